@@ -156,6 +156,17 @@ def _facts(death: Death, job: DeadJob, *, show_host: bool) -> Iterable[tuple[str
     yield "Exit code", NOTHING if death.exit_code is None else str(death.exit_code)
     yield "Signal", NOTHING if death.signal is None else str(death.signal)
     yield "Reason", code(death.reason)
+    if death.memory_limit:
+        yield "Memory", memory_text(death, code(death.memory_limit))
     if show_host and death.pod:
         yield "Pod", code(f"{death.namespace}/{death.pod}" if death.namespace else death.pod)
         yield "Node", code(death.node)
+    if show_host and death.image:
+        yield "Image", code(death.image)
+
+
+def memory_text(death: Death, limit: str) -> str:
+    """Returns what is known of the container's memory; `limit`: its limit as it is to be shown."""
+    if death.cause is Cause.HOST_OOM:
+        return f"limit {limit}, reached"
+    return f"limit {limit}; the use at its end is not known"

@@ -22,7 +22,7 @@ class MetricCounters:
 
     async def add(self, metric: str, amount: float = 1, **labels: str) -> None:
         """Adds to a counter. Labels must come from closed sets or the configuration, never from untrusted payloads."""
-        series = _series(metric, labels)
+        series = series_name(metric, labels)
         try:
             await self._redis.hincrbyfloat(keys.COUNTERS, series, amount)
         except StoreRefusedError as error:
@@ -44,8 +44,13 @@ class MetricCounters:
             return
         below = {f"{bound:g}": sum(value <= bound for value in measured) for bound in buckets}
         below["+Inf"] = len(measured)
-        added = {_series(f"{metric}_bucket", {**labels, "le": bound}): float(count) for bound, count in below.items()}
-        added |= {_series(f"{metric}_sum", labels): sum(measured), _series(f"{metric}_count", labels): len(measured)}
+        added = {
+            series_name(f"{metric}_bucket", {**labels, "le": bound}): float(count) for bound, count in below.items()
+        }
+        added |= {
+            series_name(f"{metric}_sum", labels): sum(measured),
+            series_name(f"{metric}_count", labels): len(measured),
+        }
         async with self._redis.pipeline(transaction=False) as pipe:
             for series, amount in added.items():
                 pipe.hincrbyfloat(keys.COUNTERS, series, amount)
@@ -86,10 +91,11 @@ def _number(row: bytes) -> float | None:
 def count(redis: SyncRedis, metric: str, **labels: str) -> None:
     """Adds one, in synchronous code. An unreadable series is restarted by `MetricCounters`."""
     with suppress(StoreRefusedError), redis_errors():
-        redis.hincrbyfloat(keys.COUNTERS, _series(metric, labels), 1)
+        redis.hincrbyfloat(keys.COUNTERS, series_name(metric, labels), 1)
 
 
-def _series(metric: str, labels: Mapping[str, str]) -> str:
+def series_name(metric: str, labels: Mapping[str, str]) -> str:
+    """Returns the name of a series as it is stored: `metric{label="value"}`, the labels sorted."""
     pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in sorted(labels.items()))
     return f"{metric}{{{pairs}}}" if pairs else metric
 

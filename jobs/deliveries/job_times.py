@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from ghapp.health.job import Job, was_hosted
-from ghapp.health.pool_matching import pool_of
+from ghapp.health.pool_matching import metric_pool, pool_of
 from ghapp.health.runner.evidence import Evidence
 from ghapp.settings import PoolSettings
 from jobs.context import JobContext
@@ -18,9 +18,6 @@ from jobs.context import JobContext
 QUEUE_BUCKETS = (5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14_400.0)
 RUN_BUCKETS = (30.0, 60.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 21_600.0)
 """Upper bounds, in seconds."""
-
-OTHER = "other"
-"""The pool of all jobs that no configured pool took."""
 
 
 async def count_job_times(
@@ -59,5 +56,4 @@ def configured_pool(job: Job, runner: Evidence | None, rules: Iterable[PoolSetti
     """Returns the configured pool of the job's runner, or, if no list had the runner yet, of the job's labels."""
     rules = tuple(rules)
     labels = runner.labels if runner is not None and runner.labels else job.labels
-    pool = pool_of(labels, (), rules)
-    return pool if any(rule.name == pool for rule in rules) else OTHER
+    return metric_pool(pool_of(labels, (), rules), rules)

@@ -6,12 +6,11 @@ from collections import defaultdict
 from collections.abc import Collection
 
 from ghapp.health.installation import Installation
-from ghapp.health.pool_matching import runner_pool
+from ghapp.health.pool_matching import metric_pool, runner_pool
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.observations import succeeded_by, succeeding
 from ghapp.health.successors import heals
 from jobs.context import JobContext
-from jobs.deliveries.job_times import OTHER
 
 HEAL_BUCKETS = (30.0, 60.0, 120.0, 180.0, 300.0, 600.0, 1200.0, 3600.0, 14_400.0)
 """Upper bounds, in seconds."""
@@ -24,7 +23,6 @@ async def count_heals(
     if not any(each.replaced_at is not None and each.successor is None for each in runners):
         return
     rules = context.settings.pools_of(installation.org)
-    named = {rule.name for rule in rules}
     by_pool: dict[str, list[Evidence]] = defaultdict(list)
     for each in runners:
         by_pool[runner_pool(each, rules)].append(each)
@@ -35,6 +33,6 @@ async def count_heals(
         folds = {each.lost: succeeded_by(each.successor) for each in found}
         folds |= {each.successor: succeeding(each.lost) for each in found}
         await context.runners.revise(installation.id, folds)
-        labels = {"org": installation.org, "pool": pool if pool in named else OTHER}
+        labels = {"org": installation.org, "pool": metric_pool(pool, rules)}
         seconds = [each.seconds for each in found]
         await context.counters.observe("ghapp_heal_seconds", seconds, HEAL_BUCKETS, **labels)

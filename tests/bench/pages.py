@@ -7,10 +7,10 @@ import time
 from http.client import HTTPConnection
 from pathlib import Path
 
-from tests.support.local_redis import embedded_redis
 from tests.bench.figure import Figure, middle
 from tests.bench.places import web
 from tests.bench.reads import furnish
+from tests.support.local_redis import embedded_redis
 
 RUNNERS = 10_000
 MOST_MILLISECONDS = 100.0

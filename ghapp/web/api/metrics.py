@@ -51,7 +51,7 @@ HELP = {
     "(deliver-event).",
     "ghapp_watch_view_age_seconds": "Age of the watch's snapshot of each namespace.",
     "ghapp_phantoms": "Phantoms, which count as runners but are not, by kind.",
-    "ghapp_deaths_total": "Recorded deaths of runners, by cause.",
+    "ghapp_deaths_total": "Recorded deaths of runners, by cause and configured pool; all others are pool other.",
     "ghapp_reruns_total": "Tries to run a job again whose runner died, by outcome: accepted, refused by GitHub, or the "
     "reason against it.",
     "ghapp_jobs": "Queued and running jobs of self-hosted runners, by pool; pool other: no known pool has the labels.",

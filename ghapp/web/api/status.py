@@ -14,11 +14,12 @@ from starlette.routing import Route
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.cluster_summary import ClusterSummary
+from ghapp.health.deaths.cause import Cause
 from ghapp.health.demand import demand
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Allowance, left
 from ghapp.health.pods.phantom_kinds import PhantomKind
-from ghapp.health.pool_matching import pool_of
+from ghapp.health.pool_matching import OTHER_POOL, PoolRule, pool_of
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.remediation.fuse import Fuse
 from ghapp.health.runner.evidence import Evidence, Survey
@@ -28,6 +29,7 @@ from ghapp.report.documents import Timestamp, is_healed, timestamp
 from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
 from ghapp.store.fuses import Pause
+from ghapp.store.metric_counters import series_name
 from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.api.metrics import Sample, exposition
@@ -142,9 +144,12 @@ class StatusEndpoints:
             Sample("ghapp_dead_letters", {}, dead),
             *await self._of_views(),
         ]
-        for several in _chunks([each async for each in self._known()]):
+        known = [each async for each in self._known()]
+        for several in _chunks(known):
             for of_org in await asyncio.gather(*map(self._of_org, several)):
                 samples += of_org
+        orgs = {each.installation.org: self._settings.pools_of(each.installation.org) for each in known}
+        counters = {**no_deaths(orgs), **counters}
         # In a thread: some 10 µs for each series would otherwise delay other requests.
         accept = request.headers.get("accept", "")
         body, media_type = await asyncio.to_thread(exposition, accept, samples, counters)
@@ -227,6 +232,22 @@ def lacking(installation: Installation) -> list[str]:
     return [*installation.missing(), *(["suspended"] if installation.suspended else [])]
 
 
+def no_deaths(orgs: Mapping[str, Sequence[PoolRule]]) -> dict[str, float]:
+    """Returns a zero for each cause and each configured pool of the orgs, and for their pool `other`.
+
+    Prometheus takes the first value of a series as its start: without the zero, the first deaths of a pool would be
+    missing from `increase()`, and so from the alert.
+    """
+    return {
+        series_name("ghapp_deaths_total", {"org": org, "pool": pool, "cause": cause.value}): 0.0
+        for org, rules in orgs.items()
+        if rules
+        for pool in (*(rule.name for rule in rules), OTHER_POOL)
+        for cause in Cause
+        if cause is not Cause.CLEAN_EXIT
+    }
+
+
 def org_samples(
     org: Mapping[str, str], survey: Survey, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pause]
 ) -> list[Sample]:
@@ -243,10 +264,6 @@ def org_samples(
         failing = {**org, "reason": survey.failure}
         samples.append(Sample("ghapp_sweeps_failing_since_timestamp_seconds", failing, survey.failing_since))
     return samples
-
-
-OTHER_POOL = "other"
-"""The pool of jobs whose labels no known pool has: such labels could make any number of series."""
 
 
 def job_samples(org: Mapping[str, str], queue: JobQueue) -> list[Sample]:

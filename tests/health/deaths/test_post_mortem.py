@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.correlation import Correlation
-from ghapp.health.deaths.death import DeadJob, Death, Sighting
+from ghapp.health.deaths.death import DeadJob, Death, Sighting, blames_the_platform
 from ghapp.health.deaths.post_mortem import (
     LOOKS_AFTER_SECONDS,
     JobFacts,
@@ -248,6 +248,33 @@ def test_its_text_tells_the_facts_and_both_logs():
         "### Last lines of the runner's log\n\n```text\nRunning job: test\n```\n\n"
         "### Log of its node, from one minute before to one minute after\n\n```text\nkernel: Out of memory\n```"
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "row"),
+    [
+        ({"memory_limit": "8Gi"}, "| Memory | limit `8Gi`, reached |"),
+        ({"memory_limit": "8Gi", "cause": Cause.CRASH}, "| Memory | limit `8Gi`; the use at its end is not known |"),
+        ({}, None),
+    ],
+    ids=["killed-at-its-limit", "another-cause", "no-limit"],
+)
+def test_what_is_known_of_its_memory_is_said_and_no_more(changes, row):
+    lines = post_mortem_report(death(**changes), death().job, show_host=False).text.splitlines()
+    assert [each for each in lines if each.startswith("| Memory")] == ([row] if row else [])
+
+
+def test_its_image_is_shown_where_only_members_read_it():
+    private, public = (
+        post_mortem_report(death(image="runner:7"), death().job, show_host=show).text for show in (True, False)
+    )
+    assert ("| Image | `runner:7` |" in private, "runner:7" in public) == (True, False)
+
+
+def test_a_death_that_the_job_has_shown_belongs_on_its_commit_though_the_log_tells_a_result():
+    finished = death(runner_log=("2026-11-20 12:01:00Z: Job build completed with result: Failed",), exit_code=0)
+    assert not blames_the_platform(finished)
+    assert blames_the_platform(finished._replace(reason="StepLeftOpen"))
 
 
 def test_an_end_that_nobody_saw_has_neither_code_nor_signal():

@@ -10,6 +10,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from ghapp.health.cluster_summary import ClusterSummary
+from ghapp.health.deaths.cause import Cause
 from ghapp.health.installation import NEEDED, Installation
 from ghapp.health.job import Job
 from ghapp.health.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason
@@ -268,6 +269,19 @@ async def test_a_pool_without_jobs_is_counted_as_zero(http):
     _, values = await metrics(http)
     assert values["ghapp_jobs", ("org", "acme"), ("pool", "linux-4vcpu"), ("state", "queued")] == 0
     assert values["ghapp_jobs_oldest_queued_seconds", ("org", "acme"), ("pool", "linux-4vcpu")] == 0
+
+
+@pytest.mark.parametrize("pools", [POOL_ONLY, ()], ids=["a pool", "no pool"])
+async def test_deaths_of_configured_pools_start_at_zero_so_that_an_increase_shows_the_first(http, redis, pools):
+    await MetricCounters(redis).add("ghapp_deaths_total", org="acme", pool="linux-4vcpu", cause="crash")
+    _, values = await metrics(http)
+    found = {dict(key[1:])["pool"]: {} for key in values if key[0] == "ghapp_deaths_total"}
+    for key, value in values.items():
+        if key[0] == "ghapp_deaths_total":
+            found[dict(key[1:])["pool"]][dict(key[1:])["cause"]] = value
+    zeros = {each.value: 0 for each in Cause if each is not Cause.CLEAN_EXIT}
+    with_one = {"linux-4vcpu": {**zeros, "crash": 1}, "other": zeros}
+    assert found == (with_one if pools else {"linux-4vcpu": {"crash": 1}})
 
 
 async def test_histograms_are_histograms_with_help(http, redis):
