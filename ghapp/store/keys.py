@@ -57,6 +57,12 @@ PROBE = "ghapp:probe"
 COUNTERS = "ghapp:counters"
 """hash: metric and labels → number. Bounded by the labels, which come from closed sets and pool names."""
 
+
+def metric_shards(installation: int, pool: str) -> str:
+    """set: shards of a configured pool that have counters of their own; at most `metric_counters.MOST_SHARDS`."""
+    return f"ghapp:{installation}:metric-shards:{pool}"
+
+
 QUARANTINE = "ghapp:quarantine"
 """hash: key and field → UnreadableRecord, bytes that are not a record. At most 1,000; expires after a week."""
 

@@ -16,7 +16,7 @@ from ghapp.health.job import Job
 from ghapp.health.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason
 from ghapp.health.remediation.fuse import Fuse, Position
 from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.observations import granted, replaced
+from ghapp.health.runner.observations import granted, registration_seen, replaced
 from ghapp.settings import PoolSettings
 from ghapp.store import keys
 from ghapp.store.budget import Budget
@@ -25,13 +25,14 @@ from ghapp.store.demand import Demand
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
-from ghapp.store.metric_counters import MetricCounters
+from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD, MetricCounters
 from ghapp.store.pods import Pods
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from ghapp.web.api.metrics import HELP
+from ghapp.web.api.status import by_shard
 from tests.support.snapshots import record_snapshot
-from tests.web.conftest import INSTALLATION, NOW
+from tests.web.conftest import INSTALLATION, NOW, healthy, runner
 
 
 async def test_ready_shows_the_state_of_each_installation(http, redis):
@@ -262,6 +263,44 @@ async def test_jobs_are_counted_by_pool_and_unknown_labels_as_one_pool(http, red
     assert value("ghapp_jobs_unserved", "other", reason="NoRunnerWithLabels") == 2
     assert value("ghapp_jobs_unserved", "linux-4vcpu", reason="RunnersOffline") is None
     assert not {pool for key in values for name, pool in key[1:] if name == "pool"} & {"gpu", "tpu"}
+
+
+@pytest.mark.parametrize("pools", [(PoolSettings("acme", "linux-4vcpu", ("linux-4vcpu",), shard_label="shard"),)])
+async def test_running_jobs_and_idle_runners_of_a_shard_have_its_label_and_are_counted_once(http, redis):
+    def of_shard(shard):
+        return lambda known: known._replace(labels=(*known.labels, f"shard:{shard}"))
+
+    await Runners(redis).revise(INSTALLATION, {1: of_shard("Pink"), 2: of_shard("blue")})
+    new = registration_seen(None, runner(5, "e"), NOW - 600, listed=True)
+    await Runners(redis).revise(INSTALLATION, {5: lambda _: new})
+    await Runners(redis).revise(INSTALLATION, {1: lambda known: known._replace(busy=True)})
+    jobs = [
+        Job(1, "running", ("linux-4vcpu",), "acme/api", NOW - 90, 1, "a", NOW - 80),
+        Job(2, "running", ("linux-4vcpu",), "acme/api", NOW - 90, 77, "unknown", NOW - 80),
+        Job(3, "queued", ("linux-4vcpu",), "acme/api", NOW - 90),
+    ]
+    await Demand(redis).record(INSTALLATION, jobs)
+    _, values = await metrics(http)
+
+    def by_shard(name, **labels):
+        wanted = {"org": "acme", "pool": "linux-4vcpu", **labels}
+        found = {
+            key: value for key, value in values.items() if key[0] == name and wanted.items() <= dict(key[1:]).items()
+        }
+        return {dict(key[1:]).get("shard"): value for key, value in found.items()}
+
+    assert by_shard("ghapp_jobs", state="running") == {None: 1, "pink": 1, "blue": 0}
+    assert by_shard("ghapp_jobs", state="queued") == {None: 1}
+    assert by_shard("ghapp_runners_idle") == {None: 1, "pink": 0, "blue": 1}
+
+
+def test_a_pool_with_very_many_shards_has_a_bounded_number_of_series():
+    pool = PoolSettings("acme", "linux-4vcpu", ("linux-4vcpu",), shard_name="^(?P<shard>[a-z0-9]+)-")
+    many = [healthy(number, f"s{number:03}-x") for number in range(MOST_SHARDS + 5)]
+    found = by_shard(many, (pool,))
+    assert len(found) == MOST_SHARDS + 1
+    assert (found["linux-4vcpu", "s000"].idle, found["linux-4vcpu", OTHER_SHARD].idle) == (1, 5)
+    assert by_shard(many, POOL_ONLY) == {}
 
 
 @pytest.mark.parametrize("pools", [POOL_ONLY])
