@@ -99,7 +99,7 @@ def _rerun(rerun: Rerun | None, *, has_button: bool) -> Iterable[str]:
     result = {
         RerunState.REQUESTED: "GitHub has not confirmed it yet.",
         RerunState.ACCEPTED: f"It is attempt {rerun.attempt + 1} of the run.",
-        RerunState.REFUSED: "GitHub refused it.",
+        RerunState.REFUSED: f"GitHub refused it: {code(rerun.why)}." if rerun.why else "GitHub refused it.",
     }[rerun.state]
     yield f"A re-run was requested at {time_of(rerun.at)} by {by}. {result}"
 

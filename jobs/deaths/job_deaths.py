@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ghapp.errors import NotFoundError, PermissionMissingError
+from ghapp.errors import GitHubUnavailableError, NotFoundError, PermissionMissingError
 from ghapp.github.jobs import Jobs
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
@@ -79,8 +79,12 @@ async def examine_job_of(context: JobContext, installation_id: int, job_id: int)
         known = None
     if known is not None and known.cause is not Cause.CLEAN_EXIT:
         return None
-    words = await _words(context, installation, job) if needs_words(job, evidence) else JobWords()
+    words, missing = JobWords(), None
+    if needs_words(job, evidence):
+        words, missing = await _words(context, installation, job)
     found = job_death(job, evidence, words)
+    if found is None and missing is not None:
+        raise missing
     if found is None:
         return None
     pool = configured_pool(job, evidence, context.settings.pools_of(installation.org))
@@ -116,16 +120,27 @@ def _have_post_mortem(context: JobContext, installation: Installation, death: De
     context.ask(JobName.POST_MORTEM, installation.id, identity(death), key=key)
 
 
-async def _words(context: JobContext, installation: Installation, job: Job) -> JobWords:
-    """GitHub's texts on the end of a job: its annotations and, where these do not decide, the end of its raw log."""
+async def _words(
+    context: JobContext, installation: Installation, job: Job
+) -> tuple[JobWords, GitHubUnavailableError | None]:
+    """GitHub's texts on the end of a job: its annotations and, where these do not decide, the end of its raw log.
+
+    The error is why the log could not be read: GitHub's storage may be blocked for us, and the rest may decide.
+    """
     if not installation.may("actions", "read"):
-        return JobWords()
+        return JobWords(), None
     client = await context.installation_client(installation, Purpose.REPORT)
     jobs = Jobs(client, installation.at_github(job.repository))
-    notes: tuple[str, ...] = ()
     try:
         notes = await jobs.notes(job.id)
-        words = read_words(notes)
-        return words if words.of_runner else read_words(notes, await jobs.log_tail(job.id))
     except (NotFoundError, PermissionMissingError):
-        return read_words(notes)
+        notes = ()
+    words = read_words(notes)
+    if words.of_runner:
+        return words, None
+    try:
+        return read_words(notes, await jobs.log_tail(job.id)), None
+    except (NotFoundError, PermissionMissingError):
+        return words, None
+    except GitHubUnavailableError as error:
+        return words, error

@@ -21,6 +21,7 @@ from ghapp.health.deaths.rerun import (
     RerunRequest,
     RerunRules,
     RerunState,
+    is_not_granted,
     next_try_after,
     refusal,
     refusal_of_run,
@@ -145,19 +146,19 @@ class _RerunTry:
         try:
             await jobs.rerun(intent.job_id)
         except PermissionMissingError as error:
-            if error.accepted:
+            if is_not_granted(error.accepted, error.explanation):
                 await self._store.forget(self._org_id, intent.job_id)
                 return RerunRefusal.NOT_GRANTED
-            return await self._refused(intent, str(error))
-        except NotFoundError as error:
-            return await self._refused(intent, str(error))
+            return await self._refused(intent, error.explanation or "403 without a reason")
+        except NotFoundError:
+            return await self._refused(intent, "404: GitHub does not know the job any more")
         accepted = intent._replace(state=RerunState.ACCEPTED)
         await self._store.keep(self._org_id, accepted)
         return accepted
 
     async def _refused(self, intent: Rerun, why: str) -> Rerun:
         log.warning("re-run refused", installation=self._org_id, job=intent.job_id, why=why)
-        refused = intent._replace(state=RerunState.REFUSED)
+        refused = intent._replace(state=RerunState.REFUSED, why=why)
         await self._store.keep(self._org_id, refused)
         return refused
 

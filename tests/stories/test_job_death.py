@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ghapp.errors import GitHubUnavailableError
 from ghapp.health.deaths.cause import Cause
 from ghapp.store.deaths import identity
 from jobs.checks.publisher import CheckRunOutcome
@@ -90,6 +91,24 @@ async def test_githubs_words_and_open_steps_are_the_cause(story, ended, cause, r
         job = await job_runs(app)
         found = await abandoned(app, job, **ended)
         assert (found.cause, found.reason) == (cause, reason)
+
+
+@pytest.mark.parametrize(
+    ("ended", "reason"),
+    [({"note": "", "step": "open"}, "StepLeftOpen"), ({"note": CANCELED, "step": "cancelled"}, None)],
+    ids=["the-steps-decide", "nothing-decides"],
+)
+async def test_where_githubs_storage_cannot_be_reached_the_rest_decides_or_the_look_is_repeated(story, ended, reason):
+    async with story() as app:
+        job = await job_runs(app)
+        app.sandbox.control.fault(match="/logs", status=503)
+        if reason is None:
+            with pytest.raises(GitHubUnavailableError):
+                await abandoned(app, job, **ended)
+            app.sandbox.control.no_faults()
+            assert await examine_job_of(app.context, app.installation, job.id) is None
+        else:
+            assert (await abandoned(app, job, **ended)).reason == reason
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,42 @@ async def test_what_github_refuses_is_not_asked_again(story):
         assert [await rerun(app, death, by) for by in (AUTO, "mona")] == [RerunRefusal.ALREADY] * 2
         assert attempts(app, job) == [1]
         _, posted = await look(app, death)
-        assert (posted["actions"], "GitHub refused it." in posted["output"]["summary"]) == ([], True)
+        why = "GitHub refused it: `The workflow run containing this job is already running`."
+        assert (posted["actions"], why in posted["output"]["summary"]) == ([], True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ({"message": "This workflow run has reached the maximum number of re-runs."}, RerunState.REFUSED),
+        ({"message": "Resource not accessible by integration"}, RerunRefusal.NOT_GRANTED),
+        ({}, RerunRefusal.NOT_GRANTED),
+    ],
+    ids=["the limit of the run", "a permission", "no message"],
+)
+async def test_a_403_that_names_permissions_is_final_unless_it_is_about_one(story, answer, outcome):
+    async with story() as app:
+        job, death = await job_died(app)
+        headers = {"x-accepted-github-permissions": "actions=write"}
+        app.sandbox.control.fault(match="/rerun$", method="POST", status=403, body=answer, headers=headers)
+        done = await rerun(app, death, "mona")
+        app.sandbox.control.no_faults()
+        if outcome is RerunState.REFUSED:
+            assert (done.state, done.why) == (outcome, answer["message"])
+            assert await rerun(app, death, "mona") is RerunRefusal.ALREADY
+        else:
+            assert done is outcome
+            assert (await rerun(app, death, "mona")).state is RerunState.ACCEPTED
+        assert attempts(app, job) == ([1] if outcome is RerunState.REFUSED else [1, 2])
+
+
+async def test_a_run_with_fifty_re_runs_is_left_alone_without_a_request(story):
+    async with story() as app:
+        job, death = await job_died(app)
+        run = next(each for each in job.repository.runs if each.id == job.run_id)
+        run.job = replace(job, attempt=51)
+        app.sandbox.control.fault(match="/rerun$", method="POST", status=500)
+        assert await rerun(app, death, "mona") is RerunRefusal.TOO_MANY
 
 
 async def test_a_worker_that_is_killed_after_the_request_leaves_one_re_run(story):

@@ -205,6 +205,7 @@ def test_the_job_is_linked_unless_its_address_is_no_plain_one():
         (Rerun(42, 1, 1, "mona", NOW, RerunState.ACCEPTED), "by `mona`. It is attempt 2 of the run."),
         (Rerun(42, 1, 1, "mona", NOW), "by `mona`. GitHub has not confirmed it yet."),
         (Rerun(42, 1, 1, "mona", NOW, RerunState.REFUSED), "by `mona`. GitHub refused it."),
+        (Rerun(42, 1, 1, "mona", NOW, RerunState.REFUSED, "too [old](x)"), "by `mona`. GitHub refused it: <code>too&#32;&#91;old&#93;&#40;x&#41;</code>."),
     ],
 )  # fmt: skip
 def test_a_re_run_is_shown_with_who_requested_it(rerun, said):
