@@ -68,7 +68,7 @@ async def test_a_job_whose_label_no_runner_has_is_explained_on_its_commit(story)
         assert (await why(app, job)).reason == "NoRunnerWithLabels"
         (check,) = check_runs(app)
         assert (check["status"], check["conclusion"]) == ("in_progress", None)
-        assert "change linux-4vpcu to linux-4vcpu in runs-on" in check["output"]["summary"]
+        assert "Change linux-4vpcu to linux-4vcpu in runs-on." in check["output"]["summary"]
         await later(app, 60)
         assert await reported(app) == [], "nothing has changed"
 

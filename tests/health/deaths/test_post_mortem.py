@@ -176,10 +176,9 @@ def test_the_developer_reads_what_happened_and_a_person_must_act_where_the_next_
     said = post_mortem_report(death(), death().job, show_host=True)
     assert said.title == "The runner was killed because its container reached its memory limit"
     assert said.summary == (
-        "The runner was killed because its container reached its memory limit: `linux-x7k2p` on node `node-1` "
-        "(`OOMKilled`, exit code 137, signal 9). No line of your code failed, but the job and the runner together "
-        "needed more memory than their limit.\n\n"
-        "The runner's last minutes: its container ended at 2026-09-21T14:13:20Z.\n\nJob: `test`"
+        "The runner was killed because its container reached its memory limit: `linux-x7k2p` on node `node-1`. "
+        "No line of your code failed, but the job and the runner together needed more memory than their limit.\n\n"
+        "The runner's last minutes (2026-09-21, UTC): its container ended at 14:13:20.\n\nJob: `test`"
     )
     assert (said.conclusion, said.actions) == (Conclusion.ACTION_REQUIRED, ())
 
@@ -222,9 +221,17 @@ def test_what_was_seen_of_the_runner_is_one_line():
     seen = (Sighting(NOW - 60, "job-started"), Sighting(NOW, "offline"), Sighting(NOW + 600, "job-ended"))
     said = post_mortem_report(death(exit_code=None, last_minutes=seen), death().job, show_host=True)
     assert (
-        "The runner's last minutes: the job started at 2026-09-21T14:12:20Z, GitHub listed it as offline at "
-        "2026-09-21T14:13:20Z, GitHub ended the job at 2026-09-21T14:23:20Z."
+        "The runner's last minutes (2026-09-21, UTC): the job started at 14:12:20, GitHub listed it as offline at "
+        "14:13:20, GitHub ended the job at 14:23:20."
     ) in said.summary.split("\n\n")
+    late = (Sighting(NOW, "job-started"), Sighting(NOW + 86_400, "job-ended"))
+    said = post_mortem_report(death(exit_code=None, last_minutes=late), death().job, show_host=True)
+    assert "GitHub ended the job at 14:13:20 on 2026-09-22." in said.summary
+
+
+def test_a_death_without_a_pod_has_no_row_for_what_only_a_container_has():
+    text = post_mortem_report(death(pod="", exit_code=None, signal=None), death().job, show_host=True).text
+    assert [word in text for word in ("Exit code", "Signal", "Pod", "Node")] == [False] * 4
 
 
 def test_what_deaths_have_in_common_is_for_the_platform_team_and_names_no_node_in_public():
