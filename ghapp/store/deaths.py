@@ -10,7 +10,7 @@ by a clock: a clock that jumped ahead must not wipe a month.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from redis.asyncio import Redis
@@ -22,6 +22,7 @@ from ghapp.store.compare_and_set import RecordWriter
 from ghapp.store.quarantine import RecordReader
 
 KEPT_SECONDS = 30 * 86_400
+READ_AT_ONCE = 100
 SCANNED = 500
 """Deaths that are read at once while a page is filled."""
 
@@ -147,13 +148,20 @@ class Deaths:
 
     async def unclean(self, installation: int, since: float, most: int) -> list[Death]:
         """Returns deaths as `recent`, without clean exits, which would fill any limit in a busy fleet."""
+        return [death async for death in self.each_unclean(installation, since, most)]
+
+    async def each_unclean(self, installation: int, since: float, most: int) -> AsyncIterator[Death]:
+        """Yields the deaths of `unclean`; reads `READ_AT_ONCE`, so that not all logs are in memory at a time."""
         oldest = max(since, self._oldest())
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.zrevrangebyscore(keys.death_times(installation), "+inf", oldest)
             pipe.zrangebyscore(keys.death_clean(installation), oldest, "+inf")
             ids, clean = await pipe.execute()
         left = set(ids) - set(clean)
-        return await self._deaths(installation, [each for each in ids if each in left][: max(0, most)])
+        wanted = [each for each in ids if each in left][: max(0, most)]
+        for start in range(0, len(wanted), READ_AT_ONCE):
+            for death in await self._deaths(installation, wanted[start : start + READ_AT_ONCE]):
+                yield death
 
     async def page(
         self, installation: int, wanted: Callable[[Death], bool], most: int, cursor: tuple[float, str] | None = None

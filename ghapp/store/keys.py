@@ -252,6 +252,11 @@ def rerun(installation: int, job_id: int) -> str:
     return f"ghapp:{installation}:rerun:{job_id}"
 
 
+def rerun_note(installation: int, job_id: int) -> str:
+    """string: RerunNote, why the last try to re-run a job sent no request. Expires after a week."""
+    return f"ghapp:{installation}:rerun-note:{job_id}"
+
+
 def reruns_of_hour(installation: int, repository: str, hour: int) -> str:
     """string: number of unasked re-runs of a repository's jobs in that hour; expires after an hour."""
     return f"ghapp:{installation}:reruns:{repository.lower()}:{hour}"

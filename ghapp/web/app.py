@@ -41,6 +41,7 @@ from ghapp.web.pages.access import PageAccess
 from ghapp.web.pages.buttons import Buttons
 from ghapp.web.pages.data import PageData, ReadLoad
 from ghapp.web.pages.fleet_pages import FleetPages, PageHost
+from ghapp.web.pages.job_pages import JobPages
 from ghapp.web.pages.setup import SetupEndpoints
 from ghapp.web.pages.sign_in import SignInEndpoints
 from ghapp.web.problems import problem
@@ -98,6 +99,7 @@ def build(
             *static_files.routes(),
             *SignInEndpoints(settings, access, clock).routes(),
             *FleetPages(host).routes(),
+            *JobPages(host).routes(),
             *Buttons(host, enqueue_job).routes(),
         ],
         exception_handlers={

@@ -17,6 +17,7 @@ from ghapp.health.deaths.rerun import (
     DEFERRED,
     SETTLING_SECONDS,
     Rerun,
+    RerunNote,
     RerunRefusal,
     RerunRequest,
     RerunRules,
@@ -81,6 +82,10 @@ async def rerun_job_of(
     else:
         log.info("not re-run", **named, reason=outcome.value)
         after = next_try_after(attempt) if outcome in DEFERRED else None
+        if outcome is not RerunRefusal.ALREADY:
+            now = context.clock()
+            note = RerunNote(outcome.value, by, now, None if after is None else now + after)
+            await context.reruns.note(installation_id, job_id, note)
         if after is not None:
             key = f"rerun-{installation_id}-{job_id}-{by}-{attempt + 1}"
             context.ask(JobName.RERUN, installation_id, which, by, attempt + 1, key=key, after_seconds=after)

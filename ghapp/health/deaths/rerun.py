@@ -113,6 +113,22 @@ class Rerun(NamedTuple):
     why: str = ""
 
 
+class RerunNote(NamedTuple):
+    """Why the last try to re-run a job sent no request. Fields are only ever appended, as of `Rerun`.
+
+    Attributes:
+        reason: a `RerunRefusal`, possibly of another version.
+        by: a person's login, or `auto`.
+        at: epoch seconds.
+        next_at: when it is tried again; None if it is not.
+    """
+
+    reason: str
+    by: str
+    at: float
+    next_at: float | None = None
+
+
 class RerunRequest(NamedTuple):
     """What is known when a re-run is considered.
 

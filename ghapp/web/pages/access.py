@@ -22,7 +22,7 @@ from starlette.responses import Response
 
 from ghapp.credentials import AppCredentials
 from ghapp.errors import GitHubError, UnauthorizedError
-from ghapp.github.user_authorization import UserAuthorization
+from ghapp.github.user_authorization import MOST_LISTED, UserAuthorization
 from ghapp.health.installation import Installation
 from ghapp.log import logger
 from ghapp.settings import Settings
@@ -82,6 +82,11 @@ class OrgRights:
     def reads(self, repository: str) -> bool:
         """True if the jobs of a repository (`owner/name`) are shown."""
         return self.repositories is None or repository.lower() in self.repositories
+
+    @property
+    def is_cut(self) -> bool:
+        """True if GitHub lists more repositories to the visitor than are read."""
+        return self.repositories is not None and len(self.repositories) >= MOST_LISTED
 
 
 ALL_RIGHTS = OrgRights(manages=True, repositories=None)

@@ -10,9 +10,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from cachetools import LRUCache
 
 from ghapp.health.deaths.death import Death
+from ghapp.health.deaths.rerun import RerunRules
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.pacing import Allowance
+from ghapp.health.pool_matching import rule_named
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.next_attempt import next_attempt
 from ghapp.queue.jobs import Load
@@ -21,18 +23,28 @@ from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry
+from ghapp.store.deaths import identity
 from ghapp.store.fuses import WHOLE_ORG, Pause, Resumption
 from ghapp.store.inbox import DeadLetter
 from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.cache import FRESH_SECONDS, Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
+from ghapp.web.pages.views.death import RerunKnown
+from ghapp.web.pages.views.deaths import DeathLine, death_line
+from ghapp.web.pages.views.jobs import JobBoard, job_board
 from ghapp.web.pages.views.overview import OverviewPage, overview
 from ghapp.web.pages.views.runners import RunnerLine, lines
 
 V = TypeVar("V")
 
 LONGEST_OLD_SECONDS = 3.0
+
+DEATHS_FRESH_SECONDS, DEATHS_OLD_SECONDS = 3.0, 6.0
+MOST_DEATHS = 2_000
+"""Deaths of the last 30 days that the pages know, the latest; clean exits are not among them."""
+
+DEATHS_SECONDS = 30 * 86_400.0
 
 ReadLoad = Callable[[], Awaitable[Load]]
 """Reads the queues without blocking the event loop."""
@@ -52,23 +64,25 @@ class Prepared(Generic[V]):
     """What takes long to prepare, by installation, for all visitors.
 
     A value is fresh for a second. For two more it is still given at once, while the next one is prepared: a page of
-    10,000 runners would otherwise take 100 to 200 ms each second, and a live page asks each second.
+    10,000 runners would otherwise take 100 to 200 ms each second, and a live page asks each second. Values that change
+    rarely may have other limits, in seconds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, fresh: float = FRESH_SECONDS, longest_old: float = LONGEST_OLD_SECONDS) -> None:
+        self._fresh, self._longest_old = fresh, longest_old
         self._last: LRUCache[int, tuple[float, V]] = LRUCache(MOST_ORGS)
         self._preparing: dict[int, asyncio.Task[V]] = {}
 
     async def read(self, installation: int, prepare: Callable[[], Coroutine[Any, Any, V]]) -> V:
-        """Returns the value, at most three seconds old; errors are those of `prepare`."""
+        """Returns the value, at most `longest_old` seconds old; errors are those of `prepare`."""
         at, last = self._last.get(installation, (0.0, None))
         age = asyncio.get_running_loop().time() - at
-        if last is not None and age <= FRESH_SECONDS:
+        if last is not None and age <= self._fresh:
             return last
         if (task := self._preparing.get(installation)) is None:
             self._preparing[installation] = task = asyncio.create_task(prepare())
             task.add_done_callback(partial(self._prepared, installation))
-        if last is not None and age <= LONGEST_OLD_SECONDS:
+        if last is not None and age <= self._longest_old:
             return last
         return await asyncio.shield(task)
 
@@ -99,6 +113,9 @@ class PageData:
         self._fleets: Cache[int, FleetView] = Cache(MOST_ORGS, MOST_ORGS)
         self._lines: Prepared[list[RunnerLine]] = Prepared()
         self._overviews: Prepared[OverviewPage] = Prepared()
+        self._boards: Prepared[JobBoard] = Prepared()
+        self._death_lines: Prepared[list[DeathLine]] = Prepared(DEATHS_FRESH_SECONDS, DEATHS_OLD_SECONDS)
+        self._reruns = stores.reruns
 
     async def installations(self) -> list[Installation]:
         """Returns all installations, by name."""
@@ -173,6 +190,46 @@ class PageData:
     async def death(self, org_state: OrgState, runner_name: str) -> Death | None:
         """Returns the latest death of a runner of that name."""
         return await self._deaths.of(org_state.installation.id, runner_name)
+
+    async def death_by_id(self, org_state: OrgState, runner_name: str, identifier: str) -> Death | None:
+        """Returns an earlier death of a runner of that name; None if there is none of that identity."""
+        found = await self._deaths.one(org_state.installation.id, identifier)
+        return found if found is not None and found.runner_name == runner_name else None
+
+    async def deaths(self, org_state: OrgState) -> list[DeathLine]:
+        """Returns a line for each death of the last 30 days without clean exits, latest first."""
+        installation, since = org_state.installation.id, self._clock() - DEATHS_SECONDS
+
+        async def load() -> list[DeathLine]:
+            names = set[str]()
+            return [
+                death_line(death, identity(death), names)
+                async for death in self._deaths.each_unclean(installation, since, MOST_DEATHS)
+            ]
+
+        return await self._death_lines.read(installation, load)
+
+    async def board(self, org_state: OrgState) -> JobBoard:
+        """Returns all known jobs of an organization, and why each queued one waits."""
+
+        async def load() -> JobBoard:
+            return job_board(await self._reader.job_queue(org_state, self._clock()))
+
+        return await self._boards.read(org_state.installation.id, load)
+
+    async def rerun(self, org_state: OrgState, death: Death) -> RerunKnown:
+        """Returns what is known of the re-run of a dead runner's job."""
+        installation = org_state.installation
+        rule = rule_named(death.pool, self._settings.pools_of(installation.org))
+        known = RerunKnown(RerunRules() if rule is None else rule.rerun, installation.may("actions", "write"))
+        if death.job is None:
+            return known
+        rerun, note, job = await asyncio.gather(
+            self._reruns.of(installation.id, death.job.id),
+            self._reruns.noted(installation.id, death.job.id),
+            self._demand.one(installation.id, death.job.id),
+        )
+        return known._replace(rerun=rerun, note=note, attempt=1 if job is None else job.attempt)
 
     async def allowance(self, org_state: OrgState) -> Allowance:
         """Returns the organization's hourly limit."""

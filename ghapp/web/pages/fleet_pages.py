@@ -39,6 +39,10 @@ class OrgVisit(NamedTuple):
     org_state: OrgState
     rights: OrgRights
 
+    def reads(self, repository: str) -> bool:
+        """True if the visitor may read a repository (`owner/name`, also by a former name of the owner)."""
+        return self.rights.reads(self.org_state.installation.at_github(repository))
+
 
 class PageHost:
     """What all pages and buttons share: who visits, refusals, and rendering."""
@@ -196,7 +200,7 @@ class FleetPages:
         page = await host.data.overview(visit.org_state)
         entries = audit_lines(await host.data.audited(installation.id, MOST_ENTRIES), now)
         shell = host.shell(request, visit.visitor, installation.org, "Overview", live=True)
-        base = _base(shell, installation)
+        base = base_of(shell, installation)
         return host.render(
             request,
             visit.visitor,
@@ -215,7 +219,7 @@ class FleetPages:
         query = read_query(request.query_params)
         page = runners_page(await host.data.lines(visit.org_state), query, host.clock())
         shell = host.shell(request, visit.visitor, visit.org_state.installation.org, "Runners", live=True)
-        base = _base(shell, visit.org_state.installation)
+        base = base_of(shell, visit.org_state.installation)
         return host.render(request, visit.visitor, "runners.html", shell=shell, page=page, base=base)
 
     async def _runner(self, request: Request) -> Response:
@@ -229,7 +233,7 @@ class FleetPages:
         job = await host.data.job(visit.org_state, evidence.job_id)
         death = await host.data.death(visit.org_state, evidence.name)
         view, others = host.data.view(visit.org_state), await host.data.others(visit.org_state, evidence)
-        page = runner_page(view, evidence, others, job, death, visit.rights.reads, host.clock())
+        page = runner_page(view, evidence, others, job, death, visit.reads, host.clock(), manages=visit.rights.manages)
         installation = visit.org_state.installation
         shell = host.shell(request, visit.visitor, installation.org, "Runners", live=True)
         login = quote(installation.called, safe="")
@@ -241,7 +245,7 @@ class FleetPages:
             shell=shell,
             page=page,
             rights=visit.rights,
-            base=_base(shell, installation),
+            base=base_of(shell, installation),
             at_github=at_github,
             web_url=host.settings.web_url,
         )
@@ -255,7 +259,7 @@ class FleetPages:
         allowance = await host.data.allowance(visit.org_state)
         page = github_page(fleet, installation, allowance, policy.budget, policy.sweep.interval_seconds, host.clock())
         shell = host.shell(request, visit.visitor, installation.org, "GitHub", live=True)
-        base = _base(shell, installation)
+        base = base_of(shell, installation)
         return host.render(
             request, visit.visitor, "github.html", shell=shell, page=page, rights=visit.rights, base=base
         )
@@ -277,6 +281,6 @@ class FleetPages:
         return host.render(request, visitor, "system.html", shell=shell, page=page)
 
 
-def _base(shell: PageShell, installation: Installation) -> str:
+def base_of(shell: PageShell, installation: Installation) -> str:
     """Returns the relative address of an organization's pages."""
     return f"{shell.root}orgs/{quote(installation.org, safe='')}"
