@@ -74,19 +74,16 @@ class OrgRights:
     Attributes:
         manages: True if the page's buttons work.
         repositories: those whose jobs are shown, in lower case; None for all.
+        is_cut: True if GitHub lists more repositories to the visitor than are read.
     """
 
     manages: bool
     repositories: frozenset[str] | None
+    is_cut: bool = False
 
     def reads(self, repository: str) -> bool:
         """True if the jobs of a repository (`owner/name`) are shown."""
         return self.repositories is None or repository.lower() in self.repositories
-
-    @property
-    def is_cut(self) -> bool:
-        """True if GitHub lists more repositories to the visitor than are read."""
-        return self.repositories is not None and len(self.repositories) >= MOST_LISTED
 
 
 ALL_RIGHTS = OrgRights(manages=True, repositories=None)
@@ -163,7 +160,8 @@ class PageAccess:
         known = next((each for each in session.orgs if each.installation == installation.id), None)
         if known is None or now - known.asked_at > ASK_SECONDS:
             known = await self._ask(visitor.cookie, session, installation, known)
-        return OrgRights(known.manages, frozenset(each.lower() for each in known.repositories))
+        repositories = frozenset(each.lower() for each in known.repositories)
+        return OrgRights(known.manages, repositories, is_cut=len(known.repositories) >= MOST_LISTED)
 
     def form_token(self, visitor: Visitor) -> str:
         """Returns the token that this browser's forms must carry."""

@@ -32,7 +32,7 @@ from ghapp.web.cache import FRESH_SECONDS, Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
 from ghapp.web.pages.views.death import RerunKnown
 from ghapp.web.pages.views.deaths import DeathLine, death_line
-from ghapp.web.pages.views.jobs import JobBoard, job_board
+from ghapp.web.pages.views.jobs import JobSurvey, job_board
 from ghapp.web.pages.views.overview import OverviewPage, overview
 from ghapp.web.pages.views.runners import RunnerLine, lines
 
@@ -113,7 +113,7 @@ class PageData:
         self._fleets: Cache[int, FleetView] = Cache(MOST_ORGS, MOST_ORGS)
         self._lines: Prepared[list[RunnerLine]] = Prepared()
         self._overviews: Prepared[OverviewPage] = Prepared()
-        self._boards: Prepared[JobBoard] = Prepared()
+        self._boards: Prepared[JobSurvey] = Prepared()
         self._death_lines: Prepared[list[DeathLine]] = Prepared(DEATHS_FRESH_SECONDS, DEATHS_OLD_SECONDS)
         self._reruns = stores.reruns
 
@@ -209,10 +209,10 @@ class PageData:
 
         return await self._death_lines.read(installation, load)
 
-    async def board(self, org_state: OrgState) -> JobBoard:
+    async def board(self, org_state: OrgState) -> JobSurvey:
         """Returns all known jobs of an organization, and why each queued one waits."""
 
-        async def load() -> JobBoard:
+        async def load() -> JobSurvey:
             return job_board(await self._reader.job_queue(org_state, self._clock()))
 
         return await self._boards.read(org_state.installation.id, load)

@@ -22,7 +22,7 @@ from ghapp.health.deaths.rerun import (
 )
 from ghapp.report.post_mortem import SIGHTINGS, memory_text
 from ghapp.web.pages.views.deaths import DeathLine, mark_of
-from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
+from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment, web_address
 
 MOST_LOG_LINES = 200
 
@@ -150,7 +150,9 @@ def death_page(
         node=death.node,
         job=None
         if job is None
-        else DeadJobView(job.id, job.name or f"Job {job.id}", job.repository, job.html_url, job.conclusion),
+        else DeadJobView(
+            job.id, job.name or f"Job {job.id}", job.repository, web_address(job.html_url), job.conclusion
+        ),
         moments=tuple(MomentLine(moment(at, now), _sentence(text)) for at, text in seen),
         rerun=None if job is None or death.cause is Cause.CLEAN_EXIT else _rerun(death, rerun, now, manages=manages),
         advice=coded(death.advice),

@@ -19,7 +19,7 @@ from ghapp.health.queue.explanation import QueueExplanation, QueueStep, explain
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.queue.reason import STUCK
 from ghapp.report.jobs import JOB_STATES, select_jobs, state_of
-from ghapp.web.pages.views.wording import Moment, duration, moment
+from ghapp.web.pages.views.wording import Moment, duration, moment, web_address
 
 PAGE_SIZE = 100
 LONGEST_FILTER = 200
@@ -46,7 +46,7 @@ class JobLine(NamedTuple):
     why: QueueExplanation | None
 
 
-class JobBoard(NamedTuple):
+class JobSurvey(NamedTuple):
     """All known jobs of an organization, in the order of the list, and its pools' numbers.
 
     `known_pools` are the configured pools and those of runners. Other pools are named by the labels of jobs.
@@ -185,14 +185,14 @@ def read_query(given: Mapping[str, str]) -> JobsQuery:
     )
 
 
-def job_board(queue: JobQueue) -> JobBoard:
+def job_board(queue: JobQueue) -> JobSurvey:
     """Returns the board of an organization: queued jobs first, then running ones, then those that are over.
 
     Queued jobs that cannot start by themselves come first, then the oldest. Of the others the latest come first.
     """
     lines = [JobLine(job, queue.pool(job), state_of(job, queue.now), explain(queue, job)) for job in select_jobs(queue)]
     known = {each.pool for each in queue.capacities} | {rule.name for rule in queue.inputs.rules}
-    return JobBoard(tuple(sorted(lines, key=_order)), tuple(demand(queue)[0]), frozenset(known))
+    return JobSurvey(tuple(sorted(lines, key=_order)), tuple(demand(queue)[0]), frozenset(known))
 
 
 def _order(line: JobLine) -> tuple[int, bool, float, int]:
@@ -207,7 +207,7 @@ def _is_stuck(line: JobLine) -> bool:
     return line.why is not None and line.why.reason in STUCK
 
 
-def jobs_page(board: JobBoard, query: JobsQuery, reads: Reads, now: float) -> JobsPageView:
+def jobs_page(board: JobSurvey, query: JobsQuery, reads: Reads, now: float) -> JobsPageView:
     """Returns one page of the jobs that match and that the visitor may see."""
     seen = [each for each in board.lines if reads(each.job.repository)]
     matching = [each for each in seen if _matches(each, query)]
@@ -232,7 +232,7 @@ def jobs_page(board: JobBoard, query: JobsQuery, reads: Reads, now: float) -> Jo
     )
 
 
-def job_page(board: JobBoard, job_id: int, reads: Reads, now: float) -> JobPageView | None:
+def job_page(board: JobSurvey, job_id: int, reads: Reads, now: float) -> JobPageView | None:
     """Returns the page of a job; None if it is unknown, over for more than an hour, or not for this visitor."""
     line = next((each for each in board.lines if each.job.id == job_id), None)
     if line is None or not reads(line.job.repository):
@@ -245,7 +245,7 @@ def job_page(board: JobBoard, job_id: int, reads: Reads, now: float) -> JobPageV
         name=_name(job),
         repository=job.repository,
         workflow=job.workflow,
-        url=job.html_url,
+        url=web_address(job.html_url),
         state=line.state,
         mark=_mark(line),
         conclusion=job.conclusion,

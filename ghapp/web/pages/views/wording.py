@@ -36,6 +36,11 @@ def moment(at: float | None, now: float) -> Moment | None:
     return Moment(timestamp(float(int(at))), text)
 
 
+def web_address(text: str) -> str:
+    """Returns an address that GitHub gave; empty if it is none of the web, so that it is never a link."""
+    return text if text.startswith(("https://", "http://")) else ""
+
+
 def coded(text: str) -> tuple[TextPart, ...]:
     """Returns a text in parts: those between backticks are code."""
     parts = text.split("`")
