@@ -148,20 +148,23 @@ class Deaths:
 
     async def unclean(self, installation: int, since: float, most: int) -> list[Death]:
         """Returns deaths as `recent`, without clean exits, which would fill any limit in a busy fleet."""
-        return [death async for death in self.each_unclean(installation, since, most)]
+        return await self._deaths(installation, await self.unclean_ids(installation, since, most))
 
-    async def each_unclean(self, installation: int, since: float, most: int) -> AsyncIterator[Death]:
-        """Yields the deaths of `unclean`; reads `READ_AT_ONCE`, so that not all logs are in memory at a time."""
+    async def unclean_ids(self, installation: int, since: float, most: int) -> list[bytes]:
+        """Returns the identities of the deaths that `unclean` returns, in the same order."""
         oldest = max(since, self._oldest())
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.zrevrangebyscore(keys.death_times(installation), "+inf", oldest)
             pipe.zrangebyscore(keys.death_clean(installation), oldest, "+inf")
             ids, clean = await pipe.execute()
         left = set(ids) - set(clean)
-        wanted = [each for each in ids if each in left][: max(0, most)]
-        for start in range(0, len(wanted), READ_AT_ONCE):
-            for death in await self._deaths(installation, wanted[start : start + READ_AT_ONCE]):
-                yield death
+        return [each for each in ids if each in left][: max(0, most)]
+
+    async def each_of(self, installation: int, ids: Sequence[bytes]) -> AsyncIterator[tuple[bytes, Death]]:
+        """Yields the stored deaths of these identities; reads `READ_AT_ONCE`, so that few logs are in memory."""
+        for start in range(0, len(ids), READ_AT_ONCE):
+            for death_id, death in (await self._by_id(installation, ids[start : start + READ_AT_ONCE])).items():
+                yield death_id, death
 
     async def page(
         self, installation: int, wanted: Callable[[Death], bool], most: int, cursor: tuple[float, str] | None = None

@@ -31,7 +31,7 @@ from ghapp.web.api.health import Clock
 from ghapp.web.cache import FRESH_SECONDS, Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
 from ghapp.web.pages.views.death import RerunKnown
-from ghapp.web.pages.views.deaths import DeathLine, death_line
+from ghapp.web.pages.views.deaths import DeathLine, death_line, with_latest
 from ghapp.web.pages.views.jobs import JobSurvey, job_board
 from ghapp.web.pages.views.overview import OverviewPage, overview
 from ghapp.web.pages.views.runners import RunnerLine, lines
@@ -40,11 +40,13 @@ V = TypeVar("V")
 
 LONGEST_OLD_SECONDS = 3.0
 
-DEATHS_FRESH_SECONDS, DEATHS_OLD_SECONDS = 3.0, 6.0
 MOST_DEATHS = 2_000
 """Deaths of the last 30 days that the pages know, the latest; clean exits are not among them."""
 
 DEATHS_SECONDS = 30 * 86_400.0
+
+FINAL_SECONDS = 3600.0
+"""A death older than this is complete, and is not read again."""
 
 ReadLoad = Callable[[], Awaitable[Load]]
 """Reads the queues without blocking the event loop."""
@@ -64,25 +66,23 @@ class Prepared(Generic[V]):
     """What takes long to prepare, by installation, for all visitors.
 
     A value is fresh for a second. For two more it is still given at once, while the next one is prepared: a page of
-    10,000 runners would otherwise take 100 to 200 ms each second, and a live page asks each second. Values that change
-    rarely may have other limits, in seconds.
+    10,000 runners would otherwise take 100 to 200 ms each second, and a live page asks each second.
     """
 
-    def __init__(self, fresh: float = FRESH_SECONDS, longest_old: float = LONGEST_OLD_SECONDS) -> None:
-        self._fresh, self._longest_old = fresh, longest_old
+    def __init__(self) -> None:
         self._last: LRUCache[int, tuple[float, V]] = LRUCache(MOST_ORGS)
         self._preparing: dict[int, asyncio.Task[V]] = {}
 
     async def read(self, installation: int, prepare: Callable[[], Coroutine[Any, Any, V]]) -> V:
-        """Returns the value, at most `longest_old` seconds old; errors are those of `prepare`."""
+        """Returns the value, at most three seconds old; errors are those of `prepare`."""
         at, last = self._last.get(installation, (0.0, None))
         age = asyncio.get_running_loop().time() - at
-        if last is not None and age <= self._fresh:
+        if last is not None and age <= FRESH_SECONDS:
             return last
         if (task := self._preparing.get(installation)) is None:
             self._preparing[installation] = task = asyncio.create_task(prepare())
             task.add_done_callback(partial(self._prepared, installation))
-        if last is not None and age <= self._longest_old:
+        if last is not None and age <= LONGEST_OLD_SECONDS:
             return last
         return await asyncio.shield(task)
 
@@ -114,7 +114,8 @@ class PageData:
         self._lines: Prepared[list[RunnerLine]] = Prepared()
         self._overviews: Prepared[OverviewPage] = Prepared()
         self._boards: Prepared[JobSurvey] = Prepared()
-        self._death_lines: Prepared[list[DeathLine]] = Prepared(DEATHS_FRESH_SECONDS, DEATHS_OLD_SECONDS)
+        self._death_lines: Prepared[list[DeathLine]] = Prepared()
+        self._death_lines_by_id: LRUCache[int, dict[bytes, DeathLine]] = LRUCache(MOST_ORGS)
         self._reruns = stores.reruns
 
     async def installations(self) -> list[Installation]:
@@ -198,14 +199,18 @@ class PageData:
 
     async def deaths(self, org_state: OrgState) -> list[DeathLine]:
         """Returns a line for each death of the last 30 days without clean exits, latest first."""
-        installation, since = org_state.installation.id, self._clock() - DEATHS_SECONDS
+        installation = org_state.installation.id
 
         async def load() -> list[DeathLine]:
-            names = set[str]()
-            return [
-                death_line(death, identity(death), names)
-                async for death in self._deaths.each_unclean(installation, since, MOST_DEATHS)
-            ]
+            now = self._clock()
+            ids = await self._deaths.unclean_ids(installation, now - DEATHS_SECONDS, MOST_DEATHS)
+            known = self._death_lines_by_id.get(installation, {})
+            final = {each: line for each, line in known.items() if line.summary.at <= now - FINAL_SECONDS}
+            read = {each: final[each] for each in ids if each in final}
+            async for each, death in self._deaths.each_of(installation, [each for each in ids if each not in final]):
+                read[each] = death_line(death, identity(death))
+            self._death_lines_by_id[installation] = read
+            return with_latest(read[each] for each in ids if each in read)
 
         return await self._death_lines.read(installation, load)
 

@@ -23,6 +23,7 @@ from ghapp.web.pages.views.deaths import (
     is_shown,
     pattern_sentence,
     read_query,
+    with_latest,
 )
 from ghapp.web.pages.views.wording import coded
 from tests.health.builders import NOW
@@ -50,8 +51,7 @@ def died(number=1, ago=60.0, **changes):
 
 
 def lines(*deaths):
-    later = set()
-    return [death_line(each, identity(each), later) for each in deaths]
+    return with_latest(death_line(each, identity(each)) for each in deaths)
 
 
 def page(*deaths, query=NEVER, reads=everything, **changes):

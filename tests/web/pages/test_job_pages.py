@@ -20,6 +20,7 @@ from ghapp.store.demand import Demand
 from ghapp.store.installations import Installations
 from ghapp.store.reruns import Reruns
 from ghapp.store.runners import Runners
+from ghapp.web.pages import data
 from ghapp.web.pages.access import ASK_SECONDS
 from tests.web.conftest import NOW
 
@@ -184,6 +185,29 @@ async def test_an_address_of_a_job_that_is_no_web_address_is_no_link(local, redi
         assert "javascript:" not in (await local.get(path)).text
 
 
+async def test_deaths_of_more_than_an_hour_ago_are_read_once(start, redis, fleet, clock, monkeypatch):
+    deaths, read = Deaths(redis, lambda: NOW), []
+    for number, ago in enumerate((0.0, 3599.0, 3600.0, 3700.0)):
+        await deaths.record(fleet["acme"], died(f"vm-{number}", 7100 + number, "acme/api", None, at=NOW - ago))
+    each_of = Deaths.each_of
+
+    async def counting(self, installation, ids):
+        read.append(len(ids))
+        async for each in each_of(self, installation, ids):
+            yield each
+
+    monkeypatch.setattr(Deaths, "each_of", counting)
+    monkeypatch.setattr(data, "FRESH_SECONDS", -1.0)
+    monkeypatch.setattr(data, "LONGEST_OLD_SECONDS", -1.0)
+    browser = start("127.0.0.1", "http://127.0.0.1:8000", client=False, GHAPP_OPEN_PAGE="1")
+    for _ in range(2):
+        assert listed(await browser.get("/orgs/acme/deaths")) == [f"vm-{number}" for number in range(4)]
+    await deaths.record(fleet["acme"], died("vm-2", 7200, "acme/api", None, at=NOW - 10, reason="LostCommunication"))
+    page = await browser.get("/orgs/acme/deaths")
+    assert listed(page) == ["vm-0", "vm-2", "vm-1", "vm-2?end=job+7102", "vm-3"]
+    assert read == [4, 2, 3]
+
+
 # To whom.
 
 
@@ -343,9 +367,9 @@ async def test_who_may_not_use_it_is_refused(signed_in, redis, asked, at_work, l
     await grant(redis, at_work)
     browser = await signed_in(login)
     token = re.search(r'name="form_token" value="([^"]+)"', (await browser.get("/orgs/acme")).text)
-    data = {"form_token": token[1] if token else "x"}
+    fields = {"form_token": token[1] if token else "x"}
     assert (await browser.get(path)).status_code == status
-    assert (await browser.post(path, data=data)).status_code == status
+    assert (await browser.post(path, data=fields)).status_code == status
     assert (asked, await redis.exists(keys.audit(at_work))) == ([], 0)
 
 
@@ -354,10 +378,10 @@ async def test_a_manager_who_may_not_read_the_repository_has_no_such_death(signe
     few = {"total_count": 1, "repositories": [{"full_name": "acme/api"}]}
     github.control.fault(match=r"/repositories$", status=200, body=few)
     browser = await signed_in("mona")
-    data = {"form_token": await token_of(browser)}
+    fields = {"form_token": await token_of(browser)}
     for answer in (
         await browser.get("/orgs/acme/deaths/b/rerun"),
-        await browser.post("/orgs/acme/deaths/b/rerun", data=data),
+        await browser.post("/orgs/acme/deaths/b/rerun", data=fields),
     ):
         assert answer.status_code == 404
     assert asked == []
@@ -368,8 +392,8 @@ async def test_a_form_of_another_page_is_refused(signed_in, redis, asked, at_wor
     browser = await signed_in("mona")
     assert (await browser.post(RERUN, data={"form_token": "x"})).status_code == 403
     elsewhere = {"origin": "https://evil.example"}
-    data = {"form_token": await token_of(browser)}
-    assert (await browser.post(RERUN, data=data, headers=elsewhere)).status_code == 403
+    fields = {"form_token": await token_of(browser)}
+    assert (await browser.post(RERUN, data=fields, headers=elsewhere)).status_code == 403
     assert asked == []
 
 

@@ -38,7 +38,7 @@ class DeathLine(NamedTuple):
     id: str
     summary: DeathSummary
     job: DeadJob | None
-    is_latest: bool
+    is_latest: bool = True
 
 
 class DeathsQuery(NamedTuple):
@@ -140,17 +140,19 @@ def read_query(given: Mapping[str, str]) -> DeathsQuery:
     )
 
 
-def death_line(death: Death, identifier: str, later: set[str]) -> DeathLine:
-    """Returns the line of a death.
+def death_line(death: Death, identifier: str) -> DeathLine:
+    """Returns the line of a death; `identifier` is its `store.deaths.identity`."""
+    return DeathLine(identifier, death_summary(death), death.job)
 
-    Args:
-        death: the death.
-        identifier: its `store.deaths.identity`.
-        later: names of runners with a later death; the name is added. Lines are made from the latest death on.
-    """
-    is_latest = death.runner_name not in later
-    later.add(death.runner_name)
-    return DeathLine(identifier, death_summary(death), death.job, is_latest)
+
+def with_latest(lines: Iterable[DeathLine]) -> list[DeathLine]:
+    """Returns the lines, the latest death first, marked where a later death has the same name."""
+    found, names = [], set[str]()
+    for each in lines:
+        name = each.summary.runner_name
+        found.append(each._replace(is_latest=name not in names))
+        names.add(name)
+    return found
 
 
 def address_of(line: DeathLine) -> str:
