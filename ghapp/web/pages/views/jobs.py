@@ -38,20 +38,22 @@ Reads = Callable[[str], bool]
 
 
 class JobLine(NamedTuple):
-    """A job, and why it waits if it is queued and the reason is known. Times are epoch seconds."""
+    """A job. `stuck`: it is queued, and cannot start by itself."""
 
     job: Job
     pool: str
     state: str
-    why: QueueExplanation | None
+    stuck: bool
 
 
 class JobSurvey(NamedTuple):
     """All known jobs of an organization, in the order of the list, and its pools' numbers.
 
-    `known_pools` are the configured pools and those of runners. Other pools are named by the labels of jobs.
+    `known_pools` are the configured pools and those of runners. Other pools are named by the labels of jobs. `queue`
+    explains those that are shown.
     """
 
+    queue: JobQueue
     lines: tuple[JobLine, ...]
     pools: tuple[PoolDemand, ...]
     known_pools: frozenset[str]
@@ -190,21 +192,20 @@ def job_board(queue: JobQueue) -> JobSurvey:
 
     Queued jobs that cannot start by themselves come first, then the oldest. Of the others the latest come first.
     """
-    lines = [JobLine(job, queue.pool(job), state_of(job, queue.now), explain(queue, job)) for job in select_jobs(queue)]
+    lines = [
+        JobLine(job, queue.pool(job), state_of(job, queue.now), queue.reason(job) in STUCK)
+        for job in select_jobs(queue)
+    ]
     known = {each.pool for each in queue.capacities} | {rule.name for rule in queue.inputs.rules}
-    return JobSurvey(tuple(sorted(lines, key=_order)), tuple(demand(queue)[0]), frozenset(known))
+    return JobSurvey(queue, tuple(sorted(lines, key=_order)), tuple(demand(queue)[0]), frozenset(known))
 
 
 def _order(line: JobLine) -> tuple[int, bool, float, int]:
     job, place = line.job, JOB_STATES.index(line.state)
     if line.state == "queued":
-        return place, not _is_stuck(line), job.queued_at, job.id
+        return place, not line.stuck, job.queued_at, job.id
     at = job.ended_at or job.started_at or job.queued_at
     return place, False, -at, -job.id
-
-
-def _is_stuck(line: JobLine) -> bool:
-    return line.why is not None and line.why.reason in STUCK
 
 
 def jobs_page(board: JobSurvey, query: JobsQuery, reads: Reads, now: float) -> JobsPageView:
@@ -218,7 +219,7 @@ def jobs_page(board: JobSurvey, query: JobsQuery, reads: Reads, now: float) -> J
     open_jobs = Counter(reads(each.job.repository) for each in board.lines if each.state != "over")
     return JobsPageView(
         query=query,
-        rows=tuple(_row(each, now) for each in rows),
+        rows=tuple(_row(each, explain(board.queue, each.job), now) for each in rows),
         pools=tuple(_pools(board.pools, board.known_pools | {each.pool for each in seen}, now)),
         pool_names=tuple(sorted(board.known_pools | {each.pool for each in seen})),
         matching=len(matching),
@@ -238,6 +239,7 @@ def job_page(board: JobSurvey, job_id: int, reads: Reads, now: float) -> JobPage
     if line is None or not reads(line.job.repository):
         return None
     job = line.job
+    why = explain(board.queue, job)
     begun = job.started_at if line.state != "queued" else None
     waited_until = begun or job.ended_at or now
     return JobPageView(
@@ -261,7 +263,7 @@ def job_page(board: JobSurvey, job_id: int, reads: Reads, now: float) -> JobPage
         ended=moment(job.ended_at, now),
         waited=duration(max(0.0, waited_until - job.queued_at)),
         ran="" if begun is None else duration(max(0.0, (job.ended_at or now) - begun)),
-        why=None if line.why is None else _why(line, line.why, now),
+        why=None if why is None else _why(line, why, now),
         waits_for_approval=job.waiting and line.state == "queued",
     )
 
@@ -280,7 +282,7 @@ def _why(line: JobLine, found: QueueExplanation, now: float) -> WhyView:
         ahead=found.ahead,
         typical="" if typical is None else duration(typical),
         steps=tuple(_step(each) for each in found.next),
-        stuck=_is_stuck(line),
+        stuck=line.stuck,
     )
 
 
@@ -311,11 +313,11 @@ def _mark(line: JobLine) -> str:
         return "bad" if line.job.conclusion in BAD else "ended"
     if line.state == "running":
         return "running"
-    return "stuck" if _is_stuck(line) else "queued"
+    return "stuck" if line.stuck else "queued"
 
 
-def _row(line: JobLine, now: float) -> JobRow:
-    job, why = line.job, line.why
+def _row(line: JobLine, why: QueueExplanation | None, now: float) -> JobRow:
+    job = line.job
     at = {"queued": job.queued_at, "running": job.started_at or job.queued_at}.get(line.state, job.ended_at)
     return JobRow(
         id=job.id,
@@ -326,7 +328,7 @@ def _row(line: JobLine, now: float) -> JobRow:
         mark=_mark(line),
         pool=line.pool,
         reason="" if why is None else why.reason.value,
-        note=_note(line),
+        note=_note(line, why),
         step="" if why is None or not why.next else why.next[0].step,
         ahead=None if why is None else why.ahead,
         runner=job.runner_name or "",
@@ -336,9 +338,9 @@ def _row(line: JobLine, now: float) -> JobRow:
     )
 
 
-def _note(line: JobLine) -> str:
-    if line.why is not None:
-        return sentence(line.why.text)
+def _note(line: JobLine, why: QueueExplanation | None) -> str:
+    if why is not None:
+        return sentence(why.text)
     if line.state == "queued":
         return "It waits for an approval." if line.job.waiting else "GitHub has assigned no runner yet."
     return line.job.conclusion.replace("_", " ") if line.state == "over" else ""
