@@ -6,6 +6,7 @@ import pytest
 
 from ghapp.errors import GitHubUnavailableError
 from ghapp.health.deaths.cause import Cause
+from ghapp.health.runner.observations import retired_by_controller
 from ghapp.store.deaths import identity
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.deaths.job_deaths import examine_job_of
@@ -56,6 +57,20 @@ async def test_a_registration_that_vanished_during_the_job_is_the_cause_and_gith
         assert (found.cause, found.reason, found.pool) == (Cause.DELETED_REGISTRATION, "RegistrationLost", POOL)
         assert calls(app) == before
         assert [each.what for each in found.last_minutes] == ["job-started", "registration-missing", "job-ended"]
+
+
+async def test_a_controller_that_removed_the_runner_during_its_job_is_the_cause(story):
+    async with story() as app:
+        job = await job_runs(app)
+        await app.receive_all()
+        removed_at = app.clock() + 30
+        await app.pass_(30)
+        await app.context.runners.revise(
+            app.installation, {job.runner_id: lambda known: retired_by_controller(known, removed_at)}
+        )
+        await app.pass_(600)
+        found = await abandoned(app, job, note=CANCELED, step="cancelled")
+        assert (found.cause, found.reason, found.at) == (Cause.TERMINATED, "RemovedDuringJob", removed_at)
 
 
 async def test_a_runner_that_went_offline_during_the_job_lost_communication(story):

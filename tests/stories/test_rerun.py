@@ -15,7 +15,8 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 
 from ghapp.errors import GitHubUnavailableError
-from ghapp.health.deaths.rerun import AUTO, RerunRefusal, RerunState
+from ghapp.health.deaths.death import DeadJob
+from ghapp.health.deaths.rerun import AUTO, RerunNote, RerunRefusal, RerunState
 from ghapp.health.remediation.fuse import Fuse, Position
 from ghapp.report.post_mortem import RERUN
 from ghapp.sandbox.config import LEAST_PRIVILEGE
@@ -27,7 +28,7 @@ from jobs.deliveries.installations import discover_installations
 from tests.manifests.rendered import ROOT
 from tests.stories import killed_rerun
 from tests.stories.conftest import POOL
-from tests.stories.death_story import check_runs
+from tests.stories.death_story import a_job_runs, check_runs, its_runner_dies
 from tests.stories.test_job_death import SIGTERM, abandoned, job_runs
 
 AUTOMATIC = 'rerun = { mode = "auto" }'
@@ -136,6 +137,33 @@ async def test_a_job_that_had_begun_is_run_again_where_its_pool_allows_it(story)
     async with story(pool='rerun = { mode = "auto", begun = true }') as app:
         _, death = await job_died(app, own_steps=True)
         assert (await rerun(app, death)).state is RerunState.ACCEPTED
+
+
+@pytest.mark.parametrize("conclusion", ["success", "skipped"])
+async def test_a_job_that_did_not_fail_is_not_run_again(story, conclusion):
+    async with story() as app:
+        job = await a_job_runs(app)
+        await grant(app)
+        death = await its_runner_dies(app, job)
+        await app.context.deaths.enrich(app.installation, death._replace(job=DeadJob(job.id, "acme/api")))
+        assert await rerun(app, death, "mona") is RerunRefusal.NOT_FAILED, "it goes on"
+        app.sandbox.control.finish("acme", job_id=job.id, conclusion=conclusion)
+        assert await rerun(app, death, "mona") is RerunRefusal.NOT_FAILED
+        assert attempts(app, job) == [1]
+        note = await app.context.reruns.noted(app.installation, job.id)
+        assert (note.reason, note.by, note.next_at) == ("JobDidNotFail", "mona", None)
+
+
+async def test_why_a_re_run_waits_is_noted_with_the_next_try_and_the_note_of_a_re_run_is_not_overwritten(story):
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app)
+        await app.context.fuses.save(app.installation, POOL, None, Fuse(Position.PROVING))
+        assert await rerun(app, death) is RerunRefusal.FUSE
+        note = await app.context.reruns.noted(app.installation, job.id)
+        assert note == RerunNote("FuseNotClosed", AUTO, app.clock(), app.clock() + 60.0)
+        assert (await rerun(app, death, "mona")).state is RerunState.ACCEPTED
+        assert await rerun(app, death, "mona") is RerunRefusal.ALREADY
+        assert await app.context.reruns.noted(app.installation, job.id) == note
 
 
 async def test_while_the_pools_fuse_is_not_closed_it_waits(story):
