@@ -28,8 +28,8 @@ from ghapp.notifier import Notifier
 from ghapp.report.documents import is_healed
 from ghapp.report.notification import message
 from ghapp.report.org_view import OrgView
-from ghapp.store.job_queues import load_job_queue
 from ghapp.store.notifications import Notifications, PendingNotification
+from ghapp.store.org_views import load_job_queue
 from jobs.context import JobContext, configured, open_context
 
 log = logger(__name__)

@@ -118,8 +118,9 @@ def _leak_sentences(status: ReaperStatus) -> Iterator[str]:
         many = _pods(busy, "is kept: its runner was", "are kept: their runners were")
         oldest = _oldest(status, (Guard.BUSY_WHEN_LAST_SEEN,))
         yield f"{many} busy when last listed, and the end of the job is unknown.{oldest}"
-    if status.told:
-        yield f"{_pods(status.told, 'is', 'are')} kept, because `[leaks]` is in dry-run or an admin paused the org."
+    if status.would_reap:
+        many = _pods(status.would_reap, "is", "are")
+        yield f"{many} kept, because `[leaks]` is in dry-run or an admin paused the org."
     if status.never_runners:
         many = _pods(status.never_runners, "has the owner label and was", "have the owner label and were")
         yield f"{many} never a runner's, so kept: another program seems to use `owner_label` of `[leaks]`."

@@ -28,7 +28,7 @@ MOST_TAKEN = 20_000
 _NO_RECORD = b"1"
 """The value of ended jobs before their records were stored."""
 
-_TELL = """
+_RECORD = """
 local newest
 for i = 1, #ARGV, 4 do
     local id, status, row, ended = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
@@ -71,8 +71,8 @@ class Demand:
     def __init__(self, redis: Redis) -> None:
         self._redis, self._read = redis, RecordReader(redis, _jobs)
         self._read_taken = PlainReader(redis, "taken-job", _taken)
-        self._tell: Any = redis.register_script(
-            _TELL.replace("3600", str(OVER_SECONDS)).replace("MOST", str(MOST_OVER))
+        self._record_script: Any = redis.register_script(
+            _RECORD.replace("3600", str(OVER_SECONDS)).replace("MOST", str(MOST_OVER))
         )
 
     async def record(self, installation: int, jobs: Sequence[Job]) -> None:
@@ -84,7 +84,7 @@ class Demand:
             args += [str(job.id), status, _jobs.encode(job), repr(job.ended_at) if listed else ""]
         if args:
             named = [keys.jobs(installation), keys.over(installation), keys.ended(installation)]
-            await self._tell(keys=named, args=args)
+            await self._record_script(keys=named, args=args)
         await self._remember_taken(installation, jobs)
 
     async def _remember_taken(self, installation: int, jobs: Iterable[Job]) -> None:

@@ -82,7 +82,7 @@ async def leaks_of(context: JobContext, installation: Installation, now: float) 
         now,
         reaped=reaped,
         deferred=last.deferred,
-        told=last.told,
+        would_reap=last.would_reap,
         never_runners=last.never_runners,
         held=last.held,
         kept=last.kept,

@@ -45,7 +45,7 @@ class Known:
     async def ask(self, *words):
         return await asyncio.to_thread(ghapp, *words, **self._environ)
 
-    async def told(self, *words):
+    async def json(self, *words):
         answer = await self.ask(*words, "--json")
         assert answer.returncode == 0, answer.stderr
         return json.loads(answer.stdout)

@@ -40,7 +40,7 @@ async def four_deaths(known):
 )
 async def test_deaths_are_selected_the_latest_first(known, options, names):
     await four_deaths(known)
-    found = await known.told("deaths", *options)
+    found = await known.json("deaths", *options)
     assert [each["runner_name"] for each in found["deaths"]] == names
 
 

@@ -161,7 +161,7 @@ def looks(*times, found=(STUCK,)):
 
 
 @pytest.mark.parametrize(
-    ("times", "told"),
+    ("times", "count"),
     [
         ([NOW], 0),
         ([NOW, NOW + LASTING_SECONDS - MICROSECOND], 0),
@@ -179,8 +179,8 @@ def looks(*times, found=(STUCK,)):
         "a clock that went back",
     ],
 )
-def test_a_phantom_is_reported_when_it_was_found_for_a_while(times, told):
-    assert len(looks(*times).phantoms) == told
+def test_a_phantom_is_reported_when_it_was_found_for_a_while(times, count):
+    assert len(looks(*times).phantoms) == count
 
 
 def test_what_a_single_look_does_not_find_starts_again():

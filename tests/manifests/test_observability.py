@@ -171,8 +171,8 @@ def test_every_runbook_belongs_to_an_alert():
 def test_an_alert_names_its_receiver_and_only_labels_that_it_has(rule):
     assert rule["labels"] == {"severity": rule["labels"]["severity"]}
     assert rule["labels"]["severity"] in ("page", "ticket")
-    said = rule["annotations"]["summary"] + rule["annotations"]["description"]
-    named = set(re.findall(r"\$labels\.(\w+)", said))
+    expected = rule["annotations"]["summary"] + rule["annotations"]["description"]
+    named = set(re.findall(r"\$labels\.(\w+)", expected))
     groups = [set(re.split(r",\s*", each)) for each in re.findall(r"\bby \(([^)]*)\)", rule["expr"])]
     assert all(named <= group for group in groups[:1])
     assert groups or not named

@@ -21,8 +21,14 @@ def posted(acme, sandbox):
 def test_a_check_run_is_shown_where_its_html_url_says_and_cannot_write_html(posted):
     page = httpx.get(posted["html_url"])
     assert page.headers["content-type"].startswith("text/html")
-    for said in ("Runner health: 3 of 300 are lost", "neutral", "&lt;b&gt;three&lt;/b&gt;", "fuse: stopped", "Resume"):
-        assert said in page.text
+    for expected in (
+        "Runner health: 3 of 300 are lost",
+        "neutral",
+        "&lt;b&gt;three&lt;/b&gt;",
+        "fuse: stopped",
+        "Resume",
+    ):
+        assert expected in page.text
 
 
 def test_its_tables_are_tables_and_its_links_may_be_followed(acme, sandbox, posted):
@@ -58,11 +64,11 @@ def test_its_button_notifies_the_app_and_shows_the_page_again(sandbox, receiver,
         shown = press(browser, browser.get(posted["html_url"]), "Resume")
         assert str(shown.url) == posted["html_url"]
         press(browser, browser.get(posted["html_url"]), "Re-run")
-    told = {got.payload["action"]: got.payload for got in receiver.wait(3)}
-    assert told.keys() == {"created", "requested_action", "rerequested"}
-    assert told["requested_action"]["requested_action"] == {"identifier": "resume"}
-    assert told["requested_action"]["check_run"]["id"] == posted["id"]
-    assert told["requested_action"]["sender"]["login"] == "mona"
+    payloads = {got.payload["action"]: got.payload for got in receiver.wait(3)}
+    assert payloads.keys() == {"created", "requested_action", "rerequested"}
+    assert payloads["requested_action"]["requested_action"] == {"identifier": "resume"}
+    assert payloads["requested_action"]["check_run"]["id"] == posted["id"]
+    assert payloads["requested_action"]["sender"]["login"] == "mona"
 
 
 def test_a_check_run_that_is_not_complete_has_no_buttons(acme, posted):

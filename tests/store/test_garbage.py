@@ -57,7 +57,7 @@ async def write(redis):
     await Heartbeats(redis).beat("watch", "watch-0", NOW)
     await Schedule(redis).add(ORG, NOW)
     await Schedule(redis).discover_at(NOW)
-    await DegradedSources(redis).say("runners", "no answer")
+    await DegradedSources(redis).record("runners", "no answer")
     await PodLocations(redis).seen(ORG, [("linux", NAMESPACE)], NOW)
     await leaks.reaped(ORG, samples.filled(Orphan), NOW)
     taken = samples.filled(samples.Job)._replace(id=JOB + 1, status="running", started_at=NOW)
@@ -104,7 +104,7 @@ async def read(redis):
     await Runners(redis).ids_of(ORG, [samples.EVIDENCE.name])
     await pods.seen_at(NAMESPACE)
     await pods.some(NAMESPACE, [samples.POD_NAME])
-    await pods.bearers(NAMESPACE, samples.TEXT)
+    await pods.objects_of_runner(NAMESPACE, samples.TEXT)
     await PodClaims(redis, lambda: NOW).stored(ORG)
 
 

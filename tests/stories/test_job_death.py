@@ -160,4 +160,4 @@ async def test_the_post_mortem_is_posted_once_on_the_jobs_commit(story):
         assert (posted["name"], posted["head_sha"]) == ("Runner post-mortem", job.head_sha)
         assert await examine_job_of(app.context, app.installation, job.id) is None
         assert await look_into(app.context, app.installation, identity(found)) is CheckRunOutcome.RECORDED
-        assert len(await app.told("runner.died")) == len(check_runs(app)) == 1
+        assert len(await app.sent_events("runner.died")) == len(check_runs(app)) == 1

@@ -112,7 +112,7 @@ async def test_both_sides_in_any_order_and_twice_make_one_death(story, first, en
 
         for look in (0, 1):
             await look_into(app.context, app.installation, identity(found), look)
-        (event,) = await app.told("runner.died")
+        (event,) = await app.sent_events("runner.died")
         assert (event["runner_name"], event["cause"], event["job"]["id"]) == (job.runner_name, expected.value, job.id)
         (posted,) = check_runs(app).values()
         assert posted["name"] == "Runner post-mortem"
@@ -137,7 +137,7 @@ async def test_a_clean_exit_that_left_a_job_behind_is_one_death_with_the_jobs_ca
         (found,) = await deaths(app)
         assert (found.cause, found.exit_code, found.job.id) == (Cause.LOST_COMMUNICATION, 0, job.id)
         assert await look_into(app.context, app.installation, identity(found), 1) is CheckRunOutcome.CREATED
-        causes = [each["cause"] for each in await app.told("runner.died")]
+        causes = [each["cause"] for each in await app.sent_events("runner.died")]
         assert causes == (["clean-exit", "lost-communication"] if first == "cluster" else ["lost-communication"])
         assert len(check_runs(app)) == 1
 

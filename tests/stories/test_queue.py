@@ -14,7 +14,7 @@ import pytest
 from ghapp.health.queue.explanation import explain
 from ghapp.sandbox.config import PoolConfig
 from ghapp.store.fuses import Pause
-from ghapp.store.job_queues import load_job_queue
+from ghapp.store.org_views import load_job_queue
 from ghapp.store.queue_checks import QueueChecks
 from jobs.checks import publisher
 from jobs.checks.publisher import CheckRunOutcome

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from ghapp.health.gate.active_shard import Deploy, Role
 from ghapp.health.gate.gate_checks import commit_of
 from ghapp.health.gate.judgement import ActiveShardSources, GateRequest, judge_gate
-from ghapp.health.gate.known_shards import unknown_shard
+from ghapp.health.gate.shard_checks import unknown_shard
 from ghapp.health.shards import has_shards, is_shard
 from ghapp.queue.jobs import JobName, gates_key
 from ghapp.report.documents import gate_document
@@ -159,5 +159,5 @@ def _deploy(last: Deploy | None, shard: str, report: DeployBody, at: float | Non
         at = last.deployed_at if last is not None and last.ref == ref else now
     first = now
     if last is not None and (last.deployed_at, last.ref) == (at, ref):
-        first = min(last.first_told_at, now)  # the clock may have jumped back
+        first = min(last.first_reported_at, now)  # the clock may have jumped back
     return Deploy(shard, Role(report.role), at, now, ref, by, first)

@@ -104,8 +104,10 @@ async def test_deaths_of_the_last_day_are_in_the_report(story):
     async with story(config=REPORTED + PLACED) as app:
         deaths, at = Deaths(app.context.redis, app.clock), app.clock()
         for number, cause in enumerate([Cause.HOST_OOM, Cause.HOST_OOM, Cause.CLEAN_EXIT]):
-            said = Death(f"r{number}", f"r{number}", "", at - number, 1, None, "", cause, "", "runners", f"u{number}")
-            await deaths.record(app.installation, said)
+            expected = Death(
+                f"r{number}", f"r{number}", "", at - number, 1, None, "", cause, "", "runners", f"u{number}"
+            )
+            await deaths.record(app.installation, expected)
         await live(app, minutes=1)
         assert "| `host-oom` | 2 | `r0`, `r1` |" in text(app)
         assert "clean-exit" not in text(app)
