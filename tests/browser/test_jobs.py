@@ -106,7 +106,7 @@ def test_an_owner_runs_a_job_again_and_sees_what_became_of_it(open_page, fleet, 
     assert page.get_by_role("link", name="Re-run this job").count() == 0
     page.goto(f"{fleet.base}/orgs/acme")
     audited = page.get_by_role("region", name="Audit log")
-    assert audited.get_by_role("row").filter(has_text=f"re-run acme/web {job_id}").is_visible()
+    assert audited.get_by_role("row").filter(has_text=f"re-run the job of {name}").is_visible()
 
 
 @pytest.mark.xdist_group("up")

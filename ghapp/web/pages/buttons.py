@@ -232,7 +232,8 @@ class Buttons:
         installation = visit.org_state.installation.id
         key = f"rerun-{installation}-{job.id}"
         await self._enqueue(JobName.RERUN, installation, identity(death), visit.visitor.name, key=key)
-        await self._record(request, visit.visitor, visit, "re-run", f"{job.repository} {job.id}", "", "queued")
+        # Everyone who sees the fleet reads the audit log, so it has the runner and not the repository.
+        await self._record(request, visit.visitor, visit, "re-run", f"the job of {death.runner_name}", "", "queued")
         return self._done(request, death_path(visit, request), "rerun")
 
     async def _rerunnable(self, request: Request, visit: OrgVisit) -> tuple[Death, DeadJob] | Response:

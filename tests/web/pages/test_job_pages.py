@@ -212,7 +212,11 @@ async def test_deaths_of_more_than_an_hour_ago_are_read_once(start, redis, fleet
 
 
 @pytest.mark.parametrize("login", ["lisa", "olga"], ids=["a member", "an outside collaborator"])
-async def test_nothing_of_a_repository_that_github_does_not_list_is_shown_anywhere(signed_in, at_work, login):
+async def test_nothing_of_a_repository_that_github_does_not_list_is_shown_anywhere(signed_in, redis, at_work, login):
+    await grant(redis, at_work)
+    owner, hidden = await signed_in("mona"), "/orgs/acme/deaths/b/rerun"
+    answer = await owner.post(hidden, data={"form_token": await token_of(owner, hidden)})
+    assert answer.status_code == 303, "the audit log is shown to all"
     browser = await signed_in(login)
     for path in [*HERE, *RUNNERS, "/orgs/acme/github", "/system"]:
         answer = await browser.get(path)
@@ -321,7 +325,7 @@ async def test_the_button_asks_then_requests_the_re_run_once_and_is_audited(sign
     assert (answer.status_code, answer.headers["location"]) == (303, "../../../../orgs/acme/deaths/a?done=rerun")
     assert asked == [(JobName.RERUN, (at_work, "job 7011", "mona"), f"rerun-{at_work}-7011")]
     (entry,) = await AuditLog(redis).latest(at_work, 9)
-    assert (entry.who, entry.action, entry.subject, entry.result) == ("mona", "re-run", "acme/api 7011", "queued")
+    assert (entry.who, entry.action, entry.subject, entry.result) == ("mona", "re-run", "the job of a", "queued")
     assert "The re-run is requested." in (await browser.get("/orgs/acme/deaths/a?done=rerun")).text
 
 
