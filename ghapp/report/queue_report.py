@@ -65,7 +65,7 @@ def queue_report(check: QueueCheck, queue: JobQueue) -> Report:
         parts.append(f"**{_sentence(worst.text)}** ({code(worst.reason)})")
         if _is_private(check, queue) or worst.reason in FOR_EVERYONE:
             parts.append(_steps(worst))
-    parts.append(f"This check follows the jobs, and completes when none waits. Topic `{QUIET_TOPIC}` turns it off.")
+    parts.append(f"This check follows the jobs, and completes when none waits. The topic `{QUIET_TOPIC}` turns it off.")
     return Report(
         title=_title(worst, len(waiting)),
         summary="\n\n".join(part for part in parts if part),

@@ -16,7 +16,7 @@ from rq.serializers import JSONSerializer
 
 from ghapp.errors import GitHubUnavailableError
 from ghapp.health.deaths.death import DeadJob
-from ghapp.health.deaths.rerun import AUTO, RerunNote, RerunRefusal, RerunState
+from ghapp.health.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunState
 from ghapp.health.remediation.fuse import Fuse, Position
 from ghapp.report.post_mortem import RERUN
 from ghapp.sandbox.config import LEAST_PRIVILEGE
@@ -104,6 +104,16 @@ async def test_the_button_runs_the_job_again_and_names_who_pressed_it(story):
         assert (done.state, done.by) == (RerunState.ACCEPTED, "mona")
         assert attempts(app, job) == [1, 2]
         assert "by `mona`" in (await look(app, death))[1]["output"]["summary"]
+
+
+async def test_the_buttons_of_the_page_and_of_the_check_run_at_once_run_the_job_again_once(story):
+    async with story() as app:
+        job, death = await job_died(app, own_steps=True)
+        results = await asyncio.gather(*(rerun(app, death, by) for by in ("mona", "lisa", "mona", AUTO)))
+        accepted = [each for each in results if isinstance(each, Rerun)]
+        assert [each.state for each in accepted] == [RerunState.ACCEPTED]
+        assert attempts(app, job) == [1, 2]
+        assert (await app.context.reruns.of(app.installation, job.id)).by == accepted[0].by
 
 
 async def test_without_the_permission_there_is_no_button_and_no_re_run(story):

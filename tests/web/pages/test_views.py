@@ -262,6 +262,11 @@ def test_evidence_and_death_are_one_time_line_the_latest_first():
     assert "a line" in page.raw
 
 
+def test_a_machine_without_a_container_died():
+    page = page_of(AT_WORK, job=JOB, death=DEATH._replace(pod=""))
+    assert [each.text for each in page.entries if each.source == "death"] == ["It died: host-oom"]
+
+
 def test_a_job_of_a_repository_that_the_visitor_may_not_read_is_not_even_shown_by_its_number():
     page = page_of(AT_WORK, job=JOB, death=DEATH, reads=False)
     assert (page.job.id, page.job.repository, page.job.hidden) == (None, "", True)

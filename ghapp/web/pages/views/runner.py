@@ -161,7 +161,7 @@ def _entries(
     """Returns the evidence and the death in order of time, the latest first."""
     facts: list[tuple[float, str, str]] = [*history(evidence, view.survey, claim_on(view.claimed, evidence.name, now))]
     if death is not None:
-        facts.append((death.at, "death", f"its container ended: {death.cause}"))
+        facts.append((death.at, "death", f"{'its container ended' if death.pod else 'it died'}: {death.cause}"))
     facts.sort(key=lambda fact: fact[0], reverse=True)
     found = []
     for at, source, text in facts:
