@@ -10,7 +10,7 @@ from ghapp.cli.context import chosen
 from ghapp.errors import ConfigurationError
 from ghapp.health.gate.active_shard import ActiveShardAnswer
 from ghapp.health.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_gate
-from ghapp.health.gate.known_shards import unknown_shard
+from ghapp.health.gate.shard_checks import unknown_shard
 from ghapp.health.shards import has_shards
 from ghapp.settings import PoolSettings, Settings
 

@@ -51,7 +51,7 @@ async def job_documents(settings: Settings, org: str | None, state: str | None, 
         UnknownOrgError: the App is not installed there.
     """
     from ghapp.report.jobs import job_document
-    from ghapp.store.job_queues import load_job_queue
+    from ghapp.store.org_views import load_job_queue
 
     found: list[Any] = []
     async with opened(settings) as stores:
@@ -78,7 +78,7 @@ async def jobs_referred_to(settings: Settings, org: str, reference: JobReference
         GhappError: no such job is known.
     """
     from ghapp.report.jobs import job_document, select_jobs
-    from ghapp.store.job_queues import load_job_queue
+    from ghapp.store.org_views import load_job_queue
 
     async with opened(settings) as stores:
         (installation,) = await chosen(stores.installations, org)

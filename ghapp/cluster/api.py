@@ -28,7 +28,7 @@ from ghapp.cluster.request import (
 from ghapp.cluster.transport import ClusterResponse, ClusterTransport
 from ghapp.cluster.watch_events import Listed, WatchChange
 from ghapp.cluster.wire import answers, envelope, ephemeralrunners, pods
-from ghapp.cluster.wire.events import change_of
+from ghapp.cluster.wire.answers import change_of
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ConflictError, ResourceMissingError
 from ghapp.health.pods.pod import EphemeralRunner, Pod
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import aclosing
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ghapp.cluster.api import Cluster
-from ghapp.cluster.watch_events import Listed, Sight, WatchChange, WatchFailure
+from ghapp.cluster.watch_events import Listed, WatchChange, WatchEvent, WatchFailure
 from ghapp.errors import ClusterError, ClusterUnavailableError, ResourceVersionExpiredError
 from ghapp.health.pods.pod import EphemeralRunner, Pod
 
@@ -37,7 +37,7 @@ Lists = Callable[[], Awaitable[Listed[T]]]
 Watches = Callable[[str], AsyncGenerator[WatchChange[T], None]]
 
 
-def follow(cluster: Cluster, namespace: str, sleep: Sleep = asyncio.sleep) -> AsyncGenerator[Sight[Pod], None]:
+def follow(cluster: Cluster, namespace: str, sleep: Sleep = asyncio.sleep) -> AsyncGenerator[WatchEvent[Pod], None]:
     """Follows a namespace's pods; never ends. Close it (`aclosing`).
 
     Args:
@@ -55,13 +55,13 @@ def follow(cluster: Cluster, namespace: str, sleep: Sleep = asyncio.sleep) -> As
 
 def follow_objects(
     cluster: Cluster, namespace: str, sleep: Sleep = asyncio.sleep
-) -> AsyncGenerator[Sight[EphemeralRunner], None]:
+) -> AsyncGenerator[WatchEvent[EphemeralRunner], None]:
     """Follows EphemeralRunners, like `follow`. With permission to list but not to watch, each attempt lists them."""
     lists, watches = partial(cluster.ephemeral_runners, namespace), partial(cluster.watch_ephemeral_runners, namespace)
     return _follow(lists, watches, sleep)
 
 
-async def _follow(lists: Lists[T], watches: Watches[T], sleep: Sleep) -> AsyncGenerator[Sight[T], None]:
+async def _follow(lists: Lists[T], watches: Watches[T], sleep: Sleep) -> AsyncGenerator[WatchEvent[T], None]:
     version, failures, watched = "", 0, 0
     while True:
         try:
@@ -87,3 +87,19 @@ def pause_after(failures: int, chance: Callable[[], float] = random.random) -> f
     """Returns the seconds to wait after so many failures in a row: exponential backoff with jitter."""
     longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16))
     return longest * (0.5 + chance() / 2)
+
+
+AGAIN_SECONDS = 0.5
+
+
+async def cancel_tasks(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Cancels tasks until all have ended; ignores their errors.
+
+    One cancellation may not suffice: anyio, below the client, swallows a cancellation at the very moment at which a
+    connection was made, and the task would run forever.
+    """
+    left: Collection[asyncio.Task[Any]] = tasks
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=AGAIN_SECONDS)

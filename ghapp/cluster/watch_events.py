@@ -14,12 +14,12 @@ Kind = Literal["added", "modified", "deleted", "bookmark"]
 class Listed(NamedTuple, Generic[T]):
     """All objects that existed at one `resourceVersion`. Complete: what is missing from it does not exist.
 
-    `told_at`: time of the last page by the API server's own clock (epoch seconds); None without a Date.
+    `server_time`: time of the last page by the API server's own clock (epoch seconds); None without a Date.
     """
 
     items: list[T]
     version: str
-    told_at: float | None = None
+    server_time: float | None = None
 
 
 class WatchChange(NamedTuple, Generic[T]):
@@ -36,4 +36,4 @@ class WatchFailure(NamedTuple):
     error: ClusterError
 
 
-Sight = Listed[T] | WatchChange[T] | WatchFailure
+WatchEvent = Listed[T] | WatchChange[T] | WatchFailure

@@ -67,7 +67,11 @@ def of_tick(org: str, last: Tick, now: float) -> Finding:
         fix = "claim them with their `runner_name`, or delete those that do no work; they are never reaped"
         return warning(GROUP, "reaper", f"{text}{_examples(last, (Guard.UNNAMED,))}{_kept(last)}", fix, org)
     text = f"{last.stamped} pods with the owner label; {last.reaped} reaped in the last minute"
-    waiting = {"deferred": last.deferred, "reported only": last.told, "without a known owner": last.without_owner}
+    waiting = {
+        "deferred": last.deferred,
+        "reported only": last.would_reap,
+        "without a known owner": last.without_owner,
+    }
     parts = ", ".join([text, *(f"{count} {what}" for what, count in waiting.items() if count)])
     return ok(GROUP, "reaper", f"{parts}{_kept(last)}{_examples(last, (Guard.NEVER_STARTED,))}", org)
 

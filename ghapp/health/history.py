@@ -8,13 +8,13 @@ sample is a gap: no complete sweep covers it, and its gauges and losses are unkn
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from math import floor
 from typing import NamedTuple
 
 from ghapp.health.job import Job, asks_for_hosted
-from ghapp.health.pool_matching import PoolMatcher, PoolRule, pool_of, runner_pool
+from ghapp.health.pool_matching import OTHER_POOL, PoolMatcher, PoolRule, pool_of, runner_pool
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.verdict import Limits, State, judge
 from ghapp.health.successors import lost_since
@@ -29,11 +29,8 @@ KEPT_SECONDS = {STEP_SECONDS: 7 * 86_400, HOUR_SECONDS: 90 * 86_400}
 WHOLE_ORG = "*"
 """The pool that has the sums of all pools, and the calls."""
 
-OTHER_POOL = "other"
-"""The pool of what belongs to none of the `MOST_POOLS` pools."""
-
 MOST_POOLS = 100
-"""Pools of an installation with a history of their own, besides `*` and `other`."""
+"""Pools of an installation with a history of their own, besides `*` and `OTHER_POOL`, which has all others."""
 
 GAUGES = ("healthy", "busy", "queued", "starting", "offline", "invalidated", "suspect", "unknown")
 """Positions of the gauges in a stored step; only ever appended. Runners by state without retired and healed ones, those
@@ -190,7 +187,7 @@ class HistorySample(NamedTuple):
 
 
 def sample(
-    runners: Mapping[int, Evidence],
+    runners: Collection[Evidence],
     jobs: Iterable[Job],
     survey: Survey,
     limits: Limits,
@@ -201,7 +198,7 @@ def sample(
     """Returns what a complete sweep adds to the history.
 
     Args:
-        runners: all records, by id.
+        runners: all records.
         jobs: those that are not over.
         survey: of the sweep.
         limits: of the judgement.
@@ -211,7 +208,7 @@ def sample(
     """
     matcher = PoolMatcher(rules)
     gauges: dict[str, Counter[str]] = defaultdict(Counter)
-    for each in runners.values():
+    for each in runners:
         if not each.registered:
             continue
         verdict = judge(each, survey, at, limits)
@@ -233,12 +230,12 @@ def sample(
 
 
 def losses(
-    runners: Mapping[int, Evidence], matcher: PoolMatcher, since: float, until: float
+    runners: Iterable[Evidence], matcher: PoolMatcher, since: float, until: float
 ) -> dict[tuple[str, int], Counted]:
     """Returns the losses of a span, and their healings, by pool and step; also of the whole organization.
 
     They follow from the records alone, so that a sweep may count them any number of times: a loss belongs to the step
-    of its confirmation, a healing to that of its successor's first sight. Records are kept for a day.
+    of its confirmation, a healing to that in which its successor was online. Records are kept for a day.
     """
     found: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
 
@@ -246,16 +243,16 @@ def losses(
         for each in (pool, WHOLE_ORG):
             found[each, step_of(at)][name] += number
 
-    for each in runners.values():
-        if each.confirmed_at is None and each.successor is None:
+    for each in runners:
+        if each.confirmed_at is None and each.healed_at is None:
             continue
         pool = matcher.pool(each)
         if each.confirmed_at is not None and since <= each.confirmed_at <= until:
             add(pool, each.confirmed_at, "lost")
-        successor = None if each.successor is None else runners.get(each.successor)
-        if successor is not None and since <= successor.first_seen <= until:
-            add(pool, successor.first_seen, "healed")
-            add(pool, successor.first_seen, "heal_seconds", round(max(0.0, successor.first_seen - lost_since(each))))
+        healed_at = each.healed_at
+        if healed_at is not None and since <= healed_at <= until:
+            add(pool, healed_at, "healed")
+            add(pool, healed_at, "heal_seconds", round(max(0.0, healed_at - lost_since(each))))
     return dict(found)
 
 

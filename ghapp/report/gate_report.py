@@ -26,7 +26,7 @@ from ghapp.report.markdown import code, cut, heading, row
 NAME = "Runner gate"
 """The check run's name if a repository deploys one pool."""
 
-LONGEST_SAID = 800
+LONGEST_TEXT = 800
 """Maximum characters of one sentence; there are about twenty sentences."""
 
 ROOM = (LONGEST - 2) // 2
@@ -111,20 +111,20 @@ def _summary(gate: Gate, begun: GateCheck, stage: GateCheckStage) -> Iterable[st
                 "The check timed out; click Re-run to check it for another hour."
             )
         case GateCheckStage.WAITS:
-            waits = next((code(each.said, LONGEST_SAID) for each in _failing(gate)), "a list of runners since then")
+            waits = next((code(each.said, LONGEST_TEXT) for each in _failing(gate)), "a list of runners since then")
             yield f"{where} was deployed at {timestamp(begun.deployed_at)}. Waiting until {until} for: {waits}"
     users = next((check for check in gate.checks if check.name == "users"), None)
     if users is not None:
-        yield f"Users: {code(users.said, LONGEST_SAID)}"
+        yield f"Users: {code(users.said, LONGEST_TEXT)}"
 
 
 def _text(gate: Gate) -> Iterable[str]:
-    rows = (row(_mark(each), each.name, code(_ageless(each), LONGEST_SAID)) for each in gate.checks)
+    rows = (row(_mark(each), each.name, code(_ageless(each), LONGEST_TEXT)) for each in gate.checks)
     yield cut(heading("", "Check", "Result"), rows, len(gate.checks), ROOM, "checks")
     if not gate.next:
         return
     steps = (
-        f"{number}. {code(step.step, LONGEST_SAID)}<br>{code(step.why, LONGEST_SAID)}"
+        f"{number}. {code(step.step, LONGEST_TEXT)}<br>{code(step.why, LONGEST_TEXT)}"
         for number, step in enumerate(gate.next, 1)
     )
     yield cut("### What to do next, cheapest and safest first\n", steps, len(gate.next), ROOM, "steps")
@@ -135,8 +135,14 @@ def _ageless(check: Check) -> str:
     return "it answers" if check.name == "github" and check.passed else check.said
 
 
+def mark_of(check: Check) -> str:
+    """Returns the mark of a check: `ok`; `NO` if it fails the gate; `!` if it is only shown."""
+    return "ok" if check.passed else "NO" if check.decides else "!"
+
+
 def _mark(check: Check) -> str:
-    return "ok" if check.passed else "**NO**" if check.decides else "!"
+    mark = mark_of(check)
+    return f"**{mark}**" if mark == "NO" else mark
 
 
 def _failing(gate: Gate) -> list[Check]:

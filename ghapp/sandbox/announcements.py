@@ -59,7 +59,7 @@ class Announcements:
 
     def created(self, app: App, now: float) -> str | None:
         """Sends a new App's hook a ping; returns the GUID."""
-        return self._deliveries.send(app, "ping", msgspec.json.encode(ping(app, self._directory.pen.url, now)))
+        return self._deliveries.send(app, "ping", msgspec.json.encode(ping(app, self._directory.documents.url, now)))
 
     def payload(
         self,
@@ -83,7 +83,7 @@ class Announcements:
         self, org: Organization, installation: SandboxInstallation, body: Document, repository: SandboxRepository | None
     ) -> Document:
         envelope: dict[str, Any] = {
-            "organization": self._directory.pen.organization(org.login, org.id),
+            "organization": self._directory.documents.organization(org.login, org.id),
             "sender": self._directory.sender,
             "installation": {"id": installation.id, "node_id": f"I_{installation.id}"},
         }

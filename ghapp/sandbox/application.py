@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -19,9 +19,10 @@ from ghapp.sandbox.pages.authorize import AuthorizationPages
 from ghapp.sandbox.pages.checkruns import CheckRunPages
 from ghapp.sandbox.pages.manifest import ManifestPages
 from ghapp.sandbox.pages.runners import RunnerPages
+from ghapp.sandbox.rest import apps, checks, hooks, repositories, runners, users
 from ghapp.sandbox.rest.answers import RestError
+from ghapp.sandbox.rest.operation import Operation
 from ghapp.sandbox.rest.repositories import LOGS
-from ghapp.sandbox.rest.routes import routes as rest_routes
 from ghapp.sandbox.world import World
 
 #: Where a GitHub Enterprise Server has its REST API.
@@ -65,3 +66,32 @@ async def _refuse(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     return RestError(error.status_code, error.detail).response()
+
+
+#: The list of runners comes first: routes are tried in order, and that one is asked for a hundred times in a sweep.
+OPERATIONS = (
+    *runners.OPERATIONS,
+    *apps.OPERATIONS,
+    *hooks.OPERATIONS,
+    *repositories.OPERATIONS,
+    *checks.OPERATIONS,
+    *users.OPERATIONS,
+)
+
+
+def rest_routes() -> list[Route]:
+    """A route for each operation, and for its twin with ids instead of names, as `Link` headers have it."""
+    return [
+        Route(template, operation, methods=[operation.method])
+        for operation in OPERATIONS
+        for template in _templates(operation)
+    ]
+
+
+def _templates(operation: Operation) -> Iterator[str]:
+    template = operation.template.replace("{ref}", "{ref:path}")
+    yield template
+    if template.startswith("/orgs/{org}/"):
+        yield template.replace("/orgs/{org}/", "/organizations/{organization_id}/")
+    elif template.startswith("/repos/{owner}/{repo}"):
+        yield template.replace("/repos/{owner}/{repo}", "/repositories/{repository_id}")

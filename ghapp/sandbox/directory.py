@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ghapp.sandbox.apps import SandboxInstallation
-from ghapp.sandbox.documents.accounts import Document, Pen
+from ghapp.sandbox.documents.accounts import AccountDocuments, Document
 from ghapp.sandbox.faults.access import Withheld
 from ghapp.sandbox.faults.faults import Faults
 from ghapp.sandbox.organization import Organization
@@ -22,11 +22,11 @@ class Directory:
         sender: the person who performs all actions.
     """
 
-    def __init__(self, pen: Pen, faults: Faults, clock: Callable[[], float]) -> None:
+    def __init__(self, documents: AccountDocuments, faults: Faults, clock: Callable[[], float]) -> None:
         self.orgs: dict[str, Organization] = {}
         self.registry = Registry()
-        self.pen = pen
-        self.sender = pen.account(*SENDER, kind="User")
+        self.documents = documents
+        self.sender = documents.account(*SENDER, kind="User")
         self._faults = faults
         self._clock = clock
         self._former: dict[str, Organization] = {}
@@ -74,7 +74,7 @@ class Directory:
     def installation_document(self, installation: SandboxInstallation) -> Document:
         """Returns an installation as REST and deliveries show it."""
         account = self.home_of(installation).account
-        return self.pen.installation(installation, account, self.sender, self.granted(installation))
+        return self.documents.installation(installation, account, self.sender, self.granted(installation))
 
     def _withheld(self, installation: SandboxInstallation) -> list[Withheld]:
         home = self.orgs.get(installation.org.lower())

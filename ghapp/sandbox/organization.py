@@ -2,13 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ghapp.sandbox.documents.accounts import Document, Pen
+from ghapp.sandbox.config import SHARD_LABEL
+from ghapp.sandbox.documents.accounts import AccountDocuments, Document
 from ghapp.sandbox.documents.runnerpages import RunnerListPages
 from ghapp.sandbox.fleet.jobs import SandboxRepository
 from ghapp.sandbox.fleet.life import FleetLife
-from ghapp.sandbox.fleet.shards import ShardLayout
+from ghapp.sandbox.fleet.runners import Runner
+
+
+class ShardLayout:
+    """The shards of one fleet, by name; an organization has one blue/green pool at most.
+
+    Attributes:
+        pools: shard → its pool.
+        active: the one for users' jobs; empty where there are no shards.
+    """
+
+    def __init__(self, fleet: FleetLife) -> None:
+        self._fleet = fleet
+        self.pools = {shard: pool for pool in fleet.pools.values() if (shard := _shard_of(pool.labels))}
+        self.active = max(self.pools, key=lambda shard: self.pools[shard].load, default="")
+        self._load = self.pools[self.active].load if self.active else 0.0
+
+    def deploy(self, shard: str, now: float, *, badly: bool) -> list[Runner]:
+        """Replaces its machines under their old names; the job of each that had one fails.
+
+        Each comes online again after the settling time or, with `badly`, only the first one does.
+        """
+        pool = self.pools[shard].name
+        runners = sorted((each for each in self._fleet.roster.registered.values() if each.pool == pool), key=_id)
+        jobs = [each.job for each in runners if each.job is not None]
+        self._fleet.take_offline(runners, alive=False)
+        for job in jobs:
+            job.fail_without_runner()
+            self._fleet.finish(job, now, "failure")
+        for runner in runners[:1] if badly else runners:
+            runner.alive = True
+            self._fleet.come_online_soon(runner, now)
+        return runners
+
+    def switch(self, shard: str, now: float) -> None:
+        """Activates a shard: users' jobs run on it from now on."""
+        self._fleet.set_load(self.pools[self.active].name, 0.0, now)
+        self._fleet.set_load(self.pools[shard].name, self._load, now)
+        self.active = shard
+
+
+def _shard_of(labels: Sequence[str]) -> str:
+    return next((label.removeprefix(SHARD_LABEL) for label in labels if label.startswith(SHARD_LABEL)), "")
+
+
+def _id(runner: Runner) -> int:
+    return runner.id
 
 
 @dataclass(eq=False)
@@ -19,7 +67,7 @@ class Organization:
     login: str
     repositories: dict[str, SandboxRepository]
     fleet: FleetLife
-    pen: Pen
+    documents: AccountDocuments
     pages: RunnerListPages = field(init=False)
     shards: ShardLayout = field(init=False)
 
@@ -30,11 +78,11 @@ class Organization:
     @property
     def account(self) -> Document:
         """Returns its short form."""
-        return self.pen.account(self.login, self.id)
+        return self.documents.account(self.login, self.id)
 
     def repository_document(self, repository: SandboxRepository) -> Document:
         """Returns one of its repositories in full."""
-        return self.pen.repository(repository, self.account)
+        return self.documents.repository(repository, self.account)
 
     def repository_with_id(self, repository_id: int) -> SandboxRepository | None:
         """Returns the repository of that id."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import secrets
+import time
 from random import Random
 from typing import Literal
 
 from ghapp.sandbox.announcements import Announcements
 from ghapp.sandbox.apps import App, SandboxHook
-from ghapp.sandbox.clock import SandboxClock
 from ghapp.sandbox.config import OrgConfig, SandboxConfig
 from ghapp.sandbox.deliveries import Deliveries
 from ghapp.sandbox.directory import Directory
-from ghapp.sandbox.documents.accounts import Pen
+from ghapp.sandbox.documents.accounts import AccountDocuments
 from ghapp.sandbox.documents.payloads import check_run_event, workflow_job
 from ghapp.sandbox.documents.work import check_run_document
 from ghapp.sandbox.faults.faults import Faults
@@ -25,6 +25,29 @@ from ghapp.sandbox.organization import Organization
 from ghapp.sandbox.people import Authorizations
 from ghapp.sandbox.ratelimits import RateLimits
 from ghapp.sandbox.runnerview import ShownRunner
+
+
+class SandboxClock:
+    """Epoch seconds that can be moved forward; with `running` False time stands still in between, for tests.
+
+    Attributes:
+        github_ahead: seconds by which GitHub's own clock is ahead; every time that GitHub states includes them.
+    """
+
+    def __init__(self, *, running: bool) -> None:
+        self.github_ahead = 0.0
+        self._running = running
+        self._skipped = 0.0
+        self._started = time.time()
+
+    def now(self) -> float:
+        """Epoch seconds."""
+        return (time.time() if self._running else self._started) + self._skipped
+
+    def skip(self, seconds: float) -> None:
+        """Moves the clock forward."""
+        self._skipped += seconds
+
 
 Deletion = Literal["deleted", "busy", "absent"]
 
@@ -45,10 +68,10 @@ class World:
     def __init__(self, config: SandboxConfig, url: str) -> None:
         self.config = config
         self.url = url
-        self.pen = Pen(url)
+        self.documents = AccountDocuments(url)
         self.clock = SandboxClock(running=config.ticking)
         self.faults = Faults(config.latency_seconds)
-        self.directory = Directory(self.pen, self.faults, self.now)
+        self.directory = Directory(self.documents, self.faults, self.now)
         self.registry = self.directory.registry
         self.orgs = self.directory.orgs
         self.sender = self.directory.sender
@@ -140,7 +163,7 @@ class World:
         """Notifies the App of a check run about its change."""
         posted = repository.check_runs[check_run_id]
         app = self.registry.apps[posted["app_id"]]
-        document = check_run_document(check_run_id, posted, repository, self.pen.app(app), self.url)
+        document = check_run_document(check_run_id, posted, repository, self.documents.app(app), self.url)
         moment = self.stated(self.now())
         body = check_run_event(action, document, repository, self.url, moment, identifier=identifier)
         self.announcements.event(org, "check_run", body, repository=repository, app=app)
@@ -186,7 +209,7 @@ class World:
             now=self.now(),
             quiet=self.config.quiet,
         )
-        return Organization(FIRST_ORGANIZATION_ID + number, config.login, repositories, fleet, self.pen)
+        return Organization(FIRST_ORGANIZATION_ID + number, config.login, repositories, fleet, self.documents)
 
     def _install_first_app(self) -> None:
         secret = self.config.webhook_secret or secrets.token_hex(20)

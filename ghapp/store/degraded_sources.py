@@ -24,7 +24,7 @@ class DegradedSources:
         self._redis = redis
         self._read = PlainReader(redis, "trouble", text)
 
-    async def say(self, place: str, why: str) -> None:
+    async def record(self, place: str, why: str) -> None:
         """Records the error of a source, in place of an earlier one."""
         await self._redis.set(keys.trouble(place), why, ex=KEPT_SECONDS)
 

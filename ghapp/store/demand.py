@@ -31,7 +31,7 @@ _NO_POOLS: Mapping[int, str] = {}
 _NO_RECORD = b"1"
 """The value of ended jobs before their records were stored."""
 
-_TELL = (
+_RECORD = (
     COUNT
     + """
 local newest
@@ -86,8 +86,8 @@ class Demand:
     def __init__(self, redis: Redis) -> None:
         self._redis, self._read = redis, RecordReader(redis, _jobs)
         self._read_taken = PlainReader(redis, "taken-job", _taken)
-        self._tell: Any = redis.register_script(
-            _TELL.replace("3600", str(OVER_SECONDS)).replace("MOST", str(MOST_OVER))
+        self._record_script: Any = redis.register_script(
+            _RECORD.replace("3600", str(OVER_SECONDS)).replace("MOST", str(MOST_OVER))
         )
 
     async def record(
@@ -118,7 +118,7 @@ class Demand:
                 keys.ended(installation),
                 keys.history_counts(installation),
             ]
-            await self._tell(keys=named, args=args)
+            await self._record_script(keys=named, args=args)
         await self._remember_taken(installation, jobs)
 
     async def _remember_taken(self, installation: int, jobs: Iterable[Job]) -> None:

@@ -24,7 +24,6 @@ from ghapp.health.history import (
     HOUR_SECONDS,
     KEPT_SECONDS,
     MOST_POOLS,
-    OTHER_POOL,
     STEP_SECONDS,
     WHOLE_ORG,
     HistorySample,
@@ -35,6 +34,7 @@ from ghapp.health.history import (
     sampled,
     step_of,
 )
+from ghapp.health.pool_matching import OTHER_POOL
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.history_counts import parsed

@@ -43,7 +43,7 @@ class Tick(NamedTuple):
         stamped: pods with the owner label.
         reaped: pods reaped in this tick.
         deferred: leaks left for a later tick.
-        told: leaks that are only reported: dry-run, or a pause.
+        would_reap: leaks that are only reported: dry-run, or a pause.
         without_owner: pods in a namespace of several organizations whose runner none of them knows, or several do.
         never_runners: pods with the label that never ran a runner.
         held: leaks that the fuse holds back.
@@ -58,7 +58,7 @@ class Tick(NamedTuple):
     stamped: int = 0
     reaped: int = 0
     deferred: int = 0
-    told: int = 0
+    would_reap: int = 0
     without_owner: int = 0
     never_runners: int = 0
     held: int = 0

@@ -8,6 +8,7 @@ from ghapp.health.gate.active_shard import ACTIVE_SECONDS
 from ghapp.health.gate.shard_status import LOOP_SECONDS, ShardInputs
 from ghapp.health.installation import Installation
 from ghapp.health.pods.pod_claim import by_name
+from ghapp.health.queue.job_queue import JobQueue
 from ghapp.report.org_view import OrgView
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.stores import Stores
@@ -52,3 +53,19 @@ async def load_shard_inputs(
         deaths = await stores.deaths.unclean(installation.id, now - LOOP_SECONDS, MOST_DEATHS)
     rules, limits = settings.pools_of(installation.org), settings.of(installation.org).evidence
     return ShardInputs(pool, rules, runners.values(), survey, limits, jobs, deaths, taken)
+
+
+async def load_job_queue(stores: Stores, installation: Installation, settings: Settings, now: float) -> JobQueue:
+    """Returns the jobs and runners of an org at `now`; the reads run concurrently.
+
+    Raises:
+        StoreUnavailableError: Redis does not answer.
+    """
+    view, runners, jobs, ended, groups = await asyncio.gather(
+        load_org_view(stores, installation, settings),
+        stores.runners.all(installation.id),
+        stores.demand.all(installation.id),
+        stores.demand.over(installation.id),
+        stores.runner_groups.of(installation.id),
+    )
+    return view.job_queue(runners.values(), jobs, now, ended=ended, groups=groups)

@@ -227,7 +227,7 @@ class Pods:
         seen_at = min(times[_PODS_AT], times[_OBJECTS_AT])
         return NamespaceView(pods, objects, seen_at, times.get(_AHEAD, 0.0), _lists_objects(listed, served))
 
-    async def bearers(self, namespace: str, runner_name: str) -> RunnerObjects | None:
+    async def objects_of_runner(self, namespace: str, runner_name: str) -> RunnerObjects | None:
         """Returns the objects of a runner that have other names; None before a list that had any object."""
         fields = [_OBJECTS_AT, _LISTED, _RUNNER + runner_name]
         row: Any = await self._redis.hmget(keys.pods(namespace), fields)

@@ -24,6 +24,7 @@ from ghapp.store.gate_checks import GateChecks
 from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.history import HistoryStore
 from ghapp.store.inbox import Ask, Inbox
+from ghapp.store.incidents import Incidents
 from ghapp.store.installation_states import InstallationStates
 from ghapp.store.installations import Installations
 from ghapp.store.leaks import Leaks
@@ -67,6 +68,7 @@ class Stores:
     heartbeats: Heartbeats
     history: HistoryStore
     inbox: Inbox
+    incidents: Incidents
     installation_states: InstallationStates
     installations: Installations
     leaks: Leaks
@@ -129,6 +131,7 @@ def stores_over(
         heartbeats=Heartbeats(redis),
         history=HistoryStore(redis),
         inbox=Inbox(redis, ask_for_drain),
+        incidents=Incidents(redis),
         installation_states=InstallationStates(redis),
         installations=Installations(redis, named),
         leaks=Leaks(redis),

@@ -41,9 +41,9 @@ async def _do(context: JobContext, event: str, delivery: Delivery) -> str:
         case "check_suite", "requested" if delivery.check_suite is not None:
             return await _move(context, installation, repository, delivery, delivery.check_suite)
         case "check_suite", "rerequested":
-            return await _say_again(context, installation)
+            return await _request_repost(context, installation)
         case "check_run", "rerequested" if await _is_ours(context, installation, delivery.check_run):
-            return await _say_again(context, installation)
+            return await _request_repost(context, installation)
         case "check_run", "requested_action" if await _is_ours(context, installation, delivery.check_run):
             return await _press(context, installation, delivery)
     return "began-again" if is_about_gate else "ignored"
@@ -91,11 +91,11 @@ async def _begin_again(context: JobContext, installation: Installation, event: s
     return await restart_gate_check(context, installation, delivery.repository.full_name, check_run, sha)
 
 
-async def _say_again(context: JobContext, installation: Installation) -> str:
+async def _request_repost(context: JobContext, installation: Installation) -> str:
     await context.reports.request_repost(installation.id)
     await context.reports.try_again(installation.id)
     enqueue_report_if_wanted(context, installation)
-    return "said-again"
+    return "repost-requested"
 
 
 async def _press(context: JobContext, installation: Installation, delivery: Delivery) -> str:

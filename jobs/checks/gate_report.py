@@ -143,7 +143,7 @@ async def _checks_of(
 ) -> Checks:
     """Opens the check runs of a deploy: their repository, their name, and their subject on the commit."""
     repository = installation.at_github(gate_check.repository)
-    subject, details_url = subject_of(place, gate_check), context.settings.public_url
+    subject, details_url = subject_of(place, gate_check), context.links(installation).gate
     return await open_checks(context, installation, repository, name=name, subject=subject, details_url=details_url)
 
 
@@ -168,13 +168,13 @@ class _Look:
                 after = after._replace(private=await (await self._checks(gate_check)).is_private())
                 after, gate, stage = self._judged(after, inputs, sources, now)
             if is_due:
-                after, outcome = await self._say(after, gate, stage, now)
+                after, outcome = await self._publish(after, gate, stage, now)
         except GitHubError as error:
             outcome, why = outcome_of(error), str(error)
         if outcome not in (CheckRunOutcome.NOTHING_TO_DO, *POSTED):
             after = self._put_off(after, outcome, why, now)
-        is_said = stage is not GateCheckStage.WAITS and not after.setback
-        kept = after._replace(over=is_said or is_forgotten(after, now))
+        is_published = stage is not GateCheckStage.WAITS and not after.setback
+        kept = after._replace(over=is_published or is_forgotten(after, now))
         await self._context.gate_checks.keep(self._installation.id, self._place, kept)
         if outcome is not CheckRunOutcome.NOTHING_TO_DO:
             await self._context.counters.add("ghapp_reports_total", org=self._installation.org, outcome=outcome.value)
@@ -191,7 +191,7 @@ class _Look:
     async def _checks(self, gate_check: GateCheck) -> Checks:
         return await _checks_of(self._context, self._installation, gate_check, self._place, self._name)
 
-    async def _say(
+    async def _publish(
         self, gate_check: GateCheck, gate: Gate, stage: GateCheckStage, now: float
     ) -> tuple[GateCheck, CheckRunOutcome]:
         report = gate_report(gate, gate_check, stage)

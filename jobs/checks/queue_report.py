@@ -28,8 +28,8 @@ from ghapp.health.queue.queue_check import (
 from ghapp.health.queue.runner_groups import RunnerGroups
 from ghapp.log import logger
 from ghapp.report.queue_report import QUEUE_CHECK, QUIET_TOPIC, queue_report, reasons_digest
-from ghapp.store.job_queues import load_job_queue
 from ghapp.store.locks import OUTLIVING_SECONDS
+from ghapp.store.org_views import load_job_queue
 from ghapp.store.queue_checks import MOST
 from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
 from jobs.context import JobContext, configured, open_context
@@ -165,7 +165,7 @@ class _QueuePost:
 
     async def _checks(self, check: QueueCheck) -> Checks:
         repository = self._installation.at_github(check.repository)
-        details_url = self._context.settings.public_url
+        details_url = self._context.links(self._installation).jobs
         return await open_checks(
             self._context, self._installation, repository, name=QUEUE_CHECK, subject=SUBJECT, details_url=details_url
         )

@@ -21,7 +21,7 @@ from ghapp.health.deaths.own_deletion import ended_before_deletion, is_own_repla
 from ghapp.health.installation import Installation
 from ghapp.health.pods.degraded_sources import logs_source
 from ghapp.health.pods.pod import ORGANIZATION_LABEL, Pod, is_in
-from ghapp.health.pool_matching import runner_pool
+from ghapp.health.pool_matching import metric_pool, runner_pool
 from ghapp.health.runner.evidence import Evidence
 from ghapp.log import logger, redact
 from ghapp.queue import jobs
@@ -82,7 +82,7 @@ class DeathRecorder:
             lines = await self.cluster.log(pod, previous=previous)
         except ClusterForbiddenError as error:
             if self.grace.lasts(place, redact(str(error))):
-                await troubles.say(place, redact(str(error)))
+                await troubles.record(place, redact(str(error)))
         except ClusterError:  # the pod or its node may be deleted by now
             pass
         else:
@@ -108,7 +108,7 @@ class DeathRecorder:
             self.grace.over(place)
             await troubles.over(place)
         elif self.grace.lasts(place, why):
-            await troubles.say(place, why)
+            await troubles.record(place, why)
 
     async def record_vanished(self, pod: Pod) -> bool:
         """Records a pod that disappeared before its end was seen; False if nothing ran, or if the end is on record.
@@ -135,14 +135,14 @@ class DeathRecorder:
         self, pod: Pod, death: Death, installation: Installation | None, evidence: Evidence | None
     ) -> bool:
         if installation is None:
-            _say(death, pod, org=None)
+            _log_death(death, pod, org=None)
             return True
         if await self._is_own_doing(pod, installation, evidence):
-            _say(death, pod, org=installation.org, by_ghapp=True)
+            _log_death(death, pod, org=installation.org, by_ghapp=True)
             return False
         deaths = self.stores.deaths
         known = await deaths.of(installation.id, death.runner_name)
-        if _is_told(pod, death, known):
+        if _is_published(pod, death, known):
             return False
         if evidence is not None:
             death = death._replace(runner_id=evidence.id)
@@ -152,13 +152,14 @@ class DeathRecorder:
         if known is not None and is_job_death_of(known, pod, death):
             if known.pod_uid != death.pod_uid:  # one death: the pod's facts complete what the job has shown
                 await deaths.enrich(installation.id, completed_by_pod(known, death))
-                _say(death, pod, org=installation.org)
+                _log_death(death, pod, org=installation.org)
                 self._have_looked_into(installation, known)
             return False
-        _say(death, pod, org=installation.org)
+        _log_death(death, pod, org=installation.org)
         if not await deaths.record(installation.id, death):
             return False
-        await self.stores.counters.add("ghapp_deaths_total", org=installation.org, cause=death.cause.value)
+        pool = metric_pool(death.pool, self.settings.pools_of(installation.org))
+        await self.stores.counters.add("ghapp_deaths_total", org=installation.org, pool=pool, cause=death.cause.value)
         self._have_looked_into(installation, death)
         return True
 
@@ -189,8 +190,8 @@ class DeathRecorder:
             if runner_id is not None:
                 evidence = (await runners.some(installation.id, [runner_id])).get(runner_id)
                 known.append((installation, evidence))
-        is_told_apart = bool(label) or len(self._orgs(pod.namespace)) == 1
-        if not known and len(tenants) == 1 and is_told_apart:
+        is_unambiguous = bool(label) or len(self._orgs(pod.namespace)) == 1
+        if not known and len(tenants) == 1 and is_unambiguous:
             return tenants[0], None
         return known[0] if len(known) == 1 else (None, None)
 
@@ -203,7 +204,7 @@ class DeathRecorder:
         return {pool.org.lower() for pool in self.settings.pools if pool.namespace == namespace}
 
 
-def _is_told(pod: Pod, death: Death, known: Death | None) -> bool:
+def _is_published(pod: Pod, death: Death, known: Death | None) -> bool:
     """True if this end is on record. An unseen one is, if an end was seen after its container started."""
     if known is None or known.pod_uid != death.pod_uid:
         return False
@@ -214,7 +215,7 @@ def _is_told(pod: Pod, death: Death, known: Death | None) -> bool:
     return known.exit_code == death.exit_code and (known.at == death.at or not has_time)
 
 
-def _say(death: Death, pod: Pod, org: str | None, *, by_ghapp: bool = False) -> None:
+def _log_death(death: Death, pod: Pod, org: str | None, *, by_ghapp: bool = False) -> None:
     """The log line. `reason` is the kubelet's own where it has one, `classified` the one that explains the cause."""
     log.warning(
         "runner pod terminated",

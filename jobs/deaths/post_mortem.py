@@ -84,7 +84,7 @@ async def _look(context: JobContext, installation: Installation, death: Death, l
     except GitHubError as error:
         trouble = error
     if trouble is not None:
-        await _say_once(context, installation, trouble)
+        await _log_once(context, installation, trouble)
     if isinstance(trouble, GitHubUnavailableError):
         raise trouble
     if (lacks_lines or _is_open(context, death, facts, trouble, now)) and _ask_for_next(
@@ -107,16 +107,16 @@ async def _with_lines(context: JobContext, installation: Installation, death: De
         except LogStoreUnreachableError as error:
             lacks = True
             await post_mortems.pause_log_store()
-            await troubles.say(LOG_STORE, "it gives no answer; `ghapp doctor` says why")
-            await _say_once(context, installation, error)
+            await troubles.record(LOG_STORE, "it gives no answer; `ghapp doctor` says why")
+            await _log_once(context, installation, error)
         except LogStoreUnavailableError as error:
             lacks = True
-            await troubles.say(LOG_STORE, "it does not take our questions; `ghapp doctor` says why")
-            await _say_once(context, installation, error)
+            await troubles.record(LOG_STORE, "it does not take our questions; `ghapp doctor` says why")
+            await _log_once(context, installation, error)
     return death, lacks
 
 
-async def _say_once(context: JobContext, installation: Installation, error: GhappError) -> None:
+async def _log_once(context: JobContext, installation: Installation, error: GhappError) -> None:
     """Log each kind of failure once a day: after an outage many deaths have the same."""
     lacking = error.accepted if isinstance(error, PermissionMissingError) else ""
     if await context.post_mortems.is_unpublished(installation.id, f"{type(error).__name__}:{lacking}"):

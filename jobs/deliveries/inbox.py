@@ -92,17 +92,17 @@ async def _take_effect(context: JobContext, entries: Sequence[Entry], now: float
             by_installation[installation.id].append(delivery.workflow_job)
             jobs[installation.id].append(_job(delivery, delivery.workflow_job, now))
     await _take_effect_on_orgs(context, deliveries)
-    for installation_id, told in by_installation.items():
-        await _jobs_take_effect(context, installation_id, told, jobs[installation_id], now)
+    for installation_id, payload in by_installation.items():
+        await _jobs_take_effect(context, installation_id, payload, jobs[installation_id], now)
     for (event, action), count in Counter((_known(event), each.action or "") for event, each in deliveries).items():
         await context.counters.add("ghapp_deliveries_total", count, event=event, action=action)
 
 
 async def _jobs_take_effect(
-    context: JobContext, installation_id: int, told: Sequence[WorkflowJob], jobs: Sequence[Job], now: float
+    context: JobContext, installation_id: int, payload: Sequence[WorkflowJob], jobs: Sequence[Job], now: float
 ) -> None:
     """Records what deliveries show of an installation's jobs and of their runners, and counts the jobs."""
-    runners = await context.runners.revise(installation_id, _folds(told, now))
+    runners = await context.runners.revise(installation_id, _folds(payload, now))
     taken = taken_jobs(jobs)
     installation = await context.installations.one(installation_id) if taken else None
     pools: dict[int, str] = {}
@@ -128,10 +128,10 @@ async def _take_effect_on_orgs(context: JobContext, deliveries: Sequence[tuple[s
         context.ask(JobName.INSTALLATIONS)
 
 
-def _folds(told: Sequence[WorkflowJob], now: float) -> dict[int, Fold]:
+def _folds(payload: Sequence[WorkflowJob], now: float) -> dict[int, Fold]:
     """For each runner, all that these jobs say of it, in one fold."""
     by_runner: dict[int, list[WorkflowJob]] = defaultdict(list)
-    for job in told:
+    for job in payload:
         if job.runner_id and job.runner_name and job.runner_group_name != HOSTED_GROUP:
             by_runner[job.runner_id].append(job)
 
@@ -157,48 +157,48 @@ def _sighted(evidence: Evidence | None, job: WorkflowJob, now: float) -> Evidenc
     return known
 
 
-def _job(delivery: Delivery, told: WorkflowJob, now: float) -> Job:
+def _job(delivery: Delivery, payload: WorkflowJob, now: float) -> Job:
     """Returns the job for the demand; a job that one of GitHub's own machines runs counts as over."""
-    running = told.status == "in_progress"
-    over = told.status == "completed" or told.runner_group_name == HOSTED_GROUP
+    running = payload.status == "in_progress"
+    over = payload.status == "completed" or payload.runner_group_name == HOSTED_GROUP
     return Job(
-        id=told.id,
+        id=payload.id,
         status="over" if over else "running" if running else "queued",
-        labels=told.labels,
+        labels=payload.labels,
         repository=delivery.repository.full_name if delivery.repository is not None else "",
-        queued_at=_epoch(told.created_at, now),
-        runner_id=told.runner_id,
-        runner_name=told.runner_name,
-        started_at=_started_at(told, now),
-        run_id=told.run_id,
-        attempt=told.run_attempt or 1,
-        workflow=told.workflow_name or "",
-        name=told.name or "",
-        head_sha=told.head_sha or "",
-        html_url=told.html_url or "",
-        conclusion=(told.conclusion or "") if told.status == "completed" else "",
-        ended_at=_epoch(told.completed_at, now) if told.status == "completed" else None,
-        runner_group=told.runner_group_name or "",
+        queued_at=_epoch(payload.created_at, now),
+        runner_id=payload.runner_id,
+        runner_name=payload.runner_name,
+        started_at=_started_at(payload, now),
+        run_id=payload.run_id,
+        attempt=payload.run_attempt or 1,
+        workflow=payload.workflow_name or "",
+        name=payload.name or "",
+        head_sha=payload.head_sha or "",
+        html_url=payload.html_url or "",
+        conclusion=(payload.conclusion or "") if payload.status == "completed" else "",
+        ended_at=_epoch(payload.completed_at, now) if payload.status == "completed" else None,
+        runner_group=payload.runner_group_name or "",
         private=delivery.repository.private if delivery.repository is not None else None,
-        waiting=told.status == "waiting",
-        steps=_steps(told) if told.status == "completed" else None,
+        waiting=payload.status == "waiting",
+        steps=_steps(payload) if payload.status == "completed" else None,
     )
 
 
-def _steps(told: WorkflowJob) -> JobSteps | None:
-    facts = told.step_facts
+def _steps(payload: WorkflowJob) -> JobSteps | None:
+    facts = payload.step_facts
     return None if facts is None else JobSteps(facts.failed, facts.left_open, facts.begun)
 
 
-def _started_at(told: WorkflowJob, now: float) -> float | None:
+def _started_at(payload: WorkflowJob, now: float) -> float | None:
     """When a runner took the job (epoch seconds); None where none did: GitHub gives queued jobs a start, too.
 
     The delivery of its end gives the start again: the delivery of its beginning may be late or lost.
     """
-    if told.status == "in_progress":
-        return _epoch(told.started_at, now)
-    took = told.status == "completed" and told.runner_id is not None and told.started_at is not None
-    return _epoch(told.started_at, now) if took else None
+    if payload.status == "in_progress":
+        return _epoch(payload.started_at, now)
+    took = payload.status == "completed" and payload.runner_id is not None and payload.started_at is not None
+    return _epoch(payload.started_at, now) if took else None
 
 
 def _epoch(at: datetime | None, otherwise: float) -> float:

@@ -40,9 +40,9 @@ async def discover_installations(context: JobContext) -> int:
     installation that permits sweeps again is swept at once. While any does not, discovery runs again within its
     interval.
     """
-    told = await context.github.installations()
+    listed = await context.github.installations()
     before = {each.id: each for each in await context.installations.all()}
-    found = await context.installations.replace_all(told)
+    found = await context.installations.replace_all(listed)
     for installation in found:
         await _renew_token(context, before.get(installation.id), installation)
         warn_of_name(context, installation)
@@ -77,26 +77,26 @@ async def _discover_again(context: JobContext, found: list[Installation]) -> Non
 
 async def installation_changed(context: JobContext, delivery: Delivery) -> None:
     """Applies an `installation` delivery at once; the discovery that follows corrects it where needed."""
-    told, action = delivery.installation, delivery.action
-    if told is None or action not in (*BEGUN, *ENDED):
+    payload, action = delivery.installation, delivery.action
+    if payload is None or action not in (*BEGUN, *ENDED):
         return
-    await context.installation_states.contradict(told.id)
+    await context.installation_states.contradict(payload.id)
     if action == "deleted":
-        await context.installations.remove(told.id)
-        await context.schedule.remove(told.id)
-    elif told.account is not None:
+        await context.installations.remove(payload.id)
+        await context.schedule.remove(payload.id)
+    elif payload.account is not None:
         installation = Installation(
-            told.id, told.account.login, told.account.id, told.permissions, suspended=action == "suspend"
+            payload.id, payload.account.login, payload.account.id, payload.permissions, suspended=action == "suspend"
         )
-        before = await context.installations.one(told.id)
+        before = await context.installations.one(payload.id)
         known = await context.installations.put(installation)
         await _renew_token(context, before, known)
         warn_of_name(context, known)
         await _enrol(context, known, at_once=True)
         if why_not_swept(known) is not None:
             await _discover_again(context, await context.installations.all())
-    await context.reports.try_again(told.id)
-    log.info("installation changed", installation=told.id, action=action)
+    await context.reports.try_again(payload.id)
+    log.info("installation changed", installation=payload.id, action=action)
 
 
 async def _renew_token(context: JobContext, before: Installation | None, now: Installation) -> None:

@@ -54,7 +54,7 @@ async def reap_installation(context: JobContext, installation_id: int) -> Tick |
         try:
             tick = await _tick(Reaper(context, installation, await context.cluster(), limits, store), before)
         except (ClusterError, ConfigurationError) as error:
-            tick = before._replace(trouble=str(error) or type(error).__name__, reaped=0, deferred=0, told=0)
+            tick = before._replace(trouble=str(error) or type(error).__name__, reaped=0, deferred=0, would_reap=0)
             await context.counters.add("ghapp_orphans_reaped_total", org=installation.org, outcome=SKIPPED)
         return await _account(context, installation, store, before, tick)
 
@@ -77,7 +77,7 @@ async def _tick(reaper: Reaper, before: Tick) -> Tick:
         at=context.clock(),
         stamped=len(seen.look.pods),
         deferred=len(reaping.deferred),
-        told=len(reaping.told),
+        would_reap=len(reaping.would_reap),
         without_owner=seen.without_owner,
         never_runners=sum(guard is Guard.NO_RUNNER for _, guard in reaping.kept),
         held=len(reaping.held),
@@ -106,13 +106,17 @@ async def _judge(reaper: Reaper, seen: Snapshot, memory: TickMemory) -> tuple[Ti
     if first.skipped is not None or not _unknown(first):
         return first, seen._replace(look=blind)
     by_list = leaks(seen.look, now, reaper.limits, memory)
-    found = {pod.uid for pod in (*by_list.reap, *by_list.told, *by_list.deferred, *(pod for pod, _ in by_list.held))}
+    found = {
+        pod.uid for pod in (*by_list.reap, *by_list.would_reap, *by_list.deferred, *(pod for pod, _ in by_list.held))
+    }
     unknown = {pod.uid for pod in _unknown(by_list)}
     waiting = [pod for pod in _unknown(first) if pod.uid in found | unknown]
-    released = {pod.uid for pod in (*by_list.reap, *by_list.told)} - {pod.uid for pod in (*first.reap, *first.told)}
+    released = {pod.uid for pod in (*by_list.reap, *by_list.would_reap)} - {
+        pod.uid for pod in (*first.reap, *first.would_reap)
+    }
     enough = len(released)
     if unknown and not by_list.held:  # those that the list says nothing about may be leaks, too
-        enough = reaper.limits.per_tick - len(first.reap) - len(first.told)
+        enough = reaper.limits.per_tick - len(first.reap) - len(first.would_reap)
     names = first.memory.names
     asked = await query_runners(context, reaper.installation, seen, waiting, names, enough)
     # The list may keep a pod without a query; it never releases one.
@@ -141,13 +145,13 @@ async def _account(context: JobContext, installation: Installation, store: Leaks
         log.warning("reaper failing", installation=installation.id, org=org, why=tick.trouble)
     if before.trouble and not tick.trouble:
         log.info("reaper recovered", installation=installation.id, org=org)
-    if tick.deferred or tick.told or tick.held:
+    if tick.deferred or tick.would_reap or tick.held:
         log.warning(
             "leaks deferred",
             installation=installation.id,
             org=org,
             deferred=tick.deferred,
-            only_told=tick.told,
+            would_reap=tick.would_reap,
             held_by_fuse=tick.held,
         )
     if dict(tick.examples) != dict(before.examples):

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.watch import follow_objects
-from ghapp.cluster.watch_events import Listed, Sight, WatchChange, WatchFailure
+from ghapp.cluster.watch_events import Listed, WatchChange, WatchEvent, WatchFailure
 from ghapp.errors import ClusterError, ClusterForbiddenError, ResourceMissingError
 from ghapp.health.pods.degraded_sources import objects_source
 from ghapp.health.pods.pod import EphemeralRunner
@@ -37,15 +37,15 @@ class EphemeralRunnerCache(NamespaceCache[EphemeralRunner]):
         self._cluster = cluster
         self._replacers = {pool.replacer for pool in settings.pools if pool.namespace == namespace}
 
-    def _follow(self) -> AsyncGenerator[Sight[EphemeralRunner], None]:
+    def _follow(self) -> AsyncGenerator[WatchEvent[EphemeralRunner], None]:
         return follow_objects(self._cluster, self._namespace)
 
-    async def see(self, sight: Sight[EphemeralRunner]) -> None:
+    async def see(self, event: WatchEvent[EphemeralRunner]) -> None:
         """Records one event of the watch."""
-        match sight:
+        match event:
             case Listed():
-                self._cluster_clock.hear(sight.told_at)
-                await self._see_all(sight.items)
+                self._cluster_clock.hear(event.server_time)
+                await self._see_all(event.items)
                 return  # without the right to watch, each list is followed by a failure, which stays logged once
             case WatchChange(found=None):
                 await self._pods.touch_objects(self._namespace, self._clock(), self._cluster_clock.ahead())

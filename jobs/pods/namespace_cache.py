@@ -9,10 +9,63 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Generic, TypeVar
 
-from ghapp.cluster.watch_events import Sight
-from ghapp.errors import StoreUnavailableError
+from ghapp.cluster.forbidden_grace import ForbiddenGrace
+from ghapp.cluster.watch_events import WatchEvent
+from ghapp.errors import ClusterError, ClusterForbiddenError, ResourceMissingError, StoreUnavailableError
+from ghapp.log import logger, redact
 from ghapp.store.stores import Stores
-from jobs.pods.degraded import DegradedView
+
+log = logger(__name__)
+
+
+class DegradedView:
+    """The failures of one view of a namespace.
+
+    Args:
+        namespace: the namespace.
+        place: the view's name in the report.
+        stores: where failures are recorded.
+    """
+
+    def __init__(self, namespace: str, place: str, stores: Stores) -> None:
+        self._namespace, self._place, self._sources = namespace, place, stores.degraded_sources
+        self._logged_why, self._may_be_recorded, self._grace = "", True, ForbiddenGrace()
+
+    def log(self, what: str, why: str) -> None:
+        """Logs a failure, unless it is the same as before."""
+        if self._logged_why != why:
+            log.warning(what, namespace=self._namespace, why=why)
+        self._logged_why = why
+
+    async def record(self, error: ClusterError) -> None:
+        """Logs a failure of the cluster, and records it for the report if a person must fix it.
+
+        For a short outage the report shows only the age of the view. A refusal by RBAC is recorded and logged only when
+        it
+        lasts: an API server that has just started refuses, too.
+
+        Raises:
+            StoreUnavailableError: the failure is only logged.
+        """
+        if isinstance(error, ClusterForbiddenError) and not self._grace.lasts(self._place, str(error)):
+            return
+        self.log("watch failed", str(error))
+        if isinstance(error, ClusterForbiddenError | ResourceMissingError):
+            self._may_be_recorded = True
+            await self._sources.record(self._place, redact(str(error)))
+
+    async def over(self) -> None:
+        """Records that the view has no failure any more.
+
+        Raises:
+            StoreUnavailableError: the report still shows the failure.
+        """
+        self._logged_why = ""
+        self._grace.over(self._place)
+        if self._may_be_recorded:  # by the process that led before, or by this one
+            await self._sources.over(self._place)
+            self._may_be_recorded = False
+
 
 PAUSE_SECONDS = 0.5
 WAIT_SECONDS = 1.0
@@ -42,8 +95,8 @@ class ClusterClock:
         """Returns by how many seconds it is ahead of our clock now; 0 if it reports no time."""
         if self._reported is None:
             return 0.0
-        reported_at, heard_at = self._reported
-        return reported_at + (self._monotonic() - heard_at) - self._clock()
+        reported_at, received_at = self._reported
+        return reported_at + (self._monotonic() - received_at) - self._clock()
 
 
 class NamespaceCache(ABC, Generic[T]):
@@ -80,19 +133,19 @@ class NamespaceCache(ABC, Generic[T]):
             StoreUnavailableError: start again from the last record.
         """
         await self._begin()
-        async with aclosing(self._follow()) as sights:
-            async for sight in sights:
+        async with aclosing(self._follow()) as events:
+            async for event in events:
                 if not self._leads():
                     return
-                await self.see(sight)
+                await self.see(event)
 
     async def _begin(self) -> None:
         """Reads the last record, for kinds that need it."""
 
     @abstractmethod
-    def _follow(self) -> AsyncGenerator[Sight[T], None]:
+    def _follow(self) -> AsyncGenerator[WatchEvent[T], None]:
         """Yields the events of the watch."""
 
     @abstractmethod
-    async def see(self, sight: Sight[T]) -> None:
+    async def see(self, event: WatchEvent[T]) -> None:
         """Records one event of the watch."""

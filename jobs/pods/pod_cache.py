@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from ghapp.cluster.watch import follow
-from ghapp.cluster.watch_events import Listed, Sight, WatchChange, WatchFailure
+from ghapp.cluster.watch_events import Listed, WatchChange, WatchEvent, WatchFailure
 from ghapp.health.pods.degraded_sources import pods_source
 from ghapp.health.pods.pod import Pod
 from jobs.deaths.death_recorder import DeathRecorder
@@ -34,15 +34,15 @@ class PodCache(NamespaceCache[Pod]):
     async def _begin(self) -> None:
         self._known = {each.uid: each for each in await self._pods.known(self._namespace)}
 
-    def _follow(self) -> AsyncGenerator[Sight[Pod], None]:
+    def _follow(self) -> AsyncGenerator[WatchEvent[Pod], None]:
         return follow(self._coroner.cluster, self._namespace)
 
-    async def see(self, sight: Sight[Pod]) -> None:
+    async def see(self, event: WatchEvent[Pod]) -> None:
         """Records one event of the watch. Deaths go first: a pod that has left the view is not looked for again."""
-        match sight:
+        match event:
             case Listed():
-                self._cluster_clock.hear(sight.told_at)
-                await self._see_all([each for each in sight.items if each.is_runners])
+                self._cluster_clock.hear(event.server_time)
+                await self._see_all([each for each in event.items if each.is_runners])
             case WatchChange(found=None):
                 await self._pods.touch_pods(self._namespace, self._clock(), self._cluster_clock.ahead())
                 await self._coroner.look_at_log_right(self._namespace)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 
 from ghapp.cluster.connection import is_configured, open_cluster
-from ghapp.cluster.task_cancel import cancel_tasks
+from ghapp.cluster.watch import cancel_tasks
 from ghapp.errors import ConfigurationError, LockLostError, StoreUnavailableError
 from ghapp.log import logger
 from ghapp.settings import Settings

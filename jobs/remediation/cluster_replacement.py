@@ -116,7 +116,7 @@ class ClusterReplacement:
                 return "held"
             await self.replacer.execute(cluster, finding)
         is_over = not is_under_way and not (self._is_arc and deletes)
-        await self.progress.accepted(evidence, is_over=is_over, gone_already=not deletes)
+        await self.progress.accepted(evidence, is_over=is_over, already_deleted=not deletes)
         return "replaced"
 
     async def _look_at_github(self, evidence: Evidence) -> str:
@@ -178,7 +178,7 @@ class ClusterReplacement:
             return "held"
         await self.replacer.execute(cluster, finding)
         if not is_ours:
-            await self.progress.accepted(evidence, is_over=False, gone_already=True)
+            await self.progress.accepted(evidence, is_over=False, already_deleted=True)
         await self.progress.step(evidence, deletion_progress.freed)
         await self.progress.waits(evidence, Blocker.TERMINATING)
         return "freed"

@@ -38,7 +38,7 @@ async def _object_names(context: JobContext, evidence: Evidence, namespace: str,
 
     Before that, the runner's object had the runner's name.
     """
-    objects = await context.pods.bearers(namespace, evidence.name)
+    objects = await context.pods.objects_of_runner(namespace, evidence.name)
     if objects is None or not is_fresh(objects.seen_at, now):
         return None
     is_later = not is_absent(evidence) or objects.seen_at >= missing_since(evidence)

@@ -39,16 +39,18 @@ class ReplacementProgress:
             lambda before, at: deletion_progress.found(before, at, finding.uid, finding.said, left_to_arc=left_to_arc),
         )
 
-    async def accepted(self, evidence: Evidence, *, is_over: bool, gone_already: bool) -> None:
+    async def accepted(self, evidence: Evidence, *, is_over: bool, already_deleted: bool) -> None:
         """Records that the deletion was accepted; unless it is over, schedules the next look for its expected end.
 
-        `gone_already`: the object was deleted before, or another deletion was under way.
+        `already_deleted`: the object was deleted before, or another deletion was under way.
         """
         at = self.context.clock()
 
         def accept(known: Evidence) -> Evidence:
             look_at = None if is_over else at + TERMINATING_SECONDS + CLOCK_SLACK_SECONDS
-            done = deletion_progress.accepted(known.deletion or Deletion(), at, look_at, gone_already=gone_already)
+            done = deletion_progress.accepted(
+                known.deletion or Deletion(), at, look_at, already_deleted=already_deleted
+            )
             return observations.replaced(observations.removed(observations.deleting(known, done), at), at)
 
         await self.fold(evidence, accept)

@@ -35,6 +35,7 @@ from jobs.pods.remains import observe_remains
 from jobs.remediation.job_lookup import look_up_jobs
 from jobs.remediation.plan_remediation import plan_remediation
 from jobs.runners.heal_times import count_heals
+from jobs.runners.incidents import record_deleted
 from jobs.runners.list_runners import ListResult, Progress, get_each, list_runners
 
 log = logger(__name__)
@@ -185,9 +186,11 @@ async def _record(
     )
     await context.runners.save_survey(installation.id, after)
     records |= await count_heals(context, installation, records.values(), at)
-    jobs = await _forget(context, installation.id, records, after, at, policy.evidence)
+    jobs = await _forget(context, installation, records, after, at, policy.evidence)
     rules = context.settings.pools_of(installation.org)
-    seen = None if listed.flaw else sample(records, jobs, after, policy.evidence, rules, began, survey.swept_at)
+    seen = (
+        None if listed.flaw else sample(records.values(), jobs, after, policy.evidence, rules, began, survey.swept_at)
+    )
     missing = absence.suspects(records.values(), after, at, policy.evidence)
     swept = SweepResult(
         org=installation.org,
@@ -232,7 +235,12 @@ async def _get_alone(context: JobContext, installation: Installation, runner_ids
 
 
 async def _forget(
-    context: JobContext, installation: int, records: dict[int, Evidence], survey: Survey, now: float, limits: Limits
+    context: JobContext,
+    installation: Installation,
+    records: dict[int, Evidence],
+    survey: Survey,
+    now: float,
+    limits: Limits,
 ) -> list[Job]:
     """Deletes records of runners that left a day ago, and of jobs that must be over; returns the jobs that are not."""
 
@@ -241,10 +249,11 @@ async def _forget(
             return None
         return evidence
 
-    old = [each.id for each in records.values() if not each.listed and fold(each) is None]
-    await context.runners.revise(installation, dict.fromkeys(old, fold))
-    jobs = await context.demand.all(installation)
-    await context.demand.forget(installation, [job for job in jobs if is_over(job, now)])
+    old = [each for each in records.values() if not each.listed and fold(each) is None]
+    await record_deleted(context, installation, old, now)
+    await context.runners.revise(installation.id, dict.fromkeys((each.id for each in old), fold))
+    jobs = await context.demand.all(installation.id)
+    await context.demand.forget(installation.id, [job for job in jobs if is_over(job, now)])
     return [job for job in jobs if not is_over(job, now)]
 
 

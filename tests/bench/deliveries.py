@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from ghapp.github.deliveries import decode
 from ghapp.sandbox.delivery import signature
-from ghapp.sandbox.documents.accounts import Pen
+from ghapp.sandbox.documents.accounts import AccountDocuments
 from ghapp.sandbox.documents.payloads import workflow_job
 from ghapp.sandbox.fleet.jobs import JobAction, SandboxJob, SandboxRepository
 from ghapp.store import keys
@@ -87,9 +87,9 @@ def _request(body: bytes) -> bytes:
 
 def _body(number: int) -> bytes:
     """A `workflow_job` payload of 16 KB, its steps as many as it takes: a long job's are that large."""
-    pen, now = Pen("https://api.github.com"), 1_790_000_000.0 + number
+    documents, now = AccountDocuments("https://api.github.com"), 1_790_000_000.0 + number
     repository = SandboxRepository(id=1000 + number % 7, owner="acme", name=f"service-{number % 7}")
-    organization = pen.organization("acme", 1)
+    organization = documents.organization("acme", 1)
     action: JobAction = ("queued", "in_progress", "completed")[number % 3]
     job = SandboxJob(
         id=50_000_000_000 + number,
@@ -107,9 +107,9 @@ def _body(number: int) -> bytes:
         runner_name=None if action == "queued" else f"{POOL}-{number % 300:05x}",
     )
     payload = workflow_job(action, job, "https://api.github.com") | {
-        "repository": pen.repository(repository, pen.account("acme", 1)),
+        "repository": documents.repository(repository, documents.account("acme", 1)),
         "organization": organization,
-        "sender": pen.account("octocat", 2, "User"),
+        "sender": documents.account("octocat", 2, "User"),
         "installation": {"id": 77, "node_id": "I_77"},
     }
     steps = payload["workflow_job"]["steps"]

@@ -48,8 +48,8 @@ class Figure:
     def compared(self) -> str:
         """The value, and between what the rounds lay."""
         digits = 0 if abs(self.value) >= 100 else 2
-        said = f"{self.value:.{digits}f}{self.unit}"
-        return said if self.spread is None else f"{said} ({self.spread[0]:.{digits}f}–{self.spread[1]:.{digits}f})"
+        text = f"{self.value:.{digits}f}{self.unit}"
+        return text if self.spread is None else f"{text} ({self.spread[0]:.{digits}f}–{self.spread[1]:.{digits}f})"
 
 
 def middle(values: Sequence[float]) -> tuple[float, tuple[float, float]]:

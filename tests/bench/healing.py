@@ -70,5 +70,5 @@ def _wait(sandbox: GitHub, condition: Callable[[dict[str, Any]], bool], folder: 
         if condition(account := sandbox.account()):
             return account
         time.sleep(0.1)
-    said = "".join((folder / f"{role}.log").read_text()[-2000:] for role in ("worker", "clock"))
-    raise RuntimeError(f"waited {PATIENCE_SECONDS:.0f} s in vain: {said}")
+    text = "".join((folder / f"{role}.log").read_text()[-2000:] for role in ("worker", "clock"))
+    raise RuntimeError(f"waited {PATIENCE_SECONDS:.0f} s in vain: {text}")

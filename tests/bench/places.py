@@ -121,13 +121,13 @@ def bare(folder: Path, document: object = None) -> Iterator[Server]:
 class GitHub:
     """A simulated GitHub in a process of its own, and its levers."""
 
-    def __init__(self, told: Mapping[str, Any], process: int) -> None:
-        self.told, self.process = told, process
-        self.installation = int(told["installations"]["acme"])
+    def __init__(self, started: Mapping[str, Any], process: int) -> None:
+        self.started, self.process = started, process
+        self.installation = int(started["installations"]["acme"])
 
     def pull(self, lever: str, **arguments: Any) -> Any:
         """Pulls a lever; what it answers."""
-        answer = httpx.post(f"{self.told['url']}/_sandbox/{lever}", json=arguments, timeout=30.0)
+        answer = httpx.post(f"{self.started['url']}/_sandbox/{lever}", json=arguments, timeout=30.0)
         return answer.raise_for_status().json()
 
     def calls(self) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class GitHub:
 
     def account(self) -> dict[str, Any]:
         """All that it has seen."""
-        return dict(httpx.get(f"{self.told['url']}/_sandbox/account", timeout=30.0).json())
+        return dict(httpx.get(f"{self.started['url']}/_sandbox/account", timeout=30.0).json())
 
     def environ(self, redis_url: str, folder: Path, policy: str = "") -> dict[str, str]:
         """What a role is given to work with it."""
@@ -149,7 +149,7 @@ class GitHub:
             name = "{POOL}"
             labels = ["{POOL}"]
             replacer = "cloudevents"
-            url = "{self.told["controller_url"]}"
+            url = "{self.started["controller_url"]}"
             secret_env = "CONTROLLER_SECRET"
             """
         )
@@ -157,11 +157,11 @@ class GitHub:
             "GHAPP_CONFIG": str(file),
             "GHAPP_REDIS_URL": redis_url,
             "GHAPP_LOG_FORMAT": "json",
-            "GHAPP_GITHUB_API_URL": self.told["api_url"],
-            "GHAPP_APP_ID": str(self.told["app_id"]),
-            "GHAPP_PRIVATE_KEY": self.told["private_key"],
-            "GHAPP_WEBHOOK_SECRET": self.told["webhook_secret"],
-            "CONTROLLER_SECRET": self.told["controller_secret"],
+            "GHAPP_GITHUB_API_URL": self.started["api_url"],
+            "GHAPP_APP_ID": str(self.started["app_id"]),
+            "GHAPP_PRIVATE_KEY": self.started["private_key"],
+            "GHAPP_WEBHOOK_SECRET": self.started["webhook_secret"],
+            "CONTROLLER_SECRET": self.started["controller_secret"],
         }
 
 

@@ -96,7 +96,7 @@ def test_enter_is_enough_and_a_bad_name_is_kept_to_be_fixed(setup, open_page):
 
 @pytest.mark.xdist_group("up")
 def test_through_a_proxy_the_key_opens_it_and_leaves_the_address(setup, open_page):
-    key = setup.said().partition("?key=")[2].split()[0]
+    key = setup.terminal_output().partition("?key=")[2].split()[0]
     page = open_page(extra_http_headers={"x-forwarded-for": "192.0.2.1"})
     page.goto(f"{setup.base}/setup")
     page.get_by_label("Key").fill(key)

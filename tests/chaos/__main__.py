@@ -34,7 +34,7 @@ def main() -> int:
     again = f"python -m tests.chaos --seed {seed} --seconds {options.seconds:g}"
     console.print(again, style="bold")
     with tempfile.TemporaryDirectory(prefix="ghapp-chaos-") as folder:
-        account = soak(seed, options.seconds, Path(folder), lambda said: console.print(said, style="dim", markup=False))
+        account = soak(seed, options.seconds, Path(folder), lambda text: console.print(text, style="dim", markup=False))
     violations = account.violations()
     if options.json:
         figures = {figure.name: figure.value for figure in account.figures()}

@@ -21,7 +21,7 @@ from ghapp.store.connect import connect_sync
 from ghapp.store.events import Events
 from ghapp.store.fuses import Fuses
 from ghapp.store.inbox import Inbox
-from tests.chaos.installation import House
+from tests.chaos.installation import Installation
 
 MOST_POINTS_A_MINUTE = 900
 """GitHub's secondary limit."""
@@ -127,7 +127,7 @@ class Account(NamedTuple):
         return [f"{figure.name}: {figure.wrong}" for figure in self.figures() if figure.wrong]
 
 
-def account_of(context: House, resumed: int) -> Account:
+def account_of(context: Installation, resumed: int) -> Account:
     """Count everything as it is now."""
     deliveries, app = context.sandbox.world.deliveries, context.sandbox.app
     sent = context.sandbox.control.in_world(lambda: {each.guid for each in deliveries.log(app)})

@@ -7,9 +7,9 @@ from random import Random
 from typing import NamedTuple
 
 from ghapp.sandbox.control import Control
-from tests.chaos.installation import CONFIRM_SECONDS, LARGE_POOL, ORG, OTHER_NAME, House
+from tests.chaos.installation import CONFIRM_SECONDS, LARGE_POOL, ORG, OTHER_NAME, Installation
 
-Act = Callable[[House, Random, float], object]
+Act = Callable[[Installation, Random, float], object]
 WINDOW = (2.0, 9.0)
 MOMENT = (0.0, 0.0)
 
@@ -34,12 +34,12 @@ def lever(pull: Callable[[Control, Random, float], object], seconds: tuple[float
     return Fault(lambda context, rng, lasting: pull(context.sandbox.control, rng, lasting), seconds)
 
 
-def _go_offline(context: House, rng: Random, seconds: float) -> None:
+def _go_offline(context: Installation, rng: Random, seconds: float) -> None:
     gone = context.sandbox.control.take_offline(ORG, count=rng.randint(1, 5))
     context.later(seconds, lambda: context.bring_online(gone))
 
 
-def _stop_redis(context: House, rng: Random, seconds: float) -> None:
+def _stop_redis(context: Installation, rng: Random, seconds: float) -> None:
     context.redis.stop()
     context.later(seconds, context.redis.start)
 

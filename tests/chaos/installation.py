@@ -91,7 +91,7 @@ class StoppableRedis:
 
 
 @dataclass
-class House:
+class Installation:
     """Everything, while it runs.
 
     Attributes:
@@ -236,7 +236,7 @@ class House:
 
 
 @contextmanager
-def open_house(folder: Path, seed: int) -> Iterator[House]:
+def open_installation(folder: Path, seed: int) -> Iterator[Installation]:
     """The house while the block runs; its processes' logs and its Redis' data are in `folder`."""
     config = SandboxConfig(
         orgs=(OrgConfig(login=ORG, pools=pools_of(RUNNERS)),),
@@ -250,7 +250,7 @@ def open_house(folder: Path, seed: int) -> Iterator[House]:
         policy = folder / "ghapp.toml"
         policy.write_text(acting(POLICY) + _pools(sandbox))
         hooks = [f"http://127.0.0.1:{_free_port()}/webhook" for _ in range(ROLES["web"])]
-        context = House(sandbox, redis, environment(sandbox, redis.url, policy), hooks, folder, stack)
+        context = Installation(sandbox, redis, environment(sandbox, redis.url, policy), hooks, folder, stack)
         stack.callback(_ask_to_end, context)
         context.open()
         try:
@@ -267,7 +267,7 @@ def _pools(sandbox: SandboxServer) -> str:
     )
 
 
-def _ask_to_end(context: House) -> None:
+def _ask_to_end(context: Installation) -> None:
     for role in context.roles.values():
         if role.process.poll() is None:
             role.process.terminate()

@@ -23,8 +23,8 @@ from tests.chaos.installation import (
     JOB_SECONDS,
     PROVE_SECONDS,
     STARTUP_SECONDS,
-    House,
-    open_house,
+    Installation,
+    open_installation,
 )
 from tests.chaos.schedule import schedule
 
@@ -36,12 +36,12 @@ ROUNDS = 4
 TAKEN_OVER_SECONDS = 20.0
 
 
-def soak(seed: int, seconds: float, folder: Path, tell: Callable[[str], object]) -> Account:
+def soak(seed: int, seconds: float, folder: Path, report: Callable[[str], object]) -> Account:
     """Run it once; `tell` hears of each fault as it strikes."""
-    with open_house(folder, seed) as context:
-        _strike(context, seed, seconds, tell)
+    with open_installation(folder, seed) as context:
+        _strike(context, seed, seconds, report)
         context.calm_down()
-        return _calm(context, calm_seconds(seconds), tell)
+        return _calm(context, calm_seconds(seconds), report)
 
 
 def calm_seconds(seconds: float) -> float:
@@ -58,21 +58,21 @@ def calm_seconds(seconds: float) -> float:
     return max(redelivered, again) + TAKEN_OVER_SECONDS + notice + ROUNDS * PROVE_SECONDS
 
 
-def _strike(context: House, seed: int, seconds: float, tell: Callable[[str], object]) -> None:
+def _strike(context: Installation, seed: int, seconds: float, report: Callable[[str], object]) -> None:
     coming = schedule(seed, seconds)
     began = time.monotonic()
     while (now := time.monotonic() - began) < seconds:
         context.supervise()
         while coming and coming[0].at <= now:
             strike = coming.pop(0)
-            tell(str(strike))
+            report(str(strike))
             LANES[strike.lane].faults[strike.name].act(context, Random(strike.draw), strike.seconds)
         time.sleep(TICK_SECONDS)
 
 
-def _calm(context: House, seconds: float, tell: Callable[[str], object]) -> Account:
+def _calm(context: Installation, seconds: float, report: Callable[[str], object]) -> Account:
     """The account once nothing is left to wait for, or as it is when that never comes."""
-    tell(f"calm, for {seconds:.0f} s at most")
+    report(f"calm, for {seconds:.0f} s at most")
     ends, resumed = time.monotonic() + seconds, 0
     while True:
         context.supervise()
@@ -80,13 +80,13 @@ def _calm(context: House, seconds: float, tell: Callable[[str], object]) -> Acco
         if account.settled or time.monotonic() > ends:
             return account
         if Position.STOPPED in account.stored.fuses.values():
-            tell("a fuse is stopped; a person resumes it")
+            report("a fuse is stopped; a person resumes it")
             resumed += 1
             context.ask(lambda redis: _resume(context, redis))
         time.sleep(LOOK_SECONDS)
 
 
-async def _resume(context: House, redis: Redis) -> None:
+async def _resume(context: Installation, redis: Redis) -> None:
     installation = await Installations(redis).one(context.installation)
     if installation is not None:
         await Fuses(redis).resume(installation, None, "chaos", time.time(), context.settings.policy.fuse)

@@ -16,10 +16,10 @@ SEED, SECONDS = 1, 60
 @pytest.mark.xdist_group("chaos")
 @pytest.mark.timeout(480)
 def test_whatever_goes_wrong_no_runner_is_wronged_and_nothing_is_lost(tmp_path):
-    told = []
-    account = soak(SEED, SECONDS, tmp_path, told.append)
-    assert account.violations() == [], "\n".join(told)
-    assert len(told) > 15, "it was no fair weather"
+    log = []
+    account = soak(SEED, SECONDS, tmp_path, log.append)
+    assert account.violations() == [], "\n".join(log)
+    assert len(log) > 15, "it was no fair weather"
     assert account.seconds_to_notice, "runners were lost, and it was noticed"
 
 

@@ -33,6 +33,9 @@ class Known:
         (self._path / "ghapp.toml").write_text(config)
         self._environ["GHAPP_CONFIG"] = str(self._path / "ghapp.toml")
 
+    def is_reached_at(self, url):
+        self._environ["GHAPP_PUBLIC_URL"] = url
+
     async def knows(self, evidence):
         await Runners(self.redis).revise(ACME, {evidence.id: lambda _: evidence})
 
@@ -45,7 +48,7 @@ class Known:
     async def ask(self, *words):
         return await asyncio.to_thread(ghapp, *words, **self._environ)
 
-    async def told(self, *words):
+    async def json(self, *words):
         answer = await self.ask(*words, "--json")
         assert answer.returncode == 0, answer.stderr
         return json.loads(answer.stdout)

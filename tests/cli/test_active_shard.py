@@ -97,11 +97,13 @@ async def test_a_command_sees_nothing_of_the_environment_but_what_the_pool_names
 
 async def test_a_command_that_hangs_is_ended_with_all_that_it_started(settings, monkeypatch, tmp_path):
     monkeypatch.setattr(active_shard, "TIMEOUT_SECONDS", 3.0)
-    told = tmp_path / "pid"
-    code = f"import subprocess as s; p = s.Popen(['sleep', '60']); open({str(told)!r}, 'w').write(str(p.pid)); p.wait()"
+    found = tmp_path / "pid"
+    code = (
+        f"import subprocess as s; p = s.Popen(['sleep', '60']); open({str(found)!r}, 'w').write(str(p.pid)); p.wait()"
+    )
     answer = await query_active_shard(settings, python(code), clock)
     assert answer == ActiveShardAnswer("", "no answer within 3 s", NOW)
-    assert await asyncio.to_thread(wait_for, lambda: told.exists() and has_ended(told.read_text()))
+    assert await asyncio.to_thread(wait_for, lambda: found.exists() and has_ended(found.read_text()))
 
 
 def has_ended(pid):

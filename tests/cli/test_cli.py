@@ -58,7 +58,7 @@ def test_without_redis_each_says_so_in_one_line(words):
 
 
 @pytest.mark.parametrize(
-    ("environ", "said"),
+    ("environ", "text"),
     [
         ({"GHAPP_REDIS": "x"}, "GHAPP_REDIS: unknown variable; did you mean GHAPP_REDIS_URL?"),
         ({"GHAPP_CONFIG": "/nowhere.toml"}, "GHAPP_CONFIG: cannot read /nowhere.toml"),
@@ -67,8 +67,8 @@ def test_without_redis_each_says_so_in_one_line(words):
     ],
     ids=["unknown variable", "no file", "half the credentials", "no key"],
 )
-def test_a_configuration_that_is_wrong_is_refused_in_one_line(environ, said):
-    assert one_line(ghapp("runners", **environ), 2).startswith(f"ghapp: {said}")
+def test_a_configuration_that_is_wrong_is_refused_in_one_line(environ, text):
+    assert one_line(ghapp("runners", **environ), 2).startswith(f"ghapp: {text}")
 
 
 def test_what_is_quoted_breaks_no_line_and_colours_none(tmp_path):

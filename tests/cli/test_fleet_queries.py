@@ -30,8 +30,8 @@ async def keep(known, *phantoms):
 
 async def test_phantoms_come_after_the_runners_with_what_to_do(known):
     await keep(known, GHOST, GHOST._replace(subject="other"))
-    said = (await known.ask("runners", "--org", "acme")).stdout
-    runners, _, phantoms = said.partition("1 runner\n")
+    text = (await known.ask("runners", "--org", "acme")).stdout
+    runners, _, phantoms = text.partition("1 runner\n")
     assert "linux-1" in runners
     assert "runners/ghost" in phantoms
     assert "object-without-pod" in phantoms
@@ -41,9 +41,9 @@ async def test_phantoms_come_after_the_runners_with_what_to_do(known):
 
 async def test_machines_are_answered_the_same(known):
     await keep(known, GHOST)
-    told = await known.told("runners")
-    assert (told["total"], [each["name"] for each in told["runners"]]) == (1, ["linux-1"])
-    (phantom,) = told["phantoms"]
+    found = await known.json("runners")
+    assert (found["total"], [each["name"] for each in found["runners"]]) == (1, ["linux-1"])
+    (phantom,) = found["phantoms"]
     assert phantom.pop("since").endswith("Z")
     assert phantom == {
         "org": "acme",
@@ -58,61 +58,61 @@ async def test_machines_are_answered_the_same(known):
 
 
 async def test_where_there_is_no_cluster_none_is_reported(known):
-    said = (await known.ask("runners")).stdout
-    assert "phantom" not in said
-    assert "cluster" not in said
-    told = await known.told("runners")
-    assert (told["phantoms"], told["unseen"]) == ([], [])
+    text = (await known.ask("runners")).stdout
+    assert "phantom" not in text
+    assert "cluster" not in text
+    found = await known.json("runners")
+    assert (found["phantoms"], found["unseen"]) == ([], [])
 
 
 @pytest.mark.parametrize(
-    ("age", "said"),
+    ("age", "text"),
     [(None, "never seen"), (725.0, "last seen 12 min ago"), (90_000.0, "last seen 25 h ago"), (10.0, None)],
     ids=["never", "minutes", "hours", "fresh"],
 )
-async def test_a_cluster_without_a_watch_is_one_line(known, age, said):
+async def test_a_cluster_without_a_watch_is_one_line(known, age, text):
     known.watches()
     if age is not None:
         await record_snapshot(Pods(known.redis), "runners", [], [], known.now - age)
     lines = [line for line in (await known.ask("runners")).stdout.splitlines() if "cluster" in line]
     assert lines == (
-        [] if said is None else [f"the cluster was {said} (runners): check that `ghapp watch` runs; see `ghapp doctor`"]
+        [] if text is None else [f"the cluster was {text} (runners): check that `ghapp watch` runs; see `ghapp doctor`"]
     )
-    unseen = (await known.told("runners"))["unseen"]
-    assert [each["namespace"] for each in unseen] == ([] if said is None else ["runners"])
-    assert [each["seen_at"] is None for each in unseen] == ([] if said is None else [age is None])
+    unseen = (await known.json("runners"))["unseen"]
+    assert [each["namespace"] for each in unseen] == ([] if text is None else ["runners"])
+    assert [each["seen_at"] is None for each in unseen] == ([] if text is None else [age is None])
 
 
 async def test_the_death_of_a_runner_is_shown_with_its_context(known):
     await known.dies()
-    said = (await known.ask("explain", "acme", "linux-1")).stdout
-    assert "is healthy" in said
-    assert "host-oom (exit code 137, signal 9, OOMKilled)" in said
-    assert "acme/api test failure https://github.com/acme/api/runs/42" in said
-    assert "Raise it." in said
-    assert "Running job: [test]" in said
-    assert "\x1b[31m" not in said, "what a log holds is shown, and not obeyed"
-    told = await known.told("explain", "acme", "1")
-    assert (told["runner_id"], told["state"], told["death"]["cause"]) == (1, "healthy", "host-oom")
+    text = (await known.ask("explain", "acme", "linux-1")).stdout
+    assert "is healthy" in text
+    assert "host-oom (exit code 137, signal 9, OOMKilled)" in text
+    assert "acme/api test failure https://github.com/acme/api/runs/42" in text
+    assert "Raise it." in text
+    assert "Running job: [test]" in text
+    assert "\x1b[31m" not in text, "what a log holds is shown, and not obeyed"
+    found = await known.json("explain", "acme", "1")
+    assert (found["runner_id"], found["state"], found["death"]["cause"]) == (1, "healthy", "host-oom")
 
 
 async def test_a_runner_that_lives_has_no_death(known):
-    assert (await known.told("explain", "acme", "linux-1"))["death"] is None
+    assert (await known.json("explain", "acme", "linux-1"))["death"] is None
 
 
 async def test_an_unknown_name_is_explained_by_its_death(known):
     await known.dies("linux-9", exit_code=None, signal=None, cause=Cause.VANISHED, job=None, runner_id=9)
-    told = await known.told("explain", "acme", "linux-9")
-    assert (told["runner_id"], told["name"], told["state"], told["reason"]) == (
+    found = await known.json("explain", "acme", "linux-9")
+    assert (found["runner_id"], found["name"], found["state"], found["reason"]) == (
         9,
         "linux-9",
         "unknown",
         "NeverObserved",
     )
-    assert (told["death"]["cause"], told["death"]["job"]) == ("vanished", None)
-    said = (await known.ask("explain", "acme", "linux-9")).stdout
-    assert "acme/linux-9 (9) is unknown: NeverObserved" in said
-    assert "vanished (exit code unknown, OOMKilled)" in said
+    assert (found["death"]["cause"], found["death"]["job"]) == ("vanished", None)
+    text = (await known.ask("explain", "acme", "linux-9")).stdout
+    assert "acme/linux-9 (9) is unknown: NeverObserved" in text
+    assert "vanished (exit code unknown, OOMKilled)" in text
 
 
 async def test_a_name_that_never_existed_is_reported_in_one_line(known):
@@ -122,7 +122,7 @@ async def test_a_name_that_never_existed_is_reported_in_one_line(known):
 async def test_a_claim_on_its_pod_is_among_the_evidence(known):
     await PodClaims(known.redis).claim(ACME, "linux-1", "linux-1", 42, known.now + 600)
     (claim,) = [
-        each for each in (await known.told("explain", "acme", "linux-1"))["evidence"] if each["source"] == "claim"
+        each for each in (await known.json("explain", "acme", "linux-1"))["evidence"] if each["source"] == "claim"
     ]
     assert claim["said"].startswith("its controller claims that pod linux-1 is busy with job 42 until ")
 
@@ -146,14 +146,14 @@ async def test_runners_that_left_are_counted_and_shown_only_when_asked_for(known
     await known.knows(online(2, first_seen=now - 600, **gone, online=False))
     await known.knows(online(3, first_seen=now - 600, **gone, online=False, granted_at=now - 20, replaced_at=now - 10))
     await known.knows(online(4, first_seen=now - 600, retired_at=now - 30))
-    told = await known.told("runners")
-    assert [each["name"] for each in told["runners"]] == ["linux-1", "linux-2"]
-    assert (told["total"], told["healed"], told["retired"]) == (2, 1, 1)
-    said = (await known.ask("runners")).stdout
-    assert "2 runners\n 1 healed, 1 retired within the last 24 hours; --all shows them" in said
-    assert "absent since " in said
-    assert (await known.told("runners", "--all"))["total"] == 4
-    lost = await known.told("runners", "--state", "invalidated")
+    found = await known.json("runners")
+    assert [each["name"] for each in found["runners"]] == ["linux-1", "linux-2"]
+    assert (found["total"], found["healed"], found["retired"]) == (2, 1, 1)
+    text = (await known.ask("runners")).stdout
+    assert "2 runners\n 1 healed, 1 retired within the last 24 hours; --all shows them" in text
+    assert "absent since " in text
+    assert (await known.json("runners", "--all"))["total"] == 4
+    lost = await known.json("runners", "--state", "invalidated")
     assert [(each["name"], each["healed"]) for each in lost["runners"]] == [("linux-2", False), ("linux-3", True)]
 
 
@@ -162,11 +162,20 @@ async def test_a_pause_and_the_deciding_fuse_are_shown_for_each_runner(known):
     tripped = {"since": known.now, "reason": FuseReason.BATCH_ONLINE, "tripped_for": FuseReason.MASS_LOSS}
     await Fuses(known.redis).save(ACME, "*", None, Fuse(Position.PROVING, **tripped))
     for words in (["explain", "acme", "linux-1"], ["runners"]):
-        said = (await known.ask(*words)).stdout
-        assert "pause: acme/linux-4vcpu, by mona since " in said
-        assert ": a move" in said
-        assert "fuse proving: acme, the whole organization, tripped " in said
-        assert "for MassLoss, then BatchOnline" in said
+        text = (await known.ask(*words)).stdout
+        assert "pause: acme/linux-4vcpu, by mona since " in text
+        assert ": a move" in text
+        assert "fuse proving: acme, the whole organization, tripped " in text
+        assert "for MassLoss, then BatchOnline" in text
     head = (await known.ask("explain", "acme", "linux-1")).stdout.splitlines()[0]
     assert head.endswith("pool linux-4vcpu, fuse proving, paused")
-    assert [each["kind"] for each in (await known.told("explain", "acme", "1"))["held"]] == ["fuse proving", "pause"]
+    assert [each["kind"] for each in (await known.json("explain", "acme", "1"))["held"]] == ["fuse proving", "pause"]
+
+
+async def test_the_address_of_its_page_is_shown_where_people_can_reach_it(known):
+    assert "page:" not in (await known.ask("explain", "acme", "linux-1")).stdout
+    known.is_reached_at("https://ghapp.example.com")
+    assert "page: https://ghapp.example.com/orgs/acme/runners/1\n" in (await known.ask("explain", "acme", "1")).stdout
+    await known.dies("linux-9", runner_id=9)
+    said = (await known.ask("explain", "acme", "linux-9")).stdout
+    assert "page: https://ghapp.example.com/orgs/acme/deaths/linux-9\n" in said, "its record is deleted"

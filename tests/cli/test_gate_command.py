@@ -69,14 +69,14 @@ def ghapp(redis_url, tmp_path):
 async def test_a_shard_that_passes_exits_0_and_says_what_is_next(fleet, ghapp):
     done = ghapp("acme", "linux", "pink")
     assert (done.returncode, done.stderr) == (0, "")
-    told = done.stdout.splitlines()
-    assert told[0] == "linux/pink (inactive) passes"
-    assert told[1].split(None, 2) == [
+    found = done.stdout.splitlines()
+    assert found[0] == "linux/pink (inactive) passes"
+    assert found[1].split(None, 2) == [
         "ok",
         "users",
         "the active shard purple has taken 1 job in the last 10 minutes; no outage",
     ]
-    assert told[-3:-1] == ["next, cheapest and safest first:", "  1. make pink active in place of purple"]
+    assert found[-3:-1] == ["next, cheapest and safest first:", "  1. make pink active in place of purple"]
 
 
 async def test_a_shard_that_does_not_pass_exits_1_with_the_contract_s_json(fleet, ghapp):
@@ -117,8 +117,8 @@ async def test_jobs_are_counted_and_not_the_runners_that_took_them(fleet, ghapp,
     await Demand(redis).record(ORG, took)
     await Demand(redis).record(ORG, [each._replace(status="over", started_at=None) for each in took])
     done = ghapp("acme", "linux", "pink", "--json")
-    said = {each["name"]: each["said"] for each in json.loads(done.stdout)["checks"]}
-    assert said["users"] == "the active shard purple has taken 5 jobs in the last 10 minutes; no outage"
+    text = {each["name"]: each["said"] for each in json.loads(done.stdout)["checks"]}
+    assert text["users"] == "the active shard purple has taken 5 jobs in the last 10 minutes; no outage"
 
 
 async def test_a_log_that_is_not_terraform_s_is_reported_and_left_out(fleet, ghapp, tmp_path):
@@ -194,7 +194,7 @@ async def test_what_a_stranger_calls_a_runner_moves_no_cursor(redis, fleet, ghap
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "text"),
     [
         (["acme", "linux"], "Missing argument 'SHARD'"),
         (["acme", "linux", "p k"], "'p k' is not a valid name of a shard"),
@@ -217,13 +217,13 @@ async def test_what_a_stranger_calls_a_runner_moves_no_cursor(redis, fleet, ghap
     ],
     ids=" ".join,
 )
-async def test_misuse_exits_2_with_one_line(fleet, ghapp, words, said):
+async def test_misuse_exits_2_with_one_line(fleet, ghapp, words, text):
     done = ghapp(*words)
     assert done.returncode == 2
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert line.startswith("ghapp: ")
-    assert said in line
+    assert text in line
 
 
 async def test_an_org_without_the_app_is_misuse(redis, ghapp):

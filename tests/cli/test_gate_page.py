@@ -104,17 +104,17 @@ def test_the_examples_are_yaml_and_go_by_the_exit_code(number):
 
 
 def test_what_the_examples_contain_is_understood():
-    told = re.findall(r"-d '(\{\"role\".*\})'", PAGE)
-    assert len(told) == 2
-    for body in told:
+    found = re.findall(r"-d '(\{\"role\".*\})'", PAGE)
+    assert len(found) == 2
+    for body in found:
         filled = body.replace("""'"$(date -u +%FT%TZ)"'""", "2026-11-20T12:00:00Z")
         filled = filled.replace("""'"$GITHUB_SHA"'""", "0" * 40)
         assert msgspec.json.decode(filled, type=DeployBody).role in ("active", "inactive")
 
 
 def test_requests_to_the_sandbox_are_json_that_its_controls_take():
-    told = [json.loads(body) for body in re.findall(r"/deploy -d '(.*)'$", PAGE, re.MULTILINE)]
-    assert told == [{"shard": "pink", "badly": True}, {"shard": "pink"}]
+    found = [json.loads(body) for body in re.findall(r"/deploy -d '(.*)'$", PAGE, re.MULTILINE)]
+    assert found == [{"shard": "pink", "badly": True}, {"shard": "pink"}]
 
 
 def steps():
@@ -124,8 +124,8 @@ def steps():
         for call in ast.walk(tree):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "NextStep":
                 step = call.args[0]
-                said = step.values[0] if isinstance(step, ast.JoinedStr) else step
-                yield STOP if isinstance(said, ast.Name) else said.value
+                expected = step.values[0] if isinstance(step, ast.JoinedStr) else step
+                yield STOP if isinstance(expected, ast.Name) else expected.value
 
 
 @pytest.mark.parametrize("step", sorted({step.split(":")[0].strip() for step in steps()}))

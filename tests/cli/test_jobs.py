@@ -49,7 +49,7 @@ async def three_jobs(known):
 )
 async def test_jobs_are_selected_and_sorted(known, options, listed):
     await three_jobs(known)
-    found = await known.told("jobs", *options)
+    found = await known.json("jobs", *options)
     assert [each["job_id"] for each in found["jobs"]] == listed
     assert found["total"] == (3 if "--limit" in options else len(listed))
 
@@ -64,11 +64,11 @@ async def test_a_person_sees_the_reason_and_how_many_are_not_shown(known):
 
 async def test_runners_are_listed_with_the_queue_of_each_pool(known):
     await three_jobs(known)
-    pools = {each["pool"]: each for each in (await known.told("runners"))["pools"]}
+    pools = {each["pool"]: each for each in (await known.json("runners"))["pools"]}
     linux, typo = pools["linux-4vcpu"], pools["linux-4vpcu"]
     assert (linux["queued"], linux["running"], linux["idle"], linux["unserved"]) == (1, 1, 0, 0)
     assert (typo["queued"], typo["running"], typo["idle"], typo["unserved"]) == (1, 0, 0, 1)
-    assert linux["oldest_queued_at"] == (await known.told("why", "acme", "2"))["jobs"][0]["queued_at"]
+    assert linux["oldest_queued_at"] == (await known.json("why", "acme", "2"))["jobs"][0]["queued_at"]
     shown = (await known.ask("runners")).stdout
     assert shown.count("linux-4vpcu") == 1
     assert "oldest queued at" in shown
@@ -84,13 +84,13 @@ async def test_why_a_job_waits_and_what_to_do(known):
     assert "acme/web test (1) is queued: NoRunnerWithLabels since " in shown
     assert "1. change linux-4vpcu to linux-4vcpu in runs-on" in shown
     assert f"{PAGE}1" in shown
-    (found,) = (await known.told("why", "acme", f"{PAGE}2"))["jobs"]
+    (found,) = (await known.json("why", "acme", f"{PAGE}2"))["jobs"]
     assert (found["org"], found["job_id"], found["why"]["reason"], found["why"]["ahead"]) == ("acme", 2, "AllBusy", 0)
 
 
 async def test_all_known_jobs_of_a_run_are_shown(known):
     await three_jobs(known)
-    found = (await known.told("why", "acme", "https://github.com/acme/api/actions/runs/41"))["jobs"]
+    found = (await known.json("why", "acme", "https://github.com/acme/api/actions/runs/41"))["jobs"]
     assert [(each["job_id"], each["state"]) for each in found] == [(2, "queued"), (3, "running"), (4, "over")]
     shown = (await known.ask("why", "acme", "https://github.com/acme/api/actions/runs/41")).stdout
     assert "(3) is running on linux-1 since " in shown

@@ -43,10 +43,10 @@ def lines_of(secret):
 
 @pytest.mark.parametrize("secret", SECRETS)
 def test_on_a_terminal_nothing_more_is_printed(secret):
-    told = describe_pod(secret, "console")
-    assert "Traceback" in told
-    assert "[redacted]" in told
-    assert secret not in told
+    found = describe_pod(secret, "console")
+    assert "Traceback" in found
+    assert "[redacted]" in found
+    assert secret not in found
 
 
 @pytest.mark.parametrize("secret", SECRETS)
@@ -54,15 +54,15 @@ def test_what_looks_like_a_secret_is_redacted_wherever_it_stands(secret):
     lines = lines_of(secret)
     assert [line["event"].split()[0] for line in lines] == ["failed", "failed", "broke"]
     assert (lines[0]["org"], lines[0]["body"]) == ("acme", "7 bytes")
-    told = json.dumps(lines)
-    assert "[redacted]" in told
-    assert secret not in told
-    assert secret.replace("\n", "\\n") not in told
-    assert secret.replace("\n", "\\\\n") not in told
+    found = json.dumps(lines)
+    assert "[redacted]" in found
+    assert secret not in found
+    assert secret.replace("\n", "\\n") not in found
+    assert secret.replace("\n", "\\\\n") not in found
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "found"),
     [
         ("+ ./config.sh --token AABF3JGZDX3P5PMEXLND6TS6FCWO6 --url x", "+ ./config.sh --token [redacted] --url x"),
         ("+ ./run.sh --jitconfig=eyJhZ2VudCI6IjEifQ==", "+ ./run.sh --jitconfig=[redacted]"),
@@ -70,8 +70,8 @@ def test_what_looks_like_a_secret_is_redacted_wherever_it_stands(secret):
         ("--tokens 3", "--tokens 3"),
     ],
 )
-def test_what_an_entrypoint_is_given_to_register_with_is_redacted(line, told):
-    assert redact(line) == told
+def test_what_an_entrypoint_is_given_to_register_with_is_redacted(line, found):
+    assert redact(line) == found
 
 
 def test_a_password_in_a_url_is_redacted():

@@ -80,7 +80,7 @@ async def test_every_unit_of_a_journal_stays_and_so_does_what_has_none(store, lo
 
 
 @pytest.mark.parametrize(
-    ("at", "told"),
+    ("at", "is_shown"),
     [
         (START - 1, False),
         (START, True),
@@ -88,29 +88,29 @@ async def test_every_unit_of_a_journal_stays_and_so_does_what_has_none(store, lo
         (END, False),
     ],
 )
-async def test_lines_of_another_time_are_not_shown_whatever_their_source(store, logs, at, told):
+async def test_lines_of_another_time_are_not_shown_whatever_their_source(store, logs, at, is_shown):
     store.holds(({}, [[str(at), "said"]]))
-    assert await logs.runner_lines("runners", "x", ENDED) == (("said",) if told else ())
+    assert await logs.runner_lines("runners", "x", ENDED) == (("said",) if is_shown else ())
 
 
 async def test_of_too_many_lines_a_runner_s_last_are_shown(store, logs):
     store.holds(({}, [line(-50 + number / 10, str(number)) for number in range(500)]))
-    told = await logs.runner_lines("runners", "x", ENDED)
-    assert (len(told), told[0], told[-1]) == (200, "300", "499")
+    is_shown = await logs.runner_lines("runners", "x", ENDED)
+    assert (len(is_shown), is_shown[0], is_shown[-1]) == (200, "300", "499")
 
 
 async def test_of_too_many_lines_a_journal_s_nearest_to_the_end_are_shown(store, logs):
     store.holds(({}, [line(number / 10, f"<{number}>") for number in range(-500, 500)]))
-    told = await logs.host_lines("node-1", ENDED)
-    assert len(told) == 200
-    assert ("<-100>" in told[0], "<99>" in told[-1]) == (True, True)
+    is_shown = await logs.host_lines("node-1", ENDED)
+    assert len(is_shown) == 200
+    assert ("<-100>" in is_shown[0], "<99>" in is_shown[-1]) == (True, True)
 
 
 async def test_of_too_long_lines_those_nearest_to_the_end_are_shown(store, logs):
     store.holds(({}, [line(number, f"{number}".ljust(975, ".")) for number in range(-30, 30)]))
-    told = await logs.host_lines("node-1", ENDED)
-    assert {len(each) for each in told} == {1000}, "a time and a space before each"
-    assert [int(each.split(" ")[1].strip(".")) for each in told] == list(range(-16, 16))
+    is_shown = await logs.host_lines("node-1", ENDED)
+    assert {len(each) for each in is_shown} == {1000}, "a time and a space before each"
+    assert [int(each.split(" ")[1].strip(".")) for each in is_shown] == list(range(-16, 16))
 
 
 @pytest.mark.parametrize(("length", "shown"), [(1000, "x" * 1000), (1001, "x" * 999 + "…")])
@@ -122,8 +122,8 @@ async def test_a_line_is_cut_where_its_room_ends(store, logs, length, shown):
 async def test_what_looks_like_a_secret_is_never_shown(store, logs):
     token = "ghs_16C7e42F292c6912E7710c838347Ae178B4a"
     store.holds(({}, [line(0, f"{'x' * 980} {token} and on")]))
-    (told,) = await logs.runner_lines("runners", "x", ENDED)
-    assert told == f"{'x' * 980} [redacted] and on"
+    (is_shown,) = await logs.runner_lines("runners", "x", ENDED)
+    assert is_shown == f"{'x' * 980} [redacted] and on"
 
 
 async def test_a_line_of_a_megabyte_that_looks_like_a_token_costs_nothing(store, logs):

@@ -27,9 +27,9 @@ def ghapp(tmp_path):
 
 
 def test_the_web_role_alone_does_not_set_up(ghapp, redis_url):
-    code, said = ghapp("web", GHAPP_REDIS_URL=redis_url)
+    code, expected = ghapp("web", GHAPP_REDIS_URL=redis_url)
     assert code == 2
-    assert said == "ghapp: GHAPP_APP_ID: not set; create the App with `ghapp up` and /setup\n"
+    assert expected == "ghapp: GHAPP_APP_ID: not set; create the App with `ghapp up` and /setup\n"
 
 
 def test_the_web_role_starts_without_what_it_needs_later_or_never():
@@ -43,10 +43,10 @@ def test_an_address_in_use_is_reported_at_once(ghapp, tmp_path):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        code, said = ghapp("up", "--port", str(port))
+        code, expected = ghapp("up", "--port", str(port))
     assert code == 2
-    assert said.startswith(f"ghapp: GHAPP_LISTEN: cannot listen at 127.0.0.1:{port}: Address already in use; ")
-    assert said.count("\n") == 1
+    assert expected.startswith(f"ghapp: GHAPP_LISTEN: cannot listen at 127.0.0.1:{port}: Address already in use; ")
+    assert expected.count("\n") == 1
     assert not (tmp_path / "state").exists()
 
 
@@ -56,18 +56,18 @@ def test_the_web_role_says_so_too(ghapp, redis_url):
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         theirs = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "hush"}
-        code, said = ghapp("web", GHAPP_REDIS_URL=redis_url, GHAPP_LISTEN=address, **theirs)
+        code, expected = ghapp("web", GHAPP_REDIS_URL=redis_url, GHAPP_LISTEN=address, **theirs)
     assert code == 2
-    assert said.startswith(f"ghapp: GHAPP_LISTEN: cannot listen at {address}: Address already in use; ")
-    assert said.count("\n") == 1
+    assert expected.startswith(f"ghapp: GHAPP_LISTEN: cannot listen at {address}: Address already in use; ")
+    assert expected.count("\n") == 1
 
 
 def test_a_state_directory_that_cannot_be_created_is_reported(ghapp, tmp_path):
     (tmp_path / "state").write_text("a file")
-    code, said = ghapp("up", GHAPP_LISTEN=f"127.0.0.1:{free_port()}")
+    code, expected = ghapp("up", GHAPP_LISTEN=f"127.0.0.1:{free_port()}")
     assert code == 2
-    assert said.startswith("ghapp: GHAPP_STATE_DIR: ")
-    assert said.count("\n") == 1
+    assert expected.startswith("ghapp: GHAPP_STATE_DIR: ")
+    assert expected.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import Settings
 from ghapp.tls import trusted
 
-NOBODY = "http://127.0.0.1:9"
+NO_LISTENER = "http://127.0.0.1:9"
 SECRET = "whsec_" + "c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0"
 
 
@@ -56,9 +56,13 @@ def _given_or(count, build):
 
 async def test_clients_of_github_of_controllers_and_of_logs_share_what_was_read_once(read):
     for _ in range(3):
-        async with open_client("https://api.github.com"), LogStore.open(NOBODY), cloudevents.open_client() as client:
+        async with (
+            open_client("https://api.github.com"),
+            LogStore.open(NO_LISTENER),
+            cloudevents.open_client() as client,
+        ):
             with pytest.raises(ReplacerUnavailableError):
-                await cloudevents.post(client, NOBODY, SECRET, "evt-1", b"{}", 1_790_000_000.0)
+                await cloudevents.post(client, NO_LISTENER, SECRET, "evt-1", b"{}", 1_790_000_000.0)
     assert read == {"httpx": 1, "httpx2": 0}
 
 

@@ -137,11 +137,11 @@ async def test_one_finalizer_is_freed_and_the_other_stays(api, cluster, stuck):
 async def test_a_finalizer_is_taken_by_a_json_patch_that_tests_whose_and_which_it_is(cluster, stuck):
     send, sent = cluster.transport.send, []
 
-    async def told(call, **how):
+    async def recorded_send(call, **how):
         sent.append((call.verb, call.rbac_resource, how))
         return await send(call, **how)
 
-    cluster.transport.send = told
+    cluster.transport.send = recorded_send
     await cluster.free_finalizer(stuck, OURS)
     ((verb, resource, how),) = sent
     assert (verb, resource) == ("patch", "ephemeralrunners.actions.github.com"), "never its status"

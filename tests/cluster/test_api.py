@@ -31,7 +31,7 @@ async def test_whatever_is_read_says_when_by_the_clusters_clock(api, cluster):
     api.cluster.clock = lambda: 1_790_000_000.75
     assert await cluster.clock() == 1_790_000_000.0
     listed = [await cluster.pods("runners"), await cluster.ephemeral_runners("runners")]
-    assert [each.told_at for each in listed] == [1_790_000_000.0] * 2
+    assert [each.server_time for each in listed] == [1_790_000_000.0] * 2
     read = [await cluster.pod("runners", "linux-0"), await cluster.ephemeral_runner("runners", "linux-0")]
     assert {each.read_at for each in (*read, *listed[0].items, *listed[1].items)} == {1_790_000_000.0}
 
@@ -209,9 +209,9 @@ async def test_a_log_that_is_too_long_loses_its_beginning_and_not_its_end(api, c
     monkeypatch.setattr(logs, "MOST_BYTES", 100)
     api.control.pod("runners", "linux-0")
     api.control.set_log("runners", "linux-0", [f"{number} {character * 18}" for number in range(50)])
-    told = await cluster.log(await cluster.pod("runners", "linux-0"))
-    assert told[-1] == f"49 {character * 18}"
-    assert sum(len(line.encode()) + 1 for line in told) <= 100
+    result = await cluster.log(await cluster.pod("runners", "linux-0"))
+    assert result[-1] == f"49 {character * 18}"
+    assert sum(len(line.encode()) + 1 for line in result) <= 100
 
 
 async def test_a_line_that_is_too_long_is_cut(api, cluster, monkeypatch):

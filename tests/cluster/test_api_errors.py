@@ -101,7 +101,7 @@ def test_another_s_veto_is_not_laid_at_rbac_s_door():
 
 
 @pytest.mark.parametrize(
-    ("call", "body", "said"),
+    ("call", "body", "text"),
     [
         pytest.param(GET, b"404 page not found", "does not know ephemeralrunners.actions.github.com", id="no-crd"),
         pytest.param(
@@ -113,8 +113,8 @@ def test_another_s_veto_is_not_laid_at_rbac_s_door():
         pytest.param(ClusterRequest("list", PODS, "runners"), b"", "check the cluster's address", id="no-api-server"),
     ],
 )
-def test_a_404_says_what_is_missing(call, body, said):
-    assert said in str(error_of(call, 404, body))
+def test_a_404_says_what_is_missing(call, body, text):
+    assert text in str(error_of(call, 404, body))
 
 
 def test_a_refusal_is_one_short_line():

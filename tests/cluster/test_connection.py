@@ -134,7 +134,7 @@ async def test_credentials_that_cannot_be_used_are_refused(tmp_path, user):
 
 
 @pytest.mark.parametrize(
-    ("environ", "said"),
+    ("environ", "expected"),
     [
         pytest.param({}, "is not set", id="nothing"),
         pytest.param({"KUBECONFIG": "/nowhere/at-all"}, "/nowhere/at-all", id="no-file"),
@@ -143,11 +143,11 @@ async def test_credentials_that_cannot_be_used_are_refused(tmp_path, user):
         pytest.param({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "service account", id="no-service-account"),
     ],
 )
-async def test_an_environment_that_leads_nowhere_is_refused(tmp_path, environ, said):
+async def test_an_environment_that_leads_nowhere_is_refused(tmp_path, environ, expected):
     with pytest.raises(ConfigurationError, match=REFUSED) as refused:
         async with open_cluster(environ, account=tmp_path):
             pass
-    assert said in str(refused.value)
+    assert expected in str(refused.value)
 
 
 def service_account(tmp_path: Path) -> Path:

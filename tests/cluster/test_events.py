@@ -7,7 +7,7 @@ import pytest
 from ghapp.cluster.request import PODS, ClusterRequest
 from ghapp.cluster.watch_events import WatchChange
 from ghapp.cluster.wire import pods
-from ghapp.cluster.wire.events import change_of
+from ghapp.cluster.wire.answers import change_of
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceVersionExpiredError
 from tests.cluster.shapes import encoded, pod, status
 

@@ -17,7 +17,7 @@ def read(**parts) -> Pod:
     return pods.pod(encoded(pod(**parts)))
 
 
-def told(*statuses):
+def status_of(*statuses):
     """`status` with the kubelet's word on these containers."""
     return {"containerStatuses": [{"restartCount": 0, **each} for each in statuses]}
 
@@ -40,24 +40,43 @@ def test_a_running_pod_is_read_whole():
         service_account="linux-4vcpu-gha-rs-no-permission",
         runner=Container("runner", running_since=CREATED_AT + 5),
         container="runner",
+        image="ghcr.io/actions/actions-runner:2.336.0",
     )
+
+
+@pytest.mark.parametrize(
+    ("resources", "limit"),
+    [
+        (None, ""),
+        ({}, ""),
+        ({"limits": None}, ""),
+        ({"limits": {"cpu": "2"}, "requests": {"memory": "4Gi"}}, ""),
+        ({"limits": {"cpu": "2", "memory": "8Gi"}}, "8Gi"),
+        ({"limits": {"memory": 1024}}, "1024"),
+    ],
+    ids=["no-resources", "empty", "null", "no-limit-of-memory", "limit", "bytes"],
+)
+def test_the_image_and_the_memory_limit_are_those_of_the_runner_s_container(resources, limit):
+    side = {"name": "dind", "image": "docker:dind", "resources": {"limits": {"memory": "1Gi"}}}
+    found = read(spec={"containers": [side, {"name": "runner", "image": "runner:7", "resources": resources}]})
+    assert (found.image, found.memory_limit) == ("runner:7", limit)
 
 
 def test_an_end_is_read_whole():
     end = {"terminated": {**KILLED["terminated"], "signal": 9, "message": "out of memory"}}
-    assert read(status=told({"name": "runner", "state": end})).runner == Container(
+    assert read(status=status_of({"name": "runner", "state": end})).runner == Container(
         "runner", ended=Ended(137, 9, "OOMKilled", "out of memory", CREATED_AT + 5, CREATED_AT + 1800)
     )
 
 
 def test_an_end_that_the_kubelet_lost_has_no_times_and_no_signal():
     lost = {"exitCode": 137, "signal": 0, "reason": "ContainerStatusUnknown", "startedAt": None, "finishedAt": None}
-    found = read(status=told({"name": "runner", "state": {"terminated": lost}}))
+    found = read(status=status_of({"name": "runner", "state": {"terminated": lost}}))
     assert found.ended == Ended(137, None, "ContainerStatusUnknown")
 
 
 def test_a_restarted_container_shows_how_it_ended_before():
-    found = read(status=told({"name": "runner", "state": RUNNING, "lastState": KILLED, "restartCount": 2}))
+    found = read(status=status_of({"name": "runner", "state": RUNNING, "lastState": KILLED, "restartCount": 2}))
     assert found.runner is not None
     assert (found.is_running, found.runner.restarts) == (True, 2)
     assert found.ended is not None
@@ -72,16 +91,16 @@ def test_a_restarted_container_shows_how_it_ended_before():
     ],
 )
 def test_a_waiting_container_says_why(state, waiting):
-    assert read(status=told({"name": "runner", "state": state})).runner == Container("runner", waiting=waiting)
+    assert read(status=status_of({"name": "runner", "state": state})).runner == Container("runner", waiting=waiting)
 
 
 def test_a_job_that_runs_since_an_unknown_time_still_runs():
-    found = read(status=told({"name": "runner", "state": {"running": {"startedAt": None}}}))
+    found = read(status=status_of({"name": "runner", "state": {"running": {"startedAt": None}}}))
     assert (found.is_running, found.runner) == (True, Container("runner", running_since=CREATED_AT))
 
 
 def test_of_contradicting_states_the_one_that_forbids_most_is_believed():
-    found = read(status=told({"name": "runner", "state": {**RUNNING, **KILLED, "waiting": {"reason": "x"}}}))
+    found = read(status=status_of({"name": "runner", "state": {**RUNNING, **KILLED, "waiting": {"reason": "x"}}}))
     assert found.runner == Container("runner", running_since=CREATED_AT + 5)
 
 
@@ -130,14 +149,14 @@ DIND, OURS, SIDE = ({"name": name, "state": RUNNING} for name in ("dind", "runne
 )
 def test_of_several_containers_the_runner_s_is_chosen(names, default, statuses, chosen):
     annotations = None if default is None else {"kubectl.kubernetes.io/default-container": default}
-    found = read(metadata={"annotations": annotations}, spec=containers(*names), status=told(*statuses))
+    found = read(metadata={"annotations": annotations}, spec=containers(*names), status=status_of(*statuses))
     assert found.runner is not None
     assert found.runner.name == chosen
 
 
 def test_an_init_container_is_not_the_runner():
     body = pod(spec={"initContainers": [{"name": "runner"}], **containers("agent")})
-    body["status"] |= {"initContainerStatuses": [{"name": "runner", "state": KILLED}], **told(SIDE)}
+    body["status"] |= {"initContainerStatuses": [{"name": "runner", "state": KILLED}], **status_of(SIDE)}
     assert pods.pod(encoded(body)).runner == Container("agent", running_since=CREATED_AT + 5)
 
 

@@ -8,7 +8,7 @@ from ghapp.cluster.request import ACCESS_REVIEWS, EPHEMERAL_RUNNERS, PODS, SERVI
 
 
 @pytest.mark.parametrize(
-    ("call", "request_line", "said"),
+    ("call", "request_line", "text"),
     [
         pytest.param(
             ClusterRequest("list", PODS, "runners"),
@@ -43,8 +43,8 @@ from ghapp.cluster.request import ACCESS_REVIEWS, EPHEMERAL_RUNNERS, PODS, SERVI
         pytest.param(ClusterRequest("get", VERSION), "GET /version", "get /version", id="no-resource"),
     ],
 )
-def test_a_call_has_one_address(call, request_line, said):
-    assert (f"{call.method} {call.path}", str(call), call.can_exist) == (request_line, said, True)
+def test_a_call_has_one_address(call, request_line, text):
+    assert (f"{call.method} {call.path}", str(call), call.can_exist) == (request_line, text, True)
 
 
 @pytest.mark.parametrize("verb", ["get", "patch", "delete"])

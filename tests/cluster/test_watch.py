@@ -57,10 +57,10 @@ class Scripted:
     async def play(self):
         """Everything that is seen until the script is over."""
         seen = []
-        async with aclosing(follow(self, "runners", sleep=self.rest)) as sights:
+        async with aclosing(follow(self, "runners", sleep=self.rest)) as events:
             try:
-                async for sight in sights:
-                    seen.append(sight)  # noqa: PERF401 - it ends by an error
+                async for event in events:
+                    seen.append(event)  # noqa: PERF401 - it ends by an error
             except Over:
                 return seen
 
@@ -101,7 +101,7 @@ async def test_a_watch_goes_on_after_the_last_event_that_was_whole(events, resum
     cluster = Scripted(listed("10"), [*events, *how], [change("99")])
     seen = await cluster.play()
     assert cluster.asked[:3] == ["list", "watch 10", f"watch {resumed}"]
-    assert [sight for sight in seen if not isinstance(sight, WatchFailure)] == [listed("10"), *events, change("99")]
+    assert [event for event in seen if not isinstance(event, WatchFailure)] == [listed("10"), *events, change("99")]
 
 
 async def test_a_version_that_is_gone_is_listed_again_and_is_no_trouble():
@@ -150,9 +150,9 @@ async def test_a_server_that_hangs_up_at_once_is_not_asked_without_a_pause():
 
 
 async def test_a_mistake_in_the_configuration_is_no_trouble_of_the_cluster_s():
-    sights = follow(Scripted(ConfigurationError("namespace")), "runners")
+    events = follow(Scripted(ConfigurationError("namespace")), "runners")
     with pytest.raises(ConfigurationError):
-        await anext(sights)
+        await anext(events)
 
 
 @given(st.integers(0, 10**6), st.floats(0, 1, exclude_max=True))

@@ -61,14 +61,14 @@ async def seen_of(api, cluster, *, live: bool = True):
     Live, it happens while a watch is open; else before there is one, so that it is all history.
     """
     seen, happened = [], False
-    async with asyncio.timeout(30), aclosing(follow(cluster, "runners", sleep=at_once)) as sights:
-        following = asyncio.ensure_future(anext(sights))
+    async with asyncio.timeout(30), aclosing(follow(cluster, "runners", sleep=at_once)) as events:
+        following = asyncio.ensure_future(anext(events))
         while True:
-            sight = await following
-            seen.append(sight)
-            if LAST in names_in(sight):
+            event = await following
+            seen.append(event)
+            if LAST in names_in(event):
                 return seen
-            following = asyncio.ensure_future(anext(sights))
+            following = asyncio.ensure_future(anext(events))
             if not happened:
                 while live and not api.control.watches():  # noqa: ASYNC110 - the server is in another thread
                     await asyncio.sleep(0.001)
@@ -76,8 +76,8 @@ async def seen_of(api, cluster, *, live: bool = True):
                 happened = True
 
 
-def names_in(sight) -> list[str]:
-    match sight:
+def names_in(event) -> list[str]:
+    match event:
         case Listed(items):
             return [pod.name for pod in items]
         case WatchChange(_, pod):
@@ -85,7 +85,7 @@ def names_in(sight) -> list[str]:
     return []
 
 
-def told(seen):
+def changes_in(seen):
     """Changes in short; each once, for what was sent may be sent again."""
     changes = [
         (each.kind, each.found.name, each.found.ended.exit_code if each.found.ended else None)
@@ -113,7 +113,7 @@ def known(seen) -> set[str]:
 async def test_an_unbroken_watch_sees_everything_once(api, cluster, pods, live):
     seen = await seen_of(api, cluster, live=live)
     assert isinstance(seen[0], Listed)
-    assert told(seen) == EVERYTHING
+    assert changes_in(seen) == EVERYTHING
     assert len([each for each in seen if isinstance(each, WatchChange) and each.found]) == EVENTS
 
 
@@ -123,14 +123,14 @@ async def test_an_unbroken_watch_sees_everything_once(api, cluster, pods, live):
 async def test_a_watch_that_is_cut_between_any_two_events_misses_none(api, cluster, pods, how, after, live):
     api.control.cut_watches_after(after, how)
     seen = await seen_of(api, cluster, live=live)
-    assert told(seen) == EVERYTHING
+    assert changes_in(seen) == EVERYTHING
     assert len([each for each in seen if isinstance(each, Listed)]) == 1
 
 
 @pytest.mark.parametrize("how", ["orderly", "broken", "half"])
 async def test_a_watch_that_is_cut_after_every_event_misses_none(api, cluster, pods, how):
     api.control.cut_watches_after(1, how, times=None)
-    assert told(await seen_of(api, cluster)) == EVERYTHING
+    assert changes_in(await seen_of(api, cluster)) == EVERYTHING
 
 
 @pytest.mark.parametrize("after", range(1, EVENTS))
@@ -154,7 +154,7 @@ async def test_an_unavailable_cluster_is_reported_and_seen_again(api, cluster, p
     api.control.fails(503, times=3, verbs=["watch"])
     seen = await seen_of(api, cluster, live=False)
     assert [type(each.error) for each in seen if isinstance(each, WatchFailure)] == [ClusterUnavailableError] * 3
-    assert told(seen) == EVERYTHING
+    assert changes_in(seen) == EVERYTHING
 
 
 async def test_a_bookmark_moves_the_version_on(api, cluster, pods):
@@ -177,9 +177,9 @@ async def test_a_watch_that_the_server_ends_ends(api, cluster, pods, monkeypatch
 
 
 async def test_a_watch_is_closed_with_its_reader(api, cluster, pods):
-    async with aclosing(follow(cluster, "runners")) as sights:
-        await anext(sights)
-        following = asyncio.ensure_future(anext(sights))
+    async with aclosing(follow(cluster, "runners")) as events:
+        await anext(events)
+        following = asyncio.ensure_future(anext(events))
         while not api.control.watches():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
         following.cancel()

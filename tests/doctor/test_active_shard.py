@@ -22,7 +22,7 @@ BROKEN = ActiveShardAnswer("", "it ended with 1", NOW - 12)
 
 
 @pytest.mark.parametrize(
-    ("here", "told", "known", "status", "said"),
+    ("here", "there", "known", "status", "text"),
     [
         (PURPLE, PURPLE, True, "ok", "purple, from active_command, here and on the workers"),
         (
@@ -60,10 +60,10 @@ BROKEN = ActiveShardAnswer("", "it ended with 1", NOW - 12)
         "fails everywhere",
     ],
 )
-def test_the_active_shard_here_is_compared_with_that_of_the_workers(here, told, known, status, said):
-    found = of_answers(POOL, here, told, NOW, known=known)
+def test_the_active_shard_here_is_compared_with_that_of_the_workers(here, there, known, status, text):
+    found = of_answers(POOL, here, there, NOW, known=known)
     assert (found.status, found.org, found.name) == (status, "acme", "active shard of linux")
-    assert said in found.said
+    assert text in found.said
     assert (found.fix is None) is (found.status is FindingStatus.OK)
 
 

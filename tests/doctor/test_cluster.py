@@ -32,7 +32,7 @@ NOW = 1_790_000_000.0
 HOME = "ghapp"
 ARC = PoolSettings("acme", "linux", replacer="arc", namespace="runners")
 PODS = PoolSettings("acme", "gpu", replacer="pods", namespace="runners")
-TOLD = PoolSettings("acme", "mac", replacer="none", namespace="runners")
+LOCATED = PoolSettings("acme", "mac", replacer="none", namespace="runners")
 NOWHERE = PoolSettings("acme", "win")
 
 
@@ -97,7 +97,7 @@ async def test_where_all_is_well_everything_is(api, redis, looked):
 
 
 @pytest.mark.parametrize(
-    ("ahead", "status", "said"),
+    ("ahead", "status", "expected"),
     [
         (0.0, FindingStatus.OK, "within 1 s of the cluster's"),
         (30.0, FindingStatus.OK, "within 30 s of the cluster's"),
@@ -107,9 +107,9 @@ async def test_where_all_is_well_everything_is(api, redis, looked):
         (-600.0, FindingStatus.WRONG, "our clock is 600 s ahead of the cluster's"),
     ],
 )
-def test_a_clock_that_is_not_the_clusters_is_named(ahead, status, said):
+def test_a_clock_that_is_not_the_clusters_is_named(ahead, status, expected):
     found = of_clock(ahead)
-    assert (found.group, found.name, found.status, found.said) == ("cluster", "clock", status, said)
+    assert (found.group, found.name, found.status, found.said) == ("cluster", "clock", status, expected)
     assert (found.fix is None) is (status is FindingStatus.OK)
 
 
@@ -261,7 +261,7 @@ async def test_where_no_pool_has_a_namespace_nothing_is_asked(api, looked):
 
 @pytest.mark.parametrize(
     ("pools", "status"),
-    [([ARC], "wrong"), ([NOWHERE, PODS], "wrong"), ([TOLD], "warning"), ([NOWHERE], None), ([], None)],
+    [([ARC], "wrong"), ([NOWHERE, PODS], "wrong"), ([LOCATED], "warning"), ([NOWHERE], None), ([], None)],
     ids=["arc", "pods", "only seen", "no namespace", "no pool"],
 )
 def test_without_a_cluster_what_needs_one_is_reported(pools, status):
@@ -282,7 +282,7 @@ def pod(name, container="runner", **labels):
 
 
 @pytest.mark.parametrize(
-    ("pods", "status", "said"),
+    ("pods", "status", "expected"),
     [
         ([], None, ""),
         ([pod("a")], "warning", "no pod has it"),
@@ -292,10 +292,10 @@ def pod(name, container="runner", **labels):
     ],
     ids=["no pod", "on none", "on one", "not started", "with another meaning"],
 )
-def test_the_owner_label_is_on_runners_pods(pods, status, said):
+def test_the_owner_label_is_on_runners_pods(pods, status, expected):
     found = of_label("runners", "owner", pods)
     assert [each.status for each in found] == ([status] if status else [])
-    assert all(said in each.said for each in found)
+    assert all(expected in each.said for each in found)
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_a_view_is_kept_fresh(at, status):
 
 
 @pytest.mark.parametrize(
-    ("holder", "alive", "status", "said"),
+    ("holder", "alive", "status", "expected"),
     [
         ("a", ["a", "b"], "ok", "a, of 2 alive"),
         ("", [], "warning", "no watch is alive"),
@@ -318,13 +318,13 @@ def test_a_view_is_kept_fresh(at, status):
     ],
     ids=["one leads", "none", "it died", "none leads", "the dead one leads"],
 )
-def test_one_process_leads(holder, alive, status, said):
+def test_one_process_leads(holder, alive, status, expected):
     found = of_holder(holder, alive)
-    assert (found.status, found.said) == (status, said)
+    assert (found.status, found.said) == (status, expected)
 
 
 def test_each_role_is_asked_for_what_it_needs_where_it_works():
-    needed = needs([ARC, PODS, TOLD, NOWHERE])
+    needed = needs([ARC, PODS, LOCATED, NOWHERE])
     assert needed.keys() == {RbacPlace("watch", "runners"), RbacPlace("worker", "runners")}
     assert {each.rbac_resource for each in needs([PODS])[RbacPlace("worker", "runners")]} == {
         "pods",
@@ -340,7 +340,7 @@ async def test_a_log_store_that_answers_and_holds_nothing_says_for_which_labels_
         found = await looked(GHAPP_LOKI_URL=f"http://mona:hush@{loki.address}/prefix/")
         assert found["log store"].status is FindingStatus.OK
         assert loki.asked[0][0] == "/prefix/loki/api/v1/labels"
-        assert all(said.startswith("Basic ") for *_, said in loki.asked)
+        assert all(expected.startswith("Basic ") for *_, expected in loki.asked)
         assert {found[name].status for name in CONTENTS} == {FindingStatus.WARNING}
         for query in {params["query"] for _, params, _ in loki.asked[1:]}:
             assert any(query in found[name].said for name in CONTENTS)

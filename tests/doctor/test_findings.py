@@ -81,9 +81,9 @@ def test_a_clock_that_is_off_by_more_than_a_minute_is_wrong(skew, status):
     assert clock.status == status
 
 
-@pytest.mark.parametrize(("skew", "said"), [(90, "90 s behind"), (-90, "90 s ahead of")])
-def test_a_clock_that_is_off_says_which_way(skew, said):
-    assert of_clock(skew)[0].said == f"our clock is {said} GitHub's"
+@pytest.mark.parametrize(("skew", "text"), [(90, "90 s behind"), (-90, "90 s ahead of")])
+def test_a_clock_that_is_off_says_which_way(skew, text):
+    assert of_clock(skew)[0].said == f"our clock is {text} GitHub's"
 
 
 def test_a_refusal_is_the_keys_fault_only_while_the_clock_is_right():
@@ -138,7 +138,7 @@ def test_a_webhook_that_leads_nowhere_says_where_it_is_to_lead_and_where_that_is
 
 
 @pytest.mark.parametrize(
-    ("latest", "status", "said"),
+    ("latest", "status", "text"),
     [
         (ARRIVED, "ok", "the last 5 arrived"),
         ([], "warning", "nothing in three days"),
@@ -149,10 +149,10 @@ def test_a_webhook_that_leads_nowhere_says_where_it_is_to_lead_and_where_that_is
     ],
     ids=["all", "nothing came", "one failed", "all failed", "came at last", "failed twice"],
 )
-def test_what_arrived_at_the_last_try_has_arrived(latest, status, said):
+def test_what_arrived_at_the_last_try_has_arrived(latest, status, text):
     (found,) = of_arrivals(latest, PAGE)
     assert found.status == status
-    assert said in found.said
+    assert text in found.said
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_redis_keeps_what_it_is_given_and_is_not_overheard(url, info, policy, st
 
 
 @pytest.mark.parametrize(
-    ("refusal", "said", "fix"),
+    ("refusal", "text", "fix"),
     [
         (StoreRefusedError("", Refusal.REPLICA), "it is a replica", "name the primary"),
         (StoreRefusedError("", Refusal.MEMORY), "its memory is full", "raise its maxmemory"),
@@ -213,10 +213,10 @@ def test_redis_keeps_what_it_is_given_and_is_not_overheard(url, info, policy, st
     ],
     ids=["a replica", "full", "not permitted", "no disk"],
 )
-def test_a_redis_that_takes_nothing_is_wrong_and_says_why(refusal, said, fix):
+def test_a_redis_that_takes_nothing_is_wrong_and_says_why(refusal, text, fix):
     (found,) = of_writing(refusal)
     assert found.status is FindingStatus.WRONG
-    assert said in found.said
+    assert text in found.said
     assert fix in found.fix
 
 
@@ -321,7 +321,7 @@ def test_the_fuse_of_the_whole_installation_is_named_so_with_why_it_tripped():
 
 
 @pytest.mark.parametrize(
-    ("survey", "attempt", "status", "said"),
+    ("survey", "attempt", "status", "text"),
     [
         (Survey(NOW, 5), NextAttempt("", None, NOW + 60), "ok", "5 runners"),
         (Survey(NOW - 181, 5), NextAttempt("", None, NOW + 60), "warning", "next attempt due"),
@@ -332,10 +332,10 @@ def test_the_fuse_of_the_whole_installation_is_named_so_with_why_it_tripped():
         (Survey(), NextAttempt("", None, NOW + 60), "warning", "never swept; next attempt due"),
     ],
 )
-def test_what_prevents_sweeps_is_named_with_the_next_attempt(survey, attempt, status, said):
+def test_what_prevents_sweeps_is_named_with_the_next_attempt(survey, attempt, status, text):
     (found,) = of_sweeps("acme", survey, 60, NOW, attempt)
     assert found.status == status
-    assert said in found.said
+    assert text in found.said
 
 
 def test_roles_are_blamed_for_sweeps_only_where_they_are_late():
@@ -388,3 +388,16 @@ def test_when_a_write_is_on_the_disk_is_documented_with_its_cost(fsync, status, 
     found = {each.name: each for each in of_redis("redis://localhost", 1.0, {"aof_enabled": 1}, "noeviction", fsync)}
     assert found["persistence"].status is status
     assert named in found["persistence"].said
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"GHAPP_PUBLIC_URL": "https://ghapp.example.com"}, "https://ghapp.example.com/; check runs and notifications"),
+        ({}, "GHAPP_PUBLIC_URL is not set: check runs and notifications have no links to the page"),
+    ],
+    ids=["public", "not public"],
+)
+def test_where_people_find_the_page_is_reported(environ, said):
+    (found,) = [each for each in of_configuration(Settings.read(environ), environ) if each.name == "page"]
+    assert (found.status, found.said.startswith(said)) == (FindingStatus.OK, True)

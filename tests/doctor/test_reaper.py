@@ -30,11 +30,11 @@ def orphan(name="linux-1", **changes):
 
 
 @pytest.mark.parametrize(
-    ("last", "status", "said"),
+    ("last", "status", "text"),
     [
         (tick(), "ok", "12 pods with the owner label; 2 reaped in the last minute"),
         (
-            tick(deferred=3, told=4, without_owner=1),
+            tick(deferred=3, would_reap=4, without_owner=1),
             "ok",
             "12 pods with the owner label; 2 reaped in the last minute, 3 deferred, 4 reported only, 1 without a known owner",
         ),
@@ -86,10 +86,10 @@ def orphan(name="linux-1", **changes):
         "never",
     ],
 )
-def test_how_the_last_tick_went(last, status, said):
+def test_how_the_last_tick_went(last, status, text):
     found = of_tick("acme", last, NOW)
     assert (found.status, found.org) == (status, "acme")
-    assert found.said.startswith(said)
+    assert found.said.startswith(text)
 
 
 def test_a_secret_in_what_is_in_the_way_is_not_shown():
@@ -98,7 +98,7 @@ def test_a_secret_in_what_is_in_the_way_is_not_shown():
 
 
 @pytest.mark.parametrize(
-    ("begun", "said"),
+    ("begun", "text"),
     [
         ([], None),
         ([orphan(found_at=NOW - 180)], None),
@@ -110,10 +110,10 @@ def test_a_secret_in_what_is_in_the_way_is_not_shown():
     ],
     ids=["none", "at work on it", "for too long", "some"],
 )
-def test_deletions_that_stay_unfinished(begun, said):
+def test_deletions_that_stay_unfinished(begun, text):
     found = of_unfinished("acme", begun, NOW)
-    assert [(each.status, each.org) for each in found] == ([("warning", "acme")] if said else [])
-    assert all(each.said.startswith(said) for each in found)
+    assert [(each.status, each.org) for each in found] == ([("warning", "acme")] if text else [])
+    assert all(each.said.startswith(text) for each in found)
 
 
 @pytest.fixture

@@ -57,14 +57,14 @@ class Meter:
     """Lets everything pass, and remembers it."""
 
     def __init__(self):
-        self.entered, self.heard, self.held = [], [], []
+        self.entered, self.received, self.held = [], [], []
 
     async def enter(self, installation, ceiling, points):
         self.entered.append((installation, ceiling, points))
         return "flight"
 
     async def leave(self, installation, flight, headers):
-        self.heard.append((installation, headers.get("x-ratelimit-used")))
+        self.received.append((installation, headers.get("x-ratelimit-used")))
 
     async def hold(self, installation, seconds):
         self.held.append((installation, seconds))
@@ -145,7 +145,7 @@ async def test_over_a_limit_every_caller_gets_the_time_to_wait(github, status, h
         await (await api.installation_client(ACME)).runner(23)
     assert 50 < caught.value.after_seconds <= 61
     assert meter.held == [(7, caught.value.after_seconds)], "everyone stays away"
-    assert meter.heard == [(7, None)], "and it is no longer on its way"
+    assert meter.received == [(7, None)], "and it is no longer on its way"
 
 
 @pytest.mark.parametrize("ask", [lambda api: api.installations(), lambda api: api.installation(7)])
@@ -243,7 +243,7 @@ async def test_an_unchanged_page_is_none_and_keeps_its_etag(github):
     assert await (await api.installation_client(ACME)).list_runners(2, '"abc"') == (None, '"abc"')
     assert sent[0].headers["if-none-match"] == '"abc"'
     assert dict(sent[0].url.params) == {"per_page": "100", "page": "2"}
-    assert meter.heard == [(7, "5")]
+    assert meter.received == [(7, "5")]
 
 
 async def test_the_app_is_known_by_its_jwt_and_a_tenant_by_its_token(github):

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.block_network
 API = "https://api.github.com"
 ACME = Installation(1, "acme", 1)
 SHA = "ce587453ced02b1526dfb4cb910479d431683101"
-SAID = Report("12 of 300 runners invalidated", "summary", "text", Conclusion.ACTION_REQUIRED, (SWEEP, RESUME))
+REPORT = Report("12 of 300 runners invalidated", "summary", "text", Conclusion.ACTION_REQUIRED, (SWEEP, RESUME))
 CASSETTES = pathlib.Path(__file__).parent / "cassettes"
 RESET = 4_102_444_800
 LIMITS = {
@@ -87,13 +87,13 @@ class Meter:
     """Hears what each answer says of the limits."""
 
     def __init__(self):
-        self.heard, self.held = [], []
+        self.received, self.held = [], []
 
     async def enter(self, installation, ceiling, points):
         return "flight"
 
     async def leave(self, installation, flight, headers):
-        self.heard.append({name: value for name, value in headers.items() if name.startswith("x-ratelimit")})
+        self.received.append({name: value for name, value in headers.items() if name.startswith("x-ratelimit")})
 
     async def hold(self, installation, seconds):
         self.held.append(seconds)
@@ -220,7 +220,7 @@ async def test_a_page_of_runners_and_the_same_page_unchanged(acme, meter, sent):
     assert [each.headers.get("if-none-match") for each in sent] == [None, 'W/"0c19ab30"']
     assert all(says_who_asks_and_for_what(each) for each in sent)
     assert {each.headers["authorization"] for each in sent} == {"token a-token"}
-    assert meter.heard == [LIMITS, LIMITS]
+    assert meter.received == [LIMITS, LIMITS]
 
 
 @pytest.mark.vcr("list_runners_last_page.yaml")
@@ -393,18 +393,18 @@ async def test_our_check_run_on_a_commit(acme):
 
 @pytest.mark.vcr("create_check_run.yaml")
 async def test_a_check_run_is_created(acme, sent):
-    assert await Checks(acme, "octocat/Hello-World").create(SHA, SAID) == 4
+    assert await Checks(acme, "octocat/Hello-World").create(SHA, REPORT) == 4
     body = json.loads(sent[-1].content)
     assert (body["name"], body["head_sha"], body["external_id"]) == ("Runner health", SHA, external_id(1))
     assert (body["status"], body["conclusion"]) == ("completed", "action_required")
-    assert body["output"] == {"title": SAID.title, "summary": "summary", "text": "text"}
+    assert body["output"] == {"title": REPORT.title, "summary": "summary", "text": "text"}
     assert [action["identifier"] for action in body["actions"]] == ["sweep", "resume"]
 
 
 @pytest.mark.vcr("update_check_run.yaml")
 async def test_a_check_run_is_updated_unless_it_is_gone(acme):
     checks = Checks(acme, "octocat/Hello-World")
-    assert [await checks.update(4, SAID), await checks.update(5, SAID)] == [True, False]
+    assert [await checks.update(4, REPORT), await checks.update(5, REPORT)] == [True, False]
 
 
 @pytest.mark.vcr("failed_deliveries.yaml")

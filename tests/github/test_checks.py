@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 
-import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -12,13 +11,13 @@ from ghapp.credentials import AppCredentials
 from ghapp.errors import GitHubUnavailableError
 from ghapp.github.api import GitHub
 from ghapp.github.checks import Checks, external_id
-from ghapp.github.transport import GitHubResponse
 from ghapp.health.installation import Installation
 from ghapp.report import RESUME, SWEEP, Conclusion, Report
 from ghapp.report.check_run_state import Head
 from ghapp.sandbox.config import OrgConfig, SandboxConfig, pools_of
 from ghapp.sandbox.server import SandboxServer
 from ghapp.store.token_cache import SharedToken
+from tests.github.one_answer import OneAnswer
 from tests.sandbox.openapi import description
 
 HERE = "acme/.github"
@@ -110,20 +109,6 @@ async def test_an_update_of_what_is_gone_says_so(open_checks):
     assert await (await open_checks()).update(1, WELL) is False
 
 
-class Told:
-    """A tenant whose GitHub answers one thing."""
-
-    installation = Installation(7, "acme", 1)
-
-    def __init__(self, status, body):
-        self._answer, self.sent, self.bodies = GitHubResponse(status, {}, msgspec.json.encode(body)), [], []
-
-    async def send(self, method, path, *, headers=None, json=None, **params):
-        self.sent.append((method, path, params))
-        self.bodies.append(json)
-        return self._answer
-
-
 def run(sha, repository, created_at="2026-11-20T12:00:03Z"):
     head = None if repository is None else {"full_name": repository}
     return {"head_sha": sha, "created_at": created_at, "head_repository": head}
@@ -131,14 +116,14 @@ def run(sha, repository, created_at="2026-11-20T12:00:03Z"):
 
 async def test_a_fork_s_branch_of_the_same_name_is_not_our_head():
     runs = [run("evil", "mallory/.github"), run("deleted fork", None), run("ours", "Acme/.github"), run("old", HERE)]
-    installation_client = Told(200, {"workflow_runs": runs})
+    installation_client = OneAnswer(200, {"workflow_runs": runs})
     assert await Checks(installation_client, HERE).head("main", NOW) == Head(HERE, "main", "ours", 1_795_176_003.0, NOW)
     assert installation_client.sent == [("GET", "/repos/acme/.github/actions/runs", {"branch": "main", "per_page": 10})]
 
 
 async def test_only_check_runs_of_this_installation_are_ours_and_the_newest_of_them():
     runs = [{"id": 9, "external_id": "ghapp-8"}, {"id": 8}, {"id": 5, "external_id": "ghapp-7"}]
-    installation_client = Told(
+    installation_client = OneAnswer(
         200, {"check_runs": [*runs, {"id": 6, "external_id": "ghapp-7"}, {"id": 7, "external_id": None}]}
     )
     assert external_id(7) == "ghapp-7"
@@ -149,7 +134,7 @@ async def test_only_check_runs_of_this_installation_are_ours_and_the_newest_of_t
 
 @pytest.mark.parametrize("status", [404, 422])
 async def test_a_commit_that_github_does_not_know_takes_no_check_run(status):
-    checks = Checks(Told(status, {"message": "no"}), HERE)
+    checks = Checks(OneAnswer(status, {"message": "no"}), HERE)
     assert [await checks.find("abc"), await checks.create("abc", WELL), await checks.update(1, WELL)] == [
         None,
         None,
@@ -162,7 +147,7 @@ async def test_a_commit_that_github_does_not_know_takes_no_check_run(status):
 )
 async def test_an_answer_that_is_not_what_the_api_describes_is_none(ask):
     with pytest.raises(GitHubUnavailableError):
-        await ask(Checks(Told(200, {"message": "hello"}), HERE))
+        await ask(Checks(OneAnswer(200, {"message": "hello"}), HERE))
 
 
 @pytest.mark.parametrize("report", [WELL, ILL])
@@ -174,7 +159,7 @@ async def test_an_answer_that_is_not_what_the_api_describes_is_none(ask):
     ],
 )
 async def test_what_is_sent_is_what_github_describes(method, path, post, report):
-    installation_client = Told(201, {"id": 7})
+    installation_client = OneAnswer(201, {"id": 7})
     await post(Checks(installation_client, HERE, "https://ghapp.example"), report)
     described = description()["paths"][path][method]["requestBody"]["content"]["application/json"]["schema"]
     schema = {**described, "components": description()["components"]}

@@ -10,27 +10,13 @@ from ghapp.github.checks import Checks, external_id
 from ghapp.github.jobs import Jobs
 from ghapp.github.transport import GitHubResponse
 from ghapp.health.deaths.post_mortem import JobFacts
-from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.report import Conclusion, Report
 from ghapp.report.post_mortem import NAME
+from tests.github.one_answer import OneAnswer
 
 HERE = "acme/api"
-SAID = Report("title", "summary", "text", Conclusion.NEUTRAL, ())
-
-
-class Told:
-    """A tenant whose GitHub answers one thing."""
-
-    installation = Installation(7, "acme", 1)
-
-    def __init__(self, status, body):
-        self._answer, self.sent, self.bodies = GitHubResponse(status, {}, msgspec.json.encode(body)), [], []
-
-    async def send(self, method, path, *, headers=None, json=None, **params):
-        self.sent.append((method, path, params))
-        self.bodies.append(json)
-        return self._answer
+REPORT = Report("title", "summary", "text", Conclusion.NEUTRAL, ())
 
 
 def document(**changes):
@@ -53,11 +39,11 @@ def step(conclusion):
 
 
 async def facts(body):
-    return await Jobs(Told(200, body), HERE).facts(42)
+    return await Jobs(OneAnswer(200, body), HERE).facts(42)
 
 
 async def test_a_job_s_facts_are_asked_for_once():
-    installation_client = Told(200, document())
+    installation_client = OneAnswer(200, document())
     assert await Jobs(installation_client, HERE).facts(42) == JobFacts(
         id=42,
         name="test",
@@ -93,7 +79,7 @@ async def test_a_job_may_have_no_steps():
 
 
 async def test_what_was_noted_beside_a_job_is_under_its_own_id():
-    installation_client = Told(200, [{"message": "lost"}, {"message": None}, {}])
+    installation_client = OneAnswer(200, [{"message": "lost"}, {"message": None}, {}])
     assert await Jobs(installation_client, HERE).notes(42) == ("lost", "", "")
     assert installation_client.sent == [("GET", "/repos/acme/api/check-runs/42/annotations", {"per_page": 50})]
 
@@ -102,12 +88,12 @@ async def test_what_was_noted_beside_a_job_is_under_its_own_id():
 @pytest.mark.parametrize(("status", "error"), [(404, NotFoundError), (200, GitHubUnavailableError)])
 async def test_a_job_that_is_not_there_and_an_answer_that_is_none_are_errors(ask, status, error):
     with pytest.raises(error):
-        await ask(Jobs(Told(status, {"message": "hello"}), HERE))
+        await ask(Jobs(OneAnswer(status, {"message": "hello"}), HERE))
 
 
 async def test_a_post_mortem_is_found_among_others_of_its_name_on_one_commit():
     runs = [{"id": 9, "external_id": "ghapp-7-other"}, {"id": 8, "external_id": "ghapp-7-death"}, {"id": 7}]
-    installation_client = Told(200, {"check_runs": runs})
+    installation_client = OneAnswer(200, {"check_runs": runs})
     assert external_id(7, "death") == "ghapp-7-death"
     assert await Checks(installation_client, HERE, name=NAME, subject="death").find("abc") == 8
     expected = {"check_name": "Runner post-mortem", "filter": "all", "per_page": 100}
@@ -115,8 +101,8 @@ async def test_a_post_mortem_is_found_among_others_of_its_name_on_one_commit():
 
 
 async def test_a_post_mortem_is_posted_under_its_own_name():
-    installation_client = Told(201, {"id": 8})
-    assert await Checks(installation_client, HERE, name=NAME, subject="death").create("abc", SAID) == 8
+    installation_client = OneAnswer(201, {"id": 8})
+    assert await Checks(installation_client, HERE, name=NAME, subject="death").create("abc", REPORT) == 8
     (sent,) = installation_client.bodies
     assert (sent["name"], sent["external_id"], sent["head_sha"]) == ("Runner post-mortem", "ghapp-7-death", "abc")
     assert (sent["conclusion"], "details_url" in sent) == ("neutral", False)
@@ -132,10 +118,10 @@ async def test_a_post_mortem_is_posted_under_its_own_name():
     ],
 )
 async def test_a_repository_that_is_not_known_to_be_private_is_public(status, body, private):
-    assert await Checks(Told(status, body), HERE).is_private() is private
+    assert await Checks(OneAnswer(status, body), HERE).is_private() is private
 
 
-class Pages(Told):
+class Pages(OneAnswer):
     """A tenant whose GitHub has these jobs of a run, a hundred on each page."""
 
     def __init__(self, jobs, total=None):
@@ -150,8 +136,8 @@ class Pages(Told):
 
 
 def job_of_run(number, **changes):
-    told = {"id": number, "labels": ["linux"], "runner_id": 3, "runner_name": "linux-3", "status": "in_progress"}
-    return told | {"created_at": "2026-11-20T12:00:00Z", "started_at": "2026-11-20T12:00:03Z"} | changes
+    result = {"id": number, "labels": ["linux"], "runner_id": 3, "runner_name": "linux-3", "status": "in_progress"}
+    return result | {"created_at": "2026-11-20T12:00:00Z", "started_at": "2026-11-20T12:00:03Z"} | changes
 
 
 async def test_all_jobs_of_a_run_are_read_of_every_attempt():

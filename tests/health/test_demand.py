@@ -31,7 +31,7 @@ def worker(pool="linux-4vcpu", labels=LINUX, *, online=False, busy=False):
 
 
 @pytest.mark.parametrize(
-    ("told", "age", "over"),
+    ("job", "age", "over"),
     [
         (job(), QUEUED_TOO_LONG_SECONDS, False),
         (job(), QUEUED_TOO_LONG_SECONDS + MICROSECOND, True),
@@ -43,8 +43,8 @@ def worker(pool="linux-4vcpu", labels=LINUX, *, online=False, busy=False):
     ],
     ids=["queued a day", "longer", "running five days", "longer", "from its start", "its start was lost", "over"],
 )
-def test_a_job_whose_last_delivery_was_lost_is_over_one_day(told, age, over):
-    assert is_over(told, NOW + age) is over
+def test_a_job_whose_last_delivery_was_lost_is_over_one_day(job, age, over):
+    assert is_over(job, NOW + age) is over
 
 
 def test_jobs_and_runners_are_counted_by_pool():

@@ -67,14 +67,14 @@ def test_the_fuse_does_not_wait_for_a_runner_that_turned_out_to_have_done_its_jo
 
 
 def test_a_job_reported_after_the_confirmation_revokes_it():
-    told = job_started(lost(granted_at=NOW, event_id="e1"), 7, NOW - 60)
-    assert (told.confirmed_at, told.granted_at, told.event_id) == (None, None, None)
-    assert judge(told, survey(), NOW, Limits()).state is State.SUSPECT
+    evidence = job_started(lost(granted_at=NOW, event_id="e1"), 7, NOW - 60)
+    assert (evidence.confirmed_at, evidence.granted_at, evidence.event_id) == (None, None, None)
+    assert judge(evidence, survey(), NOW, Limits()).state is State.SUSPECT
 
 
 def test_what_was_done_before_the_job_was_reported_stays_done():
-    told = job_started(REPLACED, 7, NOW - 60)
-    assert (told.confirmed_at, told.event_id) == (NOW, "e1")
+    evidence = job_started(REPLACED, 7, NOW - 60)
+    assert (evidence.confirmed_at, evidence.event_id) == (NOW, "e1")
 
 
 def test_an_old_list_read_by_a_clock_that_jumped_makes_no_ephemeral_runner_a_persistent_one():

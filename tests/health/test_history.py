@@ -15,7 +15,6 @@ from ghapp.health.history import (
     COUNTS,
     GAUGES,
     HOUR_SECONDS,
-    OTHER_POOL,
     STEP_SECONDS,
     SUCCESSOR_SECONDS,
     WHOLE_ORG,
@@ -31,7 +30,7 @@ from ghapp.health.history import (
     step_of,
 )
 from ghapp.health.job import Job
-from ghapp.health.pool_matching import PoolMatcher
+from ghapp.health.pool_matching import OTHER_POOL, PoolMatcher
 from ghapp.health.runner.evidence import Survey
 from ghapp.health.runner.verdict import Limits
 from ghapp.settings import PoolSettings
@@ -127,7 +126,7 @@ def test_zeros_at_the_end_are_not_stored():
 
 def seen_by(*runners, jobs=(), rules=RULES, at=NOW, since=NOW - 60):
     survey = Survey(swept_at=at, total=len(runners))
-    return sample({each.id: each for each in runners}, jobs, survey, Limits(), rules, at, since)
+    return sample(runners, jobs, survey, Limits(), rules, at, since)
 
 
 def test_a_sample_has_each_state_and_busy_runners_and_sums_the_pools():
@@ -174,9 +173,8 @@ def test_a_queued_job_of_a_configured_pool_without_runners_is_in_it():
 
 def test_a_loss_counts_in_the_step_of_its_confirmation_and_its_healing_in_that_of_its_successor():
     lost = builders.lost(1, confirmed_at=NOW - 700, absent_since=NOW - 760, missing_at=NOW - 730)
-    lost = lost._replace(replaced_at=NOW - 690, successor=2)
-    successor = builders.online(2)._replace(first_seen=NOW - 60, succeeds=1)
-    found = seen_by(lost, successor).counts
+    lost = lost._replace(replaced_at=NOW - 690, successor=2, healed_at=NOW - 60)
+    found = seen_by(lost, builders.online(2)).counts
     assert found[POOL, step_of(NOW - 700)] == found[WHOLE_ORG, step_of(NOW - 700)] == {"lost": 1}
     assert found[POOL, step_of(NOW - 60)] == {"healed": 1, "heal_seconds": 700}
     assert len(found) == 4
@@ -184,7 +182,7 @@ def test_a_loss_counts_in_the_step_of_its_confirmation_and_its_healing_in_that_o
 
 @pytest.mark.parametrize(("since", "found"), [(NOW - 10, 1), (NOW - 9.9, 0)])
 def test_losses_are_counted_from_the_begin_of_the_span(since, found):
-    runners = {1: builders.lost(1, confirmed_at=NOW - 10)}
+    runners = [builders.lost(1, confirmed_at=NOW - 10)]
     assert len(losses(runners, PoolMatcher(RULES), since, NOW)) == 2 * found
 
 

@@ -22,8 +22,8 @@ def after(*logins, named=(), known=(), first=ACME):
     """An installation after GitHub called it each of these in turn."""
     record = known_as(first, [*known], says(*named))
     for login in logins:
-        told = Installation(first.id, login, first.account_id)
-        record = known_as(told, [record, *known], says(*named))
+        result = Installation(first.id, login, first.account_id)
+        record = known_as(result, [record, *known], says(*named))
     return record
 
 

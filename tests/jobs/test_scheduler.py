@@ -53,9 +53,9 @@ class Time:
 @pytest.fixture
 def time(monkeypatch):
     """Of `jobs.scheduler` alone."""
-    told = Time()
-    monkeypatch.setattr(scheduler, "time", told)
-    return told
+    clock_time = Time()
+    monkeypatch.setattr(scheduler, "time", clock_time)
+    return clock_time
 
 
 @pytest.fixture

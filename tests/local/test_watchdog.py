@@ -49,14 +49,14 @@ def start():
 
 
 def test_processes_that_run_at_the_end_are_stopped_and_those_that_others_need_come_last(start, tmp_path):
-    dog, heard = Watchdog(), tmp_path / "alive"
+    dog, received = Watchdog(), tmp_path / "alive"
     role = start(SLEEPS)
-    needed = start(WAITS_FOR, heard, role.pid)
+    needed = start(WAITS_FOR, received, role.pid)
     dog.add(needed, LAST)
     dog.add(role, FIRST)
     dog._watchdog.stdin.close()  # what the kernel does when `up` is killed
     assert (role.wait(10), needed.wait(10)) == (-signal.SIGTERM, 0)
-    assert heard.read_text() == "[]", "the role had ended by then"
+    assert received.read_text() == "[]", "the role had ended by then"
     dog._watchdog.wait(10)
 
 

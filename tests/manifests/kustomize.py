@@ -57,22 +57,22 @@ def build(directory: Path) -> list[Object]:
 
 
 def _accumulate(directory: Path, items: list[Item]) -> list[Item]:
-    told = yaml.safe_load((directory / "kustomization.yaml").read_text())
-    _refuse(told, TOP)
-    for name in told.get("resources", []):
+    document = yaml.safe_load((directory / "kustomization.yaml").read_text())
+    _refuse(document, TOP)
+    for name in document.get("resources", []):
         items = [*items, *_resources(directory / name)]
-    for row in told.get("configMapGenerator", []):
+    for row in document.get("configMapGenerator", []):
         items = _generate(directory, row, items)
-    for name in told.get("components", []):
+    for name in document.get("components", []):
         items = _accumulate(directory / name, items)
-    for patch in told.get("patches", []):
+    for patch in document.get("patches", []):
         items = _patched(directory, patch, items)
     for item in items:
-        if told.get("namespace") and item.thing["kind"] not in CLUSTER_WIDE:
-            item.thing["metadata"]["namespace"] = told["namespace"]
-        for row in told.get("labels", []):
+        if document.get("namespace") and item.thing["kind"] not in CLUSTER_WIDE:
+            item.thing["metadata"]["namespace"] = document["namespace"]
+        for row in document.get("labels", []):
             _label(item.thing, row)
-        for row in told.get("images", []):
+        for row in document.get("images", []):
             _tag(item.thing, row)
     return items
 
@@ -93,8 +93,8 @@ def _generate(directory: Path, row: Object, items: list[Item]) -> list[Item]:
         key, _, path = each.rpartition("=")
         data[key or Path(path).name] = (directory / path).read_text()
     for path in row.get("envs", []):
-        told = [line for line in (directory / path).read_text().splitlines() if line.strip() and line[0] != "#"]
-        data |= {key: value for key, _, value in (line.partition("=") for line in told)}
+        document = [line for line in (directory / path).read_text().splitlines() if line.strip() and line[0] != "#"]
+        data |= {key: value for key, _, value in (line.partition("=") for line in document)}
     meta: Object = {"name": row["name"]}
     if options.get("labels"):
         meta["labels"] = dict(options["labels"])
@@ -189,8 +189,8 @@ def _point_to(place: Any, renamed: dict[str, str]) -> None:
 
 
 def _digest(thing: Object) -> str:
-    told = {"kind": "ConfigMap", "name": "", "data": thing.get("data", "")}  # kustomize leaves the name out
-    text = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    document = {"kind": "ConfigMap", "name": "", "data": thing.get("data", "")}  # kustomize leaves the name out
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return hashlib.sha256(text.encode()).hexdigest()[:10].translate(LETTERS)
@@ -200,6 +200,6 @@ def _name(thing: Object) -> str:
     return str(thing["metadata"]["name"])
 
 
-def _refuse(told: Object, known: set[str]) -> None:
-    if unknown := told.keys() - known:
+def _refuse(document: Object, known: set[str]) -> None:
+    if unknown := document.keys() - known:
         raise ValueError(f"this renderer does not know {', '.join(sorted(unknown))}")

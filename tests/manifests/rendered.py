@@ -47,9 +47,9 @@ needs_the_real_one = pytest.mark.skipif(real_one() is None, reason="no kustomize
 
 def really(directory: Path) -> list[Object]:
     """A kustomization's objects, by kustomize itself."""
-    told = real_one()
-    assert told is not None
-    return [each for each in yaml.safe_load_all(told(directory)) if each]
+    render = real_one()
+    assert render is not None
+    return [each for each in yaml.safe_load_all(render(directory)) if each]
 
 
 @functools.cache

@@ -13,35 +13,35 @@ LAST_STAGE = STEPS[max(index for index, (word, _) in enumerate(STEPS) if word ==
 IGNORED = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
 
 
-def said(word, steps=LAST_STAGE):
+def arguments_of(word, steps=LAST_STAGE):
     return [rest for each, rest in steps if each == word]
 
 
 def test_both_stages_are_of_one_python_and_say_which():
-    assert said("ARG", STEPS)[0] == "PYTHON=3.11-slim"
-    assert [each.split()[0] for each in said("FROM", STEPS)] == ["python:${PYTHON}", "python:${PYTHON}"]
+    assert arguments_of("ARG", STEPS)[0] == "PYTHON=3.11-slim"
+    assert [each.split()[0] for each in arguments_of("FROM", STEPS)] == ["python:${PYTHON}", "python:${PYTHON}"]
 
 
 def test_the_last_stage_is_not_roots_and_says_so_by_number():
-    assert said("USER") == ["10001:10001"]
+    assert arguments_of("USER") == ["10001:10001"]
     assert LAST_STAGE.index(["USER", "10001:10001"]) > max(
         index for index, (word, _) in enumerate(LAST_STAGE) if word in ("RUN", "COPY")
     )
 
 
 def test_the_last_stage_builds_nothing_and_fetches_nothing():
-    assert not re.search(r"\b(pip|apt|apt-get|gcc|make|curl)\b", " ".join(said("RUN")))
-    assert all(each.startswith("--from=build ") for each in said("COPY"))
+    assert not re.search(r"\b(pip|apt|apt-get|gcc|make|curl)\b", " ".join(arguments_of("RUN")))
+    assert all(each.startswith("--from=build ") for each in arguments_of("COPY"))
 
 
 def test_what_is_installed_is_pinned():
-    (built,) = said("RUN", STEPS)[:1]
+    (built,) = arguments_of("RUN", STEPS)[:1]
     assert re.search(r"pip install --only-binary :all: --constraint constraints\.txt", built)
 
 
 def test_one_image_is_every_role():
-    assert said("ENTRYPOINT") == ['["ghapp"]']
-    assert said("HEALTHCHECK") == ["NONE"]
+    assert arguments_of("ENTRYPOINT") == ['["ghapp"]']
+    assert arguments_of("HEALTHCHECK") == ["NONE"]
 
 
 def test_no_secret_and_no_address_of_a_registry_is_in_it():
@@ -51,7 +51,7 @@ def test_no_secret_and_no_address_of_a_registry_is_in_it():
 
 
 def test_what_it_copies_is_there_and_reaches_the_builder():
-    copied = [name for each in said("COPY", STEPS) if "--from" not in each for name in each.split()[:-1]]
+    copied = [name for each in arguments_of("COPY", STEPS) if "--from" not in each for name in each.split()[:-1]]
     assert copied == ["pyproject.toml", "constraints.txt", "README.md", "LICENSE", "NOTICE", "app.yml", "ghapp", "jobs"]
     assert all((ROOT / name).exists() and f"!{name}" in IGNORED for name in copied)
     assert IGNORED[0] == "*"

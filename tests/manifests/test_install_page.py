@@ -148,26 +148,26 @@ def test_the_ingress_leads_to_the_service_and_the_policy_to_our_pods():
 
 def test_the_table_of_rights_is_what_the_code_asks_for():
     head, _, *rows = table("| role | pods |")
-    told = {
+    result = {
         (role, verb.strip(), resource)
         for role, *cells in rows
         for resource, cell in zip(head[1:], cells, strict=True)
         for verb in cell.split(",")
         if verb.strip()
     }
-    assert told == {(each.role, each.verb, each.rbac_resource) for each in NEAR_RUNNERS}
+    assert result == {(each.role, each.verb, each.rbac_resource) for each in NEAR_RUNNERS}
 
 
 def test_the_documented_ports_are_open():
-    said = PAGE[PAGE.index("# Network") :].split("\n\n")[1]
+    expected = PAGE[PAGE.index("# Network") :].split("\n\n")[1]
     ports = {
         port["port"]
         for policy in kinds("dev", "NetworkPolicy")
         for row in [*policy["spec"].get("egress", []), *policy["spec"].get("ingress", [])]
         for port in row.get("ports", [])
     }
-    assert {int(each) for each in re.findall(r"\b\d{2,5}\b", said)} == ports
-    assert "ghapp.dev/reachable=true" in said
+    assert {int(each) for each in re.findall(r"\b\d{2,5}\b", expected)} == ports
+    assert "ghapp.dev/reachable=true" in expected
 
 
 def test_every_file_and_every_link_is_there():

@@ -41,13 +41,13 @@ GAUGES = {
     "ghapp_sweeps_failing_since_timestamp_seconds": {"org", "reason"},
     "ghapp_watch_view_age_seconds": {"namespace"},
     "ghapp_phantoms": {"org", "kind"},
-    "ghapp_jobs": {"org", "pool", "state"},
+    "ghapp_jobs": {"org", "pool", "shard", "state"},
     "ghapp_jobs_oldest_queued_seconds": {"org", "pool"},
     "ghapp_jobs_unserved": {"org", "pool", "reason"},
-    "ghapp_runners_idle": {"org", "pool"},
-    "ghapp_job_queue_seconds": {"org", "pool", "le"},
-    "ghapp_job_run_seconds": {"org", "pool", "le"},
-    "ghapp_heal_seconds": {"org", "pool", "le"},
+    "ghapp_runners_idle": {"org", "pool", "shard"},
+    "ghapp_job_queue_seconds": {"org", "pool", "shard", "le"},
+    "ghapp_job_run_seconds": {"org", "pool", "shard", "le"},
+    "ghapp_heal_seconds": {"org", "pool", "shard", "le"},
 }
 """Labels of what `web.status` tells; those of counters are found where they are counted."""
 
@@ -171,8 +171,8 @@ def test_every_runbook_belongs_to_an_alert():
 def test_an_alert_names_its_receiver_and_only_labels_that_it_has(rule):
     assert rule["labels"] == {"severity": rule["labels"]["severity"]}
     assert rule["labels"]["severity"] in ("page", "ticket")
-    said = rule["annotations"]["summary"] + rule["annotations"]["description"]
-    named = set(re.findall(r"\$labels\.(\w+)", said))
+    expected = rule["annotations"]["summary"] + rule["annotations"]["description"]
+    named = set(re.findall(r"\$labels\.(\w+)", expected))
     groups = [set(re.split(r",\s*", each)) for each in re.findall(r"\bby \(([^)]*)\)", rule["expr"])]
     assert all(named <= group for group in groups[:1])
     assert groups or not named

@@ -46,12 +46,12 @@ def runners(request, tmp_path):
     (tmp_path / "manifests").symlink_to(MANIFESTS)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "mine.yaml").write_text(WORKLOAD.format(kind=request.param))
-    told = {
+    found = {
         "resources": ["mine.yaml"],
         "components": ["../manifests/runners"],
         "patches": [{"target": {"kind": request.param, "labelSelector": "ghapp.dev/runner=true"}, "patch": ORG}],
     }
-    (tmp_path / "mine" / "kustomization.yaml").write_text(yaml.safe_dump(told))
+    (tmp_path / "mine" / "kustomization.yaml").write_text(yaml.safe_dump(found))
     return tmp_path / "mine"
 
 

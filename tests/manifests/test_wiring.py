@@ -113,8 +113,8 @@ def test_an_overlay_has_the_files_that_the_manual_names(overlay):
     roles = MANIFESTS / "overlays" / overlay / "roles"
     (policy,) = [each for each in kinds(overlay, "ConfigMap") if each["metadata"]["name"].startswith("ghapp-config-")]
     assert policy["data"] == {"ghapp.toml": (roles / "ghapp.toml").read_text()}
-    told = (MANIFESTS / "README.md").read_text()
-    assert all(f"`roles/{name}`" in told and (roles / name).exists() for name in ("ghapp.toml", "ghapp.env"))
+    result = (MANIFESTS / "README.md").read_text()
+    assert all(f"`roles/{name}`" in result and (roles / name).exists() for name in ("ghapp.toml", "ghapp.env"))
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -257,7 +257,7 @@ def test_its_user_may_do_what_security_md_says():
 
 
 def test_every_secret_that_is_named_is_in_the_readme():
-    told = (MANIFESTS / "README.md").read_text()
+    result = (MANIFESTS / "README.md").read_text()
     named = set()
     for overlay in OVERLAYS:
         named |= set(
@@ -267,4 +267,4 @@ def test_every_secret_that_is_named_is_in_the_readme():
             each["name"] for row in kinds(overlay, "TriggerAuthentication") for each in row["spec"]["secretTargetRef"]
         }
     assert named == {"ghapp-app", "ghapp-redis", "ghapp-pools", "ghapp-redis-keda"}
-    assert all(f"`{name}`" in told or f"generic {name} " in told for name in named)
+    assert all(f"`{name}`" in result or f"generic {name} " in result for name in named)

@@ -15,10 +15,12 @@ PAGES = [
     MANIFESTS / "observability" / "alerts.yaml",
     MANIFESTS / "observability" / "dashboard.json",
 ]
-TOLD = sorted({(page.name, line) for page in PAGES for line in re.findall(r"`(ghapp [a-z][^`]*)`", page.read_text())})
+COMMANDS = sorted(
+    {(page.name, line) for page in PAGES for line in re.findall(r"`(ghapp [a-z][^`]*)`", page.read_text())}
+)
 
 
-@pytest.mark.parametrize(("page", "line"), TOLD, ids=[f"{page} {line}" for page, line in TOLD])
+@pytest.mark.parametrize(("page", "line"), COMMANDS, ids=[f"{page} {line}" for page, line in COMMANDS])
 def test_it_can_be_typed(page, line):
     _, *words = shlex.split(line.replace(" …", " words"))
     command: click.Command = main
@@ -33,4 +35,4 @@ def test_it_can_be_typed(page, line):
 
 
 def test_there_are_some():
-    assert len(TOLD) > 10
+    assert len(COMMANDS) > 10

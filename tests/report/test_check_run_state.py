@@ -77,7 +77,7 @@ EARLIER = HEAD._replace(sha="000", at=HEAD.at - MICROSECOND, confirmed_at=NOW + 
 
 
 @pytest.mark.parametrize(
-    ("known", "told", "head"),
+    ("known", "reported", "head"),
     [
         (None, EARLIER, EARLIER),
         (HEAD, LATER, LATER),
@@ -88,8 +88,8 @@ EARLIER = HEAD._replace(sha="000", at=HEAD.at - MICROSECOND, confirmed_at=NOW + 
         (HEAD, EARLIER._replace(repository="acme/fleet"), EARLIER._replace(repository="acme/fleet")),
     ],
 )
-def test_the_newest_head_stays_whatever_comes_late(known, told, head):
-    assert newer(known, told) == head
+def test_the_newest_head_stays_whatever_comes_late(known, reported, head):
+    assert newer(known, reported) == head
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_phantoms_are_counted_and_named_with_what_to_do():
 
 
 @pytest.mark.parametrize(
-    ("evidence", "mode", "said"),
+    ("evidence", "mode", "expected"),
     [
         ({}, "act", "next"),
         ({"granted_at": NOW}, "act", "requested"),
@@ -70,31 +70,31 @@ def test_phantoms_are_counted_and_named_with_what_to_do():
     ],
 )
 @pytest.mark.parametrize("reason", [PhantomReason.POD_LOST, PhantomReason.HANGS_AFTER_JOB])
-def test_what_is_done_about_an_object_without_a_pod_and_a_zombie_is_shown(reason, evidence, mode, said):
-    told = text(runners=[a_lost_runner(**evidence)], mode=mode, phantoms=[phantom(reason=reason)])
-    (row,) = [line for line in told.splitlines() if ADVICE[reason] in line]
-    assert row.split(" | ")[4] == said
+def test_what_is_done_about_an_object_without_a_pod_and_a_zombie_is_shown(reason, evidence, mode, expected):
+    result = text(runners=[a_lost_runner(**evidence)], mode=mode, phantoms=[phantom(reason=reason)])
+    (row,) = [line for line in result.splitlines() if ADVICE[reason] in line]
+    assert row.split(" | ")[4] == expected
 
 
 def test_of_several_phantoms_it_is_counted_how_far_each_is():
     runners = [a_lost_runner(), a_lost_runner(2, granted_at=NOW), a_lost_runner(3)]
-    told = text(runners=runners, phantoms=[phantom(f"linux-{number}") for number in (1, 2, 3, 4)])
-    assert "| 2 next, 1 none, 1 requested |" in told
+    result = text(runners=runners, phantoms=[phantom(f"linux-{number}") for number in (1, 2, 3, 4)])
+    assert "| 2 next, 1 none, 1 requested |" in result
 
 
 STRANGERS = "never a runner's, so kept: another program seems to use `owner_label` of `[leaks]`."
 
 
 @pytest.mark.parametrize(
-    ("leaks", "said"),
+    ("leaks", "expected"),
     [
         (ReaperStatus(reaped=1), "1 pod was reaped in the last 24 hours."),
         (ReaperStatus(reaped=9), "9 pods were reaped in the last 24 hours."),
         (ReaperStatus(reaped=10), "At least 10 pods were reaped in the last 24 hours."),
         (ReaperStatus(deferred=1), "1 pod is deferred: `[leaks] per_tick` limits deletions per minute."),
         (ReaperStatus(deferred=35), "At least 20 pods are deferred: `[leaks] per_tick` limits deletions per minute."),
-        (ReaperStatus(told=1), "1 pod is kept, because `[leaks]` is in dry-run or an admin paused the org."),
-        (ReaperStatus(told=4), "4 pods are kept, because `[leaks]` is in dry-run or an admin paused the org."),
+        (ReaperStatus(would_reap=1), "1 pod is kept, because `[leaks]` is in dry-run or an admin paused the org."),
+        (ReaperStatus(would_reap=4), "4 pods are kept, because `[leaks]` is in dry-run or an admin paused the org."),
         (ReaperStatus(never_runners=1), f"1 pod has the owner label and was {STRANGERS}"),
         (ReaperStatus(never_runners=4), f"4 pods have the owner label and were {STRANGERS}"),
         (
@@ -143,8 +143,8 @@ STRANGERS = "never a runner's, so kept: another program seems to use `owner_labe
         "held up",
     ],
 )
-def test_leaks_are_described_in_a_sentence_each(leaks, said):
-    assert text(leaks=leaks).splitlines()[2:] == [LEAKS_HEADING, "", f"- {said}"]
+def test_leaks_are_described_in_a_sentence_each(leaks, expected):
+    assert text(leaks=leaks).splitlines()[2:] == [LEAKS_HEADING, "", f"- {expected}"]
 
 
 def test_of_leaks_only_numbers_above_zero_are_shown():
@@ -154,16 +154,16 @@ def test_of_leaks_only_numbers_above_zero_are_shown():
 
 @given(st.integers(10, 10**9))
 def test_a_count_of_leaks_is_never_exaggerated_and_stands_still_until_it_is_twice_as_many(count):
-    said = int(rough(count).removeprefix("At least ").replace(",", ""))
-    assert said <= count < 2.5 * said
-    assert rough(said) == rough(count)
+    expected = int(rough(count).removeprefix("At least ").replace(",", ""))
+    assert expected <= count < 2.5 * expected
+    assert rough(expected) == rough(count)
 
 
 def test_of_many_alike_the_first_are_named_and_the_others_counted():
-    said = text(phantoms=[phantom(f"r{number:02}") for number in range(13)])
-    assert "| 13 | `runners/r00`," in said
-    assert "`runners/r09`, and 3 more |" in said
-    assert "r10" not in said
+    expected = text(phantoms=[phantom(f"r{number:02}") for number in range(13)])
+    assert "| 13 | `runners/r00`," in expected
+    assert "`runners/r09`, and 3 more |" in expected
+    assert "r10" not in expected
 
 
 def test_deaths_are_counted_by_cause_the_most_frequent_first():
@@ -185,12 +185,14 @@ def test_incompletely_counted_deaths_are_reported_as_such():
 
 
 @pytest.mark.parametrize(
-    ("seen_at", "said"),
+    ("seen_at", "expected"),
     [(NOW - 700, f"last read at {timestamp(NOW - 700)}"), (None, "never read")],
     ids=["old", "never"],
 )
-def test_an_unseen_namespace_is_shown_with_a_time_and_no_age(seen_at, said):
-    line = f"- Namespace `runners` of the cluster was {said}: check that `ghapp watch` runs, and run `ghapp doctor`."
+def test_an_unseen_namespace_is_shown_with_a_time_and_no_age(seen_at, expected):
+    line = (
+        f"- Namespace `runners` of the cluster was {expected}: check that `ghapp watch` runs, and run `ghapp doctor`."
+    )
     reports = [report_on(fleet(unseen=[StaleNamespace("runners", seen_at)]), NOW + age) for age in (0, 59)]
     assert line in reports[0].text.splitlines()
     assert reports[0].digest == reports[1].digest
@@ -227,22 +229,22 @@ def test_advice_stays_in_its_cell(advice):
 
 
 def test_every_reason_has_a_row():
-    said = text(phantoms=[phantom(reason=reason) for reason in PhantomReason])
-    assert [reason for reason in PhantomReason if f"| {reason} | 1 |" in said] == list(PhantomReason)
+    expected = text(phantoms=[phantom(reason=reason) for reason in PhantomReason])
+    assert [reason for reason in PhantomReason if f"| {reason} | 1 |" in expected] == list(PhantomReason)
 
 
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 60), st.integers(0, 400))
 def test_nothing_is_longer_than_github_takes_whatever_strangers_write(phantoms, runners):
     evil = "|`<@é\n" * 20
-    said = fleet(
+    expected = fleet(
         *many(runners, lambda number: present(number, name=evil)),
         phantoms=[phantom(f"{number}{evil}", reason, evil) for number in range(phantoms) for reason in PhantomReason],
         deaths=[passing(f"{number}{evil}", cause, evil) for number in range(phantoms) for cause in Cause],
         unseen=[StaleNamespace(f"{number}{evil}", None) for number in range(phantoms)],
     )
-    report = report_on(said, NOW)
+    report = report_on(expected, NOW)
     assert len(report.text) <= LONGEST
-    told = len(re.findall(r"settings/actions/runners/\d+", report.text))
+    result = len(re.findall(r"settings/actions/runners/\d+", report.text))
     left_out = re.search(r"and (\d+) more runners", report.text)
-    assert told + (int(left_out.group(1)) if left_out else 0) == runners
+    assert result + (int(left_out.group(1)) if left_out else 0) == runners

@@ -254,7 +254,7 @@ def test_losses_that_were_written_off_are_shown_with_the_reason():
 
 
 @pytest.mark.parametrize(
-    ("runner", "changes", "said"),
+    ("runner", "changes", "expected"),
     [
         (lost(), {}, "next"),
         (lost(granted_at=NOW - 5), {}, f"requested {timestamp(NOW - 5)}"),
@@ -285,8 +285,8 @@ def test_losses_that_were_written_off_are_shown_with_the_reason():
         (lost(deletion=Deletion(uid="u", accepted_at=NOW), granted_at=NOW), {}, f"requested {timestamp(NOW)}"),
     ],
 )
-def test_a_runner_s_row_says_how_far_its_replacement_is(runner, changes, said):
-    assert report_on(fleet(runner, **changes), NOW).text.splitlines()[-1].endswith(f"| {said} |")
+def test_a_runner_s_row_says_how_far_its_replacement_is(runner, changes, expected):
+    assert report_on(fleet(runner, **changes), NOW).text.splitlines()[-1].endswith(f"| {expected} |")
 
 
 @pytest.mark.parametrize("because", Blocker)
@@ -315,7 +315,7 @@ def test_without_trouble_the_text_says_so_and_does_not_speak_of_fuses():
 
 
 @pytest.mark.parametrize(
-    ("fuse", "said"),
+    ("fuse", "expected"),
     [
         (
             STOPPED,
@@ -332,8 +332,8 @@ def test_without_trouble_the_text_says_so_and_does_not_speak_of_fuses():
     ],
 )
 @pytest.mark.parametrize(("pool", "what"), [("linux-4vcpu", "`linux-4vcpu`"), (WHOLE, "the whole installation")])
-def test_while_a_fuse_is_not_closed_the_text_says_so(fuse, said, pool, what):
-    assert report_on(fleet(fuses={pool: fuse}), NOW).text.startswith(f"- The fuse of {what} is {said}\n\n")
+def test_while_a_fuse_is_not_closed_the_text_says_so(fuse, expected, pool, what):
+    assert report_on(fleet(fuses={pool: fuse}), NOW).text.startswith(f"- The fuse of {what} is {expected}\n\n")
 
 
 def test_where_nothing_is_replaced_a_fuse_promises_no_batches():
@@ -345,7 +345,7 @@ MASS_LOSS, ONLINE = FuseReason.MASS_LOSS, FuseReason.BATCH_ONLINE
 
 
 @pytest.mark.parametrize(
-    ("fuse", "said"),
+    ("fuse", "expected"),
     [
         (proving(reason=MASS_LOSS, tripped_for=MASS_LOSS), f"tripped {TRIPPED} for MassLoss"),
         (proving(reason=ONLINE, tripped_for=MASS_LOSS), f"tripped {TRIPPED} for MassLoss, then BatchOnline"),
@@ -358,8 +358,8 @@ MASS_LOSS, ONLINE = FuseReason.MASS_LOSS, FuseReason.BATCH_ONLINE
     ],
     ids=["just tripped", "a batch is online", "of an older version", "of an older version, later", "resumed"],
 )
-def test_why_a_fuse_tripped_is_shown_beside_its_last_change(fuse, said):
-    assert fuse_history(fuse, str) == said
+def test_why_a_fuse_tripped_is_shown_beside_its_last_change(fuse, expected):
+    assert fuse_history(fuse, str) == expected
 
 
 def test_a_paused_org_is_shown_with_the_person_and_the_reason():
@@ -437,14 +437,14 @@ def test_the_time_of_the_look_and_of_the_next_attempt_are_no_news():
 @given(st.floats(0, 59))
 def test_time_alone_changes_no_text(passed):
     runners = (online(1), lost(2), suspect(3), present(4), replaced(5), starting(6))
-    said = fleet(*runners, fuses={"linux-4vcpu": STOPPED}, org_pause=PAUSE)
-    assert report_on(said, NOW + passed).digest == report_on(said, NOW).digest
+    expected = fleet(*runners, fuses={"linux-4vcpu": STOPPED}, org_pause=PAUSE)
+    assert report_on(expected, NOW + passed).digest == report_on(expected, NOW).digest
 
 
 def test_what_only_time_changes_is_reported_at_its_time():
     runner = online(online=False, offline_since=NOW)
-    said = fleet(runner, survey=survey(swept_at=NOW + 300))
-    before, after = (report_on(said, NOW + 300 + more) for more in (0, MICROSECOND))
+    expected = fleet(runner, survey=survey(swept_at=NOW + 300))
+    before, after = (report_on(expected, NOW + 300 + more) for more in (0, MICROSECOND))
     assert (before.conclusion, after.conclusion) == (SUCCESS, NEUTRAL)
     assert before.digest != after.digest
 
@@ -477,9 +477,9 @@ def test_nothing_is_longer_than_github_takes_whatever_strangers_write(count, len
     assert len(report.summary) <= LONGEST
     assert len(report.text) <= LONGEST
     assert len(report.title) <= 200
-    told = re.findall(r"settings/actions/runners/\d+", report.text)
+    found = re.findall(r"settings/actions/runners/\d+", report.text)
     left_out = re.search(r"and (\d+) more runners", report.text)
-    assert len(told) + (int(left_out.group(1)) if left_out else 0) == count
+    assert len(found) + (int(left_out.group(1)) if left_out else 0) == count
 
 
 makers = st.sampled_from([online, present, suspect, lost, replaced, starting, unknown])

@@ -18,10 +18,10 @@ NOW = 1_790_000_000.0
 BEGUN = GateCheck("0" * 40, NOW - 60, "acme/infra", NOW - GIVE_UP_SECONDS)
 NOBODY = gate(at_work())
 PASSES = gate([*at_work(), *pink(2)])
-BEFORE = gate(at_work(), sources=ActiveShardSources((deploy("pink", "inactive", first_told_at=NOW + 1),)))
+BEFORE = gate(at_work(), sources=ActiveShardSources((deploy("pink", "inactive", first_reported_at=NOW + 1),)))
 
 
-def said(of, stage=GateCheckStage.WAITS):
+def report_of(of, stage=GateCheckStage.WAITS):
     return gate_report(of, BEGUN, stage)
 
 
@@ -39,7 +39,7 @@ def said(of, stage=GateCheckStage.WAITS):
     ids=["waits", "failed", "unseen", "passed", "waits for a list", "seen before it alone", "and nothing since"],
 )
 def test_colour_and_title_show_the_state(of, stage, conclusion, title):
-    report = said(of, stage)
+    report = report_of(of, stage)
     assert (report.conclusion, report.title) == (conclusion, title)
     assert report.conclusion is not Conclusion.NEUTRAL, "which GitHub takes for a success"
 
@@ -54,26 +54,26 @@ def test_other_names_and_numbers_in_the_same_steps_are_no_news():
     few = gate([on("pink", present(), 1), *at_work()])
     many = gate([*(on("pink", present(), number) for number in range(3)), *at_work()])
     assert [each.step for each in few.next] != [each.step for each in many.next]
-    assert summary_digest(said(few), few) == summary_digest(said(many), many)
+    assert summary_digest(report_of(few), few) == summary_digest(report_of(many), many)
     none = gate(at_work())
-    assert summary_digest(said(few), few) != summary_digest(said(none), none), "a step more is"
+    assert summary_digest(report_of(few), few) != summary_digest(report_of(none), none), "a step more is"
 
 
 def test_passing_that_must_yet_hold_is_reported_so():
     checks = (*PASSES.checks, Check("settled", passed=False, said="for 10 of 60 s"))
     of = Gate("linux", "pink", Role.INACTIVE, checks, (), NOW)
-    assert said(of).title == "pink passes, and must keep passing"
+    assert report_of(of).title == "pink passes, and must keep passing"
 
 
 def test_it_says_what_is_waited_for_until_when_and_whether_users_are_hurt():
-    summary = said(NOBODY).summary
+    summary = report_of(NOBODY).summary
     assert "until 2026-09-21T14:13:20Z" in summary
     assert "0 runners of pink online, 1 needed" in summary
     assert "no outage" in summary
 
 
 def test_every_check_is_a_row_and_every_step_is_there_with_its_warning():
-    text = said(NOBODY, GateCheckStage.FAILED).text
+    text = report_of(NOBODY, GateCheckStage.FAILED).text
     for check in NOBODY.checks:
         assert f" | {check.name} | " in text
     assert "| **NO** | online |" in text
@@ -85,7 +85,8 @@ def test_every_check_is_a_row_and_every_step_is_there_with_its_warning():
 
 def test_without_a_next_step_there_is_no_heading_of_steps():
     assert (
-        "What to do next" not in said(Gate("linux", "pink", Role.ACTIVE, PASSES.checks, ()), GateCheckStage.PASSED).text
+        "What to do next"
+        not in report_of(Gate("linux", "pink", Role.ACTIVE, PASSES.checks, ()), GateCheckStage.PASSED).text
     )
 
 
@@ -100,7 +101,7 @@ def test_strangers_words_are_shown_and_never_obeyed():
         (Check("users", True, NAMED, decides=False), Check("online", False, NAMED)),
         (NextStep(NAMED, NAMED),),
     )
-    report = said(of)
+    report = report_of(of)
     assert "mona" not in report.title
     for text in (report.summary, report.text):
         assert not {"@mona", "<b>", "![x]", "#1 "} & {each for each in ("@mona", "<b>", "![x]", "#1 ") if each in text}
@@ -111,7 +112,7 @@ def test_the_longest_possible_text_fits():
     long = "\u202e" * 10_000
     checks = tuple(Check(f"c{number}", False, long) for number in range(10))
     of = Gate("linux", "pink" * 25, Role.INACTIVE, checks, tuple(NextStep(long, long) for _ in range(9)))
-    report = said(of)
+    report = report_of(of)
     assert 0 < len(report.text) <= LONGEST
     assert len(report.summary) <= LONGEST
 
@@ -125,22 +126,24 @@ def test_what_changes_by_time_alone_is_no_news():
         return Gate("linux", "pink", Role.INACTIVE, checks, (NextStep(step, f"after {seconds}"),))
 
     def digest(of, stage=GateCheckStage.WAITS):
-        return summary_digest(said(of, stage), of)
+        return summary_digest(report_of(of, stage), of)
 
     assert digest(aged(1)) == digest(aged(2))
-    assert said(aged(1)).digest != said(aged(2)).digest
+    assert report_of(aged(1)).digest != report_of(aged(2)).digest
     others = [aged(1, passed=True), aged(1, step="stop")]
     assert len({digest(aged(1)), *map(digest, others), digest(aged(1), GateCheckStage.FAILED)}) == 4
 
 
 def test_the_age_of_the_last_good_list_is_not_shown():
     checks = (Check("github", True, "it listed the runners 3 s ago"),)
-    assert "3 s ago" not in said(Gate("linux", "pink", Role.INACTIVE, checks, ())).text
+    assert "3 s ago" not in report_of(Gate("linux", "pink", Role.INACTIVE, checks, ())).text
 
 
 def test_the_duration_of_github_s_outage_is_shown():
     checks = (Check("github", False, "GitHubUnavailable: it listed the runners 400 s ago"),)
-    assert "GitHubUnavailable: it listed the runners 400 s ago" in said(Gate("l", "p", Role.UNKNOWN, checks, ())).text
+    assert (
+        "GitHubUnavailable: it listed the runners 400 s ago" in report_of(Gate("l", "p", Role.UNKNOWN, checks, ())).text
+    )
 
 
 def test_a_warning_that_decides_nothing_is_news():
@@ -148,8 +151,8 @@ def test_a_warning_that_decides_nothing_is_news():
         Gate("linux", "pink", Role.INACTIVE, (Check("one-shard", passed, "said", decides=False),), ())
         for passed in (True, False)
     )
-    assert said(first).title == said(second).title
-    assert summary_digest(said(first), first) != summary_digest(said(second), second)
+    assert report_of(first).title == report_of(second).title
+    assert summary_digest(report_of(first), first) != summary_digest(report_of(second), second)
 
 
 def test_pools_of_one_repository_do_not_hide_each_other():

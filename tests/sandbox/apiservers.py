@@ -68,10 +68,10 @@ class Api(httpx.Client):
     @contextmanager
     def watching(self, path: str, version: str | int | None = None, **query: Any) -> Iterator[Watching]:
         """A watch that is open; from when the answer begins it misses nothing."""
-        said = {"watch": "true", "allowWatchBookmarks": "true", **query}
+        text = {"watch": "true", "allowWatchBookmarks": "true", **query}
         if version is not None:
-            said["resourceVersion"] = str(version)
-        with self.stream("GET", path, params=said) as answer:
+            text["resourceVersion"] = str(version)
+        with self.stream("GET", path, params=text) as answer:
             yield Watching(self, answer)
 
     def version(self, path: str = PODS) -> str:

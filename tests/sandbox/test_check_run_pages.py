@@ -21,8 +21,14 @@ def posted(acme, sandbox):
 def test_a_check_run_is_shown_where_its_html_url_says_and_cannot_write_html(posted):
     page = httpx.get(posted["html_url"])
     assert page.headers["content-type"].startswith("text/html")
-    for said in ("Runner health: 3 of 300 are lost", "neutral", "&lt;b&gt;three&lt;/b&gt;", "fuse: stopped", "Resume"):
-        assert said in page.text
+    for expected in (
+        "Runner health: 3 of 300 are lost",
+        "neutral",
+        "&lt;b&gt;three&lt;/b&gt;",
+        "fuse: stopped",
+        "Resume",
+    ):
+        assert expected in page.text
 
 
 def test_its_tables_are_tables_and_its_links_may_be_followed(acme, sandbox, posted):
@@ -42,16 +48,27 @@ def test_its_tables_are_tables_and_its_links_may_be_followed(acme, sandbox, post
     assert known.name in there.text
 
 
+def test_code_elements_are_code_as_on_github_and_nothing_within_them_is_html(acme, posted):
+    text = "<code>a&#32;&#60;b&#62;</code> <b>x</b>"
+    acme.patch(f"/repos/acme/.github/check-runs/{posted['id']}", json={"output": {**OUTPUT, "text": text}})
+    assert "<code>a &lt;b&gt;</code> &lt;b&gt;x&lt;/b&gt;" in httpx.get(posted["html_url"]).text
+
+
+def test_a_check_run_that_goes_on_shows_its_status(acme, posted):
+    acme.patch(f"/repos/acme/.github/check-runs/{posted['id']}", json={"status": "in_progress"})
+    assert "Status: <b>in progress</b>" in httpx.get(posted["html_url"]).text
+
+
 def test_its_button_notifies_the_app_and_shows_the_page_again(sandbox, receiver, posted):
     with httpx.Client(base_url=sandbox.url, follow_redirects=True) as browser:
         shown = press(browser, browser.get(posted["html_url"]), "Resume")
         assert str(shown.url) == posted["html_url"]
         press(browser, browser.get(posted["html_url"]), "Re-run")
-    told = {got.payload["action"]: got.payload for got in receiver.wait(3)}
-    assert told.keys() == {"created", "requested_action", "rerequested"}
-    assert told["requested_action"]["requested_action"] == {"identifier": "resume"}
-    assert told["requested_action"]["check_run"]["id"] == posted["id"]
-    assert told["requested_action"]["sender"]["login"] == "mona"
+    payloads = {got.payload["action"]: got.payload for got in receiver.wait(3)}
+    assert payloads.keys() == {"created", "requested_action", "rerequested"}
+    assert payloads["requested_action"]["requested_action"] == {"identifier": "resume"}
+    assert payloads["requested_action"]["check_run"]["id"] == posted["id"]
+    assert payloads["requested_action"]["sender"]["login"] == "mona"
 
 
 def test_a_check_run_that_is_not_complete_has_no_buttons(acme, posted):

@@ -69,7 +69,7 @@ class TestDenials:
             assert watch.answer.status_code == 200
 
     @pytest.mark.parametrize(
-        ("method", "path", "said"),
+        ("method", "path", "text"),
         [
             (
                 "GET",
@@ -132,9 +132,9 @@ class TestDenials:
             ("GET", "/metrics", 'forbidden: User "reader" cannot get path "/metrics"'),
         ],
     )
-    def test_everything_else_is_forbidden_in_the_real_words(self, api, reader, method, path, said):
+    def test_everything_else_is_forbidden_in_the_real_words(self, api, reader, method, path, text):
         api.control.pod("runners", "a")
-        assert status(reader.request(method, path)) == (403, "Forbidden", said)
+        assert status(reader.request(method, path)) == (403, "Forbidden", text)
 
     def test_a_denial_has_details(self, reader):
         assert reader.delete(f"{PODS}/a").json()["details"] == {"name": "a", "kind": "pods"}
@@ -151,14 +151,14 @@ class TestDenials:
         assert api.control.objects("pods") == [made]
 
     def test_nothing_is_allowed_without_a_token(self, api):
-        said = 'pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" at the cluster scope'
-        assert status(httpx.get(api.server.url + ALL_PODS)) == (403, "Forbidden", said)
+        text = 'pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" at the cluster scope'
+        assert status(httpx.get(api.server.url + ALL_PODS)) == (403, "Forbidden", text)
         assert httpx.get(api.server.url + "/api/v1").status_code == 403
         assert httpx.post(api.server.url + REVIEWS, json={}).status_code == 403
 
-    @pytest.mark.parametrize("said", ["Bearer nobody", "Bearer", "Basic YTpi", "nothing"])
-    def test_an_unknown_token_is_unauthorized(self, api, said):
-        answer = httpx.get(api.server.url + ALL_PODS, headers={"authorization": said})
+    @pytest.mark.parametrize("text", ["Bearer nobody", "Bearer", "Basic YTpi", "nothing"])
+    def test_an_unknown_token_is_unauthorized(self, api, text):
+        answer = httpx.get(api.server.url + ALL_PODS, headers={"authorization": text})
         assert status(answer) == (401, "Unauthorized", "Unauthorized")
 
     def test_a_token_can_be_taken_away(self, api, reader):

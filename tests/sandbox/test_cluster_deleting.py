@@ -31,11 +31,11 @@ class TestPreconditions:
         api.control.ephemeral_runner("runners", "a")
         made = api.control.object(kind, "runners", "a")
         answer = api.remove(f"{path}/a", preconditions={"uid": "another"})
-        said = (
+        text = (
             f'Operation cannot be fulfilled on {called} "a": the UID in the precondition (another) does not match the'
             f" UID in record ({made['metadata']['uid']}). The object might have been deleted and then recreated"
         )
-        assert status(answer) == (409, "Conflict", said)
+        assert status(answer) == (409, "Conflict", text)
         assert api.control.object(kind, "runners", "a") == made
 
     def test_another_version_is_a_conflict(self, api):
@@ -43,12 +43,12 @@ class TestPreconditions:
         old = made["metadata"]["resourceVersion"]
         changed = api.control.set_status("ephemeralrunners", "runners", "a", jobId="1")
         answer = api.remove(f"{RUNNERS}/a", preconditions={"uid": made["metadata"]["uid"], "resourceVersion": old})
-        said = (
+        text = (
             'Operation cannot be fulfilled on EphemeralRunner.actions.github.com "a": the ResourceVersion in the'
             f" precondition ({old}) does not match the ResourceVersion in record"
             f" ({changed['metadata']['resourceVersion']}). The object might have been modified"
         )
-        assert status(answer) == (409, "Conflict", said)
+        assert status(answer) == (409, "Conflict", text)
         assert api.control.object("ephemeralrunners", "runners", "a") == changed
 
     def test_the_right_ones_let_it_go(self, api):

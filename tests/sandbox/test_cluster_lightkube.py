@@ -98,9 +98,9 @@ async def test_a_user_is_refused_what_its_rules_do_not_allow(server, tmp_path):
 async def test_a_plain_404_is_no_api_error_to_it(server, client):
     """Older API servers say so of a CRD that is not installed: whoever waits for ApiError alone does not see it."""
     server.control.uninstall()
-    with pytest.raises(ApiError) as told:
+    with pytest.raises(ApiError) as refused:
         [runner async for runner in client.list(EphemeralRunner)]
-    assert told.value.status.reason == "NotFound"
+    assert refused.value.status.reason == "NotFound"
     server.control.answers_plain_not_found()
     with pytest.raises(httpx2.HTTPStatusError) as plain:
         [runner async for runner in client.list(EphemeralRunner)]

@@ -66,9 +66,14 @@ class TestShapes:
         assert made["metadata"]["labels"]["actions.github.com/scale-set-name"] == "gpu"
         assert made["metadata"]["labels"]["actions.github.com/organization"] == "acme"
         assert len(made["metadata"]["finalizers"]) == 2
-        told = made["status"]
-        assert (told["phase"], told["ready"], told["runnerId"], told["runnerName"]) == ("Running", True, 7, "a")
-        assert (told["jobId"], told["workflowRunId"]) == ("77", 9)
+        pod_status = made["status"]
+        assert (pod_status["phase"], pod_status["ready"], pod_status["runnerId"], pod_status["runnerName"]) == (
+            "Running",
+            True,
+            7,
+            "a",
+        )
+        assert (pod_status["jobId"], pod_status["workflowRunId"]) == ("77", 9)
 
     def test_a_runner_s_object_without_anything_has_an_empty_status(self, api):
         made = api.control.ephemeral_runner("runners", "a", runner_id=None, phase="", finalizers=())
@@ -95,18 +100,23 @@ class TestEnds:
     def test_a_pod_is_over_with_its_container(self, api, code, phase, reason):
         api.control.pod("runners", "a", age_seconds=60)
         pod = api.control.container_ends("runners", "a", exit_code=code)
-        told = terminated(pod)
-        assert (pod["status"]["phase"], told["exitCode"], told["reason"]) == (phase, code, reason)
-        assert (told["startedAt"], told["finishedAt"]) == ("2027-01-15T07:59:00Z", "2027-01-15T08:00:00Z")
-        assert "signal" not in told
+        pod_status = terminated(pod)
+        assert (pod["status"]["phase"], pod_status["exitCode"], pod_status["reason"]) == (phase, code, reason)
+        assert (pod_status["startedAt"], pod_status["finishedAt"]) == ("2027-01-15T07:59:00Z", "2027-01-15T08:00:00Z")
+        assert "signal" not in pod_status
         assert conditions(pod)["Ready"][0] == "False"
         assert pod == api.get(f"{PODS}/a").json()
 
     def test_an_end_has_the_given_fields(self, api):
         api.control.pod("runners", "a")
         pod = api.control.container_ends("runners", "a", exit_code=137, signal=9, reason="OOMKilled", message="so")
-        told = terminated(pod)
-        assert (told["exitCode"], told["signal"], told["reason"], told["message"]) == (137, 9, "OOMKilled", "so")
+        pod_status = terminated(pod)
+        assert (pod_status["exitCode"], pod_status["signal"], pod_status["reason"], pod_status["message"]) == (
+            137,
+            9,
+            "OOMKilled",
+            "so",
+        )
 
     def test_a_pod_of_several_containers_runs_until_the_last_has_ended(self, api):
         api.control.pod("runners", "a", containers=("runner", "dind"))
@@ -118,9 +128,9 @@ class TestEnds:
     def test_a_container_that_starts_again_keeps_how_it_ended(self, api):
         api.control.pod("runners", "a")
         pod = api.control.container_ends("runners", "a", exit_code=2, restart=True, log=["first"])
-        told = container_status(pod)
-        assert (pod["status"]["phase"], told["restartCount"]) == ("Running", 1)
-        assert "running" in told["state"]
+        pod_status = container_status(pod)
+        assert (pod["status"]["phase"], pod_status["restartCount"]) == ("Running", 1)
+        assert "running" in pod_status["state"]
         assert terminated(pod, state="lastState")["exitCode"] == 2
         assert api.get(LOG).text == ""
         assert api.get(LOG, params={"previous": "true"}).text == "first\n"
@@ -206,7 +216,7 @@ class TestLogs:
         assert api.get(LOG, params=query).text == text
 
     @pytest.mark.parametrize(
-        ("query", "said"),
+        ("query", "expected"),
         [
             ({}, "a container name must be specified for pod a, choose one of: [runner dind]"),
             ({"container": "sidecar"}, "container sidecar is not valid for pod a"),
@@ -218,9 +228,9 @@ class TestLogs:
         ],
         ids=str,
     )
-    def test_what_cannot_be_asked_for_is_a_bad_request(self, api, query, said):
+    def test_what_cannot_be_asked_for_is_a_bad_request(self, api, query, expected):
         api.control.pod("runners", "a", containers=("runner", "dind"), running=False)
-        assert status(api.get(LOG, params=query)) == (400, "BadRequest", said)
+        assert status(api.get(LOG, params=query)) == (400, "BadRequest", expected)
 
     def test_a_log_goes_with_its_pod(self, api):
         assert status(api.get(LOG))[:2] == (404, "NotFound")

@@ -128,27 +128,27 @@ def test_fields_select(api, selector, found):
 
 
 @pytest.mark.parametrize(
-    ("path", "selector", "said"),
+    ("path", "selector", "expected"),
     [
         (PODS, "spec.foo=1", "field label not supported: spec.foo"),
         (RUNNERS, "status.phase=Running", "field label not supported: status.phase"),
         (PODS, "metadata.name", "invalid selector: 'metadata.name'; can't understand 'metadata.name'"),
     ],
 )
-def test_fields_without_a_selector_are_a_bad_request(api, path, selector, said):
-    assert status(api.get(path, params={"fieldSelector": selector})) == (400, "BadRequest", said)
+def test_fields_without_a_selector_are_a_bad_request(api, path, selector, expected):
+    assert status(api.get(path, params={"fieldSelector": selector})) == (400, "BadRequest", expected)
 
 
 def pages(api, path, **query):
     """The names page by page, with what each said of the rest."""
-    found, said = [], {"limit": 2, **query}
+    found, expected = [], {"limit": 2, **query}
     while True:
-        document = api.get(path, params=said).raise_for_status().json()
+        document = api.get(path, params=expected).raise_for_status().json()
         meta = document["metadata"]
         found.append(([item["metadata"]["name"] for item in document["items"]], meta.get("remainingItemCount")))
         if not meta.get("continue"):
             return found
-        said = {"limit": 2, "continue": meta["continue"]} | {k: v for k, v in query.items() if k == "labelSelector"}
+        expected = {"limit": 2, "continue": meta["continue"]} | {k: v for k, v in query.items() if k == "labelSelector"}
 
 
 def test_a_list_comes_in_pages(api):
@@ -211,8 +211,8 @@ def test_a_token_is_of_the_real_form(api):
         api.control.pod("runners", name)
     meta = api.get(PODS, params={"limit": 1}).json()["metadata"]
     token = meta["continue"]
-    said = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-    assert said == {"v": "meta.k8s.io/v1", "rv": int(meta["resourceVersion"]), "start": "runners/a\0"}
+    expected = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+    assert expected == {"v": "meta.k8s.io/v1", "rv": int(meta["resourceVersion"]), "start": "runners/a\0"}
 
 
 def test_a_list_from_the_cache_ignores_the_limit(api):
@@ -235,17 +235,17 @@ def test_a_list_can_be_of_an_older_version(api):
 def test_a_list_of_a_version_that_is_forgotten_is_410(api):
     version = api.version()
     now = api.control.forget_versions()
-    said = "The resourceVersion for the provided list is too old."
+    expected = "The resourceVersion for the provided list is too old."
     query = {"resourceVersion": version, "resourceVersionMatch": "Exact"}
-    assert status(api.get(PODS, params=query)) == (410, "Expired", said)
+    assert status(api.get(PODS, params=query)) == (410, "Expired", expected)
     assert api.get(PODS, params=query | {"resourceVersion": now}).status_code == 200
 
 
 def test_a_list_of_a_version_that_has_not_come_is_a_timeout(api):
     now = api.control.version()
     answer = api.get(PODS, params={"resourceVersion": now + 1})
-    said = f"Too large resource version: {now + 1}, current: {now}"
-    assert status(answer) == (504, "Timeout", said)
+    expected = f"Too large resource version: {now + 1}, current: {now}"
+    assert status(answer) == (504, "Timeout", expected)
     assert answer.json()["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
     assert answer.headers["retry-after"] == "1"
 
@@ -300,8 +300,8 @@ def test_a_verb_that_the_place_does_not_know_is_405(api, method, path):
     ],
 )
 def test_a_path_that_leads_nowhere_is_404(api, path):
-    said = "the server could not find the requested resource"
-    assert status(api.get(path)) == (404, "NotFound", said)
+    expected = "the server could not find the requested resource"
+    assert status(api.get(path)) == (404, "NotFound", expected)
     api.control.answers_plain_not_found()
     older = api.get(path)
     assert (older.status_code, older.text) == (404, "404 page not found\n")

@@ -158,8 +158,8 @@ def test_a_version_that_is_forgotten_is_an_error_event_of_410(api):
     (line,) = answer.text.splitlines()
     event = json.loads(line)
     assert event["type"] == "ERROR"
-    said = (event["object"]["code"], event["object"]["reason"], event["object"]["message"])
-    assert said == (410, "Expired", f"too old resource version: {version} ({now})")
+    expected = (event["object"]["code"], event["object"]["reason"], event["object"]["message"])
+    assert expected == (410, "Expired", f"too old resource version: {version} ({now})")
 
 
 def test_a_version_that_is_forgotten_is_410_when_the_lever_says_so(api):

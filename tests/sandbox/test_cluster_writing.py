@@ -58,8 +58,8 @@ class TestPost:
         assert status(answer) == (409, "AlreadyExists", 'pods "made" already exists')
         answer = api.post(RUNNERS, json=runner())
         assert answer.status_code == 201
-        said = 'ephemeralrunners.actions.github.com "made" already exists'
-        assert status(api.post(RUNNERS, json=runner())) == (409, "AlreadyExists", said)
+        expected = 'ephemeralrunners.actions.github.com "made" already exists'
+        assert status(api.post(RUNNERS, json=runner())) == (409, "AlreadyExists", expected)
 
     def test_a_namespace_that_is_not_there_is_not_found(self, api):
         answer = api.post("/api/v1/namespaces/nowhere/pods", json=pod())
@@ -74,7 +74,7 @@ class TestPost:
         assert "generation" not in api.post(ACCOUNTS, json=account()).json()["metadata"]
 
     @pytest.mark.parametrize(
-        ("body", "code", "reason", "said"),
+        ("body", "code", "reason", "expected"),
         [
             ([], 400, "BadRequest", "cannot be handled as a Pod"),
             (pod() | {"apiVersion": "v2"}, 400, "BadRequest", "does not match the expected API version (v1)"),
@@ -91,10 +91,10 @@ class TestPost:
             (pod() | {"metadata": {"name": "a", "resourceVersion": "5"}}, 500, "", "resourceVersion should not be set"),
         ],
     )
-    def test_what_cannot_be_is_refused_with_its_reason(self, api, body, code, reason, said):
+    def test_what_cannot_be_is_refused_with_its_reason(self, api, body, code, reason, expected):
         answer = api.post(PODS, json=body)
         assert status(answer)[:2] == (code, reason)
-        assert said in answer.json()["message"]
+        assert expected in answer.json()["message"]
         assert api.control.names("pods") == []
 
     def test_the_longest_names_and_labels_are_good(self, api):
@@ -127,11 +127,11 @@ class TestUpdate:
         for scale_set in (2, 3):
             read["spec"]["runnerScaleSetId"] = scale_set
             answer = api.merge(f"{RUNNERS}/made", read)
-        said = (
+        expected = (
             'Operation cannot be fulfilled on ephemeralrunners.actions.github.com "made": the object has been modified;'
             " please apply your changes to the latest version and try again"
         )
-        assert status(answer) == (409, "Conflict", said)
+        assert status(answer) == (409, "Conflict", expected)
         details = {"name": "made", "group": "actions.github.com", "kind": "ephemeralrunners"}
         assert answer.json()["details"] == details
         assert api.get(f"{RUNNERS}/made").json()["spec"]["runnerScaleSetId"] == 2
@@ -232,8 +232,8 @@ class TestPatch:
         test = {"op": "test", "path": "/metadata/uid", "value": made["metadata"]["uid"]}
         remove = {"op": "remove", "path": "/metadata/finalizers/1"}
         wrong = api.json_patch(f"{RUNNERS}/a", test | {"value": "another"}, remove)
-        said = "the server rejected our request due to an error in our request"
-        assert status(wrong) == (422, "Invalid", said)
+        expected = "the server rejected our request due to an error in our request"
+        assert status(wrong) == (422, "Invalid", expected)
         assert api.control.object("ephemeralrunners", "runners", "a") == made
         right = api.json_patch(f"{RUNNERS}/a", test, remove)
         assert right.json()["metadata"]["finalizers"] == made["metadata"]["finalizers"][:1]

@@ -27,10 +27,10 @@ def test_a_delivery_is_signed_over_its_raw_body(sandbox, receiver):
 def test_a_job_is_delivered_when_it_is_queued_started_and_completed(sandbox, receiver):
     (job_id,) = sandbox.control.queue("acme", labels=LABELS)
     sandbox.control.step(seconds=120)
-    told = {got.payload["action"]: got.payload for got in receiver.wait(3)}
-    assert told.keys() == {"queued", "in_progress", "completed"}
-    assert {payload["workflow_job"]["id"] for payload in told.values()} == {job_id}
-    queued, done = told["queued"], told["completed"]["workflow_job"]
+    payloads = {got.payload["action"]: got.payload for got in receiver.wait(3)}
+    assert payloads.keys() == {"queued", "in_progress", "completed"}
+    assert {payload["workflow_job"]["id"] for payload in payloads.values()} == {job_id}
+    queued, done = payloads["queued"], payloads["completed"]["workflow_job"]
     assert queued["workflow_job"]["runner_id"] is None
     assert queued["installation"]["id"] == sandbox.installation_id()
     assert (queued["organization"]["login"], queued["repository"]["name"]) == ("acme", "api")

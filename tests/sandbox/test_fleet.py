@@ -104,11 +104,11 @@ def test_lost_runners_are_chosen_among_the_idle_first():
 def test_the_same_seed_lives_the_same_life_in_steps_of_any_size(step):
     def life(step):
         fleet, _ = fleet_of(pools_of(30), quiet=False, pace=Pace())
-        now, told = NOON, []
+        now, moves = NOON, []
         while now < NOON + 300:
             now = min(now + step, NOON + 300)
-            told += [(h.action, h.job.id, h.job.runner_name, h.at) for h in fleet.step(now) if isinstance(h, JobMoved)]
-        return told
+            moves += [(h.action, h.job.id, h.job.runner_name, h.at) for h in fleet.step(now) if isinstance(h, JobMoved)]
+        return moves
 
     assert len(life(step)) > 20
     assert life(step) == life(1.0)

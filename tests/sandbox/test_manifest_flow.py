@@ -36,7 +36,7 @@ def bare() -> Iterator[SandboxServer]:
 def press(client: httpx.Client, page: httpx.Response, label: str) -> httpx.Response:
     """Submits the form whose button says this."""
     forms = re.findall(r'<form method="post" action="([^"]+)">(.*?)<button>([^<]+)</button>', page.text)
-    (action, fields) = next((a, f) for a, f, said in forms if label in said)
+    (action, fields) = next((a, f) for a, f, expected in forms if label in expected)
     values = {unescape(name): unescape(value) for name, value in re.findall(r'name="([^"]*)" value="([^"]*)"', fields)}
     return client.post(unescape(action), data=values)
 
@@ -68,10 +68,10 @@ def test_a_manifest_becomes_an_app_that_is_installed_and_notified(bare, path):
             landed = query_of(press(browser, page, "Install on acme"))
             (installation,) = app.get("/app/installations").json()
         assert landed == {"installation_id": str(installation["id"]), "setup_action": "install"}
-        ping, told = sorted(hook.wait(2), key=lambda got: got.event != "ping")
+        ping, found = sorted(hook.wait(2), key=lambda got: got.event != "ping")
         assert (ping.event, ping.payload["hook"]["app_id"]) == ("ping", credentials["id"])
-        assert (told.event, told.payload["action"]) == ("installation", "created")
-        assert told.payload["installation"]["permissions"] == {"metadata": "read", **MANIFEST["default_permissions"]}
+        assert (found.event, found.payload["action"]) == ("installation", "created")
+        assert found.payload["installation"]["permissions"] == {"metadata": "read", **MANIFEST["default_permissions"]}
 
 
 def test_a_code_is_good_once_and_for_an_hour(bare):

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from ghapp.sandbox import OrgConfig, SandboxConfig, SandboxServer
-from ghapp.sandbox.rest.routes import OPERATIONS
+from ghapp.sandbox.application import OPERATIONS
 from tests.sandbox.clients import app_client, installation_client, logged, person_client
 from tests.sandbox.conftest import SMALL
 from tests.sandbox.openapi import description, mistakes, statuses

@@ -86,10 +86,10 @@ def test_as_a_process_it_prints_its_address_and_ends_on_a_signal(tmp_path):
             process.kill()
 
 
-@pytest.mark.parametrize("said", ["{", '{"sped": 2}', '{"orgs": 1}', '{"host": "192.0.2.1"}'])
-def test_a_configuration_that_cannot_be_is_refused_in_one_line(said):
+@pytest.mark.parametrize("expected", ["{", '{"sped": 2}', '{"orgs": 1}', '{"host": "192.0.2.1"}'])
+def test_a_configuration_that_cannot_be_is_refused_in_one_line(expected):
     command = [sys.executable, "-m", "ghapp.sandbox", "--config", "-"]
-    done = subprocess.run(command, input=said, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(command, input=expected, capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 2
     assert done.stderr.startswith("the sandbox cannot start: ")
     assert len(done.stderr.splitlines()) == 1

@@ -65,7 +65,7 @@ def test_variables_of_others_are_none_of_our_business():
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "text"),
     [
         ("GHAPP_REDIS_URI", "x", "GHAPP_REDIS_URI: unknown variable; did you mean GHAPP_REDIS_URL?"),
         ("GHAPP_REDIS_URL", "localhost:6379", "GHAPP_REDIS_URL: must begin with redis://"),
@@ -101,8 +101,8 @@ def test_variables_of_others_are_none_of_our_business():
         ("GHAPP_LISTEN", "localhost:²", "GHAPP_LISTEN: 'localhost:²' is not valid"),
     ],
 )
-def test_a_wrong_variable_is_refused_by_name(read, name, value, said):
-    assert refusal(read, **{name: value}).startswith(said)
+def test_a_wrong_variable_is_refused_by_name(read, name, value, text):
+    assert refusal(read, **{name: value}).startswith(text)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("toml", "said"),
+    ("toml", "text"),
     [
         ("[sweep", "GHAPP_CONFIG: "),
         ("a = ", "GHAPP_CONFIG: "),
@@ -211,8 +211,8 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
         (f"a = {'[' * 5000}", "GHAPP_CONFIG: "),
     ],
 )
-def test_a_wrong_table_is_refused_by_its_key(read, toml, said):
-    assert refusal(read, toml).startswith(said)
+def test_a_wrong_table_is_refused_by_its_key(read, toml, text):
+    assert refusal(read, toml).startswith(text)
 
 
 @pytest.mark.parametrize("seconds", ["1", "1.0", "1.5", "86400"])
@@ -241,7 +241,7 @@ def test_every_cause_but_those_without_a_fault_may_be_re_run():
 
 
 @pytest.mark.parametrize(
-    ("toml", "said"),
+    ("toml", "text"),
     [
         (pool(org=None), "[[pools]] linux org: missing"),
         (pool(name=None), "[[pools]] 1 name: missing"),
@@ -291,8 +291,8 @@ def test_every_cause_but_those_without_a_fault_may_be_re_run():
         ),
     ],
 )
-def test_a_wrong_pool_is_refused_by_its_name_and_key(read, toml, said):
-    assert refusal(read, toml).startswith(said)
+def test_a_wrong_pool_is_refused_by_its_name_and_key(read, toml, text):
+    assert refusal(read, toml).startswith(text)
 
 
 @pytest.mark.parametrize("secret", ["hunter2", "whsec_", "whsec_hunter2!", "whsec_aHVudGVyMg=="])

@@ -56,7 +56,7 @@ SHARDS = 'shard_label = "shard"\n'
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "text"),
     [
         ("shard_labels = ['x']", "[[pools]] linux shard_labels: unknown key; did you mean shard_label?"),
         (
@@ -107,10 +107,10 @@ SHARDS = 'shard_label = "shard"\n'
         ("settle_seconds = 0", "[[pools]] linux settle_seconds: 0 is not valid"),
     ],
 )
-def test_what_cannot_be_is_refused_by_its_key(read, rows, said):
+def test_what_cannot_be_is_refused_by_its_key(read, rows, text):
     with pytest.raises(ConfigurationError) as refused:
         read(rows)
-    assert str(refused.value).startswith(said)
+    assert str(refused.value).startswith(text)
 
 
 def test_a_controllers_secret_is_given_to_no_command(read):

@@ -38,11 +38,11 @@ def main() -> int:
     asked = arguments.parse_args()
     if asked.seed is not None:
         with broken(asked.broken):
-            return tell(asked.seed, tracing=asked.trace)
+            return print_result(asked.seed, tracing=asked.trace)
     return run_all(range(asked.first, asked.first + asked.seeds), asked.broken)
 
 
-def tell(seed: int, *, tracing: bool) -> int:
+def print_result(seed: int, *, tracing: bool) -> int:
     """Run one seed, and tell its story, whether it ends well or not."""
     engine = Engine(seed, tracing=tracing)
     wrong = ""

@@ -43,7 +43,9 @@ class Acting(Calls):
         overtaken = []
         for turn in decided.turns:
             if self.store.save_fuse(turn.pool, turn.before, turn.after):
-                self.engine.say("fuse", pool=turn.pool, now=turn.after.position.value, because=turn.after.reason.value)
+                self.engine.trace(
+                    "fuse", pool=turn.pool, now=turn.after.position.value, because=turn.after.reason.value
+                )
                 self.audit.turned(turn.pool, turn.before, turn.after)
             else:
                 overtaken.append(turn.pool)
@@ -74,7 +76,7 @@ class Acting(Calls):
         granted = [each for each, evidence in self.store.revise(folds).items() if evidence.granted_at is not None]
         fresh = {each: decided.pool_of[each] for each in granted if before[each].granted_at is None}
         if fresh:
-            self.engine.say(
+            self.engine.trace(
                 "granted", runners=[*fresh], deferred={k: v.value for k, v in decided.plan.deferred.items()}
             )
             self.audit.granted(fresh, now)
@@ -102,14 +104,14 @@ class Acting(Calls):
             answer = yield from self.call_or_none(Purpose.ACT, self.github.runner, runner_id)
             self.audit.looked_again(runner_id, answer)
             yield STEP
-            bearers = (yield from self.call(Purpose.ACT, self.github.named, evidence.name)) if answer is None else []
-            match steps.step_after(evidence, answer, bearers):
+            same_name = (yield from self.call(Purpose.ACT, self.github.named, evidence.name)) if answer is None else []
+            match steps.step_after(evidence, answer, same_name):
                 case RemediationStep.RECORD_RETURN:
-                    back = steps.present(evidence, answer, bearers)
+                    back = steps.present(evidence, answer, same_name)
                     self.fold(runner_id, absence.folds_of_get(back, self.clock()))
                     return
                 case RemediationStep.RECORD_SUCCESSOR:
-                    successor = steps.successor_of(evidence, bearers) or 0
+                    successor = steps.successor_of(evidence, same_name) or 0
                     self.fold(runner_id, if_known(partial(observations.reregistered, as_id=successor)))
                     return
                 case RemediationStep.CALL_OFF:
@@ -118,11 +120,11 @@ class Acting(Calls):
             if not self.may_still_act(runner_id):
                 return
             self.audit.about_to_remove(evidence, self.store.survey, self.clock())
-            said = yield from self.call(Purpose.ACT, self.github.remove, runner_id)
-            self.engine.say("DELETE", runner=runner_id, said=said)
+            text = yield from self.call(Purpose.ACT, self.github.remove, runner_id)
+            self.engine.trace("DELETE", runner=runner_id, text=text)
             at = self.clock()
             yield STEP
-            if said == "busy":
+            if text == "busy":
                 self.fold(runner_id, if_known(partial(observations.busy_after_all, at=at)))
                 return
             self.fold(runner_id, if_known(partial(observations.removed, at=at, granted=evidence)))
@@ -139,7 +141,7 @@ class Acting(Calls):
     def append(self, evidence: Evidence) -> None:
         event_id = evidence.event_id or ""
         if self.store.append(event_id, evidence.id):
-            self.engine.say("REPLACE", runner=evidence.id, event=event_id)
+            self.engine.trace("REPLACE", runner=evidence.id, event=event_id)
             self.audit.asked_for(evidence.id, event_id)
             self.bring(event_id)
 

@@ -126,7 +126,7 @@ class Batches:
         is_for_returns = fuse.reason is FuseReason.REGISTRATIONS_RETURNED
         return is_for_returns and fuse.healed_at is not None and now - fuse.healed_at < self._limits.window_seconds
 
-    def begin_anew(self, pools: Iterable[str]) -> None:
+    def restart(self, pools: Iterable[str]) -> None:
         """A person resumed them: each has a first batch anew, of the whole installation's, too."""
         now, begun = self._engine.now, set(pools)
         if WHOLE_INSTALLATION in self._mass:

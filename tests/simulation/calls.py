@@ -56,7 +56,7 @@ class Calls:
         self.store.meter.enter(self.clock(), purpose, self.config.budget)
         sent_at = self.engine.now
         yield CALL
-        heard = True
+        is_answered = True
         try:
             self.github.settles(minted_at)
             return ask(*args, self.store.installation.org)
@@ -65,14 +65,14 @@ class Calls:
                 raise NoAnswer(Reason.UNAUTHORIZED) from None
             raise
         except NoAnswer as error:
-            heard = error.reason is not Reason.GITHUB_UNAVAILABLE
+            is_answered = error.reason is not Reason.GITHUB_UNAVAILABLE
             yield from self._learn(error, minted_at)
             raise
         finally:
             self.audit.called(purpose, sent_at)
-            self.store.meter.leave(self.github, self.clock(), heard=heard)
-            if heard:
-                self.github.unheard = 0
+            self.store.meter.leave(self.github, self.clock(), is_answered=is_answered)
+            if is_answered:
+                self.github.unanswered = 0
 
     def call_or_none(self, purpose: Purpose, ask: Callable[..., Any], *args: Any) -> Steps:
         """None is a 404."""
@@ -98,14 +98,14 @@ class Calls:
             yield from self.settle()
         for runner_id in ids:
             try:
-                said = yield from self.call_or_none(Purpose.ACT, self.github.runner, runner_id)
-                if said is None:
+                text = yield from self.call_or_none(Purpose.ACT, self.github.runner, runner_id)
+                if text is None:
                     self.audit.said_404(runner_id)
-                answers[runner_id] = GetResult(said, self.clock())
-                self.audit.heard_of(runner_id)
+                answers[runner_id] = GetResult(text, self.clock())
+                self.audit.answered(runner_id)
             except NoAnswer as error:
                 self.unanswered(answers, runner_id)
-                self.engine.say("no answer", runner=runner_id, why=error.reason.value)
+                self.engine.trace("no answer", runner=runner_id, why=error.reason.value)
         return answers
 
     def settle(self) -> Steps:

@@ -75,7 +75,7 @@ class Claiming:
             self._until[name] = self._engine.now + seconds
         claim = PodClaim(pod, runner_name, None, now + seconds, now)
         self._engine.store.pod_claims[pod] = claim
-        self._engine.say("claims", pod=pod, runner=runner_name, seconds=seconds)
+        self._engine.trace("claims", pod=pod, runner=runner_name, seconds=seconds)
         if give_back_in is not None:
             self._engine.after(give_back_in, partial(self._give_back, pod, claim))
 
@@ -89,4 +89,4 @@ class Claiming:
         if self._engine.store.pod_claims.get(pod) is claim:
             del self._engine.store.pod_claims[pod]
             self._until[pod] = self._until[claim.runner_name] = self._engine.now
-            self._engine.say("gives back", pod=pod)
+            self._engine.trace("gives back", pod=pod)

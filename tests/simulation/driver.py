@@ -82,7 +82,7 @@ class Driver(Acting):
             reason = yield from self.reason(error)
             self.store.survey = absence.survey_after_failure(survey, reason, began)
             self.audit.failed(began)
-            self.engine.say("sweep failed", reason=reason)
+            self.engine.trace("sweep failed", reason=reason)
         allowance = self.store.meter.left(self.clock())
         self.due_at(began + pacing.next_sweep_in(self.config.interval, pages, allowance, self.config.budget))
         self.store.release(me, "sweep")
@@ -121,12 +121,12 @@ class Driver(Acting):
         answers = (yield from self.ask_each(asked)) if asked else {}
         at = self.clock()
         yield STEP
-        records |= self.store.revise({each: absence.folds_of_get(*told) for each, told in answers.items()}, records)
+        records |= self.store.revise({each: absence.folds_of_get(*result) for each, result in answers.items()}, records)
         yield STEP
         self.store.survey = after
         self.store.revise({each.id: self.forget for each in records.values() if self.forget(each) is None})
         if self.engine.tracing:
-            self.engine.say("swept", listed=len(look.runners), flaw=look.flaw or "", asked=answers)
+            self.engine.trace("swept", listed=len(look.runners), flaw=look.flaw or "", asked=answers)
         return absence.confirm_at(records.values(), after, at, limits)
 
     def forget(self, evidence: Evidence | None) -> Evidence | None:
@@ -147,7 +147,7 @@ class Driver(Acting):
             try:
                 yield from self.confirm_due(due)
             except (NoAnswer, NotFound) as error:
-                self.engine.say("not confirmed", why=repr(error))
+                self.engine.trace("not confirmed", why=repr(error))
         self.store.release(me, "confirm")
         yield from self.decide(me)
 
@@ -167,11 +167,11 @@ class Driver(Acting):
         self.engine.fleet.confirming(suspects)
         listed = {each: GetResult(control.runners[each], listed_at) for each in suspects if each in control.runners}
         asked = yield from self.ask_each(each.id for each in absence.needs_own_get(suspects.values(), control))
-        for runner_id, told in listed.items():
-            self.audit.heard_of(runner_id, told.at)
+        for runner_id, result in listed.items():
+            self.audit.answered(runner_id, result.at)
         yield STEP
-        self.store.revise({each: absence.confirmed(*told) for each, told in (listed | asked).items()})
-        self.engine.say("confirmed", gone=[each for each, told in asked.items() if told.said is None])
+        self.store.revise({each: absence.confirmed(*result) for each, result in (listed | asked).items()})
+        self.engine.trace("confirmed", gone=[each for each, result in asked.items() if result.registration is None])
 
     def control(self, suspects: Mapping[int, Evidence], survey: Survey) -> Steps:
         """`jobs.runners.confirm._control`."""
@@ -203,7 +203,7 @@ class Driver(Acting):
                     )
                     folds[each.id] = if_known(fold)
                     if end.completed_at is not None:
-                        self.audit.heard_of(each.id, end.completed_at)
+                        self.audit.answered(each.id, end.completed_at)
             except (NoAnswer, NotFound):
                 continue
         return self.store.revise(folds)
@@ -241,21 +241,21 @@ class Driver(Acting):
             return observations.job_started(known, delivery.job_id, delivery.at)
 
         self.fold(delivery.runner_id, fold)
-        self.engine.say("delivered", job=delivery.job_id, runner=delivery.runner_id, over=delivery.over)
-        self.audit.heard_of(delivery.runner_id, delivery.at)
+        self.engine.trace("delivered", job=delivery.job_id, runner=delivery.runner_id, over=delivery.over)
+        self.audit.answered(delivery.runner_id, delivery.at)
         over_at = delivery.at - self.engine.fleet.clock_offset if delivery.over else None
         self.audit.delivered(delivery.runner_id, delivery.job_id, over_at)
 
     def check(self, runner_id: int) -> None:
         """`POST …/check`: one GET on behalf of a controller, recorded at once."""
         answer = self.github.runner(runner_id, self.store.installation.org)  # it is back
-        self.audit.heard_of(runner_id)
+        self.audit.answered(runner_id)
         self.fold(runner_id, absence.folds_of_get(answer, self.clock()))
 
     def controller_says_removed(self, runner_id: int) -> None:
         """`DELETE /v1/orgs/{org}/runners/{runner_id}`."""
         self.fold(runner_id, if_known(partial(observations.retired_by_controller, at=self.clock())))
-        self.engine.world.machines[runner_id].said_removed = runner_id in self.store.runners
+        self.engine.world.machines[runner_id].removal_reported = runner_id in self.store.runners
 
     def pause(self, pool: str | None) -> None:
         """A person stops remediation, in one pool or in all."""

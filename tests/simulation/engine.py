@@ -104,7 +104,7 @@ class Engine:
     def after(self, seconds: float, action: Callable[[], Any]) -> None:
         self.at(self.now + seconds, action)
 
-    def say(self, what: str, **facts: Any) -> None:
+    def trace(self, what: str, **facts: Any) -> None:
         """Add a line to the story, where anyone will read it."""
         if self.tracing:
             self.story.append(
@@ -134,7 +134,7 @@ class Engine:
         except StopIteration:
             self._over(me, failed=False)
         except (NoAnswer, NotFound, Refused) as error:
-            self.say("failed", job=me.key, why=repr(error))
+            self.trace("failed", job=me.key, why=repr(error))
             self._over(me, failed=True)
         else:
             self._wait(me, wait)
@@ -145,10 +145,10 @@ class Engine:
             wait += self.random.choice((1.0, 9.0, 60.0, 90.0))
             me.frozen = True
             self.store.freeze(me, self.now)
-            self.say("freezes", job=me.key, seconds=wait)
+            self.trace("freezes", job=me.key, seconds=wait)
         dies = Lie.KILLS in lies and self.random.random() < MISHAP
         if dies or self.now + wait - me.began > TIMEOUT_SECONDS:
-            self.say("is killed", job=me.key)
+            self.trace("is killed", job=me.key)
             self.store.freeze(me, self.now)
             self._again_in(me, RECOVERY_SECONDS)
             return
@@ -176,7 +176,7 @@ class Engine:
 
     def begin_weather(self, window: Weather) -> None:
         lie = window.lie
-        self.say("from now on:", lie=lie.value, degree=window.degree)
+        self.trace("from now on:", lie=lie.value, degree=window.degree)
         self.github.lies[lie] = window
         match lie:
             case Lie.RENAMED:
@@ -187,13 +187,13 @@ class Engine:
                 spent = int(HOURLY_LIMIT * self.scenario.config.budget.share) - self.random.randint(0, 30)
                 others = max(0, spent - self.github.used)
                 self.github.used += others
-                self.github.unheard += others
+                self.github.unanswered += others
             case Lie.CLOCK:
                 self._jump(jump_of(window))
         self._tell_of_installation()
 
     def end_weather(self, window: Weather) -> None:
-        self.say("over:", lie=window.lie.value)
+        self.trace("over:", lie=window.lie.value)
         del self.github.lies[window.lie]
         if window.lie is Lie.CLOCK:
             self._jump(0.0)

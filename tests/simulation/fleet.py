@@ -49,7 +49,7 @@ class Fleet:
 
     def queued_labels(self) -> list[frozenset[str]]:
         """As the deliveries of queued jobs told them."""
-        return [frozenset({pool.name}) for pool in self._queue if pool.told]
+        return [frozenset({pool.name}) for pool in self._queue if pool.sends_deliveries]
 
     def begin(self) -> None:
         """Bring up every pool, and put the day on the calendar."""
@@ -93,7 +93,7 @@ class Fleet:
 
     def take_job(self, machine: Machine, *, lasting: float = 0.0, reported: bool = True) -> Job:
         job = self.world.take_job(machine, self.engine.now)
-        self.engine.say("job begins", job=job.id, runner=machine.id)
+        self.engine.trace("job begins", job=job.id, runner=machine.id)
         if reported:
             self._deliver(machine, job, over=False)
         lasts = lasting or self.random.choice((20.0, 120.0, 400.0, 1200.0))
@@ -107,13 +107,13 @@ class Fleet:
             self.engine.at(machine.fate_at + JOB_LEASE, partial(self._finish, machine, job))
             return
         self.world.finish(machine, self.engine.now)
-        self.engine.say("job ends", job=job.id, runner=machine.id)
+        self.engine.trace("job ends", job=job.id, runner=machine.id)
         self._deliver(machine, job, over=True)
         if machine.fate is Fate.SPENT:
             self.engine.after(self.random.uniform(1.0, AUTOSCALED_WITHIN), partial(self._register, machine.pool))
 
     def _deliver(self, machine: Machine, job: Job, *, over: bool, at_once: bool = False) -> None:
-        if not machine.pool.told:
+        if not machine.pool.sends_deliveries:
             return
         random, doubled = self.random, False
         delay, at = random.uniform(0.5, 3.0), self.engine.now + self.clock_offset
@@ -159,12 +159,12 @@ class Fleet:
 
     def _register(self, pool: Pool) -> None:
         machine = self.world.register(pool, self.engine.now)
-        self.engine.say("registers", runner=machine.id, pool=pool.name)
+        self.engine.trace("registers", runner=machine.id, pool=pool.name)
 
     # ---- incidents
 
     def _befall(self, what: str) -> None:
-        self.engine.say(what)
+        self.engine.trace(what)
         random, pool = self.random, self.random.choice(self.engine.scenario.pools)
         here = self.world.registered(pool)
         match what:
@@ -199,17 +199,17 @@ class Fleet:
                 self._returns_as_planned = True
             case "scaled down by half in silence":
                 idle = self.world.idle(pool)
-                self._scale_down(idle[: (len(idle) + 1) // 2], said=False)
+                self._scale_down(idle[: (len(idle) + 1) // 2], reported=False)
             case "some go offline":
                 self._go_offline(random.sample(here, k=(len(here) + 1) // 2))
             case "one is configured anew":
                 for machine in self.world.idle(pool)[:1]:
-                    self.world.configure_anew(machine, self.engine.now)
+                    self.world.configure_again(machine, self.engine.now)
             case "scaled up":
                 for _ in range(random.randint(1, 8)):
                     self.engine.after(random.uniform(0.0, 30.0), partial(self._register, pool))
             case "scaled down, and said" | "scaled down in silence":
-                self._scale_down(self.world.idle(pool)[: random.randint(1, 3)], said=what.endswith("said"))
+                self._scale_down(self.world.idle(pool)[: random.randint(1, 3)], reported=what.endswith("said"))
             case "a person pauses":
                 self.engine.driver.pause(random.choice((pool.name, None)))
             case "a person resumes":
@@ -231,7 +231,7 @@ class Fleet:
         By then it runs another one, and loses its registration.
         """
         job, machine.job = machine.job, None
-        self.engine.say("crashes", runner=machine.id, job=job.id)
+        self.engine.trace("crashes", runner=machine.id, job=job.id)
         self.engine.after(JOB_LEASE, partial(self._deliver, machine, job, over=True))
         self.engine.after(30.0, partial(self._work_again, machine))
 
@@ -251,12 +251,12 @@ class Fleet:
             if not machine.registered:
                 continue
             self.world.leave(machine, Fate.VANISHED, self.engine.now)
-            self.engine.say("vanishes", runner=machine.id)
+            self.engine.trace("vanishes", runner=machine.id)
             self.engine.after(seconds, partial(self.come_back, machine))
 
     def come_back(self, machine: Machine) -> None:
         self.world.come_back(machine, self.engine.now)
-        self.engine.say("returns", runner=machine.id)
+        self.engine.trace("returns", runner=machine.id)
         self.engine.audit.disturbed(machine.pool)
 
     def _go_offline(self, machines: list[Machine]) -> None:
@@ -264,11 +264,11 @@ class Fleet:
             machine.go_offline(self.engine.now)
             self.engine.after(self.random.uniform(60.0, 2400.0), machine.come_online)
 
-    def _scale_down(self, machines: list[Machine], *, said: bool) -> None:
+    def _scale_down(self, machines: list[Machine], *, reported: bool) -> None:
         for machine in machines:
             self.world.leave(machine, Fate.SCALED_DOWN, self.engine.now)
             self.engine.audit.disturbed(machine.pool)
-            if said:
+            if reported:
                 self.engine.after(
                     self.random.uniform(0.0, 3.0), partial(self.engine.driver.controller_says_removed, machine.id)
                 )

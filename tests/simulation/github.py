@@ -58,9 +58,9 @@ class GitHub:
         self.lies: dict[Lie, Weather] = {}
         self.on_delete: Callable[[Machine], None] = lambda _machine: None
         self.login = "acme"
-        self.used, self.unheard, self.hour = 0, 0, 0
+        self.used, self.unanswered, self.hour = 0, 0, 0
         """Calls this hour; and those of them of whose cost no header told."""
-        self.told_to_wait_at = self.wait_until = 0.0
+        self.wait_requested_at = self.wait_until = 0.0
 
     # ---- what is asked
 
@@ -143,17 +143,17 @@ class GitHub:
         """Count the call; then refuse it, lose it, or let it through."""
         now = self._clock()
         if int(now // 3600) != self.hour:
-            self.hour, self.used, self.unheard = int(now // 3600), 0, 0
+            self.hour, self.used, self.unanswered = int(now // 3600), 0, 0
         self.used += 1
         if now < self.wait_until or self.used > HOURLY_LIMIT:
             raise NoAnswer(Reason.RATE_LIMITED, after_seconds=max(1.0, self.wait_until - now))
         if Lie.LIMITED in self.lies and self._random.random() < 0.3:
             wait = self._random.choice((5.0, 60.0, 240.0))
-            self.told_to_wait_at, self.wait_until = now, now + wait
+            self.wait_requested_at, self.wait_until = now, now + wait
             raise NoAnswer(Reason.RATE_LIMITED, after_seconds=wait)
-        self.unheard += 1
+        self.unanswered += 1
         self._maybe_silent()
-        self.unheard -= 1
+        self.unanswered -= 1
         if Lie.FORBIDDEN in self.lies or Lie.SUSPENDED in self.lies:
             raise NoAnswer(Reason.PERMISSION_MISSING)
         if Lie.UNINSTALLED in self.lies:
@@ -176,14 +176,14 @@ class GitHub:
 
     def _omitted(self, machine: Machine) -> bool:
         """By a list whose total agrees."""
-        if machine.is_heir or self._unseen(machine):
-            return not machine.is_heir
+        if machine.is_successor or self._unseen(machine):
+            return not machine.is_successor
         too_much = Lie.GETS_404 in self.lies and machine.absences > 0
         return not too_much and self._chosen(machine, Lie.OMITS)
 
     def _may_be_empty(self, shown: list[Machine]) -> bool:
         """Within the model: an empty list gives itself away, or nothing else lies; and it hides nobody's heir."""
-        if any(each.is_heir for each in shown):
+        if any(each.is_successor for each in shown):
             return False
         long_known = sum(each.absences == 0 and self._clock() - each.born > LONG for each in shown)
         return Lie.GETS_404 not in self.lies or (long_known > SMALL and long_known == len(shown))
@@ -194,7 +194,7 @@ class GitHub:
         return Lie.GETS_404 in self.lies and (came_back_at is None or self._clock() - came_back_at > SECOND_THOUGHTS)
 
     def _unseen(self, machine: Machine) -> bool:
-        return machine.absences == 0 and not machine.is_heir and self._chosen(machine, Lie.BLIND)
+        return machine.absences == 0 and not machine.is_successor and self._chosen(machine, Lie.BLIND)
 
     def _chosen(self, machine: Machine, lie: Lie) -> bool:
         """Whether a lie is about this runner: the same ones for as long as it lasts."""
@@ -214,5 +214,5 @@ class GitHub:
             busy=machine.job is not None and not idle,
             labels=("self-hosted", machine.pool.name),
             custom_labels=(machine.pool.name,),
-            ephemeral=machine.pool.kind.said,
+            ephemeral=machine.pool.kind.ephemeral_in_lists,
         )

@@ -60,7 +60,7 @@ class Audit:
         self._engine = engine
         self._looks: dict[int, tuple[bool, Registration | None]] = {}
         self._events: dict[tuple[int, int], set[str]] = defaultdict(set)
-        self._heard: dict[int, float] = {}
+        self._answers: dict[int, float] = {}
         self._losses: dict[int, Loss] = {}
         self._batches = Batches(engine)
         self._fair_since = engine.now
@@ -81,7 +81,7 @@ class Audit:
 
     def require(self, holds: object, what: str) -> None:
         if not holds:
-            self._engine.say(f"VIOLATION: {what}")
+            self._engine.trace(f"VIOLATION: {what}")
             raise Violation(f"seed {self._engine.seed}, {self._engine.now - MIDNIGHT:.1f} s: {what}")
 
     # ---- 1. a runner that works is never taken away
@@ -109,20 +109,22 @@ class Audit:
             self._shown_busy.pop(runner_id, None)  # the job that ended then explains what lists showed before
         for each in (machine, machine.job):
             if each is machine or (each is not None and each.id == job_id):
-                each.told_at = self._engine.now if each.told_at is None else each.told_at
+                each.first_delivery_at = self._engine.now if each.first_delivery_at is None else each.first_delivery_at
 
-    def _was_told(self, at: float | None) -> bool:
+    def _was_reported(self, at: float | None) -> bool:
         """Whether we were, before the act began that is under way."""
         return at is not None and self._engine.now - at > ACT_LIFE
 
     def is_known_busy(self, machine: Machine) -> bool:
         """Whether we can know that the job runs which it has: by a delivery, or because GitHub showed it at last."""
         job = machine.job
-        return job is not None and (self._was_told(job.told_at) or self._shown_busy.get(machine.id, (0,))[0] == job.id)
+        return job is not None and (
+            self._was_reported(job.first_delivery_at) or self._shown_busy.get(machine.id, (0,))[0] == job.id
+        )
 
     def looked_again(self, runner_id: int, answer: Registration | None) -> None:
         self._looks[runner_id] = (self._engine.world.machines[runner_id].registered, answer)
-        self.heard_of(runner_id)
+        self.answered(runner_id)
 
     def deleting(self, machine: Machine) -> None:
         """DELETE is about to take a registration that exists."""
@@ -152,10 +154,10 @@ class Audit:
         known_busy = machine.busy and self.is_known_busy(machine)
         self.require(not known_busy, f"runner {runner_id} is replaced while a job runs on it")
         lives_on = machine.successor is not None and machine.successor.registered
-        left_well = lives_on or (machine.fate is Fate.SPENT and self._was_told(machine.told_at))
+        left_well = lives_on or (machine.fate is Fate.SPENT and self._was_reported(machine.first_delivery_at))
         self.require(not left_well, f"runner {runner_id} was {machine.fate.value}, and is replaced")
         self._unclaimed(machine, "replaced")
-        self.require(not machine.said_removed, f"runner {runner_id} was removed by its controller, and is replaced")
+        self.require(not machine.removal_reported, f"runner {runner_id} was removed by its controller, and is replaced")
         # 5. no double replacement for one loss
         ids = self._events[runner_id, machine.absences]
         ids.add(event_id)
@@ -242,7 +244,7 @@ class Audit:
         """A person's word begins everything anew, and lets stopped pools prove anew."""
         for loss in self._losses.values():
             loss.fair_since = self._engine.now
-        self._batches.begin_anew(stopped)
+        self._batches.restart(stopped)
 
     def paused(self) -> None:
         """A person stopped a pool, or all."""
@@ -312,7 +314,9 @@ class Audit:
     def written_off(self, runner_id: int) -> None:
         """A loss is called not needed: its pool's batches brought nothing, and no job waits for it."""
         machine = self._engine.world.machines[runner_id]
-        queued = machine.pool.told and any(machine.pool.name in each for each in self._engine.fleet.queued_labels())
+        queued = machine.pool.sends_deliveries and any(
+            machine.pool.name in each for each in self._engine.fleet.queued_labels()
+        )
         self.require(not queued, f"runner {runner_id} is written off, and a job waits for {machine.pool.name}")
         self.require(not machine.registered, f"runner {runner_id} is written off, and works")
         self._losses.pop(runner_id, None)
@@ -330,10 +334,10 @@ class Audit:
         if self.is_skewed:
             return  # our clock's error is the budget's
         share = SHARES.get(purpose, engine.scenario.config.budget.share)
-        spent = github.used - github.unheard
+        spent = github.used - github.unanswered
         self.require(spent <= HOURLY_LIMIT * share + 1, f"{github.used} calls are spent, of {share:.0%} for {purpose}")
-        told = github.told_to_wait_at < sent_at and engine.now < github.wait_until
-        self.require(not told, "GitHub is called while it told us to stay away")
+        found = github.wait_requested_at < sent_at and engine.now < github.wait_until
+        self.require(not found, "GitHub is called while it told us to stay away")
 
     # ---- 4. the fuse lets the first batch through, and the next when that one is online
 
@@ -375,30 +379,30 @@ class Audit:
                 self._shown_busy[runner.id] = (machine.job.id, self._engine.now)
             else:
                 self._shown_busy.pop(runner.id, None)
-        heard = {*look.runners}
+        words = {*look.runners}
         if look.flaw is None:
-            missed = (each for each in self._engine.store.runners.values() if each.id not in heard)
-            heard |= {
+            missed = (each for each in self._engine.store.runners.values() if each.id not in words)
+            words |= {
                 each.id for each in missed if not look.churned or each.absent_since or each.missing_from_partial_list_at
             }
-        for runner_id in heard:
-            self.heard_of(runner_id, at)
+        for runner_id in words:
+            self.answered(runner_id, at)
 
-    def heard_of(self, runner_id: int, at: float | None = None) -> None:
+    def answered(self, runner_id: int, at: float | None = None) -> None:
         """GitHub said something of this runner."""
         at = self._engine.driver.clock() if at is None else at
-        self._heard[runner_id] = max(at, self._heard.get(runner_id, at))
+        self._answers[runner_id] = max(at, self._answers.get(runner_id, at))
 
     def skipped(self, seconds: float) -> None:
         """Sweeps were left out that would have heard of everyone again, and would have been complete."""
         interval, (last, complete) = self._engine.scenario.config.interval, self._swept[-1]
         self._swept += [(last + interval * (1 + each), complete) for each in range(int(seconds / interval))]
-        for runner_id in self._heard:
-            self._heard[runner_id] += seconds
+        for runner_id in self._answers:
+            self._answers[runner_id] += seconds
 
     def _fresh(self, evidence: Evidence, state: State, now: float) -> None:
         self.require(isinstance(state, State), f"runner {evidence.id} is in no state: {state}")
         if state in (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT):
-            age = now - self._heard.get(evidence.id, 0.0)
+            age = now - self._answers.get(evidence.id, 0.0)
             limit = self._engine.scenario.config.evidence.stale_seconds + 1.0
             self.require(age <= limit, f"runner {evidence.id} is {state}, by what is {age:.0f} s old")

@@ -115,8 +115,8 @@ def _no_installation_fuse(turned: Any, *_rest: Any, **_more: Any) -> dict[str, d
 def _shielded_as(**changes: Any) -> Mutation:
     """The reaper takes each pod's runner for one of which this is heard."""
 
-    def shield(told: Any, look: TickInputs, limits: guards.LeakLimits) -> Guard | None:
-        return _shield(told._replace(runner=told.runner._replace(**changes)), look, limits)
+    def shield(found: Any, look: TickInputs, limits: guards.LeakLimits) -> Guard | None:
+        return _shield(found._replace(runner=found.runner._replace(**changes)), look, limits)
 
     return (Patch(guards, "_shield", shield),)
 
@@ -124,14 +124,14 @@ def _shielded_as(**changes: Any) -> Mutation:
 def _looked_as(**changes: Any) -> Mutation:
     """The reaper takes each of its looks for one of which this is true."""
 
-    def guard(told: Any, look: TickInputs, now: float, limits: guards.LeakLimits) -> Guard | None:
-        return _guard(told, look._replace(**changes), now, limits)
+    def guard(found: Any, look: TickInputs, now: float, limits: guards.LeakLimits) -> Guard | None:
+        return _guard(found, look._replace(**changes), now, limits)
 
     return (Patch(guards, "_guard", guard),)
 
 
-def _never_claimed_before(told: Any, look: TickInputs, now: float, limits: guards.LeakLimits) -> Guard | None:
-    return _guard(told if told.unclaimed_for is None else told._replace(unclaimed_for=1e12), look, now, limits)
+def _never_claimed_before(found: Any, look: TickInputs, now: float, limits: guards.LeakLimits) -> Guard | None:
+    return _guard(found if found.unclaimed_for is None else found._replace(unclaimed_for=1e12), look, now, limits)
 
 
 def _claimed_by_controllers_alone(pod: Any, _runner: RunnerActivity, look: TickInputs, now: float) -> bool:
@@ -156,8 +156,8 @@ def _fuse_as(**changes: Any) -> Mutation:
     return (Patch(guards, "held_back", held_back),)
 
 
-def _unnamed_is_named(told: Any, look: TickInputs, limits: guards.LeakLimits) -> Guard | None:
-    return _shield(told._replace(is_named=True), look, limits)
+def _unnamed_is_named(found: Any, look: TickInputs, limits: guards.LeakLimits) -> Guard | None:
+    return _shield(found._replace(is_named=True), look, limits)
 
 
 def _named_since_the_pod_was_made(pod: Any, now: float) -> float:
@@ -168,8 +168,8 @@ def _ended_at_once(pod: Any, limits: guards.LeakLimits) -> bool:
     return _has_ended(pod, limits) or (pod.runner is not None and pod.runner.ended is not None)
 
 
-def _over_for_any(told: Any, now: float, limits: guards.LeakLimits) -> bool:
-    return _is_long_over(told._replace(runner=told.runner._replace(ephemeral=True)), now, limits)
+def _over_for_any(found: Any, now: float, limits: guards.LeakLimits) -> bool:
+    return _is_long_over(found._replace(runner=found.runner._replace(ephemeral=True)), now, limits)
 
 
 def _not_judged_again(_me: reaper.Reaper, pod: Any, _pods_at: float, memory: Any, before: Any) -> Any:

@@ -126,7 +126,7 @@ class PodLife:
             return  # nobody has told its controller
         pod.is_decided = True
         if random.random() < FORGOTTEN:
-            self._engine.say("its controller forgets", pod=pod.name)
+            self._engine.trace("its controller forgets", pod=pod.name)
             return
         self._cluster.take_down(pod, random.uniform(1.0, 60.0))
 
@@ -155,7 +155,7 @@ class PodLife:
 
     def _befall(self, what: str) -> None:
         self.reconcile()
-        self._engine.say(what)
+        self._engine.trace(what)
         random, pool = self.random, self.random.choice(list(self.pools))
         pods = [each for each in self._cluster.pods.values() if self._is_idle(each)]
         random.shuffle(pods)
@@ -168,10 +168,10 @@ class PodLife:
                     self._start_again(pod)
             case "runners are started again under another name":
                 for pod in some:
-                    self._register_anew(pod, f"agent-{self._number()}")
+                    self._register_again(pod, f"agent-{self._number()}")
             case "runners are started again under their name":
                 for pod in some:
-                    self._register_anew(pod, pod.name)
+                    self._register_again(pod, pod.name)
             case "pods wait for a node":
                 for _ in range(random.randint(1, 3)):
                     self._wait_for_node(pool)
@@ -243,15 +243,15 @@ class PodLife:
         pod.restarts += pod.started_at is not None
         pod.started_at, pod.ended_at = self._engine.now, None
         pod.changed(self._engine.now)
-        self._engine.say("container starts", pod=pod.name)
+        self._engine.trace("container starts", pod=pod.name)
 
-    def _register_anew(self, pod: TruePod, name: str) -> None:
+    def _register_again(self, pod: TruePod, name: str) -> None:
         """Its registration goes, and its container is started again and registers: a new runner, for GitHub."""
         old, now = pod.machine, self._engine.now
         if old is None:
             return
         if name == old.name:
-            self._world.configure_anew(old, now)
+            self._world.configure_again(old, now)
             new = old.successor
         else:
             new = self._world.register(pod.pool, now, name)
@@ -306,7 +306,7 @@ class PodLife:
             if pod.machine is not None:
                 self._engine.fleet.lose([pod.machine])
                 pod.is_decided = True
-                self._engine.say("leaks", pod=pod.name, runner=pod.machine.id)
+                self._engine.trace("leaks", pod=pod.name, runner=pod.machine.id)
 
     def _end(self, pod: TruePod) -> None:
         """Its process was killed; GitHub shows its runner offline from then on."""

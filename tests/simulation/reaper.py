@@ -52,7 +52,7 @@ class Reaper(Calls):
         try:
             yield from self._tick(self.store.reaper_memory)
         except Unreachable:
-            self.engine.say("the API server gives no answer")
+            self.engine.trace("the API server gives no answer")
         self.store.release(me, "reap")
 
     def _tick(self, memory: TickMemory) -> Steps:
@@ -66,7 +66,7 @@ class Reaper(Calls):
         yield STEP
         self.store.reaper_memory = reaping.memory
         if self.engine.tracing:
-            self.engine.say("reaper", reap=_names(reaping.reap), **_kept(reaping))
+            self.engine.trace("reaper", reap=_names(reaping.reap), **_kept(reaping))
         if reaping.skipped is not None:
             return
         self.engine.pod_audit.judged(reaping)
@@ -88,7 +88,7 @@ class Reaper(Calls):
         known = yield from self._known(only)
         now, stale_seconds = self.clock(), self.config.evidence.stale_seconds
         names = {*known.runners_by_name, *known.jobs}.union(*(names_of(pod, known.claims, memory) for pod in pods))
-        heard = {name: known.activity(name, now, stale_seconds, self._patience) for name in names}
+        activity = {name: known.activity(name, now, stale_seconds, self._patience) for name in names}
         pools = {pod.uid: self._pool_for(pod, known, memory) for pod in pods}
         yield STEP
         turned = {pool for pool, fuse in self.store.fuses.items() if fuse.position is not Position.CLOSED}
@@ -101,7 +101,7 @@ class Reaper(Calls):
             pods,
             pods_at,
             known.claims,
-            heard,
+            activity,
             known.at,
             github_stale=known.is_github_stale(now, stale_seconds),
             list_empty=known.survey.total == 0,
@@ -113,12 +113,12 @@ class Reaper(Calls):
     def _known(self, only: Collection[str] | None) -> Steps:
         at, claims = self.clock(), by_name(self.store.pod_claims.values())
         yield STEP
-        bearers, jobs = defaultdict[str, list[Evidence]](list), defaultdict[str, list[Job]](list)
+        same_name, jobs = defaultdict[str, list[Evidence]](list), defaultdict[str, list[Job]](list)
         for evidence in self.store.runners.values():
             if only is None or evidence.name in only:
-                bearers[evidence.name].append(evidence)
+                same_name[evidence.name].append(evidence)
         yield STEP
-        return RecordedRunners(dict(bearers), dict(jobs), claims, self.store.survey, at)
+        return RecordedRunners(dict(same_name), dict(jobs), claims, self.store.survey, at)
 
     def _patience(self, evidence: Evidence) -> float | None:
         pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
@@ -156,17 +156,19 @@ class Reaper(Calls):
                         observations.job_found_over, job_id=job, at=self.clock(), completed_at=end.completed_at
                     )
                     self.store.revise({evidence.id: if_known(fold)})
-                    self.audit.heard_of(evidence.id)
+                    self.audit.answered(evidence.id)
                     learned = True
         except (NoAnswer, NotFound):
             pass
         return learned
 
     def _ask_for_runners(self, at: Snapshot, waiting: Sequence[Pod], names: Mapping[str, str], enough: int) -> Steps:
-        heard, bearers = at.look.runners, at.known.runners_by_name
-        told = {name: word._replace(busy=None) for name, word in heard.items()}
-        told |= {name: heard[name] for pod in waiting if heard[name := names[pod.uid]].has_session}
-        worth = [pod for pod in waiting if is_worth_a_query(heard[names[pod.uid]], bearers.get(names[pod.uid], ()))]
+        activity, same_name = at.look.runners, at.known.runners_by_name
+        result = {name: word._replace(busy=None) for name, word in activity.items()}
+        result |= {name: activity[name] for pod in waiting if activity[name := names[pod.uid]].has_session}
+        worth = [
+            pod for pod in waiting if is_worth_a_query(activity[names[pod.uid]], same_name.get(names[pod.uid], ()))
+        ]
         left = sorted(worth, key=lambda pod: (pod.created_at, pod.uid))
         asked = 0
         try:
@@ -177,13 +179,13 @@ class Reaper(Calls):
                 for name in sorted({names[pod.uid] for pod in several}):
                     found = yield from self.call(Purpose.REPORT, self.github.named, name)
                     if not found:
-                        found = yield from self._get(without_proof(bearers.get(name, ())))
-                    words[name] = with_answer(heard[name], bearers.get(name, ()), found)
-                told |= words
+                        found = yield from self._get(without_proof(same_name.get(name, ())))
+                    words[name] = with_answer(activity[name], same_name.get(name, ()), found)
+                result |= words
                 enough -= sum(word.has_session is False for word in words.values())
         except (NoAnswer, NotFound):
-            return GitHubStatus(told)
-        return GitHubStatus(told, tuple(pod for pod in left if heard[names[pod.uid]].has_session is False))
+            return GitHubStatus(result)
+        return GitHubStatus(result, tuple(pod for pod in left if activity[names[pod.uid]].has_session is False))
 
     def _get(self, records: Sequence[Evidence]) -> Steps:
         found = []
@@ -197,28 +199,31 @@ class Reaper(Calls):
     # ---- jobs.leaks.reap
 
     def _judge(self, at: Snapshot, memory: TickMemory) -> Steps:
-        heard = at.look.runners
-        without = {name: word._replace(busy=None) for name, word in heard.items()}
+        activity = at.look.runners
+        without = {name: word._replace(busy=None) for name, word in activity.items()}
         blind = at.look._replace(runners=without)
         first = guards.leaks(blind, self.clock(), self.limits, memory)
         if first.skipped is not None or not _unknown(first):
             return first, at._replace(look=blind)
         by_list = guards.leaks(at.look, self.clock(), self.limits, memory)
         found = {
-            pod.uid for pod in (*by_list.reap, *by_list.told, *by_list.deferred, *(pod for pod, _ in by_list.held))
+            pod.uid
+            for pod in (*by_list.reap, *by_list.would_reap, *by_list.deferred, *(pod for pod, _ in by_list.held))
         }
         unknown = {pod.uid for pod in _unknown(by_list)}
         waiting = [pod for pod in _unknown(first) if pod.uid in found | unknown]
-        may_go = {pod.uid for pod in (*by_list.reap, *by_list.told)} - {pod.uid for pod in (*first.reap, *first.told)}
+        may_go = {pod.uid for pod in (*by_list.reap, *by_list.would_reap)} - {
+            pod.uid for pod in (*first.reap, *first.would_reap)
+        }
         enough = len(may_go)
         if unknown and not by_list.held:
-            enough = self.limits.per_tick - len(first.reap) - len(first.told)
+            enough = self.limits.per_tick - len(first.reap) - len(first.would_reap)
         names = first.memory.names
         asked = yield from self._ask_for_runners(at, waiting, names, enough)
         kept = {names[pod.uid] for pod, guard in by_list.kept if guard is not Guard.GITHUB_UNKNOWN}
         runners = {
             **asked.runners,
-            **{name: heard[name] for name in kept - {names[pod.uid] for pod in waiting} if name in heard},
+            **{name: activity[name] for name in kept - {names[pod.uid] for pod in waiting} if name in activity},
         }
         look = at.look._replace(runners=runners, unasked=frozenset(pod.uid for pod in asked.unasked))
         return guards.leaks(look, self.clock(), self.limits, memory), at._replace(look=look)
@@ -239,7 +244,7 @@ class Reaper(Calls):
             try:
                 yield from self._reap(pod, reaping.memory, at)
             except Conflict:
-                self.engine.say("the pod has changed", pod=pod.name)
+                self.engine.trace("the pod has changed", pod=pod.name)
             except Unreachable:
                 return
 
@@ -251,7 +256,7 @@ class Reaper(Calls):
             return
         found = yield from self._judge_again(fresh, pods_at, memory, at)
         if found is None:
-            self.engine.say("pod kept", pod=pod.name)
+            self.engine.trace("pod kept", pod=pod.name)
             return
         yield STEP
         self.store.begun[found.uid] = found
@@ -261,7 +266,9 @@ class Reaper(Calls):
         except Conflict:
             self.store.begun.pop(found.uid, None)
             raise
-        self.engine.say("DELETE", pod=pod.name, runner=found.runner_name, evidence=[each[2] for each in found.evidence])
+        self.engine.trace(
+            "DELETE", pod=pod.name, runner=found.runner_name, evidence=[each[2] for each in found.evidence]
+        )
         yield STEP
         yield from self._finish(found)
 
@@ -270,7 +277,7 @@ class Reaper(Calls):
         word = yield from self._githubs_word(pod, called, before)
         names = names_of(pod, before.look.claims, memory)
         at = yield from self._look_with([pod], pods_at, memory, only=names)
-        heard = {
+        activity = {
             name: known._replace(
                 busy=word.busy if name == called else None,
                 online=word.online,
@@ -280,7 +287,7 @@ class Reaper(Calls):
             for name, known in at.look.runners.items()
         }
         now, alone = self.clock(), memory._replace(pods=0, claims=0)
-        again = guards.leaks(at.look._replace(runners=heard), now, self.limits, alone)
+        again = guards.leaks(at.look._replace(runners=activity), now, self.limits, alone)
         self.engine.pod_audit.looked_again(pod)
         if pod.uid not in again.memory.since:
             self.store.reaper_memory = self.store.reaper_memory.with_claim_on({pod.uid})
@@ -288,7 +295,7 @@ class Reaper(Calls):
             return None
         name = again.memory.names[pod.uid]
         pool = self._pool_for(pod, at.known, again.memory)
-        return orphan(pod, name, pool, heard[name], again.memory.since[pod.uid], now)
+        return orphan(pod, name, pool, activity[name], again.memory.since[pod.uid], now)
 
     def _githubs_word(self, pod: Pod, called: str, before: Snapshot) -> Steps:
         word: RunnerActivity = before.look.runners[called]

@@ -30,8 +30,8 @@ class Kind(StrEnum):
         return self in (Kind.EPHEMERAL, Kind.UNSAID_EPHEMERAL)
 
     @property
-    def said(self) -> bool | None:
-        """What GitHub says of it."""
+    def ephemeral_in_lists(self) -> bool | None:
+        """The value of `ephemeral` in the answers of GitHub; None where GitHub leaves it out."""
         return self.ephemeral if self in (Kind.PERSISTENT, Kind.EPHEMERAL) else None
 
 
@@ -53,7 +53,7 @@ class Pool:
     controller: Controller
     replace_offline_after_seconds: float | None = None
     shard_label: str | None = None
-    told: bool = True
+    sends_deliveries: bool = True
     """Whether GitHub delivers anything of its jobs: it does not where the App is not installed on their repositories."""
 
     @property
@@ -149,7 +149,7 @@ def _pool(random: Random, number: int, *, small: bool) -> Pool:
         kind=random.choices(tuple(Kind), (4, 3, 1, 1))[0],
         controller=random.choices(tuple(Controller), (5, 2, 2))[0],
         replace_offline_after_seconds=random.choice((None, None, None, 900.0)),
-        told=random.random() > 0.15,
+        sends_deliveries=random.random() > 0.15,
     )
 
 

@@ -41,10 +41,10 @@ class Meter:
             raise NoAnswer(Reason.BUDGET_SPENT)
         self.flights.append(now + FLIGHT_SECONDS)
 
-    def leave(self, github: GitHub, now: float, *, heard: bool) -> None:
+    def leave(self, github: GitHub, now: float, *, is_answered: bool) -> None:
         """The call is over; take note of its answer's headers."""
         del self.flights[:1]
-        if not heard:
+        if not is_answered:
             return
         reset = (github.hour + 1) * 3600.0
         believable = self.reset - now <= FAR_SECONDS

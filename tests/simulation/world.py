@@ -19,7 +19,7 @@ class Fate(StrEnum):
     LOST = "lost"
     VANISHED = "vanished for a while"
     SPENT = "gone when its one job was over"
-    CONFIGURED_ANEW = "configured anew under its name"
+    CONFIGURED_AGAIN = "configured anew under its name"
     SCALED_DOWN = "removed by its controller"
     DELETED = "deleted by us"
 
@@ -34,7 +34,7 @@ class Job:
     over_at: float | None = None
     dead: bool = False
     """The machine is gone; GitHub does not know yet."""
-    told_at: float | None = None
+    first_delivery_at: float | None = None
     """When a delivery first said so to us."""
 
 
@@ -60,11 +60,11 @@ class Machine:
     last_job_over_at: float | None = None
     fate: Fate = Fate.HERE
     fate_at: float = 0.0
-    told_at: float | None = None
-    said_removed: bool = False
+    first_delivery_at: float | None = None
+    removal_reported: bool = False
     absences: int = 0
     successor: Machine | None = None
-    is_heir: bool = False
+    is_successor: bool = False
     offline_since: float | None = None
     dead: bool = False
 
@@ -121,16 +121,16 @@ class World:
         if not online:
             machine.go_offline(now)
         for earlier in [each for each in self.registered() if each.name == name]:
-            self.leave(earlier, Fate.CONFIGURED_ANEW, now)
-            earlier.successor, machine.is_heir = machine, True
+            self.leave(earlier, Fate.CONFIGURED_AGAIN, now)
+            earlier.successor, machine.is_successor = machine, True
         self.machines[machine.id] = self.recent[machine.id] = machine
         return machine
 
-    def configure_anew(self, machine: Machine, now: float) -> None:
+    def configure_again(self, machine: Machine, now: float) -> None:
         """The same machine gets a new registration under its name."""
-        self.leave(machine, Fate.CONFIGURED_ANEW, now)
+        self.leave(machine, Fate.CONFIGURED_AGAIN, now)
         machine.successor = self.register(machine.pool, now, machine.name)
-        machine.successor.is_heir = True
+        machine.successor.is_successor = True
 
     def leave(self, machine: Machine, fate: Fate, now: float) -> None:
         """Its registration goes."""

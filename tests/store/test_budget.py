@@ -38,8 +38,8 @@ def headers(used, reset=RESET, limit=5000):
     return {"x-ratelimit-limit": str(limit), "x-ratelimit-used": str(used), "x-ratelimit-reset": str(reset)}
 
 
-async def hear(budget, said):
-    await budget.leave(ORG, "no such flight", said)
+async def hear(budget, text):
+    await budget.leave(ORG, "no such flight", text)
 
 
 class TestWhatGitHubSays:
@@ -50,8 +50,8 @@ class TestWhatGitHubSays:
         assert await budget.left(ORG, NOW) == Allowance(limit=5000, used=99, resets_in=100.0)
 
     async def test_a_new_hour_starts_again_and_headers_of_the_last_one_are_ignored(self, budget):
-        for said in (headers(4000), headers(1, RESET + 3600, 15_000), headers(4001)):
-            await hear(budget, said)
+        for text in (headers(4000), headers(1, RESET + 3600, 15_000), headers(4001)):
+            await hear(budget, text)
         assert await budget.left(ORG, RESET) == Allowance(limit=15_000, used=1, resets_in=3600.0)
 
     @pytest.mark.parametrize(("now", "used", "left"), [(RESET - 0.5, 99, 0.5), (RESET, 0, 0.0), (RESET + 1.0, 0, 0.0)])
@@ -59,9 +59,9 @@ class TestWhatGitHubSays:
         await hear(budget, headers(99))
         assert await budget.left(ORG, now) == Allowance(limit=5000, used=used, resets_in=left)
 
-    @pytest.mark.parametrize("said", [{}, {"x-ratelimit-used": "1"}, {**headers(1), "x-ratelimit-reset": "soon"}])
-    async def test_answers_without_a_budget_say_nothing(self, redis, budget, said):
-        await hear(budget, said)
+    @pytest.mark.parametrize("text", [{}, {"x-ratelimit-used": "1"}, {**headers(1), "x-ratelimit-reset": "soon"}])
+    async def test_answers_without_a_budget_say_nothing(self, redis, budget, text):
+        await hear(budget, text)
         assert await budget.left(ORG, NOW) == Allowance()
         assert await redis.keys() == []
 

@@ -48,10 +48,10 @@ async def sizes(redis):
 
 
 async def test_a_death_is_read_as_it_was_recorded(deaths):
-    told = death(runner_id=3, pool="linux", job=JOB, runner_log=("one", "two"), host_log=("oom-kill: ä",))
-    assert await deaths.record(ORG, told) is True
-    assert await deaths.of(ORG, "linux-1") == told
-    assert await deaths.recent(ORG, NOW, 10) == [told]
+    found = death(runner_id=3, pool="linux", job=JOB, runner_log=("one", "two"), host_log=("oom-kill: ä",))
+    assert await deaths.record(ORG, found) is True
+    assert await deaths.of(ORG, "linux-1") == found
+    assert await deaths.recent(ORG, NOW, 10) == [found]
     assert await deaths.of(ORG + 1, "linux-1") is None
     assert await deaths.of(ORG, "linux-2") is None
 
@@ -96,13 +96,13 @@ async def test_a_pod_vanishes_once_whenever_that_is_noticed(deaths, times):
 
 
 async def test_pods_without_a_uid_are_distinguished_by_namespace_and_name(deaths):
-    told = [death(pod_uid="", namespace=namespace, pod=pod) for namespace in ("a", "b") for pod in ("c", "d")]
-    assert [await deaths.record(ORG, each) for each in [*told, *told]] == [True] * 4 + [False] * 4
+    found = [death(pod_uid="", namespace=namespace, pod=pod) for namespace in ("a", "b") for pod in ("c", "d")]
+    assert [await deaths.record(ORG, each) for each in [*found, *found]] == [True] * 4 + [False] * 4
 
 
 async def test_of_many_concurrent_equal_reports_one_is_recorded(redis):
-    told = await asyncio.gather(*(Deaths(redis, lambda: NOW).record(ORG, death()) for _ in range(20)))
-    assert sorted(told) == [False] * 19 + [True]
+    found = await asyncio.gather(*(Deaths(redis, lambda: NOW).record(ORG, death()) for _ in range(20)))
+    assert sorted(found) == [False] * 19 + [True]
 
 
 async def test_the_latest_of_a_name_is_shown_whatever_the_order_it_came_in(deaths):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.history import OTHER_POOL, WHOLE_ORG, WIDTHS
+from ghapp.health.history import WHOLE_ORG, WIDTHS
 from ghapp.health.leaks.orphan import Orphan
+from ghapp.health.pool_matching import OTHER_POOL
 from ghapp.store import keys
 from ghapp.store.budget import Budget
 from ghapp.store.degraded_sources import DegradedSources
@@ -39,6 +40,7 @@ NO_RECORDS = {
     keys.death_times(ORG): "the field of a death: garbage is none's",
     keys.deaths_unpublished(ORG): "the field of a death: garbage is none's",
     keys.pod_claim_expiries(ORG): "the field of a claim: garbage is none's",
+    f"{keys.runner_changes(ORG)} i": "who follows the changes reads all runners",
     f"{keys.INBOX} f": "goes to the dead letters when it has no effect three times",
     f"{keys.DEAD_LETTERS} f": "is in the dead letters already",
 }
@@ -59,7 +61,7 @@ async def write(redis):
     await Heartbeats(redis).beat("watch", "watch-0", NOW)
     await Schedule(redis).add(ORG, NOW)
     await Schedule(redis).discover_at(NOW)
-    await DegradedSources(redis).say("runners", "no answer")
+    await DegradedSources(redis).record("runners", "no answer")
     await PodLocations(redis).seen(ORG, [("linux", NAMESPACE)], NOW)
     await leaks.reaped(ORG, samples.filled(Orphan), NOW)
     taken = samples.filled(samples.Job)._replace(id=JOB + 1, status="running", started_at=NOW)
@@ -104,9 +106,10 @@ async def read(redis):
     await events.latest(ORG, 10)
     await events.since(ORG, "0-0")
     await Runners(redis).ids_of(ORG, [samples.EVIDENCE.name])
+    await Runners(redis).changes(ORG, (await Runners(redis).changes(ORG)).position)
     await pods.seen_at(NAMESPACE)
     await pods.some(NAMESPACE, [samples.POD_NAME])
-    await pods.bearers(NAMESPACE, samples.TEXT)
+    await pods.objects_of_runner(NAMESPACE, samples.TEXT)
     await PodClaims(redis, lambda: NOW).stored(ORG)
     for pool in (samples.POOL, OTHER_POOL, WHOLE_ORG):
         for width in WIDTHS:

@@ -10,7 +10,6 @@ from redis.asyncio.connection import AbstractConnection
 from ghapp.health.history import (
     HOUR_SECONDS,
     MOST_POOLS,
-    OTHER_POOL,
     STEP_SECONDS,
     WHOLE_ORG,
     HistorySample,
@@ -18,6 +17,7 @@ from ghapp.health.history import (
     step_of,
 )
 from ghapp.health.job import Job
+from ghapp.health.pool_matching import OTHER_POOL
 from ghapp.store import history_counts, keys
 from ghapp.store.budget import Budget
 from ghapp.store.deaths import Deaths

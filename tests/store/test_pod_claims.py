@@ -107,10 +107,10 @@ async def test_where_there_is_no_room_a_new_claim_is_refused_and_the_others_hold
 async def test_of_two_who_claim_the_last_place_at_once_one_gets_it(redis, monkeypatch):
     monkeypatch.setattr(module, "MOST", 1)
     claims = PodClaims(redis, lambda: NOW)
-    told = await asyncio.gather(
+    found = await asyncio.gather(
         *(claims.claim(ORG, pod, pod, None, NOW + 60) for pod in "abcde"), return_exceptions=True
     )
-    assert sum(isinstance(each, PodClaimsFullError) for each in told) == 4
+    assert sum(isinstance(each, PodClaimsFullError) for each in found) == 4
     assert await sizes(redis) == (1, 1)
 
 

@@ -90,8 +90,8 @@ async def test_the_view_is_as_old_as_its_older_half(redis):
 async def test_a_late_event_does_not_undo_a_later_one(redis, version, taken):
     pods = Pods(redis)
     await record_snapshot(pods, NS, [pod()], [runner()], NOW)
-    for told in (pod(version=version, phase="Failed"), runner(version=version, phase="Failed")):
-        assert await pods.put(NS, told) is taken
+    for result in (pod(version=version, phase="Failed"), runner(version=version, phase="Failed")):
+        assert await pods.put(NS, result) is taken
     view = await pods.all(NS)
     assert (view.pods["a"].phase == "Failed") is (view.objects["a"].phase == "Failed") is taken
 
@@ -100,8 +100,8 @@ async def test_an_event_adds_and_changes_one_and_leaves_the_rest(redis):
     pods = Pods(redis)
     await record_snapshot(pods, NS, [pod("a"), pod("b")], [runner("a")], NOW)
     changed, added = pod("a", version="101", phase="Running"), pod("c")
-    for told in (changed, added):
-        assert await pods.put(NS, told) is True
+    for result in (changed, added):
+        assert await pods.put(NS, result) is True
     assert await pods.all(NS) == ({"a": changed, "b": pod("b"), "c": added}, {"a": runner("a")}, NOW, 0.0, True)
 
 
@@ -165,13 +165,13 @@ class TestBearers:
 
     async def test_nothing_is_known_without_a_list_or_by_one_that_has_none(self, redis):
         pods = Pods(redis)
-        assert await pods.bearers(NS, "linux-1") is None
+        assert await pods.objects_of_runner(NS, "linux-1") is None
         await pods.replace_objects(NS, [], NOW)
-        assert await pods.bearers(NS, "linux-1") is None
+        assert await pods.objects_of_runner(NS, "linux-1") is None
 
     async def test_one_that_is_called_as_its_runner_needs_no_word(self, redis):
         await Pods(redis).replace_objects(NS, [runner("a", runner_name="a"), runner("b")], NOW)
-        assert await Pods(redis).bearers(NS, "a") == ((), NOW)
+        assert await Pods(redis).objects_of_runner(NS, "a") == ((), NOW)
 
     async def test_others_are_found_by_their_runners_name(self, redis):
         pods = Pods(redis)
@@ -179,17 +179,17 @@ class TestBearers:
         await pods.put(NS, runner("ab", "uid-ab", runner_name="linux-1"))
         await pods.put(NS, runner("ab", "uid-ab", "101", runner_name="linux-1"))
         await pods.put(NS, runner("c", "uid-c", runner_name="linux-2"))
-        assert await pods.bearers(NS, "linux-1") == (("a", "b", "ab"), NOW)
-        assert await pods.bearers(NS, "linux-2") == (("c",), NOW)
-        assert await pods.bearers(NS, "linux-3") == ((), NOW)
+        assert await pods.objects_of_runner(NS, "linux-1") == (("a", "b", "ab"), NOW)
+        assert await pods.objects_of_runner(NS, "linux-2") == (("c",), NOW)
+        assert await pods.objects_of_runner(NS, "linux-3") == ((), NOW)
 
     async def test_a_list_forgets_those_that_are_gone_and_one_of_pods_does_not(self, redis):
         pods = Pods(redis)
         await pods.replace_objects(NS, [runner(runner_name="linux-1"), runner("b", "uid-b")], NOW)
         await pods.replace_pods(NS, [pod()], NOW)
-        assert await pods.bearers(NS, "linux-1") == (("a",), NOW)
+        assert await pods.objects_of_runner(NS, "linux-1") == (("a",), NOW)
         await pods.replace_objects(NS, [runner("b", "uid-b")], NOW + 1)
-        assert await pods.bearers(NS, "linux-1") == ((), NOW + 1)
+        assert await pods.objects_of_runner(NS, "linux-1") == ((), NOW + 1)
         assert set((await pods.all(NS)).pods) == {"a"}
 
 

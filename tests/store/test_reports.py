@@ -48,9 +48,9 @@ async def test_a_requested_repost_forgets_the_text_and_not_the_place(redis):
 async def test_of_many_concurrent_heads_the_newest_stays(redis):
     for _ in range(10):
         await redis.delete(keys.report(ORG))
-        told = [HEAD._replace(sha=str(number), at=NOW + number) for number in range(10)]
-        await asyncio.gather(*(Reports(redis).record_head(ORG, each) for each in told))
-        assert (await Reports(redis).check_run_state(ORG)).head == told[-1]
+        found = [HEAD._replace(sha=str(number), at=NOW + number) for number in range(10)]
+        await asyncio.gather(*(Reports(redis).record_head(ORG, each) for each in found))
+        assert (await Reports(redis).check_run_state(ORG)).head == found[-1]
 
 
 async def test_a_head_that_is_forgotten_is_not_known_and_the_rest_is(redis):

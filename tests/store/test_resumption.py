@@ -12,7 +12,7 @@ NOW = 1_790_000_000.25
 STOPPED = Fuse(Position.STOPPED, since=NOW - 900, batch=12, allowed=21, reason=FuseReason.BATCH_NEVER_ONLINE)
 PROVING = Fuse(Position.PROVING, since=NOW - 900, batch=3, allowed=3, reason=FuseReason.MASS_LOSS)
 CLOSED = Fuse(healed_at=NOW - 9)
-ANEW = Fuse(
+RESTARTED = Fuse(
     Position.PROVING,
     since=NOW,
     batch=5,
@@ -38,15 +38,15 @@ async def test_an_org_goes_on_with_all_its_pools(redis):
     fuses = await held(redis)
     done = await fuses.resume(ACME, None, "mona", NOW, LIMITS)
     assert done.ended == {WHOLE_ORG: PAUSE, "linux": PAUSE, "mac": PAUSE}
-    assert done.proving == {"linux": ANEW, "gpu": ANEW}
+    assert done.proving == {"linux": RESTARTED, "gpu": RESTARTED}
     assert await fuses.pauses(ACME.id) == {}
-    assert await fuses.all(ACME.id) == {"linux": ANEW, "gpu": ANEW, "arm": PROVING, "mac": CLOSED}
+    assert await fuses.all(ACME.id) == {"linux": RESTARTED, "gpu": RESTARTED, "arm": PROVING, "mac": CLOSED}
 
 
 async def test_a_pool_goes_on_alone(redis):
     fuses = await held(redis)
     done = await fuses.resume(ACME, "linux", "mona", NOW, LIMITS)
-    assert (done.ended, done.proving) == ({"linux": PAUSE}, {"linux": ANEW})
+    assert (done.ended, done.proving) == ({"linux": PAUSE}, {"linux": RESTARTED})
     assert set(await fuses.pauses(ACME.id)) == {WHOLE_ORG, "mac"}
     assert (await fuses.all(ACME.id))["gpu"] == STOPPED
 

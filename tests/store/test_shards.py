@@ -18,9 +18,9 @@ def deploy(shard, role=Role.ACTIVE, at=NOW, ref=""):
 
 async def test_a_deploy_is_read_as_it_was_reported_by_pool_and_org(redis):
     shards = Shards(redis)
-    told = await shards.record(ORG, "linux", lambda _: deploy("pink", ref="v42"))
-    assert told == deploy("pink", ref="v42")
-    assert await shards.deploys(ORG, "linux") == (told,)
+    found = await shards.record(ORG, "linux", lambda _: deploy("pink", ref="v42"))
+    assert found == deploy("pink", ref="v42")
+    assert await shards.deploys(ORG, "linux") == (found,)
     assert await shards.deploys(ORG, "mac") == ()
     assert await shards.deploys(ORG + 1, "linux") == ()
 

@@ -96,14 +96,14 @@ class Story:
         records = await self.context.runners.all(self.installation)
         return Counter(judge(each, survey, self.clock(), limits).state for each in records.values())
 
-    async def told(self, kind: str) -> list[dict[str, Any]]:
+    async def sent_events(self, kind: str) -> list[dict[str, Any]]:
         """The data of every event of a type, `ghapp.` and `.v1` left out."""
         events = [json.loads(event) for _, event in await self.context.events.latest(self.installation, 1000)]
         return [event["data"] for event in events if event["type"] == f"ghapp.{kind}.v1"]
 
     async def replacements(self) -> list[int]:
         """The ids of runners whose replacement was asked for."""
-        return [data["runner_id"] for data in await self.told("runner.replace")]
+        return [data["runner_id"] for data in await self.sent_events("runner.replace")]
 
     def listen(self) -> None:
         """From now on the sandbox delivers; `receive` takes what came."""

@@ -192,7 +192,7 @@ class Leaking:
         return [each.name for each in calls if (each.verb, each.resource, each.code) == ("delete", resource, 200)]
 
     async def published(self):
-        return [data["pod"] for data in await self.app.told("pod.orphaned")]
+        return [data["pod"] for data in await self.app.sent_events("pod.orphaned")]
 
     async def counted(self, outcome):
         counted = await self.app.context.counters.all()

@@ -114,10 +114,10 @@ async def test_a_crash_after_a_fuse_turned_loses_no_word_of_it(story, monkeypatc
             with pytest.raises(ProcessLookupError):
                 await plan_remediation(app.context, acme)
         assert (await app.context.fuses.all(app.installation))[POOL].position is Position.PROVING
-        assert await app.told("fuse.tripped") == []
+        assert await app.sent_events("fuse.tripped") == []
         for _ in range(3):
             await plan_remediation(app.context, acme)
-        (reported,) = await app.told("fuse.tripped")
+        (reported,) = await app.sent_events("fuse.tripped")
         assert (reported["pool"], reported["fuse"], reported["reason"]) == (POOL, "proving", "MassLoss")
 
 
@@ -133,12 +133,12 @@ async def test_each_fuse_change_is_published_once_however_often_it_is_planned(st
         for _ in range(12):
             await app.live_through_an_interval()
         acme = await app.context.installations.one(app.installation)
-        assert len(await app.told("fuse.tripped")) == len(await app.told("fuse.stopped")) == 1
+        assert len(await app.sent_events("fuse.tripped")) == len(await app.sent_events("fuse.stopped")) == 1
         app.sandbox.control.barren_controller(barren=False)
         await app.context.fuses.resume(acme, POOL, "mona", app.clock(), app.settings.of("acme").fuse)
         for _ in range(25):
             await app.live_through_an_interval()
-        reported = [len(await app.told(f"fuse.{turn}")) for turn in ("tripped", "stopped", "reset")]
+        reported = [len(await app.sent_events(f"fuse.{turn}")) for turn in ("tripped", "stopped", "reset")]
         assert reported == [2, 1, 1], "tripped, and proving again when an admin resumed it"
 
 
@@ -155,11 +155,11 @@ async def test_a_job_reported_between_the_removal_and_its_record_does_not_lose_t
             removes = real.remove_runner
 
             async def remove_runner(runner_id):
-                said = await removes(runner_id)
+                text = await removes(runner_id)
                 await app.context.runners.revise(
                     app.installation, {runner_id: lambda known: job_started(known, runner_id, app.clock())}
                 )
-                return said
+                return text
 
             monkeypatch.setattr(real, "remove_runner", remove_runner)
             return real

@@ -29,8 +29,8 @@ async def settled(app):
 async def calls_are_spent(app, used, *, resets_in=HOUR):
     """GitHub last answered that so many of 5,000 are used; earlier answers are forgotten."""
     await app.context.redis.delete(keys.budget(app.installation))
-    said = {"limit": "5000", "used": str(used), "reset": str(int(app.clock() + resets_in))}
-    await app.context.budget.leave(app.installation, "", {f"x-ratelimit-{name}": each for name, each in said.items()})
+    text = {"limit": "5000", "used": str(used), "reset": str(int(app.clock() + resets_in))}
+    await app.context.budget.leave(app.installation, "", {f"x-ratelimit-{name}": each for name, each in text.items()})
 
 
 async def goes(app, purpose):
@@ -148,11 +148,11 @@ async def test_the_command_says_what_is_left_and_when_the_next_sweep_is(story):
         await app.context.redis.delete(keys.budget(app.installation))
         app.sandbox.control.limits(org="acme", limit=5000, remaining=2600)
         ghapp = partial(commands.ghapp, **app.environ, COLUMNS="200")
-        said = ghapp("sweep", "--org", "acme", "--dry-run")
-        assert said.returncode == 0, said.stderr
-        head, row = (line for line in said.stdout.splitlines() if "calls left" in line or re.search(r"\bacme\b", line))
+        text = ghapp("sweep", "--org", "acme", "--dry-run")
+        assert text.returncode == 0, text.stderr
+        head, row = (line for line in text.stdout.splitlines() if "calls left" in line or re.search(r"\bacme\b", line))
         cells = dict(zip(re.split(r"\s{2,}|\s*[│┃]\s*", head.strip(" │┃")), _cells(row), strict=False))
-        assert 90 <= int(cells["calls left"]) <= 100, said.stdout
+        assert 90 <= int(cells["calls left"]) <= 100, text.stdout
 
 
 def _cells(row):

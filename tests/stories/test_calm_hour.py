@@ -78,11 +78,11 @@ def test_a_calm_hour_has_no_warning_no_failed_job_and_no_alert(redis_url, redis,
             after = scrape(port)
             fired.append(firing(Scrapes(before, after, time.time())))
         sandbox.control.quiet()
-        said, sent = [*lines(roles)], sandbox.control.account()["deliveries"]["sent"]
-    swept = [each for each in said if each["event"] == "swept"]
+        records, sent = [*lines(roles)], sandbox.control.account()["deliveries"]["sent"]
+    swept = [each for each in records if each["event"] == "swept"]
     assert len(swept) >= SWEEPS
     assert sent >= SWEEPS
-    assert [each for each in said if each["level"] not in ("info", "debug")] == []
+    assert [each for each in records if each["level"] not in ("info", "debug")] == []
     assert increased(before, after, "ghapp_jobs_failed_total") == {}
     assert sum(increased(before, after, "ghapp_sweeps_total").values()) >= SWEEPS
     assert fired == [{}] * SCRAPES

@@ -98,9 +98,9 @@ def test_a_leader_that_is_killed_during_fifty_deaths_loses_none_and_reports_none
         assert {causes[name] for name in names[:38]} == {"host-oom"}
         assert {causes[name] for name in names[40:]} == {"vanished"}
         assert app.recorded() == 50
-        said = [each["pod"] for each in app.lines("runner pod terminated")]
-        assert set(said) == set(names)
-        assert len(said) <= len(names) + 1, "what it was at when it was killed may be said again"
+        text = [each["pod"] for each in app.lines("runner pod terminated")]
+        assert set(text) == set(names)
+        assert len(text) <= len(names) + 1, "what it was at when it was killed may be said again"
 
 
 @pytest.mark.xdist_group("cluster-away")
@@ -220,8 +220,8 @@ def test_a_lost_runner_of_arcs_is_replaced_by_deleting_its_object_and_nothing_el
     assert changes == [("delete", "ephemeralrunners", name, code) for code in (409, 200)], "on what was looked at alone"
     assert "deletionTimestamp" not in app.control.object("pods", NAMESPACE, name)["metadata"], "that is for ARC to do"
     assert app.removals() == removals, "and the registration too"
-    said = [each["said"] for each in app.health(lost)["evidence"]]
-    assert "the cluster accepted the deletion of ARC's object" in said
+    text = [each["said"] for each in app.health(lost)["evidence"]]
+    assert "the cluster accepted the deletion of ARC's object" in text
 
     app.control.release("ephemeralrunners", NAMESPACE, name)  # what ARC does then
     assert name not in app.control.names("pods", NAMESPACE)
@@ -261,8 +261,8 @@ def test_a_pod_that_its_controller_has_claimed_is_left_until_the_claim_runs_out(
     at = time.time()
     assert app.web.put(claim, json={"ttl_seconds": 1}).status_code == 204
     app.until(lambda: name not in app.control.names("pods", NAMESPACE))
-    said = {each["said"]: each["at"] for each in app.until(lambda: replaced(app, lost))}
-    assert datetime.fromisoformat(said["replacement accepted"]).timestamp() >= at + 1
+    text = {each["said"]: each["at"] for each in app.until(lambda: replaced(app, lost))}
+    assert datetime.fromisoformat(text["replacement accepted"]).timestamp() >= at + 1
 
 
 def replaced(app, runner_id):

@@ -54,8 +54,8 @@ async def test_a_true_mass_loss_heals_by_itself_in_doubling_batches(story):
         assert (await app.states())[State.HEALTHY] == 200
         account = app.account()
         assert account["wrongful_removals"] == account["wrongful_replacements"] == []
-        assert [data["fuse"] for data in await app.told("fuse.tripped")] == ["proving"]
-        assert len(await app.told("fuse.reset")) == 1
+        assert [data["fuse"] for data in await app.sent_events("fuse.tripped")] == ["proving"]
+        assert len(await app.sent_events("fuse.reset")) == 1
 
 
 async def test_no_batch_starts_before_the_last_is_online(story):
@@ -94,7 +94,7 @@ async def test_replacements_that_never_come_online_stop_it_after_the_first_batch
     async with story(runners=50) as app:
         await stopped(app)
         assert len(await app.replacements()) == 3
-        (reported,) = await app.told("fuse.stopped")
+        (reported,) = await app.sent_events("fuse.stopped")
         assert (reported["pool"], reported["reason"], reported["replaced"], reported["waiting"]) == (
             POOL,
             "BatchNeverOnline",
@@ -143,10 +143,10 @@ async def test_after_it_heals_it_stays_on_watch(story, waited, proves):
         await heals(app)
         for _ in range(waited):
             await app.live_through_an_interval()
-        turned = len(await app.told("fuse.tripped"))
+        turned = len(await app.sent_events("fuse.tripped"))
         app.sandbox.control.lose("acme", count=1)
         await app.live_through_an_interval()
-        tripped = (await app.told("fuse.tripped"))[turned:]
+        tripped = (await app.sent_events("fuse.tripped"))[turned:]
         assert [data["reason"] for data in tripped] == (["LossOnWatch"] if proves else [])
 
 
@@ -158,7 +158,7 @@ async def test_a_pool_of_one_or_two_is_replaced_at_once(story, size):
         await app.live_through_an_interval()
         await app.live_through_an_interval()
         assert len(await app.replacements()) == size
-        assert await app.told("fuse.tripped") == []
+        assert await app.sent_events("fuse.tripped") == []
 
 
 async def test_a_burst_of_new_runners_does_not_trip_it(story):
@@ -167,7 +167,7 @@ async def test_a_burst_of_new_runners_does_not_trip_it(story):
         app.sandbox.control.register("acme", pool=POOL, count=100)
         for _ in range(3):
             await app.live_through_an_interval()
-        assert await app.told("fuse.tripped") == await app.replacements() == []
+        assert await app.sent_events("fuse.tripped") == await app.replacements() == []
 
 
 @pytest.mark.parametrize("pool", [POOL, WHOLE_ORG], ids=["of the pool", "of the org"])
@@ -214,7 +214,7 @@ async def test_in_dry_run_a_mass_loss_says_what_its_first_batch_would_be_and_the
         await app.live_through_an_interval()
         evidence = (await app.context.runners.some(app.installation, [lost]))[lost]
         assert evidence.would_remediate_at is not None, "one more is logged like any other"
-        assert [len(await app.told(f"fuse.{turn}")) for turn in ("tripped", "reset", "stopped")] == [1, 1, 0]
+        assert [len(await app.sent_events(f"fuse.{turn}")) for turn in ("tripped", "reset", "stopped")] == [1, 1, 0]
         assert await app.replacements() == []
 
 

@@ -33,7 +33,7 @@ class Shop(Story):
         await self.pass_(seconds)
         await sweep_installation(self.context, self.installation)
 
-    async def tell(self, shard, role, ref=""):
+    async def report_deploy(self, shard, role, ref=""):
         reported = Deploy(shard, Role(role), self.clock(), self.clock(), ref)
         await Shards(self.context.redis).record(self.installation, POOL, lambda _: reported)
         await self.pass_(2)  # GitHub's times are in whole seconds
@@ -88,7 +88,7 @@ def shards(redis_url, redis, tmp_path):
                 shop.listen()
                 await shop.live()
                 await shop.live()
-                await shop.tell("purple", "active")
+                await shop.report_deploy("purple", "active")
                 yield shop
 
     return open_shards
@@ -106,7 +106,7 @@ def steps(answer):
 async def test_a_clean_rollout_passes_takes_over_and_says_what_to_tidy(shards):
     async with shards(pink=0) as app:
         await app.work_on("purple", 2)
-        await app.tell("pink", "inactive", "v42")
+        await app.report_deploy("pink", "inactive", "v42")
         assert not (await app.gate(canary=True)).passed, "there is nobody yet"
         app.sandbox.control.register("acme", pool="pink", count=3)
         await app.live()
@@ -117,8 +117,8 @@ async def test_a_clean_rollout_passes_takes_over_and_says_what_to_tidy(shards):
         assert ready.passed
         assert steps(ready) == ["make pink active in place of purple"]
 
-        await app.tell("pink", "active", "v42")
-        await app.tell("purple", "inactive")
+        await app.report_deploy("pink", "active", "v42")
+        await app.report_deploy("purple", "inactive")
         await app.live()
         await app.work_on("pink", 2)
         after = await app.gate()
@@ -131,7 +131,7 @@ async def test_a_clean_rollout_passes_takes_over_and_says_what_to_tidy(shards):
 async def test_the_inactive_shard_is_down_and_no_user_is_hurt(shards):
     async with shards() as app:
         await app.work_on("purple", 3)
-        await app.tell("pink", "inactive")
+        await app.report_deploy("pink", "inactive")
         app.sandbox.control.take_offline("acme", ids=app.runners("pink"), alive=False)
         for _ in range(6):
             await app.live()
@@ -150,7 +150,7 @@ async def test_the_inactive_shard_is_down_and_no_user_is_hurt(shards):
 
 async def test_both_are_down_and_that_is_an_outage(shards):
     async with shards() as app:
-        await app.tell("pink", "inactive")
+        await app.report_deploy("pink", "inactive")
         app.sandbox.control.take_offline("acme", ids=app.runners("pink") + app.runners("purple"), alive=False)
         for _ in range(7):
             await app.live()
@@ -183,15 +183,15 @@ async def test_the_command_is_called_again_after_a_while_and_when_the_clock_goes
         look = app.look()
         await look()
         (tmp_path / "active").write_text("pink\n")
-        said = []
+        text = []
         for seconds in (14.9, 0.1, -60.0):
             app.clock.pass_(seconds)
-            said.append(check(await look(), "role").said)
+            text.append(check(await look(), "role").said)
             if seconds == 0.1:
                 (tmp_path / "active").write_text("green\n")
     reported = [
         next(shard for shard in ("purple", "pink", "green") if f"says that {shard} is active (" in each)
-        for each in said
+        for each in text
     ]
     assert reported == ["purple", "pink", "green"]
 
@@ -211,7 +211,7 @@ async def test_the_worker_asks_the_command_and_keeps_its_answer_for_the_web_role
 
 async def test_a_shard_that_is_online_and_takes_no_jobs_does_not_pass_with_a_canary(shards):
     async with shards() as app:
-        await app.tell("pink", "inactive", "v42")
+        await app.report_deploy("pink", "inactive", "v42")
         await app.work_on("purple", 2)
         await app.live()
         answer = await app.gate(canary=True)

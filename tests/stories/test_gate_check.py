@@ -56,7 +56,7 @@ async def look(app):
 async def deploy(app, sha=None):
     """Pink is deployed from infra's head."""
     sha = sha or app.sandbox.control.head("acme", repository="infra")
-    await app.tell("pink", "inactive", sha)
+    await app.report_deploy("pink", "inactive", sha)
     return sha
 
 
@@ -99,7 +99,7 @@ async def test_a_deploy_is_followed_from_its_beginning_to_its_success(shards):  
 
         before = calls(app)
         assert not await waits(app)
-        await app.tell("pink", "active")
+        await app.report_deploy("pink", "active")
         assert await look(app) is None, "told of again, it is the same deploy"
         assert calls(app) == before
 
@@ -144,7 +144,7 @@ async def test_while_nothing_happens_github_is_asked_for_nothing(shards):  # noq
 
 async def test_a_deploy_from_a_tag_gets_none(shards):  # noqa: F811
     async with shards(rows=HERE) as app:
-        await app.tell("pink", "inactive", "v42")
+        await app.report_deploy("pink", "inactive", "v42")
         assert (await look(app), await waits(app), check_runs(app)) == (None, False, [])
 
 
@@ -260,7 +260,7 @@ async def test_a_deploy_from_a_tag_ends_the_round_of_the_commit_before(shards, r
     async with shards(pink=0, rows=HERE) as app:
         await deploy(app)
         await look(app)
-        await app.tell("pink", "inactive", ref)
+        await app.report_deploy("pink", "inactive", ref)
         assert await waits(app)
         await look(app)
         assert only(app)["conclusion"] == "cancelled"

@@ -347,15 +347,15 @@ async def test_what_exceeds_a_tick_is_deferred_and_reported(leaky):
 
 
 @pytest.mark.parametrize(
-    ("more", "told"), [('[leaks]\nmode = "dry-run"', 4), ('[leaks]\nmode = "off"', 0)], ids=["dry-run", "off"]
+    ("more", "found"), [('[leaks]\nmode = "dry-run"', 4), ('[leaks]\nmode = "off"', 0)], ids=["dry-run", "off"]
 )
-async def test_the_kill_switch(leaky, more, told):
+async def test_the_kill_switch(leaky, more, found):
     async with leaky(more=more) as at:
         await four_leaks(at)
         ticks = await at.minutes(GRACE_MINUTES + 3)
         assert at.deletions() == []
-        assert (ticks[-1].told if ticks[-1] else 0) == told
-        assert at.api.control.calls() if told else at.api.control.calls() == []
+        assert (ticks[-1].would_reap if ticks[-1] else 0) == found
+        assert at.api.control.calls() if found else at.api.control.calls() == []
 
 
 async def test_the_label_may_be_called_otherwise_and_then_ours_says_nothing(leaky):

@@ -29,7 +29,7 @@ async def heals(app, count):
     """Live until all of them were asked for; never does the fuse stop."""
     for _ in range(LONG):
         await app.live_through_an_interval()
-        assert await app.told("fuse.stopped") == []
+        assert await app.sent_events("fuse.stopped") == []
         if len(await app.replacements()) >= count:
             return
     raise AssertionError(await app.replacements())
@@ -131,7 +131,7 @@ async def test_a_fleet_that_breathes_heals(story):
             await app.pass_(0)
             await app.receive_all()
             await app.live_through_an_interval()
-            assert await app.told("fuse.stopped") == []
+            assert await app.sent_events("fuse.stopped") == []
             if {*lost} <= {*await app.replacements()}:
                 break
         assert {*lost} <= {*await app.replacements()}

@@ -20,7 +20,7 @@ async def test_a_developer_learns_on_the_job_s_own_commit_that_the_runner_died(s
         found = await kept(app, job)
         assert (found.job.id, found.job.repository, found.job.name) == (job.id, "acme/api", "test")
         assert (found.job.head_sha, found.job.conclusion, found.pool) == (job.head_sha, "", POOL)
-        (reported,) = await app.told("runner.died")
+        (reported,) = await app.sent_events("runner.died")
         assert (reported["cause"], reported["job"]["id"], reported["job"]["conclusion"]) == ("host-oom", job.id, None)
         assert check_runs(app) == {}, "GitHub does not say yet that the job failed"
 
@@ -39,7 +39,7 @@ async def test_a_developer_learns_on_the_job_s_own_commit_that_the_runner_died(s
             assert await look(app, job, number) is CheckRunOutcome.RECORDED
         assert list(check_runs(app)) == [check_run]
         assert check_runs(app)[check_run] == posted
-        assert len(await app.told("runner.died")) == 1
+        assert len(await app.sent_events("runner.died")) == 1
 
 
 async def test_a_job_whose_end_was_reported_already_is_found_by_its_repository(story):
@@ -61,7 +61,7 @@ async def test_a_clean_exit_is_reported_and_queries_github_for_nothing(story):
         before = app.account()["calls"]
         assert await look(app, job) is CheckRunOutcome.RECORDED
         assert (app.account()["calls"], check_runs(app)) == (before, {})
-        assert [reported["cause"] for reported in await app.told("runner.died")] == ["clean-exit"]
+        assert [reported["cause"] for reported in await app.sent_events("runner.died")] == ["clean-exit"]
         assert (await kept(app, job)).job.repository == "acme/api"
 
 
@@ -80,7 +80,7 @@ async def test_a_job_that_is_never_over_is_left_after_the_last_look(story):
         await its_runner_dies(app, job)
         looks = [await look(app, job, number) for number in range(len(LOOKS_AFTER_SECONDS) + 1)]
         assert looks == [CheckRunOutcome.WAITS] * len(LOOKS_AFTER_SECONDS) + [CheckRunOutcome.RECORDED]
-        assert len(await app.told("runner.died")) == 1
+        assert len(await app.sent_events("runner.died")) == 1
 
 
 async def test_what_its_host_logged_is_kept_and_shown_to_the_developer(story):

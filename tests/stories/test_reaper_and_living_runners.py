@@ -84,7 +84,7 @@ async def test_where_its_pool_replaces_offline_runners_a_pod_goes_when_that_time
         assert at.deletions() == []
         await at.minutes(1)
         assert at.deletions() == [first]
-        (data,) = await at.app.told("pod.orphaned")
+        (data,) = await at.app.sent_events("pod.orphaned")
         assert data["evidence"][-1]["said"].startswith("GitHub lists its runner offline, for longer than")
         assert other in at.pods()
 

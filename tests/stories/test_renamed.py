@@ -47,7 +47,7 @@ async def test_a_loss_is_sent_to_the_configured_url_once(story, logins):
         await renamed(app, *logins)
         lost = await lose_one(app, logins[-1])
         assert asked_of_the_controller(app) == [lost]
-        (reported,) = await app.told("runner.replace")
+        (reported,) = await app.sent_events("runner.replace")
         assert reported["org"] == "acme", "controllers get the name that they know"
         assert await app.context.events.unsent() == []
 
@@ -81,7 +81,7 @@ async def test_a_configuration_that_follows_holds_at_once(story):
         async with open_context(followed, app.clock) as app.context:
             lost = await lose_one(app, "acme-two")
             assert asked_of_the_controller(app) == [lost]
-            (reported,) = await app.told("runner.replace")
+            (reported,) = await app.sent_events("runner.replace")
             assert reported["org"] == "acme-two"
 
 
@@ -153,6 +153,6 @@ async def test_doctor_names_the_rename_and_what_to_write(story, recorded):
 async def test_the_log_names_the_rename_and_what_to_write(story, capsys):
     async with story() as app:
         await renamed(app, "acme-two")
-        said = capsys.readouterr().out
-        assert said.count("the organization has another name") == 1
-        assert "rename it to acme-two in [orgs.acme]" in said
+        text = capsys.readouterr().out
+        assert text.count("the organization has another name") == 1
+        assert "rename it to acme-two in [orgs.acme]" in text

@@ -49,7 +49,7 @@ def deliver(base, secret):
 def test_one_button_creates_the_app_and_everything_starts_by_itself(github, tmp_path):
     port = free_port()
     with running(github, tmp_path, port) as app, httpx.Client(timeout=PATIENCE_SECONDS) as client:
-        assert f"{app.base}/setup\n" in app.said()
+        assert f"{app.base}/setup\n" in app.terminal_output()
         (web,) = app.processes("web")
         assert app.processes("worker") == app.processes("clock") == []
         early = deliver(app.base, "anything")
@@ -75,12 +75,12 @@ def test_one_button_creates_the_app_and_everything_starts_by_itself(github, tmp_
 
         assert client.post(f"{app.base}/setup", data={"organization": "acme"}).status_code == 409
         assert len(github.world.registry.apps) == 1
-        shown = app.said() + app.log() + browser.text + browser.open(f"{app.base}/setup").text
+        shown = app.terminal_output() + app.log() + browser.text + browser.open(f"{app.base}/setup").text
         assert not [name for name in ("client_secret", "webhook_secret", "pem") if created[name] in shown]
 
     with running(github, tmp_path, port, end_by=signal.SIGTERM) as app:
-        assert wait_for(lambda: app.processes("clock"), 20), app.said()
-        assert "/setup" not in app.said()
+        assert wait_for(lambda: app.processes("clock"), 20), app.terminal_output()
+        assert "/setup" not in app.terminal_output()
         assert deliver(app.base, created["webhook_secret"]).status_code == 202
 
 
@@ -90,7 +90,7 @@ def test_from_elsewhere_it_takes_the_key_that_the_terminal_prints(github, tmp_pa
         running(github, tmp_path, free_port()) as app,
         httpx.Client(timeout=PATIENCE_SECONDS, headers={"x-forwarded-for": "192.0.2.1"}) as client,
     ):
-        (link, key) = re.search(r"(http\S+)\?key=(\S+)", app.said()).groups()
+        (link, key) = re.search(r"(http\S+)\?key=(\S+)", app.terminal_output()).groups()
         browser = Browser(client)
         assert browser.open(link).status_code == 403
         assert browser.press("Continue", key="guessed").status_code == 403

@@ -89,8 +89,8 @@ async def test_no_command_ends_in_a_traceback(story, words):
     async with story() as app:
         runner = await filled(app)
         environ: Mapping[str, str] = app.environ
-        said = [word.format(name=runner.name) for word in words]
-        done = await asyncio.to_thread(commands.ghapp, *said, **environ)
+        text = [word.format(name=runner.name) for word in words]
+        done = await asyncio.to_thread(commands.ghapp, *text, **environ)
         assert "Traceback" not in done.stdout + done.stderr
 
 

@@ -33,9 +33,9 @@ def of(mark):
 def all_run(mark):
     """Them, if everything has started."""
     found = of(mark)
-    said = " ".join(found.values())
+    text = " ".join(found.values())
     parts = ("ghapp up", "ghapp web", "ghapp worker", "ghapp clock", "ghapp.sandbox", "ghapp.local.watchdog", "redis")
-    return found if all(part in said for part in parts) else None
+    return found if all(part in text for part in parts) else None
 
 
 @pytest.mark.xdist_group("up")

@@ -65,14 +65,14 @@ class Browser:
         self.answer = self._client.get(url, follow_redirects=True)
         return self.answer
 
-    def click(self, said: str) -> httpx.Response:
+    def click(self, expected: str) -> httpx.Response:
         """A link."""
-        (href,) = [href for text, href in _Page(self.text).links if said in text]
+        (href,) = [href for text, href in _Page(self.text).links if expected in text]
         return self.open(str(self.url.join(href)))
 
-    def press(self, said: str, **fields: str) -> httpx.Response:
+    def press(self, expected: str, **fields: str) -> httpx.Response:
         """A form's button, with these fields filled in."""
-        (form,) = [form for text, form in _Page(self.text).forms if said in text]
+        (form,) = [form for text, form in _Page(self.text).forms if expected in text]
         assert fields.keys() <= form["fields"].keys()
         target, values = self.url.join(form["action"]), {**form["fields"], **fields}
         kind = {"data": values} if form["method"] == "post" else {"params": values}

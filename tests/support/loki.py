@@ -32,23 +32,23 @@ class Loki:
         return [str(int(at * 1_000_000_000)), text]
 
     def __enter__(self):
-        told = self
+        found = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 parts = urlsplit(self.path)
                 params = {name: values[0] for name, values in parse_qs(parts.query).items()}
-                told.asked.append((parts.path, params, self.headers.get("authorization", "")))
-                self.send_response(told.status)
-                for name, value in told.headers.items():
+                found.asked.append((parts.path, params, self.headers.get("authorization", "")))
+                self.send_response(found.status)
+                for name, value in found.headers.items():
                     self.send_header(name, value)
                 self.end_headers()
                 try:
-                    while told.drip_seconds:
+                    while found.drip_seconds:
                         self.wfile.write(b" ")
                         self.wfile.flush()
-                        time.sleep(told.drip_seconds)
-                    self.wfile.write(told.body)
+                        time.sleep(found.drip_seconds)
+                    self.wfile.write(found.body)
                 except OSError:
                     pass  # the client has had enough
 

@@ -23,7 +23,7 @@ class Running:
         self._process, self._terminal = process, terminal
         self.state, self.base = state, base
 
-    def said(self) -> str:
+    def terminal_output(self) -> str:
         """All that it has written to its terminal."""
         return self._terminal.read_text()
 
@@ -67,10 +67,10 @@ def running(
         process = subprocess.Popen(command, env=given, stdout=out, stderr=out)
     try:
         app = Running(process, terminal, state, f"http://127.0.0.1:{port}")
-        assert wait_for(app.listens, 30), app.said()
+        assert wait_for(app.listens, 30), app.terminal_output()
         yield app
     finally:
         process.send_signal(end_by)
         code = process.wait(30)
-    assert code == 0, app.said()
+    assert code == 0, app.terminal_output()
     assert not app.listens()

@@ -23,7 +23,7 @@ def is_own_replacement(pod: Pod, deletion: Deletion | None) -> bool:
     """
     if deletion is None or deletion.found_at is None or not _is_meant(pod, deletion.uid):
         return False
-    is_accepted = deletion.accepted_at is not None and not deletion.gone_already
+    is_accepted = deletion.accepted_at is not None and not deletion.already_deleted
     requested = pod.deleting_since
     if not is_accepted and (requested is None or requested < deletion.found_at - CLOCK_SLACK_SECONDS):
         return False

@@ -41,20 +41,20 @@ class Deploy(NamedTuple):
     Attributes:
         role: `active` or `inactive`.
         deployed_at: time of the deploy, as the reporter has it.
-        told_at: when it was last reported.
+        reported_at: when it was last reported.
         ref: the deployed commit or tag; empty if not reported.
         by: name of the reporter's token.
-        first_told_at: when this deploy was first reported, by our own clock: a list of runners that was begun before
-            proves nothing about this deploy. 0 in records of an older release.
+        first_reported_at: when this deploy was first reported, by our own clock: a list of runners that was begun
+            before proves nothing about this deploy. 0 in records of an older release.
     """
 
     shard: str
     role: Role
     deployed_at: float
-    told_at: float
+    reported_at: float
     ref: str = ""
     by: str = ""
-    first_told_at: float = 0.0
+    first_reported_at: float = 0.0
 
 
 class ActiveShardAnswer(NamedTuple):
@@ -118,7 +118,7 @@ def switched_at(deploys: Sequence[Deploy], now: float) -> float | None:
 
     None if no deploy named it, or if a clock that jumped wrote a future time.
     """
-    at = next((each.told_at for each in reversed(deploys) if each.role is Role.ACTIVE), None)
+    at = next((each.reported_at for each in reversed(deploys) if each.role is Role.ACTIVE), None)
     return at if at is not None and at <= now else None
 
 

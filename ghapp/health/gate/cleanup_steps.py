@@ -60,7 +60,7 @@ def _is_left_over(status: ShardStatus, ruling: ShardRole, taken: Mapping[str, in
     switch = next((each for each in reversed(deploys) if each.role is Role.ACTIVE), None)
     if switch is None or switch.shard != ruling.active:
         return taken.get(status.shard, 0) > MOST_CANARIES
-    if any(at < switch.told_at for at in status.starts.values()):
+    if any(at < switch.reported_at for at in status.starts.values()):
         return True
     return status.shard in order and order.index(status.shard) < order.index(switch.shard)
 

@@ -15,7 +15,36 @@ from typing import NamedTuple, Protocol
 
 from ghapp.health.gate.active_shard import Deploy
 from ghapp.health.gate.judgement import Gate, held_for
-from ghapp.health.gate.stability import Stability, stability_after
+
+
+class Stability(NamedTuple):
+    """How long a shard has passed without a gap, in the time of the lists.
+
+    Two evaluations of one list count once; the time between two requests does not count.
+
+    Attributes:
+        since: time of the first list of the pass (epoch seconds); None before the first pass.
+        until: time of its last list.
+    """
+
+    since: float | None = None
+    until: float | None = None
+
+    @property
+    def held(self) -> float:
+        """The length of the pass in seconds."""
+        return 0.0 if self.since is None or self.until is None else self.until - self.since
+
+
+def stability_after(before: Stability, gate: Gate) -> Stability:
+    """Adds one evaluation. A failure restarts the time, and so does a clock that went back."""
+    at = gate.observed_at
+    if not gate.passed or at is None:
+        return Stability()
+    if before.since is None or before.until is None or at < before.until:
+        return Stability(at, at)
+    return Stability(before.since, at)
+
 
 GIVE_UP_SECONDS = 3600.0
 """A shard that does not pass within this time has failed."""
@@ -127,7 +156,7 @@ def open_gate_checks(
         last = known.get(place_of(pool.name, deploy.shard))
         is_new = last is None or not _is_of(last, deploy, sha, pool.deploy_repository)
         if last is None or is_new:
-            last = GateCheck(sha, deploy.deployed_at, pool.deploy_repository, deploy.told_at)
+            last = GateCheck(sha, deploy.deployed_at, pool.deploy_repository, deploy.reported_at)
         gate_check = last._replace(began_at=min(last.began_at, now))  # guards against a clock that jumped
         is_moot = is_new and is_forgotten(gate_check, now)
         if not (gate_check.over or is_moot):

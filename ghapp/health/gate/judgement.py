@@ -13,13 +13,55 @@ from dataclasses import dataclass, replace
 from math import floor
 
 from ghapp.health.gate import active_shard, next_steps, shard_checks
-from ghapp.health.gate.active_shard import ACTIVE_SECONDS, ActiveShardAnswer, Deploy, Role, ShardRole, SourceStatement
+from ghapp.health.gate.active_shard import (
+    ACTIVE_SECONDS,
+    ActiveShardAnswer,
+    Deploy,
+    Role,
+    ShardRole,
+    SourceStatement,
+    counted,
+)
 from ghapp.health.gate.cleanup_steps import cleanup_steps
 from ghapp.health.gate.next_steps import GateFailure, NextStep, UserImpact
 from ghapp.health.gate.shard_checks import Check
-from ghapp.health.gate.shard_status import ShardInputs, ShardStatus, shard_statuses
+from ghapp.health.gate.shard_status import ShardInputs, ShardStatus, shard_statuses, waiting
 from ghapp.health.gate.terraform_log import TerraformRun
-from ghapp.health.gate.user_impact import user_impact
+
+TWO_MINUTES = 120
+LATELY = "in the last 10 minutes"
+
+
+def user_impact(active: str | None, shards: Mapping[str, ShardStatus], known: ShardInputs, now: float) -> UserImpact:
+    """Returns the impact on users at `now`; `active` is the active shard in lower case, None if it is unknown."""
+    wait = waiting(known, active, now)
+    queue = f"{counted(len(wait), 'waiting job')}, the oldest for {_for(now - wait[0].queued_at)}" if wait else ""
+    if active is None:
+        why = "the active shard is unknown"
+        return UserImpact(None, f"the impact on users is unknown: {why}{'; ' + queue if queue else ''}")
+    status = shards.get(active) or ShardStatus(active)
+    taken, online = status.taken_lately(now), len(status.online)
+    has = f"the active shard {active} has"
+    if active not in shards:
+        others = ", ".join(sorted(shards)) or "no shard"
+        text = f"no runner of the active shard {active} is known, only of {others}; {queue or 'no job waits'}"
+        return UserImpact(hurt=True, said=f"{text}: an outage, or the name is wrong")
+    if not online:
+        before = f"; it took {counted(taken, 'job')} {LATELY}" if taken else ""
+        return UserImpact(hurt=True, said=f"{has} no runner online{before}{'; ' + queue if queue else ''}: an outage")
+    if taken and not (wait and status.idle and not status.taken(wait[0].queued_at, now)):
+        return UserImpact(hurt=False, said=f"{has} taken {counted(taken, 'job')} {LATELY}; no outage")
+    if wait and status.idle:
+        idle = counted(status.idle, "idle runner")
+        return UserImpact(hurt=True, said=f"{has} {idle} online and takes no jobs; {queue}: users are affected")
+    if wait:
+        return UserImpact(hurt=False, said=f"{has} {counted(online, 'runner')} online, all busy; {queue}; no outage")
+    return UserImpact(hurt=False, said=f"{has} {counted(online, 'runner')} online, and no job waits; no outage")
+
+
+def _for(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < TWO_MINUTES else f"{seconds / 60:.0f} minutes"
+
 
 STOP = "stop"
 METRICS = (
@@ -172,7 +214,7 @@ def _of_the_shard(
         return [Check("online", passed=False, said="unknown while GitHub does not answer")]
     checks = [shard_checks.online(question.min_online, mine, shards)]
     deploy = active_shard.last_deploy(sources.deploys, mine.shard)
-    if deploy is not None and deploy.first_told_at:
+    if deploy is not None and deploy.first_reported_at:
         checks.insert(0, shard_checks.since_deploy(known.survey, deploy))
     if question.version is not None:
         checks.append(shard_checks.version(question.min_online, question.version, mine))

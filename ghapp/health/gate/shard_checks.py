@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from math import ceil
 from typing import NamedTuple
 
 from ghapp.health.gate import next_steps
-from ghapp.health.gate.active_shard import Deploy, Role, ShardRole, counted
-from ghapp.health.gate.shard_status import ShardStatus, causes
+from ghapp.health.gate.active_shard import ActiveShardAnswer, Deploy, Role, ShardRole, counted
+from ghapp.health.gate.shard_status import ShardInputs, ShardStatus, causes, members_of
 from ghapp.health.runner.evidence import Survey
 from ghapp.health.runner.observations import OVERTAKING_SECONDS
 from ghapp.health.runner.verdict import Limits, why_stale
+from ghapp.health.shards import shard_of
 
 SINCE_DEPLOY = "since-deploy"
 
@@ -44,7 +46,7 @@ def github(survey: Survey, limits: Limits, now: float) -> Check:
 def since_deploy(survey: Survey, deploy: Deploy) -> Check:
     """Passes if the last list of runners was begun after the deploy was reported: an older list shows the old state."""
     of = f"the deploy of {deploy.ref or deploy.shard}"
-    if survey.swept_at is not None and survey.swept_at >= deploy.first_told_at:
+    if survey.swept_at is not None and survey.swept_at >= deploy.first_reported_at:
         return Check(SINCE_DEPLOY, passed=True, said=f"the runners have been listed since {of}")
     return Check(SINCE_DEPLOY, passed=False, said=f"the runners have not been listed since {of}")
 
@@ -114,3 +116,27 @@ def running(ruling: ShardRole, shards: Mapping[str, ShardStatus]) -> Check:
     ]
     inactive = at_work.keys() - {ruling.active}
     return Check("running-jobs", not inactive, "; ".join(lines) or "no shard runs a known job", decides=False)
+
+
+MOST_NAMED = 5
+
+
+def known_shards(known: ShardInputs, deploys: Iterable[Deploy], answer: ActiveShardAnswer | None) -> set[str]:
+    """Returns all shards that a runner, a reported deploy or the configuration names; in lower case."""
+    of_runners = (shard_of(each, known.rule) for each in members_of(known))
+    named = [*known.rule.shard_groups, *(each.shard for each in deploys), "" if answer is None else answer.shard]
+    return {shard.lower() for shard in (*of_runners, *named) if shard}
+
+
+def unknown_shard(shard: str, known: ShardInputs, deploys: Iterable[Deploy], answer: ActiveShardAnswer | None) -> str:
+    """Returns why a shard is unknown, with the names that may be meant; empty for a known shard.
+
+    Before the first complete list no shard is known: then the result is empty.
+    """
+    shards = known_shards(known, deploys, answer)
+    if known.survey.swept_at is None or shard.lower() in shards:
+        return ""
+    near = get_close_matches(shard.lower(), sorted(shards), n=1, cutoff=0.5)
+    suggestion = f"did you mean {near[0]}? " if near else ""
+    names = ", ".join(sorted(shards)[:MOST_NAMED]) or "no shards"
+    return f"{known.rule.name} has no shard {shard}: {suggestion}known are {names}; for a new shard use --expect-new"

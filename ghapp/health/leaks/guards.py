@@ -121,7 +121,7 @@ def _result(
     is_leak = {pod.uid for pod in (*found, *likely)}
     return TickResult(
         reap=chosen if limits.mode == "act" else (),
-        told=chosen if limits.mode == "dry-run" else (),
+        would_reap=chosen if limits.mode == "dry-run" else (),
         deferred=(*free[limits.per_tick :], *(pod for pod in likely if pod.uid not in held)),
         kept=tuple(
             (pod, guard) for pod in stamped if (guard := judged[pod.uid]) is not None and pod.uid not in is_leak

@@ -8,7 +8,7 @@ from ghapp.health.leaks.guards import TERMINAL_SECONDS
 from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.pods.pod import Pod
 
-Said = tuple[float, str, str]
+Fact = tuple[float, str, str]
 """Time (epoch seconds), source (`pod`, `claim`, `delivery`, `list`), and statement."""
 
 
@@ -32,7 +32,7 @@ class Orphan(NamedTuple):
     node: str
     found_at: float
     unclaimed_since: float
-    evidence: tuple[Said, ...] = ()
+    evidence: tuple[Fact, ...] = ()
 
 
 def orphan(pod: Pod, runner_name: str, pool: str, runner: RunnerActivity, since: float, now: float) -> Orphan:

@@ -30,7 +30,7 @@ class ReaperStatus(NamedTuple):
     Attributes:
         reaped: labelled pods reaped in the last day.
         deferred: leaks deferred to a later tick by the last tick.
-        told: leaks only reported by the last tick, because of dry-run or a pause.
+        would_reap: leaks only reported by the last tick, because of dry-run or a pause.
         held_up_since: since when the reaper could not judge or reap; None if it can, or not for long.
         never_runners: pods with the label that were never a runner's, at the last tick.
         held: leaks held back by the fuse, at the last tick.
@@ -40,7 +40,7 @@ class ReaperStatus(NamedTuple):
 
     reaped: int = 0
     deferred: int = 0
-    told: int = 0
+    would_reap: int = 0
     held_up_since: float | None = None
     never_runners: int = 0
     held: int = 0
@@ -76,7 +76,7 @@ def reaper_status(
     *,
     reaped: int,
     deferred: int,
-    told: int,
+    would_reap: int,
     never_runners: int,
     held: int = 0,
     kept: Mapping[str, int] | None = None,
@@ -88,5 +88,12 @@ def reaper_status(
     has_lasted = trouble_since is not None and now - trouble_since > OVERDUE_SECONDS
     reported = {guard.value: count for guard in REPORTED if (count := (kept or {}).get(guard, 0))}
     return ReaperStatus(
-        reaped, deferred, told, trouble_since if has_lasted else None, never_runners, held, reported, examples or {}
+        reaped,
+        deferred,
+        would_reap,
+        trouble_since if has_lasted else None,
+        never_runners,
+        held,
+        reported,
+        examples or {},
     )

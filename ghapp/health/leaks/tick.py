@@ -145,7 +145,7 @@ class TickResult(NamedTuple):
 
     Attributes:
         reap: pods to delete now, oldest first.
-        told: pods that would be deleted without dry-run.
+        would_reap: pods that would be deleted without dry-run.
         deferred: further leaks beyond the limit of one tick.
         held: further leaks, each with the fuse's guard that holds it back, oldest first.
         kept: the other labelled pods, each with the guard that keeps it.
@@ -154,7 +154,7 @@ class TickResult(NamedTuple):
     """
 
     reap: tuple[Pod, ...] = ()
-    told: tuple[Pod, ...] = ()
+    would_reap: tuple[Pod, ...] = ()
     deferred: tuple[Pod, ...] = ()
     kept: tuple[tuple[Pod, Guard], ...] = ()
     memory: TickMemory = TickMemory()

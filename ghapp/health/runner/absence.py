@@ -43,7 +43,7 @@ SLIPPED_SHARE = 0.1
 class GetResult(NamedTuple):
     """GitHub's answer to a GET of one runner (None: 404) and its time by our clock, which dates freshness and proof."""
 
-    said: Registration | None
+    registration: Registration | None
     at: float
 
 
@@ -99,7 +99,7 @@ def usable(
         sampled: ids of the sampled runners; empty if the list is not doubtful.
         answers: the GET results by id; a GET without an answer is missing.
     """
-    if not sampled or all(each in answers and answers[each].said is None for each in sampled):
+    if not sampled or all(each in answers and answers[each].registration is None for each in sampled):
         return look
     return look._replace(flaw=Reason.LIST_EMPTY)
 

@@ -26,7 +26,7 @@ class Deletion(NamedTuple):
         waits_for: what blocks the deletion (`blockers.Blocker`); empty if nothing does.
         waiting_since: since when it is blocked.
         look_at: no check before this time.
-        gone_already: `accepted_at` records no deletion of ours: the object or pod was already deleted, or another
+        already_deleted: `accepted_at` records no deletion of ours: the object or pod was already deleted, or another
             client was deleting it.
     """
 
@@ -40,7 +40,7 @@ class Deletion(NamedTuple):
     waits_for: str = ""
     waiting_since: float | None = None
     look_at: float | None = None
-    gone_already: bool = False
+    already_deleted: bool = False
 
     @property
     def is_under_way(self) -> bool:
@@ -53,13 +53,13 @@ def found(deletion: Deletion | None, at: float, uid: str, description: str, *, l
     return (deletion or Deletion())._replace(uid=uid, found=description, found_at=at, left_to_arc=left_to_arc)
 
 
-def accepted(deletion: Deletion, at: float, look_at: float | None, *, gone_already: bool = False) -> Deletion:
+def accepted(deletion: Deletion, at: float, look_at: float | None, *, already_deleted: bool = False) -> Deletion:
     """The deletion was accepted. `look_at`: when to check that it is complete; None: nothing is left to check."""
     if deletion.accepted_at is not None:
         return deletion
     over_at = at if look_at is None else None
     done = deletion._replace(accepted_at=at, over_at=over_at, waits_for="", waiting_since=None, look_at=look_at)
-    return done._replace(gone_already=gone_already)
+    return done._replace(already_deleted=already_deleted)
 
 
 def freed(deletion: Deletion, at: float) -> Deletion:
@@ -95,7 +95,7 @@ def outcome(deletion: Deletion) -> str:
     deleted = "ARC's object" if deletion.left_to_arc else "the pod"
     if not deletion.uid:
         return "nothing was left to delete"
-    if not deletion.gone_already:
+    if not deletion.already_deleted:
         return f"the cluster accepted the deletion of {deleted}"
     if deletion.over_at == deletion.accepted_at:
         return f"{deleted} was already deleted from the cluster"

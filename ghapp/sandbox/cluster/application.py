@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from ghapp.sandbox.cluster import discovery, rbac, requests, resources, watch, watch_options
+from ghapp.sandbox.cluster import discovery, rbac, requests, resources, watch
 from ghapp.sandbox.cluster.calls import NO_ANSWER
 from ghapp.sandbox.cluster.cluster import SimulatedCluster
 from ghapp.sandbox.cluster.rbac import User
@@ -129,7 +129,7 @@ class ApiServer:
         with cluster.lock:
             cluster.settle()
             kind = resources.kind_of(cluster, asked)
-            wanted = watch_options.options(query)
+            wanted = watch.options(query)
             selector = resources.selector(kind, asked, query)
             try:
                 opened = Watch(cluster.store, kind, selector, wanted)

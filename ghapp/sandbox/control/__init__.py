@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ghapp.sandbox.control.controller import ControllerControls
 from ghapp.sandbox.control.controls import NoSuchThingError, exposed
 from ghapp.sandbox.control.failures import RequestFaultControls
 from ghapp.sandbox.control.installations import InstallationControls
 from ghapp.sandbox.control.response_faults import ResponseFaultControls
 from ghapp.sandbox.control.rollouts import RolloutControls
-from ghapp.sandbox.control.runners import RunnerControls
+from ghapp.sandbox.control.runners import ControllerControls, RunnerControls
 from ghapp.sandbox.control.webhooks import WebhookControls
 from ghapp.sandbox.control.work import WorkControls
 from ghapp.sandbox.ledger.ledger import Ledger

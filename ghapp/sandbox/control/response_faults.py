@@ -13,8 +13,7 @@ from typing import Any
 from ghapp.sandbox.control.controls import FOREVER, Controls, exposed
 from ghapp.sandbox.faults.access import TokensNotYetKnown, Withheld
 from ghapp.sandbox.faults.faults import Fault
-from ghapp.sandbox.faults.history import History
-from ghapp.sandbox.faults.runners import Lingering, Miscounted, Misreported, Slipping, Stale, Unlisted
+from ghapp.sandbox.faults.runners import History, Lingering, Miscounted, Misreported, Slipping, Stale, Unlisted
 from ghapp.sandbox.organization import Organization
 
 RUNNERS_PERMISSION = "organization_self_hosted_runners"

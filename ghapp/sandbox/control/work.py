@@ -80,7 +80,7 @@ class WorkControls(Controls):
         source = known(place.repositories, repository)
         source.push(self.world.now(), sha)
         for installation in self._installations(place):
-            app = self.world.pen.app(installation.app)
+            app = self.world.documents.app(installation.app)
             body = check_suite_requested(source, app, self.world.url, self.world.stated(self.world.now()))
             self.world.announcements.event(place, "check_suite", body, repository=source, app=installation.app)
         return source.head_sha

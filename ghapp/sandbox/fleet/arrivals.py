@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 
 from ghapp.sandbox.config import Pace, PoolConfig
-from ghapp.sandbox.fleet.timers import Agenda
+from ghapp.sandbox.fleet.events import Agenda
 
 #: Creates a job for a pool at a time.
 Submit = Callable[[PoolConfig, float], None]

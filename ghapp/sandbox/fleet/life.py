@@ -15,11 +15,10 @@ from random import Random
 from ghapp.sandbox.config import Pace, PoolConfig
 from ghapp.sandbox.fleet.arrivals import Arrivals
 from ghapp.sandbox.fleet.board import JobBoard
-from ghapp.sandbox.fleet.events import FleetEvent, JobMoved, RunnerEnded, RunnerOnline
+from ghapp.sandbox.fleet.events import Agenda, FleetEvent, JobMoved, RunnerEnded, RunnerOnline
 from ghapp.sandbox.fleet.jobs import JobAction, SandboxJob, SandboxRepository
 from ghapp.sandbox.fleet.roster import Roster
 from ghapp.sandbox.fleet.runners import GroupAccess, Runner
-from ghapp.sandbox.fleet.timers import Agenda
 
 FAILING_SHARE = 0.06
 

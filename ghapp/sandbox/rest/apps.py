@@ -25,7 +25,7 @@ class TokenRequest(msgspec.Struct):
 def get_app(call: RestCall) -> Response:
     """The App itself."""
     count = len(call.world.registry.of(call.app))
-    return json_response(call.world.pen.app(call.app) | {"installations_count": count})
+    return json_response(call.world.documents.app(call.app) | {"installations_count": count})
 
 
 def list_installations(call: RestCall) -> Response:
@@ -77,7 +77,7 @@ def convert_manifest(call: RestCall) -> Response:
     app = call.world.create_app(call.request.path_params["code"])
     if app is None:
         raise not_found()
-    document = call.world.pen.app(app) | {
+    document = call.world.documents.app(app) | {
         "client_secret": app.client_secret,
         "webhook_secret": app.hook.secret,
         "pem": app.private_key_pem,

@@ -162,8 +162,8 @@ def _document(call: RestCall, check_run_id: int) -> Document:
     if posted is None:
         job = job_in_path(call, "check_run_id")
         job = job.with_clock_ahead(call.world.clock.github_ahead)
-        return job_check_run(job, call.world.pen.app(call.app), call.world.url)
-    app = call.world.pen.app(call.world.registry.apps[posted["app_id"]])
+        return job_check_run(job, call.world.documents.app(call.app), call.world.url)
+    app = call.world.documents.app(call.world.registry.apps[posted["app_id"]])
     return check_run_document(check_run_id, posted, call.repository, app, call.world.url)
 
 

@@ -9,19 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from email.utils import formatdate
 from functools import partial
 from http import HTTPStatus
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ghapp.sandbox.faults.requests import RequestFault
 from ghapp.sandbox.organization import Organization
 from ghapp.sandbox.ratelimits import RateMeter
 from ghapp.sandbox.rest.answers import RestError, not_found
 from ghapp.sandbox.rest.call import Caller, RestCall, organization_calling, organization_in
-from ghapp.sandbox.rest.witness import Witness
 from ghapp.sandbox.world import World
 
 Act = Callable[[RestCall], Response]
@@ -121,3 +121,32 @@ class Operation:
                 "Resource not accessible by integration",
                 {"x-accepted-github-permissions": "=".join(self.needs)},
             )
+
+
+class Witness:
+    """Passes an answer on, dates it, and records how much of it was sent.
+
+    Attributes:
+        counted: True if the call counts against the hourly limit.
+    """
+
+    def __init__(self, send: Send, date: float) -> None:
+        self.counted = False
+        self._send = send
+        self._date = formatdate(date, usegmt=True).encode()
+        self._status: int | None = None
+        self._complete = False
+
+    @property
+    def status(self) -> int | None:
+        """The status of an answer that was sent to its end; None for any other."""
+        return self._status if self._complete else None
+
+    async def __call__(self, message: Message) -> None:
+        """Sends a part of it."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            message = {**message, "headers": [(b"date", self._date), *message["headers"]]}
+        else:
+            self._complete = not message.get("more_body", False)
+        await self._send(message)

@@ -13,7 +13,7 @@ from ghapp.sandbox.rest.operation import Operation
 def get_user(call: RestCall) -> Response:
     """The person."""
     person = call.user.person
-    return json_response(call.world.pen.user(person.login, person.id))
+    return json_response(call.world.documents.user(person.login, person.id))
 
 
 def list_user_installations(call: RestCall) -> Response:

@@ -19,9 +19,12 @@ from ghapp.web.fleet_view import OrgState
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import OrgRights, PageAccess, Visitor
 from ghapp.web.pages.data import PageData
+from ghapp.web.pages.examination import Examination
 from ghapp.web.pages.shell import NOTICES, PageShell, navigation
+from ghapp.web.pages.views.findings import findings_view
 from ghapp.web.pages.views.github_status import github_page
 from ghapp.web.pages.views.history import history_page, pool_asked, span_named
+from ghapp.web.pages.views.incidents import last_incident
 from ghapp.web.pages.views.runner import runner_page
 from ghapp.web.pages.views.runners import read_query, runners_page
 from ghapp.web.pages.views.system import MOST_ENTRIES, audit_lines, system_page
@@ -39,6 +42,10 @@ class OrgVisit(NamedTuple):
     visitor: Visitor
     org_state: OrgState
     rights: OrgRights
+
+    def reads(self, repository: str) -> bool:
+        """True if the visitor may read a repository (`owner/name`, also by a former name of the owner)."""
+        return self.rights.reads(self.org_state.installation.at_github(repository))
 
 
 class PageHost:
@@ -158,8 +165,8 @@ class PageHost:
 class FleetPages:
     """The pages that only read."""
 
-    def __init__(self, host: PageHost) -> None:
-        self._host = host
+    def __init__(self, host: PageHost, examination: Examination) -> None:
+        self._host, self._examination = host, examination
 
     def routes(self) -> list[Route]:
         """Returns all routes."""
@@ -199,7 +206,7 @@ class FleetPages:
         entries = audit_lines(await host.data.audited(installation.id, MOST_ENTRIES), now)
         sparklines = await host.data.sparklines(visit.org_state, page)
         shell = host.shell(request, visit.visitor, installation.org, "Overview", live=True)
-        base = _base(shell, installation)
+        base = base_of(shell, installation)
         return host.render(
             request,
             visit.visitor,
@@ -219,7 +226,7 @@ class FleetPages:
         query = read_query(request.query_params)
         page = runners_page(await host.data.lines(visit.org_state), query, host.clock())
         shell = host.shell(request, visit.visitor, visit.org_state.installation.org, "Runners", live=True)
-        base = _base(shell, visit.org_state.installation)
+        base = base_of(shell, visit.org_state.installation)
         return host.render(request, visit.visitor, "runners.html", shell=shell, page=page, base=base)
 
     async def _runner(self, request: Request) -> Response:
@@ -233,8 +240,9 @@ class FleetPages:
         job = await host.data.job(visit.org_state, evidence.job_id)
         death = await host.data.death(visit.org_state, evidence.name)
         view, others = host.data.view(visit.org_state), await host.data.others(visit.org_state, evidence)
-        page = runner_page(view, evidence, others, job, death, visit.rights.reads, host.clock())
+        page = runner_page(view, evidence, others, job, death, visit.reads, host.clock(), manages=visit.rights.manages)
         installation = visit.org_state.installation
+        incident = last_incident(await host.data.incidents(visit.org_state), evidence.id)
         shell = host.shell(request, visit.visitor, installation.org, "Runners", live=True)
         login = quote(installation.called, safe="")
         at_github = f"{host.settings.web_url}/organizations/{login}/settings/actions/runners/{evidence.id}"
@@ -245,8 +253,9 @@ class FleetPages:
             shell=shell,
             page=page,
             rights=visit.rights,
-            base=_base(shell, installation),
+            base=base_of(shell, installation),
             at_github=at_github,
+            incident=incident,
             web_url=host.settings.web_url,
         )
 
@@ -259,7 +268,7 @@ class FleetPages:
         allowance = await host.data.allowance(visit.org_state)
         page = github_page(fleet, installation, allowance, policy.budget, policy.sweep.interval_seconds, host.clock())
         shell = host.shell(request, visit.visitor, installation.org, "GitHub", live=True)
-        base = _base(shell, installation)
+        base = base_of(shell, installation)
         return host.render(
             request, visit.visitor, "github.html", shell=shell, page=page, rights=visit.rights, base=base
         )
@@ -275,7 +284,7 @@ class FleetPages:
         installation = visit.org_state.installation
         shell = host.shell(request, visit.visitor, installation.org, "History")
         return host.render(
-            request, visit.visitor, "history.html", shell=shell, page=page, base=_base(shell, installation)
+            request, visit.visitor, "history.html", shell=shell, page=page, base=base_of(shell, installation)
         )
 
     async def _system(self, request: Request) -> Response:
@@ -290,11 +299,12 @@ class FleetPages:
         letters = await host.data.letters() if manages_all else None
         entries = await host.data.audited(None, MOST_ENTRIES) if manages_all else []
         page = system_page(roles.load, roles.clocks, roles.watches, roles.lag, roles.dead, letters, entries, now)
+        doctor = findings_view(*self._examination.latest(), now) if manages_all else None
         org = seen[0].org if len(seen) == 1 else ""
         shell = host.shell(request, visitor, org, "System", live=True)
-        return host.render(request, visitor, "system.html", shell=shell, page=page)
+        return host.render(request, visitor, "system.html", shell=shell, page=page, doctor=doctor)
 
 
-def _base(shell: PageShell, installation: Installation) -> str:
+def base_of(shell: PageShell, installation: Installation) -> str:
     """Returns the relative address of an organization's pages."""
     return f"{shell.root}orgs/{quote(installation.org, safe='')}"

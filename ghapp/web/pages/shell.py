@@ -13,6 +13,7 @@ NOTICES = {
     "resumed": "Remediation is resumed, and a sweep is queued.",
     "nothing-to-resume": "There was no pause and no stopped fuse to resume. A sweep is queued.",
     "check": "A look at this runner is queued. Its evidence shows the result in a few seconds.",
+    "rerun": "The re-run is requested. This page shows its outcome in a few seconds.",
     "replayed": "The delivery is in the inbox again.",
     "not-replayed": "This delivery is no longer among the dead letters.",
     "signed-out": "You are signed out.",
@@ -64,7 +65,11 @@ def navigation(org: str, *, with_system: bool = True) -> tuple[NavigationLink, .
     base = f"orgs/{quote(org, safe='')}"
     return (
         NavigationLink("Overview", base),
+        NavigationLink("Incidents", f"{base}/incidents"),
         NavigationLink("Runners", f"{base}/runners"),
+        NavigationLink("Jobs", f"{base}/jobs"),
+        NavigationLink("Deaths", f"{base}/deaths"),
+        NavigationLink("Gate", f"{base}/gate"),
         NavigationLink("History", f"{base}/history"),
         NavigationLink("GitHub", f"{base}/github"),
         *system,

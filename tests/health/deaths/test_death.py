@@ -352,13 +352,13 @@ class TestLastWords:
 )
 def test_every_end_has_one_cause_a_reason_an_advice_and_three_sentences(end, reason, disruption, deleting, log):
     seen = pod(end, reason=reason, disruption=disruption, deleting_since=deleting)
-    told = died(seen, log, NOW)
-    assert told.cause in Cause
-    assert told.advice
+    result = died(seen, log, NOW)
+    assert result.cause in Cause
+    assert result.advice
     is_unseen = end is None or (end.reason, end.exit_code) in UNSEEN
-    assert (told.exit_code is None) is is_unseen
-    assert (told.cause in {Cause.UNKNOWN, Cause.VANISHED}) <= is_unseen
-    assert all(each.endswith(".") for each in sentences(told))
+    assert (result.exit_code is None) is is_unseen
+    assert (result.cause in {Cause.UNKNOWN, Cause.VANISHED}) <= is_unseen
+    assert all(each.endswith(".") for each in sentences(result))
     assert vanished(seen, NOW).cause is Cause.VANISHED
 
 
@@ -417,14 +417,14 @@ class TestTexts:
         ],
     )
     def test_they_are_three_and_no_more(self, cause, reason, message):
-        told = sentences(death(cause=cause, reason=reason, advice=advice_for(cause, reason, message)))
-        assert [len(END_OF_SENTENCE.findall(each)) for each in told] == [1, 1, 1]
+        result = sentences(death(cause=cause, reason=reason, advice=advice_for(cause, reason, message)))
+        assert [len(END_OF_SENTENCE.findall(each)) for each in result] == [1, 1, 1]
 
     @pytest.mark.parametrize("log", [[], [EXIT_5], [RUN]])
     @pytest.mark.parametrize("code", [0, 1, 7, 9, 137, 143])
     def test_nor_are_they_more_where_its_time_to_stop_was_too_short(self, code, log):
-        told = died(pod(ended(code), deleting_since=FINISHED_AT - 1), log, NOW)
-        assert [len(END_OF_SENTENCE.findall(each)) for each in sentences(told)] == [1, 1, 1]
+        result = died(pod(ended(code), deleting_since=FINISHED_AT - 1), log, NOW)
+        assert [len(END_OF_SENTENCE.findall(each)) for each in sentences(result)] == [1, 1, 1]
 
     def test_what_is_not_known_is_left_out(self):
         bare = death(node="", reason="", exit_code=None, signal=None, cause=Cause.UNKNOWN)
@@ -440,8 +440,8 @@ class TestRecord:
         assert died(pod(ended(1, finished_at=finished_at)), [], NOW).at == NOW
 
     def test_it_bears_the_pods_names(self):
-        told = died(pod(ended(1)), ["last"], NOW)
-        assert (told.runner_name, told.pod, told.namespace, told.pod_uid, told.node, told.runner_log) == (
+        result = died(pod(ended(1)), ["last"], NOW)
+        assert (result.runner_name, result.pod, result.namespace, result.pod_uid, result.node, result.runner_log) == (
             "linux-x7k2p",
             "linux-x7k2p",
             "runners",
@@ -457,17 +457,17 @@ class TestRecord:
 
     @pytest.mark.parametrize(("long", "kept"), [(1_000, "x" * 1_000), (1_001, "x" * 999 + "…")])
     def test_a_line_is_kept_up_to_a_thousand_characters(self, long, kept):
-        told = with_context(died(pod(ended(1)), ["x" * long], NOW), None, ["x" * long])
-        assert (told.runner_log, told.host_log) == ((kept,), (kept,))
+        result = with_context(died(pod(ended(1)), ["x" * long], NOW), None, ["x" * long])
+        assert (result.runner_log, result.host_log) == ((kept,), (kept,))
 
     def test_masks_stay(self):
         assert died(pod(ended(1)), ["token ***"], NOW).runner_log == ("token ***",)
 
     @pytest.mark.parametrize(("many", "first"), [(200, 0), (201, 0), (202, 1), (600, 200)])
     def test_of_the_hosts_lines_the_middle_is_kept(self, many, first):
-        told = with_context(death(), None, [str(each) for each in range(many)])
-        assert told.host_log == tuple(str(each) for each in range(first, first + 200))
-        assert told.job is None
+        result = with_context(death(), None, [str(each) for each in range(many)])
+        assert result.host_log == tuple(str(each) for each in range(first, first + 200))
+        assert result.job is None
 
     @pytest.mark.parametrize(
         ("changes", "reason"),
@@ -481,18 +481,18 @@ class TestRecord:
         ],
     )
     def test_a_pod_that_went_unseen_says_what_was_last_known(self, changes, reason):
-        told = vanished(pod(**changes), NOW)
-        assert (told.cause, told.reason, told.at) == (Cause.VANISHED, reason, NOW)
-        assert (told.exit_code, told.signal) == (None, None)
-        assert (told.advice == advice_for(Cause.VANISHED)) is (reason == "PodGone")
+        result = vanished(pod(**changes), NOW)
+        assert (result.cause, result.reason, result.at) == (Cause.VANISHED, reason, NOW)
+        assert (result.exit_code, result.signal) == (None, None)
+        assert (result.advice == advice_for(Cause.VANISHED)) is (reason == "PodGone")
 
     def test_a_disruption_that_nobody_knows_yet_is_told_by_its_own_name(self):
         assert vanished(pod(disruption="SolarFlare", deleting_since=NOW), NOW).reason == "SolarFlare"
         assert classify(pod(ended(1), disruption="SolarFlare"))[:2] == (Cause.TERMINATED, "SolarFlare")
 
     def test_the_document_is_the_contracts(self):
-        told = with_context(death(at=NOW + 0.25), death().job, ["oom-kill"])
-        assert death_document(told) == {
+        result = with_context(death(at=NOW + 0.25), death().job, ["oom-kill"])
+        assert death_document(result) == {
             "runner_name": "linux-x7k2p",
             "pod": "linux-x7k2p",
             "node": "node-7",
@@ -501,7 +501,7 @@ class TestRecord:
             "signal": 9,
             "reason": "OOMKilled",
             "cause": "host-oom",
-            "advice": told.advice,
+            "advice": result.advice,
             "pool": "",
             "job": {
                 "id": 9,
@@ -513,6 +513,8 @@ class TestRecord:
             },
             "runner_log": [RUN],
             "host_log": ["oom-kill"],
+            "image": "",
+            "memory_limit": "",
         }
 
     def test_a_document_without_a_job_or_with_one_that_runs_has_nulls(self):
@@ -523,13 +525,13 @@ class TestRecord:
 class TestRetelling:
     def test_lines_that_come_later_may_change_the_cause(self):
         silent = died(pod(ended(0, "Completed")), [], NOW)
-        told = with_more_lines(silent, [NO_LONGER, EXIT_0])
-        assert (told.cause, told.reason, told.runner_log) == (
+        result = with_more_lines(silent, [NO_LONGER, EXIT_0])
+        assert (result.cause, result.reason, result.runner_log) == (
             Cause.DELETED_REGISTRATION,
             "Completed",
             (NO_LONGER, EXIT_0),
         )
-        assert told.advice == advice_for(Cause.DELETED_REGISTRATION)
+        assert result.advice == advice_for(Cause.DELETED_REGISTRATION)
         assert with_more_lines(silent, [RUN, DONE])[5:9] == (
             None,
             "Completed",
@@ -551,6 +553,13 @@ class TestRetelling:
     def test_where_the_cluster_said_what_happened_they_only_are_kept(self, seen):
         before = died(seen, [], NOW)
         assert with_more_lines(before, [RUN, DONE, EXIT_0]) == before._replace(runner_log=(RUN, DONE, EXIT_0))
+
+    @pytest.mark.parametrize("reason", [OwnReason.STEP_LEFT_OPEN, OwnReason.REGISTRATION_LOST])
+    def test_lines_of_a_clean_exit_do_not_undo_what_its_job_has_shown(self, reason):
+        cause = Cause.LOST_COMMUNICATION
+        left_behind = died(pod(ended(0, "Completed")), [], NOW)._replace(cause=cause, reason=reason)
+        assert with_more_lines(left_behind, [RUN, DONE, EXIT_0]) == left_behind._replace(runner_log=(RUN, DONE, EXIT_0))
+        assert with_more_lines(left_behind, [NO_LONGER, EXIT_0]).cause is Cause.DELETED_REGISTRATION
 
     @pytest.mark.parametrize(
         ("end", "log", "reason"),

@@ -50,7 +50,7 @@ def test_another_pod_than_the_one_that_was_meant_is_a_death(deletion):
 
 
 @pytest.mark.parametrize(("before", "is_own"), [(CLOCK_SLACK_SECONDS, True), (CLOCK_SLACK_SECONDS + 1, False)])
-@pytest.mark.parametrize("deletion", [MEANT, accepted(MEANT, NOW + 1, NOW + 126, gone_already=True)])
+@pytest.mark.parametrize("deletion", [MEANT, accepted(MEANT, NOW + 1, NOW + 126, already_deleted=True)])
 def test_a_deletion_that_somebody_else_had_asked_for_is_a_death(deletion, before, is_own):
     asked = NOW - before
     assert is_own_replacement(pod(deleting_since=asked, runner=ended(NOW + 31)), deletion) is is_own

@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.correlation import Correlation
-from ghapp.health.deaths.death import DeadJob, Death, Sighting
+from ghapp.health.deaths.death import DeadJob, Death, Sighting, blames_the_platform
 from ghapp.health.deaths.post_mortem import (
     LOOKS_AFTER_SECONDS,
     JobFacts,
@@ -88,8 +88,8 @@ def test_a_job_that_was_cancelled_when_its_pod_was_evicted_was_not_cancelled_by_
 
 
 def test_a_runner_that_told_its_job_s_result_has_no_part_in_it():
-    told = death(runner_log=("2026-11-20 12:00:00Z: Job test completed with result: Failed",))
-    assert failed_for_it(told, job(), []) is False
+    found = death(runner_log=("2026-11-20 12:00:00Z: Job test completed with result: Failed",))
+    assert failed_for_it(found, job(), []) is False
 
 
 @pytest.mark.parametrize(
@@ -173,15 +173,14 @@ def test_the_second_look_finds_the_surroundings_and_the_third_a_lease_that_is_ov
 
 
 def test_the_developer_reads_what_happened_and_a_person_must_act_where_the_next_attempt_would_end_alike():
-    said = post_mortem_report(death(), death().job, show_host=True)
-    assert said.title == "The runner was killed because its container reached its memory limit"
-    assert said.summary == (
-        "The runner was killed because its container reached its memory limit: `linux-x7k2p` on node `node-1` "
-        "(`OOMKilled`, exit code 137, signal 9). No line of your code failed, but the job and the runner together "
-        "needed more memory than their limit.\n\n"
-        "The runner's last minutes: its container ended at 2026-09-21T14:13:20Z.\n\nJob: `test`"
+    report = post_mortem_report(death(), death().job, show_host=True)
+    assert report.title == "The runner was killed because its container reached its memory limit"
+    assert report.summary == (
+        "The runner was killed because its container reached its memory limit: `linux-x7k2p` on node `node-1`. "
+        "No line of your code failed, but the job and the runner together needed more memory than their limit.\n\n"
+        "The runner's last minutes (2026-09-21, UTC): its container ended at 14:13:20.\n\nJob: `test`"
     )
-    assert (said.conclusion, said.actions) == (Conclusion.ACTION_REQUIRED, ())
+    assert (report.conclusion, report.actions) == (Conclusion.ACTION_REQUIRED, ())
 
 
 @pytest.mark.parametrize("cause", [each for each in Cause if each not in NEEDS_A_PERSON])
@@ -194,22 +193,23 @@ def test_the_job_is_linked_unless_its_address_is_no_plain_one():
     linked = death().job._replace(html_url=page)
     assert post_mortem_report(death(), linked, show_host=True).summary.endswith(f"Job: [`test`]({page})")
     for forged in ("javascript:alert(1)", page + ") [x](https://a.example"):
-        said = post_mortem_report(death(), linked._replace(html_url=forged), show_host=True)
-        assert said.summary.endswith("Job: `test`")
+        report = post_mortem_report(death(), linked._replace(html_url=forged), show_host=True)
+        assert report.summary.endswith("Job: `test`")
 
 
 @pytest.mark.parametrize(
-    ("rerun", "said"),
+    ("rerun", "text"),
     [
         (Rerun(42, 1, 1, "auto", NOW, RerunState.ACCEPTED), "by ghapp, as this pool is configured. It is attempt 2 of the run."),
         (Rerun(42, 1, 1, "mona", NOW, RerunState.ACCEPTED), "by `mona`. It is attempt 2 of the run."),
         (Rerun(42, 1, 1, "mona", NOW), "by `mona`. GitHub has not confirmed it yet."),
         (Rerun(42, 1, 1, "mona", NOW, RerunState.REFUSED), "by `mona`. GitHub refused it."),
+        (Rerun(42, 1, 1, "mona", NOW, RerunState.REFUSED, "too [old](x)"), "by `mona`. GitHub refused it: <code>too&#32;&#91;old&#93;&#40;x&#41;</code>."),
     ],
 )  # fmt: skip
-def test_a_re_run_is_shown_with_who_requested_it(rerun, said):
+def test_a_re_run_is_shown_with_who_requested_it(rerun, text):
     report = post_mortem_report(death(), death().job, show_host=True, rerun=rerun)
-    assert f"A re-run was requested at 2026-09-21T14:13:20Z {said}" in report.summary
+    assert f"A re-run was requested at 2026-09-21T14:13:20Z {text}" in report.summary
 
 
 def test_the_button_is_shown_where_it_works():
@@ -219,11 +219,19 @@ def test_the_button_is_shown_where_it_works():
 
 def test_what_was_seen_of_the_runner_is_one_line():
     seen = (Sighting(NOW - 60, "job-started"), Sighting(NOW, "offline"), Sighting(NOW + 600, "job-ended"))
-    said = post_mortem_report(death(exit_code=None, last_minutes=seen), death().job, show_host=True)
+    report = post_mortem_report(death(exit_code=None, last_minutes=seen), death().job, show_host=True)
     assert (
-        "The runner's last minutes: the job started at 2026-09-21T14:12:20Z, GitHub listed it as offline at "
-        "2026-09-21T14:13:20Z, GitHub ended the job at 2026-09-21T14:23:20Z."
-    ) in said.summary.split("\n\n")
+        "The runner's last minutes (2026-09-21, UTC): the job started at 14:12:20, GitHub listed it as offline at "
+        "14:13:20, GitHub ended the job at 14:23:20."
+    ) in report.summary.split("\n\n")
+    late = (Sighting(NOW, "job-started"), Sighting(NOW + 86_400, "job-ended"))
+    report = post_mortem_report(death(exit_code=None, last_minutes=late), death().job, show_host=True)
+    assert "GitHub ended the job at 14:13:20 on 2026-09-22." in report.summary
+
+
+def test_a_death_without_a_pod_has_no_row_for_what_only_a_container_has():
+    text = post_mortem_report(death(pod="", exit_code=None, signal=None), death().job, show_host=True).text
+    assert [word in text for word in ("Exit code", "Signal", "Pod", "Node")] == [False] * 4
 
 
 def test_what_deaths_have_in_common_is_for_the_platform_team_and_names_no_node_in_public():
@@ -250,20 +258,47 @@ def test_its_text_tells_the_facts_and_both_logs():
     )
 
 
+@pytest.mark.parametrize(
+    ("changes", "row"),
+    [
+        ({"memory_limit": "8Gi"}, "| Memory | limit `8Gi`, reached |"),
+        ({"memory_limit": "8Gi", "cause": Cause.CRASH}, "| Memory | limit `8Gi`; the use at its end is not known |"),
+        ({}, None),
+    ],
+    ids=["killed-at-its-limit", "another-cause", "no-limit"],
+)
+def test_what_is_known_of_its_memory_is_shown_and_no_more(changes, row):
+    lines = post_mortem_report(death(**changes), death().job, show_host=False).text.splitlines()
+    assert [each for each in lines if each.startswith("| Memory")] == ([row] if row else [])
+
+
+def test_its_image_is_shown_where_only_members_read_it():
+    private, public = (
+        post_mortem_report(death(image="runner:7"), death().job, show_host=show).text for show in (True, False)
+    )
+    assert ("| Image | `runner:7` |" in private, "runner:7" in public) == (True, False)
+
+
+def test_a_death_that_the_job_has_shown_belongs_on_its_commit_though_the_log_tells_a_result():
+    finished = death(runner_log=("2026-11-20 12:01:00Z: Job build completed with result: Failed",), exit_code=0)
+    assert not blames_the_platform(finished)
+    assert blames_the_platform(finished._replace(reason="StepLeftOpen"))
+
+
 def test_an_end_that_nobody_saw_has_neither_code_nor_signal():
     unseen = death(exit_code=None, signal=None, reason="", node="", cause=Cause.VANISHED)
-    said = post_mortem_report(unseen, unseen.job, show_host=True)
-    assert "`linux-x7k2p`." in said.summary
-    assert "| Exit code | – |\n| Signal | – |\n| Reason | – |" in said.text
-    assert "| Node | – |" in said.text
+    report = post_mortem_report(unseen, unseen.job, show_host=True)
+    assert "`linux-x7k2p`." in report.summary
+    assert "| Exit code | – |\n| Signal | – |\n| Reason | – |" in report.text
+    assert "| Node | – |" in report.text
 
 
 def test_where_everybody_can_read_it_nothing_is_told_of_the_host():
     dead = death(runner_log=("Running job: test",), host_log=("another tenant's pod",))
-    said = post_mortem_report(dead, dead.job, show_host=False)
-    assert "Running job: test" in said.text
-    assert "The node's log is not shown in a public repository" in said.text
-    shown = said.title + said.summary + said.text
+    report = post_mortem_report(dead, dead.job, show_host=False)
+    assert "Running job: test" in report.text
+    assert "The node's log is not shown in a public repository" in report.text
+    shown = report.title + report.summary + report.text
     assert [word in shown for word in ("node-1", "runners/", "another tenant")] == [False] * 3
 
 
@@ -273,13 +308,13 @@ EVIL = st.text(st.sampled_from("|`\\\n\r\t<>&@#[]()*_~!-:;. \u202e\u2028a1") | s
 @given(EVIL, EVIL, EVIL, st.lists(EVIL, max_size=5))
 def test_no_stranger_s_word_is_obeyed(name, node, reason, log):
     dead = death(runner_name=name, node=node, reason=reason, pod=name, runner_log=tuple(log), host_log=tuple(log))
-    said = post_mortem_report(dead, dead.job._replace(name=reason), show_host=True)
-    kinds = [token.type for token in GFM.parse(said.text) if token.level == 0]
+    report = post_mortem_report(dead, dead.job._replace(name=reason), show_host=True)
+    kinds = [token.type for token in GFM.parse(report.text) if token.level == 0]
     logs = ["heading_open", "inline", "heading_close", "fence"] if log else []
     outside = [kind for kind in kinds if kind != "inline"]
     head = ["heading_open", "heading_close", "paragraph_open", "paragraph_close"]
     assert outside == [*head, "table_open", "table_close", *[kind for kind in logs * 2 if kind != "inline"]]
-    paragraph = GFM.parse(said.summary)
+    paragraph = GFM.parse(report.summary)
     assert [token.type for token in paragraph] == ["paragraph_open", "inline", "paragraph_close"] * 3
     words = {child.content for child in paragraph[1].children if child.type == "html_inline"}
     assert words <= {"<code>", "</code>"}
@@ -297,6 +332,6 @@ def test_however_much_there_is_to_tell_github_takes_it(character):
         runner_log=lines,
         host_log=lines,
     )
-    said = post_mortem_report(dead, dead.job._replace(name=character * 1000), show_host=True)
-    assert (len(said.text) <= LONGEST, len(said.summary) <= LONGEST) == (True, True)
-    assert len(said.text) > 47_000, "whole lines, as many as there is room for"
+    report = post_mortem_report(dead, dead.job._replace(name=character * 1000), show_host=True)
+    assert (len(report.text) <= LONGEST, len(report.summary) <= LONGEST) == (True, True)
+    assert len(report.text) > 47_000, "whole lines, as many as there is room for"

@@ -50,8 +50,8 @@ def done(shard, number, started, ended):
     return on(shard, online(job_id=500 + number, job_started_at=started, job_ended_at=ended), number)
 
 
-def deploy(shard, role, at=DEPLOYED_AT, ref="", first_told_at=LONG_AGO):
-    return Deploy(shard, Role(role), at, LONG_AGO, ref, first_told_at=first_told_at)
+def deploy(shard, role, at=DEPLOYED_AT, ref="", first_reported_at=LONG_AGO):
+    return Deploy(shard, Role(role), at, LONG_AGO, ref, first_reported_at=first_reported_at)
 
 
 PURPLE_IS_ACTIVE = ActiveShardSources((deploy("purple", "active"), deploy("pink", "inactive", ref="v42")))

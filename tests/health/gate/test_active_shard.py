@@ -75,7 +75,7 @@ def test_a_silent_source_changes_nothing_and_the_order_neither(words, shard):
 
 
 @pytest.mark.parametrize(
-    ("answer", "active", "said"),
+    ("answer", "active", "expected"),
     [
         (None, None, "has no answer: active_command has not answered for 5 minutes"),
         (ActiveShardAnswer("", "it ended with 1", NOW), None, "has no answer: active_command failed, it ended with 1"),
@@ -86,14 +86,14 @@ def test_a_silent_source_changes_nothing_and_the_order_neither(words, shard):
     ],
     ids=["none", "failed", "answered", "just fresh", "just too old", "from a clock that jumped"],
 )
-def test_the_configuration_s_answer_holds_for_five_minutes(answer, active, said):
+def test_the_configuration_s_answer_holds_for_five_minutes(answer, active, expected):
     word = answer_states("active_command", answer, NOW)
     assert word.active == active
-    assert said in word.said
+    assert expected in word.said
 
 
 @pytest.mark.parametrize(
-    ("taken", "canary", "active", "said"),
+    ("taken", "canary", "active", "expected"),
     [
         ({}, None, None, "no jobs"),
         ({"pink": 0, "purple": 14}, None, "purple", "GitHub assigned 14 jobs to purple lately"),
@@ -117,10 +117,10 @@ def test_the_configuration_s_answer_holds_for_five_minutes(answer, active, said)
         "too many, and others elsewhere",
     ],
 )
-def test_github_names_the_one_shard_that_takes_jobs(taken, canary, active, said):
+def test_github_names_the_one_shard_that_takes_jobs(taken, canary, active, expected):
     word = jobs_state(taken, canary)
     assert word.active == active
-    assert said in word.said
+    assert expected in word.said
 
 
 @pytest.mark.parametrize(
@@ -158,9 +158,9 @@ def test_no_more_shards_are_remembered_than_there_is_room_for(shards):
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefghijklmnop"), st.sampled_from(["active", "inactive"])), max_size=40))
-def test_who_is_active_is_not_forgotten_for_want_of_room(said):
+def test_who_is_active_is_not_forgotten_for_want_of_room(expected):
     deploys, active = (), None
-    for shard, role in said:
+    for shard, role in expected:
         deploys = with_deploy(deploys, deploy(shard, role))
         active = shard if role == "active" else None if shard == active else active
         if active is not None:

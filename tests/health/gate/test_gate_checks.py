@@ -37,8 +37,8 @@ class Pool:
     deploy_repository: str | None = "acme/infra"
 
 
-def deploy(ref=SHA, deployed_at=NOW - 60, told_at=NOW - 50, shard="pink", role=Role.INACTIVE):
-    return Deploy(shard, role, deployed_at, told_at, ref)
+def deploy(ref=SHA, deployed_at=NOW - 60, reported_at=NOW - 50, shard="pink", role=Role.INACTIVE):
+    return Deploy(shard, role, deployed_at, reported_at, ref)
 
 
 def begun(**changes):
@@ -69,14 +69,14 @@ def test_only_a_full_sha_names_a_commit(ref, commit):
 
 
 @pytest.mark.parametrize(
-    ("pool", "told", "known", "goes_on"),
+    ("pool", "latest", "known", "goes_on"),
     [
         (Pool(), deploy(), None, True),
         (Pool(deploy_repository=None), deploy(), None, False),
         (Pool(), deploy("v42"), None, False),
         (Pool(), deploy(), begun(), True),
         (Pool(), deploy(), begun(over=True), False),
-        (Pool(), deploy(role=Role.ACTIVE, told_at=NOW), begun(over=True), False),
+        (Pool(), deploy(role=Role.ACTIVE, reported_at=NOW), begun(over=True), False),
         (Pool(), deploy(deployed_at=NOW - 59), begun(over=True), True),
         (Pool(), deploy(OTHER_SHA), begun(over=True), True),
         (Pool("mac"), deploy(), begun(over=True), True),
@@ -97,9 +97,9 @@ def test_only_a_full_sha_names_a_commit(ref, commit):
         "another repository",
     ],
 )
-def test_a_round_goes_on_until_it_is_over(pool, told, known, goes_on):
-    found = open_gate_checks(pool, [told], {} if known is None else {PLACE: known}, NOW)
-    assert [told for told, _ in found] == ([told] if goes_on else [])
+def test_a_round_goes_on_until_it_is_over(pool, latest, known, goes_on):
+    found = open_gate_checks(pool, [latest], {} if known is None else {PLACE: known}, NOW)
+    assert [latest for latest, _ in found] == ([latest] if goes_on else [])
 
 
 def test_a_new_round_begins_when_it_was_reported_and_keeps_nothing():
@@ -108,7 +108,7 @@ def test_a_new_round_begins_when_it_was_reported_and_keeps_nothing():
 
 
 def test_a_clock_that_was_ahead_does_not_put_its_beginning_into_the_future():
-    ((_, found),) = open_gate_checks(Pool(), [deploy(told_at=NOW + 86_400)], {}, NOW)
+    ((_, found),) = open_gate_checks(Pool(), [deploy(reported_at=NOW + 86_400)], {}, NOW)
     assert found.began_at == NOW
 
 
@@ -130,9 +130,9 @@ def test_a_clock_that_was_ahead_does_not_put_its_beginning_into_the_future():
     ],
 )
 def test_a_deploy_of_long_ago_begins_no_round(ago, known, goes_on):
-    told = deploy(told_at=NOW - ago)
+    latest = deploy(reported_at=NOW - ago)
     rounds = {} if known is None else {PLACE: begun(began_at=NOW - ago, **known)}
-    assert bool(open_gate_checks(Pool(), [told], rounds, NOW)) is goes_on
+    assert bool(open_gate_checks(Pool(), [latest], rounds, NOW)) is goes_on
 
 
 def test_each_round_has_a_check_run_of_its_own():
@@ -149,10 +149,10 @@ def test_each_round_has_a_check_run_of_its_own():
 
 
 @pytest.mark.parametrize(
-    ("pools", "told", "known", "left"),
+    ("pools", "latest", "known", "left"),
     [
         ([Pool()], deploy(), begun(), False),
-        ([Pool()], deploy(SHA.upper(), role=Role.ACTIVE, told_at=NOW), begun(), False),
+        ([Pool()], deploy(SHA.upper(), role=Role.ACTIVE, reported_at=NOW), begun(), False),
         ([Pool()], deploy(OTHER_SHA), begun(), True),
         ([Pool()], deploy(OTHER_SHA), begun(over=True), False),
         ([Pool()], deploy(deployed_at=NOW), begun(), True),
@@ -175,15 +175,15 @@ def test_each_round_has_a_check_run_of_its_own():
         "every pool is gone",
     ],
 )
-def test_a_round_whose_place_was_taken_is_left_to_be_ended(pools, told, known, left):
-    deploys = {pool.name: [told] for pool in pools}
+def test_a_round_whose_place_was_taken_is_left_to_be_ended(pools, latest, known, left):
+    deploys = {pool.name: [latest] for pool in pools}
     assert superseded(pools, deploys, {PLACE: known}) == ({PLACE: known} if left else {})
 
 
 def test_a_round_ends_by_itself_or_is_superseded_and_never_both():
-    for told in (deploy(), deploy(OTHER_SHA), deploy("v42"), deploy(deployed_at=NOW)):
-        goes_on = [each for _, each in open_gate_checks(Pool(), [told], {PLACE: begun(check_run=7)}, NOW)]
-        left = superseded([Pool()], {"linux": [told]}, {PLACE: begun(check_run=7)})
+    for latest in (deploy(), deploy(OTHER_SHA), deploy("v42"), deploy(deployed_at=NOW)):
+        goes_on = [each for _, each in open_gate_checks(Pool(), [latest], {PLACE: begun(check_run=7)}, NOW)]
+        left = superseded([Pool()], {"linux": [latest]}, {PLACE: begun(check_run=7)})
         assert (begun(check_run=7) in goes_on) is not bool(left)
 
 

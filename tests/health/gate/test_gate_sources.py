@@ -27,12 +27,12 @@ def test_sources_that_disagree_leave_one_step_stop_and_say_who_says_what():
     sources = ActiveShardSources(PURPLE_IS_ACTIVE.deploys, "active_command", ActiveShardAnswer("pink", "", NOW))
     answer = gate([*pink(3), *at_work()], sources=sources)
     assert (answer.passed, answer.role, steps(answer)) == (False, Role.UNKNOWN, [STOP])
-    for said in (
+    for text in (
         "the configuration says that pink is active (active_command)",
         "GitHub assigned 14 jobs to purple lately",
         "the last deploy says that purple is active",
     ):
-        assert said in answer.next[0].why
+        assert text in answer.next[0].why
     assert failed(answer) == {"role"}
 
 
@@ -50,12 +50,12 @@ def test_when_all_are_silent_nothing_is_to_be_changed():
 
 
 @pytest.mark.parametrize(
-    ("told_at", "role"),
+    ("reported_at", "role"),
     [(NOW - 60 + MICROSECOND, "active"), (NOW - 60, "unknown"), (NOW + 60, "unknown")],
     ids=["told after the job", "told before it", "told by a clock that jumped"],
 )
-def test_jobs_taken_before_the_last_deploy_reported_the_active_shard_do_not_contradict_it(told_at, role):
-    sources = ActiveShardSources((Deploy("pink", Role.ACTIVE, DEPLOYED_AT, told_at),))
+def test_jobs_taken_before_the_last_deploy_reported_the_active_shard_do_not_contradict_it(reported_at, role):
+    sources = ActiveShardSources((Deploy("pink", Role.ACTIVE, DEPLOYED_AT, reported_at),))
     assert gate([*pink(1), *at_work("purple", 1, ago=60)], sources=sources).role == role
 
 
@@ -71,8 +71,8 @@ def test_two_shards_that_take_jobs_at_once_cause_a_warning_without_an_active_one
 
 def test_what_stopping_a_shard_would_hurt_is_shown_with_the_jobs():
     busy = on("pink", online(busy=True), 9)
-    told = Job(77, "running", (), "acme/api", NOW - 90, on("pink", online()).id, "pink-1", NOW - 80)
-    answer = gate([busy, on("pink", online()), *at_work("purple", 1)], jobs=[told])
+    job = Job(77, "running", (), "acme/api", NOW - 90, on("pink", online()).id, "pink-1", NOW - 80)
+    answer = gate([busy, on("pink", online()), *at_work("purple", 1)], jobs=[job])
     assert check(answer, "running-jobs").said == (
         "stopping pink would interrupt 2 running jobs: one on pink-9, 77 of acme/api; "
         "purple, which is active, runs 1 job: 101"

@@ -54,7 +54,7 @@ FLEETS = st.integers(0, 6).flatmap(lambda size: st.tuples(*(a_runner(number) for
 JOBS = st.integers(0, 3).flatmap(lambda size: st.tuples(*(a_job(number) for number in range(size))))
 DEPLOYS = st.lists(
     st.builds(
-        lambda shard, role, at, told, first: Deploy(shard, role, NOW - at, NOW - told, "v1", "", first),
+        lambda shard, role, at, reported, first: Deploy(shard, role, NOW - at, NOW - reported, "v1", "", first),
         COLOURS,
         st.sampled_from([Role.ACTIVE, Role.INACTIVE]),
         AGO,
@@ -113,18 +113,18 @@ def jobs_of(fleet, jobs, shard, since):
 
 
 def since(sources):
-    told = [each.told_at for each in sources.deploys if each.role is Role.ACTIVE]
-    return max(NOW - 600, told[-1]) if told and told[-1] <= NOW else NOW - 600
+    reported = [each.reported_at for each in sources.deploys if each.role is Role.ACTIVE]
+    return max(NOW - 600, reported[-1]) if reported and reported[-1] <= NOW else NOW - 600
 
 
 def claims(fleet, jobs, sources):
     """The active shard by each source; by GitHub from all assigned jobs, canaries or not."""
-    said = set()
+    text = set()
     if sources.configured and sources.answer and sources.answer.shard and abs(NOW - sources.answer.at) <= 300:
-        said.add(sources.answer.shard.lower())
-    said |= set([each.shard for each in sources.deploys if each.role is Role.ACTIVE][-1:])
+        text.add(sources.answer.shard.lower())
+    text |= set([each.shard for each in sources.deploys if each.role is Role.ACTIVE][-1:])
     at_work = {shard for shard in ("pink", "purple", "green") if jobs_of(fleet, jobs, shard, since(sources))}
-    return said, at_work if len(at_work) == 1 else set()
+    return text, at_work if len(at_work) == 1 else set()
 
 
 def good(fleet, shard, version):
@@ -146,16 +146,16 @@ def good(fleet, shard, version):
 @given(FLEETS, JOBS, QUESTIONS, SOURCES, SURVEYS, DEATHS)
 def test_a_shard_that_any_source_calls_active_is_never_to_be_torn_down(fleet, jobs, question, sources, seen, deaths):
     answer = gate(fleet, question, sources, survey=seen, deaths=deaths, jobs=jobs)
-    told, github = claims(fleet, jobs, sources)
+    reported, github = claims(fleet, jobs, sources)
     denied = {each.shard for each in sources.deploys if each.role is Role.INACTIVE}
     own = question.shard.lower()
-    if len(told) > 1 or told & denied or (not question.canary and len(told | github) > 1):
+    if len(reported) > 1 or reported & denied or (not question.canary and len(reported | github) > 1):
         assert (answer.passed, answer.role, steps(answer)) == (False, Role.UNKNOWN, [STOP])
     for step in answer.next:
         if not step.changes or step.rung is StepLevel.BREAK_GLASS:
             continue
         assert seen.failing_since is None
-        assert step.changes not in told
+        assert step.changes not in reported
         assert step.changes not in github or (question.canary and step.changes == own)
         if step.rung is StepLevel.CLEAN_UP and not answer.passed:
             event("cleans up")
@@ -181,13 +181,13 @@ def test_a_gate_that_passes_has_all_that_decides(fleet, jobs, question, sources,
     event("passes")
     own = question.shard.lower()
     deploy = next((each for each in sources.deploys if each.shard == own), None)
-    told, github = claims(fleet, jobs, sources)
+    reported, github = claims(fleet, jobs, sources)
     assert seen.failing_since is None
     assert NOW - 300 <= seen.swept_at <= NOW + 120
-    assert deploy is None or deploy.first_told_at <= seen.swept_at
+    assert deploy is None or deploy.first_reported_at <= seen.swept_at
     assert answer.role is not Role.UNKNOWN
-    assert len(told) <= 1
-    assert question.canary or len(told | github) <= 1
+    assert len(reported) <= 1
+    assert question.canary or len(reported | github) <= 1
     assert len(good(fleet, own, None)) >= question.min_online
     assert len(good(fleet, own, question.version)) >= question.min_online
     if deaths is not None:

@@ -98,7 +98,7 @@ def test_a_runner_counts_when_it_is_registered_online_and_good_for_a_job(runner,
 
 
 @pytest.mark.parametrize(
-    ("versions", "passed", "said"),
+    ("versions", "passed", "text"),
     [
         (("2.336.0", "2.336.0"), True, "2 of 2 online have version 2.336.0, 2 needed"),
         (("2.336.0", "2.335.1"), False, "1 of 2 online have version 2.336.0, 2 needed; others: 2.335.1"),
@@ -107,10 +107,10 @@ def test_a_runner_counts_when_it_is_registered_online_and_good_for_a_job(runner,
     ],
     ids=["all", "one is older", "one does not say", "enough are"],
 )
-def test_where_a_version_is_expected_as_many_must_have_it(versions, passed, said):
+def test_where_a_version_is_expected_as_many_must_have_it(versions, passed, text):
     runners = [on("pink", online(version=version), number) for number, version in enumerate(versions)]
     answer = gate([*runners, *at_work()], GateRequest("pink", 2, version="2.336.0"))
-    assert check(answer, "version").said.startswith(said)
+    assert check(answer, "version").said.startswith(text)
     assert answer.passed is passed
 
 
@@ -197,12 +197,14 @@ def test_a_canary_on_a_quiet_fleet_does_not_make_its_shard_active():
 
 
 @pytest.mark.parametrize(
-    ("first_told_at", "passed"),
+    ("first_reported_at", "passed"),
     [(0.0, True), (NOW - 5, True), (NOW - 5 + MICROSECOND, False), (NOW + 9999, False)],
     ids=["by an older release", "just before the list", "just after it was begun", "by a clock that jumped"],
 )
-def test_a_list_from_before_the_deploy_says_nothing_of_what_was_deployed(first_told_at, passed):
-    sources = ActiveShardSources((deploy("purple", "active"), deploy("pink", "inactive", first_told_at=first_told_at)))
+def test_a_list_from_before_the_deploy_says_nothing_of_what_was_deployed(first_reported_at, passed):
+    sources = ActiveShardSources(
+        (deploy("purple", "active"), deploy("pink", "inactive", first_reported_at=first_reported_at))
+    )
     answer = gate([*pink(3), *at_work()], sources=sources, survey=survey(swept_at=NOW - 5))
     assert answer.passed is passed
     if not passed:
@@ -213,7 +215,7 @@ def test_a_list_from_before_the_deploy_says_nothing_of_what_was_deployed(first_t
 
 
 def test_the_deploy_of_another_shard_delays_nothing():
-    sources = ActiveShardSources((deploy("purple", "active", first_told_at=NOW + 1), deploy("pink", "inactive")))
+    sources = ActiveShardSources((deploy("purple", "active", first_reported_at=NOW + 1), deploy("pink", "inactive")))
     assert gate([*pink(3), *at_work()], sources=sources).passed
 
 

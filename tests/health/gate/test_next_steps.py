@@ -101,7 +101,7 @@ IDLE, BUSY = on("purple", online()), on("purple", online(busy=True, job_id=1, jo
 
 
 @pytest.mark.parametrize(
-    ("runners", "jobs", "passed", "said"),
+    ("runners", "jobs", "passed", "text"),
     [
         ([IDLE], [], True, "purple has 1 runner online, and no job waits; no outage"),
         ([IDLE], [waits(1, WAITING_SECONDS - MICROSECOND)], True, "no job waits; no outage"),
@@ -157,10 +157,10 @@ IDLE, BUSY = on("purple", online()), on("purple", online(busy=True, job_id=1, jo
         "died just now",
     ],
 )
-def test_users_are_hurt_when_the_active_shard_does_not_take_what_waits(runners, jobs, passed, said):
+def test_users_are_hurt_when_the_active_shard_does_not_take_what_waits(runners, jobs, passed, text):
     # without GitHub's word: what died took the last job on purple, and a deploy says that purple is active
     answer = gate([*pink(1), *runners], jobs=jobs)
-    assert said in answer.checks[0].said
+    assert text in answer.checks[0].said
     assert answer.checks[0].passed is passed
 
 

@@ -80,14 +80,14 @@ def where_sources_disagree_look_at_the_metrics():
 
 
 def after_a_success_by_hand_verify_flip_shut_down_the_other_and_run_the_pipeline_once():
-    told = why(gate(DOWN), "break glass")
+    result = why(gate(DOWN), "break glass")
     order = [
         "verify it",
         "make pink active",
         "shut down the other shard",
         "run the whole pipeline once for a clean run",
     ]
-    places = [told.index(each) for each in order]
+    places = [result.index(each) for each in order]
     assert places == sorted(places)
 
 
@@ -124,8 +124,8 @@ def test_the_ladder_is_the_runbooks(clause):
 
 
 def test_every_clause_of_the_runbook_has_its_test_and_no_other():
-    told = re.findall(r"^\d\. (.+(?:\n   .+)*)", SECTION, re.MULTILINE)
-    assert [re.sub(r"\s+", " ", each) for each in told] == list(CLAUSES)
+    result = re.findall(r"^\d\. (.+(?:\n   .+)*)", SECTION, re.MULTILINE)
+    assert [re.sub(r"\s+", " ", each) for each in result] == list(CLAUSES)
 
 
 # What must never be destroyed.

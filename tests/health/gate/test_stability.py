@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from ghapp.health.gate.gate_checks import Stability, stability_after
 from ghapp.health.gate.judgement import held_for
-from ghapp.health.gate.stability import Stability, stability_after
 from tests.health.builders import NOW, survey
 from tests.health.gate.builders import at_work, check, gate, pink, steps
 

@@ -27,8 +27,8 @@ def job(number=9, **changes):
     return Job(number, "running", (), "acme/api", NOW - 600, 1, "linux-1", NOW - 600)._replace(**changes)
 
 
-def of(*bearers, jobs=(), swept_at=NOW):
-    return combined_activity(bearers, jobs, survey(swept_at=swept_at), NOW, STALE)
+def of(*same_name, jobs=(), swept_at=NOW):
+    return combined_activity(same_name, jobs, survey(swept_at=swept_at), NOW, STALE)
 
 
 ENDED = {"job_id": 3, "job_started_at": NOW - 2000, "job_ended_at": NOW - 1000}
@@ -54,7 +54,7 @@ class TestHeardOf:
         )
 
     @pytest.mark.parametrize(
-        ("bearers", "busy"),
+        ("same_name", "busy"),
         [
             ([lost(id=1), online(id=2)], False),
             ([online(id=1, busy=True), online(id=2)], True),
@@ -64,20 +64,20 @@ class TestHeardOf:
         ],
         ids=["none", "the first", "the second", "one unknown", "busy beats unknown"],
     )
-    def test_of_several_of_one_name_whatever_speaks_for_the_pod_counts(self, bearers, busy):
-        assert of(*bearers).busy is of(*reversed(bearers)).busy is busy
+    def test_of_several_of_one_name_whatever_speaks_for_the_pod_counts(self, same_name, busy):
+        assert of(*same_name).busy is of(*reversed(same_name)).busy is busy
 
     @pytest.mark.parametrize(
-        ("bearers", "is_online"),
+        ("same_name", "is_online"),
         [([present(id=1), present(id=2)], False), ([online(id=1), present(id=2)], True), ([], False)],
         ids=["none", "one of two", "nobody"],
     )
-    def test_one_that_is_online_is_enough(self, bearers, is_online):
-        assert of(*bearers).online is of(*reversed(bearers)).online is is_online
+    def test_one_that_is_online_is_enough(self, same_name, is_online):
+        assert of(*same_name).online is of(*reversed(same_name)).online is is_online
 
-    @pytest.mark.parametrize("bearers", [[online(id=1, **RUNS), online(id=2, **ENDED)], [online(id=1, **RUNS)]])
-    def test_a_job_of_any_of_them_is_in_progress_and_then_none_is_over(self, bearers):
-        word = of(*bearers)
+    @pytest.mark.parametrize("same_name", [[online(id=1, **RUNS), online(id=2, **ENDED)], [online(id=1, **RUNS)]])
+    def test_a_job_of_any_of_them_is_in_progress_and_then_none_is_over(self, same_name):
+        word = of(*same_name)
         assert (word.running, word.over_at) == (True, None)
 
     def test_only_the_latest_ones_job_can_be_over(self):
@@ -85,16 +85,16 @@ class TestHeardOf:
         assert of(online(id=2, **ENDED), online(id=1)).over_at == NOW - 1000
 
     @pytest.mark.parametrize(
-        ("bearers", "running"),
+        ("same_name", "running"),
         [([], True), ([online(**ENDED)], True), ([online(**ENDED | {"job_id": 9})], False)],
         ids=["nobody is known", "another job is over", "this one is over"],
     )
-    def test_a_job_under_its_name_counts_unless_its_end_was_told(self, bearers, running):
-        word = of(*bearers, jobs=[job(9)])
+    def test_a_job_under_its_name_counts_unless_its_end_was_told(self, same_name, running):
+        word = of(*same_name, jobs=[job(9)])
         assert (word.running, word.over_at is None) == (running, running)
 
     @pytest.mark.parametrize(
-        ("bearers", "registered", "too_long"),
+        ("same_name", "registered", "too_long"),
         [
             ([present(id=1), present(id=2)], True, True),
             ([present(id=1), present(id=2, offline_since=NOW)], True, False),
@@ -104,8 +104,8 @@ class TestHeardOf:
         ],
         ids=["both too long", "one", "the only one that is left", "gone", "nobody"],
     )
-    def test_of_several_all_that_are_registered_must_have_been_offline_too_long(self, bearers, registered, too_long):
-        word = combined_activity(bearers, (), survey(), NOW, STALE, lambda _: 600.0)
+    def test_of_several_all_that_are_registered_must_have_been_offline_too_long(self, same_name, registered, too_long):
+        word = combined_activity(same_name, (), survey(), NOW, STALE, lambda _: 600.0)
         assert (word.registered, word.offline_too_long) == (registered, too_long)
 
     def test_what_speaks_for_the_pod_most_is_what_counts_of_several_that_are_gone(self):
@@ -142,12 +142,12 @@ class TestWithoutProof:
 class TestIsWorthAsking:
     @pytest.mark.parametrize("busy", [False, None])
     @pytest.mark.parametrize(
-        ("bearers", "worth"),
+        ("same_name", "worth"),
         [([], True), ([online()], True), ([online(registered=False)], False)],
         ids=["nobody knows it", "registered", "never listed"],
     )
-    def test_where_an_answer_could_let_it_go(self, bearers, worth, busy):
-        assert is_worth_a_query(RunnerActivity(busy=busy), bearers) is worth
+    def test_where_an_answer_could_let_it_go(self, same_name, worth, busy):
+        assert is_worth_a_query(RunnerActivity(busy=busy), same_name) is worth
 
     @pytest.mark.parametrize("shown", [{"busy": True}, {"busy": False, "online": True}])
     def test_a_fresh_list_that_shows_it_busy_or_online_is_believed(self, shown):
@@ -196,7 +196,7 @@ class TestAnswered:
         assert (after.has_session, after.registered, after.offline_too_long) == (None, False, False)
 
     @pytest.mark.parametrize(
-        ("before", "bearers", "busy"),
+        ("before", "same_name", "busy"),
         [
             (False, [online()], None),
             (False, [lost(), online()], None),
@@ -214,8 +214,8 @@ class TestAnswered:
             "absent by an old list",
         ],
     )
-    def test_none_of_its_name_proves_nothing_alone(self, before, bearers, busy):
-        assert with_answer(RunnerActivity(busy=before), bearers, []).busy is busy
+    def test_none_of_its_name_proves_nothing_alone(self, before, same_name, busy):
+        assert with_answer(RunnerActivity(busy=before), same_name, []).busy is busy
 
 
 class TestIsDue:

@@ -51,7 +51,7 @@ def guard_of(pod, runner=IDLE, limits=LIMITS, memory=None, **changes):
     """What keeps one pod; None for a leak."""
     seen = look(pod, **{"runners": {pod.name: runner}, **changes})
     reaping = leaks(seen, NOW, limits, remembered(pod) if memory is None else memory)
-    assert (reaping.skipped, reaping.deferred, reaping.told) == (None, (), ())
+    assert (reaping.skipped, reaping.deferred, reaping.would_reap) == (None, (), ())
     assert [*reaping.reap, *(each for each, _ in reaping.kept)] == [pod]
     return reaping.kept[0][1] if reaping.kept else None
 
@@ -445,12 +445,17 @@ class TestGuard9PerTick:
 class TestGuard10KillSwitch:
     def test_off_judges_nothing_and_starts_no_clock(self):
         reaping = leaks(look(pod()), NOW, LeakLimits(mode="off"), remembered(pod()))
-        assert (reaping.reap, reaping.told, reaping.skipped, reaping.memory) == ((), (), Guard.OFF, TickMemory())
+        assert (reaping.reap, reaping.would_reap, reaping.skipped, reaping.memory) == (
+            (),
+            (),
+            Guard.OFF,
+            TickMemory(),
+        )
 
     def test_dry_run_only_tells(self):
         pods = [pod(f"linux-{each:02}") for each in range(26)]
         reaping = leaks(look(*pods, fuse=NO_FUSE), NOW, LeakLimits(mode="dry-run"), remembered(*pods))
-        assert (reaping.reap, len(reaping.told), len(reaping.deferred)) == ((), 25, 1)
+        assert (reaping.reap, len(reaping.would_reap), len(reaping.deferred)) == ((), 25, 1)
 
 
 class TestGuard11OthersBusiness:

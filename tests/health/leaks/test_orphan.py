@@ -14,7 +14,7 @@ def found(**changes):
     return orphan(pod(**changes), "linux-1", "linux", RunnerActivity(busy=False), NOW - 300, NOW)
 
 
-def said(found, source):
+def facts_of(found, source):
     return [(at, text) for at, by, text in found.evidence if by == source]
 
 
@@ -44,7 +44,7 @@ def test_what_nobody_knows_is_null():
 
 def test_an_ended_container_is_told_of():
     ended = container(running_since=None, ended=Ended(137, finished_at=NOW - 60))
-    assert (NOW - 60, "its container ended") in said(found(runner=ended), "pod")
+    assert (NOW - 60, "its container ended") in facts_of(found(runner=ended), "pod")
 
 
 @pytest.mark.parametrize(
@@ -70,4 +70,4 @@ def test_an_ended_container_is_told_of():
     ids=["gone", "offline", "offline too long", "online", "busy", "no word", "ended"],
 )
 def test_githubs_word_is_told_and_what_overruled_it(runner, word):
-    assert said(orphan(pod(), "linux-1", "linux", runner, NOW - 300, NOW), "list") == [(NOW, word)]
+    assert facts_of(orphan(pod(), "linux-1", "linux", runner, NOW - 300, NOW), "list") == [(NOW, word)]

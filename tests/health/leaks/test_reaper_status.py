@@ -15,8 +15,8 @@ from tests.health.builders import MICROSECOND, NOW
 from tests.health.pods.builders import pod
 
 
-def told(at=NOW, trouble_since=None):
-    return reaper_status(at, trouble_since, NOW, reaped=4, deferred=3, told=2, never_runners=1)
+def status_at(at=NOW, trouble_since=None):
+    return reaper_status(at, trouble_since, NOW, reaped=4, deferred=3, would_reap=2, never_runners=1)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def told(at=NOW, trouble_since=None):
 )
 def test_what_happens_each_minute_is_overdue_after_three(at, overdue):
     assert is_overdue(at, NOW) is overdue
-    assert told(at) == (ReaperStatus(4) if overdue else ReaperStatus(4, 3, 2, never_runners=1))
+    assert status_at(at) == (ReaperStatus(4) if overdue else ReaperStatus(4, 3, 2, never_runners=1))
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_what_happens_each_minute_is_overdue_after_three(at, overdue):
     ids=["no trouble", "a passing one", "one that lasts"],
 )
 def test_only_trouble_that_lasts_is_told(since, held_up):
-    assert told(trouble_since=since).held_up_since == (since if held_up else None)
+    assert status_at(trouble_since=since).held_up_since == (since if held_up else None)
 
 
 def test_pods_are_counted_by_the_guard_that_keeps_them_and_the_oldest_are_named_where_people_are_told():
@@ -54,11 +54,11 @@ def test_pods_are_counted_by_the_guard_that_keeps_them_and_the_oldest_are_named_
     named = examples(reaping)
     oldest = tuple((f"runners/linux-{number}", NOW - number) for number in (5, 4, 3, 2, 1))
     assert named == {"Unnamed": oldest, "MassLeak": (("runners/linux-7", NOW - 7),)}
-    said = reaper_status(
-        NOW, None, NOW, reaped=0, deferred=0, told=0, never_runners=0, held=1, kept=counts, examples=named
+    found = reaper_status(
+        NOW, None, NOW, reaped=0, deferred=0, would_reap=0, never_runners=0, held=1, kept=counts, examples=named
     )
-    assert said == ReaperStatus(held=1, kept={"Unnamed": 6, "MassLeak": 1}, examples=named)
+    assert found == ReaperStatus(held=1, kept={"Unnamed": 6, "MassLeak": 1}, examples=named)
 
 
 def test_of_a_reaper_that_has_stopped_no_old_trouble_is_told():
-    assert told(at=NOW - 3600, trouble_since=NOW - 7200) == ReaperStatus(4)
+    assert status_at(at=NOW - 3600, trouble_since=NOW - 7200) == ReaperStatus(4)

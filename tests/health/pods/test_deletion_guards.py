@@ -43,7 +43,7 @@ def refused(because, after_seconds=None):
 class Case:
     """One way in which a runner that may be deleted is not that one; `rule` says what of it."""
 
-    said: str
+    text: str
     expected: tuple
     evidence: dict
     found: dict
@@ -51,8 +51,8 @@ class Case:
     around: dict
 
 
-def case(said, expected, *, evidence=None, found=None, pod=None, around=None):
-    return Case(said, expected, evidence or {}, found or {}, pod or {}, around or {})
+def case(text, expected, *, evidence=None, found=None, pod=None, around=None):
+    return Case(text, expected, evidence or {}, found or {}, pod or {}, around or {})
 
 
 VERY_OLD = NOW - LONGEST_JOB_SECONDS - 60
@@ -146,7 +146,7 @@ BOTH = [
 ]
 
 
-@pytest.mark.parametrize("app", BOTH, ids=lambda app: app.said)
+@pytest.mark.parametrize("app", BOTH, ids=lambda app: app.text)
 def test_an_object_needs_every_guard(app):
     ruling = may_delete_object(
         lost(**app.evidence), runner_object(**app.found), pod_of_object(**app.pod), circumstances(**app.around)
@@ -154,7 +154,7 @@ def test_an_object_needs_every_guard(app):
     assert ruling == app.expected
 
 
-@pytest.mark.parametrize("app", BOTH, ids=lambda app: app.said)
+@pytest.mark.parametrize("app", BOTH, ids=lambda app: app.text)
 def test_a_pod_needs_every_guard(app):
     assert may_delete_pod(lost(**app.evidence), pod(**app.pod), circumstances(**app.around)) == app.expected
 
@@ -183,7 +183,7 @@ ARC_ALONE = [
 ]
 
 
-@pytest.mark.parametrize("app", ARC_ALONE, ids=lambda app: app.said)
+@pytest.mark.parametrize("app", ARC_ALONE, ids=lambda app: app.text)
 def test_an_object_of_arcs_needs_more(app):
     found = {"name": "arc-1"} | app.found
     ruling = may_delete_object(

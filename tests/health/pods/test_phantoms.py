@@ -72,19 +72,19 @@ def test_a_fleet_in_order_has_none():
 
 
 @pytest.mark.parametrize("ahead", [-3600.0, -300.0, 300.0, 3600.0])
-@pytest.mark.parametrize(("age", "told"), [(300.0, True), (300.0 - 1, False)])
-def test_whatever_time_the_cluster_reports_objects_are_as_old_as_they_are(ahead, age, told):
+@pytest.mark.parametrize(("age", "is_reported"), [(300.0, True), (300.0 - 1, False)])
+def test_whatever_time_the_cluster_reports_objects_are_as_old_as_they_are(ahead, age, is_reported):
     born = NOW + ahead - age
-    assert bool(found(ahead=ahead, objects=[runner(created_at=born)])) is told
-    assert bool(found(ahead=ahead, objects=[runner(created_at=born, phase="Failed")])) is told
-    assert bool(found(ahead=ahead, pods=[pod(created_at=born)], known=[known()])) is told
+    assert bool(found(ahead=ahead, objects=[runner(created_at=born)])) is is_reported
+    assert bool(found(ahead=ahead, objects=[runner(created_at=born, phase="Failed")])) is is_reported
+    assert bool(found(ahead=ahead, pods=[pod(created_at=born)], known=[known()])) is is_reported
 
 
 @pytest.mark.parametrize("ahead", [-3600.0, -300.0, 300.0, 3600.0])
-@pytest.mark.parametrize(("age", "told"), [(120.0, True), (120.0 - 1, False)])
-def test_nor_has_a_container_run_for_longer(ahead, age, told):
+@pytest.mark.parametrize(("age", "is_reported"), [(120.0, True), (120.0 - 1, False)])
+def test_nor_has_a_container_run_for_longer(ahead, age, is_reported):
     running = Container("runner", running_since=NOW + ahead - age)
-    assert bool(found(ahead=ahead, pods=[pod(runner=running)], objects=[runner()])) is told
+    assert bool(found(ahead=ahead, pods=[pod(runner=running)], objects=[runner()])) is is_reported
 
 
 class TestObjectWithoutPod:
@@ -101,10 +101,10 @@ class TestObjectWithoutPod:
     def test_an_object_needs_a_pod_unless_it_is_finished(self, phase, reason):
         assert found(objects=[runner(phase=phase)]) == ([(PhantomKind.OBJECT_WITHOUT_POD, reason)] if reason else [])
 
-    @pytest.mark.parametrize(("age", "told"), [(300.0, True), (300.0 - MICROSECOND, False)])
-    def test_not_while_it_was_young_when_the_pods_were_read(self, age, told):
-        assert bool(found(objects=[runner(created_at=NOW - age)])) is told
-        assert bool(found(NOW + 200, objects=[runner(created_at=NOW - age)])) is told
+    @pytest.mark.parametrize(("age", "is_reported"), [(300.0, True), (300.0 - MICROSECOND, False)])
+    def test_not_while_it_was_young_when_the_pods_were_read(self, age, is_reported):
+        assert bool(found(objects=[runner(created_at=NOW - age)])) is is_reported
+        assert bool(found(NOW + 200, objects=[runner(created_at=NOW - age)])) is is_reported
 
     def test_a_pod_of_its_name_elsewhere_is_not_its_own(self):
         assert found(objects=[runner()], pods=[pod(namespace="other", owners=())], known=[known()]) == [
@@ -124,18 +124,18 @@ class TestPodWithoutObject:
         assert found(pods=[pod()], known=[known()]) == [(PhantomKind.POD_WITHOUT_OBJECT, PhantomReason.OBJECT_GONE)]
 
     def test_an_object_of_the_same_name_is_not_its_owner(self):
-        told = found(pods=[pod()], objects=[runner(uid="another")], known=[known()])
-        assert told == [(PhantomKind.POD_WITHOUT_OBJECT, PhantomReason.OBJECT_GONE)]
+        is_reported = found(pods=[pod()], objects=[runner(uid="another")], known=[known()])
+        assert is_reported == [(PhantomKind.POD_WITHOUT_OBJECT, PhantomReason.OBJECT_GONE)]
 
     @pytest.mark.parametrize("owners", [(), (Owner("ReplicaSet", "linux", "x"),)])
     def test_who_is_not_arcs_needs_none(self, owners):
         assert found(pods=[pod(owners=owners)], known=[known()]) == []
 
-    @pytest.mark.parametrize(("age", "told"), [(300.0, True), (300.0 - MICROSECOND, False)])
-    def test_not_while_it_was_young_when_the_objects_were_read(self, age, told):
+    @pytest.mark.parametrize(("age", "is_reported"), [(300.0, True), (300.0 - MICROSECOND, False)])
+    def test_not_while_it_was_young_when_the_objects_were_read(self, age, is_reported):
         young = pod(created_at=NOW - age)
-        assert bool(found(pods=[young], known=[known()])) is told
-        assert bool(found(NOW + 200, pods=[young], known=[known()])) is told
+        assert bool(found(pods=[young], known=[known()])) is is_reported
+        assert bool(found(NOW + 200, pods=[young], known=[known()])) is is_reported
 
     def test_an_object_that_is_being_deleted_is_there(self):
         assert found(pods=[pod()], objects=[runner(deleting_since=NOW)], known=[known()]) == []
@@ -143,19 +143,19 @@ class TestPodWithoutObject:
     def test_nothing_is_reported_about_a_pod_that_is_being_deleted(self):
         assert found(pods=[pod(deleting_since=NOW)]) == []
 
-    @pytest.mark.parametrize(("over", "told"), [(300.0, True), (300.0 - MICROSECOND, False)])
-    def test_but_of_one_that_a_finalizer_holds_long_after_its_time_to_stop_was_over(self, over, told):
+    @pytest.mark.parametrize(("over", "is_reported"), [(300.0, True), (300.0 - MICROSECOND, False)])
+    def test_but_of_one_that_a_finalizer_holds_long_after_its_time_to_stop_was_over(self, over, is_reported):
         """The garbage collector has a pod deleted as soon as its object is gone."""
         held = pod(deleting_since=LONG_AGO, grace_ends_at=NOW - over, finalizers=("acme.io/keep",))
-        assert bool(found(pods=[held], known=[known()])) is told
+        assert bool(found(pods=[held], known=[known()])) is is_reported
         assert found(pods=[held._replace(finalizers=())], known=[known()]) == []
         assert found(pods=[held], objects=[runner()], known=[known()]) == []
 
 
 class TestFailedObject:
     def test_a_failed_object_counts_as_capacity(self):
-        told = phantoms(view(objects=[runner(phase="Failed")]), NOW, LIMITS)
-        assert told == [
+        is_reported = phantoms(view(objects=[runner(phase="Failed")]), NOW, LIMITS)
+        assert is_reported == [
             Phantom(
                 PhantomKind.FAILED_OBJECT,
                 "linux-1",
@@ -174,25 +174,25 @@ class TestFailedObject:
         ]
         assert len(found(objects=[failed], pods_at=None, known_at=None)) == 1
 
-    @pytest.mark.parametrize(("age", "told"), [(300.0, True), (300.0 - MICROSECOND, False)])
-    def test_not_while_it_was_young(self, age, told):
+    @pytest.mark.parametrize(("age", "is_reported"), [(300.0, True), (300.0 - MICROSECOND, False)])
+    def test_not_while_it_was_young(self, age, is_reported):
         failed = runner(phase="Failed", created_at=NOW - age)
-        assert bool(found(objects=[failed])) is told
-        assert bool(found(NOW + 200, objects=[failed])) is told
+        assert bool(found(objects=[failed])) is is_reported
+        assert bool(found(NOW + 200, objects=[failed])) is is_reported
 
 
 class TestPodUnknownToGitHub:
     def test_a_running_pod_that_the_list_lacks(self):
-        told = phantoms(view(pods=[pod()], objects=[runner()]), NOW, LIMITS)
-        assert [(each.kind, each.reason, each.subject, each.scale_set, each.namespace) for each in told] == [
+        is_reported = phantoms(view(pods=[pod()], objects=[runner()]), NOW, LIMITS)
+        assert [(each.kind, each.reason, each.subject, each.scale_set, each.namespace) for each in is_reported] == [
             (PhantomKind.POD_UNKNOWN_TO_GITHUB, PhantomReason.NOT_REGISTERED, "linux-1", "linux", "runners")
         ]
 
-    @pytest.mark.parametrize(("ran", "told"), [(120.0, True), (120.0 - MICROSECOND, False)])
-    def test_not_while_it_could_still_register_when_the_list_was_asked_for(self, ran, told):
+    @pytest.mark.parametrize(("ran", "is_reported"), [(120.0, True), (120.0 - MICROSECOND, False)])
+    def test_not_while_it_could_still_register_when_the_list_was_asked_for(self, ran, is_reported):
         young = pod(runner=Container("runner", running_since=NOW - ran))
-        assert bool(found(pods=[young], objects=[runner()])) is told
-        assert bool(found(NOW + 200, pods=[young], objects=[runner()])) is told
+        assert bool(found(pods=[young], objects=[runner()])) is is_reported
+        assert bool(found(NOW + 200, pods=[young], objects=[runner()])) is is_reported
 
     @pytest.mark.parametrize(
         "container", [None, Container("runner", waiting="ImagePullBackOff"), Container("runner", ended=Ended(0))]
@@ -207,11 +207,11 @@ class TestPodUnknownToGitHub:
         assert found(pods=[pod()], objects=[runner(runner_name="jit-7")], known=[known("jit-7")]) == []
 
     @pytest.mark.parametrize(
-        ("container", "told"), [("runner", True), ("listener", False)], ids=["a runner's", "another's"]
+        ("container", "is_reported"), [("runner", True), ("listener", False)], ids=["a runner's", "another's"]
     )
-    def test_a_pod_that_is_none_of_arcs_is_a_runners_by_its_container(self, container, told):
+    def test_a_pod_that_is_none_of_arcs_is_a_runners_by_its_container(self, container, is_reported):
         stranger = pod(owners=(), runner=Container(container, running_since=LONG_AGO))
-        assert bool(found(pods=[stranger])) is told
+        assert bool(found(pods=[stranger])) is is_reported
 
     def test_a_pod_of_arcs_is_a_runners_whatever_its_container_is_called(self):
         renamed = pod(runner=Container("agent", running_since=LONG_AGO))
@@ -219,14 +219,14 @@ class TestPodUnknownToGitHub:
             (PhantomKind.POD_UNKNOWN_TO_GITHUB, PhantomReason.NOT_REGISTERED)
         ]
 
-    @pytest.mark.parametrize(("ago", "told"), [(300.0, True), (300.0 - MICROSECOND, False)])
-    def test_one_whose_job_is_over_may_take_a_while_to_end(self, ago, told):
+    @pytest.mark.parametrize(("ago", "is_reported"), [(300.0, True), (300.0 - MICROSECOND, False)])
+    def test_one_whose_job_is_over_may_take_a_while_to_end(self, ago, is_reported):
         changes = {"pods": [pod()], "objects": [runner()], "gone": {"linux-1": NOW - ago}}
-        expected = [(PhantomKind.POD_UNKNOWN_TO_GITHUB, PhantomReason.HANGS_AFTER_JOB)] if told else []
+        expected = [(PhantomKind.POD_UNKNOWN_TO_GITHUB, PhantomReason.HANGS_AFTER_JOB)] if is_reported else []
         assert found(**changes) == found(NOW + 200, **changes) == expected
 
     @pytest.mark.parametrize(
-        ("labels", "told"),
+        ("labels", "is_reported"),
         [
             ({}, True),
             ({ORGANIZATION: "acme"}, True),
@@ -237,8 +237,8 @@ class TestPodUnknownToGitHub:
         ],
         ids=["none", "this org", "in capitals", "another org", "a repository", "an enterprise"],
     )
-    def test_only_of_runners_that_would_be_in_this_orgs_list(self, labels, told):
-        assert bool(found(pods=[pod(labels=labels)], objects=[runner()])) is told
+    def test_only_of_runners_that_would_be_in_this_orgs_list(self, labels, is_reported):
+        assert bool(found(pods=[pod(labels=labels)], objects=[runner()])) is is_reported
 
     def test_a_label_may_be_cut(self):
         org = "a" * 70
@@ -251,8 +251,8 @@ class TestRunnerWithoutPod:
         ("busy", "reason"), [(False, PhantomReason.MACHINE_GONE), (True, PhantomReason.MACHINE_GONE_AT_WORK)]
     )
     def test_a_registration_whose_machine_is_gone(self, busy, reason):
-        told = phantoms(view(known=[known(busy=busy)]), NOW, LIMITS)
-        assert told == [Phantom(PhantomKind.RUNNER_WITHOUT_POD, "linux-1", reason, ADVICE[reason], "linux")]
+        is_reported = phantoms(view(known=[known(busy=busy)]), NOW, LIMITS)
+        assert is_reported == [Phantom(PhantomKind.RUNNER_WITHOUT_POD, "linux-1", reason, ADVICE[reason], "linux")]
 
     def test_one_that_is_online_runs_elsewhere(self):
         assert found(known=[known(offline_since=None)]) == []
@@ -265,11 +265,11 @@ class TestRunnerWithoutPod:
         assert found(known=[known(pool="metal"), known("linux-2", pool="metal")]) == []
 
     @pytest.mark.parametrize("field", ["first_seen", "offline_since"])
-    @pytest.mark.parametrize(("age", "told"), [(300.0, True), (300.0 - MICROSECOND, False)])
-    def test_not_before_it_has_been_there_and_offline_for_a_while(self, field, age, told):
+    @pytest.mark.parametrize(("age", "is_reported"), [(300.0, True), (300.0 - MICROSECOND, False)])
+    def test_not_before_it_has_been_there_and_offline_for_a_while(self, field, age, is_reported):
         runners = [known(**{field: NOW - age})]
-        assert bool(found(known=runners)) is told
-        assert bool(found(NOW + 200, known=runners)) is told
+        assert bool(found(known=runners)) is is_reported
+        assert bool(found(NOW + 200, known=runners)) is is_reported
         assert bool(found(known=runners, known_at=NOW - 200)) is False
 
     def test_a_pod_of_its_name_is_enough_even_one_that_is_being_deleted(self):
@@ -279,8 +279,8 @@ class TestRunnerWithoutPod:
         assert found(known=[known("jit-7")], pods=[pod()], objects=[runner(runner_name="jit-7")]) == []
 
     def test_a_pod_with_an_arc_object_is_shown_by_the_object_alone(self):
-        told = found(known=[known("jit-7")], objects=[runner(runner_name="jit-7")])
-        assert told == [(PhantomKind.OBJECT_WITHOUT_POD, PhantomReason.POD_LOST)]
+        is_reported = found(known=[known("jit-7")], objects=[runner(runner_name="jit-7")])
+        assert is_reported == [(PhantomKind.OBJECT_WITHOUT_POD, PhantomReason.POD_LOST)]
 
 
 EVERYTHING = {
@@ -316,8 +316,8 @@ class TestReads:
         assert {each.kind for each in phantoms(just, NOW, LIMITS)} == {*PhantomKind}
 
     def test_the_pool_is_shown_where_github_knows_the_runner(self):
-        told = phantoms(view(objects=[runner(phase="Failed")], known=[known(offline_since=None)]), NOW, LIMITS)
-        assert [each.pool for each in told] == ["linux"]
+        is_reported = phantoms(view(objects=[runner(phase="Failed")], known=[known(offline_since=None)]), NOW, LIMITS)
+        assert [each.pool for each in is_reported] == ["linux"]
 
     def test_objects_of_another_org_are_none_of_ours(self):
         assert found(objects=[runner(org="umbrella", phase="Failed")]) == []
@@ -325,8 +325,8 @@ class TestReads:
 
     @given(st.permutations(["a", "b", "c", "d"]))
     def test_the_order_of_reading_changes_nothing(self, names):
-        told = phantoms(view(objects=[runner(each) for each in names]), NOW, LIMITS)
-        assert [each.subject for each in told] == ["a", "b", "c", "d"]
+        is_reported = phantoms(view(objects=[runner(each) for each in names]), NOW, LIMITS)
+        assert [each.subject for each in is_reported] == ["a", "b", "c", "d"]
 
     @given(st.floats(LONG_AGO, NOW))
     def test_with_reads_from_before_anything_was_old_nothing_is_reported(self, born):
@@ -351,10 +351,10 @@ FLEETING = phantoms(view(objects=[runner()]), NOW, LIMITS)
 
 
 class TestLasting:
-    @pytest.mark.parametrize(("stood", "told"), [(300.0, True), (300.0 - MICROSECOND, False)])
-    def test_what_every_look_has_found_for_the_grace_is_reported(self, stood, told):
+    @pytest.mark.parametrize(("stood", "is_reported"), [(300.0, True), (300.0 - MICROSECOND, False)])
+    def test_what_every_look_has_found_for_the_grace_is_reported(self, stood, is_reported):
         before = {key(FLEETING[0]): NOW - stood}
-        assert lasting(FLEETING, before, NOW, 300.0) == (FLEETING if told else [], before)
+        assert lasting(FLEETING, before, NOW, 300.0) == (FLEETING if is_reported else [], before)
 
     def test_the_first_look_only_starts_a_clock(self):
         assert lasting(FLEETING, {}, NOW, 300.0) == ([], {key(FLEETING[0]): NOW})

@@ -46,15 +46,15 @@ def test_a_claimed_runner_is_not_to_be_replaced(claim, replace):
 
 
 @pytest.mark.parametrize(
-    ("claim", "said"),
+    ("claim", "text"),
     [
         (CLAIM, "its controller claims that pod pod-1 is busy with job 42 until 2026-09-21T14:14:20Z"),
         (CLAIM._replace(job_id=None), "its controller claims that pod pod-1 is busy until 2026-09-21T14:14:20Z"),
     ],
     ids=["with a job", "without one"],
 )
-def test_a_claim_is_evidence_in_its_place(claim, said):
+def test_a_claim_is_evidence_in_its_place(claim, text):
     facts = history(lost(), survey(), claim._replace(claimed_at=NOW - 45))
     assert [(at, source) for at, source, _ in facts][-3:] == [(NOW - 45, "claim"), (NOW - 30, "get"), (NOW, "get")]
-    assert facts[-3][2] == said
-    assert history(lost(), survey()) == [fact for fact in facts if fact[2] != said]
+    assert facts[-3][2] == text
+    assert history(lost(), survey()) == [fact for fact in facts if fact[2] != text]

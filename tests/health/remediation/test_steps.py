@@ -121,7 +121,7 @@ def test_it_looks_again_before_it_removes(evidence, answer, step):
 
 
 @pytest.mark.parametrize(
-    ("bearers", "step", "successor"),
+    ("same_name", "step", "successor"),
     [
         ([registration()._replace(id=GRANTED.id + 1)], RemediationStep.RECORD_SUCCESSOR, GRANTED.id + 1),
         (
@@ -135,6 +135,6 @@ def test_it_looks_again_before_it_removes(evidence, answer, step):
     ],
     ids=["configured anew", "more than once", "listed, though its GET is a 404", "an older one", "of another name"],
 )
-def test_whoever_was_configured_anew_since_the_last_sweep_is_not_replaced(bearers, step, successor):
-    assert step_after(GRANTED, None, bearers) is step
-    assert successor_of(GRANTED, bearers) == successor
+def test_whoever_was_configured_anew_since_the_last_sweep_is_not_replaced(same_name, step, successor):
+    assert step_after(GRANTED, None, same_name) is step
+    assert successor_of(GRANTED, same_name) == successor

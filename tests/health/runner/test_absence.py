@@ -159,8 +159,8 @@ class TestFolds:
         assert set(absence.folds_of_list(listing(1, 2, flaw=Reason.LIST_INCOMPLETE), FLEET, survey(), NOW)) == {1, 2}
 
     def test_who_was_only_heard_of_is_in_no_list(self):
-        heard_of = {5: online(5, registered=False)}
-        assert absence.folds_of_list(listing(), heard_of, survey(), NOW) == {}
+        known = {5: online(5, registered=False)}
+        assert absence.folds_of_list(listing(), known, survey(), NOW) == {}
 
     def test_a_runner_whose_name_a_later_registration_bears_lost_nothing(self):
         again = RunnerList({99: registration(id=99, name="linux-1", online=True)}, 1)

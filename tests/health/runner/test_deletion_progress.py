@@ -134,7 +134,7 @@ def test_one_that_waits_in_the_cluster_takes_nobodys_place_and_is_told():
 
 
 def lines(evidence):
-    return [(at, said) for at, source, said in history(evidence, survey()) if source == "pod"]
+    return [(at, facts) for at, source, facts in history(evidence, survey()) if source == "pod"]
 
 
 def test_the_evidence_says_what_was_found_and_done():
@@ -146,22 +146,22 @@ def test_the_evidence_says_what_was_found_and_done():
         (NOW + 130, "its finalizer was removed: it was stuck waiting for GitHub"),
         (NOW + 140, "ARC's object is deleted"),
     ]
-    said = [said for _, _, said in history(evidence, survey())]
-    assert "registration removed" not in said, "ARC does that"
-    assert "replacement accepted" in said
+    facts = [facts for _, _, facts in history(evidence, survey())]
+    assert "registration removed" not in facts, "ARC does that"
+    assert "replacement accepted" in facts
 
 
 @pytest.mark.parametrize(
-    ("look_at", "told"),
+    ("look_at", "text"),
     [
         (None, "ARC's object was already deleted from the cluster"),
         (NOW + 126, "ARC's object was already being deleted"),
     ],
 )
-def test_the_evidence_does_not_say_accepted_where_no_deletion_of_ours_was(look_at, told):
+def test_the_evidence_does_not_say_accepted_where_no_deletion_of_ours_was(look_at, text):
     """A DELETE that was answered 409 is followed by a look, which finds another object of its name, or none."""
-    done = accepted(FOUND, NOW + 1, look_at, gone_already=True)
-    assert lines(lost(granted_at=NOW, replaced_at=NOW + 1, deletion=done))[1] == (NOW + 1, told)
+    done = accepted(FOUND, NOW + 1, look_at, already_deleted=True)
+    assert lines(lost(granted_at=NOW, replaced_at=NOW + 1, deletion=done))[1] == (NOW + 1, text)
 
 
 def test_the_evidence_says_what_a_replacement_waits_for():

@@ -250,9 +250,11 @@ def test_offline_counts_from_the_first_time_it_was_seen_offline():
     assert registration_seen(evidence, registration(online=True), NOW + 240, listed=True).offline_since is None
 
 
-@pytest.mark.parametrize("said", [None, True])
-def test_what_github_stops_saying_of_ephemeral_is_kept(said):
-    evidence = registration_seen(online(ephemeral=True), registration(busy=True, ephemeral=said), NOW + 1, listed=True)
+@pytest.mark.parametrize("ephemeral", [None, True])
+def test_what_github_stops_saying_of_ephemeral_is_kept(ephemeral):
+    evidence = registration_seen(
+        online(ephemeral=True), registration(busy=True, ephemeral=ephemeral), NOW + 1, listed=True
+    )
     assert evidence.ephemeral is True
 
 
@@ -333,7 +335,7 @@ LATE_ENDED = ("ended", 1, NOW + 700)
 STARTED_AT = {1: NOW + 10, 2: NOW + 30}
 
 
-def told(*deliveries: tuple[str, int, float]) -> Evidence:
+def after_deliveries(*deliveries: tuple[str, int, float]) -> Evidence:
     evidence = first_observation(1, "linux-1", NOW)
     for kind, job_id, at in deliveries:
         if kind == "started":
@@ -377,7 +379,7 @@ def told(*deliveries: tuple[str, int, float]) -> Evidence:
     ],
 )
 def test_deliveries_of_jobs_may_come_in_any_order(deliveries, running, job, started, ended):
-    evidence = told(*deliveries)
+    evidence = after_deliveries(*deliveries)
     assert evidence.running_job == running
     assert (evidence.job_id, evidence.job_started_at, evidence.job_ended_at) == (job, started, ended)
 
@@ -389,7 +391,7 @@ def test_an_end_whose_start_nobody_knows_does_not_end_another_job_that_runs():
 
 @given(st.permutations([STARTED, ENDED, LATE_ENDED, NEXT_STARTED, NEXT_ENDED]))
 def test_in_whatever_order_two_jobs_are_told_none_is_left_running(deliveries):
-    evidence = told(*deliveries)
+    evidence = after_deliveries(*deliveries)
     assert evidence.running_job is None
     assert evidence.job_id == 2
     assert evidence.was_online

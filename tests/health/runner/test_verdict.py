@@ -24,7 +24,7 @@ FAILURES = [
 ]
 
 
-def said(evidence, now=NOW, swept=None):
+def verdict_of(evidence, now=NOW, swept=None):
     verdict = judge(evidence, swept or survey(swept_at=now), now, LIMITS)
     return verdict.state, verdict.reason
 
@@ -92,7 +92,7 @@ def test_a_runner_nobody_told_of_is_unknown():
     ],
 )
 def test_what_is_true_of_a_runner(evidence, state, reason):
-    assert said(evidence) == (state, reason)
+    assert verdict_of(evidence) == (state, reason)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_an_observation_answers_until_stale_seconds(age, state):
 )
 def test_a_new_runner_may_be_absent_for_startup_seconds(age, state):
     evidence = unlisted(online(first_seen=NOW), NOW, 412)._replace(observed_at=NOW + age)
-    assert said(evidence, NOW + age)[0] is state
+    assert verdict_of(evidence, NOW + age)[0] is state
 
 
 @pytest.mark.parametrize(
@@ -126,11 +126,11 @@ def test_a_new_runner_may_be_absent_for_startup_seconds(age, state):
 )
 def test_a_new_runner_may_be_offline_for_startup_seconds(age, state):
     evidence = present(first_seen=NOW, was_online=False, offline_since=NOW)
-    assert said(evidence, NOW + age)[0] is state
+    assert verdict_of(evidence, NOW + age)[0] is state
 
 
 def test_a_new_runner_that_is_online_has_started():
-    assert said(online(first_seen=NOW)) == (State.HEALTHY, Reason.ONLINE)
+    assert verdict_of(online(first_seen=NOW)) == (State.HEALTHY, Reason.ONLINE)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_new_runner_that_is_online_has_started():
     ],
 )
 def test_offline_is_reported_after_offline_seconds_and_never_gone(offline_for, changes, state, reason):
-    assert said(present(offline_since=NOW, **changes), NOW + offline_for) == (state, reason)
+    assert verdict_of(present(offline_since=NOW, **changes), NOW + offline_for) == (state, reason)
 
 
 @pytest.mark.parametrize(
@@ -164,33 +164,33 @@ def test_offline_is_reported_after_offline_seconds_and_never_gone(offline_for, c
     ids=["at stale_seconds", "a microsecond later"],
 )
 def test_a_runner_is_news_for_stale_seconds_after_it_came_back(after, reason):
-    assert said(online(back_at=NOW), NOW + after) == (State.HEALTHY, reason)
+    assert verdict_of(online(back_at=NOW), NOW + after) == (State.HEALTHY, reason)
 
 
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("evidence", [online(), present(), suspect()], ids=["online", "offline", "suspect"])
 def test_no_answer_is_not_absence(failure, evidence):
     failing = survey(failing_since=NOW, failure=failure)
-    assert said(evidence, NOW + 10**5, failing) == (State.UNKNOWN, failure)
+    assert verdict_of(evidence, NOW + 10**5, failing) == (State.UNKNOWN, failure)
 
 
 def test_a_failure_says_nothing_while_the_last_observation_is_fresh():
-    assert said(online(), NOW, survey(failing_since=NOW, failure=Reason.GITHUB_UNAVAILABLE))[0] is State.HEALTHY
+    assert verdict_of(online(), NOW, survey(failing_since=NOW, failure=Reason.GITHUB_UNAVAILABLE))[0] is State.HEALTHY
 
 
 def test_an_old_observation_without_a_known_failure_is_stale():
-    assert said(online(), NOW + 10**5, survey()) == (State.UNKNOWN, Reason.OBSERVATION_STALE)
+    assert verdict_of(online(), NOW + 10**5, survey()) == (State.UNKNOWN, Reason.OBSERVATION_STALE)
 
 
 def test_a_runner_missing_only_from_deliveries_is_never_absent():
     evidence = job_started(first_observation(1, "GitHub Actions 7", LONG_AGO), 9, LONG_AGO)
     evidence = get_missed(unlisted(evidence, NOW, 412), NOW)
-    assert said(evidence) == (State.UNKNOWN, Reason.NEVER_OBSERVED)
+    assert verdict_of(evidence) == (State.UNKNOWN, Reason.NEVER_OBSERVED)
 
 
 def test_a_job_delivered_keeps_a_runner_from_being_stale():
     evidence = job_started(online(observed_at=LONG_AGO, listed=False), 9, NOW)
-    assert said(evidence, NOW, Survey()) == (State.HEALTHY, Reason.BUSY)
+    assert verdict_of(evidence, NOW, Survey()) == (State.HEALTHY, Reason.BUSY)
 
 
 @pytest.mark.parametrize(

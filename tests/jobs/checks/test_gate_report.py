@@ -64,7 +64,7 @@ async def test_it_is_not_asked_for_where_the_app_is_suspended(redis, redis_url, 
 
 async def test_for_a_suspended_or_unknown_installation_nothing_is_posted(shards):  # noqa: F811
     async with shards(rows=HERE) as app:
-        await app.tell("pink", "inactive", SHA)
+        await app.report_deploy("pink", "inactive", SHA)
         assert await report_gates_of(app.context, app.installation + 1) == {}
         app.sandbox.control.suspend("acme")
         await app.receive()
@@ -75,9 +75,9 @@ async def test_pools_of_one_repository_are_distinguished_by_name(shards):  # noq
     another = '[[pools]]\norg = "acme"\nname = "mac"\nlabels = ["mac"]\nshard_label = "shard"\n'
     async with shards(rows=f"{HERE}\n{another}{HERE}") as app:
         sha = app.sandbox.control.head("acme", repository="infra")
-        await app.tell("pink", "inactive", sha)
-        told = Deploy("blue", Role.INACTIVE, app.clock(), app.clock(), sha)
-        await Shards(app.context.redis).record(app.installation, "mac", lambda _: told)
+        await app.report_deploy("pink", "inactive", sha)
+        found = Deploy("blue", Role.INACTIVE, app.clock(), app.clock(), sha)
+        await Shards(app.context.redis).record(app.installation, "mac", lambda _: found)
         assert len(await report_gates_of(app.context, app.installation)) == 2
         posted = app.sandbox.world.orgs["acme"].repositories["infra"].check_runs.values()
     assert {each["name"] for each in posted} == {"Runner gate: linux-4vcpu", "Runner gate: mac"}

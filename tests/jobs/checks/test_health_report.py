@@ -52,8 +52,8 @@ async def test_what_keeps_us_from_posting_is_logged_once_and_counted_each_time(s
             assert await report_installation(app.context, app.installation) is CheckRunOutcome.PERMISSION_MISSING
             assert await report_installation(app.context, app.installation) is CheckRunOutcome.NOTHING_TO_DO
         counted = await app.context.counters.all()
-    said = [line["reason"] for line in lines if line["event"] == "not reported"]
-    assert said == ["unavailable", "permission-missing"]
+    text = [line["reason"] for line in lines if line["event"] == "not reported"]
+    assert text == ["unavailable", "permission-missing"]
     assert counted['ghapp_reports_total{org="acme",outcome="unavailable"}'] == 3
     assert counted['ghapp_reports_total{org="acme",outcome="permission-missing"}'] == 1
 

@@ -47,7 +47,7 @@ async def test_it_is_reported_work_that_anybody_may_ask_for(story):
         configure(app.settings)
         await post_mortem(app.installation, identity(death))
         assert QUEUE_OF[JobName.POST_MORTEM] == "report"
-        assert len(await app.told("runner.died")) == 1
+        assert len(await app.sent_events("runner.died")) == 1
 
 
 async def test_a_job_that_is_not_over_is_looked_at_again_and_asked_for_once(story):
@@ -73,7 +73,7 @@ async def test_a_death_that_is_not_kept_is_nobody_s(story, installation, changes
         which = identity(death._replace(**changes))
         outcome = await look_into(app.context, app.installation + installation, which)
         assert outcome is CheckRunOutcome.NOTHING_TO_DO
-        assert (await app.told("runner.died"), check_runs(app)) == ([], {})
+        assert (await app.sent_events("runner.died"), check_runs(app)) == ([], {})
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ async def test_without_a_permission_it_goes_on_with_less_and_says_so_once(story,
         found = (await kept(app, job)).job
         assert (found.id, found.repository, found.conclusion) == (job.id, "acme/api", conclusion)
         assert (check_runs(app), waiting(app)) == ({}, waits)
-        assert len(await app.told("runner.died")) == 1
+        assert len(await app.sent_events("runner.died")) == 1
 
 
 @pytest.mark.parametrize("missing", ["actions", "checks"])
@@ -112,7 +112,7 @@ async def test_a_permission_that_github_alone_knows_to_be_missing_is_no_worse(st
         assert set(outcomes) == ({CheckRunOutcome.RECORDED} if status == 403 else {CheckRunOutcome.WAITS})
         assert events(lines) == ["post-mortem incomplete"]
         assert check_runs(app) == {}
-        assert len(await app.told("runner.died")) == 1
+        assert len(await app.sent_events("runner.died")) == 1
 
 
 async def test_annotations_that_may_not_be_read_are_done_without(story):
@@ -134,7 +134,7 @@ async def test_github_s_own_trouble_is_for_the_queue_to_try_again_and_nothing_is
         with pytest.raises(GitHubUnavailableError):
             await look(app, job)
         assert (await kept(app, job)).job.repository == "acme/api"
-        assert len(await app.told("runner.died")) == 1
+        assert len(await app.sent_events("runner.died")) == 1
         assert check_runs(app) == {}
         app.sandbox.control.no_faults()
         assert await look(app, job) is CheckRunOutcome.CREATED
@@ -169,7 +169,7 @@ async def test_many_at_once_post_one_check_run_and_tell_one_event(story):
         outcomes = await asyncio.gather(*(look(app, job) for _ in range(8)))
         assert sorted(outcomes).count(CheckRunOutcome.CREATED) == 1
         assert len(check_runs(app)) == 1
-        assert len(await app.told("runner.died")) == 1
+        assert len(await app.sent_events("runner.died")) == 1
 
 
 async def test_a_check_run_that_is_not_taken_is_said_and_looked_for_again(story):
@@ -205,8 +205,8 @@ async def test_an_idle_runner_s_death_is_told_without_a_job(story):
         job = await a_job_runs(app)
         death = await its_runner_dies(app, job, runner_name="linux-idle", pod="linux-idle", runner_log=())
         assert await look_into(app.context, app.installation, identity(death)) is CheckRunOutcome.WAITS
-        (told,) = await app.told("runner.died")
-        assert (told["runner_name"], told["job"], told["cause"]) == (death.runner_name, None, "host-oom")
+        (result,) = await app.sent_events("runner.died")
+        assert (result["runner_name"], result["job"], result["cause"]) == (death.runner_name, None, "host-oom")
 
 
 async def test_a_job_that_deliveries_told_late_is_found_by_a_later_look(story):
@@ -315,7 +315,7 @@ async def test_each_end_of_one_pod_is_told_though_another_came_before_anybody_lo
         later = await its_runner_dies(app, job, pod_uid="a later pod", at=app.clock() + 3)
         for each in (*ends, later):
             await look_into(app.context, app.installation, identity(each))
-        assert sorted(each["exit_code"] for each in await app.told("runner.died")) == [1, 2, 137]
+        assert sorted(each["exit_code"] for each in await app.sent_events("runner.died")) == [1, 2, 137]
         assert await Deaths(app.context.redis, app.clock).unpublished(app.installation, 10) == []
 
 

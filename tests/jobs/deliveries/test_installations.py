@@ -151,13 +151,13 @@ async def test_a_delivery_that_permits_sweeps_makes_one_due_at_once_whatever_its
             if date is not None:
                 await app.context.schedule.add(app.installation, date)
             app.clock.pass_(7)
-            await installation_changed(app.context, told(app, action))
+            await installation_changed(app.context, delivery(app, action))
             assert await app.context.schedule.next(app.installation) == app.clock()
 
 
 async def test_a_delivery_that_suspends_has_github_asked_again_within_the_interval(story):
     async with story() as app:
-        await installation_changed(app.context, told(app, "suspend"))
+        await installation_changed(app.context, delivery(app, "suspend"))
         assert await app.context.schedule.next(app.installation) is None
         assert 0 < await app.context.schedule.next_discovery() - app.clock() <= 60
         assert len(scheduled(app)) == 1
@@ -221,7 +221,7 @@ async def test_who_is_enrolled_keeps_its_date(story):
         assert await app.context.schedule.next(app.installation) == app.clock() + 42
 
 
-def told(app, action):
+def delivery(app, action):
     held = {"organization_self_hosted_runners": "write"}
     return Delivery(action, DeliveredInstallation(app.installation, Account("acme", 1), None, held))
 
@@ -232,7 +232,7 @@ async def test_what_kept_a_report_back_may_be_over_when_an_installation_changed(
         await app.context.reports.put_off(
             app.installation, PostFailure("acme/.github", "permission-missing", app.clock() + 600)
         )
-        await installation_changed(app.context, told(app, action))
+        await installation_changed(app.context, delivery(app, action))
         assert (await app.context.reports.check_run_state(app.installation)).setback is None
 
 
@@ -240,5 +240,5 @@ async def test_what_kept_a_report_back_may_be_over_when_an_installation_changed(
 async def test_what_is_no_change_of_an_installation_changes_nothing(story, action):
     async with story() as app:
         await app.context.schedule.remove(app.installation)
-        await installation_changed(app.context, told(app, action))
+        await installation_changed(app.context, delivery(app, action))
         assert await app.context.schedule.next(app.installation) is None

@@ -24,6 +24,6 @@ async def test_an_event_contains_the_claim_that_holds_its_runner(story, ends_aft
         installation = await app.context.installations.one(app.installation)
         view = replace(await app.context.org_view(installation), survey=survey(swept_at=now))
         await publish_runners(app.context, installation, view, [offline], now)
-        (told,) = await app.told("runner.offline")
-    assert told["state"] == "offline"
-    assert sum(each["source"] == "claim" and "busy with job 42" in each["said"] for each in told["evidence"]) == claims
+        (found,) = await app.sent_events("runner.offline")
+    assert found["state"] == "offline"
+    assert sum(each["source"] == "claim" and "busy with job 42" in each["said"] for each in found["evidence"]) == claims

@@ -89,8 +89,8 @@ async def test_a_reaped_pod_is_published_with_its_evidence_and_counted_and_logge
         uid = at.api.control.object("pods", NAMESPACE, name)["metadata"]["uid"]
         with capture_logs() as logs:
             (tick,) = await at.minutes(1)
-        assert (tick.stamped, tick.reaped, tick.deferred, tick.told, tick.trouble) == (2, 1, 0, 0, "")
-        (data,) = await at.app.told("pod.orphaned")
+        assert (tick.stamped, tick.reaped, tick.deferred, tick.would_reap, tick.trouble) == (2, 1, 0, 0, "")
+        (data,) = await at.app.sent_events("pod.orphaned")
         assert {key: data[key] for key in ("org", "namespace", "pod", "pod_uid", "node", "runner_name", "pool")} == {
             "org": "acme",
             "namespace": NAMESPACE,
@@ -100,9 +100,9 @@ async def test_a_reaped_pod_is_published_with_its_evidence_and_counted_and_logge
             "runner_name": name,
             "pool": "in-cluster",
         }
-        said = {each["source"]: each for each in data["evidence"]}
-        assert data["unclaimed_since"] == said["claim"]["at"]
-        assert said["list"]["said"] == "GitHub lists no runner of its name"
+        by_source = {each["source"]: each for each in data["evidence"]}
+        assert data["unclaimed_since"] == by_source["claim"]["at"]
+        assert by_source["list"]["said"] == "GitHub lists no runner of its name"
         assert [each["at"] for each in data["evidence"]] == sorted(each["at"] for each in data["evidence"])
         assert await at.counted("reaped") == 1
         (line,) = [each for each in logs if each["event"] == "orphan reaped"]
@@ -122,7 +122,7 @@ async def test_the_pods_service_account_goes_with_it_and_that_of_the_namespace_s
         assert "default" in at.api.control.names("serviceaccounts", NAMESPACE)
 
 
-async def test_a_service_account_that_is_gone_already_is_success(leaky):
+async def test_a_service_account_that_is_already_deleted_is_success(leaky):
     async with leaky() as at:
         leaks = await ripe(at)
         for name in leaks:
@@ -202,7 +202,7 @@ async def test_pods_are_read_before_claims_both_when_all_are_looked_at_and_just_
         await ripe(at)
         order = []
 
-        def told(owner, method, what):
+        def change(owner, method, what):
             original = getattr(owner, method)
 
             async def called(self, *args, **kwargs):
@@ -211,12 +211,12 @@ async def test_pods_are_read_before_claims_both_when_all_are_looked_at_and_just_
 
             monkeypatch.setattr(owner, method, called)
 
-        told(Cluster, "pods", "all pods")
-        told(Cluster, "pod", "the pod")
-        told(Cluster, "delete_pod", "deletion")
-        told(PodClaims, "stored", "claims")
-        told(Runners, "all", "runners")
-        told(Runners, "some", "its runner")
+        change(Cluster, "pods", "all pods")
+        change(Cluster, "pod", "the pod")
+        change(Cluster, "delete_pod", "deletion")
+        change(PodClaims, "stored", "claims")
+        change(Runners, "all", "runners")
+        change(Runners, "some", "its runner")
         await at.app.pass_(60)
         await sweep_installation(at.app.context, at.app.installation)
         order.clear()  # a plan reads claims, too
@@ -272,7 +272,7 @@ async def test_after_a_crash_a_pod_that_was_not_deleted_is_judged_again(leaky, m
 
 
 @pytest.mark.parametrize(
-    ("owner", "step"), [(Events, "append"), (Cluster, "delete_service_account")], ids=["not told yet", "told"]
+    ("owner", "step"), [(Events, "append"), (Cluster, "delete_service_account")], ids=["not told yet", "change"]
 )
 async def test_after_a_crash_a_successors_service_account_is_left_alone(leaky, monkeypatch, owner, step):
     async with leaky(runners=1) as at:
@@ -369,8 +369,8 @@ async def test_a_skipped_tick_is_logged_once_and_counted_each_time(leaky):
             with at.api.control.fails(500, verbs=("list",)):
                 await at.minutes(2)
             await at.minutes(1)
-        said = [each["event"] for each in logs if "reaper" in each["event"]]
-        assert said == ["reaper failing", "reaper recovered"]
+        by_source = [each["event"] for each in logs if "reaper" in each["event"]]
+        assert by_source == ["reaper failing", "reaper recovered"]
         assert await at.counted("skipped") == 2
 
 
@@ -473,8 +473,8 @@ async def test_dry_run_reports_in_one_line_and_leaves_what_was_begun(leaky):
         with capture_logs() as logs:
             (tick,) = await at.minutes(1)
         (line,) = [each for each in logs if each["event"] == "leaks deferred"]
-        assert (line["only_told"], line["deferred"]) == (tick.told, tick.deferred) == (3, 1)
-        assert await standing(at) == ReaperStatus(reaped=0, deferred=1, told=3)
+        assert (line["would_reap"], line["deferred"]) == (tick.would_reap, tick.deferred) == (3, 1)
+        assert await standing(at) == ReaperStatus(reaped=0, deferred=1, would_reap=3)
         assert await at.published() == []
 
 
@@ -590,7 +590,7 @@ class TestWhatDeliveriesSay:
             at.app.sandbox.control.no_faults()
             await at.minutes(1)
             assert at.deletions() == ["repo-1"]
-            (data,) = await at.app.told("pod.orphaned")
+            (data,) = await at.app.sent_events("pod.orphaned")
             assert (data["pool"], data["evidence"][-1]["said"]) == (
                 "in-cluster",
                 "GitHub did not answer about its runner, and its job has been over for 15 minutes",

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from ghapp.cluster import forbidden_grace, watch
 from ghapp.cluster.api import Cluster
-from ghapp.cluster.task_cancel import cancel_tasks
+from ghapp.cluster.watch import cancel_tasks
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, StoreUnavailableError
 from ghapp.sandbox.cluster.rbac import RbacRule
@@ -219,7 +219,7 @@ async def test_a_redis_that_goes_away_in_between_costs_nothing(api, cluster, red
 async def test_a_view_says_how_far_the_clusters_clock_is_ahead(redis):
     view = view_of(None, redis, clock=lambda: NOW)
     await Pods(redis).replace_pods(NS, [], NOW)
-    await view.see(Listed([], "7", told_at=NOW + 300))
+    await view.see(Listed([], "7", server_time=NOW + 300))
     assert (await Pods(redis).all(NS)).ahead == pytest.approx(300.0, abs=5.0)
 
 
@@ -266,12 +266,12 @@ class TestWhatAPersonMustMendIsKeptForTheReport:
 
 
 @pytest.mark.parametrize(
-    ("sight", "lists"), [(Listed([], "7"), True), (WatchFailure(ResourceMissingError("no CRD")), False)]
+    ("event", "lists"), [(Listed([], "7"), True), (WatchFailure(ResourceMissingError("no CRD")), False)]
 )
-async def test_a_view_says_whether_there_are_objects_to_list(redis, sight, lists):
+async def test_a_view_says_whether_there_are_objects_to_list(redis, event, lists):
     """Without the CRD an object that is not in the view is not known to be gone."""
     await Pods(redis).replace_pods(NS, [], NOW)
-    await view_of(None, redis, clock=lambda: NOW).see(sight)
+    await view_of(None, redis, clock=lambda: NOW).see(event)
     assert (await Pods(redis).all(NS)).lists_objects is lists
 
 
@@ -281,8 +281,8 @@ class TestAnApiServerThatHasJustStarted:
     PLACE = f"ephemeralrunners in {NS}"
     REFUSED = WatchFailure(FORBIDDEN["list"])
 
-    @pytest.mark.parametrize(("waits", "told"), [(14.9, False), (15.0, True)])
-    async def test_its_refusal_is_reported_only_when_it_lasts(self, redis, monkeypatch, waits, told):
+    @pytest.mark.parametrize(("waits", "is_reported"), [(14.9, False), (15.0, True)])
+    async def test_its_refusal_is_reported_only_when_it_lasts(self, redis, monkeypatch, waits, is_reported):
         monkeypatch.setattr(forbidden_grace, "LASTING_SECONDS", 15.0)
         now = [0.0]
         view = view_of(None, redis, clock=lambda: NOW)
@@ -291,8 +291,8 @@ class TestAnApiServerThatHasJustStarted:
             await view.see(self.REFUSED)
             now[0] = waits
             await view.see(self.REFUSED)
-        assert bool(await DegradedSources(redis).of([self.PLACE])) is told
-        assert bool(logs) is told
+        assert bool(await DegradedSources(redis).of([self.PLACE])) is is_reported
+        assert bool(logs) is is_reported
 
     async def test_a_refusal_that_is_over_in_between_starts_again(self, redis, monkeypatch):
         monkeypatch.setattr(forbidden_grace, "LASTING_SECONDS", 15.0)

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from ghapp.cluster import forbidden_grace
 from ghapp.cluster.api import Cluster
-from ghapp.cluster.task_cancel import cancel_tasks
+from ghapp.cluster.watch import cancel_tasks
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, StoreUnavailableError
 from ghapp.health.deaths.cause import Cause
@@ -147,7 +147,7 @@ async def test_how_a_runner_ended_is_kept_with_its_last_lines_and_logged_in_one_
     }
     key = f"post-mortem-{death_id(Installation(INSTALLATION, 'acme', 1), death)}"
     assert asked == [(JobName.POST_MORTEM, INSTALLATION, identity(death), key)]
-    assert await MetricCounters(redis).all() == {'ghapp_deaths_total{cause="host-oom",org="acme"}': 1}
+    assert await MetricCounters(redis).all() == {'ghapp_deaths_total{cause="host-oom",org="acme",pool="linux"}': 1}
 
 
 @pytest.mark.parametrize("by_ghapp", [True, False], ids=["by ghapp, as its replacement", "by somebody else"])
@@ -217,7 +217,7 @@ async def test_a_pod_that_vanished_while_it_ran_is_a_death_and_one_that_never_ra
 
 
 @pytest.mark.parametrize(
-    ("told", "dead"),
+    ("source", "dead"),
     [
         pytest.param("online", True, id="github-saw-it-online"),
         pytest.param("job", True, id="a-delivery-gave-it-a-job"),
@@ -225,21 +225,23 @@ async def test_a_pod_that_vanished_while_it_ran_is_a_death_and_one_that_never_ra
         pytest.param("", False, id="nobody-heard-of-it"),
     ],
 )
-async def test_a_pod_that_ran_ended_and_was_deleted_without_a_watch_is_a_death(coroner, api, asked, redis, told, dead):
+async def test_a_pod_that_ran_ended_and_was_deleted_without_a_watch_is_a_death(
+    coroner, api, asked, redis, source, dead
+):
     """Last seen before its container ran; one that never ran leaves no death."""
     api.control.pod(NS, "a", running=False, owner=api.control.ephemeral_runner(NS, "a"))
     api.control.pod(NS, "b")
     async with watching(coroner):
         await seen(coroner, api)
     now = time.time()
-    shown = Registration(42, "a", "linux", told == "online", False, ("self-hosted",), ("linux",), ephemeral=True)
+    shown = Registration(42, "a", "linux", source == "online", False, ("self-hosted",), ("linux",), ephemeral=True)
 
     def tell(_known):
-        if told == "job":
+        if source == "job":
             return job_started(Evidence(42, "a", now), 7, now)
         return registration_seen(None, shown, now, listed=True)
 
-    if told:
+    if source:
         await Runners(redis).revise(INSTALLATION, {42: tell})
     api.control.vanish(NS, "a")
     api.control.vanish(NS, "b")
@@ -310,8 +312,8 @@ async def test_a_watch_that_is_killed_between_any_two_events_misses_no_death(cor
             for _, happens in SCRIPT[killed + back :]:
                 happens(api.control)
                 await seen(coroner, api)
-    told = [each["pod"] for each in logs if each["event"] == LINE]
-    assert sorted(told) == ["a", "b", "c", "d"]
+    source = [each["pod"] for each in logs if each["event"] == LINE]
+    assert sorted(source) == ["a", "b", "c", "d"]
     assert set(await deaths(coroner)) == set("abcd")
     assert len(asked) >= 4
 
@@ -483,8 +485,8 @@ async def test_a_death_that_may_belong_to_two_orgs_is_shown_to_neither(coroner, 
 
 async def test_what_a_runner_says_last_is_kept_without_its_secrets(coroner, api, asked):
     api.control.pod(NS, "a")
-    said = ["+ ./config.sh --token AABF3JGZDX3P5PMEXLND6TS6FCWO6 --url x", "ghs_1234567890abcdef", "bye"]
-    api.control.container_ends(NS, "a", exit_code=1, log=said)
+    lines = ["+ ./config.sh --token AABF3JGZDX3P5PMEXLND6TS6FCWO6 --url x", "ghs_1234567890abcdef", "bye"]
+    api.control.container_ends(NS, "a", exit_code=1, log=lines)
     async with watching(coroner):
         await seen(coroner, api)
     log = (await death_of(coroner, "a")).runner_log
@@ -544,7 +546,7 @@ async def test_a_missing_right_to_read_logs_is_shown_no_longer_than_it_is_missin
     coroner, api, redis, is_back
 ):
     place, view = logs_source(NS), PodCache(NS, coroner, lambda: True)
-    await DegradedSources(redis).say(place, "RBAC lacks get on pods/log")
+    await DegradedSources(redis).record(place, "RBAC lacks get on pods/log")
     await redis.expire(keys.trouble(place), 30)
     if not is_back:
         rights = [RbacRule(("list", "watch"), ("",), ("pods",))]
@@ -557,5 +559,5 @@ async def test_a_missing_right_to_read_logs_is_shown_no_longer_than_it_is_missin
 
 
 async def test_what_is_not_reported_again_is_shown_for_a_quarter_of_an_hour(redis):
-    await DegradedSources(redis).say("pods in runners", "RBAC lacks list on pods")
+    await DegradedSources(redis).record("pods in runners", "RBAC lacks list on pods")
     assert await redis.ttl(keys.trouble("pods in runners")) == 900

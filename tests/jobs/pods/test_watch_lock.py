@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from ghapp.cluster.task_cancel import cancel_tasks
+from ghapp.cluster.watch import cancel_tasks
 from ghapp.local.local_redis import EmbeddedRedis
 from ghapp.store import keys
 from ghapp.store.connect import connect

@@ -322,14 +322,14 @@ async def test_a_409_for_a_pod_that_was_created_again_is_not_recorded_as_an_acce
         app.cluster.before_delete = is_born_again
         assert await app.remediate() == "replaced"
         evidence = await app.evidence()
-        assert evidence.deletion.gone_already
+        assert evidence.deletion.already_deleted
         assert kept[app.name].uid == "successor"
 
 
 async def test_an_accepted_deletion_is_recorded_as_such(story):
     async with fleet(story, "pods") as app:
         assert await app.remediate() == "replaced"
-        assert not (await app.evidence()).deletion.gone_already
+        assert not (await app.evidence()).deletion.already_deleted
 
 
 async def test_a_job_that_begins_under_our_hands_calls_it_off(story):
@@ -681,8 +681,8 @@ class TestAJobThatNobodyToldOf:
             assert await app.remediate() == "called-off"
             assert (await app.evidence()).running_job == job.id
             assert await state_of(app.app, app.lost) is State.SUSPECT
-            (told,) = [each for each in await app.app.context.demand.all(app.app.installation) if each.id == job.id]
-            assert (told.status, told.repository) == ("running", "acme/api"), "so that somebody knows where to ask"
+            (result,) = [each for each in await app.app.context.demand.all(app.app.installation) if each.id == job.id]
+            assert (result.status, result.repository) == ("running", "acme/api"), "so that somebody knows where to ask"
             app.app.clock.pass_(3600)
             await app.decide()
             assert await app.remediate() == "held"

@@ -59,10 +59,10 @@ def during(app, comes, method):
     answer = getattr(app.cluster, method)
 
     async def meanwhile(*args, **more):
-        said = await answer(*args, **more)
+        text = await answer(*args, **more)
         setattr(app.cluster, method, answer)
         await comes(app)
-        return said
+        return text
 
     setattr(app.cluster, method, meanwhile)
 
@@ -109,9 +109,9 @@ async def test_a_claim_that_comes_while_its_registration_is_removed_holds_the_po
         remove = type(installation_client).remove_runner
 
         async def claimed_meanwhile(self, runner_id):
-            said = await remove(self, runner_id)
+            text = await remove(self, runner_id)
             await a_claim(app)
-            return said
+            return text
 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(type(installation_client), "remove_runner", claimed_meanwhile)

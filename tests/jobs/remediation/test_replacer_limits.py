@@ -104,8 +104,8 @@ async def test_nothing_is_replaced_unless_the_policy_says_act(story, replacer, m
         await at.live(3)
         assert at.cluster.done == []
         counted = await at.app.context.counters.all()
-        told = counted.get('ghapp_remediations_total{org="acme",outcome="dry-run"}', 0)
-        assert told == (2 if mode == "dry-run" else 0)
+        result = counted.get('ghapp_remediations_total{org="acme",outcome="dry-run"}', 0)
+        assert result == (2 if mode == "dry-run" else 0)
 
 
 @BOTH
@@ -126,8 +126,8 @@ async def test_when_the_hours_calls_are_spent_nothing_is_replaced_unasked_and_af
         await app.pass_(600)
         await app.context.redis.delete(keys.budget(app.installation))
         spent = {"limit": "5000", "used": "4500", "reset": str(int(app.clock() + 1200))}
-        said = {f"x-ratelimit-{name}": each for name, each in spent.items()}
-        await app.context.budget.leave(app.installation, "", said)
+        text = {f"x-ratelimit-{name}": each for name, each in spent.items()}
+        await app.context.budget.leave(app.installation, "", text)
         with pytest.raises(BudgetSpentError):
             await remediate_runner(app.context, app.installation, lost)
         assert at.cluster.done == []

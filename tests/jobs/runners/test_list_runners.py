@@ -183,9 +183,9 @@ async def test_a_count_that_is_not_to_be_believed_is_no_answer(pages):
 
 
 async def test_progress_is_reported_after_each_page(pages):
-    told = []
-    await list_runners(Tenant(250), pages, 10, lambda done, of: told.append((done, of)))
-    assert told == [(1, 3), (2, 3), (3, 3)]
+    found = []
+    await list_runners(Tenant(250), pages, 10, lambda done, of: found.append((done, of)))
+    assert found == [(1, 3), (2, 3), (3, 3)]
 
 
 async def test_who_gave_no_answer_is_left_out_and_each_answer_has_a_time_of_its_own():

@@ -8,14 +8,17 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import msgspec
+
 from ghapp.github import deliveries
 from ghapp.github.deliveries import Delivery
 from ghapp.health.cluster_summary import ClusterSummary
 from ghapp.health.deaths.death import Death
-from ghapp.health.deaths.rerun import Rerun
+from ghapp.health.deaths.rerun import Rerun, RerunNote
 from ghapp.health.gate.active_shard import ActiveShardAnswer, Deploy
 from ghapp.health.gate.gate_checks import GateCheck
 from ghapp.health.history import HistorySample, HistoryStep, at_least, sampled, step_of
+from ghapp.health.incidents.incident import LossIncident
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.leaks.orphan import Orphan
@@ -37,6 +40,7 @@ from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.gate_checks import GateChecks
 from ghapp.store.history import HistoryStore
 from ghapp.store.inbox import Inbox
+from ghapp.store.incidents import Incidents
 from ghapp.store.installation_states import InstallationState, InstallationStates
 from ghapp.store.installations import Installations
 from ghapp.store.leaks import Leaks, Tick
@@ -70,6 +74,8 @@ def filled(kind: Any) -> Any:
     if origin is Literal:
         return args[0]
     if origin is UnionType or type(kind).__name__ == "_UnionGenericAlias":
+        if msgspec.UnsetType in args:
+            return msgspec.UNSET  # a part of a payload that is not stored
         return filled(next(each for each in args if each is not NoneType))
     if origin is tuple:
         return (filled(args[0]),) if args[-1] is Ellipsis else tuple(map(filled, args))
@@ -129,6 +135,8 @@ async def write(redis: Any) -> dict[str, Any]:
     await PostMortems(redis).post(DEATH, filled(PostedMortem))
     rerun = filled(Rerun)._replace(job_id=JOB)
     await Reruns(redis).keep(ORG, rerun)
+    rerun_note = filled(RerunNote)
+    await Reruns(redis).note(ORG, JOB, rerun_note)
     await Reports(redis).posted(ORG, filled(Posted))
     await Reports(redis).record_head(ORG, filled(Head))
     await Reports(redis).put_off(ORG, filled(PostFailure))
@@ -148,6 +156,7 @@ async def write(redis: Any) -> dict[str, Any]:
     await sessions.update(TEXT, session, NOW)
     await sessions.begin(TEXT, filled(SignInAttempt))
     await AuditLog(redis).record(ORG, filled(AuditEntry))
+    await Incidents(redis).revise(ORG, lambda _: {TEXT: filled(LossIncident)}, NOW)
     seen = HistorySample(NOW, {POOL: GAUGES}, {(POOL, step_of(NOW)): HISTORY_COUNTS})
     await HistoryStore(redis).record(ORG, seen, NOW)
     return {
@@ -170,6 +179,7 @@ async def write(redis: Any) -> dict[str, Any]:
         "ephemeralrunner": runner,
         "post-mortem": filled(PostedMortem),
         "rerun": rerun,
+        "rerun-note": rerun_note,
         "posted-report": filled(Posted),
         "report-head": filled(Head),
         "report-setback": filled(PostFailure),
@@ -182,6 +192,7 @@ async def write(redis: Any) -> dict[str, Any]:
         "session": session,
         "sign-in": filled(SignInAttempt),
         "audit-entry": filled(AuditEntry),
+        "incident": filled(LossIncident),
         "delivery": delivery,
         "history-step": HISTORY_STEP,
         "notified": filled(Notified),
@@ -215,6 +226,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "ephemeralrunner": None if view is None else _first(view.objects.values()),
         "post-mortem": await PostMortems(redis).posted(DEATH),
         "rerun": await Reruns(redis).of(ORG, JOB),
+        "rerun-note": await Reruns(redis).noted(ORG, JOB),
         "posted-report": standing.posted,
         "report-head": standing.head,
         "report-setback": standing.setback,
@@ -231,6 +243,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "session": await Sessions(redis, PRIVATE_KEY).find(TEXT, NOW),
         "sign-in": await Sessions(redis, PRIVATE_KEY).take(TEXT),
         "audit-entry": _first(await AuditLog(redis).latest(ORG, 10)),
+        "incident": _first((await Incidents(redis).all(ORG)).values()),
     }
 
 

@@ -124,8 +124,8 @@ async def test_the_pool_decides_how_many_unless_fewer_are_requested(http):
 
 
 async def test_what_a_deploy_says_counts_from_then_on(http, redis, times):
-    told = {"role": "inactive", "deployed_at": "2027-01-15T07:50:00Z", "ref": "v42"}
-    assert (await http.put(PINK, json=told)).status_code == 204
+    found = {"role": "inactive", "deployed_at": "2027-01-15T07:50:00Z", "ref": "v42"}
+    assert (await http.put(PINK, json=found)).status_code == 204
     assert "the last deploy says that pink is inactive" in (await http.get(GATE)).text
     times[0] += 5
     assert (await http.put("/v1/orgs/acme/pools/linux/shards/PINK", json={"role": "active"})).status_code == 204
@@ -134,7 +134,7 @@ async def test_what_a_deploy_says_counts_from_then_on(http, redis, times):
     assert "the last deploy says that pink is active" in answer["next"][0]["why"]
     assert "the configuration says that purple is active (active_command)" in answer["next"][0]["why"]
     (deploy,) = await Shards(redis).deploys(INSTALLATION, "linux")
-    assert (deploy.role, deploy.deployed_at, deploy.ref, deploy.told_at) == (Role.ACTIVE, NOW - 600, "v42", NOW + 5)
+    assert (deploy.role, deploy.deployed_at, deploy.ref, deploy.reported_at) == (Role.ACTIVE, NOW - 600, "v42", NOW + 5)
     assert deploy.by == f"token ci ({http.token_id})"
 
 
@@ -142,7 +142,7 @@ SHA = "0123456789ABCDEF0123456789abcdef01234567"
 
 
 @pytest.mark.parametrize(
-    ("pool", "told", "waited_for"),
+    ("pool", "found", "waited_for"),
     [
         ("win", {"ref": SHA}, True),
         ("win", {"ref": SHA[:39]}, False),
@@ -151,15 +151,15 @@ SHA = "0123456789ABCDEF0123456789abcdef01234567"
     ],
     ids=["a commit", "no commit", "nothing", "nowhere to post"],
 )
-async def test_a_deployed_commit_has_its_check_run_asked_for(http, asked, pool, told, waited_for):
-    answer = await http.put(f"/v1/orgs/acme/pools/{pool}/shards/pink", json={"role": "inactive", **told})
+async def test_a_deployed_commit_has_its_check_run_asked_for(http, asked, pool, found, waited_for):
+    answer = await http.put(f"/v1/orgs/acme/pools/{pool}/shards/pink", json={"role": "inactive", **found})
     assert answer.status_code == 204
     assert asked == ([(JobName.GATE, (INSTALLATION,), f"gate-{INSTALLATION}", False)] if waited_for else [])
 
 
 async def test_a_new_role_of_a_reported_commit_starts_again(http, asked):
-    for told in ({"role": "inactive", "ref": SHA}, {"role": "active"}):
-        await http.put("/v1/orgs/acme/pools/win/shards/pink", json=told)
+    for found in ({"role": "inactive", "ref": SHA}, {"role": "active"}):
+        await http.put("/v1/orgs/acme/pools/win/shards/pink", json=found)
     assert len(asked) == 2
 
 
@@ -174,35 +174,35 @@ async def test_a_first_word_without_a_time_is_a_deploy_of_now(http, redis):
     assert (deploy.deployed_at, deploy.ref) == (NOW, "")
 
 
-async def tell(http, redis, **told):
-    assert (await http.put(PINK, json={"role": "inactive", **told})).status_code == 204
+async def report_deploy(http, redis, **found):
+    assert (await http.put(PINK, json={"role": "inactive", **found})).status_code == 204
     (deploy,) = await Shards(redis).deploys(INSTALLATION, "linux")
     return deploy
 
 
 async def test_another_ref_is_another_deploy_of_now_unless_it_says_when(http, redis, times):
     """Else a canary of the last deploy would count for this one."""
-    await tell(http, redis, ref="v41", deployed_at="2027-01-15T07:50:00Z")
+    await report_deploy(http, redis, ref="v41", deployed_at="2027-01-15T07:50:00Z")
     times[0] += 60
-    assert (await tell(http, redis)).deployed_at == NOW - 600, "the same, told of again"
-    assert (await tell(http, redis, ref="v41")).deployed_at == NOW - 600
-    assert (await tell(http, redis, ref="v42")).deployed_at == NOW + 60
-    assert (await tell(http, redis, ref="v43", deployed_at="2027-01-15T07:59:00Z")).deployed_at == NOW - 60
+    assert (await report_deploy(http, redis)).deployed_at == NOW - 600, "the same, told of again"
+    assert (await report_deploy(http, redis, ref="v41")).deployed_at == NOW - 600
+    assert (await report_deploy(http, redis, ref="v42")).deployed_at == NOW + 60
+    assert (await report_deploy(http, redis, ref="v43", deployed_at="2027-01-15T07:59:00Z")).deployed_at == NOW - 60
 
 
 async def test_the_first_time_of_a_deploy_stays_when_it_is_reported_again(http, redis, times):
-    assert (await tell(http, redis, ref="v41")).first_told_at == NOW
+    assert (await report_deploy(http, redis, ref="v41")).first_reported_at == NOW
     times[0] += 60
-    again = await tell(http, redis, role="active")
-    assert (again.told_at, again.first_told_at) == (NOW + 60, NOW)
+    again = await report_deploy(http, redis, role="active")
+    assert (again.reported_at, again.first_reported_at) == (NOW + 60, NOW)
     times[0] -= 120
-    assert (await tell(http, redis)).first_told_at == NOW - 60, "of a clock that had jumped"
+    assert (await report_deploy(http, redis)).first_reported_at == NOW - 60, "of a clock that had jumped"
     times[0] += 180
-    assert (await tell(http, redis, ref="v42")).first_told_at == NOW + 120
+    assert (await report_deploy(http, redis, ref="v42")).first_reported_at == NOW + 120
 
 
 async def test_just_after_a_deploy_the_last_list_is_not_believed(http, redis, times):
-    await tell(http, redis, ref="v42")
+    await report_deploy(http, redis, ref="v42")
     answer = (await http.get(GATE)).json()
     assert (answer["passed"], [each["step"] for each in answer["next"]]) == (
         False,
@@ -214,8 +214,8 @@ async def test_just_after_a_deploy_the_last_list_is_not_believed(http, redis, ti
 
 async def test_of_two_deploys_at_once_both_are_known(http, redis):
     paths = [f"/v1/orgs/acme/pools/linux/shards/{shard}" for shard in ("pink", "purple", "green")]
-    told = await asyncio.gather(*(http.put(path, json={"role": "inactive"}) for path in paths * 3))
-    assert {each.status_code for each in told} == {204}
+    found = await asyncio.gather(*(http.put(path, json={"role": "inactive"}) for path in paths * 3))
+    assert {each.status_code for each in found} == {204}
     known = await Shards(redis).deploys(INSTALLATION, "linux")
     assert sorted(each.shard for each in known) == ["green", "pink", "purple"]
 
@@ -266,7 +266,7 @@ async def test_while_redis_is_away_what_was_last_known_is_not_decided_on(http, a
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "body", "status", "said"),
+    ("method", "path", "body", "status", "expected"),
     [
         ("GET", f"{GATE}?min_online=0", None, 400, "min_online takes a whole number of 1 or more"),
         ("GET", f"{GATE}?min_online=many", None, 400, "min_online takes"),
@@ -302,11 +302,11 @@ async def test_while_redis_is_away_what_was_last_known_is_not_decided_on(http, a
     ],
 )
 async def test_what_is_not_understood_is_a_problem_and_nothing_is_recorded(
-    http, redis, method, path, body, status, said
+    http, redis, method, path, body, status, expected
 ):
     answer = await http.request(method, path, json=body)
     assert answer.status_code == status
-    assert said in answer.json()["detail"]
+    assert expected in answer.json()["detail"]
     assert await Shards(redis).deploys(INSTALLATION, "linux") == ()
 
 

@@ -85,8 +85,8 @@ async def test_every_route_is_described_and_everything_described_is_there(http):
         for method in route.methods - {"HEAD"}
         if route.path != "/" and not route.path.startswith(PAGES)
     }
-    told = {(method.upper(), path) for path, methods in description()["paths"].items() for method in methods}
-    assert told == routes
+    found = {(method.upper(), path) for path, methods in description()["paths"].items() for method in methods}
+    assert found == routes
 
 
 async def test_it_is_read_by_machines_and_by_people_without_a_token(http):

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from ghapp.sandbox.cluster.calls import ClusterCall
-from ghapp.sandbox.cluster.controls.controls import ClusterControls
+from ghapp.sandbox.cluster.cluster import SimulatedCluster
 from ghapp.sandbox.cluster.kinds import KINDS, ObjectKind, called
 from ghapp.sandbox.cluster.manifests import users_of
 from ghapp.sandbox.cluster.objects import Obj
 from ghapp.sandbox.cluster.rbac import RbacRule
+
+
+class ClusterControls:
+    """Controls of a cluster, callable from any thread. Their changes take effect at once."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    @contextmanager
+    def _at(self) -> Iterator[float]:
+        """Yields the time (epoch seconds) under the lock; applies the effects at the end."""
+        with self._cluster.lock:
+            try:
+                yield self._cluster.clock()
+            finally:
+                self._cluster.settle()
 
 
 class AccessControls(ClusterControls):

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TypedDict, Unpack
 
 from ghapp.sandbox.cluster import faults
-from ghapp.sandbox.cluster.controls.controls import ClusterControls
+from ghapp.sandbox.cluster.controls.access import ClusterControls
 from ghapp.sandbox.cluster.faults import AnswerLost, ClusterFault, ClusterFaultEffect
 from ghapp.sandbox.cluster.garbage import collect
 from ghapp.sandbox.cluster.watch_cuts import Ending

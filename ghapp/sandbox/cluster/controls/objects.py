@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ghapp.sandbox.cluster import deletion, metadata, shapes
-from ghapp.sandbox.cluster.controls.controls import ClusterControls
+from ghapp.sandbox.cluster.controls.access import ClusterControls
 from ghapp.sandbox.cluster.kinds import EPHEMERAL_RUNNER_SETS, EPHEMERAL_RUNNERS, SERVICE_ACCOUNTS, ObjectKind, called
 from ghapp.sandbox.cluster.objects import IN_ORDER, Key, Obj, Stored, copied
 from ghapp.sandbox.cluster.shapes import AssignedJob

@@ -8,6 +8,7 @@ from ghapp.report.documents import timestamp
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 JUST_NOW_SECONDS, STEP_SECONDS = 5, 5
+EXACT_SECONDS = 900
 
 
 class Moment(NamedTuple):
@@ -15,6 +16,13 @@ class Moment(NamedTuple):
 
     iso: str
     text: str
+
+
+class TextPart(NamedTuple):
+    """A part of a text."""
+
+    text: str
+    is_code: bool
 
 
 def moment(at: float | None, now: float) -> Moment | None:
@@ -29,6 +37,17 @@ def moment(at: float | None, now: float) -> Moment | None:
     return Moment(timestamp(float(int(at))), text)
 
 
+def web_address(text: str) -> str:
+    """Returns an address that GitHub gave; empty if it is none of the web, so that it is never a link."""
+    return text if text.startswith(("https://", "http://")) else ""
+
+
+def coded(text: str) -> tuple[TextPart, ...]:
+    """Returns a text in parts: those between backticks are code."""
+    parts = text.split("`")
+    return tuple(TextPart(part, is_code=place % 2 == 1) for place, part in enumerate(parts) if part)
+
+
 def duration(seconds: float) -> str:
     """Returns a length of time in at most two units; seconds in steps of five, so that a live page is calm."""
     whole = int(seconds)
@@ -41,6 +60,16 @@ def duration(seconds: float) -> str:
         return f"{hours} h {minutes} min" if minutes else f"{hours} h"
     days, hours = whole // DAY, whole % DAY // HOUR
     return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def exact(seconds: float) -> str:
+    """Returns a length of time that does not change any more: to the second below a quarter of an hour."""
+    whole = int(seconds)
+    if whole < MINUTE:
+        return f"{whole} s"
+    if whole < EXACT_SECONDS and whole % MINUTE:
+        return f"{whole // MINUTE} min {whole % MINUTE} s"
+    return duration(seconds)
 
 
 def counted(count: int, singular: str, plural: str = "") -> str:
