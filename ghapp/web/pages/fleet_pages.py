@@ -48,6 +48,11 @@ class OrgVisit(NamedTuple):
         return self.rights.reads(self.org_state.installation.at_github(repository))
 
 
+def is_live_part(request: Request) -> bool:
+    """True if htmx asks for the live part of a page, which has no charts."""
+    return bool(request.headers.get("hx-request"))
+
+
 class PageHost:
     """What all pages and buttons share: who visits, refusals, and rendering."""
 
@@ -117,7 +122,7 @@ class PageHost:
 
     def render(self, request: Request, visitor: Visitor, template: str, status: int = 200, **values: Any) -> Response:
         """Renders a page, or only its live part if htmx asks for it."""
-        if request.headers.get("hx-request"):
+        if is_live_part(request):
             html = layout.render_block(template, "live", **values)
         else:
             html = layout.render(template, **values)

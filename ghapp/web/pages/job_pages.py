@@ -12,10 +12,11 @@ from starlette.routing import Route
 from ghapp.health.deaths.death import Death
 from ghapp.web.api.health import MOST_DIGITS
 from ghapp.web.pages.data import MOST_DEATHS
-from ghapp.web.pages.fleet_pages import OrgVisit, PageHost, base_of
+from ghapp.web.pages.fleet_pages import OrgVisit, PageHost, base_of, is_live_part
 from ghapp.web.pages.views import deaths as death_views
 from ghapp.web.pages.views import jobs as job_views
 from ghapp.web.pages.views.death import death_page
+from ghapp.web.pages.views.history import span_named, span_of_days
 
 LONGEST_ID = 600
 """Characters of a death's identity in an address."""
@@ -61,7 +62,8 @@ class JobPages:
             return visit
         query, board = job_views.read_query(request.query_params), await host.data.board(visit.org_state)
         page = job_views.jobs_page(board, query, visit.reads, host.clock())
-        return self._render(request, visit, "jobs.html", "Jobs", page=page, is_cut=visit.rights.is_cut)
+        chart = None if is_live_part(request) else await host.data.wait_chart(visit.org_state, span_named("day"))
+        return self._render(request, visit, "jobs.html", "Jobs", page=page, is_cut=visit.rights.is_cut, view=chart)
 
     async def _job(self, request: Request) -> Response:
         host, given = self._host, request.path_params["job_id"]
@@ -84,7 +86,9 @@ class JobPages:
         query, lines = death_views.read_query(request.query_params), await host.data.deaths(visit.org_state)
         is_cut = len(lines) >= MOST_DEATHS
         page = death_views.deaths_page(lines, query, visit.reads, host.clock(), is_cut=is_cut)
-        return self._render(request, visit, "deaths.html", "Deaths", page=page, is_cut=visit.rights.is_cut)
+        span = span_of_days(query.days)
+        chart = None if is_live_part(request) else await host.data.deaths_chart(visit.org_state, span)
+        return self._render(request, visit, "deaths.html", "Deaths", page=page, is_cut=visit.rights.is_cut, view=chart)
 
     async def _death(self, request: Request) -> Response:
         host = self._host

@@ -228,5 +228,25 @@ async def test_the_overview_has_a_line_for_each_pool(local, redis, fleet):
     assert "Healthy runners in 24 hours, by the hour: 2 to 2; 2 lost" in (await local.get("/orgs/acme")).text
 
 
+@pytest.mark.parametrize(
+    ("path", "shown", "begin"),
+    [
+        ("/orgs/acme/jobs", "Wait by pool", DAY.begin(NOW)),
+        ("/orgs/acme/deaths?days=1", "Deaths by cause", DAY.begin(NOW)),
+        ("/orgs/acme/deaths?days=7", "Deaths by cause", WEEK.begin(NOW)),
+        ("/orgs/acme/deaths?days=30", "Deaths by cause", MONTH.begin(NOW)),
+    ],
+)
+async def test_the_pages_of_jobs_and_deaths_have_a_chart_outside_of_their_live_part(
+    local, redis, fleet, path, shown, begin
+):
+    await record(redis, fleet["acme"])
+    text = unescape((await local.get(path)).text)
+    (drawn,) = re.findall(r'data-chart="(.*?)" data-library', text)
+    assert f"<h2>{shown}</h2>" in text
+    assert json.loads(drawn)["begin"] == begin
+    assert "data-chart" not in (await local.get(path, headers={"hx-request": "true"})).text
+
+
 def test_the_steps_that_are_stored_divide_those_that_are_drawn():
     assert [span.stored for span in SPANS] == [STEP_SECONDS, HOUR_SECONDS, HOUR_SECONDS]

@@ -73,6 +73,11 @@ def span_named(name: str) -> ChartSpan:
     return next((each for each in SPANS if each.name == name), SPANS[0])
 
 
+def span_of_days(days: str) -> ChartSpan:
+    """Returns the span of a number of days; a day for other numbers."""
+    return {"7": SPANS[1], "30": SPANS[2]}.get(days, SPANS[0])
+
+
 def history_page(
     stored: Mapping[int, HistoryStep], pool: str, pools: Sequence[str], span: ChartSpan, now: float
 ) -> HistoryPageView:
