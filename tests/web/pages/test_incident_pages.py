@@ -8,7 +8,7 @@ from urllib.parse import urljoin
 
 import pytest
 
-from ghapp.health.incidents.fold import with_losses
+from ghapp.health.incidents.fold import KEPT_SECONDS, with_losses
 from ghapp.health.incidents.incident import LossIncident
 from ghapp.health.incidents.loss import LossEnd, RunnerLoss
 from ghapp.health.runner.observations import succeeded_by
@@ -59,6 +59,13 @@ async def test_an_incident_that_is_over_is_listed_with_its_end_and_escaped(local
     assert "<i>old" not in one
     assert 'runners/77"' not in one, "its record is deleted"
     assert 'runners/1"' in one
+
+
+@pytest.mark.parametrize(("age", "status"), [(KEPT_SECONDS, 200), (KEPT_SECONDS + 1, 404)])
+async def test_an_incident_is_shown_for_a_month_after_its_end(local, over, clock, age, status):
+    clock.now = NOW - 6900 + age
+    assert (await local.get(over)).status_code == status
+    assert ("old lost" in (await local.get(LIST)).text) is (status == 200)
 
 
 async def test_an_incident_that_another_one_took_over_leads_there(local, over):
