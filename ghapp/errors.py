@@ -91,11 +91,12 @@ class PermissionMissingError(GitHubError):
 
     Attributes:
         accepted: GitHub's `x-accepted-github-permissions`; empty when the header is missing.
+        explanation: GitHub's own message, at most 200 characters; empty if the answer has none.
     """
 
-    def __init__(self, message: str, *, accepted: str = "") -> None:
+    def __init__(self, message: str, *, accepted: str = "", explanation: str = "") -> None:
         super().__init__(message)
-        self.accepted = accepted
+        self.accepted, self.explanation = accepted, explanation
 
 
 class UnauthorizedError(GitHubError):

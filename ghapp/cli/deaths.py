@@ -19,7 +19,7 @@ from ghapp.settings import Settings
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Deaths to list.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def deaths(org: str | None, pool: str | None, cause: str | None, limit: int, *, as_json: bool) -> None:
-    """List the deaths of runners of the last 30 days, the latest first, and count them by cause, pool and node.
+    """List the deaths of runners of the last 30 days, the latest first, and count them by cause, pool, node and image.
 
     Clean exits are listed only with --cause clean-exit.
 

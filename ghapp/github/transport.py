@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import githubkit
 import httpx
+import msgspec
 from githubkit.auth import BaseAuthStrategy
 from githubkit.cache import MemCacheStrategy
 from githubkit.exception import RateLimitExceeded, RequestError, RequestFailed, RequestTimeout
@@ -32,6 +33,7 @@ TIMEOUT = httpx.Timeout(10.0, connect=5.0)
 IN_FLIGHT = 100
 """GitHub's own limit; the keep-alive count must match it, or every call beyond twenty reconnects."""
 
+LONGEST_MESSAGE = 200
 API_VERSION = "2022-11-28"
 FORBIDDEN = 403
 PER_PAGE = 100
@@ -39,6 +41,13 @@ NOT_FOUND = 404
 TOO_MANY = 429
 DEFAULT_WAIT_SECONDS = 60.0
 UNPROCESSABLE = 422
+
+
+class _Error(msgspec.Struct):
+    message: str | None = None
+
+
+_message = msgspec.json.Decoder(_Error)
 
 
 class GitHubResponse(NamedTuple):
@@ -173,11 +182,22 @@ def _answer_or_error(method: str, path: str, response: httpx.Response) -> GitHub
         case 403:
             accepted = response.headers.get("x-accepted-github-permissions", "")
             needs = f"; needs {accepted}" if accepted else ""  # a 403 of a proxy or an IP allow list names none
-            raise PermissionMissingError(f"{method} {path}: not permitted (403){needs}", accepted=accepted)
+            explanation = _message_of(response.content)
+            raise PermissionMissingError(
+                f"{method} {path}: not permitted (403){needs}", accepted=accepted, explanation=explanation
+            )
         case status if status >= 500:  # noqa: PLR2004
             raise GitHubUnavailableError(f"{method} {path}: GitHub answered {status}")
         case status:
             raise GitHubError(f"{method} {path}: GitHub answered {status}")
+
+
+def _message_of(body: bytes) -> str:
+    """Returns the `message` of an error's body; empty if there is none."""
+    try:
+        return (_message.decode(body).message or "")[:LONGEST_MESSAGE]
+    except msgspec.MsgspecError:
+        return ""
 
 
 def expect(answer: GitHubResponse, path: str) -> bytes:

@@ -25,6 +25,7 @@ MOST_PAGES = 20
 """Pages of a list that are read: 2,000 installations or repositories. Those beyond are not shown to the person."""
 
 PER_PAGE = 100
+MOST_LISTED = MOST_PAGES * PER_PAGE
 LONGEST_TOKEN_SECONDS = 8 * 3600.0
 TIMEOUT_SECONDS = 10.0
 

@@ -1,4 +1,4 @@
-"""Summary of an org's cluster side: lasting phantoms, deaths of the last day, and stale namespaces.
+"""Summary of an org's cluster side: lasting phantoms, deaths of the last week, and stale namespaces.
 
 Each check is merged into the result of the previous ones: transient phantoms are never reported, and no death is read
 twice. Pure; times are epoch seconds.
@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.correlation import WEEK_SECONDS
 from ghapp.health.deaths.death import Death
+from ghapp.health.deaths.patterns import DeathSummary, death_summary
 from ghapp.health.pods.phantom_kinds import FoundSince, Phantom, key, lasting
 from ghapp.health.pods.pod import is_fresh
 from ghapp.health.pods.reconcile import NamespaceRule
 
-DAY_SECONDS = 86_400.0
 LASTING_SECONDS = 120.0
 """A phantom is reported once every check has found it for this long. ARC's objects alone may be listed every 20 s."""
 
@@ -26,16 +27,7 @@ LATE_SECONDS = 900.0
 """Maximum delay until a death is recorded, and until its cause is final."""
 
 MOST_DEATHS = 1_000
-"""Maximum deaths kept of the last day; the latest are kept."""
-
-
-class DeathSummary(NamedTuple):
-    """A death in brief. Fields are only ever appended: stored records are read by position."""
-
-    runner_name: str
-    at: float
-    cause: Cause
-    reason: str
+"""Maximum deaths kept of the last week; the latest are kept."""
 
 
 class ClusterSummary(NamedTuple):
@@ -45,8 +37,9 @@ class ClusterSummary(NamedTuple):
         at: time of the last check.
         since: when each phantom, including transient ones, was first found, by `phantom_kinds.key`.
         phantoms: lasting phantoms.
-        deaths: deaths of the last day without clean exits; latest first.
+        deaths: deaths of the last week without clean exits; latest first.
         hidden: reported phantoms that could not be checked since, by key: when first found, and when last found.
+        deaths_since: from when on `deaths` is complete; None in rows of a version that kept one day of them.
     """
 
     at: float
@@ -54,6 +47,7 @@ class ClusterSummary(NamedTuple):
     phantoms: tuple[Phantom, ...] = ()
     deaths: tuple[DeathSummary, ...] = ()
     hidden: Mapping[str, tuple[float, float]] = {}
+    deaths_since: float | None = None
 
 
 class StaleNamespace(NamedTuple):
@@ -75,7 +69,10 @@ def namespaces_of(rules: Iterable[NamespaceRule]) -> list[str]:
 
 def unread_since(before: ClusterSummary | None, now: float) -> float:
     """Returns the time from which deaths must be read for the next check."""
-    return now - DAY_SECONDS if before is None else max(before.at - LATE_SECONDS, now - DAY_SECONDS)
+    week_ago = now - WEEK_SECONDS
+    if before is None or before.deaths_since is None:
+        return week_ago
+    return max(before.at - LATE_SECONDS, week_ago)
 
 
 def continued(before: ClusterSummary | None, now: float) -> ClusterSummary | None:
@@ -109,10 +106,10 @@ def summary_after(
     hidden = _hidden(before, since, now) if is_blind else {}
     deaths = {} if before is None else {(each.runner_name, each.at): each for each in before.deaths}
     for death in recent:
-        deaths[death.runner_name, death.at] = DeathSummary(death.runner_name, death.at, death.cause, death.reason)
+        deaths[death.runner_name, death.at] = death_summary(death)
     latest = sorted(deaths.values(), key=lambda each: (-each.at, each.runner_name))
-    kept = [each for each in latest if each.at >= now - DAY_SECONDS and each.cause is not Cause.CLEAN_EXIT]
-    return ClusterSummary(now, since, tuple(reported), tuple(kept[:MOST_DEATHS]), hidden)
+    kept = [each for each in latest if each.at >= now - WEEK_SECONDS and each.cause is not Cause.CLEAN_EXIT]
+    return ClusterSummary(now, since, tuple(reported), tuple(kept[:MOST_DEATHS]), hidden, now - WEEK_SECONDS)
 
 
 def _hidden(before: ClusterSummary | None, since: FoundSince, now: float) -> dict[str, tuple[float, float]]:

@@ -70,6 +70,15 @@ def runner_pool(runner: LabelledRunner, rules: Iterable[PoolRule]) -> str:
     return pool_of(runner.labels, runner.custom_labels, rules)
 
 
+OTHER_POOL = "other"
+"""In metrics, the pool of all that no configured pool takes: labels could make any number of series."""
+
+
+def metric_pool(name: str, rules: Iterable[PoolRule]) -> str:
+    """Returns the pool's name as a label of metrics: that of a configured pool, else `other`."""
+    return name if any(rule.name == name for rule in rules) else OTHER_POOL
+
+
 def rule_named(name: str, rules: Iterable[Rule]) -> Rule | None:
     """Returns the configured pool of that name; None for a pool that is named by its runners' labels."""
     return next((rule for rule in rules if rule.name == name), None)

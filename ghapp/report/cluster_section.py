@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ghapp.health.cluster_summary import MOST_DEATHS, DeathSummary, StaleNamespace
+from ghapp.health.cluster_summary import MOST_DEATHS, StaleNamespace
 from ghapp.health.deaths.cause import Cause, advice_for
+from ghapp.health.deaths.patterns import DeathPattern, DeathSummary, PatternKind
 from ghapp.health.leaks.reaper_status import ReaperStatus
 from ghapp.health.leaks.tick import Guard
 from ghapp.health.pods.degraded_sources import DegradedSource
@@ -38,7 +39,7 @@ LEAKS_HEADING = "### Leaks: pods with the owner label that no runner uses and no
 def cluster_text(fleet: FleetView) -> str:
     """Renders the whole cluster part; empty if there is nothing to report."""
     stale = "\n".join(each for each in (_stale(fleet.unseen), _degraded(fleet.degraded_sources)) if each)
-    parts = (stale, _phantoms(fleet), _leaks(fleet.leaks), _deaths(fleet.deaths))
+    parts = (stale, _phantoms(fleet), _leaks(fleet.leaks), _deaths(fleet.deaths), _patterns(fleet))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -157,6 +158,24 @@ def _deaths(deaths: Sequence[DeathSummary]) -> str:
         head += f"The last {MOST_DEATHS:,} of them.\n\n"
     head += heading("Cause", "Count", "Latest", "What to do", numbers=("Count",))
     return cut(head, map(_death_row, most_first), len(most_first), MOST_CHARACTERS, "causes")
+
+
+def _patterns(fleet: FleetView) -> str:
+    """Renders what deaths have in common, a line each, without ages: a report changes when a number does."""
+    lines = [f"- {pattern_text(each, code(each.value))}" for each in fleet.death_patterns]
+    return "\n".join(["### What deaths have in common", "", *lines]) if lines else ""
+
+
+def pattern_text(pattern: DeathPattern, value: str) -> str:
+    """Returns a pattern as a sentence; `value`: its node, pool or image as it is to be shown."""
+    when, which = {
+        PatternKind.NODE: ("within seven days", f"on node {value}"),
+        PatternKind.POOL: (f"since {time_of(pattern.since)}", f"of pool {value}"),
+        PatternKind.IMAGE: ("within 24 hours", f"with the image {value}"),
+    }[pattern.kind]
+    if pattern.alone:
+        return f"All {pattern.deaths} deaths {when} are {which}."
+    return f"{pattern.deaths} deaths {which} {when}."
 
 
 def _death_row(alike: Sequence[DeathSummary]) -> str:

@@ -89,6 +89,8 @@ class DeathDocument(TypedDict):
     job: DeadJobDocument | None
     runner_log: list[str]
     host_log: list[str]
+    image: str
+    memory_limit: str
 
 
 class CheckDocument(TypedDict):
@@ -206,6 +208,8 @@ def death_document(death: Death) -> DeathDocument:
         "job": None if death.job is None else _dead_job(death.job),
         "runner_log": list(death.runner_log),
         "host_log": list(death.host_log),
+        "image": death.image,
+        "memory_limit": death.memory_limit,
     }
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ghapp.health.cluster_summary import DeathSummary, StaleNamespace
+from ghapp.health.cluster_summary import StaleNamespace
+from ghapp.health.deaths.patterns import DeathPattern, DeathSummary
 from ghapp.health.demand import PoolDemand, UnservedJob
 from ghapp.health.leaks.reaper_status import ReaperStatus
 from ghapp.health.pods.blockers import Blocker
@@ -51,6 +52,7 @@ class FleetView:
         limits: the `[evidence]` table.
         phantoms: lasting phantoms.
         deaths: deaths of the last day without clean exits, latest first.
+        death_patterns: what stands out among the deaths of the last week.
         unseen: namespaces of the org's pools that are not read.
         degraded_sources: cluster sources that cannot be read, and why.
         leaks: what the reaper did and what it kept.
@@ -72,6 +74,7 @@ class FleetView:
     limits: Limits = field(default_factory=Limits)
     phantoms: Sequence[Phantom] = ()
     deaths: Sequence[DeathSummary] = ()
+    death_patterns: Sequence[DeathPattern] = ()
     unseen: Sequence[StaleNamespace] = ()
     degraded_sources: Sequence[DegradedSource] = ()
     leaks: ReaperStatus = field(default_factory=ReaperStatus)

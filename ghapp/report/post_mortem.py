@@ -63,8 +63,8 @@ def post_mortem_report(
         common: what the death has in common with earlier ones.
     """
     node = code(death.node) if death.node and show_host else ""
-    reason = code(death.reason) if death.reason else ""
-    shown = death._replace(runner_name=code(death.runner_name), node=node, reason=reason)
+    # Reason, exit code and signal are for the platform team, in the table below.
+    shown = death._replace(runner_name=code(death.runner_name), node=node, reason="", exit_code=None, signal=None)
     happened, not_yours, _ = sentences(shown)
     lines = [happened, not_yours, *_last_minutes(death), *_rerun(rerun, has_button=has_button)]
     return Report(
@@ -87,19 +87,29 @@ def _last_minutes(death: Death) -> Iterable[str]:
     if not seen and death.exit_code is not None:
         seen = [(death.at, "its container ended")]
     if seen:
-        yield "The runner's last minutes: " + ", ".join(f"{what} at {time_of(at)}" for at, what in seen) + "."
+        day = _day(seen[0][0])
+        moments = (f"{what} at {_clock(at)}" + ("" if _day(at) == day else f" on {_day(at)}") for at, what in seen)
+        yield f"The runner's last minutes ({day}, UTC): {', '.join(moments)}."
+
+
+def _day(at: float) -> str:
+    return time_of(at)[:10]
+
+
+def _clock(at: float) -> str:
+    return time_of(at)[11:19]
 
 
 def _rerun(rerun: Rerun | None, *, has_button: bool) -> Iterable[str]:
     if rerun is None:
         if has_button:
-            yield f'"{RERUN.label}" below runs the job again, and the jobs that depend on it.'
+            yield f'The button "{RERUN.label}" of this check runs the job again, and the jobs that depend on it.'
         return
     by = "ghapp, as this pool is configured" if rerun.by == AUTO else code(rerun.by)
     result = {
         RerunState.REQUESTED: "GitHub has not confirmed it yet.",
         RerunState.ACCEPTED: f"It is attempt {rerun.attempt + 1} of the run.",
-        RerunState.REFUSED: "GitHub refused it.",
+        RerunState.REFUSED: f"GitHub refused it: {code(rerun.why)}." if rerun.why else "GitHub refused it.",
     }[rerun.state]
     yield f"A re-run was requested at {time_of(rerun.at)} by {by}. {result}"
 
@@ -153,9 +163,21 @@ def _facts(death: Death, job: DeadJob, *, show_host: bool) -> Iterable[tuple[str
     yield "Pool", code(death.pool) if death.pool else NOTHING
     yield "Runner", code(death.runner_name)
     yield "Ended", timestamp(death.at)
-    yield "Exit code", NOTHING if death.exit_code is None else str(death.exit_code)
-    yield "Signal", NOTHING if death.signal is None else str(death.signal)
+    if death.pod:
+        yield "Exit code", NOTHING if death.exit_code is None else str(death.exit_code)
+        yield "Signal", NOTHING if death.signal is None else str(death.signal)
     yield "Reason", code(death.reason)
+    if death.memory_limit:
+        yield "Memory", memory_text(death, code(death.memory_limit))
     if show_host and death.pod:
         yield "Pod", code(f"{death.namespace}/{death.pod}" if death.namespace else death.pod)
         yield "Node", code(death.node)
+    if show_host and death.image:
+        yield "Image", code(death.image)
+
+
+def memory_text(death: Death, limit: str) -> str:
+    """Returns what is known of the container's memory; `limit`: its limit as it is to be shown."""
+    if death.cause is Cause.HOST_OOM:
+        return f"limit {limit}, reached"
+    return f"limit {limit}; the use at its end is not known"

@@ -62,10 +62,10 @@ def queue_report(check: QueueCheck, queue: JobQueue) -> Report:
     are = "waits" if len(waiting) == 1 else "wait"
     parts = [f"{count} of {repository} {are} for a self-hosted runner, the oldest since {since}."]
     if worst is not None:
-        parts.append(f"**{worst.reason}**: {code(worst.text, LONGEST_TEXT)}")
+        parts.append(f"**{_sentence(worst.text)}** ({code(worst.reason)})")
         if _is_private(check, queue) or worst.reason in FOR_EVERYONE:
             parts.append(_steps(worst))
-    parts.append(f"This check follows the jobs, and completes when none waits. Topic `{QUIET_TOPIC}` turns it off.")
+    parts.append(f"This check follows the jobs, and completes when none waits. The topic `{QUIET_TOPIC}` turns it off.")
     return Report(
         title=_title(worst, len(waiting)),
         summary="\n\n".join(part for part in parts if part),
@@ -100,12 +100,20 @@ def _title(worst: QueueExplanation | None, count: int) -> str:
 
 
 def _steps(worst: QueueExplanation) -> str:
-    lines = [f"{number}. {_step(step)}: {_step(why)}" for number, (step, why) in enumerate(worst.next, 1)]
+    lines = [f"{number}. {_step(step)} {_sentence(why)}" for number, (step, why) in enumerate(worst.next, 1)]
     return "\n".join(["What to do:", "", *lines]) if lines else ""
 
 
 def _step(text: str) -> str:
-    return text if _PLAIN.fullmatch(text) else code(text, LONGEST_TEXT)
+    """Returns a next step as a sentence; a command as code."""
+    return f"Run {code(text, LONGEST_TEXT)}." if text.startswith("ghapp ") else _sentence(text)
+
+
+def _sentence(text: str) -> str:
+    """Returns a text as a sentence; as code, unchanged, if it has characters that Markdown may interpret."""
+    if not _PLAIN.fullmatch(text) or len(text) > LONGEST_TEXT:
+        return f"{code(text, LONGEST_TEXT)}."
+    return f"{text}." if text.startswith("ghapp ") else f"{text[0].upper()}{text[1:]}."
 
 
 def _text(waiting: Sequence[FollowedJob], explained: dict[int, QueueExplanation | None]) -> str:
@@ -119,7 +127,7 @@ def _row(followed: FollowedJob, found: QueueExplanation | None) -> str:
     if found is None:
         return row(link, time_of(followed.queued_at), "–", "GitHub has assigned no runner yet", "–")
     ahead = "–" if found.ahead is None else str(found.ahead)
-    return row(link, time_of(followed.queued_at), found.reason, code(found.text, LONGEST_TEXT), ahead)
+    return row(link, time_of(followed.queued_at), found.reason, _sentence(found.text), ahead)
 
 
 def _is_link(url: str) -> bool:

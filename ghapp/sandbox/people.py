@@ -1,4 +1,4 @@
-"""People who can sign in: an owner, a member and a stranger; and their authorizations of Apps."""
+"""People who can sign in: an owner, a member, an outside collaborator, a stranger; and their authorizations of Apps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CODE_SECONDS = 600
 USER_TOKEN_SECONDS = 28_800
 USER_TOKEN_PREFIX = "ghu_"  # noqa: S105 - how GitHub's tokens begin, not a token
 
-Role = Literal["owner", "member"]
+Role = Literal["owner", "member", "outside"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,28 +25,33 @@ class Person:
     Attributes:
         owns: True for an owner of every organization here.
         member: True for a member of the first organization.
-        repositories: names of the repositories that a member may read; None for all.
+        outside: True for an outside collaborator of the first organization, who sees its installations, too.
+        repositories: names of the repositories that a member or a collaborator may read; None for all.
     """
 
     login: str
     id: int
     owns: bool = False
     member: bool = False
+    outside: bool = False
     repositories: tuple[str, ...] | None = None
 
     def role_in(self, is_first: bool) -> Role | None:
         """The role in the first organization, or in another one; None for a stranger there."""
         if self.owns:
             return "owner"
-        return "member" if self.member and is_first else None
+        if not is_first:
+            return None
+        return "member" if self.member else "outside" if self.outside else None
 
 
 PEOPLE = (
     Person("mona", 101, owns=True),
     Person("lisa", 102, member=True, repositories=("api", "web")),
+    Person("olga", 104, outside=True, repositories=("api",)),
     Person("sam", 103),
 )
-"""The owner, the member and the stranger. `mona` is also the sender of every delivery."""
+"""The owner, the member, the outside collaborator and the stranger. `mona` is also the sender of every delivery."""
 
 
 @dataclass(frozen=True, slots=True)

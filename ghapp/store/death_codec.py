@@ -48,22 +48,33 @@ def _last(lines: Sequence[str]) -> tuple[str, ...]:
 def joined(known: Death, found: Death) -> Death:
     """Merges later findings into a known death.
 
-    Cause, reason and advice belong together and are derived from the log, so they come from the one that has the log.
+    Cause, reason and advice belong together, and are derived from the container's end and from the log. They come from
+    the one that has more of that: findings that were read before the watch added the pod's end must not undo it.
     """
-    with_log = known if known.runner_log and not found.runner_log else found
+    of_pod = known if known.pod_uid and not found.pod_uid else found
+    lacks_end = known.exit_code is not None and found.exit_code is None
+    lacks_log = bool(known.runner_log) and not found.runner_log
+    decisive = known if lacks_end or lacks_log else found
     return found._replace(
         runner_name=known.runner_name,
         at=known.at,
-        node=found.node or known.node,
-        reason=with_log.reason,
-        cause=with_log.cause,
-        advice=with_log.advice,
+        pod=of_pod.pod or known.pod,
+        node=of_pod.node or known.node,
+        namespace=of_pod.namespace,
+        pod_uid=of_pod.pod_uid,
+        exit_code=known.exit_code if lacks_end else found.exit_code,
+        signal=known.signal if lacks_end else found.signal,
+        reason=decisive.reason,
+        cause=decisive.cause,
+        advice=decisive.advice,
         runner_id=known.runner_id if found.runner_id is None else found.runner_id,
         pool=found.pool or known.pool,
         job=_merged_job(known.job, found.job),
         runner_log=found.runner_log or known.runner_log,
         host_log=found.host_log or known.host_log,
         last_minutes=found.last_minutes or known.last_minutes,
+        image=found.image or known.image,
+        memory_limit=found.memory_limit or known.memory_limit,
     )
 
 

@@ -10,7 +10,7 @@ by a clock: a clock that jumped ahead must not wipe a month.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from redis.asyncio import Redis
@@ -22,6 +22,7 @@ from ghapp.store.compare_and_set import RecordWriter
 from ghapp.store.quarantine import RecordReader
 
 KEPT_SECONDS = 30 * 86_400
+READ_AT_ONCE = 100
 SCANNED = 500
 """Deaths that are read at once while a page is filled."""
 
@@ -147,13 +148,23 @@ class Deaths:
 
     async def unclean(self, installation: int, since: float, most: int) -> list[Death]:
         """Returns deaths as `recent`, without clean exits, which would fill any limit in a busy fleet."""
+        return await self._deaths(installation, await self.unclean_ids(installation, since, most))
+
+    async def unclean_ids(self, installation: int, since: float, most: int) -> list[bytes]:
+        """Returns the identities of the deaths that `unclean` returns, in the same order."""
         oldest = max(since, self._oldest())
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.zrevrangebyscore(keys.death_times(installation), "+inf", oldest)
             pipe.zrangebyscore(keys.death_clean(installation), oldest, "+inf")
             ids, clean = await pipe.execute()
         left = set(ids) - set(clean)
-        return await self._deaths(installation, [each for each in ids if each in left][: max(0, most)])
+        return [each for each in ids if each in left][: max(0, most)]
+
+    async def each_of(self, installation: int, ids: Sequence[bytes]) -> AsyncIterator[tuple[bytes, Death]]:
+        """Yields the stored deaths of these identities; reads `READ_AT_ONCE`, so that few logs are in memory."""
+        for start in range(0, len(ids), READ_AT_ONCE):
+            for death_id, death in (await self._by_id(installation, ids[start : start + READ_AT_ONCE])).items():
+                yield death_id, death
 
     async def page(
         self, installation: int, wanted: Callable[[Death], bool], most: int, cursor: tuple[float, str] | None = None

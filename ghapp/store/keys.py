@@ -57,6 +57,12 @@ PROBE = "ghapp:probe"
 COUNTERS = "ghapp:counters"
 """hash: metric and labels → number. Bounded by the labels, which come from closed sets and pool names."""
 
+
+def metric_shards(installation: int, pool: str) -> str:
+    """set: shards of a configured pool that have counters of their own; at most `metric_counters.MOST_SHARDS`."""
+    return f"ghapp:{installation}:metric-shards:{pool}"
+
+
 QUARANTINE = "ghapp:quarantine"
 """hash: key and field → UnreadableRecord, bytes that are not a record. At most 1,000; expires after a week."""
 
@@ -254,6 +260,11 @@ def post_mortem(death: str) -> str:
 def rerun(installation: int, job_id: int) -> str:
     """string: Rerun, the one re-run of a job; expires after 31 days, when GitHub re-runs the job no more."""
     return f"ghapp:{installation}:rerun:{job_id}"
+
+
+def rerun_note(installation: int, job_id: int) -> str:
+    """string: RerunNote, why the last try to re-run a job sent no request. Expires after a week."""
+    return f"ghapp:{installation}:rerun-note:{job_id}"
 
 
 def reruns_of_hour(installation: int, repository: str, hour: int) -> str:

@@ -13,16 +13,27 @@ from ghapp.errors import StoreRefusedError
 from ghapp.redis_errors import redis_errors
 from ghapp.store import keys
 
+MOST_SHARDS = 20
+OTHER_SHARD = "other"
+"""The shard of all others: names of shards come from labels and names of runners."""
+
+_SHARD = """
+if redis.call('SISMEMBER', KEYS[1], ARGV[1]) == 1 then return 1 end
+if redis.call('SCARD', KEYS[1]) >= tonumber(ARGV[2]) then return 0 end
+return redis.call('SADD', KEYS[1], ARGV[1])
+"""
+
 
 class MetricCounters:
     """Prometheus counters in Redis, one field per series."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
+        self._shard: Any = redis.register_script(_SHARD)
 
     async def add(self, metric: str, amount: float = 1, **labels: str) -> None:
         """Adds to a counter. Labels must come from closed sets or the configuration, never from untrusted payloads."""
-        series = _series(metric, labels)
+        series = series_name(metric, labels)
         try:
             await self._redis.hincrbyfloat(keys.COUNTERS, series, amount)
         except StoreRefusedError as error:
@@ -44,8 +55,13 @@ class MetricCounters:
             return
         below = {f"{bound:g}": sum(value <= bound for value in measured) for bound in buckets}
         below["+Inf"] = len(measured)
-        added = {_series(f"{metric}_bucket", {**labels, "le": bound}): float(count) for bound, count in below.items()}
-        added |= {_series(f"{metric}_sum", labels): sum(measured), _series(f"{metric}_count", labels): len(measured)}
+        added = {
+            series_name(f"{metric}_bucket", {**labels, "le": bound}): float(count) for bound, count in below.items()
+        }
+        added |= {
+            series_name(f"{metric}_sum", labels): sum(measured),
+            series_name(f"{metric}_count", labels): len(measured),
+        }
         async with self._redis.pipeline(transaction=False) as pipe:
             for series, amount in added.items():
                 pipe.hincrbyfloat(keys.COUNTERS, series, amount)
@@ -55,6 +71,15 @@ class MetricCounters:
             raise other
         if failed:
             await self._restart({series: added[series] for series in failed})
+
+    async def shard_label(self, installation: int, pool: str, shard: str) -> str:
+        """Returns the value of the label `shard`: the first 20 shards of a pool have series of their own.
+
+        Counters are kept forever, so that the others, as of a pool that renames its shards with each deploy, are
+        counted as the shard `other`.
+        """
+        is_named = await self._shard(keys=[keys.metric_shards(installation, pool)], args=[shard, MOST_SHARDS])
+        return shard if is_named else OTHER_SHARD
 
     async def all(self) -> dict[str, float]:
         """Returns all series by `name{label="value"}`."""
@@ -86,10 +111,11 @@ def _number(row: bytes) -> float | None:
 def count(redis: SyncRedis, metric: str, **labels: str) -> None:
     """Adds one, in synchronous code. An unreadable series is restarted by `MetricCounters`."""
     with suppress(StoreRefusedError), redis_errors():
-        redis.hincrbyfloat(keys.COUNTERS, _series(metric, labels), 1)
+        redis.hincrbyfloat(keys.COUNTERS, series_name(metric, labels), 1)
 
 
-def _series(metric: str, labels: Mapping[str, str]) -> str:
+def series_name(metric: str, labels: Mapping[str, str]) -> str:
+    """Returns the name of a series as it is stored: `metric{label="value"}`, the labels sorted."""
     pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in sorted(labels.items()))
     return f"{metric}{{{pairs}}}" if pairs else metric
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.health.deaths.rerun import Rerun, RerunState
+from ghapp.health.deaths.rerun import Rerun, RerunNote, RerunState
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader
@@ -14,6 +14,9 @@ from ghapp.store.quarantine import RecordReader
 KEPT_SECONDS = 31 * 86_400
 """GitHub re-runs a job up to 30 days after the first run."""
 
+NOTED_SECONDS = 7 * 86_400
+
+_notes = Codec("rerun-note", RerunNote)
 _reruns = Codec("rerun", Rerun, unknown={RerunState: RerunState.REFUSED})
 
 
@@ -22,6 +25,7 @@ class Reruns:
 
     def __init__(self, redis: Redis) -> None:
         self._redis, self._read = redis, RecordReader(redis, _reruns)
+        self._read_note = RecordReader(redis, _notes)
 
     async def of(self, installation: int, job_id: int) -> Rerun | None:
         """Returns the re-run of a job; None if none was requested."""
@@ -40,6 +44,15 @@ class Reruns:
     async def forget(self, installation: int, job_id: int) -> None:
         """Deletes the intent of a request that GitHub did not take, because a permission is missing."""
         await self._redis.delete(keys.rerun(installation, job_id))
+
+    async def note(self, installation: int, job_id: int, note: RerunNote) -> None:
+        """Records why a try sent no request, for people who look at the death."""
+        await self._redis.set(keys.rerun_note(installation, job_id), _notes.encode(note), ex=NOTED_SECONDS)
+
+    async def noted(self, installation: int, job_id: int) -> RerunNote | None:
+        """Returns why the last try sent no request; None if there was none within a week."""
+        row: Any = await self._redis.get(keys.rerun_note(installation, job_id))
+        return await self._read_note.one(keys.rerun_note(installation, job_id), row)
 
     async def may_request(self, installation: int, repository: str, most: int, now: float) -> bool:
         """Counts an unasked re-run; returns False if there were `most` in this hour of the clock."""

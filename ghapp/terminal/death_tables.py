@@ -30,7 +30,7 @@ def deaths_table(documents: Sequence[Mapping[str, Any]]) -> RenderableType:
         ShrinkingTable(rows, [*constant_column("org", documents), "reason", "node"]),
         count_line(documents, "death"),
     ]
-    for key in ("cause", "pool", "node"):
+    for key in ("cause", "pool", "node", "image"):
         counts = Counter(each[key] for each in documents if each[key])
         most = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:MOST_SHARED]
         if most:

@@ -47,6 +47,7 @@ from ghapp.web.pages.examination import Examination, Examine, in_own_thread
 from ghapp.web.pages.fleet_pages import FleetPages, PageHost
 from ghapp.web.pages.gate_page import GatePages
 from ghapp.web.pages.incident_pages import IncidentPages
+from ghapp.web.pages.job_pages import JobPages
 from ghapp.web.pages.setup import SetupEndpoints
 from ghapp.web.pages.sign_in import SignInEndpoints
 from ghapp.web.pages.views.findings import FindingLike
@@ -133,6 +134,7 @@ def build(
             *FleetPages(host, Examination(examine, clock)).routes(),
             *IncidentPages(host).routes(),
             *GatePages(host).routes(),
+            *JobPages(host).routes(),
             *Buttons(host, enqueue_job).routes(),
         ],
         exception_handlers={

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from ghapp.errors import GitHubError
 from ghapp.github.checks import Checks
-from ghapp.health.cluster_summary import ClusterSummary, namespaces_of
+from ghapp.health.cluster_summary import MOST_DEATHS, ClusterSummary, namespaces_of
+from ghapp.health.deaths.correlation import WEEK_SECONDS
+from ghapp.health.deaths.patterns import DAY_SECONDS, DeathSummary, death_patterns, death_summary
 from ghapp.health.demand import PoolDemand, UnservedJob, demand
 from ghapp.health.installation import Installation
 from ghapp.health.runner.evidence import Evidence
@@ -90,6 +92,9 @@ async def _fleet(
     view = await context.org_view(installation)  # first, so that the runners are not older than its survey
     runners = (await context.runners.all(installation.id)).values()
     rows, unserved = await _jobs(context, installation, view, runners, now)
+    week: Sequence[DeathSummary] = () if cluster is None else cluster.deaths
+    if cluster is None:
+        week = await _deaths_of_jobs(context, installation, now)
     sweep_at, discovery_at = await context.schedule.next(installation.id), await context.schedule.next_discovery()
     return FleetView(
         org=installation.org,
@@ -103,7 +108,8 @@ async def _fleet(
         mode=policy.remediation.mode,
         limits=view.limits,
         phantoms=cluster.phantoms if cluster else (),
-        deaths=cluster.deaths if cluster else (),
+        deaths=[each for each in week if each.at >= now - DAY_SECONDS],
+        death_patterns=death_patterns(week, now),
         unseen=await stale_namespaces_of(context, installation, now),
         degraded_sources=await degraded_sources_of(context, installation),
         leaks=await leaks_of(context, installation, now),
@@ -112,6 +118,12 @@ async def _fleet(
         demand=rows,
         unserved=unserved,
     )
+
+
+async def _deaths_of_jobs(context: JobContext, installation: Installation, now: float) -> list[DeathSummary]:
+    """Returns the deaths of the last week of an org without a cluster, latest first; their records have no logs."""
+    found = await context.deaths.unclean(installation.id, now - WEEK_SECONDS, MOST_DEATHS)
+    return [death_summary(each) for each in found]
 
 
 async def _jobs(

@@ -21,7 +21,7 @@ from ghapp.health.deaths.own_deletion import ended_before_deletion, is_own_repla
 from ghapp.health.installation import Installation
 from ghapp.health.pods.degraded_sources import logs_source
 from ghapp.health.pods.pod import ORGANIZATION_LABEL, Pod, is_in
-from ghapp.health.pool_matching import runner_pool
+from ghapp.health.pool_matching import metric_pool, runner_pool
 from ghapp.health.runner.evidence import Evidence
 from ghapp.log import logger, redact
 from ghapp.queue import jobs
@@ -158,7 +158,8 @@ class DeathRecorder:
         _log_death(death, pod, org=installation.org)
         if not await deaths.record(installation.id, death):
             return False
-        await self.stores.counters.add("ghapp_deaths_total", org=installation.org, cause=death.cause.value)
+        pool = metric_pool(death.pool, self.settings.pools_of(installation.org))
+        await self.stores.counters.add("ghapp_deaths_total", org=installation.org, pool=pool, cause=death.cause.value)
         self._have_looked_into(installation, death)
         return True
 

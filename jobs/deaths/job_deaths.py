@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ghapp.errors import NotFoundError, PermissionMissingError
+from ghapp.errors import GitHubUnavailableError, NotFoundError, PermissionMissingError
 from ghapp.github.jobs import Jobs
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
 from ghapp.health.deaths.job_death import (
     JobWords,
+    completed_by_job,
     death_of_job,
     is_same_end,
     is_suspicious,
@@ -24,13 +25,14 @@ from ghapp.health.deaths.job_death import (
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.pacing import Purpose
+from ghapp.health.pool_matching import OTHER_POOL
 from ghapp.health.runner.evidence import Evidence
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.store.deaths import identity
 from jobs.context import JobContext, configured, open_context
-from jobs.deliveries.job_times import OTHER, configured_pool
-from jobs.events.publish import death_id
+from jobs.deliveries.job_times import configured_pool
+from jobs.events.publish import death_id, publish_death
 
 log = logger(__name__)
 
@@ -48,7 +50,7 @@ async def enqueue_suspicious(
         return
     rules = context.settings.pools_of(installation.org)
     for job in suspicious:
-        if configured_pool(job, runners.get(job.runner_id or 0), rules) != OTHER:
+        if configured_pool(job, runners.get(job.runner_id or 0), rules) != OTHER_POOL:
             key = f"job-death-{installation_id}-{job.id}"
             context.ask(JobName.JOB_DEATH, installation_id, job.id, key=key, after_seconds=EXAMINED_AFTER_SECONDS)
 
@@ -73,15 +75,28 @@ async def examine_job_of(context: JobContext, installation_id: int, job_id: int)
     if not is_suspicious(job, evidence):
         return None
     known = await context.deaths.of(installation_id, job.runner_name or "")
-    if known is not None and is_same_end(known, job) and known.cause is not Cause.CLEAN_EXIT:
+    if known is not None and not is_same_end(known, job):
+        known = None
+    if known is not None and known.cause is not Cause.CLEAN_EXIT:
         return None
-    words = await _words(context, installation, job) if needs_words(job, evidence) else JobWords()
+    words, missing = JobWords(), None
+    if needs_words(job, evidence):
+        words, missing = await _words(context, installation, job)
     found = job_death(job, evidence, words)
+    if found is None and missing is not None:
+        raise missing
     if found is None:
         return None
     pool = configured_pool(job, evidence, context.settings.pools_of(installation.org))
     death = death_of_job(job, evidence, found, pool)
-    if not await context.deaths.record(installation_id, death):
+    if known is not None:
+        # One death: its event was a clean exit, so that the cause needs an event of its own. It comes first, because
+        # after a crash the record alone would end the next look.
+        event = completed_by_job(known, death)._replace(id=death.id)
+        await publish_death(context, installation, event, context.clock())
+        death = completed_by_job(known, death)
+        await context.deaths.enrich(installation_id, death)
+    elif not await context.deaths.record(installation_id, death):
         _have_post_mortem(context, installation, death)  # the process that recorded it may have crashed
         return None
     log.warning(
@@ -95,7 +110,7 @@ async def examine_job_of(context: JobContext, installation_id: int, job_id: int)
         repository=job.repository,
         job=job.id,
     )
-    await context.counters.add("ghapp_deaths_total", org=installation.org, cause=death.cause.value)
+    await context.counters.add("ghapp_deaths_total", org=installation.org, pool=pool, cause=death.cause.value)
     _have_post_mortem(context, installation, death)
     return death
 
@@ -105,16 +120,27 @@ def _have_post_mortem(context: JobContext, installation: Installation, death: De
     context.ask(JobName.POST_MORTEM, installation.id, identity(death), key=key)
 
 
-async def _words(context: JobContext, installation: Installation, job: Job) -> JobWords:
-    """GitHub's texts on the end of a job: its annotations and, where these do not decide, the end of its raw log."""
+async def _words(
+    context: JobContext, installation: Installation, job: Job
+) -> tuple[JobWords, GitHubUnavailableError | None]:
+    """GitHub's texts on the end of a job: its annotations and, where these do not decide, the end of its raw log.
+
+    The error is why the log could not be read: GitHub's storage may be blocked for us, and the rest may decide.
+    """
     if not installation.may("actions", "read"):
-        return JobWords()
+        return JobWords(), None
     client = await context.installation_client(installation, Purpose.REPORT)
     jobs = Jobs(client, installation.at_github(job.repository))
-    notes: tuple[str, ...] = ()
     try:
         notes = await jobs.notes(job.id)
-        words = read_words(notes)
-        return words if words.of_runner else read_words(notes, await jobs.log_tail(job.id))
     except (NotFoundError, PermissionMissingError):
-        return read_words(notes)
+        notes = ()
+    words = read_words(notes)
+    if words.of_runner:
+        return words, None
+    try:
+        return read_words(notes, await jobs.log_tail(job.id)), None
+    except (NotFoundError, PermissionMissingError):
+        return words, None
+    except GitHubUnavailableError as error:
+        return words, error

@@ -17,10 +17,12 @@ from ghapp.health.deaths.rerun import (
     DEFERRED,
     SETTLING_SECONDS,
     Rerun,
+    RerunNote,
     RerunRefusal,
     RerunRequest,
     RerunRules,
     RerunState,
+    is_not_granted,
     next_try_after,
     refusal,
     refusal_of_run,
@@ -80,6 +82,10 @@ async def rerun_job_of(
     else:
         log.info("not re-run", **named, reason=outcome.value)
         after = next_try_after(attempt) if outcome in DEFERRED else None
+        if outcome is not RerunRefusal.ALREADY:
+            now = context.clock()
+            note = RerunNote(outcome.value, by, now, None if after is None else now + after)
+            await context.reruns.note(installation_id, job_id, note)
         if after is not None:
             key = f"rerun-{installation_id}-{job_id}-{by}-{attempt + 1}"
             context.ask(JobName.RERUN, installation_id, which, by, attempt + 1, key=key, after_seconds=after)
@@ -145,19 +151,19 @@ class _RerunTry:
         try:
             await jobs.rerun(intent.job_id)
         except PermissionMissingError as error:
-            if error.accepted:
+            if is_not_granted(error.accepted, error.explanation):
                 await self._store.forget(self._org_id, intent.job_id)
                 return RerunRefusal.NOT_GRANTED
-            return await self._refused(intent, str(error))
-        except NotFoundError as error:
-            return await self._refused(intent, str(error))
+            return await self._refused(intent, error.explanation or "403 without a reason")
+        except NotFoundError:
+            return await self._refused(intent, "404: GitHub does not know the job any more")
         accepted = intent._replace(state=RerunState.ACCEPTED)
         await self._store.keep(self._org_id, accepted)
         return accepted
 
     async def _refused(self, intent: Rerun, why: str) -> Rerun:
         log.warning("re-run refused", installation=self._org_id, job=intent.job_id, why=why)
-        refused = intent._replace(state=RerunState.REFUSED)
+        refused = intent._replace(state=RerunState.REFUSED, why=why)
         await self._store.keep(self._org_id, refused)
         return refused
 

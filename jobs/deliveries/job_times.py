@@ -1,4 +1,4 @@
-"""Histograms of how long jobs waited and ran, by org and pool, from the deliveries of their start and end.
+"""Histograms of how long jobs waited and ran, by org, pool and shard, from the deliveries of their start and end.
 
 A delivery has one effect, so each start and each end is counted once; without its delivery it is not counted. Only
 configured pools have a label of their own: labels of jobs and runners could make any number of series.
@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from ghapp.health.installation import Installation
 from ghapp.health.job import Job, was_hosted
-from ghapp.health.pool_matching import pool_of
+from ghapp.health.pool_matching import metric_pool, pool_of, rule_named
 from ghapp.health.runner.evidence import Evidence
+from ghapp.health.shards import shard_of
 from ghapp.settings import PoolSettings
 from jobs.context import JobContext
 
 QUEUE_BUCKETS = (5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14_400.0)
 RUN_BUCKETS = (30.0, 60.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 21_600.0)
 """Upper bounds, in seconds."""
-
-OTHER = "other"
-"""The pool of all jobs that no configured pool took."""
 
 
 async def count_job_times(
@@ -39,25 +38,34 @@ async def count_job_times(
     if installation is None:
         return
     rules = context.settings.pools_of(installation.org)
-    waits: dict[str, list[float]] = defaultdict(list)
-    runs: dict[str, list[float]] = defaultdict(list)
+    waits: dict[tuple[str, str], list[float]] = defaultdict(list)
+    runs: dict[tuple[str, str], list[float]] = defaultdict(list)
     for job in taken:
-        pool, started_at = configured_pool(job, runners.get(job.runner_id or 0), rules), job.started_at or 0.0
+        runner, started_at = runners.get(job.runner_id or 0), job.started_at or 0.0
+        pool = configured_pool(job, runner, rules)
+        place = pool, "" if runner is None else shard_of(runner, rule_named(pool, rules)) or ""
         if job.status == "running":
-            waits[pool].append(max(0.0, started_at - job.queued_at))
+            waits[place].append(max(0.0, started_at - job.queued_at))
         elif job.ended_at is not None:
-            runs[pool].append(max(0.0, job.ended_at - started_at))
-    for pool, values in waits.items():
-        labels = {"org": installation.org, "pool": pool}
+            runs[place].append(max(0.0, job.ended_at - started_at))
+    for place, values in waits.items():
+        labels = await pool_labels(context, installation, *place)
         await context.counters.observe("ghapp_job_queue_seconds", values, QUEUE_BUCKETS, **labels)
-    for pool, values in runs.items():
-        labels = {"org": installation.org, "pool": pool}
+    for place, values in runs.items():
+        labels = await pool_labels(context, installation, *place)
         await context.counters.observe("ghapp_job_run_seconds", values, RUN_BUCKETS, **labels)
+
+
+async def pool_labels(context: JobContext, installation: Installation, pool: str, shard: str) -> dict[str, str]:
+    """Returns the labels of a histogram's series; `shard` is empty for a pool without shards, and left out then."""
+    labels = {"org": installation.org, "pool": pool}
+    if not shard:
+        return labels
+    return {**labels, "shard": await context.counters.shard_label(installation.id, pool, shard.lower())}
 
 
 def configured_pool(job: Job, runner: Evidence | None, rules: Iterable[PoolSettings]) -> str:
     """Returns the configured pool of the job's runner, or, if no list had the runner yet, of the job's labels."""
     rules = tuple(rules)
     labels = runner.labels if runner is not None and runner.labels else job.labels
-    pool = pool_of(labels, (), rules)
-    return pool if any(rule.name == pool for rule in rules) else OTHER
+    return metric_pool(pool_of(labels, (), rules), rules)

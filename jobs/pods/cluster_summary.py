@@ -1,8 +1,9 @@
-"""Summarizes an org's cluster side: phantoms, the deaths of the last day, and reaped pods."""
+"""Summarizes an org's cluster side: phantoms, the deaths of the last week, and reaped pods."""
 
 from __future__ import annotations
 
 from ghapp.health.cluster_summary import (
+    MOST_DEATHS,
     ClusterSummary,
     StaleNamespace,
     continued,
@@ -22,7 +23,7 @@ EVERY_SECONDS = 15.0
 """A younger summary is used again: nothing is reported before it has lasted for minutes."""
 
 MOST_READ = 2_000
-"""Deaths that one summary reads; clean exits are among them."""
+"""Deaths that one summary reads. Clean exits are among them: a death may turn out to be one."""
 
 
 async def summarize_cluster(context: JobContext, installation: Installation, now: float) -> ClusterSummary | None:
@@ -46,7 +47,11 @@ async def summarize_cluster(context: JobContext, installation: Installation, now
     await context.pod_locations.seen(installation.id, pod_locations(runners, seen, rules), now)
     found = find_phantoms(installation.org, runners, survey, seen, rules, now, limits)
     deaths = context.deaths
-    recent = await deaths.recent(installation.id, unread_since(before, now), MOST_READ)
+    unread = unread_since(before, now)
+    if before is None or before.deaths_since is None:
+        recent = await deaths.unclean(installation.id, unread, MOST_DEATHS)
+    else:
+        recent = await deaths.recent(installation.id, unread, MOST_READ)
     is_blind = len(seen) < len(namespaces) or not all(is_fresh(view.seen_at, now) for view in seen.values())
     is_blind = is_blind or survey.swept_at is None or now - survey.swept_at > limits.stale_seconds
     side = summary_after(before, found, recent, now, is_blind=is_blind)

@@ -1,4 +1,4 @@
-"""Histogram of how long healing takes: from the loss of a runner to its successor online, by org and pool."""
+"""Histogram of how long healing takes: from the loss of a runner to its successor online, by org, pool and shard."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections import defaultdict
 from collections.abc import Collection
 
 from ghapp.health.installation import Installation
-from ghapp.health.pool_matching import runner_pool
+from ghapp.health.pool_matching import metric_pool, rule_named, runner_pool
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.observations import succeeded_by, succeeding
+from ghapp.health.shards import shard_of
 from ghapp.health.successors import heals
 from jobs.context import JobContext
-from jobs.deliveries.job_times import OTHER
+from jobs.deliveries.job_times import pool_labels
 
 HEAL_BUCKETS = (30.0, 60.0, 120.0, 180.0, 300.0, 600.0, 1200.0, 3600.0, 14_400.0)
 """Upper bounds, in seconds."""
@@ -24,7 +25,6 @@ async def count_heals(
     if not any(each.replaced_at is not None and each.successor is None for each in runners):
         return
     rules = context.settings.pools_of(installation.org)
-    named = {rule.name for rule in rules}
     by_pool: dict[str, list[Evidence]] = defaultdict(list)
     for each in runners:
         by_pool[runner_pool(each, rules)].append(each)
@@ -35,6 +35,10 @@ async def count_heals(
         folds = {each.lost: succeeded_by(each.successor, each.at) for each in found}
         folds |= {each.successor: succeeding(each.lost) for each in found}
         await context.runners.revise(installation.id, folds)
-        labels = {"org": installation.org, "pool": pool if pool in named else OTHER}
-        seconds = [each.seconds for each in found]
-        await context.counters.observe("ghapp_heal_seconds", seconds, HEAL_BUCKETS, **labels)
+        rule, lost = rule_named(pool, rules), {each.id: each for each in members}
+        seconds: dict[str, list[float]] = defaultdict(list)
+        for heal in found:
+            seconds[shard_of(lost[heal.lost], rule) or ""].append(heal.seconds)
+        for shard, values in seconds.items():
+            labels = await pool_labels(context, installation, metric_pool(pool, rules), shard)
+            await context.counters.observe("ghapp_heal_seconds", values, HEAL_BUCKETS, **labels)

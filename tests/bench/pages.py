@@ -7,6 +7,10 @@ import time
 from http.client import HTTPConnection
 from pathlib import Path
 
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import DeadJob, Death
+from ghapp.health.job import Job
+from ghapp.store.stores import open_stores
 from tests.bench.figure import Figure, middle
 from tests.bench.places import web
 from tests.bench.reads import furnish
@@ -22,6 +26,9 @@ PAGES = {
     "overview": "/orgs/acme",
     "list of runners, filtered and sorted": "/orgs/acme/runners?text=f&label=linux-4vcpu&sort=since",
     "one runner": "/orgs/acme/runners/4242",
+    "list of 1,000 open jobs": "/orgs/acme/jobs",
+    "one queued job": "/orgs/acme/jobs/1",
+    "1,000 deaths": "/orgs/acme/deaths?days=30",
 }
 
 
@@ -29,8 +36,27 @@ def measure(folder: Path) -> list[Figure]:
     """Each page, as this machine's own browser gets it."""
     with embedded_redis(folder / "redis", durable=False) as url:
         asyncio.run(furnish(url, RUNNERS))
+        asyncio.run(_at_work(url))
         with web(url, folder, GHAPP_OPEN_PAGE="1") as server:
             return [figure for name, path in PAGES.items() for figure in _of_page(server.port, name, path)]
+
+
+async def _at_work(url: str) -> None:
+    """A thousand open jobs, half of them queued for four labels, and a thousand deaths with full logs."""
+    now, log = time.time(), tuple("x" * 160 for _ in range(200))
+    async with open_stores(url) as stores:
+        (acme,) = await stores.installations.all()
+        jobs = [
+            Job(number, "queued", ("linux-4vcpu", f"label-{number % 4}"), f"acme/r{number % 50}", now - number)
+            if number % 2
+            else Job(number, "running", ("linux-4vcpu",), "acme/api", now - number, number, f"r{number}", now - 60)
+            for number in range(1, 1001)
+        ]
+        await stores.demand.record(acme.id, jobs)
+        for number in range(1000):
+            at, job = now - number * 2000, DeadJob(number, "acme/api", "build")
+            death = Death(f"vm-{number}", f"vm-{number}", "node-1", at, 137, 9, "OOMKilled", Cause.HOST_OOM, "Look.")
+            await stores.deaths.record(acme.id, death._replace(job=job, runner_log=log, pool="linux-4vcpu"))
 
 
 def _of_page(port: int, name: str, path: str) -> list[Figure]:
@@ -43,7 +69,7 @@ def _of_page(port: int, name: str, path: str) -> list[Figure]:
     figures = []
     for kind, taken in (("read anew", cold), ("again within a second", warm)):
         value, spread = middle(taken)
-        title = f"{name} of {RUNNERS:,} runners, {kind}"
+        title = f"{name}, {RUNNERS:,} runners, {kind}"
         figures.append(Figure(title, f"{value:.0f} ms", value, spread=spread, most=MOST_MILLISECONDS, unit=" ms"))
     return figures
 

@@ -40,7 +40,26 @@ def test_a_running_pod_is_read_whole():
         service_account="linux-4vcpu-gha-rs-no-permission",
         runner=Container("runner", running_since=CREATED_AT + 5),
         container="runner",
+        image="ghcr.io/actions/actions-runner:2.336.0",
     )
+
+
+@pytest.mark.parametrize(
+    ("resources", "limit"),
+    [
+        (None, ""),
+        ({}, ""),
+        ({"limits": None}, ""),
+        ({"limits": {"cpu": "2"}, "requests": {"memory": "4Gi"}}, ""),
+        ({"limits": {"cpu": "2", "memory": "8Gi"}}, "8Gi"),
+        ({"limits": {"memory": 1024}}, "1024"),
+    ],
+    ids=["no-resources", "empty", "null", "no-limit-of-memory", "limit", "bytes"],
+)
+def test_the_image_and_the_memory_limit_are_those_of_the_runner_s_container(resources, limit):
+    side = {"name": "dind", "image": "docker:dind", "resources": {"limits": {"memory": "1Gi"}}}
+    found = read(spec={"containers": [side, {"name": "runner", "image": "runner:7", "resources": resources}]})
+    assert (found.image, found.memory_limit) == ("runner:7", limit)
 
 
 def test_an_end_is_read_whole():

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from ghapp.health.cluster_summary import (
     BRIDGED_SECONDS,
-    DAY_SECONDS,
     LASTING_SECONDS,
     MOST_DEATHS,
     ClusterSummary,
@@ -19,6 +18,7 @@ from ghapp.health.cluster_summary import (
     unread_since,
 )
 from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.correlation import WEEK_SECONDS
 from ghapp.health.deaths.death import Death
 from ghapp.health.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason, key
 from ghapp.health.pods.reconcile import find_phantoms
@@ -195,10 +195,10 @@ def test_a_phantom_says_since_when_it_was_found():
     assert phantom_since(side, STUCK) == NOW
 
 
-def test_deaths_of_the_last_day_are_kept_latest_first_and_clean_exits_are_not():
+def test_deaths_of_the_last_week_are_kept_latest_first_and_clean_exits_are_not():
     recent = [
-        death("a", NOW - DAY_SECONDS),
-        death("b", NOW - DAY_SECONDS - MICROSECOND),
+        death("a", NOW - WEEK_SECONDS),
+        death("b", NOW - WEEK_SECONDS - MICROSECOND),
         death("c", NOW, Cause.CLEAN_EXIT),
         death("d", NOW),
     ]
@@ -218,10 +218,11 @@ def test_two_deaths_of_one_name_are_two():
 @pytest.mark.parametrize(
     ("before", "since"),
     [
-        (None, NOW - DAY_SECONDS),
-        (ClusterSummary(NOW - 30), NOW - 930),
+        (None, NOW - WEEK_SECONDS),
+        (ClusterSummary(NOW - 30, deaths_since=NOW - 30 - WEEK_SECONDS), NOW - 930),
+        (ClusterSummary(NOW - 30), NOW - WEEK_SECONDS),
     ],
-    ids=["the first look", "a later one"],
+    ids=["the first look", "a later one", "one after the version that kept a day"],
 )
 def test_only_what_may_have_come_since_is_read(before, since):
     assert unread_since(before, NOW) == since

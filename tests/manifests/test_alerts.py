@@ -24,7 +24,8 @@ ghapp_phantoms{{org="acme",kind="orphaned-pod"}} 0.0
 ghapp_redeliveries_total 7.0
 ghapp_jobs_failed_total{{work="sweep"}} 3.0
 ghapp_orphans_reaped_total{{org="acme",outcome="failed"}} 2.0
-ghapp_deaths_total{{org="acme",cause="host-oom"}} 5.0
+ghapp_deaths_total{{org="acme",cause="host-oom",pool="linux"}} 5.0
+ghapp_deaths_total{{org="acme",cause="host-oom",pool="gpu"}} 0.0
 ghapp_jobs{{org="acme",pool="linux",state="queued"}} 3.0
 ghapp_jobs_oldest_queued_seconds{{org="acme",pool="linux"}} 40.0
 """
@@ -78,10 +79,14 @@ TABLE = {
     "GhappJobsUnserved": Case({UNSERVED: 1, OLDEST: 9999}, {UNSERVED: 0}),
     "GhappQueueSlow": Case({OLDEST: 3600.5}, {OLDEST: 3600}),
     "GhappRunnersDying": Case(
-        {'ghapp_deaths_total{org="acme",cause="host-oom"}': 16},
         {
-            'ghapp_deaths_total{org="acme",cause="host-oom"}': 15,
-            'ghapp_deaths_total{org="acme",cause="clean-exit"}': 99,
+            'ghapp_deaths_total{org="acme",cause="host-oom",pool="linux"}': 11,
+            'ghapp_deaths_total{org="acme",cause="host-oom",pool="gpu"}': 5,
+        },
+        {
+            'ghapp_deaths_total{org="acme",cause="host-oom",pool="linux"}': 11,
+            'ghapp_deaths_total{org="acme",cause="host-oom",pool="gpu"}': 4,
+            'ghapp_deaths_total{org="acme",cause="clean-exit",pool="gpu"}': 99,
         },
     ),
 }

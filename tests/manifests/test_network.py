@@ -8,6 +8,7 @@ from tests.manifests.rendered import OVERLAYS, kinds
 from tests.manifests.test_wiring import workload
 
 GITHUB, SERVICE, SERVER, METADATA = "140.82.112.5", "10.96.0.1", "10.0.0.10", "169.254.169.254"
+LOG_STORAGE = "20.60.0.1"
 CONTROLLER = "203.0.113.7"
 NODE_LOCAL_DNS = "169.254.20.10"
 ADVISED, OTHER = {"ghapp.dev/reachable": "true"}, {"kubernetes.io/metadata.name": "other"}
@@ -17,6 +18,7 @@ NEEDED = [
     *((role, NODE_LOCAL_DNS, None, protocol, 53) for role in EVERYONE for protocol in ("UDP", "TCP")),
     *((role, "10.1.2.3", OTHER, "TCP", port) for role in EVERYONE for port in (6379, 6380, 26379)),
     ("worker", GITHUB, None, "TCP", 443),
+    ("worker", LOG_STORAGE, None, "TCP", 443),
     ("web", GITHUB, None, "TCP", 443),  # about people who sign in
     *((role, at, None, "TCP", port) for role in ("worker", "watch") for at, port in ((SERVICE, 443), (SERVER, 6443))),
     ("clock", "10.1.2.3", ADVISED, "TCP", 9000),  # a controller

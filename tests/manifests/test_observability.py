@@ -41,13 +41,13 @@ GAUGES = {
     "ghapp_sweeps_failing_since_timestamp_seconds": {"org", "reason"},
     "ghapp_watch_view_age_seconds": {"namespace"},
     "ghapp_phantoms": {"org", "kind"},
-    "ghapp_jobs": {"org", "pool", "state"},
+    "ghapp_jobs": {"org", "pool", "shard", "state"},
     "ghapp_jobs_oldest_queued_seconds": {"org", "pool"},
     "ghapp_jobs_unserved": {"org", "pool", "reason"},
-    "ghapp_runners_idle": {"org", "pool"},
-    "ghapp_job_queue_seconds": {"org", "pool", "le"},
-    "ghapp_job_run_seconds": {"org", "pool", "le"},
-    "ghapp_heal_seconds": {"org", "pool", "le"},
+    "ghapp_runners_idle": {"org", "pool", "shard"},
+    "ghapp_job_queue_seconds": {"org", "pool", "shard", "le"},
+    "ghapp_job_run_seconds": {"org", "pool", "shard", "le"},
+    "ghapp_heal_seconds": {"org", "pool", "shard", "le"},
 }
 """Labels of what `web.status` tells; those of counters are found where they are counted."""
 

@@ -34,9 +34,23 @@ def test_a_job_that_cannot_start_is_explained_with_what_to_do():
     assert report.title == "No runner has the labels of this job"
     assert report.conclusion is None
     assert "1 job of `acme/api` waits for a self-hosted runner, the oldest since 2026-09-21T" in report.summary
-    assert "1. change linux-4vpcu to linux-4vcpu in runs-on: a runner or a pool has that label" in report.summary
+    assert "1. Change linux-4vpcu to linux-4vcpu in runs-on. A runner or a pool has that label." in report.summary
     assert f"| [`test`]({PAGE}) |" in report.text
     assert "NoRunnerWithLabels" in report.text
+
+
+def test_its_first_words_are_the_reason_as_a_sentence_and_its_code():
+    report = rendered([waiting(labels=("gpu",))], [busy()])
+    assert report.summary.split("\n\n")[1] == "**No runner has the label gpu.** (`NoRunnerWithLabels`)"
+    odd = rendered([waiting(labels=("g_p*u",))], [busy()])
+    assert odd.summary.split("\n\n")[1].startswith(
+        "**<code>no&#32;runner&#32;has&#32;the&#32;label&#32;g&#95;p&#42;u</code>"
+    )
+
+
+def test_a_step_that_is_a_command_is_shown_as_it_is_to_be_typed():
+    summary = rendered([waiting(private=True)], [missing()], pauses=PAUSED).summary
+    assert "1. Run `ghapp resume acme --pool linux-4vcpu`. 1 lost runner is not replaced" in summary
 
 
 def test_the_title_names_a_reason_that_needs_a_person_before_busy_runners():

@@ -48,6 +48,17 @@ def test_its_tables_are_tables_and_its_links_may_be_followed(acme, sandbox, post
     assert known.name in there.text
 
 
+def test_code_elements_are_code_as_on_github_and_nothing_within_them_is_html(acme, posted):
+    text = "<code>a&#32;&#60;b&#62;</code> <b>x</b>"
+    acme.patch(f"/repos/acme/.github/check-runs/{posted['id']}", json={"output": {**OUTPUT, "text": text}})
+    assert "<code>a &lt;b&gt;</code> &lt;b&gt;x&lt;/b&gt;" in httpx.get(posted["html_url"]).text
+
+
+def test_a_check_run_that_goes_on_shows_its_status(acme, posted):
+    acme.patch(f"/repos/acme/.github/check-runs/{posted['id']}", json={"status": "in_progress"})
+    assert "Status: <b>in progress</b>" in httpx.get(posted["html_url"]).text
+
+
 def test_its_button_notifies_the_app_and_shows_the_page_again(sandbox, receiver, posted):
     with httpx.Client(base_url=sandbox.url, follow_redirects=True) as browser:
         shown = press(browser, browser.get(posted["html_url"]), "Resume")

@@ -13,8 +13,13 @@ RUNNERS = "/orgs/{}/actions/runners"
 
 @pytest.mark.parametrize(
     ("login", "installations", "statuses"),
-    [("mona", ["acme", "globex"], [200, 200]), ("lisa", ["acme"], [403, 404]), ("sam", [], [404, 404])],
-    ids=["an owner", "a member of one organization", "a stranger"],
+    [
+        ("mona", ["acme", "globex"], [200, 200]),
+        ("lisa", ["acme"], [403, 404]),
+        ("olga", ["acme"], [403, 404]),
+        ("sam", [], [404, 404]),
+    ],
+    ids=["an owner", "a member of one organization", "an outside collaborator", "a stranger"],
 )
 def test_a_person_sees_the_installations_of_their_organizations_and_an_owner_lists_runners(
     sandbox, login, installations, statuses
@@ -29,10 +34,10 @@ def test_a_person_sees_the_installations_of_their_organizations_and_an_owner_lis
 def test_a_member_reads_some_repositories_and_an_owner_all(sandbox):
     path = f"/user/installations/{sandbox.installation_id()}/repositories"
     seen = {}
-    for login in ("mona", "lisa"):
+    for login in ("mona", "lisa", "olga"):
         with person_client(sandbox, login) as person:
             seen[login] = {each["name"] for each in person.get(path).json()["repositories"]}
-    assert seen == {"mona": {"api", "web", "infra", ".github"}, "lisa": {"api", "web"}}
+    assert seen == {"mona": {"api", "web", "infra", ".github"}, "lisa": {"api", "web"}, "olga": {"api"}}
 
 
 def test_a_code_is_good_once_and_for_ten_minutes(sandbox):

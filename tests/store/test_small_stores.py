@@ -13,7 +13,7 @@ from ghapp.store.connect import _sentinel, connect
 from ghapp.store.etag_pages import EtagPage, EtagPages
 from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
 from ghapp.store.installations import Installations
-from ghapp.store.metric_counters import MetricCounters
+from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD, MetricCounters
 from ghapp.store.schedule import Schedule
 
 ORG = 7
@@ -185,6 +185,15 @@ async def test_an_unreadable_bucket_is_restarted(redis):
     await MetricCounters(redis).observe("waited", [1.0], [5.0])
     found = await MetricCounters(redis).all()
     assert (found['waited_bucket{le="5"}'], found["waited_count"]) == (1, 1)
+
+
+async def test_the_first_shards_of_a_pool_have_counters_of_their_own_and_all_others_share_one(redis):
+    counters = MetricCounters(redis)
+    names = [f"s{number}" for number in range(MOST_SHARDS + 2)]
+    for _ in range(2):
+        found = [await counters.shard_label(ORG, "linux", name) for name in names]
+        assert found == [*names[:MOST_SHARDS], OTHER_SHARD, OTHER_SHARD]
+    assert await counters.shard_label(ORG, "gpu", names[-1]) == names[-1]
 
 
 async def test_a_redis_that_is_away_is_our_own_error(tmp_path):

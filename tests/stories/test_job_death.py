@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ghapp.errors import GitHubUnavailableError
 from ghapp.health.deaths.cause import Cause
+from ghapp.health.runner.observations import retired_by_controller
 from ghapp.store.deaths import identity
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.deaths.job_deaths import examine_job_of
@@ -57,6 +59,20 @@ async def test_a_registration_that_vanished_during_the_job_is_the_cause_and_gith
         assert [each.what for each in found.last_minutes] == ["job-started", "registration-missing", "job-ended"]
 
 
+async def test_a_controller_that_removed_the_runner_during_its_job_is_the_cause(story):
+    async with story() as app:
+        job = await job_runs(app)
+        await app.receive_all()
+        removed_at = app.clock() + 30
+        await app.pass_(30)
+        await app.context.runners.revise(
+            app.installation, {job.runner_id: lambda known: retired_by_controller(known, removed_at)}
+        )
+        await app.pass_(600)
+        found = await abandoned(app, job, note=CANCELED, step="cancelled")
+        assert (found.cause, found.reason, found.at) == (Cause.TERMINATED, "RemovedDuringJob", removed_at)
+
+
 async def test_a_runner_that_went_offline_during_the_job_lost_communication(story):
     async with story() as app:
         job = await job_runs(app)
@@ -90,6 +106,24 @@ async def test_githubs_words_and_open_steps_are_the_cause(story, ended, cause, r
         job = await job_runs(app)
         found = await abandoned(app, job, **ended)
         assert (found.cause, found.reason) == (cause, reason)
+
+
+@pytest.mark.parametrize(
+    ("ended", "reason"),
+    [({"note": "", "step": "open"}, "StepLeftOpen"), ({"note": CANCELED, "step": "cancelled"}, None)],
+    ids=["the-steps-decide", "nothing-decides"],
+)
+async def test_where_githubs_storage_cannot_be_reached_the_rest_decides_or_the_look_is_repeated(story, ended, reason):
+    async with story() as app:
+        job = await job_runs(app)
+        app.sandbox.control.fault(match="/logs", status=503)
+        if reason is None:
+            with pytest.raises(GitHubUnavailableError):
+                await abandoned(app, job, **ended)
+            app.sandbox.control.no_faults()
+            assert await examine_job_of(app.context, app.installation, job.id) is None
+        else:
+            assert (await abandoned(app, job, **ended)).reason == reason
 
 
 @pytest.mark.parametrize(

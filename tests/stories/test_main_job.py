@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
 from rq import Queue
 from rq.serializers import JSONSerializer
 
@@ -218,8 +219,9 @@ async def test_a_runner_that_is_absent_while_its_job_runs_is_not_confirmed_as_lo
         assert await state_of(app, runner_id) is State.INVALIDATED
 
 
-async def test_the_time_from_a_loss_to_its_successor_online_is_counted_once(story):
-    async with story() as app:
+@pytest.mark.parametrize("pool", ["", 'shard_name = "^(?P<shard>linux)-"'], ids=["no shards", "shards"])
+async def test_the_time_from_a_loss_to_its_successor_online_is_counted_once(story, pool):
+    async with story(pool=pool) as app:
         await app.live_through_an_interval()
         await app.pass_(300)
         (lost,) = app.sandbox.control.lose("acme", count=1)
@@ -228,7 +230,7 @@ async def test_the_time_from_a_loss_to_its_successor_online_is_counted_once(stor
         for _ in range(3):
             await app.live_through_an_interval()
         counted = await app.context.counters.all()
-        labels = 'org="acme",pool="linux-4vcpu"'
+        labels = 'org="acme",pool="linux-4vcpu"' + (',shard="linux"' if pool else "")
         assert counted[f"ghapp_heal_seconds_count{{{labels}}}"] == 1
         assert 30 <= counted[f"ghapp_heal_seconds_sum{{{labels}}}"] <= 180
         runners = await app.context.runners.all(app.installation)

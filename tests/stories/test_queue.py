@@ -68,7 +68,7 @@ async def test_a_job_whose_label_no_runner_has_is_explained_on_its_commit(story)
         assert (await why(app, job)).reason == "NoRunnerWithLabels"
         (check,) = check_runs(app)
         assert (check["status"], check["conclusion"]) == ("in_progress", None)
-        assert "change linux-4vpcu to linux-4vcpu in runs-on" in check["output"]["summary"]
+        assert "Change linux-4vpcu to linux-4vcpu in runs-on." in check["output"]["summary"]
         await later(app, 60)
         assert await reported(app) == [], "nothing has changed"
 
@@ -281,8 +281,13 @@ async def test_without_the_permission_a_check_is_put_off_and_posted_when_it_is_g
         assert await reported(app) == [CheckRunOutcome.CREATED]
 
 
-async def test_waits_and_durations_are_counted_once_by_pool(story):
-    async with story(runners=1, ephemeral=False) as app:
+@pytest.mark.parametrize(
+    ("pool", "shard"),
+    [("", ""), (f'shard_name = "^{POOL}-(?P<shard>[a-z0-9])"', "shard"), ('shard_label = "shard"', "")],
+    ids=["no shards", "shards by name", "a runner without a shard"],
+)
+async def test_waits_and_durations_are_counted_once_by_pool_and_shard(story, pool, shard):
+    async with story(runners=1, ephemeral=False, pool=pool) as app:
         await later(app, 0)
         app.sandbox.control.busy("acme", count=1)
         (job,) = await queued(app)
@@ -293,7 +298,8 @@ async def test_waits_and_durations_are_counted_once_by_pool(story):
         app.sandbox.control.finish("acme", job_id=job)
         await app.receive_all()
         counted = await app.context.counters.all()
-        labels = f'org="acme",pool="{POOL}"'
+        (runner,) = (await app.context.runners.all(app.installation)).values()
+        labels = f'org="acme",pool="{POOL}"' + (f',shard="{runner.name[len(POOL) + 1]}"' if shard else "")
         assert counted[f"ghapp_job_queue_seconds_count{{{labels}}}"] == 1
         assert counted[f'ghapp_job_queue_seconds_bucket{{le="60",{labels}}}'] == 0
         assert counted[f'ghapp_job_queue_seconds_bucket{{le="120",{labels}}}'] == 1

@@ -15,7 +15,8 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 
 from ghapp.errors import GitHubUnavailableError
-from ghapp.health.deaths.rerun import AUTO, RerunRefusal, RerunState
+from ghapp.health.deaths.death import DeadJob
+from ghapp.health.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunState
 from ghapp.health.remediation.fuse import Fuse, Position
 from ghapp.report.post_mortem import RERUN
 from ghapp.sandbox.config import LEAST_PRIVILEGE
@@ -27,7 +28,7 @@ from jobs.deliveries.installations import discover_installations
 from tests.manifests.rendered import ROOT
 from tests.stories import killed_rerun
 from tests.stories.conftest import POOL
-from tests.stories.death_story import check_runs
+from tests.stories.death_story import a_job_runs, check_runs, its_runner_dies
 from tests.stories.test_job_death import SIGTERM, abandoned, job_runs
 
 AUTOMATIC = 'rerun = { mode = "auto" }'
@@ -105,6 +106,16 @@ async def test_the_button_runs_the_job_again_and_names_who_pressed_it(story):
         assert "by `mona`" in (await look(app, death))[1]["output"]["summary"]
 
 
+async def test_the_buttons_of_the_page_and_of_the_check_run_at_once_run_the_job_again_once(story):
+    async with story() as app:
+        job, death = await job_died(app, own_steps=True)
+        results = await asyncio.gather(*(rerun(app, death, by) for by in ("mona", "lisa", "mona", AUTO)))
+        accepted = [each for each in results if isinstance(each, Rerun)]
+        assert [each.state for each in accepted] == [RerunState.ACCEPTED]
+        assert attempts(app, job) == [1, 2]
+        assert (await app.context.reruns.of(app.installation, job.id)).by == accepted[0].by
+
+
 async def test_without_the_permission_there_is_no_button_and_no_re_run(story):
     async with story(pool=AUTOMATIC) as app:
         job, death = await job_died(app, granted=False)
@@ -136,6 +147,33 @@ async def test_a_job_that_had_begun_is_run_again_where_its_pool_allows_it(story)
     async with story(pool='rerun = { mode = "auto", begun = true }') as app:
         _, death = await job_died(app, own_steps=True)
         assert (await rerun(app, death)).state is RerunState.ACCEPTED
+
+
+@pytest.mark.parametrize("conclusion", ["success", "skipped"])
+async def test_a_job_that_did_not_fail_is_not_run_again(story, conclusion):
+    async with story() as app:
+        job = await a_job_runs(app)
+        await grant(app)
+        death = await its_runner_dies(app, job)
+        await app.context.deaths.enrich(app.installation, death._replace(job=DeadJob(job.id, "acme/api")))
+        assert await rerun(app, death, "mona") is RerunRefusal.NOT_FAILED, "it goes on"
+        app.sandbox.control.finish("acme", job_id=job.id, conclusion=conclusion)
+        assert await rerun(app, death, "mona") is RerunRefusal.NOT_FAILED
+        assert attempts(app, job) == [1]
+        note = await app.context.reruns.noted(app.installation, job.id)
+        assert (note.reason, note.by, note.next_at) == ("JobDidNotFail", "mona", None)
+
+
+async def test_why_a_re_run_waits_is_noted_with_the_next_try_and_the_note_of_a_re_run_is_not_overwritten(story):
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app)
+        await app.context.fuses.save(app.installation, POOL, None, Fuse(Position.PROVING))
+        assert await rerun(app, death) is RerunRefusal.FUSE
+        note = await app.context.reruns.noted(app.installation, job.id)
+        assert note == RerunNote("FuseNotClosed", AUTO, app.clock(), app.clock() + 60.0)
+        assert (await rerun(app, death, "mona")).state is RerunState.ACCEPTED
+        assert await rerun(app, death, "mona") is RerunRefusal.ALREADY
+        assert await app.context.reruns.noted(app.installation, job.id) == note
 
 
 async def test_while_the_pools_fuse_is_not_closed_it_waits(story):
@@ -188,7 +226,42 @@ async def test_what_github_refuses_is_not_asked_again(story):
         assert [await rerun(app, death, by) for by in (AUTO, "mona")] == [RerunRefusal.ALREADY] * 2
         assert attempts(app, job) == [1]
         _, posted = await look(app, death)
-        assert (posted["actions"], "GitHub refused it." in posted["output"]["summary"]) == ([], True)
+        why = "GitHub refused it: `The workflow run containing this job is already running`."
+        assert (posted["actions"], why in posted["output"]["summary"]) == ([], True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ({"message": "This workflow run has reached the maximum number of re-runs."}, RerunState.REFUSED),
+        ({"message": "Resource not accessible by integration"}, RerunRefusal.NOT_GRANTED),
+        ({}, RerunRefusal.NOT_GRANTED),
+    ],
+    ids=["the limit of the run", "a permission", "no message"],
+)
+async def test_a_403_that_names_permissions_is_final_unless_it_is_about_one(story, answer, outcome):
+    async with story() as app:
+        job, death = await job_died(app)
+        headers = {"x-accepted-github-permissions": "actions=write"}
+        app.sandbox.control.fault(match="/rerun$", method="POST", status=403, body=answer, headers=headers)
+        done = await rerun(app, death, "mona")
+        app.sandbox.control.no_faults()
+        if outcome is RerunState.REFUSED:
+            assert (done.state, done.why) == (outcome, answer["message"])
+            assert await rerun(app, death, "mona") is RerunRefusal.ALREADY
+        else:
+            assert done is outcome
+            assert (await rerun(app, death, "mona")).state is RerunState.ACCEPTED
+        assert attempts(app, job) == ([1] if outcome is RerunState.REFUSED else [1, 2])
+
+
+async def test_a_run_with_fifty_re_runs_is_left_alone_without_a_request(story):
+    async with story() as app:
+        job, death = await job_died(app)
+        run = next(each for each in job.repository.runs if each.id == job.run_id)
+        run.job = replace(job, attempt=51)
+        app.sandbox.control.fault(match="/rerun$", method="POST", status=500)
+        assert await rerun(app, death, "mona") is RerunRefusal.TOO_MANY
 
 
 async def test_a_worker_that_is_killed_after_the_request_leaves_one_re_run(story):

@@ -14,12 +14,18 @@ from ghapp.cluster.wire.envelope import Items, Meta, ObjectPage, Timestamp
 from ghapp.health.pods.pod import Container, Ended, Pod, runner_container
 
 
-class _Named(msgspec.Struct):
+class _Resources(msgspec.Struct):
+    limits: dict[str, str | int | float] | None = None
+
+
+class _SpecContainer(msgspec.Struct):
     name: str = ""
+    image: str | None = None
+    resources: _Resources | None = None
 
 
 class _Spec(msgspec.Struct, rename="camel"):
-    containers: list[_Named] | None = None
+    containers: list[_SpecContainer] | None = None
     node_name: str | None = None
     service_account_name: str | None = None
 
@@ -93,6 +99,8 @@ def pods(body: bytes, read_at: float | None = None) -> ObjectPage[Pod]:
 
 def _value(found: _Pod, read_at: float | None) -> Pod:
     meta, spec, status = found.metadata, found.spec or _Spec(), found.status or _PodStatus()
+    container = _container_of(found) or ""
+    specified = next((each for each in spec.containers or () if each.name == container), _SpecContainer())
     return Pod(
         namespace=meta.namespace,
         name=meta.name,
@@ -110,10 +118,17 @@ def _value(found: _Pod, read_at: float | None) -> Pod:
         deleting_since=meta.deleting_since,
         runner=_runner_of(found),
         read_at=read_at,
-        container=_container_of(found) or "",
+        container=container,
         finalizers=tuple(meta.finalizers or ()),
         grace_ends_at=None if meta.deletion_timestamp is None else meta.deletion_timestamp.timestamp(),
+        image=specified.image or "",
+        memory_limit=_memory_limit(specified),
     )
+
+
+def _memory_limit(container: _SpecContainer) -> str:
+    limits = (container.resources or _Resources()).limits or {}
+    return str(limits.get("memory", ""))
 
 
 def _disruption(status: _PodStatus) -> str:

@@ -40,6 +40,19 @@ class OwnReason(StrEnum):
     REMOVED = "RemovedDuringJob"
 
 
+JOB_REASONS = frozenset(
+    {
+        OwnReason.SHUTDOWN_SIGNAL,
+        OwnReason.LOST_COMMUNICATION,
+        OwnReason.STEP_LEFT_OPEN,
+        OwnReason.WENT_OFFLINE,
+        OwnReason.REGISTRATION_LOST,
+        OwnReason.REMOVED,
+    }
+)
+"""Reasons that the runner's job shows."""
+
+
 _MIRROR = "set `ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT=1` in the runner's container, and keep its log."
 
 _BY_CAUSE = {

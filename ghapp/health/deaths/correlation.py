@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
@@ -30,7 +30,27 @@ class Correlation(NamedTuple):
     since: float = 0.0
 
 
-def correlation(death: Death, others: Iterable[Death]) -> Correlation:
+class DeathPlace(Protocol):
+    """When and where a runner died, and of which cause: a `Death`, or its summary."""
+
+    @property
+    def at(self) -> float:
+        """Epoch seconds."""
+
+    @property
+    def cause(self) -> Cause:
+        """The cause."""
+
+    @property
+    def pool(self) -> str:
+        """Its pool; empty if unknown."""
+
+    @property
+    def node(self) -> str:
+        """Its node; empty if unknown."""
+
+
+def correlation(death: DeathPlace, others: Iterable[DeathPlace]) -> Correlation:
     """Returns what a death has in common with the deaths before it; later ones do not change the result.
 
     Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ghapp.health.deaths.cause import Cause, OwnReason, advice_for
+from ghapp.health.deaths.cause import JOB_REASONS, Cause, OwnReason, advice_for
 from ghapp.health.deaths.classify import OURS, OUTSIDE, Classification, classify, disruption
 from ghapp.health.deaths.runner_log import LONGEST_LINE, read_runner_log
 from ghapp.health.pods.pod import Container, Ended, Pod
@@ -56,6 +56,8 @@ class Death(NamedTuple):
         host_log: log of its node from one minute before to one minute after, oldest first.
         id: `job ID` of a death that was found by its job; empty if it is identified by its pod and its end.
         last_minutes: what was seen of the runner while its job ran, oldest first.
+        image: of the runner's container; empty without a cluster.
+        memory_limit: of that container, as Kubernetes writes quantities (`8Gi`); empty if it had none or is unknown.
     """
 
     runner_name: str
@@ -76,6 +78,8 @@ class Death(NamedTuple):
     host_log: tuple[str, ...] = ()
     id: str = ""
     last_minutes: tuple[Sighting, ...] = ()
+    image: str = ""
+    memory_limit: str = ""
 
 
 def died(pod: Pod, log: Sequence[str], at: float) -> Death:
@@ -114,6 +118,8 @@ def with_more_lines(death: Death, log: Sequence[str]) -> Death:
     kubelets = "Completed" if death.exit_code == 0 else "Error"
     ended = Ended(death.exit_code, death.signal, kubelets if death.reason in OURS else death.reason)
     found = classify(Pod("", "", "", "", 0.0, runner=Container("", ended=ended)), lines)
+    if found.cause is Cause.CLEAN_EXIT and death.reason in JOB_REASONS:  # the exit was clean, its job was not
+        return death._replace(runner_log=lines)
     return death._replace(cause=found.cause, reason=found.reason, advice=found.advice, runner_log=lines)
 
 
@@ -142,7 +148,7 @@ def blames_the_platform(death: Death, *, confirmed_by_github: bool = False) -> b
     """
     if death.cause is Cause.CLEAN_EXIT:
         return False
-    if death.id:
+    if death.id or death.reason in JOB_REASONS:
         return True
     if death.job is None or read_runner_log(death.runner_log).finished_a_job:
         return False
@@ -164,6 +170,8 @@ def _death(pod: Pod, found: Classification, at: float) -> Death:
         advice=found.advice,
         namespace=pod.namespace,
         pod_uid=pod.uid,
+        image=pod.image,
+        memory_limit=pod.memory_limit,
     )
 
 

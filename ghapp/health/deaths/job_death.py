@@ -218,7 +218,21 @@ def completed_by_pod(known: Death, death: Death) -> Death:
         exit_code=death.exit_code,
         signal=death.signal,
         runner_log=death.runner_log,
+        image=death.image,
+        memory_limit=death.memory_limit,
     )
     if death.cause in (Cause.CLEAN_EXIT, Cause.UNKNOWN, Cause.VANISHED):
         return merged
     return merged._replace(cause=death.cause, reason=death.reason, advice=death.advice)
+
+
+def completed_by_job(known: Death, death: Death) -> Death:
+    """Returns a clean exit of a pod, with what its job shows: the runner exited with code 0 and left the job behind."""
+    return known._replace(
+        cause=death.cause,
+        reason=death.reason,
+        advice=death.advice,
+        pool=known.pool or death.pool,
+        job=death.job,
+        last_minutes=death.last_minutes,
+    )

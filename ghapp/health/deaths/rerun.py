@@ -101,6 +101,7 @@ class Rerun(NamedTuple):
         attempt: the run's latest attempt when the re-run was requested; the re-run is the next one.
         by: a person's login, or `auto`.
         at: epoch seconds.
+        why: GitHub's reason for a refusal; empty if it gave none.
     """
 
     job_id: int
@@ -109,6 +110,23 @@ class Rerun(NamedTuple):
     by: str
     at: float
     state: RerunState = RerunState.REQUESTED
+    why: str = ""
+
+
+class RerunNote(NamedTuple):
+    """Why the last try to re-run a job sent no request. Fields are only ever appended, as of `Rerun`.
+
+    Attributes:
+        reason: a `RerunRefusal`, possibly of another version.
+        by: a person's login, or `auto`.
+        at: epoch seconds.
+        next_at: when it is tried again; None if it is not.
+    """
+
+    reason: str
+    by: str
+    at: float
+    next_at: float | None = None
 
 
 class RerunRequest(NamedTuple):
@@ -126,6 +144,20 @@ class RerunRequest(NamedTuple):
     rules: RerunRules
     granted: bool
     fuse_closed: bool
+
+
+NO_ACCESS = "Resource not accessible by integration"
+"""GitHub's message where the App lacks a permission."""
+
+
+def is_not_granted(accepted: str, explanation: str) -> bool:
+    """True if a 403 is about a permission, and not about the job: a run that may not, or no longer, be re-run.
+
+    Args:
+        accepted: the permissions that GitHub names as needed; it may name them with any answer.
+        explanation: GitHub's message.
+    """
+    return bool(accepted) and explanation in ("", NO_ACCESS)
 
 
 def next_try_after(attempt: int) -> float | None:

@@ -69,6 +69,8 @@ class Pod(NamedTuple):
         container: name of the container that runs the agent, even before it was started.
         finalizers: finalizers that keep it during its deletion.
         grace_ends_at: end of the deletion's grace period; None if it is not being deleted.
+        image: of the container that runs the agent, as its spec names it; empty if unknown.
+        memory_limit: of that container, as Kubernetes writes quantities (`8Gi`); empty without a limit.
     """
 
     namespace: str
@@ -90,6 +92,8 @@ class Pod(NamedTuple):
     container: str = ""
     finalizers: tuple[str, ...] = ()
     grace_ends_at: float | None = None
+    image: str = ""
+    memory_limit: str = ""
 
     @property
     def age(self) -> float:

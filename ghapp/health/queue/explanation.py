@@ -150,13 +150,13 @@ def _not_assigned(_queue: JobQueue, _job: Job, placement: Placement) -> _Words:
 
 def _paused(queue: JobQueue, _: Job, placement: Placement) -> _Words:
     lost = placement.count("lost")
-    text = f"{_lost(lost)} of {placement.pool} lost, and remediation is paused"
+    text = f"{_lost(lost, placement.pool)}, and remediation is paused"
     return text, _held(queue, placement.pool, lost)
 
 
 def _stopped(queue: JobQueue, _: Job, placement: Placement) -> _Words:
     lost = placement.count("lost")
-    text = f"{_lost(lost)} of {placement.pool} lost, and the fuse is stopped"
+    text = f"{_lost(lost, placement.pool)}, and the fuse is stopped"
     return text, _held(queue, placement.pool, lost)
 
 
@@ -168,7 +168,7 @@ def _runners_lost(queue: JobQueue, _: Job, placement: Placement) -> _Words:
         return f"{text}, and no successor is online", [QueueStep("wait", why)]
     held = _held(queue, pool, lost)
     steps = held or [QueueStep("wait", "ghapp confirms the loss, then requests replacements")]
-    return f"{_lost(lost)} of {pool} lost" + ("" if held else ", and being replaced"), steps
+    return _lost(lost, pool) + ("" if held else ", and being replaced"), steps
 
 
 def _offline(_queue: JobQueue, _job: Job, placement: Placement) -> _Words:
@@ -216,8 +216,8 @@ def _all_runners(count: int) -> str:
     return "the only runner" if count == 1 else f"all {count} runners"
 
 
-def _lost(count: int) -> str:
-    return "1 runner is" if count == 1 else f"{count} runners are"
+def _lost(count: int, pool: str) -> str:
+    return f"1 runner of {pool} is lost" if count == 1 else f"{count} runners of {pool} are lost"
 
 
 def _jobs(count: int) -> str:

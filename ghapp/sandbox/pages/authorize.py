@@ -22,7 +22,7 @@ from ghapp.sandbox.world import World
 
 AUTHORIZE, EXCHANGE = "/login/oauth/authorize", "/login/oauth/access_token"
 REFRESH_TOKEN_SECONDS = 15_897_600
-ROLES = {"mona": "an owner", "lisa": "a member", "sam": "a stranger"}
+ROLES = {"mona": "an owner", "lisa": "a member", "olga": "an outside collaborator", "sam": "a stranger"}
 
 
 class AuthorizationPages:

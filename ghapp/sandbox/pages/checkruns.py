@@ -52,11 +52,12 @@ class CheckRunPages:
         if posted is None:
             return _nothing()
         output = posted.get("output") or {}
-        state = posted.get("conclusion") or posted.get("status", "queued")
-        content = "".join(markdown(output[key]) for key in ("summary", "text") if output.get(key))
-        return page(
-            _title(posted), f"<p>Conclusion: <b>{escape(state)}</b></p>{_buttons(request.url.path, posted)}{content}"
+        conclusion = posted.get("conclusion")
+        state = (
+            f"Conclusion: <b>{escape(conclusion)}</b>" if conclusion else f"Status: <b>{escape(_status(posted))}</b>"
         )
+        content = "".join(markdown(output[key]) for key in ("summary", "text") if output.get(key))
+        return page(_title(posted), f"<p>{state}</p>{_buttons(request.url.path, posted)}{content}")
 
     async def press(self, request: Request) -> Response:
         """Presses a button or, without an identifier, "Re-run": notifies the App, and shows the page again."""
@@ -72,6 +73,10 @@ class CheckRunPages:
         org = self._world.directory.organization(request.path_params["owner"])
         repository = None if org is None else org.repositories.get(request.path_params["repo"])
         return None if org is None or repository is None else (org, repository)
+
+
+def _status(posted: Document) -> str:
+    return str(posted.get("status", "queued")).replace("_", " ")
 
 
 def _buttons(target: str, posted: Document) -> str:

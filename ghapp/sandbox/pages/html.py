@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from urllib.parse import parse_qsl
@@ -50,8 +51,9 @@ def form(target: str, label: str, fields: Mapping[str, str]) -> str:
 
 
 def markdown(text: str) -> str:
-    """Returns Markdown as HTML; HTML in it is shown as text."""
-    return f'<div class="markdown" tabindex="0">{_MARKDOWN.render(text)}</div>'
+    """Returns Markdown as HTML; HTML in it is shown as text, but for `code` elements."""
+    rendered = re.sub(r"&lt;code&gt;(.*?)&lt;/code&gt;", r"<code>\1</code>", _MARKDOWN.render(text))
+    return f'<div class="markdown" tabindex="0">{rendered}</div>'
 
 
 def page(title: str, content: str, status: int = HTTPStatus.OK) -> Response:

@@ -51,13 +51,15 @@ HELP = {
     "(deliver-event).",
     "ghapp_watch_view_age_seconds": "Age of the watch's snapshot of each namespace.",
     "ghapp_phantoms": "Phantoms, which count as runners but are not, by kind.",
-    "ghapp_deaths_total": "Recorded deaths of runners, by cause.",
+    "ghapp_deaths_total": "Recorded deaths of runners, by cause and configured pool; all others are pool other.",
     "ghapp_reruns_total": "Tries to run a job again whose runner died, by outcome: accepted, refused by GitHub, or the "
     "reason against it.",
-    "ghapp_jobs": "Queued and running jobs of self-hosted runners, by pool; pool other: no known pool has the labels.",
+    "ghapp_jobs": "Queued and running jobs of self-hosted runners, by pool; pool other: no known pool has the labels. "
+    "Running jobs of a shard have the label shard, and are in no other series.",
     "ghapp_jobs_oldest_queued_seconds": "Age of the oldest queued job, 0 without one.",
     "ghapp_jobs_unserved": "Queued jobs that no online runner can take, by reason.",
-    "ghapp_runners_idle": "Online runners without a job.",
+    "ghapp_runners_idle": "Online runners without a job. Those of a shard have the label shard, and are in no other "
+    "series.",
     "ghapp_job_queue_seconds": "Wait of jobs that a self-hosted runner took, by configured pool; all others are pool "
     "other.",
     "ghapp_job_run_seconds": "Duration of jobs on self-hosted runners, by configured pool; all others are pool other.",

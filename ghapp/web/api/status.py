@@ -14,20 +14,25 @@ from starlette.routing import Route
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.cluster_summary import ClusterSummary
+from ghapp.health.deaths.cause import Cause
 from ghapp.health.demand import demand
 from ghapp.health.installation import Installation
+from ghapp.health.job import is_over
 from ghapp.health.pacing import Allowance, left
 from ghapp.health.pods.phantom_kinds import PhantomKind
-from ghapp.health.pool_matching import pool_of
+from ghapp.health.pool_matching import OTHER_POOL, PoolRule, pool_of, rule_named, runner_pool
+from ghapp.health.queue.capacity import available_runners
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.remediation.fuse import Fuse
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.next_attempt import NextAttempt, next_attempt
 from ghapp.health.runner.verdict import judge
+from ghapp.health.shards import has_shards, shard_of
 from ghapp.report.documents import Timestamp, is_healed, timestamp
 from ghapp.report.org_view import OrgView
-from ghapp.settings import Settings
+from ghapp.settings import PoolSettings, Settings
 from ghapp.store.fuses import Pause
+from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD, series_name
 from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.api.metrics import Sample, exposition
@@ -142,9 +147,12 @@ class StatusEndpoints:
             Sample("ghapp_dead_letters", {}, dead),
             *await self._of_views(),
         ]
-        for several in _chunks([each async for each in self._known()]):
+        known = [each async for each in self._known()]
+        for several in _chunks(known):
             for of_org in await asyncio.gather(*map(self._of_org, several)):
                 samples += of_org
+        orgs = {each.installation.org: self._settings.pools_of(each.installation.org) for each in known}
+        counters = {**no_deaths(orgs), **counters}
         # In a thread: some 10 µs for each series would otherwise delay other requests.
         accept = request.headers.get("accept", "")
         body, media_type = await asyncio.to_thread(exposition, accept, samples, counters)
@@ -179,7 +187,8 @@ class StatusEndpoints:
         samples += self._counted(installation, survey, runners.values(), now)
         policy, rules = self._settings.of(installation.org), self._settings.pools_of(installation.org)
         view = OrgView(installation.org, rules, policy.evidence, survey, fuses, pauses, mode=policy.remediation.mode)
-        samples += job_samples(org, view.job_queue(runners.values(), jobs, now, groups=groups))
+        queue = view.job_queue(runners.values(), jobs, now, groups=groups)
+        samples += job_samples(org, queue, by_shard(runners.values(), rules))
         return samples + org_samples(org, survey, fuses, pauses)
 
     def _counted(
@@ -227,6 +236,22 @@ def lacking(installation: Installation) -> list[str]:
     return [*installation.missing(), *(["suspended"] if installation.suspended else [])]
 
 
+def no_deaths(orgs: Mapping[str, Sequence[PoolRule]]) -> dict[str, float]:
+    """Returns a zero for each cause and each configured pool of the orgs, and for their pool `other`.
+
+    Prometheus takes the first value of a series as its start: without the zero, the first deaths of a pool would be
+    missing from `increase()`, and so from the alert.
+    """
+    return {
+        series_name("ghapp_deaths_total", {"org": org, "pool": pool, "cause": cause.value}): 0.0
+        for org, rules in orgs.items()
+        if rules
+        for pool in (*(rule.name for rule in rules), OTHER_POOL)
+        for cause in Cause
+        if cause is not Cause.CLEAN_EXIT
+    }
+
+
 def org_samples(
     org: Mapping[str, str], survey: Survey, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pause]
 ) -> list[Sample]:
@@ -245,12 +270,45 @@ def org_samples(
     return samples
 
 
-OTHER_POOL = "other"
-"""The pool of jobs whose labels no known pool has: such labels could make any number of series."""
+class ShardRunners(NamedTuple):
+    """The runners of one shard: all by id, and how many of them are idle."""
+
+    ids: set[int]
+    idle: int
 
 
-def job_samples(org: Mapping[str, str], queue: JobQueue) -> list[Sample]:
-    """Returns samples of an org's jobs and idle runners by pool, zeros included, so that a series returns to 0."""
+Shards = Mapping[tuple[str, str], ShardRunners]
+"""By pool and shard."""
+
+NO_SHARDS: Shards = {}
+
+
+def by_shard(runners: Iterable[Evidence], rules: Sequence[PoolSettings]) -> Shards:
+    """Returns the runners of pools that have shards; of a pool's shards beyond `MOST_SHARDS`, as the shard `other`."""
+    if not any(map(has_shards, rules)):
+        return NO_SHARDS
+    found: dict[str, dict[str, list[Evidence]]] = {}
+    for each in runners:
+        rule = rule_named(runner_pool(each, rules), rules)
+        if each.registered and rule is not None and (shard := shard_of(each, rule)):
+            found.setdefault(rule.name, {}).setdefault(shard.lower(), []).append(each)
+    members: dict[tuple[str, str], list[Evidence]] = {}
+    for pool, shards in found.items():
+        for place, shard in enumerate(sorted(shards)):
+            name = shard if place < MOST_SHARDS else OTHER_SHARD
+            members.setdefault((pool, name), []).extend(shards[shard])
+    return {key: ShardRunners({each.id for each in those}, _idle(those, rules)) for key, those in members.items()}
+
+
+def _idle(members: Iterable[Evidence], rules: Sequence[PoolSettings]) -> int:
+    return sum(each.online and not each.busy for each in available_runners(members, rules))
+
+
+def job_samples(org: Mapping[str, str], queue: JobQueue, shards: Shards = NO_SHARDS) -> list[Sample]:
+    """Returns samples of an org's jobs and idle runners by pool, zeros included, so that a series returns to 0.
+
+    Running jobs and idle runners of a shard have the label `shard`; the series without it has all others of the pool.
+    """
     known = {each.pool for each in queue.capacities} | {rule.name for rule in queue.inputs.rules}
     pools, unserved = demand(queue)
     jobs: Counter[tuple[str, str]] = Counter({(pool, state): 0 for pool in known for state in ("queued", "running")})
@@ -262,11 +320,29 @@ def job_samples(org: Mapping[str, str], queue: JobQueue) -> list[Sample]:
         idle[pool] = idle.get(pool, 0) + row.idle
         age = 0.0 if row.oldest_queued_at is None else max(0.0, queue.now - row.oldest_queued_at)
         oldest[pool] = max(oldest.get(pool, 0.0), age)
+    in_shards: dict[tuple[str, str], int] = {}
+    taken = Counter(
+        job.runner_id
+        for job in queue.inputs.jobs
+        if job.status == "running" and not is_over(job, queue.now) and not queue.is_hosted(job)
+    )
+    for (pool, shard), those in shards.items():
+        in_shards[pool, shard] = sum(taken[each] for each in those.ids)
+        jobs[pool, "running"] = max(0, jobs[pool, "running"] - in_shards[pool, shard])
+        idle[pool] = max(0, idle.get(pool, 0) - those.idle)
     without_runner = Counter((each.pool if each.pool in known else OTHER_POOL, each.reason) for each in unserved)
     return [
         *(
             Sample("ghapp_jobs", {**org, "pool": pool, "state": state}, jobs[pool, state])
             for pool, state in sorted(jobs)
+        ),
+        *(
+            Sample("ghapp_jobs", {**org, "pool": pool, "state": "running", "shard": shard}, count)
+            for (pool, shard), count in sorted(in_shards.items())
+        ),
+        *(
+            Sample("ghapp_runners_idle", {**org, "pool": pool, "shard": shard}, those.idle)
+            for (pool, shard), those in sorted(shards.items())
         ),
         *(Sample("ghapp_jobs_oldest_queued_seconds", {**org, "pool": pool}, oldest[pool]) for pool in sorted(oldest)),
         *(Sample("ghapp_runners_idle", {**org, "pool": pool}, idle[pool]) for pool in sorted(idle)),

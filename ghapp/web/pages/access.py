@@ -22,7 +22,7 @@ from starlette.responses import Response
 
 from ghapp.credentials import AppCredentials
 from ghapp.errors import GitHubError, UnauthorizedError
-from ghapp.github.user_authorization import UserAuthorization
+from ghapp.github.user_authorization import MOST_LISTED, UserAuthorization
 from ghapp.health.installation import Installation
 from ghapp.log import logger
 from ghapp.settings import Settings
@@ -74,10 +74,12 @@ class OrgRights:
     Attributes:
         manages: True if the page's buttons work.
         repositories: those whose jobs are shown, in lower case; None for all.
+        is_cut: True if GitHub lists more repositories to the visitor than are read.
     """
 
     manages: bool
     repositories: frozenset[str] | None
+    is_cut: bool = False
 
     def reads(self, repository: str) -> bool:
         """True if the jobs of a repository (`owner/name`) are shown."""
@@ -158,7 +160,8 @@ class PageAccess:
         known = next((each for each in session.orgs if each.installation == installation.id), None)
         if known is None or now - known.asked_at > ASK_SECONDS:
             known = await self._ask(visitor.cookie, session, installation, known)
-        return OrgRights(known.manages, frozenset(each.lower() for each in known.repositories))
+        repositories = frozenset(each.lower() for each in known.repositories)
+        return OrgRights(known.manages, repositories, is_cut=len(known.repositories) >= MOST_LISTED)
 
     def form_token(self, visitor: Visitor) -> str:
         """Returns the token that this browser's forms must carry."""

@@ -1,4 +1,4 @@
-"""The buttons of the fleet's pages: sweep now, look at a runner, pause, resume, replay a delivery.
+"""The buttons of the fleet's pages: sweep now, look at a runner, pause, resume, re-run a job, replay a delivery.
 
 Each has two steps that work without JavaScript: GET asks for confirmation, POST acts. A POST must carry the token of
 this browser, comes from a visitor who manages the organization, is limited, and is recorded in the audit log.
@@ -16,15 +16,20 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
+from ghapp.report.post_mortem import RERUN
 from ghapp.store.audit import AuditEntry
+from ghapp.store.deaths import identity
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.web.api.health import MOST_DIGITS, Enqueue
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import Visitor
 from ghapp.web.pages.fleet_pages import OrgVisit, PageHost
+from ghapp.web.pages.job_pages import death_path, shown_death
 from ghapp.web.pages.sign_in import address_of
+from ghapp.web.pages.views.death import WHY_NOT, refusal_here
 from ghapp.web.rate_limit import RateLimit
 
 log = logger(__name__)
@@ -80,6 +85,7 @@ class Buttons:
             "/orgs/{org}/pause": (self._ask_pause, self._pause),
             "/orgs/{org}/resume": (self._ask_resume, self._resume),
             "/orgs/{org}/runners/{runner_id}/check": (self._ask_check, self._check),
+            "/orgs/{org}/deaths/{runner_name}/rerun": (self._ask_rerun, self._rerun),
             "/system/replay/{letter_id}": (self._ask_replay, self._replay),
         }
         routes = []
@@ -199,6 +205,47 @@ class Buttons:
         await self._record(request, visit.visitor, visit, "look at", f"{name} ({runner_id})", "", "queued")
         return self._done(request, f"{_org_path(visit)}/runners/{runner_id}", "check")
 
+    # Re-run the job of a runner that died.
+
+    async def _ask_rerun(self, request: Request) -> Response:
+        if isinstance(visit := await self._managed(request), Response):
+            return visit
+        if isinstance(found := await self._rerunnable(request, visit), Response):
+            return found
+        _, job = found
+        question = Confirmation(
+            title="Run this job again?",
+            text=f"GitHub runs {job.name or job.id} of {job.repository} again, and the jobs that depend on it, as the "
+            "next attempt of its run. ghapp requests this once for each job.",
+            button=RERUN.label,
+            back=death_path(visit, request),
+        )
+        return self._question(request, visit.visitor, visit.org_state.installation.org, question)
+
+    async def _rerun(self, request: Request) -> Response:
+        if isinstance(allowed := await self._press_of_org(request), Response):
+            return allowed
+        visit, _ = allowed
+        if isinstance(found := await self._rerunnable(request, visit), Response):
+            return found
+        death, job = found
+        installation = visit.org_state.installation.id
+        key = f"rerun-{installation}-{job.id}"
+        await self._enqueue(JobName.RERUN, installation, identity(death), visit.visitor.name, key=key)
+        # Everyone who sees the fleet reads the audit log, so it has the runner and not the repository.
+        await self._record(request, visit.visitor, visit, "re-run", f"the job of {death.runner_name}", "", "queued")
+        return self._done(request, death_path(visit, request), "rerun")
+
+    async def _rerunnable(self, request: Request, visit: OrgVisit) -> tuple[Death, DeadJob] | Response:
+        """Returns the death and its job if the visitor sees it and nothing is against a re-run; else the refusal."""
+        death = await shown_death(self._host, visit, request)
+        if death is None or death.job is None:
+            return self._host.absent(request, visit.visitor)
+        why = refusal_here(death, await self._host.data.rerun(visit.org_state, death))
+        if why is None:
+            return death, death.job
+        return self._host.refuse(request, 409, "The job is not run again", WHY_NOT[why])
+
     # Replay a delivery that was given up.
 
     async def _ask_replay(self, request: Request) -> Response:
@@ -305,7 +352,8 @@ class Buttons:
     def _done(self, request: Request, path: str, result: str) -> Response:
         """Redirects to the page that shows the result, so that a reload does not press the button again."""
         root = layout.root_of(request.url.path)
-        return RedirectResponse(f"{root}{path}?done={result}", 303, layout.headers(scripts=True))
+        separator = "&" if "?" in path else "?"
+        return RedirectResponse(f"{root}{path}{separator}done={result}", 303, layout.headers(scripts=True))
 
 
 def _sweep_question(visit: OrgVisit) -> Confirmation:

@@ -10,11 +10,13 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from cachetools import LRUCache
 
 from ghapp.health.deaths.death import Death
+from ghapp.health.deaths.rerun import RerunRules
 from ghapp.health.incidents.fold import IncidentsById, observed, outdated
 from ghapp.health.incidents.loss import is_unrecorded
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.pacing import Allowance
+from ghapp.health.pool_matching import rule_named
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.next_attempt import next_attempt
 from ghapp.queue.jobs import Load
@@ -24,6 +26,7 @@ from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry
+from ghapp.store.deaths import identity
 from ghapp.store.fuses import WHOLE_ORG, Pause, Resumption
 from ghapp.store.inbox import DeadLetter
 from ghapp.store.stores import Stores
@@ -31,13 +34,24 @@ from ghapp.web.api.health import Clock
 from ghapp.web.cache import FRESH_SECONDS, Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
 from ghapp.web.gates import PoolGates, load_gates
+from ghapp.web.pages.views.death import RerunKnown
+from ghapp.web.pages.views.deaths import DeathLine, death_line, with_latest
 from ghapp.web.pages.views.incidents import open_incidents
+from ghapp.web.pages.views.jobs import JobSurvey, job_board
 from ghapp.web.pages.views.overview import OverviewPage, overview
 from ghapp.web.pages.views.runners import RunnerLine, lines
 
 V = TypeVar("V")
 
 LONGEST_OLD_SECONDS = 3.0
+
+MOST_DEATHS = 2_000
+"""Deaths of the last 30 days that the pages know, the latest; clean exits are not among them."""
+
+DEATHS_SECONDS = 30 * 86_400.0
+
+FINAL_SECONDS = 3600.0
+"""A death older than this is complete, and is not read again."""
 
 ReadLoad = Callable[[], Awaitable[Load]]
 """Reads the queues without blocking the event loop."""
@@ -109,6 +123,10 @@ class PageData:
         self._stores = stores
         self._gates: Prepared[list[PoolGates]] = Prepared()
         self._gates_without_repositories: Prepared[list[PoolGates]] = Prepared()
+        self._boards: Prepared[JobSurvey] = Prepared()
+        self._death_lines: Prepared[list[DeathLine]] = Prepared()
+        self._death_lines_by_id: LRUCache[int, dict[bytes, DeathLine]] = LRUCache(MOST_ORGS)
+        self._reruns = stores.reruns
 
     async def installations(self) -> list[Installation]:
         """Returns all installations, by name."""
@@ -218,6 +236,50 @@ class PageData:
     async def death(self, org_state: OrgState, runner_name: str) -> Death | None:
         """Returns the latest death of a runner of that name."""
         return await self._deaths.of(org_state.installation.id, runner_name)
+
+    async def death_by_id(self, org_state: OrgState, runner_name: str, identifier: str) -> Death | None:
+        """Returns an earlier death of a runner of that name; None if there is none of that identity."""
+        found = await self._deaths.one(org_state.installation.id, identifier)
+        return found if found is not None and found.runner_name == runner_name else None
+
+    async def deaths(self, org_state: OrgState) -> list[DeathLine]:
+        """Returns a line for each death of the last 30 days without clean exits, latest first."""
+        installation = org_state.installation.id
+
+        async def load() -> list[DeathLine]:
+            now = self._clock()
+            ids = await self._deaths.unclean_ids(installation, now - DEATHS_SECONDS, MOST_DEATHS)
+            known = self._death_lines_by_id.get(installation, {})
+            final = {each: line for each, line in known.items() if line.summary.at <= now - FINAL_SECONDS}
+            read = {each: final[each] for each in ids if each in final}
+            async for each, death in self._deaths.each_of(installation, [each for each in ids if each not in final]):
+                read[each] = death_line(death, identity(death))
+            self._death_lines_by_id[installation] = read
+            return with_latest(read[each] for each in ids if each in read)
+
+        return await self._death_lines.read(installation, load)
+
+    async def board(self, org_state: OrgState) -> JobSurvey:
+        """Returns all known jobs of an organization, and why each queued one waits."""
+
+        async def load() -> JobSurvey:
+            return job_board(await self._reader.job_queue(org_state, self._clock()))
+
+        return await self._boards.read(org_state.installation.id, load)
+
+    async def rerun(self, org_state: OrgState, death: Death) -> RerunKnown:
+        """Returns what is known of the re-run of a dead runner's job."""
+        installation = org_state.installation
+        rule = rule_named(death.pool, self._settings.pools_of(installation.org))
+        known = RerunKnown(RerunRules() if rule is None else rule.rerun, installation.may("actions", "write"))
+        if death.job is None:
+            return known
+        rerun, note, job = await asyncio.gather(
+            self._reruns.of(installation.id, death.job.id),
+            self._reruns.noted(installation.id, death.job.id),
+            self._demand.one(installation.id, death.job.id),
+        )
+        return known._replace(rerun=rerun, note=note, attempt=1 if job is None else job.attempt)
 
     async def allowance(self, org_state: OrgState) -> Allowance:
         """Returns the organization's hourly limit."""

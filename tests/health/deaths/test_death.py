@@ -513,6 +513,8 @@ class TestRecord:
             },
             "runner_log": [RUN],
             "host_log": ["oom-kill"],
+            "image": "",
+            "memory_limit": "",
         }
 
     def test_a_document_without_a_job_or_with_one_that_runs_has_nulls(self):
@@ -551,6 +553,13 @@ class TestRetelling:
     def test_where_the_cluster_said_what_happened_they_only_are_kept(self, seen):
         before = died(seen, [], NOW)
         assert with_more_lines(before, [RUN, DONE, EXIT_0]) == before._replace(runner_log=(RUN, DONE, EXIT_0))
+
+    @pytest.mark.parametrize("reason", [OwnReason.STEP_LEFT_OPEN, OwnReason.REGISTRATION_LOST])
+    def test_lines_of_a_clean_exit_do_not_undo_what_its_job_has_shown(self, reason):
+        cause = Cause.LOST_COMMUNICATION
+        left_behind = died(pod(ended(0, "Completed")), [], NOW)._replace(cause=cause, reason=reason)
+        assert with_more_lines(left_behind, [RUN, DONE, EXIT_0]) == left_behind._replace(runner_log=(RUN, DONE, EXIT_0))
+        assert with_more_lines(left_behind, [NO_LONGER, EXIT_0]).cause is Cause.DELETED_REGISTRATION
 
     @pytest.mark.parametrize(
         ("end", "log", "reason"),

@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.correlation import Correlation
-from ghapp.health.deaths.death import DeadJob, Death, Sighting
+from ghapp.health.deaths.death import DeadJob, Death, Sighting, blames_the_platform
 from ghapp.health.deaths.post_mortem import (
     LOOKS_AFTER_SECONDS,
     JobFacts,
@@ -176,10 +176,9 @@ def test_the_developer_reads_what_happened_and_a_person_must_act_where_the_next_
     report = post_mortem_report(death(), death().job, show_host=True)
     assert report.title == "The runner was killed because its container reached its memory limit"
     assert report.summary == (
-        "The runner was killed because its container reached its memory limit: `linux-x7k2p` on node `node-1` "
-        "(`OOMKilled`, exit code 137, signal 9). No line of your code failed, but the job and the runner together "
-        "needed more memory than their limit.\n\n"
-        "The runner's last minutes: its container ended at 2026-09-21T14:13:20Z.\n\nJob: `test`"
+        "The runner was killed because its container reached its memory limit: `linux-x7k2p` on node `node-1`. "
+        "No line of your code failed, but the job and the runner together needed more memory than their limit.\n\n"
+        "The runner's last minutes (2026-09-21, UTC): its container ended at 14:13:20.\n\nJob: `test`"
     )
     assert (report.conclusion, report.actions) == (Conclusion.ACTION_REQUIRED, ())
 
@@ -205,6 +204,7 @@ def test_the_job_is_linked_unless_its_address_is_no_plain_one():
         (Rerun(42, 1, 1, "mona", NOW, RerunState.ACCEPTED), "by `mona`. It is attempt 2 of the run."),
         (Rerun(42, 1, 1, "mona", NOW), "by `mona`. GitHub has not confirmed it yet."),
         (Rerun(42, 1, 1, "mona", NOW, RerunState.REFUSED), "by `mona`. GitHub refused it."),
+        (Rerun(42, 1, 1, "mona", NOW, RerunState.REFUSED, "too [old](x)"), "by `mona`. GitHub refused it: <code>too&#32;&#91;old&#93;&#40;x&#41;</code>."),
     ],
 )  # fmt: skip
 def test_a_re_run_is_shown_with_who_requested_it(rerun, text):
@@ -221,9 +221,17 @@ def test_what_was_seen_of_the_runner_is_one_line():
     seen = (Sighting(NOW - 60, "job-started"), Sighting(NOW, "offline"), Sighting(NOW + 600, "job-ended"))
     report = post_mortem_report(death(exit_code=None, last_minutes=seen), death().job, show_host=True)
     assert (
-        "The runner's last minutes: the job started at 2026-09-21T14:12:20Z, GitHub listed it as offline at "
-        "2026-09-21T14:13:20Z, GitHub ended the job at 2026-09-21T14:23:20Z."
+        "The runner's last minutes (2026-09-21, UTC): the job started at 14:12:20, GitHub listed it as offline at "
+        "14:13:20, GitHub ended the job at 14:23:20."
     ) in report.summary.split("\n\n")
+    late = (Sighting(NOW, "job-started"), Sighting(NOW + 86_400, "job-ended"))
+    report = post_mortem_report(death(exit_code=None, last_minutes=late), death().job, show_host=True)
+    assert "GitHub ended the job at 14:13:20 on 2026-09-22." in report.summary
+
+
+def test_a_death_without_a_pod_has_no_row_for_what_only_a_container_has():
+    text = post_mortem_report(death(pod="", exit_code=None, signal=None), death().job, show_host=True).text
+    assert [word in text for word in ("Exit code", "Signal", "Pod", "Node")] == [False] * 4
 
 
 def test_what_deaths_have_in_common_is_for_the_platform_team_and_names_no_node_in_public():
@@ -248,6 +256,33 @@ def test_its_text_tells_the_facts_and_both_logs():
         "### Last lines of the runner's log\n\n```text\nRunning job: test\n```\n\n"
         "### Log of its node, from one minute before to one minute after\n\n```text\nkernel: Out of memory\n```"
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "row"),
+    [
+        ({"memory_limit": "8Gi"}, "| Memory | limit `8Gi`, reached |"),
+        ({"memory_limit": "8Gi", "cause": Cause.CRASH}, "| Memory | limit `8Gi`; the use at its end is not known |"),
+        ({}, None),
+    ],
+    ids=["killed-at-its-limit", "another-cause", "no-limit"],
+)
+def test_what_is_known_of_its_memory_is_shown_and_no_more(changes, row):
+    lines = post_mortem_report(death(**changes), death().job, show_host=False).text.splitlines()
+    assert [each for each in lines if each.startswith("| Memory")] == ([row] if row else [])
+
+
+def test_its_image_is_shown_where_only_members_read_it():
+    private, public = (
+        post_mortem_report(death(image="runner:7"), death().job, show_host=show).text for show in (True, False)
+    )
+    assert ("| Image | `runner:7` |" in private, "runner:7" in public) == (True, False)
+
+
+def test_a_death_that_the_job_has_shown_belongs_on_its_commit_though_the_log_tells_a_result():
+    finished = death(runner_log=("2026-11-20 12:01:00Z: Job build completed with result: Failed",), exit_code=0)
+    assert not blames_the_platform(finished)
+    assert blames_the_platform(finished._replace(reason="StepLeftOpen"))
 
 
 def test_an_end_that_nobody_saw_has_neither_code_nor_signal():

@@ -113,6 +113,19 @@ async def test_deaths_of_the_last_day_are_in_the_report(story):
         assert "clean-exit" not in text(app)
 
 
+@pytest.mark.parametrize("config", [REPORTED + PLACED, REPORTED], ids=["with a cluster", "without a cluster"])
+async def test_what_the_deaths_of_a_week_have_in_common_is_in_the_report(story, config):
+    async with story(config=config) as app:
+        deaths, at = Deaths(app.context.redis, app.clock), app.clock()
+        worst = Death("r", "r", "node-7", at, 137, 9, "OOMKilled", Cause.HOST_OOM, "", "runners", "u", pool="placed")
+        for number, ago in enumerate((6 * 86_400, 2000, 1000, 0)):
+            await deaths.record(app.installation, worst._replace(pod_uid=f"u{number}", at=at - ago))
+        await live(app, minutes=1)
+        assert "| `host-oom` | 3 |" in text(app), "the table is of a day"
+        assert "- All 4 deaths within seven days are on node `node-7`." in text(app)
+        assert "- All 3 deaths since " in text(app)
+
+
 async def test_without_a_report_s_repository_it_is_looked_all_the_same_and_nothing_is_posted(story):
     async with story(config=PLACED) as app:
         await live(app, stranger(app))

@@ -147,7 +147,7 @@ async def test_how_a_runner_ended_is_kept_with_its_last_lines_and_logged_in_one_
     }
     key = f"post-mortem-{death_id(Installation(INSTALLATION, 'acme', 1), death)}"
     assert asked == [(JobName.POST_MORTEM, INSTALLATION, identity(death), key)]
-    assert await MetricCounters(redis).all() == {'ghapp_deaths_total{cause="host-oom",org="acme"}': 1}
+    assert await MetricCounters(redis).all() == {'ghapp_deaths_total{cause="host-oom",org="acme",pool="linux"}': 1}
 
 
 @pytest.mark.parametrize("by_ghapp", [True, False], ids=["by ghapp, as its replacement", "by somebody else"])

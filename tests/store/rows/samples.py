@@ -14,7 +14,7 @@ from ghapp.github import deliveries
 from ghapp.github.deliveries import Delivery
 from ghapp.health.cluster_summary import ClusterSummary
 from ghapp.health.deaths.death import Death
-from ghapp.health.deaths.rerun import Rerun
+from ghapp.health.deaths.rerun import Rerun, RerunNote
 from ghapp.health.gate.active_shard import ActiveShardAnswer, Deploy
 from ghapp.health.gate.gate_checks import GateCheck
 from ghapp.health.incidents.incident import LossIncident
@@ -131,6 +131,8 @@ async def write(redis: Any) -> dict[str, Any]:
     await PostMortems(redis).post(DEATH, filled(PostedMortem))
     rerun = filled(Rerun)._replace(job_id=JOB)
     await Reruns(redis).keep(ORG, rerun)
+    rerun_note = filled(RerunNote)
+    await Reruns(redis).note(ORG, JOB, rerun_note)
     await Reports(redis).posted(ORG, filled(Posted))
     await Reports(redis).record_head(ORG, filled(Head))
     await Reports(redis).put_off(ORG, filled(PostFailure))
@@ -171,6 +173,7 @@ async def write(redis: Any) -> dict[str, Any]:
         "ephemeralrunner": runner,
         "post-mortem": filled(PostedMortem),
         "rerun": rerun,
+        "rerun-note": rerun_note,
         "posted-report": filled(Posted),
         "report-head": filled(Head),
         "report-setback": filled(PostFailure),
@@ -216,6 +219,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "ephemeralrunner": None if view is None else _first(view.objects.values()),
         "post-mortem": await PostMortems(redis).posted(DEATH),
         "rerun": await Reruns(redis).of(ORG, JOB),
+        "rerun-note": await Reruns(redis).noted(ORG, JOB),
         "posted-report": standing.posted,
         "report-head": standing.head,
         "report-setback": standing.setback,

@@ -32,6 +32,8 @@ async def test_a_death_is_found_by_the_runner_s_name(http, redis):
         "job": None,
         "runner_log": [],
         "host_log": [],
+        "image": "",
+        "memory_limit": "",
     }
 
 

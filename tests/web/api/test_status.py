@@ -10,12 +10,13 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from ghapp.health.cluster_summary import ClusterSummary
+from ghapp.health.deaths.cause import Cause
 from ghapp.health.installation import NEEDED, Installation
 from ghapp.health.job import Job
 from ghapp.health.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason
 from ghapp.health.remediation.fuse import Fuse, Position
 from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.observations import granted, replaced
+from ghapp.health.runner.observations import granted, registration_seen, replaced
 from ghapp.settings import PoolSettings
 from ghapp.store import keys
 from ghapp.store.budget import Budget
@@ -24,13 +25,14 @@ from ghapp.store.demand import Demand
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
-from ghapp.store.metric_counters import MetricCounters
+from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD, MetricCounters
 from ghapp.store.pods import Pods
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from ghapp.web.api.metrics import HELP
+from ghapp.web.api.status import by_shard
 from tests.support.snapshots import record_snapshot
-from tests.web.conftest import INSTALLATION, NOW
+from tests.web.conftest import INSTALLATION, NOW, healthy, runner
 
 
 async def test_ready_shows_the_state_of_each_installation(http, redis):
@@ -263,11 +265,62 @@ async def test_jobs_are_counted_by_pool_and_unknown_labels_as_one_pool(http, red
     assert not {pool for key in values for name, pool in key[1:] if name == "pool"} & {"gpu", "tpu"}
 
 
+@pytest.mark.parametrize("pools", [(PoolSettings("acme", "linux-4vcpu", ("linux-4vcpu",), shard_label="shard"),)])
+async def test_running_jobs_and_idle_runners_of_a_shard_have_its_label_and_are_counted_once(http, redis):
+    def of_shard(shard):
+        return lambda known: known._replace(labels=(*known.labels, f"shard:{shard}"))
+
+    await Runners(redis).revise(INSTALLATION, {1: of_shard("Pink"), 2: of_shard("blue")})
+    new = registration_seen(None, runner(5, "e"), NOW - 600, listed=True)
+    await Runners(redis).revise(INSTALLATION, {5: lambda _: new})
+    await Runners(redis).revise(INSTALLATION, {1: lambda known: known._replace(busy=True)})
+    jobs = [
+        Job(1, "running", ("linux-4vcpu",), "acme/api", NOW - 90, 1, "a", NOW - 80),
+        Job(2, "running", ("linux-4vcpu",), "acme/api", NOW - 90, 77, "unknown", NOW - 80),
+        Job(3, "queued", ("linux-4vcpu",), "acme/api", NOW - 90),
+    ]
+    await Demand(redis).record(INSTALLATION, jobs)
+    _, values = await metrics(http)
+
+    def by_shard(name, **labels):
+        wanted = {"org": "acme", "pool": "linux-4vcpu", **labels}
+        found = {
+            key: value for key, value in values.items() if key[0] == name and wanted.items() <= dict(key[1:]).items()
+        }
+        return {dict(key[1:]).get("shard"): value for key, value in found.items()}
+
+    assert by_shard("ghapp_jobs", state="running") == {None: 1, "pink": 1, "blue": 0}
+    assert by_shard("ghapp_jobs", state="queued") == {None: 1}
+    assert by_shard("ghapp_runners_idle") == {None: 1, "pink": 0, "blue": 1}
+
+
+def test_a_pool_with_very_many_shards_has_a_bounded_number_of_series():
+    pool = PoolSettings("acme", "linux-4vcpu", ("linux-4vcpu",), shard_name="^(?P<shard>[a-z0-9]+)-")
+    many = [healthy(number, f"s{number:03}-x") for number in range(MOST_SHARDS + 5)]
+    found = by_shard(many, (pool,))
+    assert len(found) == MOST_SHARDS + 1
+    assert (found["linux-4vcpu", "s000"].idle, found["linux-4vcpu", OTHER_SHARD].idle) == (1, 5)
+    assert by_shard(many, POOL_ONLY) == {}
+
+
 @pytest.mark.parametrize("pools", [POOL_ONLY])
 async def test_a_pool_without_jobs_is_counted_as_zero(http):
     _, values = await metrics(http)
     assert values["ghapp_jobs", ("org", "acme"), ("pool", "linux-4vcpu"), ("state", "queued")] == 0
     assert values["ghapp_jobs_oldest_queued_seconds", ("org", "acme"), ("pool", "linux-4vcpu")] == 0
+
+
+@pytest.mark.parametrize("pools", [POOL_ONLY, ()], ids=["a pool", "no pool"])
+async def test_deaths_of_configured_pools_start_at_zero_so_that_an_increase_shows_the_first(http, redis, pools):
+    await MetricCounters(redis).add("ghapp_deaths_total", org="acme", pool="linux-4vcpu", cause="crash")
+    _, values = await metrics(http)
+    found = {dict(key[1:])["pool"]: {} for key in values if key[0] == "ghapp_deaths_total"}
+    for key, value in values.items():
+        if key[0] == "ghapp_deaths_total":
+            found[dict(key[1:])["pool"]][dict(key[1:])["cause"]] = value
+    zeros = {each.value: 0 for each in Cause if each is not Cause.CLEAN_EXIT}
+    with_one = {"linux-4vcpu": {**zeros, "crash": 1}, "other": zeros}
+    assert found == (with_one if pools else {"linux-4vcpu": {"crash": 1}})
 
 
 async def test_histograms_are_histograms_with_help(http, redis):

@@ -246,8 +246,8 @@ DEATH = DEATH._replace(job=DeadJob(70, "acme/api"), runner_log=("a line",))
 AT_WORK = WELL[0]._replace(job_id=70, job_started_at=NOW - 30)
 
 
-def page_of(evidence, others=(), job=None, death=None, reads=True, view=VIEW):
-    return runner_page(view, evidence, others, job, death, lambda _: reads, NOW)
+def page_of(evidence, others=(), job=None, death=None, reads=True, view=VIEW, manages=True):
+    return runner_page(view, evidence, others, job, death, lambda _: reads, NOW, manages=manages)
 
 
 def test_evidence_and_death_are_one_time_line_the_latest_first():
@@ -262,9 +262,16 @@ def test_evidence_and_death_are_one_time_line_the_latest_first():
     assert "a line" in page.raw
 
 
-def test_a_job_of_a_repository_that_the_visitor_may_not_read_shows_its_number_alone():
+def test_a_machine_without_a_container_died():
+    page = page_of(AT_WORK, job=JOB, death=DEATH._replace(pod=""))
+    assert [each.text for each in page.entries if each.source == "death"] == ["It died: host-oom"]
+
+
+def test_a_job_of_a_repository_that_the_visitor_may_not_read_is_not_even_shown_by_its_number():
     page = page_of(AT_WORK, job=JOB, death=DEATH, reads=False)
-    assert (page.job.id, page.job.repository, page.job.hidden) == (70, "", True)
+    assert (page.job.id, page.job.repository, page.job.hidden) == (None, "", True)
+    assert [each.text for each in page.entries if "job" in each.text] == ["Took a job"]
+    assert "job 70" not in page.raw
     assert (page.death.hidden, page.death.log) == (True, ())
     assert "a line" not in page.raw
     assert "acme/api" not in page.raw

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.verdict import State
 from ghapp.report.documents import HealthDocument, death_document, history
 from ghapp.report.org_view import OrgView
-from ghapp.web.pages.views.wording import Moment, moment
+from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
 
 MOST_SUCCESSORS = 5
 SUCCESSOR_SECONDS = 900.0
@@ -44,19 +45,21 @@ class TimeLineEntry(NamedTuple):
 
 
 class ShownJob(NamedTuple):
-    """The runner's last job. `repository` is empty if the visitor may not read it, or if it is unknown."""
+    """The runner's last job. `id` is None and `repository` empty if the visitor may not read it, or it is unknown."""
 
-    id: int
+    id: int | None
     repository: str
     hidden: bool
     state: str
+    linked: bool = False
+    """True if the job has a page."""
 
 
 class ShownDeath(NamedTuple):
     """How the runner ended. `log` is empty if the visitor may not read the job's repository."""
 
     cause: str
-    advice: str
+    advice: tuple[TextPart, ...]
     at: Moment | None
     exit_code: int | None
     reason: str
@@ -105,8 +108,13 @@ def runner_page(
     death: Death | None,
     reads: Callable[[str], bool],
     now: float,
+    *,
+    manages: bool,
 ) -> RunnerPageView:
     """Returns the page of a runner.
+
+    Jobs of repositories that the visitor may not read have no id here, and no log. The log of a runner whose job is not
+    known is for people who manage the organization's runners.
 
     Args:
         view: of its organization.
@@ -116,12 +124,15 @@ def runner_page(
         death: the latest death of a runner of its name; ignored if that was an earlier runner.
         reads: True if the visitor may read a repository (`owner/name`).
         now: epoch seconds.
+        manages: True if the page's buttons work for the visitor.
     """
     document = view.document(evidence, now)
     verdict = view.verdict(evidence, now)
     death = death if death is not None and _is_of(death, evidence) else None
     others = list(others)
-    hides = death is not None and death.job is not None and not reads(death.job.repository)
+    hides = death is not None and not (manages if death.job is None else reads(death.job.repository))
+    shown_job = _job(evidence, job, reads)
+    mask = _masked if shown_job is not None and shown_job.hidden else _same
     return RunnerPageView(
         id=evidence.id,
         name=evidence.name,
@@ -134,26 +145,28 @@ def runner_page(
         labels=evidence.labels,
         os=evidence.os,
         version=evidence.version or "",
-        entries=_entries(evidence, view, death, now),
-        job=_job(evidence, job, reads),
+        entries=_entries(evidence, view, death, now, mask),
+        job=shown_job,
         death=None if death is None else _death(death, now, hides=hides),
         replacement=_replacement(document, evidence, now),
         successors=_successors(view, evidence, others, now),
         registered_again=_registered_again(evidence, others, now),
-        raw=_raw(document, death, hides=hides),
+        raw=mask(_raw(document, death, hides=hides, manages=manages)),
     )
 
 
-def _entries(evidence: Evidence, view: OrgView, death: Death | None, now: float) -> tuple[TimeLineEntry, ...]:
+def _entries(
+    evidence: Evidence, view: OrgView, death: Death | None, now: float, mask: Callable[[str], str]
+) -> tuple[TimeLineEntry, ...]:
     """Returns the evidence and the death in order of time, the latest first."""
     facts: list[tuple[float, str, str]] = [*history(evidence, view.survey, claim_on(view.claimed, evidence.name, now))]
     if death is not None:
-        facts.append((death.at, "death", f"its container ended: {death.cause}"))
+        facts.append((death.at, "death", f"{'its container ended' if death.pod else 'it died'}: {death.cause}"))
     facts.sort(key=lambda fact: fact[0], reverse=True)
     found = []
     for at, source, text in facts:
         if (when := moment(at, now)) is not None:
-            found.append(TimeLineEntry(when, source, SOURCES[source], text[:1].upper() + text[1:]))
+            found.append(TimeLineEntry(when, source, SOURCES[source], mask(text[:1].upper() + text[1:])))
     return tuple(found)
 
 
@@ -161,17 +174,26 @@ def _job(evidence: Evidence, job: Job | None, reads: Callable[[str], bool]) -> S
     if evidence.job_id is None:
         return None
     state = "over" if evidence.job_ended_at is not None else "running"
-    known = job if job is not None and job.id == evidence.job_id else None
-    readable = known is not None and reads(known.repository)
-    repository = known.repository if known is not None and readable else ""
-    return ShownJob(evidence.job_id, repository, known is not None and not readable, state)
+    repository = job.repository if job is not None and job.id == evidence.job_id else ""
+    if not reads(repository):  # also if it is unknown: the visitor is known to read no repository of an empty name
+        return ShownJob(None, "", hidden=True, state=state)
+    return ShownJob(evidence.job_id, repository, hidden=False, state=state, linked=bool(repository))
+
+
+def _same(text: str) -> str:
+    return text
+
+
+def _masked(text: str) -> str:
+    """Returns a text without the ids of jobs."""
+    return re.sub(r"\bjob \d+", "a job", text)
 
 
 def _death(death: Death, now: float, *, hides: bool) -> ShownDeath:
     log = () if hides else death.runner_log[-MOST_LOG_LINES:]
     at = moment(death.at, now)
     return ShownDeath(
-        death.cause.value, death.advice, at, death.exit_code, death.reason, death.pod, death.node, log, hides
+        death.cause.value, coded(death.advice), at, death.exit_code, death.reason, death.pod, death.node, log, hides
     )
 
 
@@ -217,10 +239,11 @@ def _is_of(death: Death, evidence: Evidence) -> bool:
     return death.at >= evidence.first_seen - CLOCK_SKEW_SECONDS
 
 
-def _raw(document: HealthDocument, death: Death | None, *, hides: bool) -> str:
+def _raw(document: HealthDocument, death: Death | None, *, hides: bool, manages: bool) -> str:
     content: dict[str, Any] = {**document}
     if death is not None:
-        # Logs of a job are shown to readers of its repository only.
+        # Logs of a job are shown to readers of its repository only; the node's log has lines of other pods.
         shown: dict[str, Any] = {**death_document(death)}
+        shown |= {} if manages else {"host_log": []}
         content["death"] = {**shown, "job": None, "runner_log": [], "host_log": []} if hides else shown
     return json.dumps(content, indent=2, ensure_ascii=False)

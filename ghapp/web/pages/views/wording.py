@@ -18,6 +18,13 @@ class Moment(NamedTuple):
     text: str
 
 
+class TextPart(NamedTuple):
+    """A part of a text."""
+
+    text: str
+    is_code: bool
+
+
 def moment(at: float | None, now: float) -> Moment | None:
     """Returns a time (epoch seconds) as of `now`; None without a time."""
     if at is None:
@@ -28,6 +35,17 @@ def moment(at: float | None, now: float) -> Moment | None:
     else:
         text = f"{duration(seconds)} ago" if seconds > 0 else f"in {duration(-seconds)}"
     return Moment(timestamp(float(int(at))), text)
+
+
+def web_address(text: str) -> str:
+    """Returns an address that GitHub gave; empty if it is none of the web, so that it is never a link."""
+    return text if text.startswith(("https://", "http://")) else ""
+
+
+def coded(text: str) -> tuple[TextPart, ...]:
+    """Returns a text in parts: those between backticks are code."""
+    parts = text.split("`")
+    return tuple(TextPart(part, is_code=place % 2 == 1) for place, part in enumerate(parts) if part)
 
 
 def duration(seconds: float) -> str:

@@ -1,0 +1,380 @@
+"""Jobs: queued with their reason and next step, running, and recently over. Pure.
+
+A board is made once for all visitors; each visitor sees the jobs of repositories that they may read, and the numbers of
+all jobs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from math import ceil
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from ghapp.health.demand import PoolDemand, demand
+from ghapp.health.job import Job
+from ghapp.health.pool_matching import OTHER_POOL
+from ghapp.health.queue.explanation import QueueExplanation, QueueStep, explain
+from ghapp.health.queue.job_queue import JobQueue
+from ghapp.health.queue.reason import STUCK
+from ghapp.report.jobs import JOB_STATES, select_jobs, state_of
+from ghapp.web.pages.views.wording import Moment, duration, moment, web_address
+
+PAGE_SIZE = 100
+LONGEST_FILTER = 200
+HIGHEST_PAGE = 9_999_999
+SHORT_SHA = 7
+
+OPEN = ""
+"""The state of a query without one: queued and running jobs."""
+
+EVERY = "all"
+BAD = frozenset({"failure", "timed_out"})
+"""Conclusions that are shown as bad."""
+
+Reads = Callable[[str], bool]
+"""True if the visitor may read a repository (`owner/name`)."""
+
+
+class JobLine(NamedTuple):
+    """A job. `stuck`: it is queued, and cannot start by itself."""
+
+    job: Job
+    pool: str
+    state: str
+    stuck: bool
+
+
+class JobSurvey(NamedTuple):
+    """All known jobs of an organization, in the order of the list, and its pools' numbers.
+
+    `known_pools` are the configured pools and those of runners. Other pools are named by the labels of jobs. `queue`
+    explains those that are shown.
+    """
+
+    queue: JobQueue
+    lines: tuple[JobLine, ...]
+    pools: tuple[PoolDemand, ...]
+    known_pools: frozenset[str]
+
+
+class JobsQuery(NamedTuple):
+    """What is asked for. An empty `state` is every job that is not over."""
+
+    state: str = OPEN
+    pool: str = ""
+    text: str = ""
+    page: int = 1
+
+    def address(self, **changes: object) -> str:
+        """Returns the query string of this selection with changes; without defaults."""
+        asked = self._replace(**changes)  # type: ignore[arg-type]
+        page = "" if asked.page == 1 else str(asked.page)
+        values = {"state": asked.state, "pool": asked.pool, "text": asked.text, "page": page}
+        return "?" + urlencode({name: value for name, value in values.items() if value})
+
+
+class JobRow(NamedTuple):
+    """A row. `mark` is the class of its state; `note`: why it waits, or its conclusion; `step`: what to do."""
+
+    id: int
+    name: str
+    repository: str
+    workflow: str
+    state: str
+    mark: str
+    pool: str
+    reason: str
+    note: str
+    step: str
+    ahead: int | None
+    runner: str
+    runner_id: int | None
+    since: Moment | None
+    lasted: str
+
+
+class PoolRow(NamedTuple):
+    """A pool's numbers, of all repositories. `query` selects its jobs; empty for the sum of others."""
+
+    name: str
+    queued: int
+    running: int
+    idle: int
+    online: int
+    unserved: int
+    oldest: Moment | None
+    query: str
+
+
+class JobsPageView(NamedTuple):
+    """The page's content. `hidden` counts open jobs of repositories that the visitor may not read.
+
+    `previous` and `following` are query strings; empty without such a page.
+    """
+
+    query: JobsQuery
+    rows: tuple[JobRow, ...]
+    pools: tuple[PoolRow, ...]
+    pool_names: tuple[str, ...]
+    matching: int
+    hidden: int
+    first: int
+    last: int
+    page: int
+    pages: int
+    previous: str
+    following: str
+
+
+class StepLine(NamedTuple):
+    """A next step, and why, as sentences. `is_command`: the step is to be typed as it is."""
+
+    step: str
+    why: str
+    is_command: bool
+
+
+class WhyView(NamedTuple):
+    """Why a queued job waits."""
+
+    reason: str
+    sentence: str
+    since: Moment | None
+    ahead: int | None
+    typical: str
+    steps: tuple[StepLine, ...]
+    stuck: bool
+
+
+class JobPageView(NamedTuple):
+    """The page of one job. `waited` and `ran` are lengths of time so far; empty if there is none."""
+
+    id: int
+    name: str
+    repository: str
+    workflow: str
+    url: str
+    state: str
+    mark: str
+    conclusion: str
+    pool: str
+    labels: tuple[str, ...]
+    attempt: int
+    sha: str
+    runner: str
+    runner_id: int | None
+    runner_group: str
+    queued: Moment | None
+    started: Moment | None
+    ended: Moment | None
+    waited: str
+    ran: str
+    why: WhyView | None
+    waits_for_approval: bool
+
+
+def read_query(given: Mapping[str, str]) -> JobsQuery:
+    """Returns the query of an address; values that make no sense are taken as their defaults."""
+    state, page = given.get("state", ""), given.get("page", "")
+    is_page = page.isascii() and page.isdigit() and len(page) <= len(str(HIGHEST_PAGE))
+    return JobsQuery(
+        state=state if state in (EVERY, *JOB_STATES) else OPEN,
+        pool=given.get("pool", "")[:LONGEST_FILTER],
+        text=given.get("text", "").strip()[:LONGEST_FILTER],
+        page=int(page) if is_page else 1,
+    )
+
+
+def job_board(queue: JobQueue) -> JobSurvey:
+    """Returns the board of an organization: queued jobs first, then running ones, then those that are over.
+
+    Queued jobs that cannot start by themselves come first, then the oldest. Of the others the latest come first.
+    """
+    lines = [
+        JobLine(job, queue.pool(job), state_of(job, queue.now), queue.reason(job) in STUCK)
+        for job in select_jobs(queue)
+    ]
+    known = {each.pool for each in queue.capacities} | {rule.name for rule in queue.inputs.rules}
+    return JobSurvey(queue, tuple(sorted(lines, key=_order)), tuple(demand(queue)[0]), frozenset(known))
+
+
+def _order(line: JobLine) -> tuple[int, bool, float, int]:
+    job, place = line.job, JOB_STATES.index(line.state)
+    if line.state == "queued":
+        return place, not line.stuck, job.queued_at, job.id
+    at = job.ended_at or job.started_at or job.queued_at
+    return place, False, -at, -job.id
+
+
+def jobs_page(board: JobSurvey, query: JobsQuery, reads: Reads, now: float) -> JobsPageView:
+    """Returns one page of the jobs that match and that the visitor may see."""
+    seen = [each for each in board.lines if reads(each.job.repository)]
+    matching = [each for each in seen if _matches(each, query)]
+    pages = max(1, ceil(len(matching) / PAGE_SIZE))
+    page = min(max(query.page, 1), pages)
+    begin = (page - 1) * PAGE_SIZE
+    rows = matching[begin : begin + PAGE_SIZE]
+    open_jobs = Counter(reads(each.job.repository) for each in board.lines if each.state != "over")
+    return JobsPageView(
+        query=query,
+        rows=tuple(_row(each, explain(board.queue, each.job), now) for each in rows),
+        pools=tuple(_pools(board.pools, board.known_pools | {each.pool for each in seen}, now)),
+        pool_names=tuple(sorted(board.known_pools | {each.pool for each in seen})),
+        matching=len(matching),
+        hidden=open_jobs[False],
+        first=begin + 1 if rows else 0,
+        last=begin + len(rows),
+        page=page,
+        pages=pages,
+        previous=query.address(page=page - 1) if page > 1 else "",
+        following=query.address(page=page + 1) if page < pages else "",
+    )
+
+
+def job_page(board: JobSurvey, job_id: int, reads: Reads, now: float) -> JobPageView | None:
+    """Returns the page of a job; None if it is unknown, over for more than an hour, or not for this visitor."""
+    line = next((each for each in board.lines if each.job.id == job_id), None)
+    if line is None or not reads(line.job.repository):
+        return None
+    job = line.job
+    why = explain(board.queue, job)
+    begun = job.started_at if line.state != "queued" else None
+    waited_until = begun or job.ended_at or now
+    return JobPageView(
+        id=job.id,
+        name=_name(job),
+        repository=job.repository,
+        workflow=job.workflow,
+        url=web_address(job.html_url),
+        state=line.state,
+        mark=_mark(line),
+        conclusion=job.conclusion,
+        pool=line.pool,
+        labels=job.labels,
+        attempt=job.attempt,
+        sha=job.head_sha[:SHORT_SHA],
+        runner=job.runner_name or "",
+        runner_id=job.runner_id,
+        runner_group=job.runner_group,
+        queued=moment(job.queued_at, now),
+        started=moment(begun, now),
+        ended=moment(job.ended_at, now),
+        waited=duration(max(0.0, waited_until - job.queued_at)),
+        ran="" if begun is None else duration(max(0.0, (job.ended_at or now) - begun)),
+        why=None if why is None else _why(line, why, now),
+        waits_for_approval=job.waiting and line.state == "queued",
+    )
+
+
+def sentence(text: str) -> str:
+    """Returns a text as a sentence; a command keeps its first letter."""
+    return f"{text}." if text.startswith("ghapp ") else f"{text[:1].upper()}{text[1:]}."
+
+
+def _why(line: JobLine, found: QueueExplanation, now: float) -> WhyView:
+    typical = found.typical_wait_seconds
+    return WhyView(
+        reason=found.reason.value,
+        sentence=sentence(found.text),
+        since=moment(found.since, now),
+        ahead=found.ahead,
+        typical="" if typical is None else duration(typical),
+        steps=tuple(_step(each) for each in found.next),
+        stuck=line.stuck,
+    )
+
+
+def _step(found: QueueStep) -> StepLine:
+    is_command = found.step.startswith("ghapp ")
+    return StepLine(found.step if is_command else sentence(found.step), sentence(found.why), is_command)
+
+
+def _matches(line: JobLine, query: JobsQuery) -> bool:
+    if query.state == OPEN:
+        if line.state == "over":
+            return False
+    elif query.state not in (EVERY, line.state):
+        return False
+    if query.pool and line.pool != query.pool:
+        return False
+    text, job = query.text.lower(), line.job
+    words = (job.name, job.repository, job.workflow, job.runner_name or "", *job.labels)
+    return not text or any(text in each.lower() for each in words) or text == str(job.id)
+
+
+def _name(job: Job) -> str:
+    return job.name or f"Job {job.id}"
+
+
+def _mark(line: JobLine) -> str:
+    if line.state == "over":
+        return "bad" if line.job.conclusion in BAD else "ended"
+    if line.state == "running":
+        return "running"
+    return "stuck" if line.stuck else "queued"
+
+
+def _row(line: JobLine, why: QueueExplanation | None, now: float) -> JobRow:
+    job = line.job
+    at = {"queued": job.queued_at, "running": job.started_at or job.queued_at}.get(line.state, job.ended_at)
+    return JobRow(
+        id=job.id,
+        name=_name(job),
+        repository=job.repository,
+        workflow=job.workflow,
+        state=line.state,
+        mark=_mark(line),
+        pool=line.pool,
+        reason="" if why is None else why.reason.value,
+        note=_note(line, why),
+        step="" if why is None or not why.next else why.next[0].step,
+        ahead=None if why is None else why.ahead,
+        runner=job.runner_name or "",
+        runner_id=job.runner_id,
+        since=moment(at, now),
+        lasted=_lasted(line),
+    )
+
+
+def _note(line: JobLine, why: QueueExplanation | None) -> str:
+    if why is not None:
+        return sentence(why.text)
+    if line.state == "queued":
+        return "It waits for an approval." if line.job.waiting else "GitHub has assigned no runner yet."
+    return line.job.conclusion.replace("_", " ") if line.state == "over" else ""
+
+
+def _lasted(line: JobLine) -> str:
+    """Returns how long a job that is over ran; empty for others."""
+    job = line.job
+    if line.state != "over" or job.started_at is None or job.ended_at is None:
+        return ""
+    return duration(max(0.0, job.ended_at - job.started_at))
+
+
+def _pools(rows: Iterable[PoolDemand], named: frozenset[str], now: float) -> Iterable[PoolRow]:
+    """Yields a row for each pool; pools that only labels of hidden jobs would name are summed up as `other`."""
+    others = [row for row in rows if row.pool not in named]
+    for row in rows:
+        if row.pool in named:
+            query = urlencode({"pool": row.pool})
+            yield _pool(row, query, now)
+    if others:
+        oldest = min((row.oldest_queued_at for row in others if row.oldest_queued_at is not None), default=None)
+        total = PoolDemand(
+            pool=OTHER_POOL,
+            queued=sum(row.queued for row in others),
+            running=sum(row.running for row in others),
+            online=sum(row.online for row in others),
+            idle=sum(row.idle for row in others),
+            unserved=sum(row.unserved for row in others),
+            oldest_queued_at=oldest,
+        )
+        yield _pool(total, "", now)
+
+
+def _pool(row: PoolDemand, query: str, now: float) -> PoolRow:
+    oldest = moment(row.oldest_queued_at, now)
+    return PoolRow(row.pool, row.queued, row.running, row.idle, row.online, row.unserved, oldest, query)

@@ -1,0 +1,161 @@
+"""Jobs and deaths in a real browser: the pages, the re-run with its effect, and the check runs as developers see them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.browser.jobs_site import POOL, jobs_site
+from tests.browser.test_pages import AXE, open_page, sign_in  # noqa: F401 - a fixture
+from tests.stories.test_up import wait_for
+
+PAGES = [
+    "jobs",
+    "jobs?state=all",
+    "jobs/{waiting}",
+    "jobs/{dead}",
+    "deaths",
+    "deaths/{runner}",
+    "deaths/{runner}/rerun",
+]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory, chromium):
+    """Two jobs that no runner can take, one of a repository that few people read, and one whose runner died."""
+    with jobs_site(tmp_path_factory.mktemp("jobs")) as site:
+        (site.waiting, _) = site.queued(["gpu-a100"], count=2)
+        (site.secret,) = site.queued(["project-x"], repository="infra")
+        site.dead, site.runner = site.died()
+        yield site
+
+
+def address(fleet, path):
+    return f"{fleet.base}/orgs/acme/{path.format(waiting=fleet.waiting, dead=fleet.dead, runner=fleet.runner)}"
+
+
+@pytest.mark.xdist_group("up")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_has_no_flaw_that_axe_finds_and_fits_a_narrow_screen(open_page, fleet, path, scheme):  # noqa: F811
+    page = open_page(color_scheme=scheme, viewport={"width": 360, "height": 800}, bypass_csp=True)
+    assert page.goto(address(fleet, path)).status == 200
+    page.evaluate(AXE)
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    assert [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found["violations"]] == []
+
+
+@pytest.mark.xdist_group("up")
+@pytest.mark.parametrize("path", PAGES)
+def test_a_wide_page_runs_under_its_policy(open_page, fleet, path):  # noqa: F811
+    page = open_page(viewport={"width": 1600, "height": 900})
+    page.goto(address(fleet, path))
+    assert page.get_by_role("heading", level=1).is_visible()
+
+
+@pytest.mark.xdist_group("up")
+@pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without"])
+def test_a_developer_finds_why_a_job_waits(open_page, fleet, script):  # noqa: F811
+    page = open_page(extra_http_headers=fleet.proxied, java_script_enabled=script)
+    sign_in(page, fleet, "olga", "/orgs/acme/jobs")
+    assert page.get_by_text("1 more is queued or running in repositories that you may not read.").is_visible()
+    page.get_by_label("State").select_option("queued")
+    page.get_by_role("button", name="Filter").click()
+    jobs = page.get_by_role("region", name="Jobs", exact=True)
+    assert jobs.get_by_text("No runner has the label gpu-a100.").first.is_visible()
+    jobs.get_by_role("link", name="test").first.click()
+    assert page.get_by_text("Register a runner with the label gpu-a100.").is_visible()
+    assert page.goto(f"{fleet.base}/orgs/acme/jobs/{fleet.secret}").status == 404
+    assert page.get_by_text("project-x").count() == 0
+
+
+@pytest.mark.xdist_group("up")
+def test_a_page_that_is_open_shows_a_new_job_without_a_reload(open_page, fleet):  # noqa: F811
+    page = open_page()
+    page.goto(f"{fleet.base}/orgs/acme/jobs?pool=linux-9")
+    page.evaluate("window.untouched = true")
+    assert page.get_by_text("No job matches.").is_visible()
+    fleet.github.control.queue("acme", labels=["linux-9"], repository="web")
+    page.get_by_text("No runner has the label linux-9").wait_for()
+    assert page.evaluate("window.untouched") is True
+
+
+@pytest.mark.xdist_group("up")
+@pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without"])
+def test_an_owner_runs_a_job_again_and_sees_what_became_of_it(open_page, fleet, script):  # noqa: F811
+    job_id, name = fleet.died("web")
+    page = open_page(extra_http_headers=fleet.proxied, java_script_enabled=script)
+    sign_in(page, fleet, "mona", "/orgs/acme/deaths")
+    page.get_by_role("link", name=name).click()
+    assert page.get_by_text("The runner was stopped from outside.").is_visible()
+    page.get_by_role("link", name="Re-run this job").click()
+    assert page.get_by_role("heading", name="Run this job again?").is_visible()
+    page.get_by_role("button", name="Re-run this job").click()
+    assert page.get_by_text("The re-run is requested.").is_visible()
+    assert wait_for(lambda: fleet.attempts(job_id) == [1, 2], 30), fleet.app.log()
+    shown = re.compile(r"A re-run was requested .+ by mona\.")
+
+    def is_shown():
+        if not script:
+            page.goto(address(fleet, f"deaths/{name}"))
+        return page.get_by_text(shown).count() == 1
+
+    assert wait_for(is_shown, 30), fleet.app.log()
+    assert page.get_by_text("It is attempt 2 of the run.").is_visible()
+    assert page.get_by_role("link", name="Re-run this job").count() == 0
+    page.goto(f"{fleet.base}/orgs/acme")
+    audited = page.get_by_role("region", name="Audit log")
+    assert audited.get_by_role("row").filter(has_text=f"re-run the job of {name}").is_visible()
+
+
+@pytest.mark.xdist_group("up")
+@pytest.mark.parametrize("person", ["lisa", "olga"])
+def test_a_member_and_a_collaborator_read_a_post_mortem_without_the_button(open_page, fleet, person):  # noqa: F811
+    page = open_page(extra_http_headers=fleet.proxied)
+    sign_in(page, fleet, person, f"/orgs/acme/deaths/{fleet.runner}")
+    assert page.get_by_text("It was not your code").is_visible()
+    assert page.get_by_role("link", name="Re-run this job").count() == 0
+    assert page.goto(address(fleet, "deaths/{runner}/rerun")).status == 403
+
+
+def check_run(fleet, name, repository):
+    assert wait_for(lambda: fleet.check_runs(name, repository), 90), fleet.app.log()
+    return f"{fleet.github.url}/acme/{repository}/runs/{fleet.check_runs(name, repository)[0]}"
+
+
+@pytest.mark.xdist_group("up")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_check_runs_of_jobs_read_well_in_a_browser(open_page, fleet, scheme, width):  # noqa: F811
+    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 800})
+    page.goto(check_run(fleet, "Runner queue", "api"))
+    assert page.get_by_role("heading", name="Runner queue: No runner has the labels of 2 jobs").is_visible()
+    assert page.get_by_text("Status: in progress").is_visible()
+    assert page.get_by_text("No runner has the label gpu-a100. (NoRunnerWithLabels)").is_visible()
+    assert page.get_by_text(
+        "Register a runner with the label gpu-a100. GitHub fails the job after 24 hours."
+    ).is_visible()
+    page.goto(check_run(fleet, "Runner post-mortem", "api"))
+    assert page.get_by_role("heading", name="Runner post-mortem: The runner was stopped from outside").is_visible()
+    assert page.get_by_text("It was not your code: the job was interrupted and can be re-run unchanged.").is_visible()
+    assert page.get_by_text(re.compile(r"The runner's last minutes \(.+, UTC\): the job started at ")).is_visible()
+    facts = page.get_by_role("table").filter(has_text="Fact")
+    assert facts.get_by_role("row").filter(has_text="Pool").get_by_text(POOL).is_visible()
+    assert page.get_by_text("`").count() == 0, "all code is shown as code"
+
+
+@pytest.mark.xdist_group("up")
+def test_the_button_of_the_post_mortem_runs_the_job_again(open_page, fleet):  # noqa: F811
+    job_id, _ = fleet.died("infra")
+    page = open_page()
+    page.goto(check_run(fleet, "Runner post-mortem", "infra"))
+    page.get_by_role("button", name="Re-run this job").click()
+    assert wait_for(lambda: fleet.attempts(job_id) == [1, 2], 30), fleet.app.log()
+
+    def is_shown():
+        page.reload()
+        return page.get_by_text("It is attempt 2 of the run.").count() == 1
+
+    assert wait_for(is_shown, 30), fleet.app.log()
+    assert page.get_by_role("button", name="Re-run this job").count() == 0

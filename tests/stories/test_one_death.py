@@ -1,0 +1,161 @@
+"""One death, seen by the watch and by the job that it left: one record, one event for its cause, one check run."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ghapp.errors import ClusterUnavailableError
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.pods.pod import Container, Ended, Pod
+from ghapp.store.deaths import identity
+from jobs.checks.publisher import CheckRunOutcome
+from jobs.deaths.death_recorder import DeathRecorder
+from jobs.deaths.job_deaths import examine_job_of
+from jobs.deaths.post_mortem import look_into
+from jobs.runners.sweep import sweep_installation
+from tests.stories.conftest import POOL
+from tests.stories.death_story import a_job_runs, check_runs
+
+IN_CLUSTER = 'namespace = "runners"'
+KILLED = Ended(137, 9, "OOMKilled")
+EXITED = Ended(0, None, "Completed")
+
+
+class NoLogs:
+    """A cluster whose pods are gone: their logs cannot be read."""
+
+    async def log(self, pod, *, previous):
+        raise ClusterUnavailableError("no such pod")
+
+
+def recorder(app):
+    return DeathRecorder(app.settings, NoLogs(), app.context, app.context.queue_redis, app.clock)
+
+
+async def abandoned(app):
+    """A job whose runner stops, and that GitHub ends ten minutes later; the job, and when its runner stopped."""
+    await sweep_installation(app.context, app.installation)
+    job = await a_job_runs(app)
+    app.sandbox.control.die("acme", job_id=job.id)
+    await app.pass_(30)
+    stopped_at = app.clock()
+    await app.pass_(600)
+    app.sandbox.control.abandon("acme", job_id=job.id)
+    await app.receive_all()
+    return job, stopped_at
+
+
+def pod_of(app, job, stopped_at, end):
+    """The runner's pod: ended, or without an end the last that was seen of it."""
+    began = stopped_at - 60
+    container = (
+        Container("runner", running_since=began)
+        if end is None
+        else Container("runner", ended=end._replace(finished_at=stopped_at))
+    )
+    return Pod(
+        *("runners", job.runner_name, "uid-1", "7", began),
+        node="node-1",
+        runner=container,
+        container="runner",
+        image="runner:7",
+        memory_limit="8Gi",
+    )
+
+
+async def deaths(app):
+    return await app.context.deaths.recent(app.installation, 0.0, 10)
+
+
+async def counted(app):
+    return {
+        name: value for name, value in (await app.context.counters.all()).items() if name.startswith("ghapp_deaths")
+    }
+
+
+def total(cause):
+    return f'ghapp_deaths_total{{cause="{cause}",org="acme",pool="{POOL}"}}'
+
+
+@pytest.mark.parametrize("first", ["cluster", "job"])
+@pytest.mark.parametrize(
+    ("end", "cause", "exit_code"),
+    [(KILLED, Cause.HOST_OOM, 137), (None, None, None)],
+    ids=["the end was observed", "the pod vanished"],
+)
+async def test_both_sides_in_any_order_and_twice_make_one_death(story, first, end, cause, exit_code):
+    async with story(pool=IN_CLUSTER) as app:
+        job, stopped_at = await abandoned(app)
+        pod = pod_of(app, job, stopped_at, end)
+
+        async def cluster():
+            watch = recorder(app)
+            return await (watch.record_vanished(pod) if end is None else watch.record_end(pod))
+
+        async def by_job():
+            return await examine_job_of(app.context, app.installation, job.id)
+
+        one, other = (cluster, by_job) if first == "cluster" else (by_job, cluster)
+        assert await one()
+        assert not await other()
+        for again in (one, other, one, other):
+            assert not await again()
+
+        (found,) = await deaths(app)
+        expected = cause or (Cause.VANISHED if first == "cluster" else Cause.LOST_COMMUNICATION)
+        assert (found.cause, found.exit_code, found.pod_uid, found.node) == (expected, exit_code, "uid-1", "node-1")
+        assert (found.image, found.memory_limit, found.pool) == ("runner:7", "8Gi", POOL)
+        counted_as = Cause.LOST_COMMUNICATION if first == "job" else expected
+        assert await counted(app) == {total(counted_as.value): 1}
+
+        for look in (0, 1):
+            await look_into(app.context, app.installation, identity(found), look)
+        (event,) = await app.sent_events("runner.died")
+        assert (event["runner_name"], event["cause"], event["job"]["id"]) == (job.runner_name, expected.value, job.id)
+        (posted,) = check_runs(app).values()
+        assert posted["name"] == "Runner post-mortem"
+        assert (await deaths(app))[0].cause is expected
+
+
+@pytest.mark.parametrize("first", ["cluster", "job"])
+async def test_a_clean_exit_that_left_a_job_behind_is_one_death_with_the_jobs_cause(story, first):
+    async with story(pool=IN_CLUSTER) as app:
+        job, stopped_at = await abandoned(app)
+        pod = pod_of(app, job, stopped_at, EXITED)
+        if first == "cluster":
+            assert await recorder(app).record_end(pod)
+            (silent,) = await deaths(app)
+            assert silent.cause is Cause.CLEAN_EXIT
+            await look_into(app.context, app.installation, identity(silent))
+        found = await examine_job_of(app.context, app.installation, job.id)
+        assert found.cause is Cause.LOST_COMMUNICATION
+        for _ in range(2):
+            assert not await recorder(app).record_end(pod)
+            assert await examine_job_of(app.context, app.installation, job.id) is None
+        (found,) = await deaths(app)
+        assert (found.cause, found.exit_code, found.job.id) == (Cause.LOST_COMMUNICATION, 0, job.id)
+        assert await look_into(app.context, app.installation, identity(found), 1) is CheckRunOutcome.CREATED
+        causes = [each["cause"] for each in await app.sent_events("runner.died")]
+        assert causes == (["clean-exit", "lost-communication"] if first == "cluster" else ["lost-communication"])
+        assert len(check_runs(app)) == 1
+
+
+async def test_findings_from_before_the_pods_end_was_added_do_not_undo_it(story):
+    async with story(pool=IN_CLUSTER) as app:
+        job, stopped_at = await abandoned(app)
+        read_before = await examine_job_of(app.context, app.installation, job.id)
+        pod = pod_of(app, job, stopped_at, KILLED)
+        await asyncio.gather(
+            recorder(app).record_end(pod),
+            look_into(app.context, app.installation, identity(read_before)),
+        )
+        await app.context.deaths.enrich(app.installation, read_before._replace(host_log=("oom-kill",)))
+        (found,) = await deaths(app)
+        assert (found.cause, found.reason, found.exit_code, found.signal) == (Cause.HOST_OOM, "OOMKilled", 137, 9)
+        assert (found.pod, found.pod_uid, found.namespace, found.image) == (
+            *(job.runner_name, "uid-1", "runners"),
+            "runner:7",
+        )
+        assert found.host_log == ("oom-kill",)

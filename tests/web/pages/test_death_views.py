@@ -1,0 +1,321 @@
+"""The content of the pages of deaths, as a pure function of what is known and of who reads it."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl
+
+import pytest
+
+from ghapp.health.deaths.cause import HAPPENED, NOT_YOURS, Cause
+from ghapp.health.deaths.death import DeadJob, Death, Sighting
+from ghapp.health.deaths.patterns import DeathPattern, PatternKind
+from ghapp.health.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunRules, RerunState
+from ghapp.store.deaths import identity
+from ghapp.web.pages.views.death import FINAL, WHY_NOT, RerunKnown, death_page, refusal_here
+from ghapp.web.pages.views.deaths import (
+    CAUSES,
+    MOST_COUNTED,
+    PAGE_SIZE,
+    DeathsQuery,
+    address_of,
+    death_line,
+    deaths_page,
+    is_shown,
+    pattern_sentence,
+    read_query,
+    with_latest,
+)
+from ghapp.web.pages.views.wording import coded
+from tests.health.builders import NOW
+
+DAY = 86_400.0
+JOB = DeadJob(70, "acme/api", "build", "a" * 40, "failure", "https://github.example/acme/api/actions/runs/1/job/70")
+WORST = Death(
+    "vm-1", "vm-1", "node-1", NOW - 60, 137, 9, "OOMKilled", Cause.HOST_OOM, "Raise `limits`.", "runners", "u1"
+)
+WORST = WORST._replace(pool="linux", job=JOB, runner_log=("a line",), host_log=("oom-kill",), image="runner:7")
+GRANTED = RerunKnown(RerunRules(), granted=True)
+NEVER = DeathsQuery()
+
+
+def everything(_):
+    return True
+
+
+def only(*repositories):
+    return lambda repository: repository in repositories
+
+
+def died(number=1, ago=60.0, **changes):
+    return WORST._replace(runner_name=f"vm-{number}", pod_uid=f"u{number}", at=NOW - ago)._replace(**changes)
+
+
+def lines(*deaths):
+    return with_latest(death_line(each, identity(each)) for each in deaths)
+
+
+def page(*deaths, query=NEVER, reads=everything, **changes):
+    return deaths_page(lines(*deaths), query, reads, NOW, **changes)
+
+
+def names(*deaths, query, reads=everything):
+    return [each.runner for each in page(*deaths, query=query, reads=reads).rows]
+
+
+# The list.
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        (DeathsQuery("1"), ["vm-1"]),
+        (DeathsQuery("7"), ["vm-1", "vm-2"]),
+        (DeathsQuery("30"), ["vm-1", "vm-2", "vm-3"]),
+        (DeathsQuery("30", cause="vanished"), ["vm-2"]),
+        (DeathsQuery("30", pool="gpu"), ["vm-3"]),
+        (DeathsQuery("30", node="node-2"), ["vm-2"]),
+        (DeathsQuery("30", image="runner:8"), ["vm-3"]),
+        (DeathsQuery("30", text="VM-2"), ["vm-2"]),
+        (DeathsQuery("30", text="acme/shop"), ["vm-3"]),
+        (DeathsQuery("30", text="OOMK"), ["vm-1", "vm-3"]),
+        (DeathsQuery("30", text="71"), ["vm-3"]),
+        (DeathsQuery("30", cause="vanished", pool="gpu"), []),
+    ],
+    ids=str,
+)
+def test_deaths_are_selected_by_period_cause_pool_node_image_and_text(query, found):
+    shop = JOB._replace(id=71, repository="acme/shop")
+    known = (
+        died(1, DAY),
+        died(2, 7 * DAY, cause=Cause.VANISHED, reason="PodGone", node="node-2"),
+        died(3, 29 * DAY, pool="gpu", image="runner:8", job=shop),
+    )
+    assert names(*known, query=query) == found
+
+
+def test_a_query_is_read_from_its_own_address_and_nonsense_is_the_default():
+    query = DeathsQuery("30", "vanished", "a b", "node&1", "img:7", "x", 2)
+    assert read_query(dict(parse_qsl(query.address()[1:]))) == query
+    assert read_query({"days": "8", "cause": "clean-exit", "page": "0x"}) == DeathsQuery()
+    assert DeathsQuery().address() == "?"
+    assert "clean-exit" not in CAUSES
+
+
+def test_they_are_counted_by_cause_pool_node_and_image_each_with_its_address():
+    found = page(died(1), died(2, cause=Cause.CRASH), died(3, node="", pool="", image=""))
+    assert [
+        (each.title, [(line.value, line.deaths, line.percent) for line in each.lines]) for each in found.groups
+    ] == [
+        ("Cause", [("host-oom", 2, 100), ("crash", 1, 50)]),
+        ("Pool", [("linux", 2, 100)]),
+        ("Node", [("node-1", 2, 100)]),
+        ("Image", [("runner:7", 2, 100)]),
+    ]
+    assert found.groups[2].lines[0].address == "?node=node-1"
+
+
+def test_only_the_most_frequent_values_are_named_and_the_others_counted():
+    found = page(*(died(number, node=f"node-{number}") for number in range(MOST_COUNTED + 2)), died(99, node="node-5"))
+    group = next(each for each in found.groups if each.title == "Node")
+    assert (len(group.lines), group.lines[0].value, group.others) == (MOST_COUNTED, "node-5", 2)
+
+
+def test_many_deaths_are_paged():
+    found = page(*(died(number, number) for number in range(PAGE_SIZE + 1)), query=DeathsQuery(page=9))
+    assert (found.page, found.pages, found.first, found.last, found.previous) == (
+        2,
+        2,
+        PAGE_SIZE + 1,
+        PAGE_SIZE + 1,
+        "?",
+    )
+    assert (page().rows, page().groups, page().first) == ((), (), 0)
+
+
+def test_an_earlier_death_of_a_name_has_an_address_of_its_own():
+    latest, earlier = lines(died(1), died(1, 600.0, pod_uid="u0"))
+    assert address_of(latest) == "vm-1"
+    assert address_of(earlier) == "vm-1?end=u0+1789999400.000+137"
+    (odd,) = lines(died(1, runner_name="a/b c"))
+    assert address_of(odd) == "a%2Fb%20c"
+
+
+def test_deaths_of_jobs_of_other_repositories_are_a_number_and_nothing_else():
+    secret = JOB._replace(id=72, repository="acme/secret", name="launch")
+    hidden = [
+        died(number, number, job=secret, node="node-x", pool="secret-pool", image="secret:1", runner_name=f"s-{number}")
+        for number in range(4)
+    ]
+    unknown = died(8, job=DeadJob(73, ""))
+    idle = died(9, job=None)
+    found = page(*hidden, died(1), unknown, idle, reads=only("acme/api"))
+    assert [each.runner for each in found.rows] == ["vm-1", "vm-9"]
+    assert (found.hidden, found.patterns) == (5, ())
+    for word in ("secret", "launch", "node-x", "s-1"):
+        assert word not in repr(found)
+    assert page(*hidden).patterns != ()
+
+
+@pytest.mark.parametrize(
+    ("job", "shown"),
+    [(JOB, True), (JOB._replace(repository="acme/secret"), False), (DeadJob(1, ""), False), (None, True)],
+    ids=["its repository", "another one", "an unknown one", "no job"],
+)
+def test_a_death_is_for_readers_of_its_jobs_repository(job, shown):
+    assert is_shown(job, only("acme/api")) is shown
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (DeathPattern(PatternKind.NODE, "n", 3, NOW - 60, alone=False), "3 deaths within seven days are on node n."),
+        (DeathPattern(PatternKind.NODE, "n", 3, NOW - 60, alone=True), "All 3 deaths within seven days are on node n."),
+        (
+            DeathPattern(PatternKind.POOL, "p", 4, NOW - 60, alone=True),
+            "The last 4 deaths are all of pool p; the first was 1 min ago.",
+        ),
+        (
+            DeathPattern(PatternKind.POOL, "p", 4, NOW - 60, alone=False),
+            "4 deaths in a row are of pool p; the first was 1 min ago.",
+        ),
+        (DeathPattern(PatternKind.IMAGE, "i", 5, NOW, alone=False), "5 deaths within 24 hours are with image i."),
+    ],
+    ids=["node", "node-alone", "pool-alone", "pool", "image"],
+)
+def test_what_deaths_have_in_common_is_a_sentence(pattern, text):
+    assert pattern_sentence(pattern, NOW) == text
+
+
+# One death.
+
+
+def post_mortem(death=WORST, others=(), known=GRANTED, *, manages=True):
+    return death_page(death, lines(death, *others), known, NOW, manages=manages)
+
+
+def test_the_developer_reads_what_happened_and_the_platform_team_what_to_change():
+    found = post_mortem(WORST._replace(memory_limit="8Gi"))
+    assert (found.happened, found.not_yours) == (HAPPENED[Cause.HOST_OOM], NOT_YOURS[Cause.HOST_OOM])
+    assert [(each.text, each.is_code) for each in found.advice] == [("Raise ", False), ("limits", True), (".", False)]
+    assert (found.mark, found.job.name, found.job.url) == ("needed", "build", JOB.html_url)
+    assert {each.name: each.value for each in found.facts} == {
+        "Cause": "host-oom",
+        "Reason": "OOMKilled",
+        "Exit code": "137",
+        "Signal": "9",
+        "Pod": "runners/vm-1",
+        "Node": "node-1",
+        "Image": "runner:7",
+        "Memory": "limit 8Gi, reached",
+    }
+
+
+def test_its_last_minutes_are_in_order_of_time():
+    seen = (Sighting(NOW - 300, "job-started"), Sighting(NOW, "job-ended"))
+    assert [each.text for each in post_mortem(WORST._replace(last_minutes=seen)).moments] == [
+        "The job started",
+        "Its container ended",
+        "GitHub ended the job",
+    ]
+    assert post_mortem(WORST._replace(exit_code=None)).moments == ()
+
+
+def test_what_it_has_in_common_with_earlier_deaths_is_said():
+    earlier = [died(number, 60.0 + number, job=None) for number in (2, 3)]
+    assert post_mortem(others=earlier).common == (
+        "It is death number 3 on node node-1 within seven days.",
+        "It is death number 3 of pool linux in a row that began 1 min ago.",
+    )
+    assert post_mortem().common == ()
+
+
+@pytest.mark.parametrize(
+    ("job", "manages", "runner_log", "host_log", "hides"),
+    [
+        (JOB, True, ("a line",), ("oom-kill",), False),
+        (JOB, False, ("a line",), (), False),
+        (None, True, ("a line",), ("oom-kill",), False),
+        (None, False, (), (), True),
+    ],
+    ids=["a manager", "a reader", "no job, a manager", "no job, a reader"],
+)
+def test_who_reads_which_log(job, manages, runner_log, host_log, hides):
+    found = post_mortem(WORST._replace(job=job), manages=manages)
+    assert (found.runner_log, found.host_log, found.hides_log) == (runner_log, host_log, hides)
+
+
+@pytest.mark.parametrize(
+    ("changes", "known", "why"),
+    [
+        ({}, GRANTED, None),
+        ({"job": None}, GRANTED, RerunRefusal.NOT_FAILED),
+        ({"job": JOB._replace(conclusion="")}, GRANTED, RerunRefusal.NOT_FAILED),
+        ({"job": JOB._replace(conclusion="success")}, GRANTED, RerunRefusal.NOT_FAILED),
+        ({}, GRANTED._replace(granted=False), RerunRefusal.NOT_GRANTED),
+        ({}, GRANTED._replace(rules=RerunRules("off")), RerunRefusal.OFF),
+        ({}, GRANTED._replace(attempt=2), RerunRefusal.LATER_ATTEMPT),
+        ({}, GRANTED._replace(rerun=Rerun(70, 1, 1, "mona", NOW)), RerunRefusal.ALREADY),
+        ({}, GRANTED._replace(note=RerunNote("RunNotOver", "mona", NOW)), None),
+        ({}, GRANTED._replace(note=RerunNote("RerunLimit", "mona", NOW)), RerunRefusal.TOO_MANY),
+        ({}, GRANTED._replace(note=RerunNote("NotFirstAttempt", "mona", NOW)), RerunRefusal.LATER_ATTEMPT),
+        ({}, GRANTED._replace(note=RerunNote("OfTheNextVersion", "mona", NOW)), None),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_the_button_follows_the_rules_of_the_check_runs_button(changes, known, why):
+    death = WORST._replace(**changes)
+    assert refusal_here(death, known) is why
+    shown = post_mortem(death, known=known).rerun
+    assert (shown is not None and shown.has_button) is (why is None)
+    unseen = post_mortem(death, known=known, manages=False).rerun
+    assert unseen is None or not unseen.has_button
+
+
+@pytest.mark.parametrize(
+    ("known", "sentences"),
+    [
+        (GRANTED, ("GitHub can run this job again, and the jobs that depend on it.",)),
+        (GRANTED._replace(granted=False), (WHY_NOT[RerunRefusal.NOT_GRANTED],)),
+        (
+            GRANTED._replace(rerun=Rerun(70, 1, 1, "mona", NOW - 60, RerunState.ACCEPTED)),
+            ("A re-run was requested 1 min ago by mona.", "It is attempt 2 of the run."),
+        ),
+        (
+            GRANTED._replace(rerun=Rerun(70, 1, 1, AUTO, NOW - 60)),
+            ("A re-run was requested 1 min ago by ghapp.", "GitHub has not confirmed it yet."),
+        ),
+        (
+            GRANTED._replace(rerun=Rerun(70, 1, 1, "mona", NOW - 60, RerunState.REFUSED, "It is too old")),
+            ("A re-run was requested 1 min ago by mona.", "GitHub refused it: It is too old."),
+        ),
+        (
+            GRANTED._replace(note=RerunNote("RunNotOver", "mona", NOW - 60, NOW + 60)),
+            (
+                f"mona tried to run it again 1 min ago. {WHY_NOT[RerunRefusal.RUN_NOT_OVER]} It is tried again in 1 min.",
+                "GitHub can run this job again, and the jobs that depend on it.",
+            ),
+        ),
+        (
+            GRANTED._replace(note=RerunNote("RerunLimit", AUTO, NOW - 60)),
+            (f"ghapp tried to run it again 1 min ago. {WHY_NOT[RerunRefusal.TOO_MANY]}",),
+        ),
+    ],
+    ids=["possible", "not granted", "accepted", "not confirmed", "refused", "tried again later", "final"],
+)
+def test_the_re_run_and_why_there_is_none_are_said(known, sentences):
+    assert post_mortem(known=known).rerun.sentences == sentences
+
+
+def test_who_may_not_use_the_button_reads_where_another_one_is():
+    (sentence,) = post_mortem(manages=False).rerun.sentences
+    assert sentence == 'The button "Re-run this job" of the check run "Runner post-mortem" runs it again.'
+
+
+def test_every_refusal_has_words():
+    assert WHY_NOT.keys() == set(RerunRefusal)
+    assert {RerunRefusal(each) for each in FINAL} <= set(RerunRefusal)
+
+
+def test_text_between_backticks_is_code():
+    assert coded("`a` b `c") == (("a", True), (" b ", False), ("c", True))
+    assert coded("") == ()

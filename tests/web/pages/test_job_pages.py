@@ -1,0 +1,408 @@
+"""The pages of jobs and deaths over HTTP: what each shows, and that nothing of another repository is shown anywhere."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import DeadJob, Death
+from ghapp.health.deaths.rerun import Rerun, RerunNote, RerunState
+from ghapp.health.installation import Installation
+from ghapp.health.job import Job
+from ghapp.queue.jobs import JobName
+from ghapp.store import keys
+from ghapp.store.audit import AuditLog
+from ghapp.store.deaths import Deaths, identity
+from ghapp.store.demand import Demand
+from ghapp.store.installations import Installations
+from ghapp.store.reruns import Reruns
+from ghapp.store.runners import Runners
+from ghapp.web.pages import data
+from ghapp.web.pages.access import ASK_SECONDS
+from tests.web.conftest import NOW
+
+SECRETS = ("acme/infra", "launch", "Rocket", "a secret line", "project-x", "7002", "7012")
+"""Whatever belongs to a job of `acme/infra`."""
+
+PAGES = ["/orgs/acme/jobs", "/orgs/acme/jobs?state=all", "/orgs/acme/deaths", "/orgs/acme/deaths?days=30"]
+HERE = [*PAGES, "/orgs/acme/jobs/7001", "/orgs/acme/deaths/a", "/orgs/acme", "/orgs/acme/runners"]
+RUNNERS = ["/orgs/acme/runners/1", "/orgs/acme/runners/2"]
+OF_INFRA = ["/orgs/acme/jobs/7002", "/orgs/acme/jobs/7012", "/orgs/acme/deaths/b", "/orgs/acme/deaths/b?end=job+7012"]
+
+
+def job(job_id, repository, status="queued", **changes):
+    known = Job(job_id, status, ("linux-4vcpu",), repository, NOW - 600, name="build", workflow="CI", run_id=1)
+    return known._replace(**changes)
+
+
+def died(name, job_id, repository, runner_id, **changes):
+    dead = DeadJob(
+        job_id, repository, "build", "a" * 40, "failure", f"https://github.example/{repository}/job/{job_id}"
+    )
+    worst = Death(
+        name, "", "", NOW - 5, None, None, "ShutdownSignal", Cause.TERMINATED, "Look at `it`.", id=f"job {job_id}"
+    )
+    return worst._replace(pool="linux-4vcpu", runner_id=runner_id, job=dead, runner_log=("a line",))._replace(**changes)
+
+
+@pytest.fixture
+async def at_work(redis, fleet):
+    """Jobs and deaths of acme/api, which everyone here reads, and of acme/infra, which only the owner reads."""
+    acme = fleet["acme"]
+    secret = {"name": "launch", "workflow": "Rocket"}
+    ended = {"status": "over", "started_at": NOW - 60, "ended_at": NOW - 5, "conclusion": "failure"}
+    await Demand(redis).record(
+        acme,
+        [
+            job(7001, "acme/api"),
+            job(7002, "acme/infra", labels=("project-x",), **secret),
+            job(7011, "acme/api", runner_id=1, runner_name="a", **ended),
+            job(7012, "acme/infra", runner_id=2, runner_name="b", **ended, **secret),
+        ],
+    )
+    took = {1: 7011, 2: 7012}
+    folds = {
+        each: lambda known, job_id=job_id: known._replace(
+            job_id=job_id, job_started_at=NOW - 60, job_ended_at=NOW - 5, registered=True
+        )
+        for each, job_id in took.items()
+    }
+    await Runners(redis).revise(acme, folds)
+    deaths = Deaths(redis, lambda: NOW)
+    infra = died("b", 7012, "acme/infra", 2, runner_log=("a secret line",), host_log=("oom",))
+    for each in (
+        died("a", 7011, "acme/api", 1, host_log=("oom",)),
+        infra._replace(job=infra.job._replace(name="launch")),
+    ):
+        await deaths.record(acme, each)
+    return acme
+
+
+async def grant(redis, installation):
+    await Installations(redis).put(Installation(installation, "acme", 1, {"checks": "write", "actions": "write"}))
+
+
+# What is shown.
+
+
+@pytest.mark.parametrize("path", [*HERE, "/orgs/acme/deaths/a/rerun"])
+async def test_every_page_is_a_whole_page_under_a_strict_policy(local, redis, at_work, path):
+    await grant(redis, at_work)
+    answer = await local.get(path)
+    assert answer.status_code == 200
+    assert "object-src 'none'; base-uri 'none'; form-action 'self'" in answer.headers["content-security-policy"]
+    elsewhere = r"https?://(?!127\.0\.0\.1|www\.w3\.org|github\.example)"
+    assert not re.search(rf"<style|\sstyle=|\son\w+=|<script>|{elsewhere}", answer.text)
+    assert len(re.findall("<h1>", answer.text)) == 1
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/orgs/acme/jobs/7001", "/orgs/acme/deaths/a"])
+async def test_its_live_part_is_the_same_without_its_frame(local, at_work, path):
+    whole, part = await local.get(path), await local.get(path, headers={"hx-request": "true"})
+    assert "<html" not in part.text
+    assert part.text.strip() in whole.text
+
+
+def listed(page):
+    return re.findall(r'<th scope="row"><a href="[^"]+/(?:jobs|deaths)/([^"]+)">', page.text)
+
+
+async def test_the_list_of_jobs_filters(local, at_work):
+    assert listed(await local.get("/orgs/acme/jobs")) == ["7001", "7002"]
+    assert sorted(listed(await local.get("/orgs/acme/jobs?state=over"))) == ["7011", "7012"]
+    assert listed(await local.get("/orgs/acme/jobs?text=LAUNCH")) == ["7002"]
+    assert listed(await local.get("/orgs/acme/jobs?pool=linux-4vcpu&state=queued")) == ["7001"]
+    assert listed(await local.get("/orgs/acme/jobs?pool=nothing&page=x")) == []
+
+
+async def test_a_job_says_why_it_waits_and_links_its_runners_death(local, at_work):
+    waits = unescape((await local.get("/orgs/acme/jobs/7002")).text)
+    assert "No runner has the label project-x." in waits
+    assert "NoRunnerWithLabels" in waits
+    assert 'deaths/a">Read why' in (await local.get("/orgs/acme/jobs/7011")).text
+
+
+async def test_a_death_tells_the_developer_and_the_platform_team(local, at_work):
+    page = unescape((await local.get("/orgs/acme/deaths/a")).text)
+    for words in (
+        "The runner was stopped from outside.",
+        "It was not your code",
+        "Look at <code>it</code>.",
+        "a line",
+        "oom",
+        "jobs/7011",
+    ):
+        assert words in page
+
+
+async def test_an_earlier_death_of_a_name_has_its_own_page(local, redis, at_work):
+    earlier = died("a", 7000, "acme/api", 9, at=NOW - 900, cause=Cause.DELETED_REGISTRATION)
+    await Deaths(redis, lambda: NOW).record(at_work, earlier)
+    assert "The registration" not in (await local.get("/orgs/acme/deaths/a")).text
+    page = await local.get("/orgs/acme/deaths/a", params={"end": identity(earlier)})
+    assert "The runner's registration at GitHub was deleted" in unescape(page.text)
+    for end in ("nothing", "x" * 9999, "job 7012"):
+        assert (await local.get("/orgs/acme/deaths/a", params={"end": end})).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/orgs/acme/jobs/1",
+        "/orgs/acme/jobs/x",
+        f"/orgs/acme/jobs/{'1' * 30}",
+        "/orgs/acme/deaths/nobody",
+        "/orgs/no/jobs",
+    ],
+)
+async def test_what_is_unknown_is_404(local, at_work, path):
+    assert (await local.get(path)).status_code == 404
+
+
+async def test_texts_from_outside_are_escaped(local, redis, at_work):
+    evil = "<script>alert(1)</script>"
+    await Demand(redis).record(at_work, [job(7003, "acme/api", name=evil, workflow=evil, labels=(evil,))])
+    dead = died("<b onx=1>", 7003, "acme/api", None, node=evil, image=evil, reason=evil, runner_log=(evil,))
+    await Deaths(redis, lambda: NOW).record(at_work, dead._replace(job=dead.job._replace(name=evil, html_url=evil)))
+    paths = [*PAGES, "/orgs/acme/jobs/7003", "/orgs/acme/deaths/%3Cb%20onx=1%3E", f"/orgs/acme/jobs?text={evil}"]
+    for path in paths:
+        page = await local.get(path)
+        assert page.status_code == 200, path
+        assert "<script>alert" not in page.text
+        assert "<b onx" not in page.text
+
+
+async def test_an_address_of_a_job_that_is_no_web_address_is_no_link(local, redis, at_work):
+    await Demand(redis).record(at_work, [job(7003, "acme/api", html_url="javascript:alert(1)")])
+    dead = died("c", 7003, "acme/api", None)
+    await Deaths(redis, lambda: NOW).record(
+        at_work, dead._replace(job=dead.job._replace(html_url="javascript:alert(1)"))
+    )
+    for path in ("/orgs/acme/jobs/7003", "/orgs/acme/deaths/c"):
+        assert "javascript:" not in (await local.get(path)).text
+
+
+async def test_deaths_of_more_than_an_hour_ago_are_read_once(start, redis, fleet, clock, monkeypatch):
+    deaths, read = Deaths(redis, lambda: NOW), []
+    for number, ago in enumerate((0.0, 3599.0, 3600.0, 3700.0)):
+        await deaths.record(fleet["acme"], died(f"vm-{number}", 7100 + number, "acme/api", None, at=NOW - ago))
+    each_of = Deaths.each_of
+
+    async def counting(self, installation, ids):
+        read.append(len(ids))
+        async for each in each_of(self, installation, ids):
+            yield each
+
+    monkeypatch.setattr(Deaths, "each_of", counting)
+    monkeypatch.setattr(data, "FRESH_SECONDS", -1.0)
+    monkeypatch.setattr(data, "LONGEST_OLD_SECONDS", -1.0)
+    browser = start("127.0.0.1", "http://127.0.0.1:8000", client=False, GHAPP_OPEN_PAGE="1")
+    for _ in range(2):
+        assert listed(await browser.get("/orgs/acme/deaths")) == [f"vm-{number}" for number in range(4)]
+    await deaths.record(fleet["acme"], died("vm-2", 7200, "acme/api", None, at=NOW - 10, reason="LostCommunication"))
+    page = await browser.get("/orgs/acme/deaths")
+    assert listed(page) == ["vm-0", "vm-2", "vm-1", "vm-2?end=job+7102", "vm-3"]
+    assert read == [4, 2, 3]
+
+
+# To whom.
+
+
+@pytest.mark.parametrize("login", ["lisa", "olga"], ids=["a member", "an outside collaborator"])
+async def test_nothing_of_a_repository_that_github_does_not_list_is_shown_anywhere(signed_in, redis, at_work, login):
+    await grant(redis, at_work)
+    owner, hidden = await signed_in("mona"), "/orgs/acme/deaths/b/rerun"
+    answer = await owner.post(hidden, data={"form_token": await token_of(owner, hidden)})
+    assert answer.status_code == 303, "the audit log is shown to all"
+    browser = await signed_in(login)
+    for path in [*HERE, *RUNNERS, "/orgs/acme/github", "/system"]:
+        answer = await browser.get(path)
+        assert answer.status_code == 200, path
+        for secret in SECRETS:
+            assert secret not in answer.text, (path, secret)
+    for path in OF_INFRA:
+        answer = await browser.get(path)
+        assert answer.status_code == 404
+        assert all(secret not in answer.text for secret in SECRETS)
+
+
+async def test_other_jobs_and_deaths_are_numbers(signed_in, at_work):
+    browser = await signed_in("olga")
+    jobs, deaths = await browser.get("/orgs/acme/jobs"), await browser.get("/orgs/acme/deaths")
+    assert listed(jobs) == ["7001"]
+    assert "1 more is queued or running in repositories that you may not read." in jobs.text
+    assert re.search(r'<th scope="row">other</th>\s*<td class="number">1</td>', jobs.text)
+    assert listed(deaths) == ["a"]
+    assert "1 more is of jobs in repositories that you may not read." in deaths.text
+
+
+async def test_an_owner_reads_all_and_so_does_this_machines_own_browser(signed_in, local, at_work):
+    for browser in (await signed_in("mona"), local):
+        assert listed(await browser.get("/orgs/acme/jobs")) == ["7001", "7002"]
+        assert "a secret line" in (await browser.get("/orgs/acme/deaths/b")).text
+        assert (await browser.get("/orgs/acme/jobs/7012")).status_code == 200
+
+
+async def test_the_log_of_a_node_is_for_people_who_manage_the_runners(signed_in, at_work):
+    member, owner = [await (await signed_in(login)).get("/orgs/acme/deaths/a") for login in ("lisa", "mona")]
+    assert ("a line" in member.text, "Log of its node" in member.text) == (True, False)
+    assert "Log of its node" in owner.text
+    assert "oom" not in (await (await signed_in("lisa")).get("/orgs/acme/runners/1")).text
+
+
+async def test_a_job_without_a_known_repository_is_shown_to_this_machine_alone(signed_in, local, redis, at_work):
+    await Demand(redis).record(at_work, [job(7004, "")])
+    for login in ("mona", "lisa"):
+        assert (await (await signed_in(login)).get("/orgs/acme/jobs/7004")).status_code == 404
+    assert (await local.get("/orgs/acme/jobs/7004")).status_code == 200
+
+
+@pytest.mark.parametrize("path", [*HERE, "/orgs/acme/deaths/a/rerun"])
+async def test_a_stranger_sees_nothing_and_who_is_not_signed_in_is_sent_to_the_sign_in(start, signed_in, at_work, path):
+    assert (await (await signed_in("sam")).get(path)).status_code == 404
+    answer = await start().get(path)
+    assert (answer.status_code, "sign-in?to=" in answer.headers["location"]) == (303, True)
+
+
+async def test_a_job_of_one_organization_is_not_shown_in_another(signed_in, at_work):
+    browser = await signed_in("mona")
+    for path in ("/orgs/globex/jobs/7001", "/orgs/globex/deaths/a", "/orgs/globex/deaths/a/rerun"):
+        assert (await browser.get(path)).status_code == 404
+    assert listed(await browser.get("/orgs/globex/jobs?state=all")) == []
+
+
+async def test_the_repositories_are_asked_for_again_after_ten_minutes(signed_in, github, clock, redis, at_work):
+    browser = await signed_in("lisa")
+    path = "/user/installations/"
+    assert (await browser.get("/orgs/acme/jobs/7001")).status_code == 200
+    github.control.fault(match=rf"{path}\d+/repositories", status=200, body={"total_count": 0, "repositories": []})
+    clock.now = NOW + ASK_SECONDS
+    assert (await browser.get("/orgs/acme/jobs/7001")).status_code == 200
+    clock.now = NOW + ASK_SECONDS + 1
+    assert (await browser.get("/orgs/acme/jobs/7001")).status_code == 404
+    assert listed(await browser.get("/orgs/acme/jobs?state=all")) == []
+
+
+async def test_of_very_many_repositories_the_first_two_thousand_are_read_and_the_page_says_so(
+    signed_in, github, at_work
+):
+    page = {"total_count": 5000, "repositories": [{"full_name": f"acme/r{number}"} for number in range(100)]}
+    github.control.fault(match=r"/repositories$", status=200, body=page)
+    browser = await signed_in("lisa")
+    page = (await browser.get("/orgs/acme/jobs")).text
+    assert "GitHub lists more repositories to you than are read here; jobs of the others are not shown." in page
+    assert listed(await browser.get("/orgs/acme/jobs?state=all")) == []
+
+
+async def test_a_renamed_organizations_former_name_is_no_way_around(signed_in, redis, fleet, at_work):
+    await Demand(redis).record(at_work, [job(7005, "former/api"), job(7006, "former/infra")])
+    for login in ("former", "acme"):
+        await Installations(redis).put(Installation(at_work, login, 1, {"checks": "write"}))
+    browser = await signed_in("lisa")
+    for org in ("acme", "former"):
+        assert (await browser.get(f"/orgs/{org}/jobs/7005")).status_code == 200
+        assert (await browser.get(f"/orgs/{org}/jobs/7006")).status_code == 404
+
+
+# The button.
+
+RERUN = "/orgs/acme/deaths/a/rerun"
+
+
+async def token_of(browser, path=RERUN):
+    return re.search(r'name="form_token" value="([^"]+)"', (await browser.get(path)).text)[1]
+
+
+async def test_the_button_asks_then_requests_the_re_run_once_and_is_audited(signed_in, redis, asked, at_work):
+    await grant(redis, at_work)
+    browser = await signed_in("mona")
+    assert 'href="../../../orgs/acme/deaths/a/rerun">Re-run this job' in (await browser.get("/orgs/acme/deaths/a")).text
+    assert "GitHub runs build of acme/api again" in (await browser.get(RERUN)).text
+    answer = await browser.post(RERUN, data={"form_token": await token_of(browser)})
+    assert (answer.status_code, answer.headers["location"]) == (303, "../../../../orgs/acme/deaths/a?done=rerun")
+    assert asked == [(JobName.RERUN, (at_work, "job 7011", "mona"), f"rerun-{at_work}-7011")]
+    (entry,) = await AuditLog(redis).latest(at_work, 9)
+    assert (entry.who, entry.action, entry.subject, entry.result) == ("mona", "re-run", "the job of a", "queued")
+    assert "The re-run is requested." in (await browser.get("/orgs/acme/deaths/a?done=rerun")).text
+
+
+async def test_a_job_that_was_run_again_shows_by_whom_and_has_no_button(signed_in, redis, asked, at_work):
+    await grant(redis, at_work)
+    browser = await signed_in("mona")
+    token = await token_of(browser)
+    await Reruns(redis).begin(at_work, Rerun(7011, 1, 1, "lisa", NOW - 60, RerunState.ACCEPTED))
+    page = (await browser.get("/orgs/acme/deaths/a")).text
+    assert "A re-run was requested 1 min ago by lisa." in page
+    assert "Re-run this job</a>" not in page
+    for answer in (await browser.get(RERUN), await browser.post(RERUN, data={"form_token": token})):
+        assert answer.status_code == 409
+        assert "The job has its one re-run." in answer.text
+    assert asked == []
+
+
+async def test_why_the_last_try_was_not_sent_is_shown(signed_in, redis, at_work):
+    await grant(redis, at_work)
+    await Reruns(redis).note(at_work, 7011, RerunNote("RunNotOver", "mona", NOW - 60, NOW + 60))
+    page = (await (await signed_in("mona")).get("/orgs/acme/deaths/a")).text
+    assert "mona tried to run it again 1 min ago. Other jobs of the run go on" in page
+
+
+async def test_without_the_permission_there_is_no_button(signed_in, asked, at_work):
+    browser = await signed_in("mona")
+    assert "has not granted actions: write" in (await browser.get("/orgs/acme/deaths/a")).text
+    assert (await browser.get(RERUN)).status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("login", "path", "status"),
+    [
+        ("lisa", RERUN, 403),
+        ("olga", RERUN, 403),
+        ("sam", RERUN, 404),
+        ("lisa", "/orgs/acme/deaths/b/rerun", 403),
+        ("mona", "/orgs/acme/deaths/nobody/rerun", 404),
+        ("mona", "/orgs/globex/deaths/a/rerun", 404),
+    ],
+)
+async def test_who_may_not_use_it_is_refused(signed_in, redis, asked, at_work, login, path, status):
+    await grant(redis, at_work)
+    browser = await signed_in(login)
+    token = re.search(r'name="form_token" value="([^"]+)"', (await browser.get("/orgs/acme")).text)
+    fields = {"form_token": token[1] if token else "x"}
+    assert (await browser.get(path)).status_code == status
+    assert (await browser.post(path, data=fields)).status_code == status
+    assert (asked, await redis.exists(keys.audit(at_work))) == ([], 0)
+
+
+async def test_a_manager_who_may_not_read_the_repository_has_no_such_death(signed_in, github, redis, asked, at_work):
+    await grant(redis, at_work)
+    few = {"total_count": 1, "repositories": [{"full_name": "acme/api"}]}
+    github.control.fault(match=r"/repositories$", status=200, body=few)
+    browser = await signed_in("mona")
+    fields = {"form_token": await token_of(browser)}
+    for answer in (
+        await browser.get("/orgs/acme/deaths/b/rerun"),
+        await browser.post("/orgs/acme/deaths/b/rerun", data=fields),
+    ):
+        assert answer.status_code == 404
+    assert asked == []
+
+
+async def test_a_form_of_another_page_is_refused(signed_in, redis, asked, at_work):
+    await grant(redis, at_work)
+    browser = await signed_in("mona")
+    assert (await browser.post(RERUN, data={"form_token": "x"})).status_code == 403
+    elsewhere = {"origin": "https://evil.example"}
+    fields = {"form_token": await token_of(browser)}
+    assert (await browser.post(RERUN, data=fields, headers=elsewhere)).status_code == 403
+    assert asked == []
+
+
+async def test_while_redis_is_away_the_pages_say_so(start, away, at_work):
+    browser = start("127.0.0.1", "http://127.0.0.1:8000", client=False, database=away, GHAPP_OPEN_PAGE="1")
+    away.away = True
+    for path in ("/orgs/acme/jobs", "/orgs/acme/deaths/a"):
+        assert (await browser.get(path)).status_code == 503

@@ -1,0 +1,213 @@
+"""The content of the pages of jobs, as a pure function of what is known and of who reads it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.queue.job_queue import JobQueue, QueueInputs
+from ghapp.web.pages.views.jobs import (
+    HIGHEST_PAGE,
+    PAGE_SIZE,
+    JobsQuery,
+    job_board,
+    job_page,
+    jobs_page,
+    read_query,
+    sentence,
+)
+from tests.health.builders import NOW
+from tests.health.queue.builders import busy, job, queue
+
+POOL = "linux-4vcpu"
+
+
+def everything(_):
+    return True
+
+
+def only(*repositories):
+    return lambda repository: repository in repositories
+
+
+def running(number=1, **changes):
+    return job(number, status="running", runner_id=3, runner_name="linux-3", started_at=NOW - 60, **changes)
+
+
+def over(number=1, **changes):
+    return running(number)._replace(**{"status": "over", "ended_at": NOW - 10, "conclusion": "success", **changes})
+
+
+def board(*jobs, ended=(), runners=None):
+    return job_board(queue(jobs, runners or [busy()], ended=ended))
+
+
+OPEN = JobsQuery()
+
+
+def shown(found, query=OPEN, reads=everything):
+    return [each.id for each in jobs_page(found, query, reads, NOW).rows]
+
+
+def test_jobs_that_cannot_start_come_first_then_the_oldest_then_running_ones_then_the_latest_that_ended():
+    found = board(
+        job(1, queued_at=NOW - 20),
+        job(2, queued_at=NOW - 30),
+        job(3, queued_at=NOW - 10, labels=("gpu",)),
+        running(4),
+        running(5)._replace(started_at=NOW - 5),
+        ended=(over(6), over(7, ended_at=NOW - 5)),
+    )
+    assert shown(found, JobsQuery("all")) == [3, 2, 1, 5, 4, 7, 6]
+
+
+@pytest.mark.parametrize(
+    ("query", "ids"),
+    [
+        (JobsQuery(), [1, 2, 3]),
+        (JobsQuery("queued"), [1, 2]),
+        (JobsQuery("running"), [3]),
+        (JobsQuery("over"), [4]),
+        (JobsQuery("all"), [1, 2, 3, 4]),
+        (JobsQuery(pool="gpu"), [1]),
+        (JobsQuery(text="GPU"), [1]),
+        (JobsQuery(text="shop"), [2]),
+        (JobsQuery(text="nightly"), [3]),
+        (JobsQuery(text="linux-3"), [3]),
+        (JobsQuery(text="3"), [3]),
+        (JobsQuery("queued", text="nightly"), []),
+    ],
+    ids=str,
+)
+def test_jobs_are_selected_by_state_pool_and_text(query, ids):
+    found = board(
+        job(1, labels=("gpu",)),
+        job(2, repository="acme/shop"),
+        running(3, workflow="Nightly"),
+        ended=(over(4, runner_name="x"),),
+    )
+    assert shown(found, query) == ids
+
+
+def test_a_query_is_read_from_its_own_address_and_nonsense_is_the_default():
+    query = JobsQuery("running", "a b", "x&y", 3)
+    assert query.address() == "?state=running&pool=a+b&text=x%26y&page=3"
+    assert read_query({"state": "running", "pool": "a b", "text": " x&y ", "page": "3"}) == query
+    for page in ("-1", "x", "٣", str(10 * HIGHEST_PAGE)):
+        assert read_query({"state": "dead", "page": page}) == JobsQuery()
+
+
+def test_a_thousand_jobs_are_paged():
+    found = board(*(job(number) for number in range(1, 1001)))
+    first, last = (jobs_page(found, JobsQuery(page=page), everything, NOW) for page in (1, 99))
+    assert (len(first.rows), first.matching, first.pages, first.first, first.last) == (
+        PAGE_SIZE,
+        1000,
+        10,
+        1,
+        PAGE_SIZE,
+    )
+    assert (first.previous, first.following) == ("", "?page=2")
+    assert (last.page, last.first, last.last, last.previous, last.following) == (10, 901, 1000, "?page=9", "")
+
+
+def test_a_queued_job_shows_why_it_waits_and_the_first_step():
+    (row,) = jobs_page(board(job(1, labels=("linux-4vpcu",))), JobsQuery(), everything, NOW).rows
+    assert (row.mark, row.reason, row.ahead) == ("stuck", "NoRunnerWithLabels", None)
+    assert row.note == "No runner has the label linux-4vpcu; the nearest label to linux-4vpcu is linux-4vcpu."
+    assert row.step == "change linux-4vpcu to linux-4vcpu in runs-on"
+
+
+@pytest.mark.parametrize(
+    ("known", "mark", "note", "lasted"),
+    [
+        (running(), "running", "", ""),
+        (over(), "ended", "success", "50 s"),
+        (over(conclusion="timed_out"), "bad", "timed out", "50 s"),
+        (over(started_at=None, conclusion="cancelled"), "ended", "cancelled", ""),
+        (job(1, waiting=True), "queued", "It waits for an approval.", ""),
+        (job(1, queued_at=NOW), "queued", "GitHub has assigned no runner yet.", ""),
+    ],
+    ids=["running", "success", "bad", "cancelled-before-its-start", "approval", "about-to-be-assigned"],
+)
+def test_a_row_says_what_became_of_the_job(known, mark, note, lasted):
+    idle = busy()._replace(busy=False)
+    found = board(*((known,) if known.status != "over" else ()), ended=(known,), runners=[idle])
+    (row,) = jobs_page(found, JobsQuery("all"), everything, NOW).rows
+    assert (row.mark, row.note, row.lasted) == (mark, note, lasted)
+
+
+def test_jobs_of_other_repositories_are_numbers_and_nothing_else():
+    found = board(
+        job(1, repository="acme/api"),
+        job(2, repository="acme/secret", labels=("project-x",), name="launch", workflow="Rocket"),
+        job(3, repository="acme/secret", labels=("project-y",)),
+        ended=(over(4, repository="acme/secret"),),
+    )
+    page = jobs_page(found, JobsQuery("all"), only("acme/api"), NOW)
+    assert [each.id for each in page.rows] == [1]
+    assert page.hidden == 2, "jobs that are over are not counted"
+    assert [(each.name, each.queued, each.unserved) for each in page.pools] == [(POOL, 1, 0), ("other", 2, 2)]
+    assert page.pools[1].query == ""
+    for word in ("secret", "project-x", "project-y", "launch", "Rocket"):
+        assert word not in repr(page)
+    for query in (JobsQuery(text="launch"), JobsQuery(pool="project-x"), JobsQuery(text="2")):
+        assert shown(found, query, only("acme/api")) == []
+    assert "project-x" in jobs_page(found, JobsQuery(), everything, NOW).pool_names
+
+
+def test_of_a_repository_that_is_not_known_nothing_is_shown_to_a_person():
+    assert shown(board(job(1, repository="")), reads=only("acme/api")) == []
+
+
+def test_the_numbers_of_a_pool_are_of_all_repositories():
+    found = board(
+        job(1, repository="acme/secret", queued_at=NOW - 90),
+        running(2, repository="acme/secret"),
+        runners=[busy(), busy()._replace(busy=False)],
+    )
+    (pool,) = jobs_page(found, JobsQuery(), only("acme/api"), NOW).pools
+    assert (pool.name, pool.queued, pool.running, pool.idle, pool.online) == (POOL, 1, 1, 1, 2)
+    assert (pool.oldest.text, pool.query) == ("1 min ago", "pool=linux-4vcpu")
+
+
+def test_the_page_of_a_queued_job_explains_it_with_steps_as_sentences():
+    page = job_page(board(job(1, labels=("gpu",), head_sha="abcdef0123")), 1, everything, NOW)
+    assert (page.state, page.mark, page.sha, page.why.reason, page.why.stuck) == (
+        *("queued", "stuck"),
+        *("abcdef0", "NoRunnerWithLabels", True),
+    )
+    assert page.why.sentence == "No runner has the label gpu."
+    (step,) = page.why.steps
+    assert (step.step, step.why, step.is_command) == (
+        "Register a runner with the label gpu.",
+        "GitHub fails the job after 24 hours.",
+        False,
+    )
+    assert (page.started, page.ran, page.ended) == (None, "", None)
+
+
+def test_the_page_of_a_job_that_is_over_says_how_long_it_waited_and_ran():
+    page = job_page(board(ended=(over(4, queued_at=NOW - 360),)), 4, everything, NOW)
+    assert (page.waited, page.ran, page.conclusion, page.runner, page.runner_id) == (
+        "5 min",
+        "50 s",
+        "success",
+        "linux-3",
+        3,
+    )
+    assert page.why is None
+
+
+@pytest.mark.parametrize("job_id", [1, 2], ids=["not-for-this-visitor", "unknown"])
+def test_a_job_that_is_unknown_or_not_for_this_visitor_has_no_page(job_id):
+    assert job_page(board(job(1, repository="acme/secret")), job_id, only("acme/api"), NOW) is None
+
+
+def test_a_command_is_shown_as_it_is_to_be_typed():
+    assert sentence("ghapp resume acme --pool x") == "ghapp resume acme --pool x."
+    assert sentence("wait") == "Wait."
+
+
+def test_an_organization_without_anything_has_an_empty_page():
+    page = jobs_page(job_board(JobQueue(QueueInputs("acme", [], []), NOW)), JobsQuery(), everything, NOW)
+    assert (page.rows, page.pools, page.pages, page.first, page.last, page.hidden) == ((), (), 1, 0, 0, 0)
