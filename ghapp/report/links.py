@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,10 @@ class PageLinks:
         """One runner."""
         return self._page("runners", str(runner_id))
 
-    def death(self, runner_name: str) -> str | None:
-        """The latest death of a runner of that name."""
-        return self._page("deaths", runner_name)
+    def death(self, runner_name: str, identifier: str = "") -> str | None:
+        """The death of this identifier, as the store has it; without one the latest death of a runner of that name."""
+        page = self._page("deaths", runner_name)
+        return f"{page}?{urlencode({'end': identifier})}" if page is not None and identifier else page
 
     def _page(self, *parts: str) -> str | None:
         if not self.base:

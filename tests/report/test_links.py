@@ -18,6 +18,12 @@ def test_each_page_has_its_address_below_the_public_one():
     assert (KNOWN.runner(7), KNOWN.death("linux-7")) == (f"{base}/runners/7", f"{base}/deaths/linux-7")
 
 
+def test_a_death_may_be_one_of_several_of_its_runner():
+    address = KNOWN.death("linux-7", "uid 1.000 137")
+    assert address == "https://ghapp.example.com/orgs/acme/deaths/linux-7?end=uid+1.000+137"
+    assert PageLinks(None, "acme").death("linux-7", "uid 1.000 137") is None
+
+
 def test_names_are_quoted():
     assert KNOWN.death("a/b ?#") == "https://ghapp.example.com/orgs/acme/deaths/a%2Fb%20%3F%23"
 

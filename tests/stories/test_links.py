@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from urllib.parse import quote_plus
 
 import pytest
 
+from ghapp.store.deaths import identity
 from tests.stories import test_checks, test_gate_check, test_queue
 from tests.stories.death_story import a_job_runs, check_runs, its_runner_dies, lease_is_over, look
 from tests.stories.test_gate import shards  # noqa: F401
@@ -49,12 +51,12 @@ async def test_a_post_mortem_leads_to_the_death(story, url):
     async with story() as app:
         reached(app, url)
         job = await a_job_runs(app)
-        await its_runner_dies(app, job)
+        death = await its_runner_dies(app, job)
         lease_is_over(app, job)
         app.sandbox.control.head("acme", repository="api")
         await look(app, job, 2)
         (run,) = check_runs(app).values()
-        assert target(run) == (f"{ACME}/deaths/{job.runner_name}" if url else None)
+        assert target(run) == (f"{ACME}/deaths/{job.runner_name}?end={quote_plus(identity(death))}" if url else None)
 
 
 @pytest.mark.parametrize(("url", "link"), [(PUBLIC, f"{ACME}/gate"), (None, None)], ids=["public", "not public"])

@@ -13,7 +13,7 @@ from cachetools import LRUCache
 from ghapp.health.deaths.death import Death
 from ghapp.health.deaths.rerun import RerunRules
 from ghapp.health.history import HOUR_SECONDS, HistoryStep, step_of
-from ghapp.health.incidents.fold import IncidentsById, observed
+from ghapp.health.incidents.fold import IncidentsById, observed, outdated
 from ghapp.health.incidents.loss import is_unrecorded
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
@@ -212,7 +212,9 @@ class PageData:
             recorded = await self._incidents.all(installation)
             now = self._clock()
             found = losses_in(view, filter(is_unrecorded, runners.values()), now)
-            return observed(recorded, found, runners, [(view.fuses, {})], now)
+            known = observed(recorded, found, runners, [(view.fuses, {})], now)
+            old = set(outdated(known, now))  # they are deleted only when another incident is recorded
+            return {identifier: each for identifier, each in known.items() if identifier not in old}
 
         return await self._known_incidents.read(installation, load, org_state, runners)
 

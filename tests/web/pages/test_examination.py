@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from html import unescape
 
 import httpx
 import pytest
@@ -13,6 +12,7 @@ from ghapp.settings import Settings
 from ghapp.web.app import build
 from ghapp.web.pages.examination import FRESH_SECONDS, Examination, Examined, in_own_thread
 from ghapp.web.pages.views.findings import findings_view
+from ghapp.web.pages.views.wording import TextPart
 from tests.support.keys import private_key
 from tests.web.conftest import NOW
 from tests.web.pages.conftest import Clock
@@ -45,8 +45,8 @@ def test_problems_come_first_with_their_fix_and_their_organization():
     view = findings_view([WELL, RISK, BAD], NOW - 30, NOW)
     assert [each.name for each in view.problems] == ["workers", "mode"]
     assert [(each.where, each.fix) for each in view.problems] == [
-        ("roles", "start `ghapp worker`"),
-        ("configuration, acme", 'set mode = "act"'),
+        ("roles", (TextPart("start ", False), TextPart("ghapp worker", True))),
+        ("configuration, acme", (TextPart('set mode = "act"', False),)),
     ]
     assert [each.name for each in view.passed] == ["answers"]
     assert view.at.text == "30 s ago"
@@ -169,7 +169,7 @@ async def test_findings_are_shown_escaped_with_their_fix_and_their_time(browser,
     page = (await here.get("/system")).text
     assert "1 check failed." in page
     assert "no worker is &lt;alive&gt;" in page
-    assert "start `ghapp worker`" in unescape(page)
+    assert "start <code>ghapp worker</code>" in page
     assert "20 s ago" in page
     assert 'href="#findings"' in page
     assert here.doctor.asked == 1

@@ -8,11 +8,14 @@ from urllib.parse import urljoin
 
 import pytest
 
-from ghapp.health.incidents.fold import with_losses
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import Death
+from ghapp.health.incidents.fold import KEPT_SECONDS, with_losses
 from ghapp.health.incidents.incident import LossIncident
 from ghapp.health.incidents.loss import LossEnd, RunnerLoss
 from ghapp.health.runner.observations import succeeded_by
 from ghapp.report.links import PageLinks
+from ghapp.store.deaths import Deaths, identity
 from ghapp.store.incidents import Incidents
 from ghapp.store.runners import Runners
 from tests.web.conftest import NOW
@@ -59,6 +62,13 @@ async def test_an_incident_that_is_over_is_listed_with_its_end_and_escaped(local
     assert "<i>old" not in one
     assert 'runners/77"' not in one, "its record is deleted"
     assert 'runners/1"' in one
+
+
+@pytest.mark.parametrize(("age", "status"), [(KEPT_SECONDS, 200), (KEPT_SECONDS + 1, 404)])
+async def test_an_incident_is_shown_for_a_month_after_its_end(local, over, clock, age, status):
+    clock.now = NOW - 6900 + age
+    assert (await local.get(over)).status_code == status
+    assert ("old lost" in (await local.get(LIST)).text) is (status == 200)
 
 
 async def test_an_incident_that_another_one_took_over_leads_there(local, over):
@@ -120,6 +130,7 @@ async def test_without_redis_there_is_a_page_that_says_so(start, away, path):
     assert (await browser.get(path)).status_code == 503
 
 
+DEATH = Death("linux-9", "linux-9", "", NOW - 60, 1, None, "", Cause.CRASH, "", pod_uid="uid-1")
 ADDRESSES = {
     "overview": LINKS.overview,
     "incidents": LINKS.incidents,
@@ -127,15 +138,15 @@ ADDRESSES = {
     "github": LINKS.github,
     "jobs": LINKS.jobs,
     "runner": LINKS.runner(1),
-    "death": LINKS.death("linux-1"),
+    "death": LINKS.death("linux-9"),
+    "one death": LINKS.death("linux-9", identity(DEATH)),
 }
-ELSEWHERE_BUILT = {"jobs", "death"}
-"""Addresses of pages that come with the pages of jobs and of deaths."""
 
 
-async def test_each_address_in_check_runs_notifications_and_commands_is_that_of_a_page(local):
-    found = {name: (await local.get(address)).status_code for name, address in ADDRESSES.items()}
-    assert {name for name, status in found.items() if status != 200} <= ELSEWHERE_BUILT
+@pytest.mark.parametrize("address", ADDRESSES.values(), ids=ADDRESSES)
+async def test_each_address_in_check_runs_notifications_and_commands_is_that_of_a_page(local, redis, fleet, address):
+    await Deaths(redis, lambda: NOW).record(fleet["acme"], DEATH)
+    assert (await local.get(address)).status_code == 200
 
 
 async def test_a_runner_s_page_links_to_its_incident(local, redis, fleet):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from ghapp.web.pages.views.wording import Moment, counted, moment
+from ghapp.web.pages.views.wording import Moment, TextPart, coded, counted, moment
 
 ORDER = ("wrong", "warning", "ok")
 KINDS = {"wrong": "stopped", "warning": "suspect", "ok": "good"}
@@ -47,8 +47,8 @@ class FindingLine(NamedTuple):
     kind: str
     where: str
     name: str
-    said: str
-    fix: str
+    said: tuple[TextPart, ...]
+    fix: tuple[TextPart, ...]
 
 
 class FindingsView(NamedTuple):
@@ -90,4 +90,4 @@ def _sentence(wrong: int, warnings: int, total: int) -> str:
 def _line(finding: FindingLike) -> FindingLine:
     where = finding.group if finding.org is None else f"{finding.group}, {finding.org}"
     status = str(finding.status)
-    return FindingLine(status, KINDS[status], where, finding.name, finding.said, finding.fix or "")
+    return FindingLine(status, KINDS[status], where, finding.name, coded(finding.said), coded(finding.fix or ""))

@@ -165,7 +165,8 @@ def _sentence(incident: LossIncident, now: float) -> str:
         return f"{lost} {were} lost {since}; {waiting:,} wait, and a stopped fuse holds their replacement."
     if not waiting:
         return f"{lost} {were} lost, and none waits; the fuse is not closed yet."
-    return f"{lost} {were} lost, and {waiting:,} of them {'is' if waiting == 1 else 'are'} not replaced yet, {since}."
+    not_yet = f"{waiting:,} {'is' if waiting == 1 else 'are'} not replaced yet"
+    return f"{lost} {were} lost; {not_yet}, after {duration(now - incident.began)}."
 
 
 def _entries(incident: LossIncident, names: Names) -> Iterator[IncidentEntry]:
