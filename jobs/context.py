@@ -17,6 +17,7 @@ from ghapp.github.installation_client import InstallationClient
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Purpose, ceiling
 from ghapp.queue import jobs
+from ghapp.report.links import PageLinks
 from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
 from ghapp.store.connect import connect, connect_sync
@@ -48,6 +49,10 @@ class JobContext(Stores):
     async def org_view(self, installation: Installation) -> OrgView:
         """Returns what applies to all runners of an org: survey, fuses, pauses, claims and rules."""
         return await load_org_view(self, installation, self.settings)
+
+    def links(self, installation: Installation) -> PageLinks:
+        """Returns the addresses of an organization's pages."""
+        return PageLinks(self.settings.public_url, installation.org)
 
     def ask(self, what: jobs.JobName, *args: int | str, key: str | None = None, after_seconds: float = 0.0) -> bool:
         """Enqueues another job. Arguments and result as `ghapp.queue.jobs.enqueue`."""

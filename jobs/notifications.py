@@ -26,7 +26,7 @@ from ghapp.health.runner.verdict import State
 from ghapp.log import logger
 from ghapp.notifier import Notifier
 from ghapp.report.documents import is_healed
-from ghapp.report.notification import message
+from ghapp.report.notification import message, page_of_topic
 from ghapp.report.org_view import OrgView
 from ghapp.store.notifications import Notifications, PendingNotification
 from ghapp.store.org_views import load_job_queue
@@ -80,10 +80,12 @@ async def _observe(context: JobContext, installation: Installation, notifier: No
     wanted = [each for each in conditions if each.topic in topics]
     unknown = [Topic.UNSERVED] if unserved is None else []
     records, changes = observe(known, wanted, now, unknown)
-    link = context.settings.public_url
+    links = page_of_topic(context.links(installation))
     pending = [
         PendingNotification(
-            receiver, *message(installation.called, _dated(each, view), _replaced(view, runners, each), link), now
+            receiver,
+            *message(installation.called, _dated(each, view), _replaced(view, runners, each), links[each.topic]),
+            now,
         )
         for each in changes
         for receiver in notifier.receivers

@@ -121,10 +121,15 @@ def explain(org: str, name_or_id: str, *, as_json: bool) -> None:
     """
     from ghapp.cli.fleet_queries import runner_document
 
-    document = run(runner_document(settings_here(), org, name_or_id))
+    settings = settings_here()
+    document = run(runner_document(settings, org, name_or_id))
     if as_json:
         click.echo(json.dumps(document, indent=2))
         return
+    from ghapp.report.links import PageLinks
     from ghapp.terminal.tables import explanation
 
-    show(explanation(document))
+    links = PageLinks(settings.public_url, document["org"])
+    is_only_dead = document["death"] is not None and not document["evidence"]  # its record was deleted
+    page = links.death(document["name"]) if is_only_dead else links.runner(document["runner_id"])
+    show(explanation(document, page))

@@ -20,6 +20,7 @@ from ghapp.health.gate.judgement import Gate, GateRequest
 from ghapp.health.gate.terraform_log import LARGEST_BYTES, TerraformRun, read_terraform_log
 from ghapp.health.shards import is_shard
 from ghapp.report.documents import gate_document
+from ghapp.report.gate_report import mark_of
 from ghapp.settings import PoolSettings, Settings
 
 SETTLE_SWEEPS = 3
@@ -141,9 +142,7 @@ def lines(gate: Gate) -> list[str]:
     """Returns the gate's result as lines of text; the impact on users comes first."""
     passed = "passes" if gate.passed else "does not pass"
     output = [f"{gate.pool}/{gate.shard} ({gate.role}) {passed}"]
-    for check in gate.checks:
-        mark = "ok" if check.passed else "NO" if check.decides else "!"
-        output.append(f"  {mark:2} {check.name:12} {check.said}")
+    output += [f"  {mark_of(check):2} {check.name:12} {check.said}" for check in gate.checks]
     if gate.next:
         output.append("next, cheapest and safest first:")
     for number, step in enumerate(gate.next, 1):

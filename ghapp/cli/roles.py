@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from ghapp import log
 from ghapp.cli.context import require_redis
 from ghapp.settings import Settings
+
+if TYPE_CHECKING:
+    from ghapp.doctor.finding import Finding
 
 
 @click.command()
@@ -42,10 +47,16 @@ def web() -> None:
     from ghapp.local.port_check import require_free
     from ghapp.web.app import serve
 
+    def examine() -> Sequence[Finding]:
+        from ghapp.doctor.runner import examine_for_page  # imports githubkit, which the role does without at its start
+
+        settings = Settings.read(os.environ)  # /setup may have stored credentials since the start
+        return asyncio.run(examine_for_page(settings, os.environ))
+
     settings = read()
     require_redis(settings)
     require_free(*settings.listen)
-    serve(settings)
+    serve(settings, examine)
 
 
 @click.command()

@@ -14,6 +14,7 @@ def of_configuration(settings: Settings, environ: Mapping[str, str]) -> list[Fin
     """Returns what is configured, and what the configuration disables."""
     file = environ.get("GHAPP_CONFIG")
     found = [ok(GROUP, "file", file or "none: all settings have their defaults"), *_of_credentials(settings, environ)]
+    found.append(ok(GROUP, "page", _page(settings)))
     modes: list[tuple[str | None, str]] = [(None, settings.policy.remediation.mode)]
     modes += [(org, policy.remediation.mode) for org, policy in settings.org_policies.items()]
     for org, mode in modes:
@@ -26,6 +27,12 @@ def of_configuration(settings: Settings, environ: Mapping[str, str]) -> list[Fin
         fix = "add [[pools]] with a replacer; without a replacer, controllers must poll the API"
         found.append(warning(GROUP, "pools", "no pool is configured", fix))
     return found + [_of_pool(pool) for pool in settings.pools]
+
+
+def _page(settings: Settings) -> str:
+    if settings.public_url is None:
+        return "GHAPP_PUBLIC_URL is not set: check runs and notifications have no links to the page"
+    return f"{settings.public_url.rstrip('/')}/; check runs and notifications link to it"
 
 
 def _of_credentials(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:

@@ -42,13 +42,16 @@ UNKNOWN_ATTEMPT = NextAttempt()
 REDIS_FAILED = "the connection to Redis was lost, or its user may not read our keys; see redis above"
 
 
-async def check(settings: Settings, url: str | None, listed: Sequence[Installation] | None) -> list[Finding]:
+async def check(
+    settings: Settings, url: str | None, listed: Sequence[Installation] | None, *, ask_for_repositories: bool = True
+) -> list[Finding]:
     """Checks each installation, from what GitHub lists and from our records.
 
     Args:
         settings: names orgs, and their pools.
         url: of Redis; None when Redis is unavailable.
         listed: the App's installations as GitHub lists them; None when GitHub gave no list: our records count then.
+        ask_for_repositories: False: GitHub is not asked for report repositories, which costs installations' calls.
     """
     known = list(listed) if listed is not None else None
 
@@ -64,7 +67,9 @@ async def check(settings: Settings, url: str | None, listed: Sequence[Installati
             return [each for several in found for each in several]
 
     recorded = await probe(GROUP, "records", check_records, REDIS_FAILED)
-    repositories = await probe(GROUP, "report", lambda: _of_repositories(settings, url, known or []), REDIS_FAILED)
+    repositories: list[Finding] = []
+    if ask_for_repositories:
+        repositories = await probe(GROUP, "report", lambda: _of_repositories(settings, url, known or []), REDIS_FAILED)
     if known is None:
         return recorded
     found = (

@@ -44,6 +44,19 @@ async def examine(settings: Settings, environ: Mapping[str, str]) -> list[Findin
     )
 
 
+async def examine_for_page(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
+    """Returns the findings that the web role can get with its own rights, sorted as by `examine`.
+
+    It runs no command of a pool, asks no controller, cluster, log store or receiver of notifications, and spends no
+    installation's calls.
+    """
+    asyncio.get_running_loop().set_default_executor(DetachedThreads())
+    (of_redis, url), at_github = await asyncio.gather(_redis_and_roles(settings), _github(settings))
+    found = [*of_configuration(settings, environ), *of_redis, *at_github.findings]
+    found += await installations.check(settings, url, at_github.installed, ask_for_repositories=False)
+    return sorted(found, key=lambda each: (GROUPS.index(each.group), (each.org or "").lower()))
+
+
 async def _redis_and_roles(settings: Settings) -> tuple[list[Finding], str | None]:
     """Returns the findings about Redis and the roles, and the URL of Redis if it answers."""
     url = settings.redis_url

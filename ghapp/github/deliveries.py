@@ -73,7 +73,8 @@ class DeliveredSteps(msgspec.Struct, frozen=True, omit_defaults=True):
 class WorkflowJob(msgspec.Struct, frozen=True, omit_defaults=True):
     """A job; the runner's fields are None until a runner has taken it.
 
-    `steps` are not stored: `parse` reduces those of a job that ended badly to `step_facts`.
+    `steps` are not stored: `parse` reduces those of a job that ended badly to `step_facts`. Other jobs' steps are not
+    decoded, which would take as long as the rest of the delivery together.
     """
 
     id: int
@@ -92,7 +93,7 @@ class WorkflowJob(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str | None = None
     head_sha: str | None = None
     html_url: str | None = None
-    steps: tuple[DeliveredStep, ...] | None = None
+    steps: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     step_facts: DeliveredSteps | None = None
 
 
@@ -139,6 +140,7 @@ class Unread(msgspec.Struct, frozen=True):
 KNOWN = {"workflow_job", "installation", "installation_repositories", "check_run", "check_suite", "ping"}
 
 _delivery = msgspec.json.Decoder(Delivery)
+_steps = msgspec.json.Decoder(tuple[DeliveredStep, ...] | None)
 _unread = msgspec.json.Decoder(Unread)
 _encoder = msgspec.json.Encoder()
 
@@ -177,17 +179,22 @@ def parse(event: str, body: bytes, content_type: str) -> Delivery:
         raise MalformedDeliveryError(f"the {event} payload is nested too deeply") from None
     if event == "workflow_job" and (delivery.workflow_job is None or delivery.installation is None):
         raise MalformedDeliveryError("the workflow_job payload lacks workflow_job or installation")
-    return _without_steps(delivery)
+    try:
+        return _without_steps(delivery)
+    except msgspec.DecodeError as error:
+        raise MalformedDeliveryError(f"the steps of the job cannot be read: {error}") from None
 
 
 def _without_steps(delivery: Delivery) -> Delivery:
     """Returns the delivery with its job's steps reduced to what is needed of them: a job may have hundreds."""
     job = delivery.workflow_job
-    if job is None or job.steps is None:
+    if job is None or job.steps is msgspec.UNSET:
         return delivery
     ended_badly = job.status == "completed" and job.conclusion in UNFINISHED
-    facts = DeliveredSteps(*job_steps(step.state for step in job.steps)) if ended_badly else None
-    return msgspec.structs.replace(delivery, workflow_job=msgspec.structs.replace(job, steps=None, step_facts=facts))
+    steps = _steps.decode(job.steps) if ended_badly else None
+    facts = None if steps is None else DeliveredSteps(*job_steps(step.state for step in steps))
+    without = msgspec.structs.replace(job, steps=msgspec.UNSET, step_facts=facts)
+    return msgspec.structs.replace(delivery, workflow_job=without)
 
 
 def encode(delivery: Delivery) -> bytes:

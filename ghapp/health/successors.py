@@ -20,11 +20,13 @@ class Heal(NamedTuple):
 
     Attributes:
         seconds: from the loss to the first observation of the successor online.
+        at: of that observation (epoch seconds).
     """
 
     lost: int
     successor: int
     seconds: float
+    at: float
 
 
 def heals(members: Iterable[Evidence], now: float) -> list[Heal]:
@@ -54,7 +56,7 @@ def heals(members: Iterable[Evidence], now: float) -> list[Heal]:
         if successor is not None:
             unexplained.remove(successor)
             online_at = min(now, successor.job_started_at or now)
-            found.append(Heal(loss.id, successor.id, max(0.0, online_at - _lost_at(loss))))
+            found.append(Heal(loss.id, successor.id, max(0.0, online_at - _lost_at(loss)), online_at))
     return found
 
 

@@ -67,6 +67,7 @@ async def _show(site: Site) -> None:
     console = Console()
     if site.setup_key is not None:
         await _set_up(site, site.setup_key, console)
+    console.print(page_line(site.settings), soft_wrap=True)
     if site.sandbox is not None:
         # Printed once, above the frames: lines to be copied must not be redrawn or broken.
         console.print(await _hints(site), soft_wrap=True)
@@ -113,6 +114,11 @@ async def _set_up(site: Site, key: str, console: Console) -> None:
         site.supervise()
         await asyncio.sleep(0.2)
     console.print(Text("The App is created; its credentials are stored. Workers and clock start.", "bold green"))
+
+
+def page_line(settings: Settings) -> Text:
+    """Returns the address of the page for a browser on this machine, which needs no sign-in."""
+    return Text.assemble(("\nThe page: ", "bold"), (f"{_here(settings)}/", "bold cyan"), "\n")
 
 
 def invitation(settings: Settings, key: str) -> Text:
@@ -232,7 +238,6 @@ async def _hints(site: Site) -> Text:
         secret, _ = await stores.tokens.create("sandbox", ("acme",), ("read",), time.time())
     address, environment = _here(site.settings), f". {site.settings.state_dir}/env &&"
     lines = {
-        "page   ": f"{address}/",
         "request": f"curl -H 'Authorization: Bearer {secret}' '{address}/v1/orgs/acme/runners?limit=1'",
         "API    ": f"{address}/docs",
         "checks ": f"{site.settings.web_url}/acme/.github/runs",

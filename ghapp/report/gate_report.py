@@ -135,8 +135,14 @@ def _ageless(check: Check) -> str:
     return "it answers" if check.name == "github" and check.passed else check.said
 
 
+def mark_of(check: Check) -> str:
+    """Returns the mark of a check: `ok`; `NO` if it fails the gate; `!` if it is only shown."""
+    return "ok" if check.passed else "NO" if check.decides else "!"
+
+
 def _mark(check: Check) -> str:
-    return "ok" if check.passed else "**NO**" if check.decides else "!"
+    mark = mark_of(check)
+    return f"**{mark}**" if mark == "NO" else mark
 
 
 def _failing(gate: Gate) -> list[Check]:

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from ghapp.health.notifications import Change, Topic
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
+from ghapp.report.links import PageLinks
 
 Severity = Literal["info", "success", "warning", "failure"]
 """As Apprise names them; receivers show a colour or an icon."""
@@ -86,6 +87,16 @@ def _gate(org: str, change: Change, _replaced: int) -> Rendered:
 
 
 _OF = {Topic.FUSE: _fuse, Topic.BLIND: _blind, Topic.UNSERVED: _unserved, Topic.GATE: _gate}
+
+
+def page_of_topic(links: PageLinks) -> dict[Topic, str | None]:
+    """Returns the page that shows more of each topic; None if its address is not known."""
+    return {
+        Topic.FUSE: links.incidents,
+        Topic.BLIND: links.github,
+        Topic.UNSERVED: links.jobs,
+        Topic.GATE: links.gate,
+    }
 
 
 def lasted(change: Change) -> str:

@@ -22,7 +22,7 @@ CHUNK = 500
 """Records per script call: about 100 KB, a millisecond or two of Redis' single thread."""
 
 _COMPARE_AND_SET = """
-local refused, is_refused = {}, {}
+local refused, is_refused, changed = {}, {}, {}
 for i = 2, #ARGV, 4 do
     if (redis.call('HGET', KEYS[1], ARGV[i]) or '') ~= ARGV[i + 1] then
         refused[#refused + 1] = ARGV[i]
@@ -34,9 +34,11 @@ for i = 2, #ARGV, 4 do
     local field, new, extra = ARGV[i], ARGV[i + 2], ARGV[i + 3]
     if not is_refused[field] then
         if new == '' then redis.call('HDEL', KEYS[1], field) else redis.call('HSET', KEYS[1], field, new) end
+        changed[#changed + 1] = field
         %s
     end
 end
+%s
 return refused
 """
 """KEYS[1]: the hash. ARGV[1]: the number of its fields if all of it is compared, else empty; then four a record: field,
@@ -55,6 +57,7 @@ class RecordWriter(Generic[Record]):
         read: sets unreadable records aside. Their rows are replaced like those of any other record.
         index: Lua that keeps further keys in step with one written record: KEYS[2] and later, `field`, `new`, `extra`.
         extra: what that Lua needs of a record.
+        after: Lua that runs once after the records of a call were written; `changed` has their fields.
         unreadable: given to a fold in place of an unreadable record; None: as if there were none.
     """
 
@@ -66,11 +69,12 @@ class RecordWriter(Generic[Record]):
         *,
         index: str = "",
         extra: Callable[[Record], str] = lambda _: "",
+        after: str = "",
         unreadable: Record | None = None,
     ) -> None:
         self._redis, self._codec, self._read = redis, codec, read
         self._extra, self._unreadable = extra, unreadable
-        self._script: Any = redis.register_script(_COMPARE_AND_SET % index)
+        self._script: Any = redis.register_script(_COMPARE_AND_SET % (index, after))
 
     async def revise(
         self,

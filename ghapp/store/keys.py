@@ -82,6 +82,11 @@ def names(installation: int) -> str:
     return f"ghapp:{installation}:names"
 
 
+def runner_changes(installation: int) -> str:
+    """stream: the ids of runners whose records were changed by one write. Bounded; expires when it is not read."""
+    return f"ghapp:{installation}:changes"
+
+
 def survey(installation: int) -> str:
     """string: the installation's Survey."""
     return f"ghapp:{installation}:survey"
@@ -130,6 +135,11 @@ def audit(installation: int) -> str:
 def fuses(installation: int) -> str:
     """hash: pool → Fuse."""
     return f"ghapp:{installation}:fuses"
+
+
+def incidents(installation: int) -> str:
+    """hash: id → LossIncident. At most 500 and 4 MiB, of a month since their end; expires a month after the last."""
+    return f"ghapp:{installation}:incidents"
 
 
 def pauses(installation: int) -> str:

@@ -6,9 +6,10 @@ read (`save` compares); otherwise `revise` reads it and folds again.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
@@ -22,6 +23,9 @@ from ghapp.store.quarantine import PlainReader, Quarantine, RecordReader
 ABANDONED_SECONDS = 86_400
 """How long an unreadable record is kept that no sweep rewrites: as long as the record of a runner that left."""
 
+SCANNED = 1000
+"""Runners that are read and decoded at once by `scan`: some milliseconds."""
+
 _evidence = Codec("runner", Evidence, unknown={RemainsKind: DROPPED})
 _surveys = Codec("survey", Survey)
 
@@ -34,6 +38,40 @@ elseif not named or tonumber(named) <= tonumber(field) then
 end
 """
 """Keeps the runner's id by its name: the latest id of each name."""
+
+MOST_CHANGES = 500
+"""Entries of the feed of changes. Its readers read it each second; who falls behind reads all runners."""
+
+FOLLOWED_SECONDS = 120
+"""Lifetime of a feed that is neither written nor read."""
+
+_ANNOUNCE = f"""
+if #changed > 0 then
+    redis.call('XADD', KEYS[3], 'MAXLEN', '~', '{MOST_CHANGES}', '*', 'i', table.concat(changed, ' '))
+    redis.call('EXPIRE', KEYS[3], '{FOLLOWED_SECONDS}')
+end
+"""
+
+_FOLLOW = f"""
+local position, rows = ARGV[1], {{}}
+if position ~= '' then rows = redis.call('XRANGE', KEYS[1], position, '+') end
+if not rows[1] or rows[1][1] ~= position then
+    rows = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', '1')
+    position = rows[1] and rows[1][1] or redis.call('XADD', KEYS[1], '*', 'i', '')
+    rows = {{{{position}}}}
+end
+redis.call('EXPIRE', KEYS[1], '{FOLLOWED_SECONDS}')
+return rows
+"""
+"""Returns the entries from a position on, itself included. If Redis no longer has the entry at that position (trimmed,
+expired, or lost in a failover), later ones may be missing, too: then returns the last entry alone, without its ids."""
+
+
+class Changes(NamedTuple):
+    """The runners whose records changed after a position of the feed; `ids` is None if some may be missing."""
+
+    position: str
+    ids: frozenset[int] | None
 
 
 class Runners:
@@ -50,7 +88,10 @@ class Runners:
         self._redis, self._clock, self._quarantine = redis, clock, Quarantine(redis, clock)
         self._read, self._read_survey = RecordReader(redis, _evidence, clock), RecordReader(redis, _surveys)
         self._read_ids = PlainReader(redis, "runner-name", int)
-        self._write = RecordWriter(redis, _evidence, self._read, index=_NAMES, extra=lambda evidence: evidence.name)
+        self._write = RecordWriter(
+            redis, _evidence, self._read, index=_NAMES, extra=lambda evidence: evidence.name, after=_ANNOUNCE
+        )
+        self._follow: Any = redis.register_script(_FOLLOW)
 
     async def all(self, installation: int) -> dict[int, Evidence]:
         """Returns all known runners, by id."""
@@ -60,6 +101,22 @@ class Runners:
         if len(records) < len(by_id):
             await self._forget_abandoned(installation, {each: by_id[each] for each in by_id if each not in records})
         return records
+
+    async def scan(self, installation: int) -> AsyncIterator[dict[int, Evidence]]:
+        """Yields all known runners in parts; other tasks run in between. Changes meanwhile may be missing."""
+        cursor = 0
+        while True:
+            answer: Any = await self._redis.hscan(keys.runners(installation), cursor, count=SCANNED)
+            cursor, rows = answer
+            yield await self._read.many(keys.runners(installation), {int(each): row for each, row in rows.items()})
+            if cursor == 0:
+                return
+            await asyncio.sleep(0)
+
+    async def changes(self, installation: int, position: str = "") -> Changes:
+        """Returns which records changed after a position of the feed; empty: from now on."""
+        rows: Any = await self._follow(keys=[keys.runner_changes(installation)], args=[position])
+        return Changes(rows[-1][0].decode(), _changed_ids(rows) if rows[0][0].decode() == position else None)
 
     async def some(self, installation: int, ids: Iterable[int]) -> dict[int, Evidence]:
         """Returns the known runners among these ids, by id."""
@@ -88,7 +145,7 @@ class Runners:
         Returns:
             The records as they are now, of known runners.
         """
-        return await self._write.revise([keys.runners(installation), keys.names(installation)], folds, known)
+        return await self._write.revise(_written(installation), folds, known)
 
     async def survey(self, installation: int) -> Survey:
         """Returns the last survey; an empty one before the first, or if it is unreadable."""
@@ -116,10 +173,23 @@ class Runners:
             each.field: each.found_at for each in await self._quarantine.all() if each.key == keys.runners(installation)
         }
         abandoned = {each: row for each, row in unreadable.items() if found_at.get(str(each), long_ago) < long_ago}
-        await self._write.delete([keys.runners(installation), keys.names(installation)], abandoned)
+        await self._write.delete(_written(installation), abandoned)
 
     async def _rows(self, installation: int, ids: list[int]) -> dict[int, bytes]:
         if not ids:
             return {}
         rows: Any = await self._redis.hmget(keys.runners(installation), [str(runner_id) for runner_id in ids])
         return {runner_id: row for runner_id, row in zip(ids, rows, strict=True) if row is not None}
+
+
+def _written(installation: int) -> list[str]:
+    """Returns the keys that change with a runner's record."""
+    return [keys.runners(installation), keys.names(installation), keys.runner_changes(installation)]
+
+
+def _changed_ids(rows: Sequence[Any]) -> frozenset[int] | None:
+    """Returns the ids in the entries after the first; None if an entry is unreadable."""
+    try:
+        return frozenset(int(each) for _, (_, ids) in rows[1:] for each in ids.split())
+    except ValueError:
+        return None

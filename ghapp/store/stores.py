@@ -23,6 +23,7 @@ from ghapp.store.fuses import Fuses
 from ghapp.store.gate_checks import GateChecks
 from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.inbox import Ask, Inbox
+from ghapp.store.incidents import Incidents
 from ghapp.store.installation_states import InstallationStates
 from ghapp.store.installations import Installations
 from ghapp.store.leaks import Leaks
@@ -65,6 +66,7 @@ class Stores:
     gate_checks: GateChecks
     heartbeats: Heartbeats
     inbox: Inbox
+    incidents: Incidents
     installation_states: InstallationStates
     installations: Installations
     leaks: Leaks
@@ -126,6 +128,7 @@ def stores_over(
         gate_checks=GateChecks(redis),
         heartbeats=Heartbeats(redis),
         inbox=Inbox(redis, ask_for_drain),
+        incidents=Incidents(redis),
         installation_states=InstallationStates(redis),
         installations=Installations(redis, named),
         leaks=Leaks(redis),

@@ -89,8 +89,8 @@ def _last_seen(document: Mapping[str, Any]) -> str:
     return "never" if document["age_seconds"] is None else f"{document['age_seconds']:.0f} s ago"
 
 
-def explanation(document: Mapping[str, Any]) -> RenderableType:
-    """Returns one runner: its state, and its evidence in order."""
+def explanation(document: Mapping[str, Any], page: str | None = None) -> RenderableType:
+    """Returns one runner: its state, its evidence in order, and the address of its page if that is known."""
     # The terminal may wrap this line, but rich must not break a name, so that it can be copied.
     head = Text(f"{document['org']}/{document['name']} ({document['runner_id']}) is ", no_wrap=True, overflow="ignore")
     head.append(document["state"], COLOURS[document["state"]])
@@ -109,6 +109,8 @@ def explanation(document: Mapping[str, Any]) -> RenderableType:
         parts.append(table)
     if document.get("death") is not None:
         parts.append(post_mortem(document["death"]))
+    if page is not None:
+        parts.append(Text(f"page: {page}", no_wrap=True, overflow="ignore"))
     return Group(*parts)
 
 

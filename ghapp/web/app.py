@@ -7,8 +7,9 @@ import gc
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import uvicorn
 from redis.asyncio import Redis
@@ -17,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.queue.jobs import QUEUES, JobName, Load, enqueue, load
@@ -26,6 +28,7 @@ from ghapp.store.stores import stores_over
 from ghapp.web.api.claims import ClaimEndpoints
 from ghapp.web.api.deaths import DeathEndpoints
 from ghapp.web.api.events import EventStream
+from ghapp.web.api.fast_health import FastHealth
 from ghapp.web.api.gate import GateEndpoints
 from ghapp.web.api.health import Clock, Enqueue, HealthEndpoints
 from ghapp.web.api.jobs import JobEndpoints
@@ -40,11 +43,38 @@ from ghapp.web.pages import static_files
 from ghapp.web.pages.access import PageAccess
 from ghapp.web.pages.buttons import Buttons
 from ghapp.web.pages.data import PageData, ReadLoad
+from ghapp.web.pages.examination import Examination, Examine, in_own_thread
 from ghapp.web.pages.fleet_pages import FleetPages, PageHost
+from ghapp.web.pages.gate_page import GatePages
+from ghapp.web.pages.incident_pages import IncidentPages
 from ghapp.web.pages.job_pages import JobPages
 from ghapp.web.pages.setup import SetupEndpoints
 from ghapp.web.pages.sign_in import SignInEndpoints
+from ghapp.web.pages.views.findings import FindingLike
 from ghapp.web.problems import problem
+
+WEBHOOK = "/webhook"
+
+
+class WebApplication(Starlette):
+    """Starlette behind the two most frequent requests, which are answered before it.
+
+    Args:
+        webhook: of GitHub.
+        health: reads of controllers.
+        options: of Starlette.
+    """
+
+    def __init__(self, webhook: Webhook, health: FastHealth, **options: Any) -> None:
+        super().__init__(routes=[Route(WEBHOOK, webhook, methods=["POST"]), *options.pop("routes")], **options)
+        self._webhook, self._health = webhook, health
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        if scope["type"] == "http" and scope["path"] == WEBHOOK and scope["method"] == "POST":
+            await self._webhook(scope, receive, send)
+        elif not await self._health.answer(scope, send):
+            await super().__call__(scope, receive, send)
 
 
 def build(
@@ -53,6 +83,7 @@ def build(
     enqueue_job: Enqueue,
     clock: Clock = time.time,
     read_load: ReadLoad | None = None,
+    examine: Examine | None = None,
 ) -> Starlette:
     """Builds the application.
 
@@ -62,6 +93,7 @@ def build(
         enqueue_job: enqueues a job without blocking the event loop.
         clock: epoch seconds.
         read_load: reads the queues for `/system`; None: an empty load.
+        examine: runs the doctor's checks for `/system`, in the background; None: none.
 
     Returns:
         The application; setting its `state.stopping` ends the event streams, which do not end by themselves.
@@ -83,9 +115,10 @@ def build(
         yield
         await redis.aclose()
 
-    application = Starlette(
+    application = WebApplication(
+        Webhook(stores.inbox, setup.webhook_secrets),
+        FastHealth(reader, authenticator, clock),
         routes=[
-            Route("/webhook", Webhook(stores.inbox, setup.webhook_secrets).receive, methods=["POST"]),
             *HealthEndpoints(settings, reader, authenticator, enqueue_job, clock).routes(),
             *JobEndpoints(reader, authenticator, clock).routes(),
             *setup.routes(),
@@ -98,8 +131,10 @@ def build(
             *description.routes(),
             *static_files.routes(),
             *SignInEndpoints(settings, access, clock).routes(),
-            *FleetPages(host).routes(),
+            *FleetPages(host, Examination(examine, clock)).routes(),
+            *IncidentPages(host).routes(),
             *JobPages(host).routes(),
+            *GatePages(host).routes(),
             *Buttons(host, enqueue_job).routes(),
         ],
         exception_handlers={
@@ -117,8 +152,11 @@ async def _no_load() -> Load:
     return Load(workers=0, waiting=dict.fromkeys(QUEUES, 0), failed=0)
 
 
-def serve(settings: Settings) -> None:
-    """Serves until SIGTERM; then answers the open requests, and ends event streams."""
+def serve(settings: Settings, examine: Callable[[], Sequence[FindingLike]] | None = None) -> None:
+    """Serves until SIGTERM; then answers the open requests, and ends event streams.
+
+    `examine` runs the doctor's checks for `/system` in a thread of its own; it has its own event loop.
+    """
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
     queue_redis = connect_sync(settings.redis_url)
@@ -129,8 +167,13 @@ def serve(settings: Settings) -> None:
     async def read_load() -> Load:
         return await asyncio.to_thread(load, queue_redis)
 
+    async def examine_in_thread() -> Sequence[FindingLike]:
+        return [] if examine is None else await in_own_thread(examine)
+
     host, port = settings.listen
-    application = build(settings, connect(settings.redis_url), enqueue_job, read_load=read_load)
+    redis = connect(settings.redis_url)
+    checks = None if examine is None else examine_in_thread
+    application = build(settings, redis, enqueue_job, read_load=read_load, examine=checks)
     # Uvicorn shuts down cleanly, then raises the signal again; without this handler the exit code would be a failure.
     signal.signal(signal.SIGTERM, lambda *_: None)
     Server(application, host=host, port=port).run()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from cachetools import TTLCache
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -10,6 +12,7 @@ from ghapp.store.tokens import Scope, Token, Tokens, could_be_token, digest
 from ghapp.web.cache import Cache
 
 MOST = 10_000
+BEARER = b"Bearer "
 
 MOST_FAILURES = 60
 FAILURE_SECONDS = 60.0
@@ -39,7 +42,7 @@ class Authenticator:
         if scheme.lower() != "bearer" or not secret:
             raise _unauthorized("send Authorization: Bearer with a token of `ghapp token create`", "Bearer")
         key = digest(secret) if could_be_token(secret) else None
-        if (key is None or not self._known.has(key)) and self._has_failed_too_often(request):
+        if (key is None or self._known.last(key) is None) and self._has_failed_too_often(request):
             wait = {"Retry-After": str(int(FAILURE_SECONDS))}
             raise HTTPException(429, "too many unknown tokens from this address", wait)
         token = None if key is None else await self._known.read(key, lambda: self._tokens.find(key))
@@ -52,6 +55,13 @@ class Authenticator:
         if not token.may(scope, org, now):
             challenge = {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scope}"'}
             raise HTTPException(403, f"this token has no scope {scope} for {org}", challenge)
+
+    def is_known_to_allow(self, authorization: bytes, scope: Scope, org: str, now: float) -> bool:
+        """True if the `Authorization` header is that of a cached token that allows this; False if `require` decides."""
+        if not authorization.startswith(BEARER):
+            return False
+        token = self._known.fresh(hashlib.sha256(authorization[len(BEARER) :]).digest())
+        return token is not None and token.may(scope, org, now)
 
     async def who(self, request: Request) -> str:
         """Returns how records name the token of an allowed request; token names need not be unique."""

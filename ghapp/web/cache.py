@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Hashable
 from functools import partial
 from math import ceil
+from time import monotonic
 from typing import Any, Generic, TypeVar
 
-from cachetools import LRUCache, TTLCache
+from cachetools import LRUCache
 
 from ghapp.errors import StoreRefusedError, StoreUnavailableError
 
@@ -31,13 +32,21 @@ class NoCachedValueError(StoreUnavailableError):
 
 
 class Cache(Generic[K, V]):
-    """Values by key. A missing value (None) is cached for a second as well, but is no fallback in an outage."""
+    """Values by key. A missing value (None) is cached for a second as well, but is no fallback in an outage.
 
-    def __init__(self, most_fresh: int, most_known: int) -> None:
-        self._fresh: TTLCache[K, tuple[V | None]] = TTLCache(most_fresh, FRESH_SECONDS)
+    Args:
+        most_fresh: number of values that are not older than a second.
+        most_known: number of values that can bridge an outage.
+        longest_seconds: time limit of a load if no value is known; None: `LONGEST_SECONDS`.
+    """
+
+    def __init__(self, most_fresh: int, most_known: int, longest_seconds: float | None = None) -> None:
+        # A plain dict, oldest first: a TTLCache takes several times as long to look up, on the way of each health read.
+        self._fresh: dict[K, tuple[float, V | None]] = {}
+        self._most_fresh = most_fresh
         self._last: LRUCache[K, V] = LRUCache(most_known)
         self._loading: dict[K, asyncio.Task[V | None]] = {}
-        self._writes = 0
+        self._longest_seconds = longest_seconds
 
     async def read(self, key: K, load: Callable[[], Coroutine[Any, Any, V | None]]) -> V | None:
         """Returns the value, at most a second old; the last known value while Redis is unavailable.
@@ -45,62 +54,32 @@ class Cache(Generic[K, V]):
         Raises:
             NoCachedValueError: Redis is unavailable, and no value is known.
         """
-        try:
-            return self._fresh[key][0]  # `get` would do the lookup, and read the clock, twice
-        except KeyError:
-            pass
+        fresh = self._fresh.get(key)
+        if fresh is not None and monotonic() < fresh[0]:
+            return fresh[1]
         if (loading := self._loading.get(key)) is None:
             self._loading[key] = loading = asyncio.create_task(load())
             loading.add_done_callback(partial(self._loaded, key))
-        last = self._last.get(key)
+        last, longest = self._last.get(key), self._longest_seconds or LONGEST_SECONDS
         try:
-            return await _answer(loading, LONGEST_SECONDS if last is None else PATIENCE_SECONDS)
+            return await _answer(loading, longest if last is None else PATIENCE_SECONDS)
         except (StoreUnavailableError, TimeoutError) as error:
             if last is None:
-                raise _unknown(error) from error
-            self._fresh[key] = (last,)  # limits the load on a failing Redis to one attempt a second
+                raise _unknown(error, longest) from error
+            self._keep_fresh(key, last)  # limits the load on a failing Redis to one attempt a second
             return last
 
-    async def read_many(
-        self, keys: Iterable[K], load: Callable[[list[K]], Awaitable[Mapping[K, V]]]
-    ) -> dict[K, V | None]:
-        """Returns the values of many keys, as `read` does; all that are not fresh are loaded together.
+    def fresh(self, key: K) -> V | None:
+        """Returns a value that is at most a second old, without waiting; None if there is none."""
+        fresh = self._fresh.get(key)
+        return fresh[1] if fresh is not None and monotonic() < fresh[0] else None
 
-        Raises:
-            NoCachedValueError: Redis did not answer, and at least one value is unknown.
-        """
-        values: dict[K, V | None] = {}
-        missing: list[K] = []
-        for key in dict.fromkeys(keys):
-            try:
-                values[key] = self._fresh[key][0]
-            except KeyError:
-                missing.append(key)
-        if not missing:
-            return values
-        known, writes = all(key in self._last for key in missing), self._writes
-        loading = asyncio.ensure_future(load(missing))
-        try:
-            loaded = await _answer(loading, PATIENCE_SECONDS if known else LONGEST_SECONDS)
-        except (StoreUnavailableError, TimeoutError) as error:
-            if not known:
-                raise _unknown(error) from error
-            loaded = {key: self._last[key] for key in missing}
-        finally:
-            loading.cancel()
-        for key in missing:
-            values[key] = loaded.get(key)
-            if writes == self._writes:
-                self._keep(key, values[key])
-        return values
-
-    def has(self, key: K) -> bool:
-        """True if the last read of the key found a value."""
-        return key in self._last
+    def last(self, key: K) -> V | None:
+        """Returns the value that the last read of the key found, however old."""
+        return self._last.get(key)
 
     def forget(self, *keys: K) -> None:
         """Invalidates keys after a write, including loads that began before it."""
-        self._writes += 1
         for key in keys:
             self._fresh.pop(key, None)
             self._loading.pop(key, None)
@@ -115,11 +94,17 @@ class Cache(Generic[K, V]):
         self._keep(key, loading.result())
 
     def _keep(self, key: K, value: V | None) -> None:
-        self._fresh[key] = (value,)
+        self._keep_fresh(key, value)
         if value is None:
             self._last.pop(key, None)
         else:
             self._last[key] = value
+
+    def _keep_fresh(self, key: K, value: V | None) -> None:
+        self._fresh.pop(key, None)
+        if len(self._fresh) >= self._most_fresh:
+            del self._fresh[next(iter(self._fresh))]
+        self._fresh[key] = (monotonic() + FRESH_SECONDS, value)
 
 
 async def _answer(loading: asyncio.Future[T], seconds: float) -> T:
@@ -137,13 +122,13 @@ async def _answer(loading: asyncio.Future[T], seconds: float) -> T:
     raise TimeoutError
 
 
-def _unknown(error: Exception) -> NoCachedValueError:
+def _unknown(error: Exception, seconds: float) -> NoCachedValueError:
     """Returns the error for an unknown value; distinguishes a slow Redis from an unavailable one."""
     match error:
         case NoCachedValueError():  # of another cache, from which the value was to be computed
             return NoCachedValueError(str(error))
         case TimeoutError():
-            why = f"Redis did not answer within {LONGEST_SECONDS:g} s, and no cached value is available; try again"
+            why = f"Redis did not answer within {seconds:g} s, and no cached value is available; try again"
         case StoreRefusedError():
             why = "Redis refused a command, and no cached value is available; see `ghapp doctor`"
         case _:

@@ -1,4 +1,4 @@
-"""Reads health documents and org state through a one-second cache, and records what controllers report.
+"""Reads health documents and org state from memory, at most a second old, and records what controllers report.
 
 During a Redis outage readers get the last known values, with their age.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from cachetools import LRUCache, TTLCache
+from cachetools import TTLCache
 from starlette.exceptions import HTTPException
 
 from ghapp.health.installation import Installation
@@ -22,7 +22,7 @@ from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.queue.runner_groups import RunnerGroups
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.verdict import State
-from ghapp.report.documents import HealthDocument, is_healed, never_seen
+from ghapp.report.documents import is_healed, never_seen
 from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
 from ghapp.store.fuses import WHOLE_ORG
@@ -30,16 +30,14 @@ from ghapp.store.org_views import load_org_view
 from ghapp.store.pods import NamespaceView
 from ghapp.store.stores import Stores
 from ghapp.web.cache import FRESH_SECONDS, Cache
+from ghapp.web.encoded_documents import EncodedDocument, EncodedDocuments, encoded
+from ghapp.web.fleet_copy import NO_RUNNERS, Fleet, FleetCopies
 
-MOST_FRESH = 20_000
-MOST_KNOWN = 50_000
 MOST_ORGS = 1_000
 MOST_FILTERS = 100
-MOST_SERVED = 2_000
-"""A document takes about a kilobyte."""
 
-SERVED_SECONDS = 0.1
-"""Documents state their age in tenths of a second, so a document is reused until the next tenth."""
+LOAD_SECONDS = 10.0
+"""Time limit of the first read of an installation's runners; 100,000 take some two seconds."""
 
 
 class OrgState(NamedTuple):
@@ -49,22 +47,13 @@ class OrgState(NamedTuple):
     view: OrgView
 
 
-class ServedDocument(NamedTuple):
-    """A document, the data from which it was built, and when it was built (epoch seconds)."""
-
-    org_state: OrgState
-    evidence: Evidence
-    at: float
-    document: HealthDocument
-
-
 class FleetPage(NamedTuple):
     """One page of documents, the total, and the runner id after which the next page starts.
 
     `healed` counts the invalidated runners of the whole selection whose replacement was accepted.
     """
 
-    documents: list[HealthDocument]
+    documents: list[EncodedDocument]
     total: int
     following: int | None
     healed: int = 0
@@ -74,7 +63,7 @@ class FleetSelection(NamedTuple):
     """The sorted runner ids that match a filter, the number of healed ones, and the data that was filtered."""
 
     org_state: OrgState
-    fleet: dict[int, Evidence]
+    fleet: Mapping[int, Evidence]
     ids: list[int]
     healed: int
 
@@ -86,11 +75,10 @@ class FleetReader:
         self._settings, self._stores = settings, stores
         self._installations = stores.installations
         self._runners, self._demand, self._pods = stores.runners, stores.demand, stores.pods
+        self._copies, self._documents = FleetCopies(stores.runners), EncodedDocuments()
         self._named: Cache[None, dict[str, Installation]] = Cache(1, 1)
         self._orgs: Cache[str, OrgState] = Cache(MOST_ORGS, MOST_ORGS)
-        self._one: Cache[tuple[int, int], Evidence] = Cache(MOST_FRESH, MOST_KNOWN)
-        self._ids: Cache[tuple[int, str], int] = Cache(MOST_FRESH, MOST_KNOWN)
-        self._fleets: Cache[int, dict[int, Evidence]] = Cache(MOST_ORGS, MOST_ORGS)
+        self._fleets: Cache[int, Fleet] = Cache(MOST_ORGS, MOST_ORGS, LOAD_SECONDS)
         self._jobs: Cache[int, list[Job]] = Cache(MOST_ORGS, MOST_ORGS)
         self._ended: Cache[int, list[Job]] = Cache(MOST_ORGS, MOST_ORGS)
         self._runner_groups, self._groups = stores.runner_groups, Cache[int, RunnerGroups](MOST_ORGS, MOST_ORGS)
@@ -98,57 +86,37 @@ class FleetReader:
             MOST_FILTERS, FRESH_SECONDS
         )
         self._views: Cache[str, NamespaceView] = Cache(MOST_ORGS, MOST_ORGS)
-        self._served: LRUCache[tuple[int, int], ServedDocument] = LRUCache(MOST_SERVED)
         self._chosen: TTLCache[tuple[int, str | None, str | None, bool | None], FleetSelection] = TTLCache(
             MOST_FILTERS, FRESH_SECONDS
         )
 
-    async def by_id(self, org: str, runner_id: int, now: float) -> HealthDocument:
+    def in_memory(self, org: str, runner_id: int, now: float) -> EncodedDocument | None:
+        """Returns the document of a known runner if nothing has to be read from Redis for it; else None."""
+        org_state = self._orgs.fresh(org.lower())
+        fleet = None if org_state is None else self._fleets.fresh(org_state.installation.id)
+        evidence = None if fleet is None else fleet.runners.get(runner_id)
+        return None if org_state is None or evidence is None else self._document(org_state, evidence, now)
+
+    async def by_id(self, org: str, runner_id: int, now: float) -> EncodedDocument:
         """Returns the document of one runner; its state is `unknown` if the runner or its org is unknown."""
-        org_state = await self.org(org)
-        evidence = None if org_state is None else await self._evidence(org_state.installation.id, runner_id)
-        return (
-            never_seen(org, runner_id, None)
-            if org_state is None or evidence is None
-            else self._document(org_state, evidence, now)
-        )
+        return (await self.many(org, [runner_id], [], now))[0]
 
-    async def by_name(self, org: str, name: str, now: float) -> HealthDocument:
+    async def by_name(self, org: str, name: str, now: float) -> EncodedDocument:
         """Returns the document of the latest registration of that name."""
+        return (await self.many(org, [], [name], now))[0]
+
+    async def many(self, org: str, ids: Sequence[int], names: Sequence[str], now: float) -> list[EncodedDocument]:
+        """Returns many documents, ids first."""
         org_state = await self.org(org)
-        if org_state is None:
-            return never_seen(org, None, name)
-        runner_id = (await self._ids_of(org_state.installation.id, [name]))[name]
-        return never_seen(org, None, name) if runner_id is None else await self.by_id(org, runner_id, now)
+        fleet = NO_RUNNERS if org_state is None else await self._fleet(org_state)
 
-    async def many(self, org: str, ids: Sequence[int], names: Sequence[str], now: float) -> list[HealthDocument]:
-        """Returns many documents, ids first, in one round trip to Redis, plus one if names are given."""
-        org_state = await self.org(org)
-        if org_state is None:
-            return [never_seen(org, each, None) for each in ids] + [never_seen(org, None, each) for each in names]
-        installation = org_state.installation.id
-        named = await self._ids_of(installation, names) if names else {}
-        wanted = [*ids, *(each for each in named.values() if each is not None)]
+        def document(runner_id: int | None, name: str | None) -> EncodedDocument:
+            evidence = None if runner_id is None else fleet.runners.get(runner_id)
+            if org_state is None or evidence is None:
+                return encoded(never_seen(org, runner_id if name is None else None, name))
+            return self._document(org_state, evidence, now)
 
-        async def load(missing: list[tuple[int, int]]) -> dict[tuple[int, int], Evidence]:
-            found = await self._runners.some(installation, [runner_id for _, runner_id in missing])
-            return {(installation, runner_id): evidence for runner_id, evidence in found.items()}
-
-        known = await self._one.read_many([(installation, runner_id) for runner_id in wanted], load)
-
-        def document(runner_id: int | None, name: str | None) -> HealthDocument:
-            evidence = None if runner_id is None else known[installation, runner_id]
-            return never_seen(org, runner_id, name) if evidence is None else self._document(org_state, evidence, now)
-
-        return [document(each, None) for each in ids] + [document(named[each], each) for each in names]
-
-    async def _ids_of(self, installation: int, names: Sequence[str]) -> dict[str, int | None]:
-        async def load(missing: list[tuple[int, str]]) -> dict[tuple[int, str], int]:
-            found = await self._runners.ids_of(installation, [name for _, name in missing])
-            return {(installation, name): runner_id for name, runner_id in found.items()}
-
-        known = await self._ids.read_many([(installation, name) for name in names], load)
-        return {name: known[installation, name] for name in names}
+        return [document(each, None) for each in ids] + [document(fleet.ids.get(each), each) for each in names]
 
     async def fleet(
         self,
@@ -203,13 +171,13 @@ class FleetReader:
         A runner held back by the fuse, a pause, dry-run or a limit returns False: in a false mass loss, liveness
         probes would otherwise kill the whole fleet.
         """
-        document = await self.by_name(org, name, now)
-        org_state, runner_id = await self.org(org), document["runner_id"]
-        if org_state is None or runner_id is None or document["state"] is not State.INVALIDATED:
+        org_state = await self.org(org)
+        fleet = NO_RUNNERS if org_state is None else await self._fleet(org_state)
+        evidence = fleet.runners.get(fleet.ids.get(name, 0))
+        if org_state is None or evidence is None or evidence.granted_at is None:
             return False
-        evidence = await self._evidence(org_state.installation.id, runner_id)
-        is_granted = evidence is not None and evidence.granted_at is not None
-        return is_granted and claim_on(org_state.view.claimed, name, now) is None
+        is_lost = org_state.view.verdict(evidence, now).state is State.INVALIDATED
+        return is_lost and claim_on(org_state.view.claimed, name, now) is None
 
     async def record(self, org: str, runner_id: int, fold: Callable[[Evidence], Evidence]) -> None:
         """Records what a controller reports about a runner, and invalidates the cache; ignores unknown runners."""
@@ -218,7 +186,6 @@ class FleetReader:
             return
         installation = org_state.installation.id
         await self._runners.revise(installation, {runner_id: lambda known: None if known is None else fold(known)})
-        self._one.forget((installation, runner_id))
         self._fleets.forget(installation)
 
     def forget(self, org: str) -> None:
@@ -242,7 +209,9 @@ class FleetReader:
             installation = (await self._named.read(None, self._by_name) or {}).get(org.lower())
             if installation is None:
                 return None
-            return OrgState(installation, await load_org_view(self._stores, installation, self._settings))
+            found = OrgState(installation, await load_org_view(self._stores, installation, self._settings))
+            known = self._orgs.last(org.lower())
+            return known if found == known else found  # what was made from it stays valid
 
         return await self._orgs.read(org.lower(), load)
 
@@ -256,12 +225,11 @@ class FleetReader:
 
     async def knows(self, org_state: OrgState, runner_id: int) -> bool:
         """True if there is a record of that runner."""
-        return await self._evidence(org_state.installation.id, runner_id) is not None
+        return runner_id in (await self._fleet(org_state)).runners
 
-    async def runners(self, org_state: OrgState) -> dict[int, Evidence]:
-        """Returns all known runners of an org, by id."""
-        installation = org_state.installation.id
-        return await self._fleets.read(installation, lambda: self._runners.all(installation)) or {}
+    async def runners(self, org_state: OrgState) -> Mapping[int, Evidence]:
+        """Returns all known runners of an org, by id; the same object as before if no record changed."""
+        return (await self._fleet(org_state)).runners
 
     async def job_queue(self, org_state: OrgState, now: float, *, with_ended: bool = True) -> JobQueue:
         """Returns the jobs of an org; at most a second old.
@@ -303,22 +271,9 @@ class FleetReader:
         """Returns an org's pools: configured pools, those of its runners, and those with a fuse or a pause."""
         return org_state.view.pools((await self.runners(org_state)).values()) - {WHOLE_ORG}
 
-    async def _evidence(self, installation: int, runner_id: int) -> Evidence | None:
-        async def load() -> Evidence | None:
-            return (await self._runners.some(installation, [runner_id])).get(runner_id)
+    def _document(self, org_state: OrgState, evidence: Evidence, now: float) -> EncodedDocument:
+        return self._documents.of(org_state.installation.id, org_state.view, evidence, now)
 
-        return await self._one.read((installation, runner_id), load)
-
-    def _document(self, org_state: OrgState, evidence: Evidence, now: float) -> HealthDocument:
-        key = org_state.installation.id, evidence.id
-        served = self._served.get(key)
-        if (
-            served is not None
-            and served.org_state is org_state
-            and served.evidence is evidence
-            and 0 <= now - served.at < SERVED_SECONDS
-        ):
-            return served.document
-        document = org_state.view.document(evidence, now)
-        self._served[key] = ServedDocument(org_state, evidence, now, document)
-        return document
+    async def _fleet(self, org_state: OrgState) -> Fleet:
+        installation = org_state.installation.id
+        return await self._fleets.read(installation, lambda: self._copies.current(installation)) or NO_RUNNERS

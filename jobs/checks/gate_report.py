@@ -143,7 +143,7 @@ async def _checks_of(
 ) -> Checks:
     """Opens the check runs of a deploy: their repository, their name, and their subject on the commit."""
     repository = installation.at_github(gate_check.repository)
-    subject, details_url = subject_of(place, gate_check), context.settings.public_url
+    subject, details_url = subject_of(place, gate_check), context.links(installation).gate
     return await open_checks(context, installation, repository, name=name, subject=subject, details_url=details_url)
 
 

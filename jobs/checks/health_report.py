@@ -140,7 +140,7 @@ async def _jobs(
 async def _post(
     context: JobContext, installation: Installation, repository: str, state: CheckRunState, rendered: Report, now: float
 ) -> CheckRunOutcome:
-    checks = await open_checks(context, installation, repository, details_url=context.settings.public_url)
+    checks = await open_checks(context, installation, repository, details_url=context.links(installation).overview)
     state = state._replace(setback=None)
     if next_of(state, rendered, now) is CheckRunStep.FIND_HEAD:
         branch = await checks.default_branch()

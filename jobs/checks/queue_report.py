@@ -165,7 +165,7 @@ class _QueuePost:
 
     async def _checks(self, check: QueueCheck) -> Checks:
         repository = self._installation.at_github(check.repository)
-        details_url = self._context.settings.public_url
+        details_url = self._context.links(self._installation).jobs
         return await open_checks(
             self._context, self._installation, repository, name=QUEUE_CHECK, subject=SUBJECT, details_url=details_url
         )

@@ -31,7 +31,9 @@ async def post_check_run(
     if death.job is None or not may_have_failed_for_it(death, facts):
         return CheckRunOutcome.RECORDED
     post_mortems, subject = context.post_mortems, death_id(installation, death)
-    checks = await open_checks(context, installation, death.job.repository, name=NAME, subject=subject)
+    details_url = context.links(installation).death(death.runner_name)
+    repository = death.job.repository
+    checks = await open_checks(context, installation, repository, name=NAME, subject=subject, details_url=details_url)
     if not failed_for_it(death, facts, await _notes(Jobs(checks.client, death.job.repository), facts)):
         return CheckRunOutcome.RECORDED
     await request_if_automatic(context, installation, death, facts)

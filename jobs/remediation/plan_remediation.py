@@ -30,6 +30,7 @@ from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.checks.health_report import enqueue_report_if_wanted
 from jobs.context import JobContext
 from jobs.events.publish import publish_fuse, publish_fuse_changes, publish_runners
+from jobs.runners.incidents import record_incidents
 
 log = logger(__name__)
 
@@ -51,13 +52,16 @@ async def plan_remediation(context: JobContext, installation: Installation) -> P
         )
         paused = [pool for pool in pools if view.is_paused(pool)]
         decision = decided(pools, view.fuses, paused, rules, policy.fuse, policy.remediation, inputs)
-        decision = decision.without(await _save_fuses(context, installation, decision.turns, now))
-        await _write_off(context, installation, decision, runners, now)
+        overtaken = await _save_fuses(context, installation, decision.turns, now)
+        decision = decision.without(overtaken)
+        runners |= await _write_off(context, installation, decision, runners, now)
         if policy.remediation.mode == "act":
-            await _grant(context, installation, decision, runners, now)
+            granted = await _grant(context, installation, decision, runners, now)
         else:
-            await _record_dry_run(context, installation, decision, runners, now)
+            granted = await _record_dry_run(context, installation, decision, runners, now)
         await _ask_again(context, installation, runners.values(), now)
+        turned = {each.pool: (each.after, each.counted) for each in decision.turns if each.pool not in overtaken}
+        await record_incidents(context, installation, view, runners | granted, turned, now)
     enqueue_report_if_wanted(context, installation)
     return decision.plan
 
@@ -81,8 +85,8 @@ async def _inputs(
 
 async def _write_off(
     context: JobContext, installation: Installation, decision: Decision, known: dict[int, Evidence], now: float
-) -> None:
-    """Records lost runners that their pool does not need any more, as after a scale-down."""
+) -> dict[int, Evidence]:
+    """Records lost runners that their pool does not need any more, as after a scale-down; returns their evidence."""
 
     def fold(evidence: Evidence | None, planned: Evidence) -> Evidence | None:
         if evidence is None or not is_as_planned(planned, evidence):
@@ -90,9 +94,11 @@ async def _write_off(
         return observations.not_needed(evidence, now)
 
     folds = {runner_id: partial(fold, planned=known[runner_id]) for runner_id in decision.not_needed}
-    for evidence in (await context.runners.revise(installation.id, folds)).values():
+    revised = await context.runners.revise(installation.id, folds)
+    for evidence in revised.values():
         if evidence.not_needed_at == now:
             log.info("loss written off", installation=installation.id, org=installation.org, runner=evidence.name)
+    return revised
 
 
 async def _save_fuses(
@@ -114,7 +120,9 @@ async def _save_fuses(
 
 async def _grant(
     context: JobContext, installation: Installation, decision: Decision, known: dict[int, Evidence], now: float
-) -> None:
+) -> dict[int, Evidence]:
+    """Records the grants, and enqueues the jobs that act; returns the evidence of the granted runners."""
+
     def fold(evidence: Evidence | None, planned: Evidence, event_id: str) -> Evidence | None:
         if evidence is None or not is_as_planned(planned, evidence):
             return evidence
@@ -122,7 +130,8 @@ async def _grant(
 
     chosen = decision.plan
     folds = {runner_id: partial(fold, planned=known[runner_id], event_id=str(uuid.uuid4())) for runner_id in chosen.now}
-    for runner_id, evidence in (await context.runners.revise(installation.id, folds)).items():
+    revised = await context.runners.revise(installation.id, folds)
+    for runner_id, evidence in revised.items():
         if evidence.granted_at is not None:
             _ask(context, installation, runner_id)
     if chosen.now or chosen.deferred:
@@ -134,12 +143,13 @@ async def _grant(
             deferred=len(chosen.deferred),
             because=sorted({reason.value for reason in chosen.deferred.values()}),
         )
+    return revised
 
 
 async def _record_dry_run(
     context: JobContext, installation: Installation, decision: Decision, known: dict[int, Evidence], now: float
-) -> None:
-    """Dry-run: records, logs and counts what remediation would have done, once for each loss."""
+) -> dict[int, Evidence]:
+    """Dry-run: records, logs and counts what remediation would have done, once for each loss; returns the evidence."""
 
     def fold(evidence: Evidence | None, planned: Evidence) -> Evidence | None:
         if evidence is None or not is_as_planned(planned, evidence):
@@ -147,10 +157,12 @@ async def _record_dry_run(
         return observations.would_remediate(evidence, now)
 
     folds = {runner_id: partial(fold, planned=known[runner_id]) for runner_id in decision.plan.now}
-    for evidence in (await context.runners.revise(installation.id, folds)).values():
+    revised = await context.runners.revise(installation.id, folds)
+    for evidence in revised.values():
         if evidence.would_remediate_at == now:
             log.info("would remediate", installation=installation.id, org=installation.org, runner=evidence.name)
             await context.counters.add("ghapp_remediations_total", org=installation.org, outcome="dry-run")
+    return revised
 
 
 async def _ask_again(context: JobContext, installation: Installation, known: Iterable[Evidence], now: float) -> None:

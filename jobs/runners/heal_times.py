@@ -32,7 +32,7 @@ async def count_heals(
         found = heals(members, now)
         if not found:
             continue
-        folds = {each.lost: succeeded_by(each.successor) for each in found}
+        folds = {each.lost: succeeded_by(each.successor, each.at) for each in found}
         folds |= {each.successor: succeeding(each.lost) for each in found}
         await context.runners.revise(installation.id, folds)
         rule, lost = rule_named(pool, rules), {each.id: each for each in members}

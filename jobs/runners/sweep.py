@@ -33,6 +33,7 @@ from jobs.pods.remains import observe_remains
 from jobs.remediation.job_lookup import look_up_jobs
 from jobs.remediation.plan_remediation import plan_remediation
 from jobs.runners.heal_times import count_heals
+from jobs.runners.incidents import record_deleted
 from jobs.runners.list_runners import ListResult, Progress, get_each, list_runners
 
 log = logger(__name__)
@@ -178,7 +179,7 @@ async def _record(
     )
     await context.runners.save_survey(installation.id, after)
     await count_heals(context, installation, records.values(), at)
-    await _forget(context, installation.id, records, after, at, policy.evidence)
+    await _forget(context, installation, records, after, at, policy.evidence)
     missing = absence.suspects(records.values(), after, at, policy.evidence)
     return SweepResult(
         org=installation.org,
@@ -222,17 +223,23 @@ async def _get_alone(context: JobContext, installation: Installation, runner_ids
 
 
 async def _forget(
-    context: JobContext, installation: int, records: dict[int, Evidence], survey: Survey, now: float, limits: Limits
+    context: JobContext,
+    installation: Installation,
+    records: dict[int, Evidence],
+    survey: Survey,
+    now: float,
+    limits: Limits,
 ) -> None:
     def fold(evidence: Evidence | None) -> Evidence | None:
         if evidence is None or may_be_forgotten(evidence, judge(evidence, survey, now, limits), now):
             return None
         return evidence
 
-    old = [each.id for each in records.values() if not each.listed and fold(each) is None]
-    await context.runners.revise(installation, dict.fromkeys(old, fold))
-    jobs = await context.demand.all(installation)
-    await context.demand.forget(installation, [job for job in jobs if is_over(job, now)])
+    old = [each for each in records.values() if not each.listed and fold(each) is None]
+    await record_deleted(context, installation, old, now)
+    await context.runners.revise(installation.id, dict.fromkeys((each.id for each in old), fold))
+    jobs = await context.demand.all(installation.id)
+    await context.demand.forget(installation.id, [job for job in jobs if is_over(job, now)])
 
 
 async def _finish(context: JobContext, installation: Installation, swept: SweepResult, began: float) -> SweepResult:

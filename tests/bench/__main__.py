@@ -25,6 +25,7 @@ from tests.bench.figure import Figure
 BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "deliveries": deliveries.measure,
     "reads": reads.measure_reads,
+    "many": reads.measure_many,
     "pages": pages.measure,
     "sweep": sweeps.measure,
     "healing": healing.measure,

@@ -6,7 +6,10 @@ import asyncio
 import json
 import random
 import re
+import threading
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
@@ -25,9 +28,13 @@ from tests.support.local_redis import embedded_redis
 
 INSTALLATION = 77
 RUNNERS = 1000
-FLEETS = {1_000: 0.3, 10_000: 0.2}
-"""Runners, and the least ratio. All of them are asked for evenly: as many are read from Redis anew each second as are
-asked for, up to the whole fleet, and few documents are still in the memory of a tenth of a second."""
+FLEETS = {1_000: 0.8, 50_000: 0.7}
+"""Runners, and the least ratio. All of them are asked for evenly."""
+
+SURVEY_SECONDS = 15.0
+"""How often a sweep is recorded meanwhile, after which each document is encoded again: four times as often as by default."""
+
+AT_ONCE, LEAST_AT_ONCE = 1_000, 50_000
 
 ROUNDS, SECONDS, CONNECTIONS = 15, 0.5, 64
 STARTS = 5
@@ -45,6 +52,52 @@ def measure_reads(folder: Path) -> list[Figure]:
     return figures
 
 
+def measure_many(folder: Path) -> list[Figure]:
+    """Reads of a thousand of 50,000 runners at once, in one request."""
+    runners = max(FLEETS)
+    with embedded_redis(folder / "redis", durable=False) as url:
+        token = asyncio.run(furnish(url, runners))
+        with web(url, folder) as ours, sweeping(url, runners):
+            _read(ours.port, token, 1)
+            order = random.Random(1).sample(range(1, runners + 1), runners)
+            batches = [order[start : start + AT_ONCE] for start in range(0, runners, AT_ONCE)]
+            target = Target(*ours, requests=[_batch(each, token) for each in batches])
+            (measured,) = alternate(Plan([target], ROUNDS, SECONDS, 4), folder)
+    return [
+        Figure(
+            f"health of {AT_ONCE:,} of {runners:,} runners in one request: runners/s",
+            f"{measured.rate * AT_ONCE:,.0f}/s",
+            measured.rate * AT_ONCE,
+            least=LEAST_AT_ONCE,
+            unit="/s",
+            note=measured.summary(),
+        )
+    ]
+
+
+@contextmanager
+def sweeping(url: str, runners: int) -> Iterator[None]:
+    """Records a complete list every few seconds while the block runs."""
+    done = threading.Event()
+
+    async def record() -> None:
+        redis = connect(url)
+        await Runners(redis).save_survey(INSTALLATION, Survey(time.time(), runners))
+        await redis.aclose()
+
+    def sweep() -> None:
+        while not done.wait(SURVEY_SECONDS):
+            asyncio.run(record())
+
+    thread = threading.Thread(target=sweep)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
 def _measure_reads(folder: Path, runners: int, least: float) -> Figure:
     with embedded_redis(folder / "redis", durable=False) as url:
         token = asyncio.run(furnish(url, runners))
@@ -52,7 +105,7 @@ def _measure_reads(folder: Path, runners: int, least: float) -> Figure:
             document = _read(ours.port, token, 1)
             if document["state"] != "healthy":
                 raise RuntimeError(f"the runner should be healthy: {document}")
-            with bare(folder, document) as theirs:
+            with bare(folder, document) as theirs, sweeping(url, runners):
                 order = random.Random(1).sample(range(1, runners + 1), runners)
                 asked = [_request(_path(number), token) for number in order]
                 targets = [Target(*ours, requests=asked), Target(*theirs, requests=[_request("/health", token)])]
@@ -65,7 +118,7 @@ def _measure_reads(folder: Path, runners: int, least: float) -> Figure:
         against=f"bare Starlette JSON {against.rate:,.0f}/s",
         spread=spread,
         least=least,
-        note=f"each runner in turn; both answer the same {len(json.dumps(document))} bytes; "
+        note=f"each runner in turn, a sweep every {SURVEY_SECONDS:g} s; both answer the same {len(json.dumps(document))} bytes; "
         f"{measured.summary()}; bare: {against.summary()}",
     )
 
@@ -148,6 +201,15 @@ def _request(path: str, token: str) -> bytes:
         f"GET {path} HTTP/1.1\r\nHost: ghapp.example\r\nUser-Agent: controller/1\r\nAccept: application/json\r\n"
         f"Authorization: Bearer {token}\r\n\r\n"
     ).encode()
+
+
+def _batch(ids: Sequence[int], token: str) -> bytes:
+    body = json.dumps({"ids": list(ids)}).encode()
+    head = (
+        "POST /v1/orgs/acme/runners/health HTTP/1.1\r\nHost: ghapp.example\r\nUser-Agent: controller/1\r\n"
+        f"Authorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
 
 
 def _read(port: int, token: str, runner_id: int) -> dict[str, object]:

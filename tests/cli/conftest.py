@@ -33,6 +33,9 @@ class Known:
         (self._path / "ghapp.toml").write_text(config)
         self._environ["GHAPP_CONFIG"] = str(self._path / "ghapp.toml")
 
+    def is_reached_at(self, url):
+        self._environ["GHAPP_PUBLIC_URL"] = url
+
     async def knows(self, evidence):
         await Runners(self.redis).revise(ACME, {evidence.id: lambda _: evidence})
 

@@ -170,3 +170,12 @@ async def test_a_pause_and_the_deciding_fuse_are_shown_for_each_runner(known):
     head = (await known.ask("explain", "acme", "linux-1")).stdout.splitlines()[0]
     assert head.endswith("pool linux-4vcpu, fuse proving, paused")
     assert [each["kind"] for each in (await known.json("explain", "acme", "1"))["held"]] == ["fuse proving", "pause"]
+
+
+async def test_the_address_of_its_page_is_shown_where_people_can_reach_it(known):
+    assert "page:" not in (await known.ask("explain", "acme", "linux-1")).stdout
+    known.is_reached_at("https://ghapp.example.com")
+    assert "page: https://ghapp.example.com/orgs/acme/runners/1\n" in (await known.ask("explain", "acme", "1")).stdout
+    await known.dies("linux-9", runner_id=9)
+    said = (await known.ask("explain", "acme", "linux-9")).stdout
+    assert "page: https://ghapp.example.com/orgs/acme/deaths/linux-9\n" in said, "its record is deleted"

@@ -388,3 +388,16 @@ def test_when_a_write_is_on_the_disk_is_documented_with_its_cost(fsync, status, 
     found = {each.name: each for each in of_redis("redis://localhost", 1.0, {"aof_enabled": 1}, "noeviction", fsync)}
     assert found["persistence"].status is status
     assert named in found["persistence"].said
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"GHAPP_PUBLIC_URL": "https://ghapp.example.com"}, "https://ghapp.example.com/; check runs and notifications"),
+        ({}, "GHAPP_PUBLIC_URL is not set: check runs and notifications have no links to the page"),
+    ],
+    ids=["public", "not public"],
+)
+def test_where_people_find_the_page_is_reported(environ, said):
+    (found,) = [each for each in of_configuration(Settings.read(environ), environ) if each.name == "page"]
+    assert (found.status, found.said.startswith(said)) == (FindingStatus.OK, True)

@@ -11,7 +11,7 @@ from threading import Event
 import pytest
 
 from ghapp.doctor import controllers, probe
-from ghapp.doctor.runner import GROUPS, examine
+from ghapp.doctor.runner import GROUPS, examine, examine_for_page
 from ghapp.github import installation_client
 from ghapp.health.runner.verdict import State
 from ghapp.settings import Settings
@@ -221,3 +221,18 @@ async def test_without_an_app_it_says_how_to_get_one(redis_url, tmp_path):
     (credentials,) = [each for each in found if each.name == "credentials"]
     assert credentials.status == "wrong"
     assert "/setup" in credentials.fix
+
+
+async def test_the_page_gets_what_the_web_role_may_find_and_spends_no_installation_s_calls(story):  # noqa: F811
+    async with story(config='[report]\nrepository = "acme/.github"') as app:
+        await sweep_installation(app.context, app.installation)
+        before = app.account()["calls"]
+        found = await examine_for_page(app.settings, app.environ)
+        after = app.account()["calls"]
+    groups = {each.group for each in found}
+    assert {"configuration", "redis", "roles", "github", "installations"} <= groups
+    assert groups.isdisjoint({"controllers", "cluster", "notifications"})
+    assert {each.name for each in found if each.status == "wrong"} == {"workers", "clocks"}
+    grown = {operation for operation, calls in after.items() if calls != before.get(operation)}
+    assert "GET /app" in grown
+    assert [each for each in grown if not each.startswith("GET /app")] == []

@@ -34,11 +34,11 @@ def newcomer(number=9, first_seen=700.0, **changes):
 )
 def test_a_newcomer_that_is_online_after_the_request_is_the_successor(changes, is_successor):
     came = newcomer()._replace(**changes)
-    assert heals([lost(1), came], NOW) == ([Heal(1, came.id, 500.0)] if is_successor else [])
+    assert heals([lost(1), came], NOW) == ([Heal(1, came.id, 500.0, NOW)] if is_successor else [])
 
 
 def test_a_job_that_began_dates_the_successor():
-    assert heals([lost(), newcomer(job_started_at=750.0)], NOW) == [Heal(1, 9, 250.0)]
+    assert heals([lost(), newcomer(job_started_at=750.0)], NOW) == [Heal(1, 9, 250.0, 750.0)]
 
 
 def test_a_loss_is_counted_once_and_only_if_a_replacement_was_accepted():
@@ -48,8 +48,11 @@ def test_a_loss_is_counted_once_and_only_if_a_replacement_was_accepted():
 
 def test_the_oldest_loss_gets_the_oldest_newcomer_and_each_newcomer_is_one_successor():
     second = lost(2)._replace(replaced_at=650.0)
-    assert heals([second, lost(), newcomer(9), newcomer(8, 690.0)], NOW) == [Heal(1, 8, 500.0), Heal(2, 9, 500.0)]
-    assert heals([second, lost(), newcomer(9)], NOW) == [Heal(1, 9, 500.0)]
+    assert heals([second, lost(), newcomer(9), newcomer(8, 690.0)], NOW) == [
+        Heal(1, 8, 500.0, NOW),
+        Heal(2, 9, 500.0, NOW),
+    ]
+    assert heals([second, lost(), newcomer(9)], NOW) == [Heal(1, 9, 500.0, NOW)]
 
 
 @pytest.mark.parametrize(("left_at", "is_successor"), [(700.0, False), (700.1, True), (-2_900.0, True)])
@@ -61,9 +64,9 @@ def test_a_newcomer_in_the_place_of_a_runner_that_left_after_its_job_is_no_succe
 
 def test_a_loss_of_long_ago_takes_no_newcomer_of_a_later_loss():
     old = lost(1)._replace(replaced_at=-4_000.0)
-    assert heals([old, lost(2), newcomer()], NOW) == [Heal(2, 9, 500.0)]
+    assert heals([old, lost(2), newcomer()], NOW) == [Heal(2, 9, 500.0, NOW)]
 
 
 def test_a_runner_that_was_replaced_for_being_offline_counts_from_then():
     offline = lost(absent_since=None, missing_at=None, offline_since=400.0)
-    assert heals([offline, newcomer()], NOW) == [Heal(1, 9, 600.0)]
+    assert heals([offline, newcomer()], NOW) == [Heal(1, 9, 600.0, NOW)]

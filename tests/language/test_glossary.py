@@ -11,6 +11,7 @@ from ghapp.health.deaths.cause import Cause, OwnReason
 from ghapp.health.deaths.rerun import RerunRefusal, RerunState
 from ghapp.health.deaths.runner_log import RunnerError
 from ghapp.health.gate.active_shard import Role
+from ghapp.health.incidents.loss import LossEnd
 from ghapp.health.leaks.tick import Guard
 from ghapp.health.pods.blockers import Blocker
 from ghapp.health.pods.phantom_kinds import PhantomKind, PhantomReason
@@ -25,6 +26,7 @@ PAGE = (ROOT / "docs" / "glossary.md").read_text()
 SECTIONS = {
     "States": [State],
     "Fuse": [Position, FuseReason],
+    "Incidents": [LossEnd],
     "Deferrals": [Deferral],
     "Blockers": [Blocker],
     "Deaths": [Cause, OwnReason, RunnerError],

@@ -10,7 +10,7 @@ from rich.console import Console
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.queue.job_queue import JobQueue, QueueInputs
-from ghapp.local.dashboard import EVENTS_SHOWN, STAYS_SECONDS, frames, jobs_line, worth_a_line
+from ghapp.local.dashboard import EVENTS_SHOWN, STAYS_SECONDS, frames, jobs_line, page_line, worth_a_line
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
 from ghapp.store.installations import Installations
@@ -113,3 +113,16 @@ WAITING = "jobs 0 running, 1 queued, the oldest for 5 min; no online runner can 
 )
 def test_jobs_are_one_line(jobs, line):
     assert jobs_line(JobQueue(QueueInputs("acme", jobs, []), NOW)).plain == line
+
+
+@pytest.mark.parametrize(
+    ("listen", "address"),
+    [
+        ("127.0.0.1:8000", "http://127.0.0.1:8000/"),
+        ("0.0.0.0:9000", "http://127.0.0.1:9000/"),
+        ("[::]:9000", "http://[::1]:9000/"),
+    ],
+)
+def test_the_page_s_address_is_one_that_a_browser_here_can_open(listen, address):
+    line = page_line(Settings.read({"GHAPP_LISTEN": listen})).plain
+    assert line.strip() == f"The page: {address}"

@@ -37,6 +37,7 @@ NO_RECORDS = {
     keys.death_times(ORG): "the field of a death: garbage is none's",
     keys.deaths_unpublished(ORG): "the field of a death: garbage is none's",
     keys.pod_claim_expiries(ORG): "the field of a claim: garbage is none's",
+    f"{keys.runner_changes(ORG)} i": "who follows the changes reads all runners",
     f"{keys.INBOX} f": "goes to the dead letters when it has no effect three times",
     f"{keys.DEAD_LETTERS} f": "is in the dead letters already",
 }
@@ -102,6 +103,7 @@ async def read(redis):
     await events.latest(ORG, 10)
     await events.since(ORG, "0-0")
     await Runners(redis).ids_of(ORG, [samples.EVIDENCE.name])
+    await Runners(redis).changes(ORG, (await Runners(redis).changes(ORG)).position)
     await pods.seen_at(NAMESPACE)
     await pods.some(NAMESPACE, [samples.POD_NAME])
     await pods.objects_of_runner(NAMESPACE, samples.TEXT)

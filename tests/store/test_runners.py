@@ -129,7 +129,7 @@ async def test_a_forgotten_runner_takes_its_name_along(redis):
     runners = Runners(redis)
     await runners.revise(ORG, {1: first(RUNNER)})
     assert await runners.revise(ORG, {1: first(None)}) == {}
-    assert await redis.keys() == []
+    assert await redis.keys() == [keys.runner_changes(ORG).encode()]
 
 
 async def test_a_forgotten_runner_leaves_its_name_to_its_successor(redis):

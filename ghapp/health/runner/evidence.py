@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ghapp.health.runner.deletion_progress import Deletion
+from ghapp.health.runner.past_loss import PastLoss
 from ghapp.health.runner.remains import Remains
 
 
@@ -114,6 +115,12 @@ class Evidence(NamedTuple):
     """The id of the runner that came online in its place, once that was observed and counted."""
     succeeds: int | None = None
     """The id of the lost runner in whose place this runner came online."""
+    healed_at: float | None = None
+    """When that successor was first observed online."""
+    past_loss: PastLoss | None = None
+    """A loss that ended because the runner returned, until it is recorded among the incidents. Display only."""
+    incident: str | None = None
+    """The incident that has this loss, once it is recorded and over; empty if it is not kept. Display only."""
 
     @property
     def running_job(self) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ghapp.health.runner import remains as cluster
 from ghapp.health.runner.deletion_progress import Deletion
 from ghapp.health.runner.evidence import Evidence, Fold, Registration, Survey, observed_at
+from ghapp.health.runner.past_loss import PastLoss
 from ghapp.health.runner.remains import RemainsKind
 from ghapp.health.runner.verdict import (
     LONGEST_JOB_SECONDS,
@@ -91,6 +92,30 @@ def _is_unchanged(evidence: Evidence, registration: Registration, at: float) -> 
     )
 
 
+def _past_loss(evidence: Evidence, at: float) -> PastLoss | None:
+    """Returns the loss that ends because the runner is seen again at `at`, if no incident that is over has it.
+
+    An earlier loss that is not recorded yet stays: the second loss of a runner, which takes a confirmation, comes after
+    many attempts to record the first one.
+    """
+    is_lost = evidence.confirmed_at is not None or evidence.removed_at is not None
+    if not is_lost or evidence.incident is not None or evidence.past_loss is not None:
+        return evidence.past_loss
+    known = [each for each in (evidence.absent_since, evidence.missing_at) if each is not None]
+    if evidence.confirmed_at is None and evidence.offline_since is not None:
+        known.append(evidence.offline_since)
+    return PastLoss(
+        first_at=min(known, default=at),
+        ended_at=at,
+        missing_at=evidence.missing_at,
+        confirmed_at=evidence.confirmed_at,
+        granted_at=evidence.granted_at,
+        replaced_at=evidence.replaced_at,
+        successor=evidence.successor,
+        healed_at=evidence.healed_at,
+    )
+
+
 def first_observation(runner_id: int, name: str, at: float) -> Evidence:
     """Returns the evidence of a runner that was unknown until `at`."""
     return Evidence(id=runner_id, name=name, first_seen=at)
@@ -146,6 +171,9 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
         remains=None,
         not_needed_at=None,
         successor=None if is_moot else evidence.successor,
+        healed_at=None if is_moot else evidence.healed_at,
+        past_loss=_past_loss(evidence, at) if is_moot else evidence.past_loss,
+        incident=None if is_moot else evidence.incident,
     )
 
 
@@ -226,6 +254,8 @@ def job_started(evidence: Evidence, job_id: int, at: float) -> Evidence:
         confirmed_at=None if is_at_work else evidence.confirmed_at,
         granted_at=None if is_at_work else evidence.granted_at,
         event_id=None if is_at_work else evidence.event_id,
+        past_loss=_past_loss(evidence, at) if is_at_work else evidence.past_loss,
+        incident=None if is_at_work else evidence.incident,
     )
 
 
@@ -332,9 +362,9 @@ def replaced(evidence: Evidence, at: float) -> Evidence:
     return evidence if evidence.replaced_at is not None else evidence._replace(replaced_at=at, last_replaced_at=at)
 
 
-def succeeded_by(successor: int) -> Fold:
-    """Another runner came online in the place of this one."""
-    return lambda evidence: None if evidence is None else evidence._replace(successor=successor)
+def succeeded_by(successor: int, at: float) -> Fold:
+    """Another runner came online in the place of this one, first observed at `at`."""
+    return lambda evidence: None if evidence is None else evidence._replace(successor=successor, healed_at=at)
 
 
 def succeeding(lost: int) -> Fold:
@@ -378,6 +408,8 @@ def busy_after_all(evidence: Evidence, at: float) -> Evidence:
         deletion=None,
         remains=None,
         not_needed_at=None,
+        past_loss=_past_loss(evidence, at),
+        incident=None,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from ghapp.health.runner.evidence import Evidence, Survey, covered_seconds, observed_at
 from ghapp.health.runner.remains import PROCESS_ENDED, RemainsKind
@@ -76,8 +77,7 @@ class Limits:
     stale_seconds: float = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """A runner's state, its reason, its start, and the time of the observation it is based on (epoch seconds)."""
 
     state: State
@@ -122,8 +122,8 @@ def judge(evidence: Evidence | None, survey: Survey, now: float, limits: Limits)
             return verdict(State.INVALIDATED, reason, evidence.confirmed_at)
     if stale:
         return verdict(State.UNKNOWN, why_stale(survey), observed)
-    young = covered_seconds(survey, evidence.first_seen, now) < limits.startup_seconds
-    if young and (is_absent(evidence) or not evidence.was_online):
+    may_be_starting = is_absent(evidence) or not evidence.was_online
+    if may_be_starting and covered_seconds(survey, evidence.first_seen, now) < limits.startup_seconds:
         return verdict(State.STARTING, Reason.WITHIN_STARTUP_GRACE, evidence.first_seen)
     if is_absent(evidence):
         return verdict(State.SUSPECT, Reason.AWAITING_CONFIRMATION, missing_since(evidence))

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from ghapp.health.gate.active_shard import Deploy, Role
 from ghapp.health.gate.gate_checks import commit_of
-from ghapp.health.gate.judgement import ActiveShardSources, GateRequest, judge_gate
+from ghapp.health.gate.judgement import GateRequest, judge_gate
 from ghapp.health.gate.shard_checks import unknown_shard
 from ghapp.health.shards import has_shards, is_shard
 from ghapp.queue.jobs import JobName, gates_key
@@ -29,6 +29,7 @@ from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock, Enqueue
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader, OrgState
+from ghapp.web.gates import load_sources
 from ghapp.web.problems import problem
 from ghapp.web.request_body import parse_json, read_body
 
@@ -101,7 +102,7 @@ class GateEndpoints:
             shard, int(least), query.get("version"), FLAGS[canary], expect_new=FLAGS[new], failures=int(failures)
         )
         known = await load_shard_inputs(self._stores, org_state.installation, self._settings, pool, now)
-        sources = await self._sources(org_state, pool)
+        sources = await load_sources(self._stores, org_state.installation, pool)
         if not gate_request.expect_new and (why := unknown_shard(shard, known, sources.deploys, sources.answer)):
             return problem(404, why.replace("--expect-new", "expect_new=true"))
         gate = judge_gate(gate_request, known, sources, now)
@@ -140,12 +141,6 @@ class GateEndpoints:
         raise HTTPException(
             404, f"{org} has no pool {name} with shard_label, shard_groups or shard_name; it has {names}"
         )
-
-    async def _sources(self, org_state: OrgState, pool: PoolSettings) -> ActiveShardSources:
-        installation = org_state.installation.id
-        deploys = await self._shards.deploys(installation, pool.name)
-        answer = await self._shards.answer(installation, pool.name) if pool.active_source else None
-        return ActiveShardSources(deploys, pool.active_source, answer)
 
 
 def _is_count(text: str) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import ceil
-from typing import Annotated, Protocol
+from typing import Annotated, Protocol, cast
 
 import msgspec
 from starlette.requests import Request
@@ -115,16 +115,16 @@ class HealthEndpoints:
     async def _by_id(self, request: Request) -> Response:
         org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
         await self._authenticator.require(request, "read", org, now)
-        if (runner_id := _runner_id(given)) is None:
+        if (runner_id := runner_number(given)) is None:
             return problem(400, f"{given!r}: {MISSING_ID}")
-        return _json(await self._reader.by_id(org, runner_id, now))
+        return _document((await self._reader.by_id(org, runner_id, now)).at(now))
 
     async def _by_name(self, request: Request) -> Response:
         org, name, now = request.path_params["org"], request.query_params.get("name"), self._clock()
         await self._authenticator.require(request, "read", org, now)
         if not name:
             return problem(400, "name the runner: ?name=…")
-        return _json(await self._reader.by_name(org, name, now))
+        return _document((await self._reader.by_name(org, name, now)).at(now))
 
     async def _batch(self, request: Request) -> Response:
         org, now = request.path_params["org"], self._clock()
@@ -132,7 +132,9 @@ class HealthEndpoints:
         batch = parse_json(Batch, await read_body(request, LARGEST_BATCH_BYTES), '{"ids": [1, 2], "names": ["a"]}')
         if len(batch.ids) + len(batch.names) > MOST_AT_ONCE:
             return problem(400, f"a request may name at most {MOST_AT_ONCE} runners")
-        return _json(BatchResult(await self._reader.many(org, batch.ids, batch.names, now)))
+        return _json(
+            BatchResult(_raw(each.at(now) for each in await self._reader.many(org, batch.ids, batch.names, now)))
+        )
 
     async def _fleet(self, request: Request) -> Response:
         org, now, query = request.path_params["org"], self._clock(), request.query_params
@@ -148,7 +150,7 @@ class HealthEndpoints:
         if (healed := query.get("healed")) not in FLAGS:
             return problem(400, "healed takes true or false")
         page = await self._reader.fleet(org, state, pool, after, limit, now, healed=FLAGS[healed])
-        return _page(page, request.headers.get("if-none-match"))
+        return _page(page, request.headers.get("if-none-match"), now)
 
     async def _retired(self, request: Request) -> Response:
         """Records that a controller removed this runner on purpose."""
@@ -163,7 +165,7 @@ class HealthEndpoints:
     async def _record(self, request: Request, fold: Callable[[Evidence, float], Evidence]) -> Response:
         org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
         await self._authenticator.require(request, "claim", org, now)
-        if (runner_id := _runner_id(given)) is None:
+        if (runner_id := runner_number(given)) is None:
             return problem(400, f"{given!r}: {MISSING_ID}")
         await self._reader.record(org, runner_id, lambda evidence: fold(evidence, now))
         return Response(status_code=204)
@@ -189,7 +191,7 @@ class HealthEndpoints:
         """
         org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
         await self._authenticator.require(request, "read", org, now)
-        if (runner_id := _runner_id(given)) is None:
+        if (runner_id := runner_number(given)) is None:
             return problem(400, f"{given!r}: {MISSING_ID}")
         org_state = await self._reader.installed(org)
         installation = org_state.installation.id
@@ -209,16 +211,20 @@ class HealthEndpoints:
         return _json(demand_document(queue, org_state.view.survey, assigned))
 
 
-def _page(page: FleetPage, known: str | None) -> Response:
+def _page(page: FleetPage, known: str | None, now: float) -> Response:
     """Returns the page, or 304 if only ages changed; therefore the ETag is weak."""
     following = None if page.following is None else str(page.following)
-    body = RunnersPage(page.documents, page.total, page.healed, following)
-    documents: list[HealthDocument] = [{**document, "age_seconds": None} for document in page.documents]
-    ageless = msgspec.structs.replace(body, runners=documents)
+    body = RunnersPage(_raw(each.at(now) for each in page.documents), page.total, page.healed, following)
+    ageless = msgspec.structs.replace(body, runners=_raw(each.ageless for each in page.documents))
     tag = f'"{hashlib.sha256(msgspec.json.encode(ageless)).hexdigest()[:32]}"'
     if etag_matches(tag, known):
         return Response(status_code=304, headers={"ETag": f"W/{tag}"})
     return _json(body, {"ETag": f"W/{tag}"})
+
+
+def _raw(documents: Iterable[bytes]) -> list[HealthDocument]:
+    """Returns documents that are encoded already as what they are; msgspec copies their bytes."""
+    return cast("list[HealthDocument]", [msgspec.Raw(each) for each in documents])
 
 
 def etag_matches(tag: str, known: str | None) -> bool:
@@ -226,13 +232,18 @@ def etag_matches(tag: str, known: str | None) -> bool:
     return known is not None and (tag in known or known.strip() == "*")
 
 
-def _runner_id(given: str) -> int | None:
+def runner_number(given: str) -> int | None:
+    """Returns a runner id; None if it is not a whole number of 1 or more."""
     return whole_number(given) or None
 
 
 def whole_number(given: str) -> int | None:
     """Returns a whole number of at most `MOST_DIGITS` digits; else None."""
     return int(given) if given.isascii() and given.isdigit() and len(given) <= MOST_DIGITS else None
+
+
+def _document(encoded: bytes) -> Response:
+    return Response(encoded, media_type="application/json")
 
 
 def _json(document: object, headers: dict[str, str] | None = None) -> Response:

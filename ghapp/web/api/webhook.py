@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from ghapp.errors import MalformedDeliveryError, StoreUnavailableError
 from ghapp.github.deliveries import encode, parse, verify
@@ -21,44 +22,67 @@ LARGEST_BYTES = 25 * 1024 * 1024
 RETRY_AFTER_SECONDS = "10"
 
 
+ACCEPTED = Response(status_code=202)
+
+
 class Webhook:
-    """The endpoint; `secrets` returns the current secrets: none before there is an App, several in a rotation."""
+    """The endpoint; `secrets` returns the current secrets: none before there is an App, several in a rotation.
+
+    A plain ASGI application: Starlette's request and routing would take a third of the time of a delivery.
+    """
 
     def __init__(self, inbox: Inbox, secrets: Callable[[], Sequence[str]]) -> None:
         self._inbox, self._secrets = inbox, secrets
 
-    async def receive(self, request: Request) -> Response:
-        """Answers one delivery. Nothing in it is read before its signature was verified."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one delivery."""
+        try:
+            body = await _read(receive)
+        except ClientDisconnect:
+            return
+        await (await self._accept(dict(scope["headers"]), body))(scope, receive, send)
+
+    async def _accept(self, headers: Mapping[bytes, bytes], body: bytes | None) -> Response:
+        """Stores a delivery (None: too large). Nothing in it is read before its signature was verified."""
         secrets = self._secrets()
         if not secrets:
             return problem(503, "the App has no webhook secret here yet", {"Retry-After": RETRY_AFTER_SECONDS})
-        body = await _read(request)
         if body is None:
             return problem(413, f"a delivery has at most {LARGEST_BYTES} bytes")
-        headers = request.headers
-        if not verify(body, headers.get("x-hub-signature-256"), secrets):
+        if not verify(body, _text(headers, b"x-hub-signature-256"), secrets):
             return problem(401, "X-Hub-Signature-256 is missing, or was not made with this App's webhook secret")
-        event, guid = headers.get("x-github-event"), headers.get("x-github-delivery")
+        event, guid = _text(headers, b"x-github-event"), _text(headers, b"x-github-delivery")
         if not event or not guid:
             return problem(400, "a delivery has the headers X-GitHub-Event and X-GitHub-Delivery")
         try:
-            delivery = parse(event, body, headers.get("content-type", ""))
+            delivery = parse(event, body, _text(headers, b"content-type"))
             await self._inbox.keep(guid, event, encode(delivery))
         except MalformedDeliveryError as error:
             return problem(400, str(error))
         except StoreUnavailableError as error:
             log.warning("delivery not stored", delivery=guid, github_event=event, why=str(error))
             return problem(503, "the delivery could not be stored; send it again", {"Retry-After": RETRY_AFTER_SECONDS})
-        return Response(status_code=202)
+        return ACCEPTED
 
 
-async def _read(request: Request) -> bytes | None:
-    """Returns the body; None if it is too large. The limit does not rely on Content-Length."""
+def _text(headers: Mapping[bytes, bytes], name: bytes) -> str:
+    return headers.get(name, b"").decode("latin-1")
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """Returns the body; None if it is too large. The limit does not rely on Content-Length.
+
+    Raises:
+        ClientDisconnect: the sender went away.
+    """
     chunks: list[bytes] = []
-    size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunks.append(message.get("body", b""))
+        size, more = size + len(chunks[-1]), message.get("more_body", False)
         if size > LARGEST_BYTES:
             return None
-        chunks.append(chunk)
     return b"".join(chunks)

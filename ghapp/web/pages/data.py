@@ -11,6 +11,8 @@ from cachetools import LRUCache
 
 from ghapp.health.deaths.death import Death
 from ghapp.health.deaths.rerun import RerunRules
+from ghapp.health.incidents.fold import IncidentsById, observed
+from ghapp.health.incidents.loss import is_unrecorded
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.pacing import Allowance
@@ -19,6 +21,7 @@ from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.next_attempt import next_attempt
 from ghapp.queue.jobs import Load
 from ghapp.report.fleet import FleetView
+from ghapp.report.incidents import losses_in
 from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
 from ghapp.store import keys
@@ -30,8 +33,10 @@ from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.cache import FRESH_SECONDS, Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
+from ghapp.web.gates import PoolGates, load_gates
 from ghapp.web.pages.views.death import RerunKnown
 from ghapp.web.pages.views.deaths import DeathLine, death_line, with_latest
+from ghapp.web.pages.views.incidents import open_incidents
 from ghapp.web.pages.views.jobs import JobSurvey, job_board
 from ghapp.web.pages.views.overview import OverviewPage, overview
 from ghapp.web.pages.views.runners import RunnerLine, lines
@@ -110,6 +115,7 @@ class PageData:
         self._deaths, self._demand, self._budget = stores.deaths, stores.demand, stores.budget
         self._inbox, self._heartbeats = stores.inbox, stores.heartbeats
         self._fuses, self._audit, self._runners = stores.fuses, stores.audit, stores.runners
+        self._incidents = stores.incidents
         self._fleets: Cache[int, FleetView] = Cache(MOST_ORGS, MOST_ORGS)
         self._lines: Prepared[list[RunnerLine]] = Prepared()
         self._overviews: Prepared[OverviewPage] = Prepared()
@@ -117,6 +123,10 @@ class PageData:
         self._death_lines: Prepared[list[DeathLine]] = Prepared()
         self._death_lines_by_id: LRUCache[int, dict[bytes, DeathLine]] = LRUCache(MOST_ORGS)
         self._reruns = stores.reruns
+        self._known_incidents: Prepared[IncidentsById] = Prepared()
+        self._stores = stores
+        self._gates: Prepared[list[PoolGates]] = Prepared()
+        self._gates_without_repositories: Prepared[list[PoolGates]] = Prepared()
 
     async def installations(self) -> list[Installation]:
         """Returns all installations, by name."""
@@ -157,9 +167,42 @@ class PageData:
         """Returns the overview."""
 
         async def load() -> OverviewPage:
-            return overview(await self.fleet(org_state), self._clock())
+            fleet, incidents = await asyncio.gather(self.fleet(org_state), self.incidents(org_state))
+            return overview(fleet, self._clock(), open_incidents(incidents))
 
         return await self._overviews.read(org_state.installation.id, load)
+
+    async def incidents(self, org_state: OrgState) -> IncidentsById:
+        """Returns the incidents of the last month: the recorded ones, with what evidence and fuses show since."""
+        installation, view = org_state.installation.id, org_state.view
+
+        async def load() -> IncidentsById:
+            # Runners first: one whose loss is over is marked after its incident has it, and shows no loss then.
+            runners = await self._reader.runners(org_state)
+            recorded = await self._incidents.all(installation)
+            now = self._clock()
+            found = losses_in(view, filter(is_unrecorded, runners.values()), now)
+            return observed(recorded, found, runners, [(view.fuses, {})], now)
+
+        return await self._known_incidents.read(installation, load)
+
+    async def gates(self, org_state: OrgState, *, with_repositories: bool) -> list[PoolGates]:
+        """Returns the gates of all blue/green pools, with or without the names of repositories."""
+        installation = org_state.installation
+
+        async def load() -> list[PoolGates]:
+            now = self._clock()
+            return await load_gates(
+                self._stores, installation, self._settings, now, with_repositories=with_repositories
+            )
+
+        return await (self._gates if with_repositories else self._gates_without_repositories).read(
+            installation.id, load
+        )
+
+    async def names(self, org_state: OrgState) -> dict[int, str]:
+        """Returns the names of all runners that have a page, by id."""
+        return {runner_id: each.name for runner_id, each in (await self._reader.runners(org_state)).items()}
 
     async def lines(self, org_state: OrgState) -> list[RunnerLine]:
         """Returns a line for each runner."""
@@ -292,3 +335,4 @@ class PageData:
         self._fleets.forget(org_state.installation.id)
         self._lines.forget(org_state.installation.id)
         self._overviews.forget(org_state.installation.id)
+        self._known_incidents.forget(org_state.installation.id)

@@ -19,8 +19,11 @@ from ghapp.web.fleet_view import OrgState
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import OrgRights, PageAccess, Visitor
 from ghapp.web.pages.data import PageData
+from ghapp.web.pages.examination import Examination
 from ghapp.web.pages.shell import NOTICES, PageShell, navigation
+from ghapp.web.pages.views.findings import findings_view
 from ghapp.web.pages.views.github_status import github_page
+from ghapp.web.pages.views.incidents import last_incident
 from ghapp.web.pages.views.runner import runner_page
 from ghapp.web.pages.views.runners import read_query, runners_page
 from ghapp.web.pages.views.system import MOST_ENTRIES, audit_lines, system_page
@@ -161,8 +164,8 @@ class PageHost:
 class FleetPages:
     """The pages that only read."""
 
-    def __init__(self, host: PageHost) -> None:
-        self._host = host
+    def __init__(self, host: PageHost, examination: Examination) -> None:
+        self._host, self._examination = host, examination
 
     def routes(self) -> list[Route]:
         """Returns all routes."""
@@ -235,6 +238,7 @@ class FleetPages:
         view, others = host.data.view(visit.org_state), await host.data.others(visit.org_state, evidence)
         page = runner_page(view, evidence, others, job, death, visit.reads, host.clock(), manages=visit.rights.manages)
         installation = visit.org_state.installation
+        incident = last_incident(await host.data.incidents(visit.org_state), evidence.id)
         shell = host.shell(request, visit.visitor, installation.org, "Runners", live=True)
         login = quote(installation.called, safe="")
         at_github = f"{host.settings.web_url}/organizations/{login}/settings/actions/runners/{evidence.id}"
@@ -247,6 +251,7 @@ class FleetPages:
             rights=visit.rights,
             base=base_of(shell, installation),
             at_github=at_github,
+            incident=incident,
             web_url=host.settings.web_url,
         )
 
@@ -276,9 +281,10 @@ class FleetPages:
         letters = await host.data.letters() if manages_all else None
         entries = await host.data.audited(None, MOST_ENTRIES) if manages_all else []
         page = system_page(roles.load, roles.clocks, roles.watches, roles.lag, roles.dead, letters, entries, now)
+        doctor = findings_view(*self._examination.latest(), now) if manages_all else None
         org = seen[0].org if len(seen) == 1 else ""
         shell = host.shell(request, visitor, org, "System", live=True)
-        return host.render(request, visitor, "system.html", shell=shell, page=page)
+        return host.render(request, visitor, "system.html", shell=shell, page=page, doctor=doctor)
 
 
 def base_of(shell: PageShell, installation: Installation) -> str:

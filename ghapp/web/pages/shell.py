@@ -65,9 +65,11 @@ def navigation(org: str, *, with_system: bool = True) -> tuple[NavigationLink, .
     base = f"orgs/{quote(org, safe='')}"
     return (
         NavigationLink("Overview", base),
+        NavigationLink("Incidents", f"{base}/incidents"),
         NavigationLink("Runners", f"{base}/runners"),
         NavigationLink("Jobs", f"{base}/jobs"),
         NavigationLink("Deaths", f"{base}/deaths"),
+        NavigationLink("Gate", f"{base}/gate"),
         NavigationLink("GitHub", f"{base}/github"),
         *system,
     )

@@ -20,6 +20,9 @@ from ghapp.store.codec import CODECS, Codec
 APPENDED = ({"of": "the next version", "numbers": [1, 2.5]}, None, "more")
 """What it appends to an array; a map gets it under a new name."""
 
+ABSENT = (None, msgspec.UNSET)
+"""Fields of a structure that are left out."""
+
 NAME = "field_of_the_next_version"
 
 
@@ -29,7 +32,7 @@ def longer(record: Any) -> Any:
         return record.value
     if isinstance(record, msgspec.Struct):
         found = {each: getattr(record, each) for each in record.__struct_fields__}
-        return {**{name: longer(value) for name, value in found.items() if value is not None}, NAME: APPENDED}
+        return {**{name: longer(value) for name, value in found.items() if value not in ABSENT}, NAME: APPENDED}
     if is_dataclass(record):
         return {**{field.name: longer(getattr(record, field.name)) for field in fields(record)}, NAME: APPENDED}
     if isinstance(record, tuple) and hasattr(record, "_fields"):

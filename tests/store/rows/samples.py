@@ -8,6 +8,8 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import msgspec
+
 from ghapp.github import deliveries
 from ghapp.github.deliveries import Delivery
 from ghapp.health.cluster_summary import ClusterSummary
@@ -15,6 +17,7 @@ from ghapp.health.deaths.death import Death
 from ghapp.health.deaths.rerun import Rerun, RerunNote
 from ghapp.health.gate.active_shard import ActiveShardAnswer, Deploy
 from ghapp.health.gate.gate_checks import GateCheck
+from ghapp.health.incidents.incident import LossIncident
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.leaks.orphan import Orphan
@@ -35,6 +38,7 @@ from ghapp.store.events import Events
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.gate_checks import GateChecks
 from ghapp.store.inbox import Inbox
+from ghapp.store.incidents import Incidents
 from ghapp.store.installation_states import InstallationState, InstallationStates
 from ghapp.store.installations import Installations
 from ghapp.store.leaks import Leaks, Tick
@@ -68,6 +72,8 @@ def filled(kind: Any) -> Any:
     if origin is Literal:
         return args[0]
     if origin is UnionType or type(kind).__name__ == "_UnionGenericAlias":
+        if msgspec.UnsetType in args:
+            return msgspec.UNSET  # a part of a payload that is not stored
         return filled(next(each for each in args if each is not NoneType))
     if origin is tuple:
         return (filled(args[0]),) if args[-1] is Ellipsis else tuple(map(filled, args))
@@ -146,6 +152,7 @@ async def write(redis: Any) -> dict[str, Any]:
     await sessions.update(TEXT, session, NOW)
     await sessions.begin(TEXT, filled(SignInAttempt))
     await AuditLog(redis).record(ORG, filled(AuditEntry))
+    await Incidents(redis).revise(ORG, lambda _: {TEXT: filled(LossIncident)}, NOW)
     return {
         "installation": installation,
         "installation-state": state,
@@ -179,6 +186,7 @@ async def write(redis: Any) -> dict[str, Any]:
         "session": session,
         "sign-in": filled(SignInAttempt),
         "audit-entry": filled(AuditEntry),
+        "incident": filled(LossIncident),
         "delivery": delivery,
         "notified": filled(Notified),
         "pending-notification": filled(PendingNotification),
@@ -227,6 +235,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "session": await Sessions(redis, PRIVATE_KEY).find(TEXT, NOW),
         "sign-in": await Sessions(redis, PRIVATE_KEY).take(TEXT),
         "audit-entry": _first(await AuditLog(redis).latest(ORG, 10)),
+        "incident": _first((await Incidents(redis).all(ORG)).values()),
     }
 
 

@@ -17,7 +17,9 @@ from ghapp.store.demand import Demand
 from ghapp.store.runners import Runners
 from tests.web.conftest import NOW
 
+INCIDENT = f"/orgs/acme/incidents/{int(NOW) - 100}-3"
 PAGES = ["/", "/orgs/acme", "/orgs/acme/runners", "/orgs/acme/runners/3", "/orgs/acme/github", "/system"]
+PAGES += ["/orgs/acme/incidents", INCIDENT, "/orgs/acme/gate"]
 
 
 async def with_job(redis, installation, repository):

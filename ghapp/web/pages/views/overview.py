@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import urlencode
 
 from ghapp.health.queue.job_queue import PauseView
-from ghapp.health.remediation.fuse import Fuse, Position
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position
 from ghapp.health.runner.verdict import State
 from ghapp.report.fleet import FleetView, PoolView, by_pool
+from ghapp.report.incidents import FUSE_REASONS
 from ghapp.report.pools_section import fuse_history
 from ghapp.web.pages.views.wording import Moment, counted, moment
 
@@ -19,6 +21,8 @@ SHOWN = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, State.INVA
 """In the order of the bar and of the table. `invalidated` counts lost runners: healed ones are counted apart."""
 
 BAR_WIDTH = 100.0
+
+NO_INCIDENTS: Mapping[str, str] = MappingProxyType({})
 
 
 class Severity(StrEnum):
@@ -62,13 +66,17 @@ class PoolLine(NamedTuple):
 
 
 class Incident(NamedTuple):
-    """Something open: what, since when, what happens next, and a query of the runners page (empty for none)."""
+    """Something open: what, since when, what happens next, and a query of the runners page (empty for none).
+
+    `id` is that of the incident with its page; empty if there is none.
+    """
 
     severity: Severity
     title: str
     since: Moment | None
     detail: str
     query: str = ""
+    id: str = ""
 
 
 class OverviewPage(NamedTuple):
@@ -87,8 +95,8 @@ class OverviewPage(NamedTuple):
     can_resume: bool
 
 
-def overview(fleet: FleetView, now: float) -> OverviewPage:
-    """Returns the page of a fleet as of `now` (epoch seconds)."""
+def overview(fleet: FleetView, now: float, open_incidents: Mapping[str, str] = NO_INCIDENTS) -> OverviewPage:
+    """Returns the page of a fleet as of `now` (epoch seconds); `open_incidents`: ids by pool, `*` for all pools."""
     pools = by_pool(fleet, now)
     count = sum((pool.count for pool in pools), Counter[State]())
     severity, sentence = headline(fleet, pools, now)
@@ -104,7 +112,7 @@ def overview(fleet: FleetView, now: float) -> OverviewPage:
         listed=moment(fleet.survey.swept_at, now),
         mode=fleet.mode,
         pools=tuple(_line(fleet, pool, now) for pool in pools),
-        incidents=tuple(_incidents(fleet, pools, now)),
+        incidents=tuple(_incidents(fleet, pools, now, open_incidents)),
         pauses=tuple(pauses),
         can_resume=bool(pauses) or stopped,
     )
@@ -183,7 +191,9 @@ def _rest(fleet: FleetView, pools: Sequence[PoolView]) -> str:
     return ""
 
 
-def _incidents(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[Incident]:
+def _incidents(
+    fleet: FleetView, pools: Sequence[PoolView], now: float, open_incidents: Mapping[str, str]
+) -> Iterator[Incident]:
     attempt = fleet.attempt
     if attempt.prevented_by:
         next_at = moment(attempt.at, now)
@@ -191,11 +201,12 @@ def _incidents(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Itera
         severity = Severity.CRITICAL if fleet.is_stale(now) else Severity.ATTENTION
         yield Incident(severity, f"Sweeps are prevented: {attempt.prevented_by}", moment(attempt.since, now), due)
     if fleet.whole_fuse.position is not Position.CLOSED:
-        yield _of_fuse("The fuse of the whole organization", fleet.whole_fuse, fleet, now)
+        whole = _of_fuse("The fuse of the whole organization", fleet.whole_fuse, fleet, now)
+        yield whole._replace(id=open_incidents.get(WHOLE_INSTALLATION, ""))
     for pool in pools:
         own = fleet.fuses.get(pool.name)
         if own is not None and own.position is not Position.CLOSED:
-            yield _of_fuse(f"The fuse of {pool.name}", own, fleet, now)
+            yield _of_fuse(f"The fuse of {pool.name}", own, fleet, now)._replace(id=open_incidents.get(pool.name, ""))
     for pool in pools:
         lost = [each for each in pool.members if each.lost]
         if lost:
@@ -204,7 +215,7 @@ def _incidents(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Itera
             detail = f"Replacement requested for {requested:,} of {len(lost):,}." if requested else _held(pool)
             title, query = f"{counted(len(lost), 'lost runner')} in {pool.name}", _query(pool.name, State.INVALIDATED)
             severity = Severity.CRITICAL if pool.waits_for_a_person else Severity.ATTENTION
-            yield Incident(severity, title, moment(since, now), detail, query)
+            yield Incident(severity, title, moment(since, now), detail, query, open_incidents.get(pool.name, ""))
 
 
 def _held(pool: PoolView) -> str:
@@ -230,8 +241,18 @@ def _of_fuse(what: str, fuse: Fuse, fleet: FleetView, now: float) -> Incident:
 
 
 def _history(fuse: Fuse) -> str:
-    text = fuse_history(fuse, str)
-    return f"{text[:1].upper()}{text[1:]}."
+    """Returns why a fuse is not closed, in words with the codes beside them."""
+    if fuse.reason is FuseReason.UNREADABLE:
+        text = _reason(fuse.reason)
+        return f"{text[:1].upper()}{text[1:]}."
+    first = FuseReason.RESUMED if fuse.by else fuse.tripped_for
+    begun = f"Resumed by {fuse.by}" if fuse.by else f"Tripped: {_reason(first)}" if first else "Tripped"
+    return f"{begun}." if fuse.reason in (first, FuseReason.NONE) else f"{begun}. Then: {_reason(fuse.reason)}."
+
+
+def _reason(reason: FuseReason) -> str:
+    words = FUSE_REASONS[reason]
+    return f"{words} ({reason.value})"
 
 
 def _line(fleet: FleetView, pool: PoolView, now: float) -> PoolLine:

@@ -8,6 +8,7 @@ from ghapp.report.documents import timestamp
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 JUST_NOW_SECONDS, STEP_SECONDS = 5, 5
+EXACT_SECONDS = 900
 
 
 class Moment(NamedTuple):
@@ -59,6 +60,16 @@ def duration(seconds: float) -> str:
         return f"{hours} h {minutes} min" if minutes else f"{hours} h"
     days, hours = whole // DAY, whole % DAY // HOUR
     return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def exact(seconds: float) -> str:
+    """Returns a length of time that does not change any more: to the second below a quarter of an hour."""
+    whole = int(seconds)
+    if whole < MINUTE:
+        return f"{whole} s"
+    if whole < EXACT_SECONDS and whole % MINUTE:
+        return f"{whole // MINUTE} min {whole % MINUTE} s"
+    return duration(seconds)
 
 
 def counted(count: int, singular: str, plural: str = "") -> str:

@@ -1,0 +1,1 @@
+"""Incidents: losses of runners and fuse positions, grouped for display. Nothing is decided from them."""

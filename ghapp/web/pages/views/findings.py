@@ -1,0 +1,93 @@
+"""The doctor's findings, problems first. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from ghapp.web.pages.views.wording import Moment, counted, moment
+
+ORDER = ("wrong", "warning", "ok")
+KINDS = {"wrong": "stopped", "warning": "suspect", "ok": "good"}
+"""By status: the class of its colour, which never stands alone."""
+
+
+class FindingLike(Protocol):
+    """A finding of `ghapp doctor`."""
+
+    @property
+    def group(self) -> str:
+        """The subject, such as `redis`."""
+
+    @property
+    def name(self) -> str:
+        """The check, unique within its group and organization."""
+
+    @property
+    def status(self) -> str:
+        """`ok`, `warning` or `wrong`."""
+
+    @property
+    def said(self) -> str:
+        """The result."""
+
+    @property
+    def fix(self) -> str | None:
+        """What to do; None if there is nothing to do."""
+
+    @property
+    def org(self) -> str | None:
+        """The organization concerned; None for all."""
+
+
+class FindingLine(NamedTuple):
+    """One finding, and the class of its colour."""
+
+    status: str
+    kind: str
+    where: str
+    name: str
+    said: str
+    fix: str
+
+
+class FindingsView(NamedTuple):
+    """The findings, problems first. `at` is None before the first examination is over; `severity` is the banner's."""
+
+    severity: str
+    sentence: str
+    at: Moment | None
+    problems: tuple[FindingLine, ...]
+    passed: tuple[FindingLine, ...]
+
+
+def findings_view(found: Sequence[FindingLike] | None, at: float | None, now: float) -> FindingsView:
+    """Returns the findings of the examination that began at `at`; None for both before the first is over."""
+    if found is None:
+        return FindingsView("", "The checks are running for the first time; their findings appear here.", None, (), ())
+    ordered = sorted(found, key=lambda each: ORDER.index(each.status))
+    lines = tuple(map(_line, ordered))
+    wrong = sum(each.status == "wrong" for each in lines)
+    warnings = sum(each.status == "warning" for each in lines)
+    return FindingsView(
+        "critical" if wrong else "attention" if warnings else "good",
+        _sentence(wrong, warnings, len(lines)),
+        moment(at, now),
+        tuple(each for each in lines if each.status != "ok"),
+        tuple(each for each in lines if each.status == "ok"),
+    )
+
+
+def _sentence(wrong: int, warnings: int, total: int) -> str:
+    if wrong:
+        also = f", and {counted(warnings, 'warning')}" if warnings else ""
+        return f"{counted(wrong, 'check')} failed{also}."
+    if warnings:
+        return f"No check failed; there {'is' if warnings == 1 else 'are'} {counted(warnings, 'warning')}."
+    return f"All {total} checks passed."
+
+
+def _line(finding: FindingLike) -> FindingLine:
+    where = finding.group if finding.org is None else f"{finding.group}, {finding.org}"
+    status = str(finding.status)
+    return FindingLine(status, KINDS[status], where, finding.name, finding.said, finding.fix or "")

@@ -1,0 +1,120 @@
+"""The gates of all blue/green pools: the words are those of `ghapp gate` and of the API's document. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ghapp.health.gate.active_shard import Role, last_deploy
+from ghapp.health.gate.judgement import STOP, Gate
+from ghapp.health.gate.next_steps import NextStep
+from ghapp.report.gate_report import mark_of
+from ghapp.web.gates import PoolGates
+from ghapp.web.pages.views.wording import Moment, moment
+
+CLASSES = {"ok": "good", "NO": "stopped", "!": "suspect"}
+"""By mark: the class of its colour, which never stands alone."""
+
+
+class GateCheckLine(NamedTuple):
+    """One check: its mark (`ok`, `NO`, `!`), the class of its colour, its name and its result."""
+
+    mark: str
+    kind: str
+    name: str
+    said: str
+
+
+class GateShard(NamedTuple):
+    """One shard: its role, whether it passes, its checks, and the next steps, cheapest and safest first."""
+
+    name: str
+    role: str
+    passed: bool
+    severity: str
+    sentence: str
+    deployed: Moment | None
+    ref: str
+    checks: tuple[GateCheckLine, ...]
+    next: tuple[NextStep, ...]
+
+
+class GatePool(NamedTuple):
+    """One pool. `stop`: the only next step of all its shards while the active one is unknown or disputed."""
+
+    name: str
+    min_online: int
+    active: str
+    stop: NextStep | None
+    shards: tuple[GateShard, ...]
+
+
+class GatePageView(NamedTuple):
+    """The page's content."""
+
+    severity: str
+    sentence: str
+    pools: tuple[GatePool, ...]
+
+
+def gate_page(found: Sequence[PoolGates], now: float) -> GatePageView:
+    """Returns the page."""
+    pools = tuple(_pool(each, now) for each in found)
+    return GatePageView(*_headline(pools), pools)
+
+
+def _pool(found: PoolGates, now: float) -> GatePool:
+    stops = [step for gate in found.gates for step in gate.next if gate.role is Role.UNKNOWN and step.step == STOP]
+    active = next((gate.active for gate in found.gates if gate.active is not None), "")
+    return GatePool(
+        found.pool.name,
+        found.pool.min_online,
+        active,
+        stops[0] if stops else None,
+        tuple(_shard(gate, found, now) for gate in found.gates),
+    )
+
+
+def _shard(gate: Gate, found: PoolGates, now: float) -> GateShard:
+    deploy = last_deploy(found.deploys, gate.shard)
+    checks = tuple(GateCheckLine(mark_of(each), CLASSES[mark_of(each)], each.name, each.said) for each in gate.checks)
+    return GateShard(
+        gate.shard,
+        gate.role.value,
+        gate.passed,
+        _severity(gate),
+        "passes" if gate.passed else "does not pass",
+        None if deploy is None else moment(deploy.deployed_at, now),
+        "" if deploy is None else deploy.ref,
+        checks,
+        gate.next,
+    )
+
+
+def _severity(gate: Gate) -> str:
+    if gate.role is Role.UNKNOWN:
+        return "critical"
+    if gate.passed:
+        return "good"
+    return "critical" if gate.role is Role.ACTIVE else "attention"
+
+
+def _headline(pools: Sequence[GatePool]) -> tuple[str, str]:
+    """Returns the class of the page's colour, and the most urgent thing in one sentence."""
+    if not pools:
+        return "", "No blue/green pool is configured."
+    if stopped := [pool.name for pool in pools if pool.stop is not None]:
+        return "critical", f"Stop: it is unknown which shard of {_names(stopped)} is active."
+    shards = [(pool, shard) for pool in pools for shard in pool.shards]
+    for role, severity in ((Role.ACTIVE, "critical"), (Role.INACTIVE, "attention")):
+        failing = [f"{pool.name}/{shard.name}" for pool, shard in shards if shard.role == role and not shard.passed]
+        if failing:
+            verb = "does" if len(failing) == 1 else "do"
+            return severity, f"{_names(failing)} ({role.value}) {verb} not pass."
+    if not shards:
+        return "", "No shard is known yet: no runner, deploy or setting names one."
+    return "good", "The only shard passes." if len(shards) == 1 else f"All {len(shards)} shards pass."
+
+
+def _names(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

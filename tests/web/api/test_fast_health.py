@@ -1,0 +1,98 @@
+"""Reads that are answered before Starlette get the answer that Starlette's route gives; everything else goes to it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+
+from ghapp.store.runners import Runners
+from ghapp.store.tokens import Tokens
+from tests.web.conftest import INSTALLATION, NOW, healthy
+
+PATH = "/v1/orgs/acme/runners/1/health"
+
+
+@pytest.fixture
+def answered(http, monkeypatch):
+    """The requests that were answered without Starlette."""
+    health, found = http._transport.app._health, []
+    answer = health.answer
+
+    async def counted(scope, send):
+        done = await answer(scope, send)
+        found.append(done)
+        return done
+
+    monkeypatch.setattr(health, "answer", counted)
+    return found
+
+
+async def test_the_second_read_is_the_same_answer_without_starlette(http, answered):
+    first, second = await http.get(PATH), await http.get(PATH)
+    assert answered == [False, True]
+    assert (second.status_code, second.content, dict(second.headers)) == (200, first.content, dict(first.headers))
+
+
+@pytest.mark.parametrize("age", [0.0, 0.04, 0.06, 2.25, 61.0, 301.0], ids=str)
+async def test_age_and_state_are_those_of_the_moment_of_the_request(http, times, answered, age):
+    await http.get(PATH)
+    times[0] = NOW + age
+    fast = (await http.get(PATH)).json()
+    slow = (await http.get("/v1/orgs/acme/runners/health?name=a")).json()
+    assert (answered[1], fast) == (True, slow)
+    assert (fast["state"] == "unknown") is (fast["age_seconds"] > 300)
+
+
+async def test_a_change_is_answered_within_a_second(http, redis, answered):
+    await http.get(PATH)
+    await Runners(redis).revise(INSTALLATION, {1: lambda _: healthy(1, "a")._replace(busy=True)})
+    await asyncio.sleep(1.05)
+    assert (await http.get(PATH)).json()["reason"] == "Busy"
+    assert answered[-1] is False, "it was read from Redis"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1/orgs/acme/runners/99/health", 200),
+        ("GET", "/v1/orgs/acme/runners/0/health", 400),
+        ("GET", "/v1/orgs/acme/runners/one/health", 400),
+        ("GET", "/v1/orgs/other/runners/1/health", 403),
+        ("GET", "/v1/orgs/acme/runners/1/health/", 307),
+        ("GET", "/v2/orgs/acme/runners/1/health", 404),
+        ("POST", PATH, 405),
+        ("HEAD", PATH, 200),
+    ],
+)
+async def test_everything_else_goes_to_the_application(http, answered, method, path, status):
+    await http.get(PATH)
+    assert (await http.request(method, path)).status_code == status
+    assert answered[-1] is False
+
+
+@pytest.mark.parametrize("header", [None, "", "Bearer ", "Bearer ghapp_nonsense", "Basic YTpi", "bearer"])
+async def test_a_request_without_a_known_token_is_refused_by_the_application(http, answered, header):
+    await http.get(PATH)
+    transport = http._transport
+    async with httpx.AsyncClient(transport=transport, base_url="http://ghapp") as other:
+        answer = await other.get(PATH, headers={} if header is None else {"Authorization": header})
+    assert (answer.status_code, answered[-1]) == (401, False)
+
+
+async def test_a_revoked_token_works_for_a_second_at_most(http, redis, answered):
+    assert (await http.get(PATH)).status_code == 200
+    tokens = Tokens(redis)
+    for token in await tokens.all():
+        await tokens.revoke(token.id)
+    await asyncio.sleep(1.05)
+    assert (await http.get(PATH)).status_code == 401
+
+
+async def test_an_expired_token_is_refused_at_once(http, redis, times, answered):
+    secret, _ = await Tokens(redis).create("short", ("acme",), ("read",), NOW, NOW + 10)
+    headers = {"Authorization": f"Bearer {secret}"}
+    assert [(await http.get(PATH, headers=headers)).status_code for _ in range(2)] == [200, 200]
+    times[0] = NOW + 10
+    assert (await http.get(PATH, headers=headers)).status_code == 401

@@ -1,0 +1,185 @@
+"""The doctor's findings on the system page: in the background, once a minute, and for whom."""
+
+from __future__ import annotations
+
+import asyncio
+from html import unescape
+
+import httpx
+import pytest
+
+from ghapp.doctor.finding import ok, warning, wrong
+from ghapp.settings import Settings
+from ghapp.web.app import build
+from ghapp.web.pages.examination import FRESH_SECONDS, Examination, Examined, in_own_thread
+from ghapp.web.pages.views.findings import findings_view
+from tests.support.keys import private_key
+from tests.web.conftest import NOW
+from tests.web.pages.conftest import Clock
+
+WELL = ok("redis", "answers", "in 1 ms")
+RISK = warning("configuration", "mode", "remediation is dry-run", 'set mode = "act"', "acme")
+BAD = wrong("roles", "workers", "no worker is <alive>", "start `ghapp worker`")
+
+
+# The view.
+
+
+@pytest.mark.parametrize(
+    ("found", "severity", "sentence"),
+    [
+        (None, "", "The checks are running for the first time; their findings appear here."),
+        ([WELL], "good", "All 1 checks passed."),
+        ([WELL, RISK], "attention", "No check failed; there is 1 warning."),
+        ([WELL, BAD], "critical", "1 check failed."),
+        ([RISK, BAD, RISK, BAD], "critical", "2 checks failed, and 2 warnings."),
+    ],
+    ids=["running", "well", "warning", "wrong", "both"],
+)
+def test_the_findings_are_one_sentence(found, severity, sentence):
+    view = findings_view(found, NOW, NOW)
+    assert (view.severity, view.sentence) == (severity, sentence)
+
+
+def test_problems_come_first_with_their_fix_and_their_organization():
+    view = findings_view([WELL, RISK, BAD], NOW - 30, NOW)
+    assert [each.name for each in view.problems] == ["workers", "mode"]
+    assert [(each.where, each.fix) for each in view.problems] == [
+        ("roles", "start `ghapp worker`"),
+        ("configuration, acme", 'set mode = "act"'),
+    ]
+    assert [each.name for each in view.passed] == ["answers"]
+    assert view.at.text == "30 s ago"
+
+
+# The examination.
+
+
+class Doctor:
+    """Counts how often it was asked, and answers when it is let."""
+
+    def __init__(self):
+        self.asked, self.may_answer, self.failure = 0, asyncio.Event(), None
+
+    async def examine(self):
+        self.asked += 1
+        await self.may_answer.wait()
+        if self.failure is not None:
+            raise self.failure
+        return [BAD]
+
+
+async def settled():
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_request_never_waits_for_it_and_only_one_runs_at_a_time():
+    doctor, clock = Doctor(), Clock()
+    clock.now = NOW
+    examination = Examination(doctor.examine, clock)
+    assert examination.latest() == Examined()
+    clock.now += FRESH_SECONDS
+    assert examination.latest() == Examined()
+    await settled()
+    assert doctor.asked == 1
+    doctor.may_answer.set()
+    await settled()
+    assert examination.latest() == Examined([BAD], NOW)
+
+
+@pytest.mark.parametrize(("later", "asked"), [(0, 1), (FRESH_SECONDS - 0.001, 1), (FRESH_SECONDS, 2), (-1, 2)])
+async def test_it_is_begun_again_after_a_minute_and_never_by_itself(later, asked):
+    doctor, clock = Doctor(), Clock()
+    clock.now = NOW
+    doctor.may_answer.set()
+    examination = Examination(doctor.examine, clock)
+    examination.latest()
+    await settled()
+    clock.now = NOW + later
+    await settled()
+    assert doctor.asked == 1
+    examination.latest()
+    await settled()
+    assert doctor.asked == asked
+
+
+async def test_a_failed_one_keeps_the_last_findings():
+    doctor, clock = Doctor(), Clock()
+    clock.now = NOW
+    doctor.may_answer.set()
+    examination = Examination(doctor.examine, clock)
+    examination.latest()
+    await settled()
+    doctor.failure, clock.now = RuntimeError("x"), NOW + FRESH_SECONDS
+    examination.latest()
+    await settled()
+    assert (doctor.asked, examination.latest()) == (2, Examined([BAD], NOW))
+
+
+async def test_its_own_thread_hands_back_findings_and_errors():
+    assert await in_own_thread(lambda: [WELL]) == [WELL]
+
+    def fails():
+        raise OSError("x")
+
+    with pytest.raises(OSError, match="x"):
+        await in_own_thread(fails)
+
+
+# The page.
+
+
+@pytest.fixture
+async def browser(redis, fleet, clock, github):
+    doctor = Doctor()
+    doctor.may_answer.set()
+    environ = {
+        "GHAPP_APP_ID": "1",
+        "GHAPP_PRIVATE_KEY": private_key(),
+        "GHAPP_WEBHOOK_SECRET": "secret",
+        "GHAPP_GITHUB_API_URL": github.api_url,
+        "GHAPP_GITHUB_WEB_URL": github.url,
+        "GHAPP_CLIENT_ID": github.client_id,
+        "GHAPP_CLIENT_SECRET": github.app.client_secret,
+        "GHAPP_OPEN_PAGE": "1",
+    }
+
+    async def nothing(*_, **__):
+        return None
+
+    application = build(Settings.read(environ), redis, nothing, clock, examine=doctor.examine)
+    browsers = []
+
+    def run(peer, base):
+        browsers.append(httpx.AsyncClient(transport=httpx.ASGITransport(application, client=(peer, 5)), base_url=base))
+        browsers[-1].doctor = doctor
+        return browsers[-1]
+
+    yield run
+    for each in browsers:
+        await each.aclose()
+
+
+async def test_findings_are_shown_escaped_with_their_fix_and_their_time(browser, clock):
+    here = browser("127.0.0.1", "http://127.0.0.1:8000")
+    assert "The checks are running for the first time" in (await here.get("/system")).text
+    await settled()
+    clock.now += 20
+    page = (await here.get("/system")).text
+    assert "1 check failed." in page
+    assert "no worker is &lt;alive&gt;" in page
+    assert "start `ghapp worker`" in unescape(page)
+    assert "20 s ago" in page
+    assert 'href="#findings"' in page
+    assert here.doctor.asked == 1
+
+
+@pytest.mark.parametrize(("login", "sees"), [("mona", True), ("lisa", False)])
+async def test_they_are_shown_to_those_who_may_replay_dead_letters(browser, signed_in, login, sees):
+    person = await signed_in(login, browser("192.0.2.7", "http://ghapp.example"))
+    await person.get("/system")
+    await settled()
+    page = (await person.get("/system")).text
+    assert ("1 check failed." in page) is sees
+    assert person.doctor.asked == sees

@@ -1,0 +1,145 @@
+"""The gate's page over HTTP: word by word what the API and the command say, and a stop where the sources disagree."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+
+from ghapp.cli.gate import lines
+from ghapp.cli.gate_query import GateQuery
+from ghapp.health.gate.active_shard import ActiveShardAnswer, Deploy, Role
+from ghapp.health.gate.judgement import GateRequest
+from ghapp.health.job import Job
+from ghapp.health.runner.evidence import Registration, Survey
+from ghapp.health.runner.observations import job_started, registration_seen
+from ghapp.settings import Settings
+from ghapp.store.demand import Demand
+from ghapp.store.runners import Runners
+from ghapp.store.shards import Shards
+from ghapp.store.stores import stores_over
+from ghapp.store.tokens import Tokens
+from tests.web.conftest import NOW
+
+PAGE = "/orgs/acme/gate"
+POLICY = """
+[[pools]]
+org = "acme"
+name = "rollout"
+labels = ["rollout"]
+shard_label = "shard"
+min_online = 2
+active_url = "http://127.0.0.1:1/active"
+"""
+
+
+def on(shard, number):
+    labels = ("self-hosted", "rollout", f"shard:{shard}")
+    seen = Registration(number, f"{shard}-{number}", "linux", True, False, labels, labels[1:], ephemeral=False)
+    return registration_seen(None, seen, NOW - 600, listed=True)
+
+
+@pytest.fixture
+async def shards(redis, fleet):
+    """Purple took a job of acme/infra; one of the two runners that pink needs is online."""
+    installation = fleet["acme"]
+    known = [on("pink", 11), *(job_started(on("purple", each), 500 + each, NOW - 60) for each in (21, 22, 23))]
+    await Runners(redis).revise(installation, {each.id: lambda _, each=each: each for each in known})
+    await Runners(redis).save_survey(installation, Survey(NOW - 3, len(known)))
+    await Shards(redis).answered(installation, "rollout", ActiveShardAnswer("purple", "", NOW - 20))
+    jobs = [
+        Job(500 + each, "running", ("rollout",), "acme/infra", NOW - 90, each, f"purple-{each}", NOW - 60)
+        for each in (21, 22, 23)
+    ]
+    await Demand(redis).record(installation, jobs)
+    return installation
+
+
+@pytest.fixture
+def config(tmp_path):
+    (tmp_path / "ghapp.toml").write_text(POLICY)
+    return {"GHAPP_CONFIG": str(tmp_path / "ghapp.toml")}
+
+
+@pytest.fixture
+def local(start, config):
+    return start("127.0.0.1", "http://127.0.0.1:8000", client=False, GHAPP_OPEN_PAGE="1", **config)
+
+
+async def test_it_says_what_the_api_says_word_by_word(local, shards, redis):
+    page = unescape((await local.get(PAGE)).text)
+    secret, _ = await Tokens(redis).create("ci", ("acme",), ("read",), NOW)
+    for shard in ("pink", "purple"):
+        address = f"/v1/orgs/acme/pools/rollout/shards/{shard}/gate"
+        gate = (await local.get(address, headers={"authorization": f"Bearer {secret}"})).json()
+        assert f"{shard} {'passes' if gate['passed'] else 'does not pass'}" in page
+        texts = [each["said"] for each in gate["checks"]] + [part for each in gate["next"] for part in each.values()]
+        assert len(texts) > 6
+        assert [text for text in texts if text not in page] == []
+
+
+async def test_it_says_what_the_command_says_word_by_word(local, shards, redis, config, clock, monkeypatch):
+    page = unescape((await local.get(PAGE)).text)
+    settings = Settings.read(config)
+    (pool,) = settings.pools_of("acme")
+    query = GateQuery(settings, stores_over(redis), "acme", pool, clock)
+
+    async def answered():
+        return await Shards(redis).answer(shards, "rollout")
+
+    monkeypatch.setattr(query, "_active_shard", answered)
+    said = lines(await query.judge(GateRequest("pink", pool.min_online)))
+    texts = [re.sub(r"^ +(?:(?:ok|NO|!) +[a-z-]+ +|\d+\. )?", "", line) for line in said[1:]]
+    texts.remove("next, cheapest and safest first:")
+    assert len(texts) > 6
+    assert [text for text in texts if text not in page] == []
+
+
+async def test_the_active_shard_comes_first(local, shards):
+    page = unescape((await local.get(PAGE)).text)
+    assert page.index("purple passes") < page.index("pink does not pass")
+    assert "rollout/pink (inactive) does not pass." in page
+
+
+async def test_sources_that_disagree_are_a_stop(local, shards, redis):
+    await Shards(redis).record(
+        shards, "rollout", lambda _: Deploy("pink", Role.ACTIVE, NOW - 30, NOW - 30, "v2", "ci", NOW)
+    )
+    page = unescape((await local.get(PAGE)).text)
+    assert "Stop: it is unknown which shard of rollout is active." in page
+    assert "the sources disagree on the active shard" in page
+    assert page.count("Change nothing until they agree") == 1
+    assert "Next, cheapest and safest first" not in page
+
+
+async def test_without_a_blue_green_pool_it_says_how_to_get_one(start, fleet):
+    browser = start("127.0.0.1", "http://127.0.0.1:8000", client=False, GHAPP_OPEN_PAGE="1")
+    page = unescape((await browser.get(PAGE)).text)
+    assert "No blue/green pool is configured." in page
+    assert "shard_label" in page
+
+
+async def test_repositories_are_named_to_this_machine_alone(local, start, signed_in, shards, config):
+    assert "acme/infra" in (await local.get(PAGE)).text
+    member = await signed_in("lisa", start(**config))
+    page = await member.get(PAGE)
+    assert (page.status_code, "acme/infra" in page.text) == (200, False)
+
+
+@pytest.mark.parametrize(("login", "status"), [("mona", 200), ("lisa", 200), ("sam", 404)])
+async def test_who_sees_the_organization_sees_its_gates(signed_in, shards, login, status):
+    browser = await signed_in(login)
+    assert (await browser.get(PAGE)).status_code == status
+    assert (await browser.get("/orgs/nothing/gate")).status_code == 404
+
+
+async def test_without_a_session_the_sign_in_comes_first(start, shards):
+    answer = await start().get(PAGE)
+    assert (answer.status_code, "sign-in" in answer.headers["location"]) == (303, True)
+
+
+async def test_without_redis_there_is_a_page_that_says_so(start, away):
+    browser = start("127.0.0.1", "http://127.0.0.1:8000", client=False, GHAPP_OPEN_PAGE="1", database=away)
+    away.away = True
+    assert (await browser.get(PAGE)).status_code == 503

@@ -1,0 +1,92 @@
+"""The content of the gate's page as a pure function of the gates."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.gate.active_shard import Deploy, Role
+from ghapp.health.gate.judgement import Gate
+from ghapp.health.gate.next_steps import NextStep
+from ghapp.health.gate.shard_checks import Check
+from ghapp.settings import PoolSettings
+from ghapp.web.gates import PoolGates
+from ghapp.web.pages.views.gate import gate_page
+from tests.web.conftest import NOW
+
+GOOD, BAD, SHOWN = (
+    Check("online", True, "3 online"),
+    Check("online", False, "0 online"),
+    Check("users", False, "?", False),
+)
+FIX, STOP = NextStep("look", "at its runners"), NextStep("stop", "the sources disagree")
+
+
+def gate(shard="pink", role=Role.INACTIVE, checks=(GOOD,), steps=(), active="purple"):
+    return Gate("linux", shard, role, tuple(checks), tuple(steps), active=active)
+
+
+def shown(*gates, name="linux", deploys=()):
+    return PoolGates(PoolSettings("acme", name, shard_label="shard"), gates, tuple(deploys))
+
+
+PURPLE = gate("purple", Role.ACTIVE)
+
+
+@pytest.mark.parametrize(
+    ("found", "severity", "sentence"),
+    [
+        ([], "", "No blue/green pool is configured."),
+        ([shown()], "", "No shard is known yet: no runner, deploy or setting names one."),
+        ([shown(gate())], "good", "The only shard passes."),
+        ([shown(gate(), PURPLE)], "good", "All 2 shards pass."),
+        ([shown(gate(checks=[GOOD, SHOWN]), PURPLE)], "good", "All 2 shards pass."),
+        ([shown(gate(checks=[BAD]), PURPLE)], "attention", "linux/pink (inactive) does not pass."),
+        (
+            [shown(gate(checks=[BAD]), gate("purple", Role.ACTIVE, [BAD]))],
+            "critical",
+            "linux/purple (active) does not pass.",
+        ),
+        (
+            [shown(gate(checks=[BAD]), gate("green", checks=[BAD]), PURPLE)],
+            "attention",
+            "linux/pink and linux/green (inactive) do not pass.",
+        ),
+        (
+            [shown(gate(checks=[BAD])), shown(gate(role=Role.UNKNOWN, steps=[STOP], active=None), name="gpu")],
+            "critical",
+            "Stop: it is unknown which shard of gpu is active.",
+        ),
+    ],
+    ids=["no pool", "no shard", "one", "all", "shown only", "inactive", "active", "two", "unknown"],
+)
+def test_the_worst_is_said_first(found, severity, sentence):
+    page = gate_page(found, NOW)
+    assert (page.severity, page.sentence) == (severity, sentence)
+
+
+def test_sources_that_disagree_are_a_stop_of_the_whole_pool():
+    unknown = [gate(each, Role.UNKNOWN, [BAD], [STOP], active=None) for each in ("pink", "purple")]
+    (pool,) = gate_page([shown(*unknown)], NOW).pools
+    assert (pool.stop, pool.active) == (STOP, "")
+    assert [each.severity for each in pool.shards] == ["critical", "critical"]
+
+
+def test_a_failing_shard_with_a_known_role_is_no_stop():
+    (pool,) = gate_page([shown(gate(checks=[BAD], steps=[FIX]), PURPLE)], NOW).pools
+    assert (pool.stop, pool.active, pool.shards[0].next) == (None, "purple", (FIX,))
+
+
+@pytest.mark.parametrize(
+    ("check", "mark", "kind"), [(GOOD, "ok", "good"), (BAD, "NO", "stopped"), (SHOWN, "!", "suspect")]
+)
+def test_a_check_has_the_mark_of_the_command_and_of_the_check_run(check, mark, kind):
+    (pool,) = gate_page([shown(gate(checks=[check]))], NOW).pools
+    (line,) = pool.shards[0].checks
+    assert (line.mark, line.kind, line.said) == (mark, kind, check.said)
+
+
+def test_the_last_deploy_of_a_shard_is_dated():
+    deploys = [Deploy("pink", Role.INACTIVE, NOW - 120, NOW - 60, "abc")]
+    (pool,) = gate_page([shown(gate(), PURPLE, deploys=deploys)], NOW).pools
+    pink, purple = pool.shards
+    assert (pink.deployed.text, pink.ref, purple.deployed) == ("2 min ago", "abc", None)

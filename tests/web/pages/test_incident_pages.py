@@ -1,0 +1,143 @@
+"""The pages of incidents over HTTP: what they show, whose they are, and that no link leads to a page that is gone."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from urllib.parse import urljoin
+
+import pytest
+
+from ghapp.health.incidents.fold import with_losses
+from ghapp.health.incidents.incident import LossIncident
+from ghapp.health.incidents.loss import LossEnd, RunnerLoss
+from ghapp.health.runner.observations import succeeded_by
+from ghapp.report.links import PageLinks
+from ghapp.store.incidents import Incidents
+from ghapp.store.runners import Runners
+from tests.web.conftest import NOW
+
+LIST = "/orgs/acme/incidents"
+ONE = f"{LIST}/{int(NOW) - 100}-3"
+LINKS = PageLinks("http://127.0.0.1:8000", "acme")
+
+
+@pytest.fixture
+async def over(redis, fleet):
+    """An incident of last week; its runner's record is deleted, its successor is runner 1."""
+    ended = RunnerLoss(
+        77, "<i>old", "linux-4vcpu", NOW - 7000, successor=1, end=LossEnd.SUCCESSOR_ONLINE, ended_at=NOW - 6900
+    )
+    merged = LossIncident("merged", "linux-4vcpu", NOW - 6000, NOW - 6000, merged_into=f"{int(NOW) - 7000}-77")
+    await Incidents(redis).revise(fleet["acme"], lambda _: {**with_losses({}, [ended]), "merged": merged}, NOW)
+    return f"{LIST}/{int(NOW) - 7000}-77"
+
+
+def links(answer):
+    return {
+        urljoin(str(answer.url), unescape(each)).partition("#")[0]
+        for each in re.findall(r'href="([^"]+)"', answer.text)
+        if "/static/" not in each and not each.startswith("http")
+    }
+
+
+async def test_losses_that_no_plan_has_recorded_yet_are_shown(local):
+    page = unescape((await local.get(LIST)).text)
+    assert "1 incident is open: 2 runners are not replaced yet." in page
+    one = unescape((await local.get(ONE)).text)
+    assert "2 runners lost in linux-4vcpu" in one
+    assert "2 runners confirmed as lost by a second 404" in one
+    assert "no successor of the last batch came online" in one
+    assert "BatchNeverOnline" in one
+
+
+async def test_an_incident_that_is_over_is_listed_with_its_end_and_escaped(local, over):
+    page = (await local.get(LIST)).text
+    assert "&lt;i&gt;old lost in linux-4vcpu" in page
+    assert "successor online" in page
+    one = (await local.get(over)).text
+    assert "<i>old" not in one
+    assert 'runners/77"' not in one, "its record is deleted"
+    assert 'runners/1"' in one
+
+
+async def test_an_incident_that_another_one_took_over_leads_there(local, over):
+    answer = await local.get(f"{LIST}/merged")
+    assert answer.status_code == 303
+    assert urljoin(str(answer.url), answer.headers["location"]).endswith(over)
+
+
+@pytest.mark.parametrize("path", ["/", "/orgs/acme", LIST, ONE, "over", "/orgs/acme/gate", "/system", "/setup"])
+async def test_no_link_of_a_page_leads_to_a_page_that_is_gone(local, over, path):
+    page = await local.get(over if path == "over" else path, follow_redirects=True)
+    found = links(page)
+    assert any(each in found for each in ("http://127.0.0.1:8000/", "http://127.0.0.1:8000/system"))
+    for each in found:
+        answer = await local.get(each)
+        assert answer.status_code in (200, 303), each
+
+
+async def test_the_overview_links_to_the_incident_that_is_open(local):
+    assert ONE in {link.replace("http://127.0.0.1:8000", "") for link in links(await local.get("/orgs/acme"))}
+
+
+async def test_a_healed_loss_is_shown_as_soon_as_its_successor_is(local, redis, fleet):
+    for lost in (3, 4):
+        await Runners(redis).revise(fleet["acme"], {lost: succeeded_by(1, NOW - 10)})
+    page = (await local.get(ONE)).text
+    assert "2 successors online" in page
+
+
+@pytest.mark.parametrize("path", [f"{LIST}/1-1", f"{LIST}/x", f"{LIST}/{'9' * 400}", f"/orgs/globex/{ONE[11:]}"])
+async def test_an_unknown_incident_and_one_of_another_organization_are_404(local, path):
+    assert (await local.get(path)).status_code == 404
+
+
+@pytest.mark.parametrize("query", ["page=0", "page=99999", "page=x", "page=-1", "page=²"])
+async def test_any_page_number_is_answered(local, query):
+    assert (await local.get(f"{LIST}?{query}")).status_code == 200
+
+
+@pytest.mark.parametrize(("login", "status"), [("mona", 200), ("lisa", 200), ("sam", 404)])
+@pytest.mark.parametrize("path", [LIST, ONE])
+async def test_who_sees_the_organization_sees_its_incidents(signed_in, fleet, login, status, path):
+    browser = await signed_in(login)
+    assert (await browser.get(path)).status_code == status
+
+
+@pytest.mark.parametrize("path", [LIST, ONE])
+async def test_another_organization_is_404_and_without_a_session_the_sign_in_comes_first(signed_in, start, path):
+    browser = await signed_in("lisa")
+    assert (await browser.get(path.replace("acme", "nothing"))).status_code == 404
+    answer = await start().get(path)
+    assert (answer.status_code, "sign-in" in answer.headers["location"]) == (303, True)
+
+
+@pytest.mark.parametrize("path", [LIST, ONE])
+async def test_without_redis_there_is_a_page_that_says_so(start, away, path):
+    browser = start("127.0.0.1", "http://127.0.0.1:8000", client=False, GHAPP_OPEN_PAGE="1", database=away)
+    away.away = True
+    assert (await browser.get(path)).status_code == 503
+
+
+ADDRESSES = {
+    "overview": LINKS.overview,
+    "incidents": LINKS.incidents,
+    "gate": LINKS.gate,
+    "github": LINKS.github,
+    "jobs": LINKS.jobs,
+    "runner": LINKS.runner(1),
+    "death": LINKS.death("linux-1"),
+}
+ELSEWHERE_BUILT = {"jobs", "death"}
+"""Addresses of pages that come with the pages of jobs and of deaths."""
+
+
+async def test_each_address_in_check_runs_notifications_and_commands_is_that_of_a_page(local):
+    found = {name: (await local.get(address)).status_code for name, address in ADDRESSES.items()}
+    assert {name for name, status in found.items() if status != 200} <= ELSEWHERE_BUILT
+
+
+async def test_a_runner_s_page_links_to_its_incident(local, redis, fleet):
+    assert ONE in {link.replace("http://127.0.0.1:8000", "") for link in links(await local.get("/orgs/acme/runners/3"))}
+    assert "incidents/" not in (await local.get("/orgs/acme/runners/1")).text

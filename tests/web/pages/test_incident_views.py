@@ -1,0 +1,359 @@
+"""The content of the pages of incidents as a pure function of what is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.incidents.incident import FuseStep, LossIncident, incident_of
+from ghapp.health.incidents.loss import LossEnd, RunnerLoss
+from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.health.runner.evidence import Survey
+from ghapp.health.runner.verdict import Reason
+from ghapp.report.fleet import FleetView
+from ghapp.report.incidents import ENDS, FUSE_REASONS, PROOFS
+from ghapp.settings import PoolSettings
+from ghapp.web.pages.views.incident import (
+    MOST_ENTRIES,
+    MOST_FIRST,
+    MOST_NAMED,
+    MOST_ROWS,
+    TOGETHER_SECONDS,
+    incident_page,
+)
+from ghapp.web.pages.views.incidents import PAGE_SIZE, incidents_page, open_incidents, state_of, title_of
+from ghapp.web.pages.views.overview import overview
+from tests.web.conftest import NOW
+
+POOL = "linux-4vcpu"
+RULES = (PoolSettings("acme", POOL, ("linux-4vcpu",)),)
+HEALED = LossEnd.SUCCESSOR_ONLINE
+
+
+def loss(runner=1, end=LossEnd.OPEN, ended=None, **changes):
+    """Missing for 100 s, confirmed 60 s ago, granted at once, accepted 50 s ago."""
+    usual = RunnerLoss(
+        runner,
+        f"linux-{runner}",
+        POOL,
+        NOW - 100,
+        missing_at=NOW - 90,
+        confirmed_at=NOW - 60,
+        granted_at=NOW - 60,
+        accepted_at=NOW - 50,
+        end=end,
+        ended_at=None if ended is None else NOW - ended,
+    )
+    return usual._replace(**changes)
+
+
+def healed(runner=1, ended=40):
+    return loss(runner, HEALED, ended, successor=1000 + runner)
+
+
+def step(before, position, reason=FuseReason.NONE, pool=POOL, **more):
+    return FuseStep(NOW - before, pool, position, reason, **more)
+
+
+TRIP = step(58, Position.PROVING, FuseReason.MASS_LOSS, batch=3, lost=12, expected=40)
+STOP = step(20, Position.STOPPED, FuseReason.BATCH_NEVER_ONLINE)
+CLOSE = step(10, Position.CLOSED, FuseReason.HEALED)
+
+
+def incident(*losses, steps=(), identifier="i"):
+    return incident_of(identifier, losses, steps)
+
+
+def listed(*incidents, page=1):
+    return incidents_page({each.id: each for each in incidents}, page, NOW)
+
+
+# The list.
+
+
+@pytest.mark.parametrize(
+    ("one", "state"),
+    [
+        (incident(loss()), "open"),
+        (incident(loss(), steps=[TRIP]), "open"),
+        (incident(loss(), steps=[TRIP, STOP]), "stopped"),
+        (incident(healed(), steps=[TRIP]), "open"),
+        (incident(healed(), steps=[TRIP, CLOSE]), "healed"),
+        (incident(healed(), loss(2, LossEnd.RETURNED, 30)), "healed"),
+        (incident(healed(), loss(2, LossEnd.NOT_NEEDED, 30)), "ended"),
+    ],
+    ids=["open", "proving", "stopped", "fuse alone", "closed", "returned", "written off"],
+)
+def test_an_incident_has_one_state(one, state):
+    assert state_of(one) == state
+
+
+def test_open_incidents_come_first_then_those_that_are_over_the_latest_first():
+    over = [incident(healed(each, ended), identifier=str(each)) for each, ended in ((1, 50), (2, 40))]
+    page = listed(*over, incident(loss(3), identifier="3"))
+    assert ([each.id for each in page.open], [each.id for each in page.over]) == (["3"], ["2", "1"])
+    assert not page.good
+    assert page.sentence == "1 incident is open: 1 runner is not replaced yet."
+
+
+@pytest.mark.parametrize(
+    ("incidents", "sentence", "good"),
+    [
+        ([], "No runner was lost in the last month.", True),
+        ([incident(healed())], "No incident is open; 1 incident of the last month is over.", True),
+        ([incident(healed(), steps=[TRIP])], "1 incident is open: all are replaced.", False),
+    ],
+    ids=["none", "over", "replaced"],
+)
+def test_the_month_is_one_sentence(incidents, sentence, good):
+    page = listed(*incidents)
+    assert (page.sentence, page.good) == (sentence, good)
+
+
+def test_a_line_has_the_counts_and_how_the_losses_ended():
+    (line,) = listed(incident(healed(1, 40), healed(2, 20), loss(3, LossEnd.RETURNED, 50))).over
+    assert (line.title, line.state, line.lost, line.still_lost) == (f"3 runners lost in {POOL}", "healed", 3, 0)
+    assert [(each.losses, each.code) for each in line.ends] == [(2, "SuccessorOnline"), (1, "Returned")]
+    assert (line.lasted, line.typical_heal, line.fuse) == ("1 min 20 s", "1 min 10 s", "")
+
+
+def test_an_incident_that_was_merged_is_not_listed():
+    page = listed(incident(loss()), LossIncident("old", POOL, NOW, NOW, merged_into="i"))
+    assert (len(page.open), len(page.over)) == (1, 0)
+
+
+@pytest.mark.parametrize(("given", "shown", "first"), [(1, 1, PAGE_SIZE), (2, 2, 0), (3, 2, 0), (0, 1, PAGE_SIZE)])
+def test_the_list_has_pages(given, shown, first):
+    many = [incident(healed(each, 40 - each / 10), identifier=str(each)) for each in range(PAGE_SIZE + 1)]
+    page = listed(*many, page=given)
+    assert (page.page, page.pages, page.of_over) == (shown, 2, PAGE_SIZE + 1)
+    assert page.over[0].id == str(first)
+
+
+def test_several_pools_are_counted_in_the_title():
+    assert (
+        title_of(incident(loss(1), loss(2, pool="b"), steps=[TRIP._replace(pool="*")])) == "2 runners lost in 2 pools"
+    )
+
+
+def test_the_open_incident_of_each_pool_is_found():
+    whole = incident(loss(1), loss(2, pool="b"), steps=[TRIP._replace(pool="*")], identifier="w")
+    over = incident(healed(3), identifier="o")
+    assert open_incidents({"w": whole, "o": over}) == {POOL: "w", "b": "w", "*": "w"}
+
+
+# One incident.
+
+
+def texts(one, names=None):
+    return [(each.kind, each.text, each.code) for each in incident_page(one, names or {}, NOW).entries]
+
+
+def test_the_time_line_of_a_loss_goes_from_its_first_evidence_to_its_successor():
+    assert texts(incident(healed())) == [
+        ("first", "1 runner first missing: not in GitHub's list, or not found", ""),
+        ("missing", "GitHub answered 404 for 1 runner: confirmation began", ""),
+        (
+            "confirmed",
+            "1 runner confirmed as lost by a second 404: registration deleted by GitHub",
+            "RegistrationInvalidated",
+        ),
+        ("granted", "Replacement granted for 1 runner", ""),
+        ("accepted", "Replacement request accepted for 1 runner", ""),
+        ("online", "1 successor online", "SuccessorOnline"),
+        ("over", "Healed after 1 min", ""),
+    ]
+
+
+def test_a_fuse_says_what_it_did_and_why():
+    batch = step(40, Position.PROVING, FuseReason.BATCH_ONLINE, batch=6)
+    resumed = step(15, Position.PROVING, FuseReason.RESUMED, batch=3, by="mona")
+    told = [each for each in texts(incident(loss(), steps=[TRIP, batch, STOP, resumed, CLOSE])) if "fuse" in each[0]]
+    assert told == [
+        (
+            "fuse-proving",
+            f"The fuse of {POOL} tripped: too many runners were lost at once (12 of 40); 3 runners may be replaced",
+            "MassLoss",
+        ),
+        (
+            "fuse-proving",
+            "Next batch: the successors of the last batch are online; 6 runners may be replaced",
+            "BatchOnline",
+        ),
+        (
+            "fuse-stopped",
+            (
+                f"The fuse of {POOL} stopped: no successor of the last batch came online; nothing more is replaced until an "
+                "admin resumes it"
+            ),
+            "BatchNeverOnline",
+        ),
+        (
+            "fuse-proving",
+            f"The fuse of {POOL} proves again: an admin resumed it (mona); 3 runners may be replaced",
+            "Resumed",
+        ),
+        (
+            "fuse-closed",
+            f"The fuse of {POOL} closed: the successors of the last batch are online, and no loss waits",
+            "Healed",
+        ),
+    ]
+
+
+@pytest.mark.parametrize(("apart", "entries"), [(TOGETHER_SECONDS, 1), (TOGETHER_SECONDS + 0.001, 2)])
+def test_events_that_follow_each_other_closely_are_one_entry(apart, entries):
+    one = incident(loss(1), loss(2, first_at=NOW - 100 + apart))
+    assert sum(each.kind == "first" for each in incident_page(one, {}, NOW).entries) == entries
+
+
+def test_an_entry_names_only_so_many_runners_and_counts_the_others():
+    one = incident(*map(loss, range(MOST_NAMED + 3)), loss(99, first_at=NOW - 200))
+    _, first, *_ = incident_page(one, {}, NOW).entries
+    assert (first.kind, len(first.runners), first.more) == ("first", MOST_NAMED, 3)
+
+
+def test_an_entry_of_all_lost_runners_names_none_and_successors_are_named():
+    page = incident_page(incident(healed(1), healed(2)), {1001: "linux-new"}, NOW)
+    named = {each.kind: [runner.name for runner in each.runners] for each in page.entries}
+    assert (named["first"], named["online"]) == ([], ["linux-new", "1002"])
+
+
+def test_the_batches_of_a_fuse_are_entries_of_their_own_after_its_change():
+    batch = step(55, Position.PROVING, FuseReason.BATCH_ONLINE, batch=6)
+    trip = TRIP._replace(at=NOW - 60)
+    page = incident_page(incident(loss(1), loss(2, granted_at=NOW - 55), steps=[trip, batch]), {}, NOW)
+    kinds = [each.kind for each in page.entries]
+    assert kinds[3:] == ["fuse-proving", "granted", "fuse-proving", "granted", "accepted"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "after"),
+    [
+        (0, ""),
+        (0.9, ""),
+        (1, "1 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (61, "1 min 1 s"),
+        (899, "14 min 59 s"),
+        (900, "15 min"),
+        (7260, "2 h 1 min"),
+    ],
+)
+def test_an_entry_has_its_clock_and_its_time_after_the_first_evidence(seconds, after):
+    began = NOW - 10_000
+    one = incident(
+        loss(1, first_at=began, missing_at=None, confirmed_at=began + seconds, granted_at=None, accepted_at=None)
+    )
+    _, confirmed = incident_page(one, {}, NOW).entries
+    assert confirmed.after == after
+    assert confirmed.clock == confirmed.iso.replace("T", " ").replace("Z", " UTC")
+
+
+def test_an_entry_of_several_events_has_its_first_and_its_last_time():
+    first, *_ = incident_page(incident(loss(1), loss(2, first_at=NOW - 80)), {}, NOW).entries
+    assert first.after == "0 s to 20 s"
+
+
+@pytest.mark.parametrize(("losses", "left_out"), [(MOST_ENTRIES, 0), (MOST_ENTRIES + 3, 3)])
+def test_of_a_very_long_time_line_the_middle_is_left_out(losses, left_out):
+    apart = [
+        loss(
+            each,
+            first_at=NOW - 90_000 + each * 60,
+            missing_at=None,
+            confirmed_at=None,
+            granted_at=None,
+            accepted_at=None,
+        )
+        for each in range(losses)
+    ]
+    entries = incident_page(incident(*apart), {}, NOW).entries
+    assert len(entries) == MOST_ENTRIES + (left_out > 0)
+    gaps = [(at, each.text) for at, each in enumerate(entries) if each.kind == "gap"]
+    assert gaps == ([(MOST_FIRST, "3 entries are left out here")] if left_out else [])
+
+
+def test_a_runner_whose_record_was_deleted_has_no_link():
+    page = incident_page(incident(healed()), {1001: "linux-new"}, NOW)
+    (row,) = page.rows
+    assert (row.runner.name, row.runner.known) == ("linux-1", False)
+    assert (row.successor.name, row.successor.known) == ("linux-new", True)
+
+
+def test_open_losses_are_the_first_rows_and_only_so_many_are_shown():
+    page = incident_page(incident(*(healed(each) for each in range(MOST_ROWS)), loss(MOST_ROWS)), {}, NOW)
+    assert (page.rows[0].runner.id, len(page.rows), page.more_rows) == (MOST_ROWS, MOST_ROWS, 1)
+
+
+def test_the_cards_have_the_counts_and_the_times_to_heal():
+    page = incident_page(incident(healed(1, 90), healed(2, 40), healed(3, 30), loss(4), steps=[TRIP]), {}, NOW)
+    assert (page.lost, page.still_lost, page.healed, page.batches) == (4, 1, 3, 1)
+    assert (page.heal, page.longest_heal) == ("1 min", "1 min 10 s")
+    assert (page.fuse, page.fuse_code) == ("proving", "MassLoss")
+    assert page.sentence == "4 runners were lost, and 1 of them is not replaced yet, for 1 min."
+
+
+@pytest.mark.parametrize(
+    ("one", "sentence"),
+    [
+        (incident(healed()), "1 runner was lost; healed after 1 min."),
+        (incident(loss(1, LossEnd.AGED_OUT, 40)), "1 runner was lost; over after 1 min."),
+        (
+            incident(loss(), steps=[TRIP, STOP]),
+            "1 runner was lost for 1 min; 1 wait, and a stopped fuse holds their replacement.",
+        ),
+        (incident(healed(), steps=[TRIP]), "1 runner was lost, and none waits; the fuse is not closed yet."),
+    ],
+    ids=["healed", "over", "stopped", "fuse alone"],
+)
+def test_an_incident_is_one_sentence(one, sentence):
+    assert incident_page(one, {}, NOW).sentence == sentence
+
+
+@pytest.mark.parametrize(
+    ("proof", "first"),
+    [(Reason.REPLACED_WHILE_OFFLINE, "1 runner went offline"), (Reason.HANGS_AFTER_JOB, "1 runner first missing")],
+)
+def test_the_proof_is_said(proof, first):
+    page = incident_page(incident(loss(proof=proof)), {}, NOW)
+    assert page.entries[0].text.startswith(first)
+    assert [(each.code, each.words) for each in page.proofs] == [(proof.value, PROOFS[proof])]
+
+
+def test_each_code_has_its_words():
+    assert set(FUSE_REASONS) == set(FuseReason)
+    assert set(ENDS) == set(LossEnd)
+    assert all(FUSE_REASONS[each] for each in FuseReason if each)
+    assert all(ENDS.values())
+
+
+@pytest.mark.parametrize(
+    ("fuse", "why"),
+    [
+        (
+            Fuse(Position.PROVING, NOW, 3, 3, reason=FuseReason.MASS_LOSS, tripped_for=FuseReason.MASS_LOSS),
+            "Tripped: too many runners were lost at once (MassLoss). A batch",
+        ),
+        (
+            Fuse(Position.STOPPED, NOW, reason=FuseReason.BATCH_NEVER_ONLINE, tripped_for=FuseReason.MASS_LOSS),
+            (
+                "Tripped: too many runners were lost at once (MassLoss). Then: no successor of the last batch came online "
+                "(BatchNeverOnline). Nothing"
+            ),
+        ),
+        (Fuse(Position.PROVING, NOW, reason=FuseReason.RESUMED, by="mona"), "Resumed by mona. A batch"),
+        (Fuse(Position.PROVING, NOW), "Tripped. A batch"),
+        (
+            Fuse(Position.STOPPED, reason=FuseReason.UNREADABLE),
+            "Its record in Redis cannot be read (Unreadable). Nothing",
+        ),
+    ],
+    ids=["tripped", "stopped", "resumed", "unknown", "unreadable"],
+)
+def test_the_overview_says_in_words_why_a_fuse_is_not_closed_and_links_to_its_incident(fuse, why):
+    fleet = FleetView("acme", "https://github.example", (), Survey(NOW, 0), fuses={POOL: fuse}, rules=RULES)
+    page = overview(fleet, NOW, {POOL: "i"})
+    (found,) = page.incidents
+    assert found.detail.startswith(why)
+    assert found.id == "i"
