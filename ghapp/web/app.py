@@ -133,8 +133,8 @@ def build(
             *SignInEndpoints(settings, access, clock).routes(),
             *FleetPages(host, Examination(examine, clock)).routes(),
             *IncidentPages(host).routes(),
-            *JobPages(host).routes(),
             *GatePages(host).routes(),
+            *JobPages(host).routes(),
             *Buttons(host, enqueue_job).routes(),
         ],
         exception_handlers={

@@ -119,14 +119,14 @@ class PageData:
         self._fleets: Cache[int, FleetView] = Cache(MOST_ORGS, MOST_ORGS)
         self._lines: Prepared[list[RunnerLine]] = Prepared()
         self._overviews: Prepared[OverviewPage] = Prepared()
-        self._boards: Prepared[JobSurvey] = Prepared()
-        self._death_lines: Prepared[list[DeathLine]] = Prepared()
-        self._death_lines_by_id: LRUCache[int, dict[bytes, DeathLine]] = LRUCache(MOST_ORGS)
-        self._reruns = stores.reruns
         self._known_incidents: Prepared[IncidentsById] = Prepared()
         self._stores = stores
         self._gates: Prepared[list[PoolGates]] = Prepared()
         self._gates_without_repositories: Prepared[list[PoolGates]] = Prepared()
+        self._boards: Prepared[JobSurvey] = Prepared()
+        self._death_lines: Prepared[list[DeathLine]] = Prepared()
+        self._death_lines_by_id: LRUCache[int, dict[bytes, DeathLine]] = LRUCache(MOST_ORGS)
+        self._reruns = stores.reruns
 
     async def installations(self) -> list[Installation]:
         """Returns all installations, by name."""
