@@ -61,7 +61,9 @@ class JobPages:
         if isinstance(visit := await host.visit(request), Response):
             return visit
         query, board = job_views.read_query(request.query_params), await host.data.board(visit.org_state)
-        page = job_views.jobs_page(board, query, visit.reads, host.clock())
+        lines = await host.data.deaths(visit.org_state)
+        deaths = {each.job.id: death_views.address_of(each) for each in reversed(lines) if each.job is not None}
+        page = job_views.jobs_page(board, query, visit.reads, host.clock(), deaths)
         chart = None if is_live_part(request) else await host.data.wait_chart(visit.org_state, span_named("day"))
         return self._render(request, visit, "jobs.html", "Jobs", page=page, is_cut=visit.rights.is_cut, view=chart)
 

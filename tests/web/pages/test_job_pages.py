@@ -123,6 +123,7 @@ async def test_a_job_says_why_it_waits_and_links_its_runners_death(local, at_wor
     assert "No runner has the label project-x." in waits
     assert "NoRunnerWithLabels" in waits
     assert 'deaths/a">Read why' in (await local.get("/orgs/acme/jobs/7011")).text
+    assert '/orgs/acme/deaths/a">read why' in (await local.get("/orgs/acme/jobs?state=over")).text
 
 
 async def test_a_death_tells_the_developer_and_the_platform_team(local, at_work):

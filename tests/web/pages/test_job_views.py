@@ -136,6 +136,12 @@ def test_a_row_says_what_became_of_the_job(known, mark, note, lasted):
     assert (row.mark, row.note, row.lasted) == (mark, note, lasted)
 
 
+def test_a_job_whose_runner_died_leads_to_the_death():
+    found = board(ended=(over(4), over(5)))
+    rows = jobs_page(found, JobsQuery("over"), everything, NOW, {5: "vm-1"}).rows
+    assert {each.id: each.death for each in rows} == {4: "", 5: "vm-1"}
+
+
 def test_jobs_of_other_repositories_are_numbers_and_nothing_else():
     found = board(
         job(1, repository="acme/api"),

@@ -30,6 +30,8 @@ OPEN = ""
 """The state of a query without one: queued and running jobs."""
 
 EVERY = "all"
+NO_DEATHS: Mapping[int, str] = {}
+
 BAD = frozenset({"failure", "timed_out"})
 """Conclusions that are shown as bad."""
 
@@ -76,7 +78,10 @@ class JobsQuery(NamedTuple):
 
 
 class JobRow(NamedTuple):
-    """A row. `mark` is the class of its state; `note`: why it waits, or its conclusion; `step`: what to do."""
+    """A row. `mark` is the class of its state; `note`: why it waits, or its conclusion; `step`: what to do.
+
+    `death` is the address of its runner's death, relative to the list of deaths; empty if the runner did not die.
+    """
 
     id: int
     name: str
@@ -93,6 +98,7 @@ class JobRow(NamedTuple):
     runner_id: int | None
     since: Moment | None
     lasted: str
+    death: str
 
 
 class PoolRow(NamedTuple):
@@ -208,8 +214,13 @@ def _order(line: JobLine) -> tuple[int, bool, float, int]:
     return place, False, -at, -job.id
 
 
-def jobs_page(board: JobSurvey, query: JobsQuery, reads: Reads, now: float) -> JobsPageView:
-    """Returns one page of the jobs that match and that the visitor may see."""
+def jobs_page(
+    board: JobSurvey, query: JobsQuery, reads: Reads, now: float, deaths: Mapping[int, str] = NO_DEATHS
+) -> JobsPageView:
+    """Returns one page of the jobs that match and that the visitor may see.
+
+    `deaths`: the addresses of deaths by the id of their job.
+    """
     seen = [each for each in board.lines if reads(each.job.repository)]
     matching = [each for each in seen if _matches(each, query)]
     pages = max(1, ceil(len(matching) / PAGE_SIZE))
@@ -219,7 +230,7 @@ def jobs_page(board: JobSurvey, query: JobsQuery, reads: Reads, now: float) -> J
     open_jobs = Counter(reads(each.job.repository) for each in board.lines if each.state != "over")
     return JobsPageView(
         query=query,
-        rows=tuple(_row(each, explain(board.queue, each.job), now) for each in rows),
+        rows=tuple(_row(each, explain(board.queue, each.job), deaths.get(each.job.id, ""), now) for each in rows),
         pools=tuple(_pools(board.pools, board.known_pools | {each.pool for each in seen}, now)),
         pool_names=tuple(sorted(board.known_pools | {each.pool for each in seen})),
         matching=len(matching),
@@ -316,7 +327,7 @@ def _mark(line: JobLine) -> str:
     return "stuck" if line.stuck else "queued"
 
 
-def _row(line: JobLine, why: QueueExplanation | None, now: float) -> JobRow:
+def _row(line: JobLine, why: QueueExplanation | None, death: str, now: float) -> JobRow:
     job = line.job
     at = {"queued": job.queued_at, "running": job.started_at or job.queued_at}.get(line.state, job.ended_at)
     return JobRow(
@@ -335,6 +346,7 @@ def _row(line: JobLine, why: QueueExplanation | None, now: float) -> JobRow:
         runner_id=job.runner_id,
         since=moment(at, now),
         lasted=_lasted(line),
+        death=death,
     )
 
 
