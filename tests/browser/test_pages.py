@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
+from ghapp.store import keys
+from ghapp.store.connect import connect_sync
 from tests.stories.test_up import free_port, wait_for
 from tests.support.running import running
 
@@ -227,3 +230,18 @@ def test_a_page_that_is_open_shows_a_loss_without_a_reload(open_page, fleet):
     page.get_by_text(re.compile(r"2 of 12 runners are lost")).wait_for()
     page.get_by_text("2 lost runners in linux-4vcpu").wait_for()
     assert page.evaluate("window.untouched") is True
+
+
+@pytest.mark.xdist_group("up")
+@pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without"])
+def test_an_owner_replays_a_delivery_that_was_given_up(open_page, fleet, script):
+    letter = {"g": f"guid-{script}", "e": "ping", "f": b"{}", "w": "no effect", "t": repr(time.time())}
+    with connect_sync(f"unix://{fleet.app.state}/redis/redis.sock") as redis:
+        redis.xadd(keys.DEAD_LETTERS, letter)
+        page = open_page(extra_http_headers=fleet.proxied, java_script_enabled=script)
+        sign_in(page, fleet, "mona", "/system")
+        page.get_by_role("listitem").filter(has_text=letter["g"]).get_by_role("link", name="Replay").click()
+        page.get_by_role("button", name="Replay the delivery").click()
+        assert page.get_by_text("The delivery is in the inbox again.").is_visible()
+        assert redis.xlen(keys.DEAD_LETTERS) == 0
+        assert page.get_by_role("row").filter(has_text=f"replay {letter['g']}").is_visible()
