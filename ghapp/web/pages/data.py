@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import operator
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -12,6 +13,7 @@ from cachetools import LRUCache
 
 from ghapp.health.deaths.death import Death
 from ghapp.health.deaths.rerun import RerunRules
+from ghapp.health.demand import demand
 from ghapp.health.history import HOUR_SECONDS, HistoryStep, step_of
 from ghapp.health.incidents.fold import IncidentsById, observed, outdated
 from ghapp.health.incidents.loss import is_unrecorded
@@ -198,7 +200,9 @@ class PageData:
         incidents = await self.incidents(org_state)
 
         async def prepare() -> OverviewPage:
-            return overview(self._fleet(org_state, runners, due), self._clock(), open_incidents(incidents))
+            rows, _ = demand(await self._reader.job_queue(org_state, self._clock(), with_ended=False))
+            fleet = replace(self._fleet(org_state, runners, due), demand=rows)
+            return overview(fleet, self._clock(), open_incidents(incidents))
 
         return await self._overviews.read(org_state.installation.id, prepare, org_state, runners, due, incidents)
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from ghapp.health.demand import PoolDemand
 from ghapp.health.queue.job_queue import PauseView
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position
 from ghapp.health.runner.verdict import State
@@ -53,7 +54,10 @@ class PauseLine(NamedTuple):
 
 
 class PoolLine(NamedTuple):
-    """A pool. `fuse_note` says why its fuse is not closed; `query` selects its runners."""
+    """A pool. `fuse_note` says why its fuse is not closed; `query` selects its runners.
+
+    `queued` jobs wait for it, the oldest since `oldest`; `idle` runners are online without a job.
+    """
 
     name: str
     total: int
@@ -63,6 +67,9 @@ class PoolLine(NamedTuple):
     fuse_note: str
     pause: PauseLine | None
     query: str
+    queued: int = 0
+    oldest: Moment | None = None
+    idle: int = 0
 
 
 class Incident(NamedTuple):
@@ -97,7 +104,7 @@ class OverviewPage(NamedTuple):
 
 def overview(fleet: FleetView, now: float, open_incidents: Mapping[str, str] = NO_INCIDENTS) -> OverviewPage:
     """Returns the page of a fleet as of `now` (epoch seconds); `open_incidents`: ids by pool, `*` for all pools."""
-    pools = by_pool(fleet, now)
+    pools, demand = by_pool(fleet, now), {each.pool: each for each in fleet.demand}
     count = sum((pool.count for pool in pools), Counter[State]())
     severity, sentence = headline(fleet, pools, now)
     pauses = [_pause("", fleet.org_pause, now)] if fleet.org_pause is not None else []
@@ -111,7 +118,7 @@ def overview(fleet: FleetView, now: float, open_incidents: Mapping[str, str] = N
         healed=sum(len(pool.healed) for pool in pools),
         listed=moment(fleet.survey.swept_at, now),
         mode=fleet.mode,
-        pools=tuple(_line(fleet, pool, now) for pool in pools),
+        pools=tuple(_line(fleet, pool, demand.get(pool.name), now) for pool in pools),
         incidents=tuple(_incidents(fleet, pools, now, open_incidents)),
         pauses=tuple(pauses),
         can_resume=bool(pauses) or stopped,
@@ -255,7 +262,7 @@ def _reason(reason: FuseReason) -> str:
     return f"{words} ({reason.value})"
 
 
-def _line(fleet: FleetView, pool: PoolView, now: float) -> PoolLine:
+def _line(fleet: FleetView, pool: PoolView, demand: PoolDemand | None, now: float) -> PoolLine:
     is_closed = pool.fuse.position is Position.CLOSED
     of_whole = pool.fuse is fleet.whole_fuse and not is_closed
     return PoolLine(
@@ -267,6 +274,9 @@ def _line(fleet: FleetView, pool: PoolView, now: float) -> PoolLine:
         fuse_note="" if is_closed else ("whole organization" if of_whole else fuse_history(pool.fuse, str)),
         pause=None if pool.pause is None else _pause(pool.name, pool.pause, now),
         query=_query(pool.name, None),
+        queued=0 if demand is None else demand.queued,
+        oldest=None if demand is None else moment(demand.oldest_queued_at, now),
+        idle=0 if demand is None else demand.idle,
     )
 
 
