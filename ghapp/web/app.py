@@ -136,13 +136,8 @@ def build(
             *EventStream(stores, reader, authenticator, clock, stopping).routes(),
             *StatusEndpoints(settings, reading, clock).routes(),
             *description.routes(),
-            *static_files.routes(),
             *SignInEndpoints(settings, access, clock).routes(),
-            *FleetPages(host, Examination(examine, clock)).routes(),
-            *IncidentPages(host).routes(),
-            *GatePages(host).routes(),
-            *JobPages(host).routes(),
-            *Buttons(host, enqueue_job).routes(),
+            *_page_routes(host, Examination(examine, clock), enqueue_job),
         ],
         exception_handlers={
             HTTPException: _as_problem,
@@ -153,6 +148,17 @@ def build(
     )
     application.state.stopping = stopping
     return application
+
+
+def _page_routes(host: PageHost, examination: Examination, enqueue_job: Enqueue) -> Sequence[Route]:
+    return [
+        *static_files.routes(),
+        *FleetPages(host, examination).routes(),
+        *IncidentPages(host).routes(),
+        *GatePages(host).routes(),
+        *JobPages(host).routes(),
+        *Buttons(host, enqueue_job).routes(),
+    ]
 
 
 async def _no_load() -> Load:
