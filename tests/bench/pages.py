@@ -20,6 +20,7 @@ from tests.support.local_redis import embedded_redis
 RUNNERS = 10_000
 MOST_MILLISECONDS = 100.0
 ROUNDS = 15
+CHANGED = 100
 FORGOTTEN_SECONDS = 1.0
 """After this the web role has to read the fleet anew: it holds nothing for longer than 0.75 s."""
 
@@ -42,7 +43,7 @@ def measure(folder: Path) -> list[Figure]:
         asyncio.run(furnish(url, RUNNERS))
         asyncio.run(_at_work(url))
         with web(url, folder, GHAPP_OPEN_PAGE="1") as server:
-            return [figure for name, path in PAGES.items() for figure in _of_page(server.port, name, path)]
+            return [figure for name, path in PAGES.items() for figure in _of_page(url, server.port, name, path)]
 
 
 async def _at_work(url: str) -> None:
@@ -69,10 +70,11 @@ async def _at_work(url: str) -> None:
             await stores.history.record(acme.id, HistorySample(at, dict.fromkeys(pools, gauges), places), at)
 
 
-def _of_page(port: int, name: str, path: str) -> list[Figure]:
+def _of_page(url: str, port: int, name: str, path: str) -> list[Figure]:
     cold, warm = [], []
     _milliseconds(port, path)
-    for _ in range(ROUNDS):
+    for turn in range(ROUNDS):
+        asyncio.run(_some_change(url, busy=turn % 2 == 0))
         time.sleep(FORGOTTEN_SECONDS)
         cold.append(_milliseconds(port, path))
         warm.append(_milliseconds(port, path))
@@ -82,6 +84,14 @@ def _of_page(port: int, name: str, path: str) -> list[Figure]:
         title = f"{name}, {RUNNERS:,} runners, {kind}"
         figures.append(Figure(title, f"{value:.0f} ms", value, spread=spread, most=MOST_MILLISECONDS, unit=" ms"))
     return figures
+
+
+async def _some_change(url: str, *, busy: bool) -> None:
+    """A hundred runners take a job, or end it, as between two sweeps."""
+    async with open_stores(url) as stores:
+        (acme,) = await stores.installations.all()
+        folds = dict.fromkeys(range(1, CHANGED + 1), lambda known: known and known._replace(busy=busy))
+        await stores.runners.revise(acme.id, folds)
 
 
 def _milliseconds(port: int, path: str) -> float:

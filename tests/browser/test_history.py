@@ -13,7 +13,8 @@ from ghapp.health.history import HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistoryS
 from ghapp.store.connect import connect
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.history import HistoryStore
-from tests.browser.test_pages import AXE, open_page, site  # noqa: F401 - open_page is a fixture
+from tests.browser.axe import violations
+from tests.browser.test_pages import open_page, site  # noqa: F401 - open_page is a fixture
 from tests.stories.test_up import wait_for
 from tests.support.local_redis import embedded_redis
 
@@ -84,20 +85,17 @@ def charts(page):
 
 
 @pytest.mark.xdist_group("up")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("span", SPANS)
-def test_each_span_is_drawn_without_a_flaw_that_axe_finds(open_page, fleet, span, width, scheme):  # noqa: F811
-    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 900}, bypass_csp=True)
+def test_each_span_is_drawn_without_a_flaw_that_axe_finds(open_page, fleet, span, width):  # noqa: F811
+    page = open_page(viewport={"width": width, "height": 900}, bypass_csp=True)
     page.goto(f"{fleet.base}/orgs/acme/history?span={span}")
     drawn = charts(page)
     assert list(drawn) == [
         f"chart-{name}" for name in ("runners", "losses", "heal-seconds", "queued", "wait", "deaths", "calls")
     ]
     assert {len(each["values"]) for chart in drawn.values() for each in chart["series"]} == {SPANS[span]}
-    page.evaluate(AXE)
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    assert [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found["violations"]] == []
+    assert violations(page) == []
 
 
 @pytest.mark.xdist_group("up")

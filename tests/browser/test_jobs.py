@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from tests.browser.axe import violations
 from tests.browser.jobs_site import POOL, jobs_site
-from tests.browser.test_pages import AXE, open_page, sign_in  # noqa: F401 - a fixture
+from tests.browser.test_pages import open_page, sign_in  # noqa: F401 - a fixture
 from tests.stories.test_up import wait_for
 
 PAGES = [
@@ -36,14 +37,11 @@ def address(fleet, path):
 
 
 @pytest.mark.xdist_group("up")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_has_no_flaw_that_axe_finds_and_fits_a_narrow_screen(open_page, fleet, path, scheme):  # noqa: F811
-    page = open_page(color_scheme=scheme, viewport={"width": 360, "height": 800}, bypass_csp=True)
+def test_a_page_has_no_flaw_that_axe_finds_and_fits_a_narrow_screen(open_page, fleet, path):  # noqa: F811
+    page = open_page(viewport={"width": 360, "height": 800}, bypass_csp=True)
     assert page.goto(address(fleet, path)).status == 200
-    page.evaluate(AXE)
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    assert [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found["violations"]] == []
+    assert violations(page) == []
 
 
 @pytest.mark.xdist_group("up")
@@ -125,10 +123,9 @@ def check_run(fleet, name, repository):
 
 
 @pytest.mark.xdist_group("up")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
-def test_the_check_runs_of_jobs_read_well_in_a_browser(open_page, fleet, scheme, width):  # noqa: F811
-    page = open_page(color_scheme=scheme, viewport={"width": width, "height": 800})
+def test_the_check_runs_of_jobs_read_well_in_a_browser(open_page, fleet, width):  # noqa: F811
+    page = open_page(viewport={"width": width, "height": 800})
     page.goto(check_run(fleet, "Runner queue", "api"))
     assert page.get_by_role("heading", name="Runner queue: No runner has the labels of 2 jobs").is_visible()
     assert page.get_by_text("Status: in progress").is_visible()
