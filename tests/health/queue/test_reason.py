@@ -161,7 +161,7 @@ def test_every_reason_belongs_to_one_kind():
         (lost(online=True, busy=True), (0, 0, 0, 1, 0)),
         (lost(replaced_at=NOW), (0, 0, 0, 0, 1)),
     ],
-    ids=["idle", "busy", "at work by a delivery", "offline", "suspect", "lost", "online when last listed", "replaced"],
+    ids=["idle", "busy", "in a job by delivery", "offline", "suspect", "lost", "online when last listed", "replaced"],
 )
 def test_runners_are_counted_by_what_they_can_do(evidence, counts):
     (found,) = queue([], available_runners([evidence], [])).capacities
