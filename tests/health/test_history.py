@@ -200,7 +200,7 @@ def test_a_job_counts_for_the_pool_of_its_runner_or_else_of_its_labels():
     assert pool_of_job(job(), None, RULES) == POOL
 
 
-def test_every_cause_of_death_has_its_place():
+def test_every_cause_of_death_has_a_position():
     assert sorted(CAUSES) == sorted(each.value for each in Cause)
 
 

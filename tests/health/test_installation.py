@@ -75,11 +75,11 @@ def test_the_name_changes_with_the_configuration():
         ({"acme": 3, "acme-two": 3}, "acme-two"),
     ],
     ids=[
-        "pools moved",
-        "tables moved",
-        "one table left under the old name",
-        "one table under the old name",
-        "pools under the old name",
+        "one of four tables renamed",
+        "two of five tables renamed",
+        "one of three tables renamed",
+        "three of five tables renamed",
+        "two of three tables renamed",
         "both complete",
     ],
 )

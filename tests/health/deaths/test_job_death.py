@@ -33,7 +33,7 @@ LOST, STOPPED, KILLED = JobWords(lost=True), JobWords(shutdown=True), JobWords(k
 
 
 def job(**changes):
-    """A job that ended badly, whose steps all ended, none with a failure."""
+    """A failed job all of whose steps ended without a failure."""
     worst = Job(
         7, "over", ("vm",), "acme/api", 900.0, runner_id=3, runner_name="vm-1", started_at=BEGAN, name="test",
         head_sha="a" * 40, html_url="https://github.com/acme/api/actions/runs/1/job/7", conclusion="failure",

@@ -81,7 +81,7 @@ def test_the_gate_keeps_its_guarantees_for_every_fleet(fleet, question, sources,
         assert not answer.passed
         assert not any(each.changes for each in answer.next)
     levels = [each.rung for each in answer.next]
-    assert levels == sorted(levels), "cheapest and safest first"
+    assert levels == sorted(levels), "steps are ordered, cheapest and safest first"
     for each in answer.next:
         assert each.rung is StepLevel.BREAK_GLASS or not each.changes or each.changes != answer.active
         assert each.rung is not StepLevel.CLEAN_UP or answer.active, (

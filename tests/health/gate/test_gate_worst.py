@@ -161,7 +161,7 @@ def test_a_shard_named_active_by_any_source_is_never_torn_down(fleet, jobs, ques
             event("cleans up")
             assert step.changes == own
             assert step.changes not in github
-            assert not jobs_of(fleet, jobs, own, since(sources)), "what takes jobs is not torn down"
+            assert not jobs_of(fleet, jobs, own, since(sources)), "a shard that takes jobs is not torn down"
             seen_of = {shard_of(each) for each in fleet} | {each.runner_name.split("-")[0] for each in deaths or ()}
             assert answer.active in seen_of, "somebody is known to be, or to have died, on the active one"
         if step.rung is StepLevel.CLEAN_UP and answer.passed:

@@ -193,7 +193,7 @@ def test_without_a_deploy_there_is_no_canary_and_the_next_step_is_to_report_it()
 def test_a_canary_on_a_quiet_fleet_does_not_make_its_shard_active():
     runners = [done("pink", 1, NOW - 90, NOW - 60), *pink(1), on("purple", online())]
     assert gate(runners, GateRequest("pink", canary=True)).passed
-    assert gate(runners).role is Role.UNKNOWN, "GitHub gives pink jobs, and the deploy says purple"
+    assert gate(runners).role is Role.UNKNOWN, "GitHub assigns jobs to pink, and the deploy names purple"
 
 
 @pytest.mark.parametrize(

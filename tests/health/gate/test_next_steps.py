@@ -235,7 +235,7 @@ def test_a_shard_that_takes_jobs_is_not_torn_down_in_any_role(ago, cleaned):
 def test_the_shard_in_use_is_not_torn_down_because_of_a_canary():
     wrong = ActiveShardSources((), "active_url", ActiveShardAnswer("pink", "", NOW))
     answer = gate([*pink(1), *at_work("purple", 6)], GateRequest("purple", 9, canary=True), wrong)
-    assert (answer.role, steps(answer)) == (Role.UNKNOWN, ["stop"]), "so many are no canaries"
+    assert (answer.role, steps(answer)) == (Role.UNKNOWN, ["stop"]), "too many jobs to be canaries"
     answer = gate([*pink(1), *at_work("purple", 5)], GateRequest("purple", 9, canary=True), wrong)
     assert answer.role is Role.INACTIVE
     assert not any("clean up" in step or "machines" in step for step in steps(answer))

@@ -236,7 +236,7 @@ def test_a_fuse_that_closed_and_tripped_again_unrecorded_shows_both():
     ]
 
 
-def test_a_fuse_that_proves_again_after_registrations_returned_trips_now():
+def test_a_fuse_that_trips_again_after_registrations_returned_is_dated_now():
     returned = Fuse(CLOSED, NOW, 6, 9, healed_at=NOW + 90, reason=FuseReason.REGISTRATIONS_RETURNED, batch_at=NOW + 60)
     known = seen(seen({}, TRIPPED, found=[LOST]), returned, at=90, found=[LOST])
     again = Fuse(PROVING, NOW, 6, 9, healed_at=NOW + 90, reason=FuseReason.MASS_LOSS, batch_at=NOW + 60)
@@ -257,18 +257,18 @@ STOPPED_LATER = Fuse(STOPPED, NOW, 6, 9, batch_at=NOW + 60, stopped_at=NOW + 400
 RESUMED = Fuse(PROVING, NOW + 500, 3, 3, reason=FuseReason.RESUMED, by="mona", batch_at=NOW + 500)
 HEALED = Fuse(healed_at=NOW + 600, reason=FuseReason.HEALED)
 AGAIN = Fuse(PROVING, NOW + 650, 3, 3, healed_at=NOW + 600, reason=FuseReason.LOSS_ON_WATCH, batch_at=NOW + 650)
-LIFE = [TRIPPED, DOUBLED, STOPPED_LATER, RESUMED, HEALED, AGAIN]
+HISTORY = [TRIPPED, DOUBLED, STOPPED_LATER, RESUMED, HEALED, AGAIN]
 AT = [0, 60, 400, 500, 600, 650]
 
 
-@pytest.mark.parametrize("old", range(len(LIFE) - 1))
-@pytest.mark.parametrize("new", range(1, len(LIFE)))
+@pytest.mark.parametrize("old", range(len(HISTORY) - 1))
+@pytest.mark.parametrize("new", range(1, len(HISTORY)))
 def test_a_fuse_that_was_read_before_the_last_recorded_change_adds_nothing(old, new):
     known = {}
-    for at, fuse in list(zip(AT, LIFE, strict=True))[: new + 1]:
+    for at, fuse in list(zip(AT, HISTORY, strict=True))[: new + 1]:
         known = seen(known, fuse, at=at, found=[LOST])
     assert len(steps_of(known)) == new + 1
-    assert seen(known, LIFE[min(old, new)], at=700, found=[LOST]) == known
+    assert seen(known, HISTORY[min(old, new)], at=700, found=[LOST]) == known
 
 
 # Losses without evidence.
@@ -284,7 +284,7 @@ def test_an_open_loss_ends_when_its_runner_returned_or_its_record_was_deleted():
 # Bounds.
 
 
-def test_an_incident_records_only_so_many_losses():
+def test_an_incident_records_a_limited_number_of_losses():
     found = fold(*(one(at, at / 1000) for at in range(MOST_LOSSES + 1)))
     (incident,) = found.values()
     assert len(incident.losses) == MOST_LOSSES

@@ -376,7 +376,7 @@ class TestADeletionByAnother:
         refusal = may_delete_object(evidence, found, pod_of_object(), circumstances(**around))
         assert refusal == refused(because)
 
-    def test_an_object_without_a_pod_is_freed_though_it_names_a_job(self):
+    def test_a_terminating_object_without_a_pod_is_freed_though_it_names_a_job(self):
         evidence = lost(remains=remains_seen("terminating", 9000), busy=True)
         found = runner_object(deleting_since=NOW - 9000, job_id="8f-a1")
         assert may_delete_object(evidence, found, None, circumstances()) == (DeletionVerdict.FREE, TERMINATING)
@@ -499,7 +499,7 @@ def test_a_terminating_or_missing_pod_is_refused_while_its_runner_may_be_needed(
     assert (ruling, blocked.because) == (DeletionVerdict.REFUSE, because)
 
 
-def test_a_missing_pod_is_deletable():
+def test_the_registration_of_a_runner_without_a_pod_may_be_deleted():
     assert may_delete_pod(lost(), None, circumstances()) == DELETE
 
 

@@ -79,7 +79,7 @@ def test_remains_of_a_runner_of_an_own_controller(things, kind):
 
 
 @pytest.mark.parametrize("replacer", ["cloudevents", "none"])
-def test_nothing_is_reported_about_other_pools(replacer):
+def test_pools_with_other_replacers_have_no_remains(replacer):
     assert shown(pod(), replacer=replacer) is None
 
 

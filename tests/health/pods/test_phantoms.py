@@ -331,7 +331,7 @@ class TestReads:
         assert [each.subject for each in is_reported] == ["a", "b", "c", "d"]
 
     @given(st.floats(LONG_AGO, NOW))
-    def test_reads_older_than_the_grace_of_each_object_report_nothing(self, born):
+    def test_reads_taken_while_everything_was_young_report_nothing(self, born):
         young = min(born + 119.0, NOW)
         things = view(
             known=[known("left", first_seen=born, offline_since=born)],

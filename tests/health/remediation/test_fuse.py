@@ -450,12 +450,12 @@ def test_a_runner_missing_from_earlier_lists_is_no_successor():
         "too long after",
         "one each",
         "just in time",
-        "its newcomer had come before",
+        "its successor had come before",
         "left later",
         "two left and three came",
     ],
 )
-def test_each_departure_explains_one_newcomer(left, arrived, unexplained):
+def test_each_departure_explains_one_new_runner(left, arrived, unexplained):
     members = [
         (online(each, ephemeral=True, first_seen=LONG_AGO, retired_at=NOW + at), State.RETIRED)
         for each, at in enumerate(left)

@@ -151,7 +151,7 @@ class TestSeenSeconds:
         assert absence.survey_after(survey(blind=blind), listing(1), NOW + BLIND_KEPT_SECONDS - 1).blind[0] == blind[0]
         assert blind[0] not in absence.survey_after(survey(blind=blind), listing(1), NOW + BLIND_KEPT_SECONDS).blind
 
-    def test_a_clock_that_went_back_makes_no_span(self):
+    def test_a_clock_that_went_back_adds_no_blind_span(self):
         assert absence.survey_after(survey(), listing(1), NOW - 3600).blind == ()
 
 
@@ -283,7 +283,7 @@ class TestConfirmation:
         assert absence.is_sane(KNOWN, now) is sane
 
     @pytest.mark.parametrize(
-        ("asked_at", "now", "may"),
+        ("checked_at", "now", "may"),
         [
             (NOW, NOW, True),
             (NOW, NOW + 10, True),
@@ -293,9 +293,9 @@ class TestConfirmation:
         ],
         ids=["at the last first 404", "at the maximum age", "too old", "before a first 404", "from the future"],
     )
-    def test_a_check_of_the_installation_is_valid_for_seconds_and_only_after_all_first_404s(self, asked_at, now, may):
+    def test_a_check_of_the_installation_is_valid_for_seconds_and_only_after_all_first_404s(self, checked_at, now, may):
         missing = [suspect(1, missing_at=NOW - 60), suspect(2, missing_at=NOW), suspect(3, missing_at=None)]
-        assert absence.may_rely_on(asked_at, missing, now, 10.0) is may
+        assert absence.may_rely_on(checked_at, missing, now, 10.0) is may
 
     @pytest.mark.parametrize(
         ("control", "before", "doubt"),
@@ -311,7 +311,7 @@ class TestConfirmation:
         assert absence.why_unusable(control, before) == doubt
 
     @pytest.mark.parametrize(
-        ("evidence", "asked"),
+        ("evidence", "is_needed"),
         [
             (suspect(5), True),
             (suspect(1), False),
@@ -321,8 +321,8 @@ class TestConfirmation:
         ],
         ids=["absent", "on the control list", "in a job", "its job is over", "its name is used by another"],
     )
-    def test_only_suspects_without_a_sign_of_life_need_their_own_get(self, evidence, asked):
-        assert absence.needs_own_get([evidence], listing(1)) == ([evidence] if asked else [])
+    def test_only_suspects_without_a_sign_of_life_need_their_own_get(self, evidence, is_needed):
+        assert absence.needs_own_get([evidence], listing(1)) == ([evidence] if is_needed else [])
 
     def test_a_second_404_confirms_the_loss_and_a_registration_ends_it(self):
         confirmed = absence.confirmed(None, NOW)(suspect())

@@ -472,5 +472,5 @@ class TestAJobFoundOverByQuery:
     def test_a_runner_listed_busy_after_its_jobs_end_is_not_confirmed_until_the_longest_job(self, waited, is_confirmed):
         running = job_started(online(busy=True, observed_at=NOW - 400, ephemeral=False), 1, NOW - 900)
         missing = get_missed(unlisted(running, NOW - 60, 412), NOW)
-        asked = job_found_over(missing, 1, NOW + 30, NOW - 700)
-        assert (absence_confirmed(asked, NOW + waited).confirmed_at is not None) is is_confirmed
+        queried = job_found_over(missing, 1, NOW + 30, NOW - 700)
+        assert (absence_confirmed(queried, NOW + waited).confirmed_at is not None) is is_confirmed
