@@ -459,7 +459,7 @@ def test_the_digest_changes_with_each_part_of_the_report(changed):
 @pytest.mark.parametrize("count", [400, 1000])
 def test_a_long_table_is_cut_at_the_end_of_a_row_with_a_count_of_omitted_rows(count):
     text = report_on(fleet(*many(count, present), fuses={"linux-4vcpu": STOPPED}), NOW).text
-    assert len(text) <= LONGEST < len(text) + 250, "as much as fits, to a row and a note"
+    assert len(text) <= LONGEST < len(text) + 250, "the text is filled up to one row and the note"
     left_out = int(re.search(r"… and (\d+) more runners, left out \(GitHub's limit\)\.$", text).group(1))
     rows = text.partition("\n\n… and")[0].splitlines()
     assert all(each.startswith(("- ", "| ")) and each.endswith((".", " |")) for each in rows if each)

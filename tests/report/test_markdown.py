@@ -109,7 +109,7 @@ def test_a_cut_text_fits_and_counts_each_omitted_row(rows, room):
 def test_no_more_rows_are_made_than_can_be_shown():
     rows = iter(["12345"] * 10_000)
     cut("head", rows, 10_000, 100, "runners")
-    assert len(list(rows)) == 10_000 - 17, "sixteen fill the room, and one too many showed it"
+    assert len(list(rows)) == 10_000 - 17, "sixteen rows fit, and the seventeenth was made to find that out"
 
 
 @given(st.lists(EVIL, max_size=8), st.booleans())
