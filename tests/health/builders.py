@@ -1,10 +1,10 @@
-"""Values to judge. Each builder defaults to the worst case: what a wrong rule would act on, or let act."""
+"""Inputs for tests of the rules. Each builder defaults to the worst case: a value on which a wrong rule would act."""
 
 from ghapp.health.remediation.fuse import Fuse, FuseCounts, Position
 from ghapp.health.runner.evidence import Evidence, Registration, Survey
 
 NOW = 1_790_000_000.0
-"""A round time, far from the zero that `or` mistakes for never."""
+"""A round time, far from zero, which `or` would take for no time."""
 
 MICROSECOND = 1e-6
 LONG_AGO = NOW - 86_400.0
@@ -47,23 +47,23 @@ def lost(runner_id: int = 1, **changes) -> Evidence:
 
 
 def suspect(runner_id: int = 1, **changes) -> Evidence:
-    """The same, before the second 404."""
+    """The runner of `lost`, before the second 404."""
     return lost(runner_id, confirmed_at=None)._replace(**changes)
 
 
 def present(runner_id: int = 1, **changes) -> Evidence:
-    """The same, when GitHub still showed it: offline for an hour, and idle."""
+    """The runner of `lost` while GitHub still lists it: offline for an hour, and idle."""
     shown = lost(runner_id, absent_since=None, absent_of=None, missing_at=None, confirmed_at=None)
     return shown._replace(listed=True, offline_since=NOW - 3600)._replace(**changes)
 
 
 def online(runner_id: int = 1, **changes) -> Evidence:
-    """An idle runner that works."""
+    """A runner that is online and idle."""
     return present(runner_id, online=True, offline_since=None)._replace(**changes)
 
 
 def survey(**changes) -> Survey:
-    """A complete list of this very moment, so that nothing is excused by age."""
+    """A survey with a complete list read at NOW, so that no verdict is excused by age."""
     return Survey(**{"swept_at": NOW, "total": 412, **changes})
 
 
@@ -73,5 +73,5 @@ def proving(**changes) -> Fuse:
 
 
 def mass_loss(**changes) -> FuseCounts:
-    """A pool of 200, all of it lost and waiting."""
+    """A pool of 200 runners, all lost and waiting."""
     return FuseCounts(**{"lost": 200, "expected": 200, "waiting": 200, **changes})

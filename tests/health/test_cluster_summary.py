@@ -1,4 +1,4 @@
-"""What successive summaries report of the cluster side."""
+"""What successive summaries report about the cluster."""
 
 import pytest
 from hypothesis import given
@@ -42,7 +42,7 @@ def view(*seen, at=NOW):
     )
 
 
-def look(runners, seen, rules=(POOL,), **changes):
+def phantoms_of(runners, seen, rules=(POOL,), **changes):
     found = find_phantoms("acme", runners, survey(**changes), seen, rules, NOW, LIMITS)
     return [(each.kind.value, each.subject, each.reason.value) for each in found]
 
@@ -79,62 +79,62 @@ def death(name="linux-1", at=NOW, cause=Cause.CRASH, **changes):
         ([online()], view(runner_object()), [("object-without-pod", "linux-1", "PodLost")]),
     ],
     ids=[
-        "all fit",
-        "a stranger",
+        "healthy",
+        "unknown to GitHub",
         "lost",
         "known from deliveries alone",
-        "overlooked by a list that churned",
+        "missing from a churned list",
         "job long over",
         "job just over",
         "removed by its controller",
-        "its machine is gone",
+        "its machine is deleted",
         "failed",
-        "its pod is gone",
+        "its pod is deleted",
     ],
 )
-def test_what_does_not_fit_together_is_found(runners, seen, found):
-    assert look(runners, {NAMESPACE: seen}) == found
+def test_a_mismatch_of_runners_pods_and_objects_is_found(runners, seen, found):
+    assert phantoms_of(runners, {NAMESPACE: seen}) == found
 
 
 def test_ages_are_computed_by_the_clock_that_wrote_them():
-    """Five minutes behind ours, it makes a pod of this moment look five minutes old."""
+    """The cluster's clock is five minutes behind, so the creation time of a new pod looks five minutes old."""
     just_made = pod(created_at=NOW - 301, runner=container(running_since=NOW - 301))
-    assert look([], {NAMESPACE: view(just_made)._replace(ahead=-300.0)}) == []
-    assert look([], {NAMESPACE: view(just_made)}) != []
+    assert phantoms_of([], {NAMESPACE: view(just_made)._replace(ahead=-300.0)}) == []
+    assert phantoms_of([], {NAMESPACE: view(just_made)}) != []
 
 
 @pytest.mark.parametrize(("age", "found"), [(119.9, 1), (120.0, 0), (-119.9, 1), (-120.0, 0)])
-def test_an_old_view_says_nothing(age, found):
-    assert len(look([], {NAMESPACE: view(pod(), at=NOW - age)})) == found
+def test_an_old_view_reports_nothing(age, found):
+    assert len(phantoms_of([], {NAMESPACE: view(pod(), at=NOW - age)})) == found
 
 
-def test_what_github_has_not_reported_lately_counts_for_nothing():
-    assert look([], {NAMESPACE: view(pod())}, swept_at=NOW - 300) != []
-    assert look([], {NAMESPACE: view(pod())}, swept_at=NOW - 300 - MICROSECOND) == []
-    assert look([], {NAMESPACE: view(pod())}, swept_at=None) == []
+def test_an_old_list_reports_nothing():
+    assert phantoms_of([], {NAMESPACE: view(pod())}, swept_at=NOW - 300) != []
+    assert phantoms_of([], {NAMESPACE: view(pod())}, swept_at=NOW - 300 - MICROSECOND) == []
+    assert phantoms_of([], {NAMESPACE: view(pod())}, swept_at=None) == []
 
 
-def test_a_namespace_that_is_not_seen_hides_no_other_and_is_not_spoken_of():
+def test_an_unseen_namespace_hides_no_other_and_reports_nothing():
     elsewhere = PoolSettings("acme", "gpu", ("gpu",), "pods", namespace="gpu")
-    gone = present(2, labels=("gpu",), custom_labels=("gpu",), ephemeral=True)
+    offline = present(2, labels=("gpu",), custom_labels=("gpu",), ephemeral=True)
     there = online(3, labels=("gpu",), custom_labels=("gpu",))
     old = view(pod(name="linux-3", namespace="gpu"), at=NOW - 120)
     seen = {NAMESPACE: view(pod(name="linux-9")), "gpu": old}
-    assert [name for _, name, _ in look([gone, there], seen, (POOL, elsewhere))] == ["linux-9"]
+    assert [name for _, name, _ in phantoms_of([offline, there], seen, (POOL, elsewhere))] == ["linux-9"]
     seen["gpu"] = old._replace(seen_at=NOW)
-    assert [name for _, name, _ in look([gone, there], seen, (POOL, elsewhere))] == ["linux-2", "linux-9"]
+    assert [name for _, name, _ in phantoms_of([offline, there], seen, (POOL, elsewhere))] == ["linux-2", "linux-9"]
 
 
-def test_a_runner_of_another_namespace_is_not_missed_in_this_one():
+def test_a_runner_of_another_namespace_is_not_reported_as_missing_here():
     stray = present(2, ephemeral=True)
     seen = {"elsewhere": view(pod(namespace="elsewhere"))}
-    assert look([online(1), stray], seen) == [], "the pool's pods are not looked for there"
+    assert phantoms_of([online(1), stray], seen) == [], "the pool's pods belong to another namespace"
 
 
-def test_where_not_one_object_may_be_listed_no_pod_is_reported_without_its_own():
-    assert look([online()], {NAMESPACE: view(pod_of_object())}) == []
+def test_no_pod_is_reported_without_its_object_while_no_object_is_listed():
+    assert phantoms_of([online()], {NAMESPACE: view(pod_of_object())}) == []
     other = runner_object(name="linux-2", uid="object-2", phase="Finished")
-    found = look([online()], {NAMESPACE: view(pod_of_object(), other)})
+    found = phantoms_of([online()], {NAMESPACE: view(pod_of_object(), other)})
     assert found == [("pod-without-object", "linux-1", "ObjectGone")]
 
 
@@ -153,7 +153,7 @@ def test_namespaces_are_named_once():
     assert namespaces_of(rules) == ["x"]
 
 
-def looks(*times, found=(STUCK,)):
+def summary_of_reads(*times, found=(STUCK,)):
     side = None
     for at in times:
         side = summary_after(continued(side, at), found, [], at)
@@ -172,26 +172,26 @@ def looks(*times, found=(STUCK,)):
     ],
     ids=[
         "once",
-        "for almost long enough",
+        "almost long enough",
         "long enough",
         "with a gap",
         "with too long a gap",
         "a clock that went back",
     ],
 )
-def test_a_phantom_is_reported_when_it_was_found_for_a_while(times, count):
-    assert len(looks(*times).phantoms) == count
+def test_a_phantom_is_reported_once_it_was_found_for_lasting_seconds(times, count):
+    assert len(summary_of_reads(*times).phantoms) == count
 
 
-def test_what_a_single_look_does_not_find_starts_again():
-    side = summary_after(looks(NOW, NOW + 60), [], [], NOW + 90)
+def test_a_phantom_missing_from_one_read_starts_again():
+    side = summary_after(summary_of_reads(NOW, NOW + 60), [], [], NOW + 90)
     side = summary_after(side, [STUCK], [], NOW + 130)
     assert side.phantoms == ()
     assert side.since == {key(STUCK): NOW + 130}
 
 
-def test_a_phantom_says_since_when_it_was_found():
-    side = looks(NOW, NOW + 200)
+def test_a_phantom_has_the_time_since_which_it_was_found():
+    side = summary_of_reads(NOW, NOW + 200)
     assert phantom_since(side, STUCK) == NOW
 
 
@@ -205,10 +205,10 @@ def test_deaths_of_the_last_week_are_kept_latest_first_and_clean_exits_are_not()
     assert [each.runner_name for each in summary_after(None, [], recent, NOW).deaths] == ["d", "a"]
 
 
-def test_a_death_that_is_read_again_counts_once_and_by_its_latest_cause():
+def test_a_death_read_again_counts_once_with_its_latest_cause():
     side = summary_after(None, [], [death("a"), death("b")], NOW)
-    mended = summary_after(side, [], [death("a", cause=Cause.HOST_OOM), death("b", cause=Cause.CLEAN_EXIT)], NOW + 1)
-    assert [(each.runner_name, each.cause) for each in mended.deaths] == [("a", Cause.HOST_OOM)]
+    corrected = summary_after(side, [], [death("a", cause=Cause.HOST_OOM), death("b", cause=Cause.CLEAN_EXIT)], NOW + 1)
+    assert [(each.runner_name, each.cause) for each in corrected.deaths] == [("a", Cause.HOST_OOM)]
 
 
 def test_two_deaths_of_one_name_are_two():
@@ -222,14 +222,14 @@ def test_two_deaths_of_one_name_are_two():
         (ClusterSummary(NOW - 30, deaths_since=NOW - 30 - WEEK_SECONDS), NOW - 930),
         (ClusterSummary(NOW - 30), NOW - WEEK_SECONDS),
     ],
-    ids=["the first look", "a later one", "one after the version that kept a day"],
+    ids=["the first read", "a later read", "the first read after an upgrade"],
 )
-def test_only_what_may_have_come_since_is_read(before, since):
+def test_only_possibly_new_deaths_are_read(before, since):
     assert unread_since(before, NOW) == since
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.sampled_from(list(Cause))), max_size=60), st.integers(1, 6))
-def test_reading_deaths_in_parts_is_as_good_as_reading_them_at_once(made, parts):
+def test_deaths_read_in_parts_give_the_same_summary_as_deaths_read_at_once(made, parts):
     deaths = [death(f"r{number}", NOW - age, cause) for number, (age, cause) in enumerate(made)]
     side = None
     for part in range(parts):
@@ -237,13 +237,13 @@ def test_reading_deaths_in_parts_is_as_good_as_reading_them_at_once(made, parts)
     assert side.deaths == summary_after(None, [], deaths, NOW).deaths
 
 
-def test_what_is_kept_has_a_bound():
+def test_a_limited_number_of_deaths_is_kept():
     many = [death(f"r{number}", NOW - number) for number in range(MOST_DEATHS + 1)]
     kept = summary_after(None, [], many, NOW).deaths
     assert (len(kept), kept[0].runner_name) == (MOST_DEATHS, "r0")
 
 
-def told_side():
+def summary_with_phantom():
     """A reported phantom, found from NOW on."""
     side = None
     for at in (NOW, NOW + 60, NOW + 120):
@@ -253,18 +253,18 @@ def told_side():
 
 
 @pytest.mark.parametrize(
-    ("is_blind", "minutes", "since", "is_told"),
+    ("is_blind", "minutes", "since", "is_reported"),
     [(True, 1, NOW, True), (True, 9, NOW, True), (True, 11, None, False), (False, 1, None, False)],
-    ids=["blind for a minute", "blind for nine", "blind for too long", "it was looked for, and not there"],
+    ids=["blind for a minute", "blind for nine minutes", "blind for too long", "not found"],
 )
-def test_a_phantoms_since_survives_a_time_without_a_view(is_blind, minutes, since, is_told):
-    side = told_side()
+def test_the_start_of_a_phantom_survives_a_time_without_a_view(is_blind, minutes, since, is_reported):
+    side = summary_with_phantom()
     for minute in range(1, minutes + 1):
         side = summary_after(continued(side, at := NOW + 120 + 60 * minute), [], [], at, is_blind=is_blind)
         assert side.phantoms == ()
     side = summary_after(continued(side, at := at + 60), [STUCK], [], at)
     assert side.since[key(STUCK)] == (at if since is None else since)
-    assert (side.phantoms == (STUCK,)) is is_told
+    assert (side.phantoms == (STUCK,)) is is_reported
 
 
 def test_an_unreported_phantom_starts_again_after_a_time_without_a_view():

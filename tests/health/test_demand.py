@@ -41,7 +41,15 @@ def worker(pool="linux-4vcpu", labels=LINUX, *, online=False, busy=False):
         (job(status="running"), RUNNING_TOO_LONG_SECONDS + MICROSECOND, True),
         (job(status="over"), 0.0, True),
     ],
-    ids=["queued a day", "longer", "running five days", "longer", "from its start", "its start was lost", "over"],
+    ids=[
+        "queued a day",
+        "queued longer",
+        "running five days",
+        "running longer",
+        "counted from its start",
+        "its start was lost",
+        "over",
+    ],
 )
 def test_a_job_whose_last_delivery_was_lost_is_over_one_day(job, age, over):
     assert is_over(job, NOW + age) is over
@@ -68,7 +76,7 @@ def test_jobs_and_runners_are_counted_by_pool():
         ([worker(online=True, busy=True)], ("self-hosted", "linux-4vcpu"), None),
         ([worker(online=True)], ("SELF-HOSTED", "LINUX-4vcpu"), None),
     ],
-    ids=["no runners", "none with this label", "all offline", "one online", "busy will be free", "case"],
+    ids=["no runners", "no runner with this label", "all offline", "one online", "one busy", "case"],
 )
 def test_a_queued_job_that_no_online_runner_can_take_is_unserved(workers, labels, reason):
     _, unserved = demand([job(labels=labels)], workers, [], NOW)
@@ -95,7 +103,7 @@ def test_a_running_job_is_never_unserved():
     assert demand([job(status="running")], [], [], NOW)[1] == []
 
 
-def test_the_job_that_waits_longest_comes_first():
+def test_the_longest_waiting_job_comes_first():
     jobs = [job(3), job(2), job(9, queued_at=NOW - 1)]
     assert [each.job.id for each in demand(jobs, [], [], NOW)[1]] == [9, 2, 3]
 
@@ -120,7 +128,7 @@ WORKERS = st.lists(
 
 
 @given(JOBS, WORKERS)
-def test_no_job_and_no_runner_is_lost_in_counting(jobs, workers):
+def test_each_job_and_each_runner_is_counted_once(jobs, workers):
     rows, unserved = demand(jobs, workers, [], NOW)
     assert sum(row.queued for row in rows) == sum(each.status == "queued" for each in jobs)
     assert sum(row.running for row in rows) == sum(each.status == "running" for each in jobs)
@@ -142,12 +150,12 @@ def test_no_job_and_no_runner_is_lost_in_counting(jobs, workers):
         (("ubuntu-ours",), 0),
     ],
 )
-def test_a_queued_job_for_githubs_own_machines_is_none_of_ours(labels, counted):
+def test_a_queued_job_for_github_hosted_runners_is_not_counted(labels, counted):
     rows, unserved = demand([job(labels=labels)], [worker(online=True)], [], NOW)
     assert sum(row.queued for row in rows) == len(unserved) == counted
 
 
-def test_a_label_like_githubs_is_ours_when_a_runner_here_bears_it():
+def test_a_label_like_githubs_counts_if_a_runner_has_it():
     here = worker("ubuntu-ours", ("self-hosted", "ubuntu-ours"), online=True)
     rows, unserved = demand([job(labels=("ubuntu-ours",))], [here], [], NOW)
     assert rows == [PoolDemand("ubuntu-ours", 1, 0, 1, 1, oldest_queued_at=NOW)]
@@ -179,9 +187,20 @@ def arcs(**changes):
         (arcs(org="ACME"), 1),
         (arcs(org="globex"), 0),
     ],
-    ids=["running", "pending", "new", "going", "idle", "succeeded", "failed", "outdated", "ours", "another org's"],
+    ids=[
+        "running",
+        "pending",
+        "new",
+        "terminating",
+        "idle",
+        "succeeded",
+        "failed",
+        "outdated",
+        "of this org",
+        "of another org",
+    ],
 )
-def test_what_arc_counts_as_assigned_is_counted_failed_objects_that_name_a_job_among_them(found, count):
+def test_objects_that_arc_counts_as_assigned_are_counted_including_failed_ones(found, count):
     assert assigned_by_pool("acme", {"runners": [found]}, [scaled()]) == {"linux": count}
 
 
@@ -203,17 +222,17 @@ def test_what_arc_counts_as_assigned_is_counted_failed_objects_that_name_a_job_a
     ids=[
         "a scale set at zero",
         "pods have no objects",
-        "whoever has any",
+        "any replacer but pods",
         "not where its pods are",
         "no namespace",
         "two in one namespace, by scale set",
         "a scale set called like its pool",
     ],
 )
-def test_objects_are_counted_for_the_pool_whose_they_are(rules, objects, counted):
+def test_objects_are_counted_for_their_pool(rules, objects, counted):
     assert assigned_by_pool("acme", {"runners": objects}, rules) == counted
 
 
-def test_a_pool_that_only_the_cluster_knows_is_shown_too():
+def test_a_pool_known_by_the_cluster_alone_is_shown():
     rows, _ = demand([], [worker("mac")], [], NOW, {"linux": 34})
     assert rows == [PoolDemand("linux", 0, 0, 0, 0, 34), PoolDemand("mac", 0, 0, 0, 0, None)]

@@ -1,4 +1,4 @@
-"""What `make simulate` found: each the shortest way to the mistake, without a seed."""
+"""Errors found by `make simulate`, each reproduced in the shortest way, without a seed."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from ghapp.health.runner.verdict import Limits, State, judge
 from tests.health.builders import NOW, lost, online, present, proving, registration, survey
 
 
-def test_no_more_than_the_first_batch_is_let_through_when_others_came_back_before_the_plan_was_made():
+def test_only_the_first_batch_is_granted_after_a_return_before_the_plan():
     back = online(1, first_seen=NOW - 9000, back_at=NOW - 0.4)
     waiting = [(lost(runner_id), State.INVALIDATED) for runner_id in range(2, 12)]
     decision = decide(
@@ -42,7 +42,7 @@ REPLACED = lost(granted_at=NOW, event_id="e1", removed_at=NOW, replaced_at=NOW)
     [(LIST_LAG_SECONDS, "e1"), (LIST_LAG_SECONDS + 1.0, None)],
     ids=["lists may lag", "lists have caught up"],
 )
-def test_a_list_that_is_older_than_a_loss_does_not_have_it_replaced_twice(after, event_id):
+def test_a_list_older_than_a_loss_does_not_cause_a_second_replacement(after, event_id):
     back = registration(online=True)
     fold = folds_of_list(RunnerList({1: back}, 1), {1: REPLACED}, survey(), NOW + after)[1]
     shown = fold(REPLACED)
@@ -50,14 +50,14 @@ def test_a_list_that_is_older_than_a_loss_does_not_have_it_replaced_twice(after,
     assert shown.event_id == event_id
 
 
-def test_its_own_get_says_at_once_that_it_is_back():
+def test_a_get_of_a_returned_runner_clears_its_confirmation_at_once():
     shown = folds_of_get(registration(online=True), NOW + 1.0)(REPLACED)
     assert shown is not None
     assert shown.confirmed_at is None
 
 
-@pytest.mark.parametrize(("removed_at", "granted"), [(None, 1), (NOW, 2)], ids=["told in time", "removed before"])
-def test_the_fuse_does_not_wait_for_a_runner_that_turned_out_to_have_done_its_job(removed_at, granted):
+@pytest.mark.parametrize(("removed_at", "granted"), [(None, 1), (NOW, 2)], ids=["known in time", "removed before"])
+def test_the_fuse_does_not_wait_for_a_runner_whose_job_was_over(removed_at, granted):
     acted_on = lost(1, granted_at=NOW, removed_at=NOW, replaced_at=NOW)
     spent = lost(2, ephemeral=True, job_id=5, job_ended_at=NOW - 60, granted_at=NOW, removed_at=removed_at)
     counted = fuse_counts(
@@ -66,18 +66,18 @@ def test_the_fuse_does_not_wait_for_a_runner_that_turned_out_to_have_done_its_jo
     assert (counted.granted, counted.accepted) == (granted, 1)
 
 
-def test_a_job_reported_after_the_confirmation_revokes_it():
+def test_a_job_reported_after_the_confirmation_revokes_the_confirmation():
     evidence = job_started(lost(granted_at=NOW, event_id="e1"), 7, NOW - 60)
     assert (evidence.confirmed_at, evidence.granted_at, evidence.event_id) == (None, None, None)
     assert judge(evidence, survey(), NOW, Limits()).state is State.SUSPECT
 
 
-def test_what_was_done_before_the_job_was_reported_stays_done():
+def test_a_replacement_before_a_jobs_report_is_kept():
     evidence = job_started(REPLACED, 7, NOW - 60)
     assert (evidence.confirmed_at, evidence.event_id) == (NOW, "e1")
 
 
-def test_an_old_list_read_by_a_clock_that_jumped_makes_no_ephemeral_runner_a_persistent_one():
+def test_an_old_list_read_by_a_clock_that_jumped_does_not_make_a_runner_persistent():
     spent = job_ended(online(ephemeral=None, observed_at=NOW - 30), 7, NOW)
     shown = registration_seen(spent, registration(online=True, ephemeral=None), NOW + 86_400, listed=True)
     assert shown.ephemeral is None

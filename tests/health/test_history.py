@@ -1,4 +1,4 @@
-"""The history's folds: which samples and counts make which step, whatever their order and grouping."""
+"""The history: which samples and counts make which step, in any order and grouping."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_any_order_and_any_split_of_samples_into_batches_gives_the_same_steps(se
 
 
 @given(samples)
-def test_an_hour_is_what_its_samples_are(seen):
+def test_an_hour_is_computed_from_its_samples(seen):
     whole = {}
     for values, at in seen:
         hour = step_of(at, HOUR_SECONDS)
@@ -93,7 +93,7 @@ def test_a_step_has_the_last_the_mean_and_the_peak_of_its_samples(seen):
 
 
 @given(steps, steps)
-def test_no_join_is_negative_and_none_loses_a_count(one, other):
+def test_joined_counts_are_never_negative_and_lose_nothing(one, other):
     both = joined(one, other)
     assert min([0, *both.last, *both.total, *both.peak, *both.counts, *both.deaths]) == 0
     for name in COUNTS:
@@ -103,14 +103,14 @@ def test_no_join_is_negative_and_none_loses_a_count(one, other):
 
 
 @given(steps, counts)
-def test_a_count_that_is_given_again_is_counted_once(step, given_counts):
+def test_a_repeated_count_is_counted_once(step, given_counts):
     once = at_least(step, given_counts)
     assert at_least(once, given_counts) is once
     for name in COUNTS:
         assert once.count(name) == max(step.count(name), given_counts.get(name, 0))
 
 
-def test_a_count_that_falls_because_records_were_deleted_stays():
+def test_a_count_does_not_fall_when_records_are_deleted():
     assert at_least(counted({"lost": 3, "death:crash": 2}), {"lost": 1}) == counted({"lost": 3, "death:crash": 2})
 
 
@@ -137,7 +137,7 @@ def test_a_sample_has_each_state_and_busy_runners_and_sums_the_pools():
     assert seen.gauges[WHOLE_ORG] == {"healthy": 3, "busy": 1, "suspect": 1}
 
 
-def test_a_healed_runner_and_a_retired_one_and_one_of_another_organization_are_in_no_gauge():
+def test_healed_retired_and_foreign_runners_are_in_no_gauge():
     healed = builders.lost(1, replaced_at=NOW - 1)
     retired = builders.lost(2, retired_at=NOW - 1)
     foreign = builders.online(3)._replace(registered=False)
@@ -158,7 +158,7 @@ def job(number=1, **changes):
         ({"waiting": True}, {}),
     ],
 )
-def test_a_queued_job_is_in_its_pool_and_one_of_no_known_pool_in_other(changes, queued):
+def test_a_queued_job_counts_for_its_pool_or_for_other(changes, queued):
     seen = seen_by(builders.online(1), jobs=[job()._replace(**changes)])
     assert {
         pool: each["queued"] for pool, each in seen.gauges.items() if each["queued"] and pool != WHOLE_ORG
@@ -166,7 +166,7 @@ def test_a_queued_job_is_in_its_pool_and_one_of_no_known_pool_in_other(changes, 
     assert seen.gauges[WHOLE_ORG]["queued"] == sum(queued.values())
 
 
-def test_a_queued_job_of_a_configured_pool_without_runners_is_in_it():
+def test_a_queued_job_counts_for_its_configured_pool_without_runners():
     rule = PoolSettings(org="acme", name="big", labels=("big",))
     assert seen_by(jobs=[job(labels=("self-hosted", "big"))], rules=(rule,)).gauges["big"] == {"queued": 1}
 
@@ -186,21 +186,21 @@ def test_losses_are_counted_from_the_begin_of_the_span(since, found):
     assert len(losses(runners, PoolMatcher(RULES), since, NOW)) == 2 * found
 
 
-def test_losses_since_the_list_before_are_counted_also_after_a_long_pause_of_the_sweeps():
+def test_losses_since_the_last_list_are_counted_after_a_long_pause_of_sweeps():
     at = NOW + 5 * HOUR_SECONDS
     lost = builders.lost(1, confirmed_at=NOW)
     assert seen_by(lost, at=at, since=NOW - 60).counts != {}
     assert seen_by(lost, at=at, since=NOW + SUCCESSOR_SECONDS + 1).counts == {}
 
 
-def test_a_job_is_in_the_pool_of_its_runner_and_without_one_in_that_of_its_labels():
+def test_a_job_counts_for_the_pool_of_its_runner_or_else_of_its_labels():
     gpu = builders.online(3)._replace(custom_labels=("gpu",), labels=("gpu",))
     assert pool_of_job(job(), gpu, RULES) == "gpu"
     assert pool_of_job(job(), gpu._replace(registered=False), RULES) == POOL
     assert pool_of_job(job(), None, RULES) == POOL
 
 
-def test_every_cause_of_death_has_its_place():
+def test_every_cause_of_death_has_a_position():
     assert sorted(CAUSES) == sorted(each.value for each in Cause)
 
 

@@ -29,7 +29,7 @@ STOPPED = TRIPPED._replace(level="stopped", affected=37, detail="BatchNeverOnlin
 
 
 class People:
-    """Those who get notifications, and what is recorded of that."""
+    """The recipients of notifications, and the record of what they got."""
 
     def __init__(self):
         self.known, self.got = {}, []
@@ -58,7 +58,7 @@ def test_another_level_is_another_notification_of_the_same_condition(people):
 
 
 @pytest.mark.parametrize(("for_seconds", "sent"), [(SETTLE_SECONDS, 1), (SETTLE_SECONDS - MICROSECOND, 0)])
-def test_its_end_is_notified_once_it_lasts(people, for_seconds, sent):
+def test_the_end_of_a_condition_is_notified_once_it_lasts(people, for_seconds, sent):
     people.observe(TRIPPED)
     people.observe(at=NOW + 600)
     assert len(people.observe(at=NOW + 600 + for_seconds)) == sent
@@ -72,7 +72,7 @@ def test_a_condition_that_flaps_is_one_condition(people):
         assert people.observe(*([TRIPPED] if at % 60 else []), at=NOW + at) == []
 
 
-def test_of_each_condition_so_many_are_sent_in_an_hour_and_then_how_things_are(people):
+def test_a_condition_is_notified_a_limited_number_of_times_per_hour_and_then_its_state(people):
     levels = ["proving", "stopped"] * MOST_AN_HOUR
     sent = [people.observe(TRIPPED._replace(level=level), at=NOW + n) for n, level in enumerate(levels)]
     assert [len(each) for each in sent] == [1] * MOST_AN_HOUR + [0] * MOST_AN_HOUR
@@ -90,7 +90,7 @@ def test_a_condition_that_opened_and_closed_beyond_the_limit_is_not_notified_lat
     assert people.observe(TRIPPED._replace(level=str(MOST_AN_HOUR - 1)), at=NOW + 2 * HOUR) == []
 
 
-def test_what_cannot_be_judged_neither_opens_nor_closes(people):
+def test_an_unknown_condition_neither_opens_nor_closes(people):
     unserved = Condition(Topic.UNSERVED, "", "open", NOW, 2)
     assert people.observe(unserved, unknown=[Topic.UNSERVED]) == []
     people.observe(unserved)
@@ -109,7 +109,7 @@ def test_a_record_is_kept_for_the_limit_of_an_hour_and_then_deleted(people):
     assert people.known == {}
 
 
-def test_an_end_that_a_clock_dated_in_the_future_begins_again(people):
+def test_an_end_dated_in_the_future_restarts_its_settling_time(people):
     people.observe(TRIPPED)
     people.observe(at=NOW + 10_000)
     assert people.observe(at=NOW + 60) == people.observe(at=NOW + 60 + SETTLE_SECONDS - 1) == []
@@ -120,13 +120,13 @@ levels = st.sampled_from(["", "proving", "stopped"])
 
 
 @given(st.lists(st.tuples(st.integers(1, 400), levels), max_size=60))
-def test_whatever_happens_people_know_how_it_ends_and_get_no_more_than_the_limit(steps):
+def test_after_any_steps_the_last_notification_has_the_final_state_within_the_limit(steps):
     people, at = People(), NOW
     for seconds, level in steps:
         at += seconds
         people.observe(*([TRIPPED._replace(level=level)] if level else []), at=at)
     last = steps[-1][1] if steps else ""
-    for _ in range(3):  # it stays as it is for hours
+    for _ in range(3):  # the state stays for hours
         at += 2 * HOUR
         people.observe(*([TRIPPED._replace(level=last)] if last else []), at=at)
     assert (people.got[-1].level if people.got else "") == last
@@ -158,7 +158,7 @@ def test_an_installation_that_never_had_a_complete_list_is_blind_since_its_first
     assert blind_conditions(survey(swept_at=None), "", NOW) == []
 
 
-def test_what_prevents_sweeps_is_the_reason():
+def test_the_reason_is_that_of_the_failing_sweeps():
     (found,) = blind_conditions(survey(swept_at=NOW - 301), "SweepOverdue", NOW)
     assert found.detail == "SweepOverdue"
 

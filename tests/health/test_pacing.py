@@ -16,7 +16,7 @@ def after(cost, *, interval=60.0, used=0, resets_in=HOUR, limit=5000, share=0.5)
 @pytest.mark.parametrize(
     ("runners", "shortest"), [(100, 1.44), (300, 4.32), (1000, 14.4), (4100, 60.0), (10_000, 144.0)]
 )
-def test_sweeps_that_always_cost_all_their_pages_last_until_the_reset(runners, shortest):
+def test_sweeps_at_full_cost_keep_within_the_rate_limit_until_the_reset(runners, shortest):
     assert after(runners // 100, interval=1.0) == pytest.approx(shortest, abs=0.01)
 
 
@@ -43,17 +43,17 @@ def test_sweeps_that_always_cost_all_their_pages_last_until_the_reset(runners, s
         "10,000 stretch it",
         "never below the interval",
         "the reset is unknown or past",
-        "one more fits",
-        "not one more fits",
-        "two more fit",
+        "one more sweep fits",
+        "no further sweep fits",
+        "two more sweeps fit",
         "the share is spent",
         "the limit is spent",
         "the reset is nearer than the interval",
-        "a larger limit wins it back",
+        "a larger limit keeps the interval",
         "the whole limit",
     ],
 )
-def test_the_interval_stretches_with_what_is_left(changes, seconds):
+def test_the_interval_depends_on_the_remaining_budget(changes, seconds):
     assert after(**changes) == pytest.approx(seconds)
 
 
@@ -67,7 +67,7 @@ def test_the_next_sweep_is_never_sooner_than_the_interval_and_never_waits_past_t
 
 
 @given(st.integers(1, 500), BUDGETS.filter(lambda each: each.resets_in >= 1), st.floats(0.01, 1))
-def test_sweeps_at_that_pace_keep_under_the_share(cost, left, share):
+def test_sweeps_at_the_computed_interval_keep_within_the_share(cost, left, share):
     seconds = next_sweep_in(1.0, cost, left, BudgetLimits(share))
     sweeps = int(left.resets_in / seconds + 1e-9)
     keeps = left.used + sweeps * cost <= left.limit * share
@@ -88,10 +88,10 @@ def test_a_sweep_does_not_begin_before_github_s_retry_after(held_for, seconds):
         (Purpose.REPORT, 0.5, 0.45),
     ],
 )
-def test_when_it_is_short_reports_wait_first_and_confirmations_last(purpose, share, upto):
+def test_with_a_short_budget_reports_are_deferred_first_and_confirmations_last(purpose, share, upto):
     assert ceiling(purpose, BudgetLimits(share)) == pytest.approx(upto)
 
 
 @pytest.mark.parametrize(("used", "calls"), [(0, 2500), (2499, 1), (2500, 0), (4000, 0)])
-def test_what_is_left_is_of_the_share_and_never_less_than_nothing(used, calls):
+def test_the_remaining_calls_are_those_of_the_share_and_never_negative(used, calls):
     assert left(Allowance(used=used), BudgetLimits()) == calls

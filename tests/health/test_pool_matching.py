@@ -1,4 +1,4 @@
-"""To which pool and shard a runner belongs."""
+"""The pool and the shard of a runner."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Which deliveries are asked for again."""
+"""Which deliveries are requested again."""
 
 import pytest
 from hypothesis import given
@@ -14,36 +14,36 @@ def failed(attempt_id=1, guid="a", at=OLD, status=503):
     return Attempt(attempt_id, guid, at, status)
 
 
-def test_when_all_is_well_nothing_is_asked():
+def test_without_failed_deliveries_nothing_is_requested():
     assert to_redeliver([failed(status=202)], set(), NOW) == Redeliveries((), None)
     assert to_redeliver([], set(), NOW) == Redeliveries((), None)
 
 
 @pytest.mark.parametrize("status", [0, 301, 401, 403, 404, 500, 503], ids=str)
-def test_what_was_not_accepted_is_asked_for_again(status):
+def test_a_failed_delivery_is_requested_again(status):
     assert to_redeliver([failed(status=status)], set(), NOW) == Redeliveries((1,), OLD)
 
 
 @pytest.mark.parametrize("status", [400, 413], ids=str)
-def test_what_was_refused_for_what_it_is_is_not(status):
+def test_a_delivery_refused_for_its_content_is_not_requested_again(status):
     assert to_redeliver([failed(status=status)], set(), NOW) == Redeliveries((), None)
 
 
-def test_one_success_among_its_attempts_is_enough():
+def test_a_delivery_with_one_successful_attempt_is_not_requested_again():
     assert to_redeliver([failed(1), failed(2, status=202), failed(3)], set(), NOW) == Redeliveries((), None)
 
 
-def test_what_we_hold_is_not_asked_for_though_github_never_heard_our_answer():
+def test_a_stored_delivery_is_not_requested_though_github_got_no_response():
     assert to_redeliver([failed(guid="a"), failed(2, "b")], {"a"}, NOW) == Redeliveries((2,), OLD)
 
 
-def test_a_delivery_is_asked_for_once_by_its_last_attempt_and_the_oldest_first():
+def test_a_delivery_is_requested_once_by_its_last_attempt_oldest_first():
     tries = [failed(3, "b", OLD + 60), failed(2, "a", OLD + 30), failed(1, "a", OLD)]
     assert to_redeliver(tries, set(), NOW) == Redeliveries((2, 3), OLD)
 
 
 @pytest.mark.parametrize(
-    ("tries", "waited", "asked"),
+    ("tries", "waited", "requested"),
     [
         (1, 30.0, True),
         (1, 30.0 - MICROSECOND, False),
@@ -54,11 +54,11 @@ def test_a_delivery_is_asked_for_once_by_its_last_attempt_and_the_oldest_first()
         (50, 3600.0, True),
     ],
 )
-def test_it_waits_twice_as_long_after_each_attempt_and_an_hour_at_most(tries, waited, asked):
+def test_the_wait_doubles_after_each_attempt_up_to_an_hour(tries, waited, requested):
     last = NOW - waited
     found = to_redeliver([failed(each, at=last - (tries - each)) for each in range(1, tries + 1)], set(), last + waited)
-    assert bool(found.ask) is asked
-    assert found.since == last - (tries - 1), "until it came, not all is well"
+    assert bool(found.ask) is requested
+    assert found.since == last - (tries - 1), "the failure lasts until the delivery arrives"
 
 
 ATTEMPTS = st.lists(
@@ -70,12 +70,12 @@ ATTEMPTS = st.lists(
 
 
 @given(ATTEMPTS, st.sets(st.sampled_from("abcd")))
-def test_no_delivery_is_requested_twice_nor_one_that_is_held_or_arrived(attempts, kept):
+def test_no_delivery_is_requested_twice_or_after_it_was_stored_or_succeeded(attempts, kept):
     guids = {each.id: each.guid for each in attempts}
-    asked = [guids[each] for each in to_redeliver(attempts, kept, NOW).ask]
+    requested = [guids[each] for each in to_redeliver(attempts, kept, NOW).ask]
     came = {each.guid for each in attempts if each.succeeded}
-    assert len(asked) == len(set(asked))
-    assert not set(asked) & (kept | came)
+    assert len(requested) == len(set(requested))
+    assert not set(requested) & (kept | came)
 
 
 @given(ATTEMPTS, st.randoms())

@@ -1,4 +1,4 @@
-"""To which shard a runner belongs, and which patterns may say so."""
+"""The shard of a runner, and which name patterns are accepted."""
 
 from dataclasses import dataclass, field
 
@@ -32,14 +32,14 @@ ALL = Rule(shard_label="shard", shard_groups={"green": 12}, shard_name=r"^(?P<sh
         (Rule(), ("shard:pink",), 12, "blue-1", None),
         (None, ("shard:pink",), 12, "blue-1", None),
     ],
-    ids=["label", "group", "name", "none of them", "the right group", "an empty name is none", "no shards", "no pool"],
+    ids=["label", "group", "name", "no match", "the right group", "an empty name", "no shards", "no pool"],
 )
-def test_label_then_group_then_name_says_which_shard(rule, labels, group, name, shard):
+def test_the_shard_is_found_by_label_then_group_then_name(rule, labels, group, name, shard):
     assert shard_of(online(labels=labels, group_id=group, name=name), rule) == shard
 
 
 @pytest.mark.parametrize("rule", [Rule(shard_label="s"), Rule(shard_groups={"a": 1}), Rule(shard_name="(?P<shard>a)")])
-def test_any_of_the_three_gives_a_pool_shards(rule):
+def test_a_pool_with_any_of_the_three_settings_has_shards(rule):
     assert has_shards(rule)
     assert not has_shards(Rule())
 
@@ -53,7 +53,7 @@ def test_any_of_the_three_gives_a_pool_shards(rule):
         r"^runner-(?P<shard>[^]-]+)-",
     ],
 )
-def test_a_pattern_that_searches_quickly_is_taken(pattern):
+def test_a_pattern_that_searches_quickly_is_accepted(pattern):
     assert flaw_of(pattern) == ""
 
 
@@ -75,11 +75,11 @@ def test_a_pattern_that_searches_quickly_is_taken(pattern):
     ],
     ids=lambda text: text[:24],
 )
-def test_a_pattern_that_could_search_for_long_or_finds_no_shard_is_refused(pattern, right):
+def test_a_pattern_that_may_be_slow_or_finds_no_shard_is_refused(pattern, right):
     assert flaw_of(pattern).startswith(right)
 
 
-def test_the_worst_pattern_that_is_taken_gives_up_on_the_worst_name():
+def test_the_slowest_accepted_pattern_ends_in_time_on_the_worst_name():
     pattern, name = r"\w*\w*(?P<shard>\w*)!", "a" * 1000
     assert flaw_of(pattern) == ""
     assert shard_of(online(name=name, labels=()), Rule(shard_name=pattern)) is None
@@ -92,5 +92,5 @@ def test_the_worst_pattern_that_is_taken_gives_up_on_the_worst_name():
         *((wrong, False) for wrong in ("", "-a", "a b", "a/b", "ö", "a\n", "a" * 101)),
     ],
 )
-def test_what_a_shard_may_be_called(name, right):
+def test_the_names_allowed_for_a_shard(name, right):
     assert is_shard(name) is right

@@ -1,4 +1,4 @@
-"""How long healing takes: a lost runner is matched with the newcomer that its replacement brought."""
+"""How long healing takes: a lost runner is matched with the new runner of its replacement."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def newcomer(number=9, first_seen=700.0, **changes):
         ({"id": 1}, False),
     ],
 )
-def test_a_newcomer_that_is_online_after_the_request_is_the_successor(changes, is_successor):
+def test_a_new_runner_online_after_the_request_is_the_successor(changes, is_successor):
     came = newcomer()._replace(**changes)
     assert heals([lost(1), came], NOW) == ([Heal(1, came.id, 500.0, NOW)] if is_successor else [])
 
 
-def test_a_job_that_began_dates_the_successor():
+def test_the_successor_is_dated_by_the_start_of_its_job():
     assert heals([lost(), newcomer(job_started_at=750.0)], NOW) == [Heal(1, 9, 250.0, 750.0)]
 
 
@@ -46,7 +46,7 @@ def test_a_loss_is_counted_once_and_only_if_a_replacement_was_accepted():
     assert heals([lost(replaced_at=None), newcomer()], NOW) == []
 
 
-def test_the_oldest_loss_gets_the_oldest_newcomer_and_each_newcomer_is_one_successor():
+def test_the_oldest_loss_gets_the_oldest_new_runner_and_each_is_one_successor():
     second = lost(2)._replace(replaced_at=650.0)
     assert heals([second, lost(), newcomer(9), newcomer(8, 690.0)], NOW) == [
         Heal(1, 8, 500.0, NOW),
@@ -56,17 +56,17 @@ def test_the_oldest_loss_gets_the_oldest_newcomer_and_each_newcomer_is_one_succe
 
 
 @pytest.mark.parametrize(("left_at", "is_successor"), [(700.0, False), (700.1, True), (-2_900.0, True)])
-def test_a_newcomer_in_the_place_of_a_runner_that_left_after_its_job_is_no_successor(left_at, is_successor):
+def test_a_new_runner_in_place_of_one_that_left_after_its_job_is_no_successor(left_at, is_successor):
     left = Evidence(3, "r3", 0.0, registered=True, job_ended_at=left_at)
     assert bool(heals([lost(), left, newcomer()], NOW)) is is_successor
     assert bool(heals([lost(), left, newcomer(), newcomer(10, 710.0)], NOW)) is True
 
 
-def test_a_loss_of_long_ago_takes_no_newcomer_of_a_later_loss():
+def test_an_old_loss_takes_no_new_runner_of_a_later_loss():
     old = lost(1)._replace(replaced_at=-4_000.0)
     assert heals([old, lost(2), newcomer()], NOW) == [Heal(2, 9, 500.0, NOW)]
 
 
-def test_a_runner_that_was_replaced_for_being_offline_counts_from_then():
+def test_a_runner_replaced_while_offline_counts_from_its_replacement():
     offline = lost(absent_since=None, missing_at=None, offline_since=400.0)
     assert heals([offline, newcomer()], NOW) == [Heal(1, 9, 600.0, NOW)]

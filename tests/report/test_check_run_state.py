@@ -1,4 +1,4 @@
-"""Where a report belongs, and whether it must be posted."""
+"""The commit of a report, and whether the report must be posted."""
 
 from types import SimpleNamespace
 
@@ -25,7 +25,7 @@ REPORT = SimpleNamespace(digest="digest", urgent="urgent")
 
 
 @pytest.mark.parametrize(
-    ("standing", "step"),
+    ("state", "step"),
     [
         (CheckRunState(), CheckRunStep.FIND_HEAD),
         (CheckRunState(head=HEAD), CheckRunStep.CREATE),
@@ -43,30 +43,37 @@ REPORT = SimpleNamespace(digest="digest", urgent="urgent")
         (CheckRunState(None, HEAD, PostFailure(HERE, "refused", NOW)), CheckRunStep.CREATE),
     ],
 )
-def test_what_comes_next_follows_from_what_is_known(standing, step):
-    assert next_of(standing, REPORT, NOW) is step
+def test_the_next_step_follows_from_the_state_of_the_check_run(state, step):
+    assert next_of(state, REPORT, NOW) is step
 
 
-BREATHED = POSTED._replace(digest="other", urgent="urgent")
+CHANGED = POSTED._replace(digest="other", urgent="urgent")
 
 
 @pytest.mark.parametrize(
     ("posted", "step"),
     [
-        (BREATHED._replace(at=NOW - REFRESH_SECONDS + MICROSECOND), CheckRunStep.NOTHING),
-        (BREATHED._replace(at=NOW - REFRESH_SECONDS), CheckRunStep.UPDATE),
-        (BREATHED._replace(at=NOW + 1), CheckRunStep.UPDATE),
-        (BREATHED._replace(at=NOW, urgent="another"), CheckRunStep.UPDATE),
-        (BREATHED._replace(at=NOW, digest=""), CheckRunStep.UPDATE),
-        (BREATHED._replace(at=NOW, sha="bbb"), CheckRunStep.CREATE),
+        (CHANGED._replace(at=NOW - REFRESH_SECONDS + MICROSECOND), CheckRunStep.NOTHING),
+        (CHANGED._replace(at=NOW - REFRESH_SECONDS), CheckRunStep.UPDATE),
+        (CHANGED._replace(at=NOW + 1), CheckRunStep.UPDATE),
+        (CHANGED._replace(at=NOW, urgent="another"), CheckRunStep.UPDATE),
+        (CHANGED._replace(at=NOW, digest=""), CheckRunStep.UPDATE),
+        (CHANGED._replace(at=NOW, sha="bbb"), CheckRunStep.CREATE),
     ],
-    ids=["lately", "five minutes ago", "by a clock that jumped", "something urgent", "asked for", "on another commit"],
+    ids=[
+        "recently",
+        "five minutes ago",
+        "by a clock that jumped",
+        "an urgent change",
+        "requested",
+        "on another commit",
+    ],
 )
-def test_what_is_not_urgent_is_posted_every_five_minutes(posted, step):
+def test_a_change_that_is_not_urgent_is_posted_every_five_minutes(posted, step):
     assert next_of(CheckRunState(posted, HEAD), REPORT, NOW) is step
 
 
-def test_what_is_known_of_another_repository_is_not_known():
+def test_the_state_of_one_repository_does_not_apply_to_another():
     known = CheckRunState(POSTED, HEAD, PostFailure(HERE, "refused", NOW))
     assert known.at(HERE) == known
     assert known.at("acme/fleet") == CheckRunState()
@@ -88,7 +95,7 @@ EARLIER = HEAD._replace(sha="000", at=HEAD.at - MICROSECOND, confirmed_at=NOW + 
         (HEAD, EARLIER._replace(repository="acme/fleet"), EARLIER._replace(repository="acme/fleet")),
     ],
 )
-def test_the_newest_head_stays_whatever_comes_late(known, reported, head):
+def test_the_newest_head_is_kept_after_late_reports(known, reported, head):
     assert newer(known, reported) == head
 
 
@@ -103,5 +110,5 @@ def test_the_newest_head_stays_whatever_comes_late(known, reported, head):
         ("acme/", None),
     ],
 )
-def test_an_org_reports_to_a_repository_of_its_own_alone(configured, repository):
+def test_an_org_reports_only_to_its_own_repository(configured, repository):
     assert repository_of(configured, "Acme") == repository

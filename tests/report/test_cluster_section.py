@@ -1,4 +1,4 @@
-"""What the check run says of the cluster side."""
+"""The section of the check run about the cluster."""
 
 import re
 
@@ -44,7 +44,7 @@ def text(**changes):
     return report_on(fleet(**changes), NOW).text
 
 
-def test_phantoms_are_counted_and_named_with_what_to_do():
+def test_phantoms_are_counted_and_named_with_advice():
     found = [phantom("b"), phantom("a"), phantom("c", PhantomReason.MACHINE_GONE, namespace="")]
     assert text(phantoms=found).splitlines() == [
         "No runner is offline, suspect or invalidated.",
@@ -70,19 +70,19 @@ def test_phantoms_are_counted_and_named_with_what_to_do():
     ],
 )
 @pytest.mark.parametrize("reason", [PhantomReason.POD_LOST, PhantomReason.HANGS_AFTER_JOB])
-def test_what_is_done_about_an_object_without_a_pod_and_a_zombie_is_shown(reason, evidence, mode, expected):
+def test_the_remediation_of_an_object_without_a_pod_and_of_a_zombie_is_shown(reason, evidence, mode, expected):
     result = text(runners=[a_lost_runner(**evidence)], mode=mode, phantoms=[phantom(reason=reason)])
     (row,) = [line for line in result.splitlines() if ADVICE[reason] in line]
     assert row.split(" | ")[4] == expected
 
 
-def test_of_several_phantoms_it_is_counted_how_far_each_is():
+def test_several_phantoms_are_counted_by_the_progress_of_their_remediation():
     runners = [a_lost_runner(), a_lost_runner(2, granted_at=NOW), a_lost_runner(3)]
     result = text(runners=runners, phantoms=[phantom(f"linux-{number}") for number in (1, 2, 3, 4)])
     assert "| 2 next, 1 none, 1 requested |" in result
 
 
-STRANGERS = "never a runner's, so kept: another program seems to use `owner_label` of `[leaks]`."
+NEVER_RUNNERS = "never a runner's, so kept: another program seems to use `owner_label` of `[leaks]`."
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ STRANGERS = "never a runner's, so kept: another program seems to use `owner_labe
         (ReaperStatus(deferred=35), "At least 20 pods are deferred: `[leaks] per_tick` limits deletions per minute."),
         (ReaperStatus(would_reap=1), "1 pod is kept, because `[leaks]` is in dry-run or an admin paused the org."),
         (ReaperStatus(would_reap=4), "4 pods are kept, because `[leaks]` is in dry-run or an admin paused the org."),
-        (ReaperStatus(never_runners=1), f"1 pod has the owner label and was {STRANGERS}"),
-        (ReaperStatus(never_runners=4), f"4 pods have the owner label and were {STRANGERS}"),
+        (ReaperStatus(never_runners=1), f"1 pod has the owner label and was {NEVER_RUNNERS}"),
+        (ReaperStatus(never_runners=4), f"4 pods have the owner label and were {NEVER_RUNNERS}"),
         (
             ReaperStatus(
                 held=2, examples={"MassLeak": (("runners/a", NOW),), "FuseNotClosed": (("runners/b", NOW - 9),)}
@@ -128,13 +128,13 @@ STRANGERS = "never a runner's, so kept: another program seems to use `owner_labe
     ],
     ids=[
         "one reaped",
-        "nine",
-        "ten",
+        "nine reaped",
+        "ten reaped",
         "one deferred",
         "many deferred",
-        "one told",
-        "four told",
-        "a stranger",
+        "one kept by dry-run",
+        "four kept by dry-run",
+        "one never a runner",
         "four",
         "held by the fuse",
         "unnamed",
@@ -143,30 +143,30 @@ STRANGERS = "never a runner's, so kept: another program seems to use `owner_labe
         "held up",
     ],
 )
-def test_leaks_are_described_in_a_sentence_each(leaks, expected):
+def test_each_number_of_leaks_is_described_in_one_sentence(leaks, expected):
     assert text(leaks=leaks).splitlines()[2:] == [LEAKS_HEADING, "", f"- {expected}"]
 
 
-def test_of_leaks_only_numbers_above_zero_are_shown():
+def test_only_numbers_of_leaks_above_zero_are_shown():
     assert len(text(leaks=ReaperStatus(3, 2, 1, NOW)).splitlines()) == 4 + 4
     assert "Leaks" not in text(leaks=ReaperStatus())
 
 
 @given(st.integers(10, 10**9))
-def test_a_count_of_leaks_is_never_exaggerated_and_stands_still_until_it_is_twice_as_many(count):
+def test_a_rounded_count_of_leaks_is_a_lower_bound_that_changes_rarely(count):
     expected = int(rough(count).removeprefix("At least ").replace(",", ""))
     assert expected <= count < 2.5 * expected
     assert rough(expected) == rough(count)
 
 
-def test_of_many_alike_the_first_are_named_and_the_others_counted():
+def test_of_many_equal_phantoms_the_first_are_named_and_the_others_counted():
     expected = text(phantoms=[phantom(f"r{number:02}") for number in range(13)])
     assert "| 13 | `runners/r00`," in expected
     assert "`runners/r09`, and 3 more |" in expected
     assert "r10" not in expected
 
 
-def test_deaths_are_counted_by_cause_the_most_frequent_first():
+def test_deaths_are_counted_by_cause_with_the_most_frequent_first():
     deaths = [passing("a", Cause.VANISHED, "PodGone"), passing("b"), passing("c"), passing("b")]
     assert text(deaths=deaths).splitlines()[2:] == [
         "### Deaths of the last 24 hours",
@@ -189,7 +189,7 @@ def test_incompletely_counted_deaths_are_reported_as_such():
     [(NOW - 700, f"last read at {timestamp(NOW - 700)}"), (None, "never read")],
     ids=["old", "never"],
 )
-def test_an_unseen_namespace_is_shown_with_a_time_and_no_age(seen_at, expected):
+def test_an_unseen_namespace_is_shown_with_a_time_instead_of_an_age(seen_at, expected):
     line = (
         f"- Namespace `runners` of the cluster was {expected}: check that `ghapp watch` runs, and run `ghapp doctor`."
     )
@@ -198,12 +198,12 @@ def test_an_unseen_namespace_is_shown_with_a_time_and_no_age(seen_at, expected):
     assert reports[0].digest == reports[1].digest
 
 
-def test_what_cannot_be_seen_is_named_with_what_is_in_the_way_and_foreign_words_are_no_markdown():
-    hindrance = DegradedSource("ephemeralrunners in runners", "install its CRD | **now**")
-    assert f"- Not seen: ephemeralrunners in runners. {code(hindrance.why)}" in text(degraded_sources=[hindrance])
+def test_a_degraded_source_is_named_with_its_escaped_reason():
+    degraded = DegradedSource("ephemeralrunners in runners", "install its CRD | **now**")
+    assert f"- Not seen: ephemeralrunners in runners. {code(degraded.why)}" in text(degraded_sources=[degraded])
 
 
-def test_the_order_in_which_phantoms_are_found_changes_nothing():
+def test_the_text_does_not_depend_on_the_order_of_phantoms():
     found = [phantom("a"), phantom("b"), phantom("c", PhantomReason.NOT_REGISTERED)]
     assert text(phantoms=found) == text(phantoms=found[::-1])
 
@@ -211,12 +211,12 @@ def test_the_order_in_which_phantoms_are_found_changes_nothing():
 @pytest.mark.parametrize(
     ("count", "title"), [(1, "1 of 1 runner healthy, 1 phantom"), (2, "1 of 1 runner healthy, 2 phantoms")]
 )
-def test_phantoms_are_no_good_news(count, title):
+def test_phantoms_prevent_the_conclusion_success(count, title):
     report = report_on(fleet(online(), phantoms=[phantom(str(number)) for number in range(count)]), NOW)
     assert (report.title, report.conclusion) == (title, Conclusion.NEUTRAL)
 
 
-def test_deaths_and_a_view_that_is_old_change_no_colour():
+def test_deaths_and_an_old_view_do_not_change_the_conclusion():
     report = report_on(fleet(online(), deaths=[passing()], unseen=[StaleNamespace("runners", None)]), NOW)
     assert (report.title, report.conclusion) == ("1 of 1 runner healthy", Conclusion.SUCCESS)
 
@@ -224,7 +224,7 @@ def test_deaths_and_a_view_that_is_old_change_no_colour():
 @pytest.mark.parametrize(
     "advice", [*ADVICE.values(), *(advice_for(cause) for cause in Cause), *map(advice_for, Cause, OwnReason)]
 )
-def test_advice_stays_in_its_cell(advice):
+def test_advice_fits_into_its_table_cell(advice):
     assert not re.search(r"[|\n\r]", advice)
 
 
@@ -235,7 +235,7 @@ def test_every_reason_has_a_row():
 
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 60), st.integers(0, 400))
-def test_nothing_is_longer_than_github_takes_whatever_strangers_write(phantoms, runners):
+def test_no_text_exceeds_githubs_limits_for_any_foreign_text(phantoms, runners):
     evil = "|`<@é\n" * 20
     expected = fleet(
         *many(runners, lambda number: present(number, name=evil)),

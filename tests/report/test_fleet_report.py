@@ -1,4 +1,4 @@
-"""What the check run says of a fleet."""
+"""The check run about a fleet."""
 
 import re
 from dataclasses import replace
@@ -98,7 +98,7 @@ def many(count, make=online):
         ([online(1), lost(2, registered=False)], "1 of 1 runner healthy"),
     ],
 )
-def test_the_title_counts_the_worst_first_and_only_what_belongs_to_the_fleet(runners, title):
+def test_the_title_counts_the_worst_states_first_and_only_runners_of_the_fleet(runners, title):
     assert report_on(fleet(*runners), NOW).title == title
 
 
@@ -117,7 +117,7 @@ def test_the_title_counts_the_worst_first_and_only_what_belongs_to_the_fleet(run
         ({"org_pause": PAUSE}, "1 of 1 runner healthy, paused"),
     ],
 )
-def test_the_title_says_what_holds_us_back(changes, title):
+def test_the_title_names_what_prevents_remediation(changes, title):
     assert report_on(fleet(**changes), NOW).title == title
 
 
@@ -166,7 +166,7 @@ SUCCESS, NEUTRAL, ACTION_REQUIRED, *_ = Conclusion
         ([], {"survey": survey(swept_at=None, failing_since=NOW, failure="RateLimited")}, ACTION_REQUIRED),
     ],
 )
-def test_the_conclusion_distinguishes_what_heals_by_itself_from_what_waits_for_a_person(runners, changes, conclusion):
+def test_the_conclusion_requires_action_only_if_a_person_must_act(runners, changes, conclusion):
     assert report_on(fleet(**{"runners": runners, **changes}), NOW).conclusion is conclusion
 
 
@@ -184,7 +184,7 @@ def test_the_conclusion_distinguishes_what_heals_by_itself_from_what_waits_for_a
         ({"org_pause": PAUSE, "runners": ()}, (SWEEP, resume_of(LONG_AGO))),
     ],
 )
-def test_resume_is_offered_where_there_is_something_to_resume(changes, actions):
+def test_resume_is_offered_if_a_fuse_or_a_pause_can_be_resumed(changes, actions):
     assert report_on(fleet(**changes), NOW).actions == actions
 
 
@@ -192,19 +192,19 @@ def test_resume_is_offered_where_there_is_something_to_resume(changes, actions):
     ("identifier", "until"),
     [("sweep", None), ("resume", inf), (f"resume-{NOW:.0f}", NOW), ("resume-soon", inf), ("resumed", None)],
 )
-def test_a_press_ends_what_was_shown_with_its_button(identifier, until):
+def test_a_resume_button_applies_to_changes_up_to_its_time(identifier, until):
     assert resumes_until(identifier) == until
 
 
 @pytest.mark.parametrize("action", [SWEEP, RESUME, resume_of(NOW)])
-def test_a_button_is_as_short_as_github_wants_it(action):
+def test_a_button_fits_into_githubs_limits(action):
     assert (len(action.label) <= 20, len(action.description) <= 40, len(action.identifier) <= 20) == (True, True, True)
 
 
 PAGE = "https://github.com/organizations/{}/settings/actions/runners/4242"
 
 
-def test_a_runner_s_row_says_since_when_and_why():
+def test_a_runners_row_shows_the_start_and_the_reason_of_its_state():
     text = report_on(fleet(lost(4242, name="linux-4vcpu-x7k2p", labels=("self-hosted", "Linux"))), NOW).text
     assert text.splitlines()[-1] == (
         f"| `linux-4vcpu-x7k2p` | invalidated | {timestamp(NOW)} | RegistrationInvalidated | "
@@ -223,23 +223,23 @@ def test_a_runner_s_row_says_since_when_and_why():
     ],
     ids=["offline", "suspect", "invalidated", "healed", "removed for being offline"],
 )
-def test_a_row_leads_to_the_runner_s_page_as_long_as_there_is_one(runner, has_page):
+def test_a_row_links_to_the_runners_page_while_the_runner_is_registered(runner, has_page):
     assert (PAGE.format("acme") in report_on(fleet(runner), NOW).text) is has_page
 
 
-def test_an_org_that_was_renamed_has_its_pages_under_its_login():
+def test_pages_of_a_renamed_org_are_linked_under_its_current_login():
     assert PAGE.format("acme-two") in report_on(fleet(present(4242), login="acme-two"), NOW).text
 
 
-def test_a_zombie_s_row_says_what_it_is():
+def test_a_zombies_row_names_it_as_a_zombie():
     running = Remains(RemainsKind.RUNNING, since=LONG_AGO, seen_at=NOW)
     ended = {"ephemeral": True, "job_id": 7, "job_started_at": LONG_AGO, "job_ended_at": NOW - HANG_SECONDS - 1}
-    gone = {"absent_since": NOW - HANG_SECONDS - 1, "missing_at": NOW - HANG_SECONDS - 1}
-    row = report_on(fleet(lost(remains=running, **ended, **gone)), NOW).text.splitlines()[-1]
+    absence = {"absent_since": NOW - HANG_SECONDS - 1, "missing_at": NOW - HANG_SECONDS - 1}
+    row = report_on(fleet(lost(remains=running, **ended, **absence)), NOW).text.splitlines()[-1]
     assert f"| HangsAfterJob: {NOTES[Reason.HANGS_AFTER_JOB]} |" in row
 
 
-def test_healed_runners_are_shown_apart_from_open_ones():
+def test_healed_runners_are_shown_separately_from_open_ones():
     text = report_on(fleet(lost(1), replaced(2), replaced(3, replaced_at=NOW - 5), online(4)), NOW).text
     opened, _, healed = text.partition("\n\n### Healed: 2 runners were lost within 24 hours and replaced\n\n")
     assert ("`linux-1`" in opened, "`linux-2`" in opened) == (True, False)
@@ -247,7 +247,7 @@ def test_healed_runners_are_shown_apart_from_open_ones():
     assert healed.splitlines()[2].endswith(f"| RegistrationInvalidated | {timestamp(NOW)} | {timestamp(NOW - 5)} |")
 
 
-def test_losses_that_were_written_off_are_shown_with_the_reason():
+def test_written_off_losses_are_shown_with_the_reason():
     text = report_on(fleet(online(1), written_off(2), written_off(3)), NOW).text
     assert f"- 2 lost runners of `linux-4vcpu` were written off within 24 hours, the last {timestamp(NOW - 10)}" in text
     assert "`NotNeeded`" in text
@@ -285,18 +285,18 @@ def test_losses_that_were_written_off_are_shown_with_the_reason():
         (lost(deletion=Deletion(uid="u", accepted_at=NOW), granted_at=NOW), {}, f"requested {timestamp(NOW)}"),
     ],
 )
-def test_a_runner_s_row_says_how_far_its_replacement_is(runner, changes, expected):
+def test_a_runners_row_shows_the_progress_of_its_replacement(runner, changes, expected):
     assert report_on(fleet(runner, **changes), NOW).text.splitlines()[-1].endswith(f"| {expected} |")
 
 
 @pytest.mark.parametrize("because", Blocker)
-def test_whatever_fails_in_the_cluster_is_shown_in_its_cell(because):
+def test_each_blocker_in_the_cluster_is_shown_in_its_cell(because):
     (line,) = [each for each in report_on(fleet(stuck(because)), NOW).text.splitlines() if "`linux-4vcpu" in each]
     assert line.endswith(f"| waits since {SINCE} (`{because}`): {SENTENCES[because]} |")
     assert line.count(" | ") == 6
 
 
-def test_what_is_open_comes_first_then_the_worst_then_the_oldest():
+def test_rows_are_ordered_by_open_then_worst_then_oldest():
     runners = [
         present(1, replaced_at=NOW),
         present(2),
@@ -309,7 +309,7 @@ def test_what_is_open_comes_first_then_the_worst_then_the_oldest():
     assert re.findall(r"`linux-(\d+)`\S* \|", text) == ["5", "4", "3", "2", "1"]
 
 
-def test_without_trouble_the_text_says_so_and_does_not_speak_of_fuses():
+def test_a_healthy_fleet_has_a_short_text_without_fuses():
     report = report_on(fleet(), NOW)
     assert report.text == "No runner is offline, suspect or invalidated."
 
@@ -332,11 +332,11 @@ def test_without_trouble_the_text_says_so_and_does_not_speak_of_fuses():
     ],
 )
 @pytest.mark.parametrize(("pool", "what"), [("linux-4vcpu", "`linux-4vcpu`"), (WHOLE, "the whole installation")])
-def test_while_a_fuse_is_not_closed_the_text_says_so(fuse, expected, pool, what):
+def test_the_text_begins_with_a_fuse_that_is_not_closed(fuse, expected, pool, what):
     assert report_on(fleet(fuses={pool: fuse}), NOW).text.startswith(f"- The fuse of {what} is {expected}\n\n")
 
 
-def test_where_nothing_is_replaced_a_fuse_promises_no_batches():
+def test_a_fuse_in_dry_run_is_shown_without_batches():
     text = report_on(fleet(fuses={"linux-4vcpu": proving()}, mode="dry-run"), NOW).text
     assert text.partition("\n")[0].endswith("): nothing is replaced: remediation is dry-run.")
 
@@ -358,7 +358,7 @@ MASS_LOSS, ONLINE = FuseReason.MASS_LOSS, FuseReason.BATCH_ONLINE
     ],
     ids=["just tripped", "a batch is online", "of an older version", "of an older version, later", "resumed"],
 )
-def test_why_a_fuse_tripped_is_shown_beside_its_last_change(fuse, expected):
+def test_the_reason_of_a_trip_is_shown_beside_the_fuses_last_change(fuse, expected):
     assert fuse_history(fuse, str) == expected
 
 
@@ -393,15 +393,15 @@ def test_the_summary_has_a_row_for_each_pool():
     ]
 
 
-def test_the_summary_says_where_a_fuse_stands():
+def test_the_summary_shows_the_state_of_a_fuse():
     summary = report_on(fleet(fuses={"linux-4vcpu": STOPPED}), NOW).summary
     assert summary.endswith(f"| **stopped** (tripped {TRIPPED}, then `BatchNeverOnline`) | – |")
     summary = report_on(fleet(fuses={WHOLE: STOPPED, "linux-4vcpu": proving()}), NOW).summary
-    assert summary.endswith("| **stopped** (whole installation) | – |"), "the one that decides"
-    assert "`*`" not in summary, "it is no pool"
+    assert summary.endswith("| **stopped** (whole installation) | – |"), "the fuse that decides"
+    assert "`*`" not in summary, "the whole installation is no pool"
 
 
-def test_the_summary_begins_with_how_things_are_now_and_as_of_when():
+def test_the_summary_begins_with_the_current_state_and_its_time():
     report = report_on(fleet(online(1), lost(2)), NOW + 7)
     assert report.summary.startswith(
         f"**As of {timestamp(NOW + 7)}** (complete list of {timestamp(NOW)}): 1 of 2 runners invalidated. "
@@ -409,7 +409,7 @@ def test_the_summary_begins_with_how_things_are_now_and_as_of_when():
     assert report.summary.startswith(report.as_of)
 
 
-def test_the_summary_begins_with_what_prevents_sweeps_and_when_the_next_attempt_is_due():
+def test_the_summary_begins_with_the_obstacle_to_sweeps_and_the_next_attempt():
     attempt = NextAttempt("PermissionMissing", NOW - 200, NOW + 60)
     begin, why, _ = report_on(fleet(survey=BLIND, attempt=attempt), NOW).summary.split("\n\n", 2)
     assert f" Next attempt due {timestamp(NOW + 60)}. " in begin
@@ -419,14 +419,14 @@ def test_the_summary_begins_with_what_prevents_sweeps_and_when_the_next_attempt_
     )
 
 
-@pytest.mark.parametrize(("age", "is_told"), [(300, False), (300 + MICROSECOND, True)])
-def test_a_sweep_that_never_runs_is_reported_once_states_are_old(age, is_told):
+@pytest.mark.parametrize(("age", "is_reported"), [(300, False), (300 + MICROSECOND, True)])
+def test_a_sweep_that_never_runs_is_reported_once_states_are_old(age, is_reported):
     overdue = NextAttempt("SweepOverdue", NOW - 90, NOW - 90)
     summary = report_on(fleet(attempt=overdue, survey=survey(swept_at=NOW - age)), NOW).summary
-    assert (f"**The sweep that was due {timestamp(NOW - 90)} did not run**" in summary) is is_told
+    assert (f"**The sweep that was due {timestamp(NOW - 90)} did not run**" in summary) is is_reported
 
 
-def test_the_time_of_the_look_and_of_the_next_attempt_are_no_news():
+def test_the_time_of_the_list_and_of_the_next_attempt_do_not_change_the_digest():
     attempt = NextAttempt("PermissionMissing", NOW - 200, NOW + 60)
     first = report_on(fleet(survey=BLIND, attempt=attempt), NOW)
     later = report_on(fleet(survey=BLIND, attempt=attempt._replace(at=NOW + 120)), NOW + 60)
@@ -435,13 +435,13 @@ def test_the_time_of_the_look_and_of_the_next_attempt_are_no_news():
 
 
 @given(st.floats(0, 59))
-def test_time_alone_changes_no_text(passed):
+def test_time_alone_does_not_change_the_digest(passed):
     runners = (online(1), lost(2), suspect(3), present(4), replaced(5), starting(6))
     expected = fleet(*runners, fuses={"linux-4vcpu": STOPPED}, org_pause=PAUSE)
     assert report_on(expected, NOW + passed).digest == report_on(expected, NOW).digest
 
 
-def test_what_only_time_changes_is_reported_at_its_time():
+def test_a_change_caused_by_time_is_reported_when_it_happens():
     runner = online(online=False, offline_since=NOW)
     expected = fleet(runner, survey=survey(swept_at=NOW + 300))
     before, after = (report_on(expected, NOW + 300 + more) for more in (0, MICROSECOND))
@@ -450,16 +450,16 @@ def test_what_only_time_changes_is_reported_at_its_time():
 
 
 @pytest.mark.parametrize("changed", ["title", "summary", "text", "conclusion", "actions"])
-def test_the_digest_differs_when_anything_does(changed):
+def test_the_digest_changes_with_each_part_of_the_report(changed):
     report = report_on(fleet(), NOW)
     other = report_on(fleet(lost(), org_pause=PAUSE), NOW)
     assert replace(report, **{changed: getattr(other, changed)}).digest != report.digest
 
 
 @pytest.mark.parametrize("count", [400, 1000])
-def test_a_long_table_is_cut_at_the_end_of_a_row_with_a_count_of_what_was_left_out(count):
+def test_a_long_table_is_cut_at_the_end_of_a_row_with_a_count_of_omitted_rows(count):
     text = report_on(fleet(*many(count, present), fuses={"linux-4vcpu": STOPPED}), NOW).text
-    assert len(text) <= LONGEST < len(text) + 250, "as much as fits, to a row and a note"
+    assert len(text) <= LONGEST < len(text) + 250, "the text is filled up to one row and the note"
     left_out = int(re.search(r"… and (\d+) more runners, left out \(GitHub's limit\)\.$", text).group(1))
     rows = text.partition("\n\n… and")[0].splitlines()
     assert all(each.startswith(("- ", "| ")) and each.endswith((".", " |")) for each in rows if each)
@@ -468,7 +468,7 @@ def test_a_long_table_is_cut_at_the_end_of_a_row_with_a_count_of_what_was_left_o
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 300), st.integers(0, 70))
-def test_nothing_is_longer_than_github_takes_whatever_strangers_write(count, length):
+def test_no_text_exceeds_githubs_limits_for_any_foreign_text(count, length):
     evil = "|`<@é\n" * 20
     labels = tuple(f"{number}{evil}" for number in range(length))
     runners = [present(each, name=evil, custom_labels=(*labels, str(each))) for each in range(count)]
@@ -504,7 +504,7 @@ def unserved(job_id, at, reason=QueueReason.RUNNERS_OFFLINE, pool="linux-4vcpu")
     return UnservedJob(Job(job_id, "queued", ("linux-4vcpu",), "acme/api", at), reason, pool)
 
 
-def test_jobs_are_shown_by_pool_and_cause_no_post():
+def test_jobs_are_shown_by_pool_and_do_not_cause_a_post():
     quiet = report_on(fleet(demand=[]), NOW)
     report = report_on(fleet(demand=[DEMAND]), NOW)
     assert f"| `linux-4vcpu` | 4 | 2 | {SINCE} | 1 | 2 |" in report.summary
@@ -546,9 +546,9 @@ def test_the_jobs_of_many_pools_fit_into_githubs_limits():
         ({"org_pause": PAUSE}, True),
         ({"survey": survey(failing_since=NOW - 60, failure="RateLimited")}, True),
     ],
-    ids=["more of them", "a suspect", "an unknown one", "none left", "a fuse", "a pause", "a failure"],
+    ids=["more runners", "a suspect", "an unknown runner", "no runner left", "a fuse", "a pause", "a failure"],
 )
-def test_runners_that_come_and_go_are_not_urgent_and_everything_else_is(later, is_urgent):
+def test_every_change_except_healthy_turnover_is_urgent(later, is_urgent):
     known = fleet(online(1), online(2))
     before, after = report_on(known, NOW), report_on(replace(known, **later), NOW)
     assert before.digest != after.digest

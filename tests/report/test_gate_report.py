@@ -1,4 +1,4 @@
-"""What the check run on a deployed commit says."""
+"""The check run on a deployed commit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.health.gate.builders import at_work, deploy, gate, on, pink
 
 NOW = 1_790_000_000.0
 BEGUN = GateCheck("0" * 40, NOW - 60, "acme/infra", NOW - GIVE_UP_SECONDS)
-NOBODY = gate(at_work())
+NOT_ONLINE = gate(at_work())
 PASSES = gate([*at_work(), *pink(2)])
 BEFORE = gate(at_work(), sources=ActiveShardSources((deploy("pink", "inactive", first_reported_at=NOW + 1),)))
 
@@ -28,59 +28,69 @@ def report_of(of, stage=GateCheckStage.WAITS):
 @pytest.mark.parametrize(
     ("of", "stage", "conclusion", "title"),
     [
-        (NOBODY, GateCheckStage.WAITS, None, "pink does not pass yet: online"),
-        (NOBODY, GateCheckStage.FAILED, Conclusion.FAILURE, "pink does not pass: online"),
-        (NOBODY, GateCheckStage.UNSEEN, Conclusion.TIMED_OUT, "pink could not be checked"),
+        (NOT_ONLINE, GateCheckStage.WAITS, None, "pink does not pass yet: online"),
+        (NOT_ONLINE, GateCheckStage.FAILED, Conclusion.FAILURE, "pink does not pass: online"),
+        (NOT_ONLINE, GateCheckStage.UNSEEN, Conclusion.TIMED_OUT, "pink could not be checked"),
         (PASSES, GateCheckStage.PASSED, Conclusion.SUCCESS, "pink passes"),
         (PASSES, GateCheckStage.WAITS, None, "pink waits for a list of runners since the deploy"),
         (BEFORE, GateCheckStage.WAITS, None, "pink waits for a list of runners since the deploy"),
         (BEFORE, GateCheckStage.UNSEEN, Conclusion.TIMED_OUT, "pink could not be checked"),
     ],
-    ids=["waits", "failed", "unseen", "passed", "waits for a list", "seen before it alone", "and nothing since"],
+    ids=[
+        "waits",
+        "failed",
+        "unseen",
+        "passed",
+        "waits for a list",
+        "only a list from before the deploy",
+        "no list after the deploy",
+    ],
 )
-def test_colour_and_title_show_the_state(of, stage, conclusion, title):
+def test_the_conclusion_and_the_title_show_the_stage(of, stage, conclusion, title):
     report = report_of(of, stage)
     assert (report.conclusion, report.title) == (conclusion, title)
-    assert report.conclusion is not Conclusion.NEUTRAL, "which GitHub takes for a success"
+    assert report.conclusion is not Conclusion.NEUTRAL, "GitHub treats neutral as a success"
 
 
-def test_what_is_followed_no_longer_has_neither_passed_nor_failed():
+def test_a_superseded_gate_check_is_cancelled():
     report = superseded_report("linux", "pink")
     assert (report.conclusion, report.title) == (Conclusion.CANCELLED, "pink is no longer followed here")
     assert "`pink` of `linux`" in report.summary
 
 
-def test_other_names_and_numbers_in_the_same_steps_are_no_news():
+def test_other_names_and_numbers_in_the_same_steps_do_not_change_the_summary_digest():
     few = gate([on("pink", present(), 1), *at_work()])
     many = gate([*(on("pink", present(), number) for number in range(3)), *at_work()])
     assert [each.step for each in few.next] != [each.step for each in many.next]
     assert summary_digest(report_of(few), few) == summary_digest(report_of(many), many)
     none = gate(at_work())
-    assert summary_digest(report_of(few), few) != summary_digest(report_of(none), none), "a step more is"
+    assert summary_digest(report_of(few), few) != summary_digest(report_of(none), none), (
+        "a further step changes the digest"
+    )
 
 
-def test_passing_that_must_yet_hold_is_reported_so():
+def test_the_title_of_a_passing_gate_that_settles_says_that_it_must_keep_passing():
     checks = (*PASSES.checks, Check("settled", passed=False, said="for 10 of 60 s"))
     of = Gate("linux", "pink", Role.INACTIVE, checks, (), NOW)
     assert report_of(of).title == "pink passes, and must keep passing"
 
 
-def test_it_says_what_is_waited_for_until_when_and_whether_users_are_hurt():
-    summary = report_of(NOBODY).summary
+def test_the_summary_has_the_missing_condition_the_deadline_and_the_effect_on_users():
+    summary = report_of(NOT_ONLINE).summary
     assert "until 2026-09-21T14:13:20Z" in summary
     assert "0 runners of pink online, 1 needed" in summary
     assert "no outage" in summary
 
 
-def test_every_check_is_a_row_and_every_step_is_there_with_its_warning():
-    text = report_of(NOBODY, GateCheckStage.FAILED).text
-    for check in NOBODY.checks:
+def test_the_text_has_a_row_for_each_check_and_each_step_with_its_warning():
+    text = report_of(NOT_ONLINE, GateCheckStage.FAILED).text
+    for check in NOT_ONLINE.checks:
         assert f" | {check.name} | " in text
     assert "| **NO** | online |" in text
-    for number, step in enumerate(NOBODY.next, 1):
+    for number, step in enumerate(NOT_ONLINE.next, 1):
         assert f"\n{number}. " in text
         assert f"`{step.step}`" in text
-    assert text.count("Warning: ") == sum(step.why.count("Warning: ") for step in NOBODY.next) >= 3
+    assert text.count("Warning: ") == sum(step.why.count("Warning: ") for step in NOT_ONLINE.next) >= 3
 
 
 def test_without_a_next_step_there_is_no_heading_of_steps():
@@ -93,7 +103,7 @@ def test_without_a_next_step_there_is_no_heading_of_steps():
 NAMED = "a`|<b>\n@mona #1 ![x](y)"
 
 
-def test_strangers_words_are_shown_and_never_obeyed():
+def test_foreign_text_is_shown_and_cannot_inject_markdown():
     of = Gate(
         "linux",
         "pink",
@@ -117,7 +127,7 @@ def test_the_longest_possible_text_fits():
     assert len(report.summary) <= LONGEST
 
 
-def test_what_changes_by_time_alone_is_no_news():
+def test_changes_by_time_alone_do_not_change_the_summary_digest():
     def aged(seconds, passed=False, step="provision pink again"):
         checks = (
             Check("github", True, f"it listed the runners {seconds} s ago"),
@@ -139,14 +149,14 @@ def test_the_age_of_the_last_good_list_is_not_shown():
     assert "3 s ago" not in report_of(Gate("linux", "pink", Role.INACTIVE, checks, ())).text
 
 
-def test_the_duration_of_github_s_outage_is_shown():
+def test_the_duration_of_githubs_outage_is_shown():
     checks = (Check("github", False, "GitHubUnavailable: it listed the runners 400 s ago"),)
     assert (
         "GitHubUnavailable: it listed the runners 400 s ago" in report_of(Gate("l", "p", Role.UNKNOWN, checks, ())).text
     )
 
 
-def test_a_warning_that_decides_nothing_is_news():
+def test_a_warning_that_decides_nothing_changes_the_summary_digest():
     first, second = (
         Gate("linux", "pink", Role.INACTIVE, (Check("one-shard", passed, "said", decides=False),), ())
         for passed in (True, False)
@@ -155,6 +165,6 @@ def test_a_warning_that_decides_nothing_is_news():
     assert summary_digest(report_of(first), first) != summary_digest(report_of(second), second)
 
 
-def test_pools_of_one_repository_do_not_hide_each_other():
+def test_check_runs_of_several_pools_of_one_repository_have_different_names():
     assert name_of("linux", is_alone=True) == "Runner gate"
     assert name_of("linux", is_alone=False) == "Runner gate: linux"

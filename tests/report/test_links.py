@@ -11,14 +11,14 @@ from ghapp.report.notification import page_of_topic
 KNOWN = PageLinks("https://ghapp.example.com/", "acme")
 
 
-def test_each_page_has_its_address_below_the_public_one():
+def test_each_page_has_its_address_below_the_public_address():
     base = "https://ghapp.example.com/orgs/acme"
     assert (KNOWN.overview, KNOWN.incidents, KNOWN.jobs) == (base, f"{base}/incidents", f"{base}/jobs")
     assert (KNOWN.gate, KNOWN.github) == (f"{base}/gate", f"{base}/github")
     assert (KNOWN.runner(7), KNOWN.death("linux-7")) == (f"{base}/runners/7", f"{base}/deaths/linux-7")
 
 
-def test_a_death_may_be_one_of_several_of_its_runner():
+def test_the_address_of_a_death_distinguishes_several_deaths_of_a_runner():
     address = KNOWN.death("linux-7", "uid 1.000 137")
     assert address == "https://ghapp.example.com/orgs/acme/deaths/linux-7?end=uid+1.000+137"
     assert PageLinks(None, "acme").death("linux-7", "uid 1.000 137") is None
@@ -29,7 +29,7 @@ def test_names_are_quoted():
 
 
 @pytest.mark.parametrize("base", [None, ""])
-def test_without_a_public_address_there_is_none(base):
+def test_without_a_public_address_pages_have_no_address(base):
     links = PageLinks(base, "acme")
     assert {links.overview, links.incidents, links.jobs, links.gate, links.github} == {None}
     assert (links.runner(7), links.death("linux-7")) == (None, None)

@@ -1,4 +1,4 @@
-"""Strangers' words in tables."""
+"""Foreign text in tables."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ EVIL = st.text(st.sampled_from("|`\\\n\r\t<>&@#[]()*_~!-:;. \u202e\u2028a1") | s
 
 
 def cells(table):
-    """What a reader sees in each cell of each row, and the kinds of everything in it."""
+    """The visible text of each cell of each row, and the kinds of tokens in the cell."""
     rows = []
     tokens = GFM.parse(table)
     assert [token.type for token in tokens if token.level == 0] == ["table_open", "table_close"], "nothing but a table"
@@ -29,7 +29,7 @@ def seen(cell):
 
 
 @given(EVIL, EVIL)
-def test_no_word_ends_its_cell_or_its_row_or_leaves_its_code(first, second):
+def test_no_text_ends_its_cell_or_its_row_or_leaves_its_code_span(first, second):
     table = "\n".join((heading("A", "B"), row(code(first), f"[{code(second)}](https://example.com/1)"), row("x", "y")))
     head, strange, last = cells(table)
     assert [len(each) for each in (head, strange, last)] == [2, 2, 2]
@@ -40,7 +40,7 @@ def test_no_word_ends_its_cell_or_its_row_or_leaves_its_code(first, second):
 
 
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=LONGEST_WORD))
-def test_a_word_of_printable_characters_is_shown_as_it_is(word):
+def test_printable_text_is_shown_unchanged(word):
     (_, (cell,)) = cells("\n".join((heading("A"), row(code(word)))))
     assert seen(cell) == word
 
@@ -60,12 +60,12 @@ def test_a_word_of_printable_characters_is_shown_as_it_is(word):
         (" \n ", NOTHING),
     ],
 )
-def test_a_word_is_code_that_nothing_can_leave(word, shown):
+def test_text_is_a_code_span_that_it_cannot_leave(word, shown):
     assert code(word) == shown
 
 
 @pytest.mark.parametrize(("length", "shown"), [(99, 99), (100, 100), (101, 100), (5000, 100)])
-def test_a_long_word_is_cut_short(length, shown):
+def test_a_long_text_is_truncated(length, shown):
     (_, (cell,)) = cells("\n".join((heading("A"), row(code("a" * length)))))
     assert len(seen(cell)) == shown
     assert seen(cell).endswith("…") is (length > LONGEST_WORD)
@@ -76,7 +76,7 @@ WHOLE = "\n".join(("head", *ROWS))
 NOTE = "\n\n… and 20 more runners, left out (GitHub's limit)."
 
 
-def test_what_fits_is_whole():
+def test_a_text_that_fits_is_not_cut():
     assert cut("head", ROWS, 20, len(WHOLE), "runners") == WHOLE
     assert cut("head", [], 0, 4, "runners") == "head"
 
@@ -90,13 +90,13 @@ def test_what_fits_is_whole():
         (len("head") + len(NOTE), 0),
     ],
 )
-def test_what_does_not_fit_is_cut_at_the_end_of_a_row_and_counted(room, shown):
+def test_a_text_that_does_not_fit_is_cut_at_the_end_of_a_row_with_a_count(room, shown):
     text = cut("head", ROWS, 20, room, "runners")
     assert text == "\n".join(("head", *ROWS[:shown])) + NOTE.replace("20", str(20 - shown))
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\n"), max_size=30), max_size=30), st.integers(60, 600))
-def test_a_cut_text_fits_and_loses_no_row_uncounted(rows, room):
+def test_a_cut_text_fits_and_counts_each_omitted_row(rows, room):
     text = cut("head", rows, len(rows), room, "runners")
     assert len(text) <= room
     body, _, note = text.partition("\n\n… and ")
@@ -109,11 +109,11 @@ def test_a_cut_text_fits_and_loses_no_row_uncounted(rows, room):
 def test_no_more_rows_are_made_than_can_be_shown():
     rows = iter(["12345"] * 10_000)
     cut("head", rows, 10_000, 100, "runners")
-    assert len(list(rows)) == 10_000 - 17, "sixteen fill the room, and one too many showed it"
+    assert len(list(rows)) == 10_000 - 17, "sixteen rows fit, and the seventeenth was made to find that out"
 
 
 @given(st.lists(EVIL, max_size=8), st.booleans())
-def test_no_line_ends_its_block(lines, middle):
+def test_no_line_ends_its_code_block(lines, middle):
     tokens = GFM.parse(block(lines, 10_000, middle=middle))
     assert [token.type for token in tokens] == ["fence"]
     assert len(tokens[0].content.splitlines()) == len(lines)
@@ -132,9 +132,9 @@ def test_no_line_ends_its_block(lines, middle):
         (0, False, ""),
     ],
 )
-def test_of_a_block_the_last_lines_are_kept_or_those_in_the_middle(room, middle, shown):
+def test_the_last_or_the_middle_lines_of_a_code_block_are_kept(room, middle, shown):
     assert block(list("abcde"), room, middle=middle).split("\n")[1:-1] == list(shown)
 
 
-def test_a_long_line_of_a_block_is_cut():
+def test_a_long_line_of_a_code_block_is_truncated():
     assert block(["x" * 500, "y" * 501], 2000).split("\n")[1:3] == ["x" * 500, "y" * 499 + "…"]

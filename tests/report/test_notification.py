@@ -1,4 +1,4 @@
-"""The words of notifications."""
+"""The texts of notifications."""
 
 import pytest
 
@@ -9,7 +9,7 @@ AT = 1_790_000_000.0
 TRIPPED = Change(Topic.FUSE, "linux", "proving", "", AT, AT, 40, "MassLoss")
 
 
-def test_a_fuse_that_tripped():
+def test_the_text_for_a_tripped_fuse():
     assert message("acme", TRIPPED, link="https://ghapp.example.com") == Message(
         "ghapp: acme: the fuse of pool linux tripped",
         "40 runners lost and not replaced yet. Reason: MassLoss.\n"
@@ -19,7 +19,7 @@ def test_a_fuse_that_tripped():
     )
 
 
-def test_a_fuse_that_stopped_names_the_command():
+def test_the_text_for_a_stopped_fuse_names_the_command():
     stopped = TRIPPED._replace(level="stopped", affected=1, detail="BatchNeverOnline")
     assert message("acme", stopped) == Message(
         "ghapp: acme: the fuse of pool linux stopped: replacing runners did not help",
@@ -29,12 +29,12 @@ def test_a_fuse_that_stopped_names_the_command():
     )
 
 
-def test_the_installations_fuse_is_resumed_for_the_whole_organization():
+def test_the_text_for_the_installations_fuse_names_the_command_for_the_organization():
     body = message("acme", TRIPPED._replace(subject="*", level="stopped")).body
     assert body.endswith("run `ghapp resume acme`.")
 
 
-def test_a_fuse_that_closed_says_how_many_were_replaced_and_how_long_it_took():
+def test_the_text_for_a_closed_fuse_has_the_number_replaced_and_the_duration():
     closed = TRIPPED._replace(level="", before="proving", at=AT + 840, detail="Healed")
     assert message("acme", closed, replaced=40) == Message(
         "ghapp: acme: the fuse of pool linux closed after 14 min",
@@ -43,7 +43,7 @@ def test_a_fuse_that_closed_says_how_many_were_replaced_and_how_long_it_took():
     )
 
 
-def test_no_complete_list():
+def test_the_text_for_a_missing_complete_list():
     blind = Change(Topic.BLIND, "", "open", "", AT, AT + 301, 0, "RateLimited")
     assert message("acme", blind) == Message(
         "ghapp: acme: no complete list of runners",
@@ -57,7 +57,7 @@ def test_no_complete_list():
     )
 
 
-def test_jobs_that_no_runner_can_take():
+def test_the_text_for_jobs_that_no_runner_can_take():
     unserved = Change(Topic.UNSERVED, "", "open", "", AT, AT, 3, "gpu-large, windows")
     assert message("acme", unserved) == Message(
         "ghapp: acme: 3 jobs wait that no runner can take",
@@ -73,7 +73,7 @@ def test_jobs_that_no_runner_can_take():
     )
 
 
-def test_a_gate_that_failed():
+def test_the_text_for_a_failed_gate():
     failed = Change(Topic.GATE, "linux/pink", "open", "", AT, AT, 0, "0123abc")
     assert message("acme", failed) == Message(
         "ghapp: acme: the gate of shard pink of pool linux failed",

@@ -1,4 +1,4 @@
-"""The check run "Runner queue": its words, its conclusion, and what a hash of it ignores."""
+"""The check run "Runner queue": its texts, its conclusion, and the changes that its digests ignore."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rendered(jobs, runners, others=(), **inputs):
     return queue_report(followed(*jobs), queue([*jobs, *others], runners, **inputs))
 
 
-def test_a_job_that_cannot_start_is_explained_with_what_to_do():
+def test_a_job_that_cannot_start_is_explained_with_next_steps():
     report = rendered([waiting(labels=("linux-4vpcu",))], [busy()])
     assert report.title == "No runner has the labels of this job"
     assert report.conclusion is None
@@ -39,7 +39,7 @@ def test_a_job_that_cannot_start_is_explained_with_what_to_do():
     assert "NoRunnerWithLabels" in report.text
 
 
-def test_its_first_words_are_the_reason_as_a_sentence_and_its_code():
+def test_the_summary_begins_with_the_reason_as_a_sentence_and_its_code():
     report = rendered([waiting(labels=("gpu",))], [busy()])
     assert report.summary.split("\n\n")[1] == "**No runner has the label gpu.** (`NoRunnerWithLabels`)"
     odd = rendered([waiting(labels=("g_p*u",))], [busy()])
@@ -48,7 +48,7 @@ def test_its_first_words_are_the_reason_as_a_sentence_and_its_code():
     )
 
 
-def test_a_step_that_is_a_command_is_shown_as_it_is_to_be_typed():
+def test_a_step_that_is_a_command_is_shown_as_code():
     summary = rendered([waiting(private=True)], [missing()], pauses=PAUSED).summary
     assert "1. Run `ghapp resume acme --pool linux-4vcpu`. 1 lost runner is not replaced" in summary
 
@@ -64,7 +64,7 @@ def test_a_job_that_is_about_to_be_assigned_has_no_reason():
 
 
 @pytest.mark.parametrize(("private", "shown"), [(True, True), (False, False), (None, False)])
-def test_who_paused_and_why_is_shown_to_members_only(private, shown):
+def test_the_person_and_the_reason_of_a_pause_are_shown_to_members_only(private, shown):
     report = rendered([waiting(private=private)], [missing()], pauses=PAUSED)
     assert ("maintenance" in report.summary) is shown
     assert "PoolPaused" in report.summary
@@ -102,7 +102,7 @@ def test_a_completed_check_shows_how_long_the_jobs_waited(jobs, title):
     assert report.text.count("| [`test`]") == len(jobs)
 
 
-def test_text_of_others_cannot_leave_its_cell():
+def test_foreign_text_cannot_leave_its_cell():
     evil = waiting(name="a | b\n<b>", labels=("x|y`z",), html_url="https://e.example/](x) | y")
     report = rendered([evil], [])
     row = report.text.splitlines()[-1]

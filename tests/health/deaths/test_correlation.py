@@ -1,4 +1,4 @@
-"""What deaths have in common."""
+"""What several deaths have in common: node, pool, image."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ def test_deaths_of_a_pool_are_a_burst_if_each_follows_within_the_hour(ago, burst
     assert correlation(death(pool=""), [each._replace(pool="") for each in others])[1:] == (1, NOW)
 
 
-def test_deaths_are_counted_by_a_value_most_first_and_those_without_it_left_out():
+def test_deaths_are_counted_by_a_value_most_first_without_those_that_lack_it():
     deaths = [death(node="b"), death(node="a"), death(node="b"), death(node="")]
     assert counted(deaths, lambda each: each.node) == [("b", 2), ("a", 1)]

@@ -1,4 +1,4 @@
-"""What a runner's end means, and what is told of it."""
+"""The cause of a runner's end, and the texts that report it."""
 
 import re
 
@@ -38,7 +38,7 @@ KUBERNETES_OWN = {
     *("Evicted", "EvictionByEvictionAPI", "TerminationByKubelet", "DeletionByTaintManager", "DeadlineExceeded"),
     *("Preempting", "PreemptionByScheduler", "NodeLost", "NodeShutdown", "DeletionByPodGC"),
 }
-"""By which a pod says that it was ended from outside, written out once more."""
+"""Reasons by which a pod shows that it was ended from outside, repeated here on purpose."""
 
 END_OF_SENTENCE = re.compile(r"[.!?](?=\s|$)")
 
@@ -48,20 +48,20 @@ def ended(exit_code=1, reason="Error", **changes):
 
 
 def pod(end=None, last=None, **changes):
-    """A pod nobody has touched from outside; its runner ended as told, or never."""
+    """A pod not ended from outside; its runner ended as given, or has not ended."""
     runner = Container("runner", ended=end, last_ended=last) if end or last else None
     worst = Pod("runners", "linux-x7k2p", "uid-1", "41", NOW - 3600, node="node-7", runner=runner)
     return worst._replace(**changes)
 
 
 def death(**changes):
-    """The most blameworthy: killed by the host while its job ran, and the job failed."""
+    """A death that the platform caused: killed by the host during its job, and the job failed."""
     job = DeadJob(9, "acme/app", "build", "abc", "failure", "https://github.com/acme/app/runs/9")
     worst = died(pod(ended(137, "OOMKilled")), [RUN], NOW)._replace(job=job)
     return worst._replace(**changes)
 
 
-class TestFingerprints:
+class TestClassify:
     @pytest.mark.parametrize(
         ("end", "cause", "signal"),
         [
@@ -95,28 +95,28 @@ class TestFingerprints:
     def test_a_code_above_128_is_a_signal(self, code, signal):
         assert signal_of(Ended(code)) == signal
 
-    def test_a_signal_that_is_told_is_believed_before_the_convention(self):
+    def test_a_reported_signal_takes_precedence_over_the_exit_code(self):
         assert signal_of(Ended(137, signal=15)) == 15
 
-    def test_a_signal_of_zero_is_none(self):
+    def test_a_signal_of_zero_counts_as_no_signal(self):
         assert classify(pod(ended(9, signal=None))).signal is None
         assert signal_of(Ended(143, signal=0)) == 15
 
-    def test_a_container_that_was_started_again_is_judged_by_how_it_ended_before(self):
+    def test_a_restarted_container_is_classified_by_its_last_end(self):
         again = pod()._replace(runner=Container("runner", running_since=NOW, last_ended=ended(137, "OOMKilled")))
         assert classify(again).cause is Cause.HOST_OOM
 
-    def test_the_present_end_goes_before_the_last_one(self):
+    def test_the_current_end_takes_precedence_over_the_last_one(self):
         assert classify(pod(ended(143), ended(137, "OOMKilled"))).cause is Cause.TERMINATED
 
-    def test_of_nothing_nothing_is_known(self):
+    def test_a_pod_without_evidence_has_an_unknown_cause(self):
         found = classify(pod(), [DONE, EXIT_0])
         assert (found.cause, found.reason, found.exit_code, found.signal) == (Cause.UNKNOWN, "EndNotSeen", None, None)
 
-    def test_a_pod_that_was_never_admitted_says_why(self):
+    def test_a_pod_never_admitted_has_its_own_reason(self):
         assert classify(pod(reason="OutOfmemory"))[:2] == (Cause.UNKNOWN, "OutOfmemory")
 
-    def test_an_end_that_was_made_up_has_no_exit_code(self):
+    def test_an_end_of_unknown_container_status_has_no_exit_code(self):
         found = classify(pod(ended(137, "ContainerStatusUnknown")))
         assert (found.exit_code, found.reason) == (None, "ContainerStatusUnknown")
 
@@ -143,24 +143,24 @@ class TestFromOutside:
             ([NO_LONGER], Cause.DELETED_REGISTRATION),
         ],
     )
-    def test_a_job_that_was_cut_off_by_it_is_no_clean_end(self, log, cause):
+    def test_a_job_cut_off_by_a_disruption_is_no_clean_exit(self, log, cause):
         assert classify(pod(ended(0, "Completed"), disruption="EvictionByEvictionAPI"), log).cause is cause
 
-    def test_a_pods_own_reason_goes_before_its_disruption(self):
+    def test_a_pods_own_reason_takes_precedence_over_its_disruption(self):
         assert classify(pod(ended(1), reason="Evicted", disruption="TerminationByKubelet")).reason == "Evicted"
 
     @pytest.mark.parametrize("reason", ["NodeLost", "DeletionByPodGC"])
-    def test_a_lost_node_takes_its_runner_along_unless_the_end_was_seen(self, reason):
+    def test_a_runner_on_a_lost_node_vanished_unless_its_end_was_seen(self, reason):
         assert classify(pod(disruption=reason))[:2] == (Cause.VANISHED, reason)
         assert classify(pod(reason=reason))[:2] == (Cause.VANISHED, reason)
         assert classify(pod(ended(255, "Unknown"), reason=reason)).reason == reason
         assert classify(pod(ended(137, "OOMKilled"), reason=reason)).cause is Cause.HOST_OOM
         assert classify(pod(ended(1), reason=reason))[:2] == (Cause.CRASH, "Error")
 
-    def test_the_kernels_word_on_this_container_goes_before_an_eviction(self):
+    def test_an_oom_kill_by_the_kernel_takes_precedence_over_an_eviction(self):
         assert classify(pod(ended(137, "OOMKilled"), reason="Evicted")).cause is Cause.HOST_OOM
 
-    def test_other_reasons_of_a_pod_end_nothing(self):
+    def test_other_reasons_of_a_pod_do_not_explain_an_end(self):
         assert classify(pod(ended(1), reason="Unschedulable")).cause is Cause.CRASH
 
     @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ class TestFromOutside:
             ("", "PriorityClass"),
         ],
     )
-    def test_an_eviction_is_explained_by_what_the_node_was_short_of(self, message, setting):
+    def test_the_advice_of_an_eviction_names_the_resource_the_node_was_short_of(self, message, setting):
         assert setting in classify(pod(ended(137), reason="Evicted", message=message)).advice
 
 
@@ -183,15 +183,15 @@ class TestDeletion:
         [(-1.0, Cause.TERMINATED), (0.0, Cause.GUEST_OOM_OR_KILL), (1.0, Cause.GUEST_OOM_OR_KILL)],
         ids=["before the end", "at the end", "after the end"],
     )
-    def test_a_kill_after_a_deletion_means_that_its_time_was_too_short(self, asked, cause):
+    def test_a_kill_after_a_deletion_means_that_the_grace_period_was_too_short(self, asked, cause):
         found = classify(pod(ended(137), deleting_since=FINISHED_AT + asked))
         assert found.cause is cause
         assert found.advice == (GRACE_TOO_SHORT if cause is Cause.TERMINATED else advice_for(cause))
 
-    def test_another_end_after_a_deletion_does_not(self):
+    def test_another_end_after_a_deletion_has_the_usual_advice(self):
         assert classify(pod(ended(1), deleting_since=FINISHED_AT - 1)).advice == advice_for(Cause.TERMINATED)
 
-    @pytest.mark.parametrize("finished_at", [None, 0.0], ids=["not told", "1970"])
+    @pytest.mark.parametrize("finished_at", [None, 0.0], ids=["no time", "1970"])
     def test_an_end_without_a_time_is_not_explained_by_a_deletion(self, finished_at):
         found = classify(pod(ended(137, finished_at=finished_at), deleting_since=LONG_AGO))
         assert found.cause is Cause.GUEST_OOM_OR_KILL
@@ -209,12 +209,12 @@ class TestDeletion:
             (1, [NO_LONGER], Cause.DELETED_REGISTRATION),
         ],
     )
-    def test_whatever_follows_a_deletion_is_its_doing_unless_the_runner_was_done(self, code, log, cause):
+    def test_an_end_after_a_deletion_is_caused_by_it_unless_the_runner_had_finished(self, code, log, cause):
         reason = "Error" if code else "Completed"
         assert classify(pod(ended(code, reason), deleting_since=FINISHED_AT - 1), log).cause is cause
 
 
-class TestLastWords:
+class TestRunnerLog:
     @pytest.mark.parametrize(
         ("log", "cause", "reason"),
         [
@@ -249,7 +249,7 @@ class TestLastWords:
         ],
         ids=lambda value: " | ".join(each[:32] for each in value) or "nothing" if isinstance(value, list) else None,
     )
-    def test_an_exit_0_is_told_apart_by_the_runners_own_lines(self, log, cause, reason):
+    def test_an_exit_0_is_classified_by_the_runners_log(self, log, cause, reason):
         found = classify(pod(ended(0, "Completed")), log)
         assert (found.cause, found.reason) == (cause, reason)
 
@@ -257,26 +257,26 @@ class TestLastWords:
         ("code", "cause"),
         [(1, Cause.CRASH), (9, Cause.EXTERNAL_TEARDOWN), (137, Cause.GUEST_OOM_OR_KILL), (143, Cause.TERMINATED)],
     )
-    def test_a_clean_word_does_not_make_another_exit_clean(self, code, cause):
-        # With RUNNER_MANUALLY_TRAP_SIG the listener returns 0, and the script dies of its signal.
+    def test_a_clean_log_does_not_make_another_exit_code_clean(self, code, cause):
+        # With RUNNER_MANUALLY_TRAP_SIG the listener returns 0, and the script is killed by its signal.
         assert classify(pod(ended(code)), [RUN, DONE, EXIT_0]).cause is cause
 
     @pytest.mark.parametrize("code", [0, 1, 2, 137, 143])
     @pytest.mark.parametrize("line", [DELETED, NO_LONGER, NOT_FOUND])
-    def test_a_deleted_registration_is_told_by_its_line_whatever_the_exit(self, line, code):
+    def test_a_deleted_registration_is_recognized_by_its_log_line_at_any_exit_code(self, line, code):
         assert classify(pod(ended(code)), [line]).cause is Cause.DELETED_REGISTRATION
 
-    def test_a_deprecated_version_is_told_by_its_line_or_by_its_code(self):
+    def test_a_deprecated_version_is_recognized_by_its_log_line_or_its_exit_code(self):
         assert classify(pod(ended(1)), [DEPRECATED]).cause is Cause.VERSION_DEPRECATED
         assert classify(pod(ended(7)), [DELETED]).cause is Cause.VERSION_DEPRECATED
 
-    def test_silence_is_said_with_the_setting_that_would_break_it(self):
+    def test_the_advice_for_a_missing_log_names_the_setting_that_enables_it(self):
         assert "ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT" in classify(pod(ended(0, "Completed"))).advice
 
     def test_a_conflict_has_its_own_advice(self):
         assert "restartPolicy" in classify(pod(ended(1)), [EXIT_5]).advice
 
-    def test_memory_that_a_step_ran_out_of_is_no_clean_exit_unless_the_job_succeeded(self):
+    def test_an_oom_kill_in_a_step_is_no_clean_exit_unless_the_job_succeeded(self):
         killed = pod(ended(0, "OOMKilled"))
         assert classify(killed, [RUN, FAILED, EXIT_0]).cause is Cause.HOST_OOM
         assert classify(killed, [RUN, DONE, EXIT_0]).cause is Cause.CLEAN_EXIT
@@ -293,7 +293,7 @@ class TestLastWords:
         ],
     )
     @pytest.mark.parametrize(("line", "trouble"), [(NO_LONGER, RunnerError.DELETED), (HELD, RunnerError.CONFLICT)])
-    def test_a_line_is_known_in_every_frame_it_comes_in(self, frame, line, trouble):
+    def test_a_line_is_recognized_in_every_log_format(self, frame, line, trouble):
         assert read_runner_log([frame.format(line)]).trouble is trouble
 
     @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ class TestLastWords:
         ],
         ids=["a job's name", "a job's name at its end", "a worker's line", "a script in a trace", "a shell's trace"],
     )
-    def test_what_a_job_says_in_passing_is_not_the_runners_word(self, line):
+    def test_a_line_of_a_job_is_not_taken_for_one_of_the_runner(self, line):
         assert read_runner_log([line]).trouble is RunnerError.NONE
 
     @pytest.mark.parametrize(
@@ -320,19 +320,26 @@ class TestLastWords:
             ([NOT_FOUND, RECONNECTED], RunnerLog()),
             ([HELD, EXIT_5, LISTENING], RunnerLog()),
         ],
-        ids=["found its way back", "started anew", "after a job", "back after a job", "back", "a new session"],
+        ids=[
+            "reconnected",
+            "started again",
+            "after a job",
+            "reconnected after a job",
+            "reconnected after a 404",
+            "a new session",
+        ],
     )
-    def test_a_listener_that_is_alive_has_no_trouble(self, log, words):
+    def test_a_listener_that_listens_again_has_no_error(self, log, words):
         assert read_runner_log(log) == words
 
-    def test_a_jobs_name_cannot_tell_its_result(self):
+    def test_a_jobs_name_cannot_forge_its_result(self):
         words = read_runner_log(
             ["2026-11-20 12:00:00Z: Job x completed with result: Succeeded completed with result: Canceled"]
         )
         assert words.job == "Canceled"
 
     @given(st.lists(st.sampled_from([RUN, DONE, FAILED, CANCELED, LISTENING, EXIT_0, EXIT_1, NO_LONGER, HELD, "x"])))
-    def test_a_new_session_takes_back_all_that_was_said_before(self, log):
+    def test_a_new_session_clears_all_earlier_errors(self, log):
         assert read_runner_log([*log, RUN, DONE, EXIT_0]) == read_runner_log([RUN, DONE, EXIT_0])
 
 
@@ -350,7 +357,7 @@ class TestLastWords:
     st.none() | st.floats(0, NOW),
     st.lists(st.text() | st.sampled_from([RUN, DONE, EXIT_0, EXIT_1, NO_LONGER, DEPRECATED, NOT_FOUND])),
 )
-def test_every_end_has_one_cause_a_reason_an_advice_and_three_sentences(end, reason, disruption, deleting, log):
+def test_every_end_has_a_cause_a_reason_advice_and_three_sentences(end, reason, disruption, deleting, log):
     seen = pod(end, reason=reason, disruption=disruption, deleting_since=deleting)
     result = died(seen, log, NOW)
     assert result.cause in Cause
@@ -364,13 +371,13 @@ def test_every_end_has_one_cause_a_reason_an_advice_and_three_sentences(end, rea
 
 class TestTexts:
     @pytest.mark.parametrize("cause", list(Cause))
-    def test_every_cause_has_words(self, cause):
+    def test_every_cause_has_texts(self, cause):
         assert HAPPENED[cause]
         assert NOT_YOURS[cause].endswith(".")
         assert advice_for(cause).endswith(".")
 
     @pytest.mark.parametrize("reason", [*sorted(OUTSIDE - {"Evicted"}), str(OwnReason.SILENT), str(OwnReason.DELETED)])
-    def test_every_reason_from_outside_has_an_advice_of_its_own(self, reason):
+    def test_every_reason_from_outside_has_its_own_advice(self, reason):
         assert advice_for(Cause.TERMINATED, reason) != advice_for(Cause.TERMINATED)
 
     @pytest.mark.parametrize(
@@ -389,13 +396,13 @@ class TestTexts:
     def test_an_advice_names_the_setting(self, cause, setting):
         assert setting in advice_for(cause)
 
-    def test_the_developer_is_told_the_truth_where_the_job_may_have_a_part_in_it(self):
+    def test_the_text_for_developers_admits_that_the_job_may_be_a_cause(self):
         assert "the job used more than its machine has" in NOT_YOURS[Cause.GUEST_OOM_OR_KILL]
         assert "unless a step" in NOT_YOURS[Cause.CRASH]
         assert "unknown whether" in NOT_YOURS[Cause.UNKNOWN]
         assert "It was not your code" in NOT_YOURS[Cause.TERMINATED]
 
-    def test_the_first_sentence_says_who_where_and_how(self):
+    def test_the_first_sentence_names_the_runner_the_node_and_the_end(self):
         happened, not_yours, change = sentences(death())
         assert happened == (
             "The runner was killed because its container reached its memory limit: "
@@ -416,30 +423,30 @@ class TestTexts:
             ),
         ],
     )
-    def test_they_are_three_and_no_more(self, cause, reason, message):
+    def test_each_of_the_three_texts_is_one_sentence(self, cause, reason, message):
         result = sentences(death(cause=cause, reason=reason, advice=advice_for(cause, reason, message)))
         assert [len(END_OF_SENTENCE.findall(each)) for each in result] == [1, 1, 1]
 
     @pytest.mark.parametrize("log", [[], [EXIT_5], [RUN]])
     @pytest.mark.parametrize("code", [0, 1, 7, 9, 137, 143])
-    def test_nor_are_they_more_where_its_time_to_stop_was_too_short(self, code, log):
+    def test_each_of_the_three_texts_is_one_sentence_after_a_short_grace_period(self, code, log):
         result = died(pod(ended(code), deleting_since=FINISHED_AT - 1), log, NOW)
         assert [len(END_OF_SENTENCE.findall(each)) for each in sentences(result)] == [1, 1, 1]
 
-    def test_what_is_not_known_is_left_out(self):
+    def test_unknown_facts_are_left_out_of_the_sentence(self):
         bare = death(node="", reason="", exit_code=None, signal=None, cause=Cause.UNKNOWN)
         assert sentences(bare)[0] == "The runner ended, and its end left no evidence: linux-x7k2p."
 
 
 class TestRecord:
-    def test_a_death_is_as_old_as_its_container_says(self):
+    def test_a_death_is_dated_by_the_end_of_its_container(self):
         assert died(pod(ended(1)), [], NOW).at == FINISHED_AT
 
-    @pytest.mark.parametrize("finished_at", [None, 0.0], ids=["not told", "1970"])
-    def test_and_as_its_sighting_where_it_does_not(self, finished_at):
+    @pytest.mark.parametrize("finished_at", [None, 0.0], ids=["no time", "1970"])
+    def test_a_death_without_a_time_of_its_end_is_dated_by_its_observation(self, finished_at):
         assert died(pod(ended(1, finished_at=finished_at)), [], NOW).at == NOW
 
-    def test_it_bears_the_pods_names(self):
+    def test_a_death_has_the_names_of_its_pod(self):
         result = died(pod(ended(1)), ["last"], NOW)
         assert (result.runner_name, result.pod, result.namespace, result.pod_uid, result.node, result.runner_log) == (
             "linux-x7k2p",
@@ -460,11 +467,11 @@ class TestRecord:
         result = with_context(died(pod(ended(1)), ["x" * long], NOW), None, ["x" * long])
         assert (result.runner_log, result.host_log) == ((kept,), (kept,))
 
-    def test_masks_stay(self):
+    def test_masked_secrets_stay_masked(self):
         assert died(pod(ended(1)), ["token ***"], NOW).runner_log == ("token ***",)
 
     @pytest.mark.parametrize(("many", "first"), [(200, 0), (201, 0), (202, 1), (600, 200)])
-    def test_of_the_hosts_lines_the_middle_is_kept(self, many, first):
+    def test_the_middle_lines_of_the_hosts_log_are_kept(self, many, first):
         result = with_context(death(), None, [str(each) for each in range(many)])
         assert result.host_log == tuple(str(each) for each in range(first, first + 200))
         assert result.job is None
@@ -480,17 +487,17 @@ class TestRecord:
             ({"reason": "Whatever"}, "PodGone"),
         ],
     )
-    def test_a_pod_that_went_unseen_says_what_was_last_known(self, changes, reason):
+    def test_a_vanished_pod_has_its_last_known_reason(self, changes, reason):
         result = vanished(pod(**changes), NOW)
         assert (result.cause, result.reason, result.at) == (Cause.VANISHED, reason, NOW)
         assert (result.exit_code, result.signal) == (None, None)
         assert (result.advice == advice_for(Cause.VANISHED)) is (reason == "PodGone")
 
-    def test_a_disruption_that_nobody_knows_yet_is_told_by_its_own_name(self):
+    def test_an_unknown_disruption_is_reported_by_its_own_name(self):
         assert vanished(pod(disruption="SolarFlare", deleting_since=NOW), NOW).reason == "SolarFlare"
         assert classify(pod(ended(1), disruption="SolarFlare"))[:2] == (Cause.TERMINATED, "SolarFlare")
 
-    def test_the_document_is_the_contracts(self):
+    def test_the_document_is_that_of_the_contract(self):
         result = with_context(death(at=NOW + 0.25), death().job, ["oom-kill"])
         assert death_document(result) == {
             "runner_name": "linux-x7k2p",
@@ -517,13 +524,13 @@ class TestRecord:
             "memory_limit": "",
         }
 
-    def test_a_document_without_a_job_or_with_one_that_runs_has_nulls(self):
+    def test_a_document_without_a_job_or_with_a_running_job_has_nulls(self):
         assert death_document(death(job=None))["job"] is None
         assert death_document(death(job=DeadJob(9, "acme/app")))["job"]["conclusion"] is None
 
 
-class TestRetelling:
-    def test_lines_that_come_later_may_change_the_cause(self):
+class TestMoreLines:
+    def test_later_lines_may_change_the_cause(self):
         silent = died(pod(ended(0, "Completed")), [], NOW)
         result = with_more_lines(silent, [NO_LONGER, EXIT_0])
         assert (result.cause, result.reason, result.runner_log) == (
@@ -550,12 +557,12 @@ class TestRetelling:
         ],
         ids=["memory", "signal", "eviction", "unseen", "node"],
     )
-    def test_where_the_cluster_said_what_happened_they_only_are_kept(self, seen):
+    def test_later_lines_do_not_change_a_cause_reported_by_the_cluster(self, seen):
         before = died(seen, [], NOW)
         assert with_more_lines(before, [RUN, DONE, EXIT_0]) == before._replace(runner_log=(RUN, DONE, EXIT_0))
 
     @pytest.mark.parametrize("reason", [OwnReason.STEP_LEFT_OPEN, OwnReason.REGISTRATION_LOST])
-    def test_lines_of_a_clean_exit_do_not_undo_what_its_job_has_shown(self, reason):
+    def test_later_lines_of_a_clean_exit_do_not_change_a_cause_shown_by_the_job(self, reason):
         cause = Cause.LOST_COMMUNICATION
         left_behind = died(pod(ended(0, "Completed")), [], NOW)._replace(cause=cause, reason=reason)
         assert with_more_lines(left_behind, [RUN, DONE, EXIT_0]) == left_behind._replace(runner_log=(RUN, DONE, EXIT_0))
@@ -569,10 +576,10 @@ class TestRetelling:
             (ended(128, "StartError"), [], "StartError"),
         ],
     )
-    def test_a_reason_of_ours_gives_way_and_one_of_the_kubelets_stays(self, end, log, reason):
+    def test_later_lines_replace_a_reason_of_ghapp_and_keep_one_of_the_kubelet(self, end, log, reason):
         assert with_more_lines(died(pod(end), log, NOW), ["nothing to the point"]).reason == reason
 
-    def test_no_lines_take_none_away(self):
+    def test_an_empty_log_removes_no_lines(self):
         before = died(pod(ended(1)), [EXIT_5], NOW)
         assert with_more_lines(before, []) == before
 
@@ -580,7 +587,7 @@ class TestRetelling:
         st.sampled_from([0, 1, 2, 7, 9, 130, 137, 139]),
         st.lists(st.sampled_from([RUN, DONE, FAILED, CANCELED, EXIT_0, EXIT_1, EXIT_5, NO_LONGER, DEPRECATED])),
     )
-    def test_who_hears_the_lines_later_comes_to_the_same(self, code, log):
+    def test_later_lines_give_the_same_result_as_lines_read_at_once(self, code, log):
         seen = pod(ended(code, "Error" if code else "Completed"))
         assert with_more_lines(died(seen, [], NOW), log) == died(seen, log, NOW)
         assert with_more_lines(died(seen, log, NOW), log) == died(seen, log, NOW)
@@ -588,19 +595,19 @@ class TestRetelling:
 
 class TestBlame:
     @pytest.mark.parametrize("cause", [each for each in Cause if each is not Cause.CLEAN_EXIT])
-    def test_a_job_that_failed_as_its_runner_died_gets_a_post_mortem(self, cause):
+    def test_a_job_that_failed_with_its_runners_death_gets_a_post_mortem(self, cause):
         assert blames_the_platform(death(cause=cause))
 
-    def test_a_clean_exit_never_gets_one(self):
+    def test_a_clean_exit_gets_no_post_mortem(self):
         assert not blames_the_platform(death(cause=Cause.CLEAN_EXIT))
 
-    def test_nor_does_a_runner_that_was_idle(self):
+    def test_an_idle_runner_gets_no_post_mortem(self):
         assert not blames_the_platform(death(job=None))
 
     @pytest.mark.parametrize(
         ("line", "blamed"), [(DONE, False), (FAILED, False), (CANCELED, True), (ABANDONED, True), (LISTENING, True)]
     )
-    def test_nor_one_that_told_its_jobs_result_before_it_died(self, line, blamed):
+    def test_a_runner_that_logged_its_jobs_result_gets_no_post_mortem(self, line, blamed):
         assert blames_the_platform(death(runner_log=(RUN, line))) is blamed
 
     @pytest.mark.parametrize(
@@ -616,16 +623,16 @@ class TestBlame:
             ("cancelled", False),
         ],
     )
-    def test_nor_a_job_that_did_not_fail(self, conclusion, blamed):
+    def test_a_job_that_did_not_fail_gets_no_post_mortem(self, conclusion, blamed):
         assert blames_the_platform(death(job=DeadJob(9, "acme/app", conclusion=conclusion))) is blamed
 
     @pytest.mark.parametrize("reason", sorted(OUTSIDE | KUBERNETES_OWN))
-    def test_a_job_that_the_cluster_cancelled_was_no_persons_wish(self, reason):
+    def test_a_job_cancelled_by_the_cluster_gets_a_post_mortem(self, reason):
         cancelled = DeadJob(9, "acme/app", conclusion="cancelled")
         assert blames_the_platform(death(cause=Cause.TERMINATED, reason=reason, job=cancelled))
         assert not blames_the_platform(death(cause=Cause.TERMINATED, reason="Error", job=cancelled))
 
-    def test_nor_was_one_of_which_github_says_that_its_runner_went(self):
+    def test_a_cancelled_job_whose_lost_runner_github_confirms_gets_a_post_mortem(self):
         cancelled = death(cause=Cause.TERMINATED, reason="Error", job=DeadJob(9, "acme/app", conclusion="cancelled"))
         assert blames_the_platform(cancelled, confirmed_by_github=True)
         unfinished = death(job=DeadJob(9, "acme/app"))

@@ -1,4 +1,4 @@
-"""Which jobs lost their runner, without a cluster: a table row for each kind of evidence."""
+"""Jobs that lost their runner, found without a cluster: a table row for each kind of evidence."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOST, STOPPED, KILLED = JobWords(lost=True), JobWords(shutdown=True), JobWords(k
 
 
 def job(**changes):
-    """A job that ended badly, whose steps all ended, none with a failure."""
+    """A failed job all of whose steps ended without a failure."""
     worst = Job(
         7, "over", ("vm",), "acme/api", 900.0, runner_id=3, runner_name="vm-1", started_at=BEGAN, name="test",
         head_sha="a" * 40, html_url="https://github.com/acme/api/actions/runs/1/job/7", conclusion="failure",
@@ -66,7 +66,7 @@ class TestSteps:
         assert job_steps(steps) == facts
 
 
-class TestWords:
+class TestAnnotations:
     @pytest.mark.parametrize(
         ("notes", "log", "words"),
         [
@@ -83,7 +83,7 @@ class TestWords:
         assert read_words(notes, log) == words
 
 
-class TestWhichJobsAreLookedUp:
+class TestLookUp:
     @pytest.mark.parametrize(
         ("changes", "is_looked_up"),
         [
@@ -103,7 +103,7 @@ class TestWhichJobsAreLookedUp:
             ({"runner_group": HOSTED_GROUP}, False),
         ],
     )  # fmt: skip
-    def test_a_job_that_ended_badly_with_no_failed_step(self, changes, is_looked_up):
+    def test_a_failed_job_without_a_failed_step_is_looked_up(self, changes, is_looked_up):
         assert is_suspicious(job(**changes), runner()) is is_looked_up
 
     def test_a_failed_step_is_looked_up_if_the_runner_was_lost_meanwhile(self):
@@ -132,7 +132,7 @@ class TestCauses:
             ({}, None),
         ],
     )  # fmt: skip
-    def test_what_sweeps_and_deliveries_recorded(self, evidence, found):
+    def test_sweeps_and_deliveries_show_the_cause(self, evidence, found):
         assert job_death(job(), runner(**evidence), JobWords()) == found
 
     @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ class TestCauses:
             ({"steps": JobSteps(failed=True, left_open=True)}, KILLED, None),
         ],
     )  # fmt: skip
-    def test_what_github_reports(self, changes, words, found):
+    def test_the_report_of_github_shows_the_cause(self, changes, words, found):
         for evidence in (runner(), None):
             death = job_death(job(**changes), evidence, words)
             assert (death and death[:2]) == found
@@ -169,7 +169,7 @@ class TestCauses:
         assert job_death(job(steps=OPEN), runner(removed_at=1_999.9), LOST) is None
         assert job_death(job(steps=OPEN), runner(removed_at=ENDED), LOST) is not None
 
-    def test_github_is_asked_only_if_the_evidence_does_not_decide(self):
+    def test_github_is_queried_only_if_the_evidence_does_not_decide(self):
         assert needs_words(job(), runner())
         assert needs_words(job(steps=OPEN), runner())
         assert needs_words(job(steps=FAILED), runner(missing_at=1_500.0))

@@ -1,4 +1,4 @@
-"""What stands out among the deaths of a week."""
+"""Patterns among the deaths of a week."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NODE, POOL, IMAGE = PatternKind
 
 
 def death(ago=0.0, **changes):
-    """A death that shares nothing with others."""
+    """A death that has nothing in common with others."""
     return DeathSummary(f"r-{ago}", NOW - ago, Cause.VANISHED, "")._replace(**changes)
 
 
@@ -35,7 +35,7 @@ def death(ago=0.0, **changes):
     ],
     ids=["three-in-a-week", "the-first-is-too-old", "two", "one-of-a-clock-ahead"],
 )
-def test_three_deaths_on_a_node_within_a_week_stand_out(times, found):
+def test_three_deaths_on_a_node_within_a_week_are_a_pattern(times, found):
     assert death_patterns([death(each, node="n") for each in times], NOW) == found
 
 
@@ -55,7 +55,7 @@ def test_three_deaths_on_a_node_within_a_week_stand_out(times, found):
     ],
     ids=["each-within-an-hour", "over-for-an-hour", "a-gap", "an-earlier-death-is-no-part-of-it"],
 )
-def test_a_burst_of_a_pool_stands_out_while_it_goes_on(times, found):
+def test_a_burst_of_a_pool_is_a_pattern_while_it_continues(times, found):
     assert death_patterns([death(each, pool="p") for each in times], NOW) == found
 
 
@@ -69,7 +69,7 @@ def test_a_burst_of_a_pool_stands_out_while_it_goes_on(times, found):
     ],
     ids=["the-only-image-of-one-pool", "of-two-pools", "another-image-of-the-pool", "a-death-without-an-image"],
 )
-def test_an_image_stands_out_where_it_tells_something(others, stands_out):
+def test_an_image_is_a_pattern_if_it_differs_from_the_pools_other_images(others, stands_out):
     apart = [each * 3 * BURST_SECONDS for each in (1, 2, 3)]
     found = death_patterns([*(death(each, pool="p", image="i") for each in apart), *others], NOW)
     assert (PatternKind.IMAGE in [each.kind for each in found]) is stands_out
@@ -81,7 +81,7 @@ def test_an_image_needs_three_deaths_within_a_day():
     assert death_patterns([*known[:2], known[2]._replace(at=known[2].at - 0.1)], NOW) == []
 
 
-def test_clean_exits_count_for_nothing():
+def test_clean_exits_do_not_count():
     exits = [death(each, node="n", pool="p", cause=Cause.CLEAN_EXIT) for each in range(9)]
     assert death_patterns(exits, NOW) == []
     (node, pool) = death_patterns([*exits, *(death(each, node="n", pool="p") for each in range(3))], NOW)

@@ -1,4 +1,4 @@
-"""Which jobs failed because their runner died, and what their developers read."""
+"""Which jobs failed because their runner died, and the post-mortem that developers read."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def death(**changes):
 
 
 def job(**changes):
-    """A job that failed when its lease was over, and none of whose steps did."""
+    """A job that failed when its lease expired, without a failed step."""
     worst = JobFacts(42, "test", "a" * 40, over=True, conclusion="failure", completed_at=NOW + 600)
     return worst._replace(**changes)
 
@@ -77,17 +77,17 @@ def job(**changes):
         ("action_required", [LOST], Cause.HOST_OOM, False, False),
     ],
 )
-def test_whether_a_job_failed_for_its_runner_s_death(conclusion, notes, cause, step_failed, failed):
+def test_a_job_failed_because_of_its_runners_death(conclusion, notes, cause, step_failed, failed):
     dead = death(cause=cause, job=death().job._replace(conclusion=conclusion))
     assert failed_for_it(dead, job(conclusion=conclusion, step_failed=step_failed), notes) is failed
 
 
-def test_a_job_that_was_cancelled_when_its_pod_was_evicted_was_not_cancelled_by_a_person():
+def test_a_job_cancelled_at_its_pods_eviction_failed_because_of_the_eviction():
     dead = death(cause=Cause.TERMINATED, reason="Evicted", job=death().job._replace(conclusion="cancelled"))
     assert failed_for_it(dead, job(conclusion="cancelled"), [CANCELED]) is True
 
 
-def test_a_runner_that_told_its_job_s_result_has_no_part_in_it():
+def test_a_job_whose_result_the_runner_logged_did_not_fail_because_of_the_runner():
     found = death(runner_log=("2026-11-20 12:00:00Z: Job test completed with result: Failed",))
     assert failed_for_it(found, job(), []) is False
 
@@ -101,13 +101,13 @@ def test_a_runner_that_told_its_job_s_result_has_no_part_in_it():
         (None, 900.0 + MICROSECOND, False),
     ],
 )
-def test_a_job_that_was_over_long_before_did_not_fail_for_it(exit_code, before, may):
+def test_a_job_over_long_before_the_death_did_not_fail_because_of_it(exit_code, before, may):
     dead = death(exit_code=exit_code)
     assert may_have_failed_for_it(dead, job(completed_at=NOW - before)) is may
     assert failed_for_it(dead, job(completed_at=NOW - before), [LOST]) is may
 
 
-def test_for_a_clean_exit_github_is_not_even_asked_for_more():
+def test_github_is_not_queried_for_a_clean_exit():
     assert may_have_failed_for_it(death(cause=Cause.CLEAN_EXIT), job()) is False
     assert may_have_failed_for_it(death(), job()) is True
 
@@ -132,19 +132,19 @@ def test_a_job_that_is_not_over_has_not_failed():
         ({"job_started_at": NOW - 3600, "job_ended_at": NOW + 600}, 137, 42),
     ],
     ids=[
-        "never had one",
-        "told of neither beginning nor end",
-        "runs",
-        "began a moment later, by another clock",
-        "began later",
+        "no job",
+        "neither start nor end known",
+        "in progress",
+        "started a moment later, by another clock",
+        "started later",
         "ended a moment before",
         "ended before",
-        "ended before the pod was found to be gone",
-        "ended long before the pod was found to be gone",
-        "ended when its lease was over",
+        "ended before the pod was found missing",
+        "ended long before the pod was found missing",
+        "ended when its lease expired",
     ],
 )
-def test_the_job_that_a_runner_had_when_it_died(changes, exit_code, found):
+def test_the_job_of_a_runner_at_its_death(changes, exit_code, found):
     assert job_at_death(lost(**{"job_id": 42, **changes}), death(exit_code=exit_code)) == found
 
 
@@ -157,22 +157,22 @@ def test_the_job_that_a_runner_had_when_it_died(changes, exit_code, found):
         ({"cause": Cause.CLEAN_EXIT, "reason": "CompletedSilently", "runner_log": ("bye",)}, False),
     ],
 )
-def test_a_clean_end_wants_no_more_lines_unless_it_was_silent(changes, wants):
+def test_a_clean_exit_needs_no_more_lines_unless_its_log_is_empty(changes, wants):
     assert wants_lines(death(**changes)) is wants
 
 
-def test_all_that_surrounded_it_is_there_a_minute_later_and_a_little():
+def test_the_context_of_a_death_is_complete_75_seconds_later():
     assert has_full_context(death(), NOW + 75) is True
     assert has_full_context(death(), NOW + 75 - MICROSECOND) is False
 
 
-def test_the_second_look_finds_the_surroundings_and_the_third_a_lease_that_is_over():
+def test_the_second_check_has_the_full_context_and_the_third_an_expired_lease():
     assert LOOKS_AFTER_SECONDS[0] > 75
     assert sum(LOOKS_AFTER_SECONDS[:2]) > 600
-    assert [next_look_after(look) for look in range(-1, 6)] == [None, *LOOKS_AFTER_SECONDS, None]
+    assert [next_look_after(check) for check in range(-1, 6)] == [None, *LOOKS_AFTER_SECONDS, None]
 
 
-def test_the_developer_reads_what_happened_and_a_person_must_act_where_the_next_attempt_would_end_alike():
+def test_the_report_explains_the_death_and_requires_action_if_the_next_attempt_would_fail_too():
     report = post_mortem_report(death(), death().job, show_host=True)
     assert report.title == "The runner was killed because its container reached its memory limit"
     assert report.summary == (
@@ -188,7 +188,7 @@ def test_all_other_post_mortems_are_neutral(cause):
     assert post_mortem_report(death(cause=cause), death().job, show_host=True).conclusion is Conclusion.NEUTRAL
 
 
-def test_the_job_is_linked_unless_its_address_is_no_plain_one():
+def test_the_job_is_linked_only_by_a_plain_address():
     page = "https://github.com/acme/api/actions/runs/1/job/42"
     linked = death().job._replace(html_url=page)
     assert post_mortem_report(death(), linked, show_host=True).summary.endswith(f"Job: [`test`]({page})")
@@ -212,12 +212,12 @@ def test_a_re_run_is_shown_with_who_requested_it(rerun, text):
     assert f"A re-run was requested at 2026-09-21T14:13:20Z {text}" in report.summary
 
 
-def test_the_button_is_shown_where_it_works():
+def test_the_rerun_button_is_shown_if_it_is_enabled():
     assert post_mortem_report(death(), death().job, show_host=True, has_button=True).actions == (RERUN,)
     assert [len(RERUN.label) <= 20, len(RERUN.description) <= 40, len(RERUN.identifier) <= 20] == [True] * 3
 
 
-def test_what_was_seen_of_the_runner_is_one_line():
+def test_the_runners_last_minutes_are_one_line():
     seen = (Sighting(NOW - 60, "job-started"), Sighting(NOW, "offline"), Sighting(NOW + 600, "job-ended"))
     report = post_mortem_report(death(exit_code=None, last_minutes=seen), death().job, show_host=True)
     assert (
@@ -229,12 +229,12 @@ def test_what_was_seen_of_the_runner_is_one_line():
     assert "GitHub ended the job at 14:13:20 on 2026-09-22." in report.summary
 
 
-def test_a_death_without_a_pod_has_no_row_for_what_only_a_container_has():
+def test_a_death_without_a_pod_has_no_rows_of_a_container():
     text = post_mortem_report(death(pod="", exit_code=None, signal=None), death().job, show_host=True).text
     assert [word in text for word in ("Exit code", "Signal", "Pod", "Node")] == [False] * 4
 
 
-def test_what_deaths_have_in_common_is_for_the_platform_team_and_names_no_node_in_public():
+def test_common_facts_of_deaths_are_shown_without_the_node_in_public():
     common = Correlation(3, 4, NOW - 600)
     private, public = (
         post_mortem_report(death(pool="vm"), death().job, show_host=show, common=common) for show in (True, False)
@@ -246,7 +246,7 @@ def test_what_deaths_have_in_common_is_for_the_platform_team_and_names_no_node_i
     assert "\n- " not in alone.text
 
 
-def test_its_text_tells_the_facts_and_both_logs():
+def test_the_text_has_the_facts_and_both_logs():
     dead = death(runner_log=("Running job: test",), host_log=("kernel: Out of memory",))
     assert post_mortem_report(dead, dead.job, show_host=True).text == (
         "### For the platform team\n\nRaise `resources.limits.memory`.\n\n"
@@ -267,25 +267,25 @@ def test_its_text_tells_the_facts_and_both_logs():
     ],
     ids=["killed-at-its-limit", "another-cause", "no-limit"],
 )
-def test_what_is_known_of_its_memory_is_shown_and_no_more(changes, row):
+def test_the_known_memory_limit_is_shown(changes, row):
     lines = post_mortem_report(death(**changes), death().job, show_host=False).text.splitlines()
     assert [each for each in lines if each.startswith("| Memory")] == ([row] if row else [])
 
 
-def test_its_image_is_shown_where_only_members_read_it():
+def test_the_image_is_shown_to_members_only():
     private, public = (
         post_mortem_report(death(image="runner:7"), death().job, show_host=show).text for show in (True, False)
     )
     assert ("| Image | `runner:7` |" in private, "runner:7" in public) == (True, False)
 
 
-def test_a_death_that_the_job_has_shown_belongs_on_its_commit_though_the_log_tells_a_result():
+def test_a_death_shown_by_the_job_is_reported_though_the_log_has_a_result():
     finished = death(runner_log=("2026-11-20 12:01:00Z: Job build completed with result: Failed",), exit_code=0)
     assert not blames_the_platform(finished)
     assert blames_the_platform(finished._replace(reason="StepLeftOpen"))
 
 
-def test_an_end_that_nobody_saw_has_neither_code_nor_signal():
+def test_an_unseen_end_has_neither_exit_code_nor_signal():
     unseen = death(exit_code=None, signal=None, reason="", node="", cause=Cause.VANISHED)
     report = post_mortem_report(unseen, unseen.job, show_host=True)
     assert "`linux-x7k2p`." in report.summary
@@ -293,7 +293,7 @@ def test_an_end_that_nobody_saw_has_neither_code_nor_signal():
     assert "| Node | – |" in report.text
 
 
-def test_where_everybody_can_read_it_nothing_is_told_of_the_host():
+def test_a_public_report_shows_nothing_about_the_host():
     dead = death(runner_log=("Running job: test",), host_log=("another tenant's pod",))
     report = post_mortem_report(dead, dead.job, show_host=False)
     assert "Running job: test" in report.text
@@ -306,7 +306,7 @@ EVIL = st.text(st.sampled_from("|`\\\n\r\t<>&@#[]()*_~!-:;. \u202e\u2028a1") | s
 
 
 @given(EVIL, EVIL, EVIL, st.lists(EVIL, max_size=5))
-def test_no_stranger_s_word_is_obeyed(name, node, reason, log):
+def test_foreign_text_cannot_inject_markdown(name, node, reason, log):
     dead = death(runner_name=name, node=node, reason=reason, pod=name, runner_log=tuple(log), host_log=tuple(log))
     report = post_mortem_report(dead, dead.job._replace(name=reason), show_host=True)
     kinds = [token.type for token in GFM.parse(report.text) if token.level == 0]
@@ -322,7 +322,7 @@ def test_no_stranger_s_word_is_obeyed(name, node, reason, log):
 
 
 @pytest.mark.parametrize("character", ["x", "|", "`", "😀"])
-def test_however_much_there_is_to_tell_github_takes_it(character):
+def test_the_longest_report_fits_into_githubs_limits(character):
     lines = tuple(character * 1000 for _ in range(200))
     dead = death(
         runner_name=character * 1000,
@@ -334,4 +334,4 @@ def test_however_much_there_is_to_tell_github_takes_it(character):
     )
     report = post_mortem_report(dead, dead.job._replace(name=character * 1000), show_host=True)
     assert (len(report.text) <= LONGEST, len(report.summary) <= LONGEST) == (True, True)
-    assert len(report.text) > 47_000, "whole lines, as many as there is room for"
+    assert len(report.text) > 47_000, "as many whole lines as fit"

@@ -1,4 +1,4 @@
-"""When a job whose runner died is run again, and when not: a table row for each reason."""
+"""When a job whose runner died is re-run, and when not: a table row for each reason."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ BOTH, UNASKED = ("mona", AUTO), (AUTO,)
 
 
 def request(by=AUTO, **changes):
-    """A request that nothing is against."""
+    """A request that no condition prevents."""
     best = RerunRequest(by, Cause.VANISHED, FACTS, RerunRules(mode="auto"), granted=True, fuse_closed=True)
     return best._replace(**changes)
 
 
 @pytest.mark.parametrize("by", BOTH)
-def test_nothing_is_against_a_first_attempt_that_had_not_begun(by):
+def test_a_first_attempt_that_had_not_begun_is_re_run(by):
     assert refusal(request(by)) is None
 
 
@@ -77,14 +77,14 @@ def test_the_run_must_be_over_and_in_its_first_attempt(run, why):
     assert refusal_of_run(run) is why
 
 
-def test_an_unknown_outcome_is_settled_by_the_runs_attempt():
+def test_an_unknown_outcome_is_decided_by_the_runs_attempt():
     intent = Rerun(7, 1, 1, "mona", 5.0)
     assert settled(intent, RunState(1, over=True)) is None
     assert settled(intent, RunState(2, over=False)) == intent._replace(state=RerunState.ACCEPTED)
     assert settled(intent, RunState(3, over=True)) == intent._replace(state=RerunState.ACCEPTED)
 
 
-def test_what_passes_is_waited_for_some_six_hours():
+def test_a_temporary_condition_is_waited_for_about_six_hours():
     assert {RerunRefusal.RUN_NOT_OVER, RerunRefusal.FUSE, RerunRefusal.HOURLY, RerunRefusal.UNSETTLED} == DEFERRED
     assert [next_try_after(number) for number in (-1, 0, len(TRIES_AFTER_SECONDS))] == [None, 60.0, None]
     assert sum(TRIES_AFTER_SECONDS) == pytest.approx(5.6 * 3600, abs=600)

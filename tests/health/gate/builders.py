@@ -1,4 +1,4 @@
-"""A pool of two shards to judge: purple, which is active, and pink, which is not."""
+"""A pool of two shards for tests of the gate: purple, which is active, and pink, which is inactive."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def pink(count, **changes):
 
 
 def at_work(shard="purple", count=14, ago=60.0, first=1):
-    """Persistent runners that took a job each, and run it."""
+    """Persistent runners, each with a job in progress."""
     return [
         on(shard, online(busy=True, job_id=100 + number, job_started_at=NOW - ago), number)
         for number in range(first, first + count)

@@ -1,4 +1,4 @@
-"""Which shard is active, when sources agree, are silent, or contradict each other."""
+"""Which shard is active if sources agree, have no answer, or contradict each other."""
 
 import pytest
 from hypothesis import given
@@ -36,7 +36,7 @@ PINK_IS_NOT = SourceStatement(DEPLOY, None, "not pink, says the last deploy", fr
 
 
 @pytest.mark.parametrize(
-    ("words", "role", "active", "disagree"),
+    ("statements", "role", "active", "disagree"),
     [
         ([SILENT], "unknown", None, False),
         ([], "unknown", None, False),
@@ -49,27 +49,27 @@ PINK_IS_NOT = SourceStatement(DEPLOY, None, "not pink, says the last deploy", fr
         ([SILENT, PINK_IS_NOT], "inactive", None, False),
     ],
     ids=[
-        "all are silent",
+        "all without an answer",
         "no source",
-        "one says another",
-        "one says this",
+        "one names another shard",
+        "one names this shard",
         "two agree",
-        "two name two",
-        "one denies what the other says",
+        "two name two shards",
+        "one denies the other's answer",
         "a denial that agrees",
         "a denial alone",
     ],
 )
-def test_the_role_is_what_no_source_contradicts(words, role, active, disagree):
-    found = shard_role("pink", words)
+def test_the_role_is_known_if_no_source_contradicts_it(statements, role, active, disagree):
+    found = shard_role("pink", statements)
     assert (found.role, found.active, found.disagree) == (role, active, disagree)
-    assert all(word.said in found.said for word in words)
+    assert all(statement.said in found.said for statement in statements)
 
 
 @given(st.lists(st.sampled_from([SILENT, PINK, PURPLE, GITHUB_PURPLE, PINK_IS_NOT])), st.sampled_from(["pink", "x"]))
-def test_a_silent_source_changes_nothing_and_the_order_neither(words, shard):
-    found = shard_role(shard, words)
-    again = shard_role(shard, [SILENT, *reversed(words)])
+def test_a_source_without_an_answer_and_the_order_of_sources_change_nothing(statements, shard):
+    found = shard_role(shard, statements)
+    again = shard_role(shard, [SILENT, *reversed(statements)])
     assert (found.role, found.active, found.disagree) == (again.role, again.active, again.disagree)
     assert not (found.disagree and found.active)
 
@@ -86,10 +86,10 @@ def test_a_silent_source_changes_nothing_and_the_order_neither(words, shard):
     ],
     ids=["none", "failed", "answered", "just fresh", "just too old", "from a clock that jumped"],
 )
-def test_the_configuration_s_answer_holds_for_five_minutes(answer, active, expected):
-    word = answer_states("active_command", answer, NOW)
-    assert word.active == active
-    assert expected in word.said
+def test_the_answer_of_the_configuration_is_valid_for_five_minutes(answer, active, expected):
+    statement = answer_states("active_command", answer, NOW)
+    assert statement.active == active
+    assert expected in statement.said
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_the_configuration_s_answer_holds_for_five_minutes(answer, active, expec
         "no jobs",
         "one shard",
         "both",
-        "both, but one is a canary",
-        "the canary alone",
+        "both, one with canaries",
+        "canaries alone",
         "one job",
         "canaries",
         "too many to be canaries",
@@ -118,9 +118,9 @@ def test_the_configuration_s_answer_holds_for_five_minutes(answer, active, expec
     ],
 )
 def test_github_names_the_one_shard_that_takes_jobs(taken, canary, active, expected):
-    word = jobs_state(taken, canary)
-    assert word.active == active
-    assert expected in word.said
+    statement = jobs_state(taken, canary)
+    assert statement.active == active
+    assert expected in statement.said
 
 
 @pytest.mark.parametrize(
@@ -133,22 +133,22 @@ def test_github_names_the_one_shard_that_takes_jobs(taken, canary, active, expec
         ([deploy("pink", "active"), deploy("purple", "active", NOW - 9999)], "purple", set()),
         ([deploy("pink", "inactive")], None, {"pink"}),
     ],
-    ids=["none", "one", "beside it", "taken over", "the order is that of telling", "nobody is active"],
+    ids=["none", "one active", "one active, one inactive", "taken over", "in the order of reports", "none active"],
 )
-def test_of_deploys_that_called_a_shard_active_the_last_one_holds(deploys, active, inactive):
-    word = deploys_state(deploys)
-    assert (word.active, word.inactive) == (active, inactive)
-    assert word.is_silent is (not deploys)
+def test_the_last_deploy_reported_as_active_names_the_active_shard(deploys, active, inactive):
+    statement = deploys_state(deploys)
+    assert (statement.active, statement.inactive) == (active, inactive)
+    assert statement.is_silent is (not deploys)
 
 
-def test_a_deploy_takes_the_place_of_its_shard_s_last_one():
+def test_a_deploy_replaces_the_last_deploy_of_its_shard():
     deploys = with_deploy(with_deploy((), deploy("pink", "inactive")), deploy("purple", "active"))
     again = deploy("pink", "active")
     assert with_deploy(deploys, again) == (deploy("purple", "active"), again)
 
 
 @given(st.lists(st.text("abcdefghijklmnop", min_size=1, max_size=2)))
-def test_no_more_shards_are_remembered_than_there_is_room_for(shards):
+def test_a_limited_number_of_deploys_is_kept_with_one_per_shard(shards):
     deploys = ()
     for shard in shards:
         deploys = with_deploy(deploys, deploy(shard, "active"))
@@ -158,7 +158,7 @@ def test_no_more_shards_are_remembered_than_there_is_room_for(shards):
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefghijklmnop"), st.sampled_from(["active", "inactive"])), max_size=40))
-def test_who_is_active_is_not_forgotten_for_want_of_room(expected):
+def test_the_active_shards_deploy_is_never_dropped_for_lack_of_room(expected):
     deploys, active = (), None
     for shard, role in expected:
         deploys = with_deploy(deploys, deploy(shard, role))
@@ -176,7 +176,7 @@ def test_who_is_active_is_not_forgotten_for_want_of_room(expected):
         ([deploy("pink", "active", NOW)], NOW),
         ([deploy("pink", "active", NOW + MICROSECOND)], None),
     ],
-    ids=["none", "nobody active", "the last that was", "now", "a time to come"],
+    ids=["none", "none active", "the last active one", "now", "in the future"],
 )
-def test_jobs_are_compared_with_the_time_of_the_deploy_s_report(deploys, at):
+def test_the_time_of_a_switch_is_that_of_the_last_report_of_an_active_deploy(deploys, at):
     assert switched_at(deploys, NOW) == at

@@ -1,4 +1,4 @@
-"""From a deploy to the gate's answer: when a round begins, goes on, and ends."""
+"""From a deploy to the gate's answer: when a gate check begins, stays open, and ends."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_only_a_full_sha_names_a_commit(ref, commit):
 
 
 @pytest.mark.parametrize(
-    ("pool", "latest", "known", "goes_on"),
+    ("pool", "latest", "known", "is_open"),
     [
         (Pool(), deploy(), None, True),
         (Pool(deploy_repository=None), deploy(), None, False),
@@ -84,36 +84,36 @@ def test_only_a_full_sha_names_a_commit(ref, commit):
         (Pool(deploy_repository="acme/other"), deploy(), begun(over=True), True),
     ],
     ids=[
-        "just told",
-        "nowhere to post",
+        "just reported",
+        "no repository to post to",
         "no commit",
         "begun",
         "over",
-        "told of again in another role",
-        "deployed anew",
+        "reported again in another role",
+        "deployed again",
         "another commit",
         "another pool",
         "another shard",
         "another repository",
     ],
 )
-def test_a_round_goes_on_until_it_is_over(pool, latest, known, goes_on):
+def test_a_gate_check_stays_open_until_it_is_over(pool, latest, known, is_open):
     found = open_gate_checks(pool, [latest], {} if known is None else {PLACE: known}, NOW)
-    assert [latest for latest, _ in found] == ([latest] if goes_on else [])
+    assert [latest for latest, _ in found] == ([latest] if is_open else [])
 
 
-def test_a_new_round_begins_when_it_was_reported_and_keeps_nothing():
+def test_a_new_gate_check_begins_at_the_report_without_earlier_state():
     ((_, found),) = open_gate_checks(Pool(), [deploy()], {PLACE: begun(sha=OTHER_SHA, check_run=1, private=True)}, NOW)
     assert found == GateCheck(SHA, NOW - 60, "acme/infra", NOW - 50)
 
 
-def test_a_clock_that_was_ahead_does_not_put_its_beginning_into_the_future():
+def test_a_gate_check_never_begins_in_the_future():
     ((_, found),) = open_gate_checks(Pool(), [deploy(reported_at=NOW + 86_400)], {}, NOW)
     assert found.began_at == NOW
 
 
 @pytest.mark.parametrize(
-    ("ago", "known", "goes_on"),
+    ("ago", "known", "is_open"),
     [
         (GIVE_UP_SECONDS + FORGET_SECONDS - 0.1, None, True),
         (GIVE_UP_SECONDS + FORGET_SECONDS, None, False),
@@ -123,19 +123,19 @@ def test_a_clock_that_was_ahead_does_not_put_its_beginning_into_the_future():
     ],
     ids=[
         "just in time",
-        "of long ago",
-        "its check run waits to be ended",
-        "it waits to be given up",
-        "a crash left it",
+        "long ago",
+        "its check run is still open",
+        "its post was refused",
+        "left by a crash",
     ],
 )
-def test_a_deploy_of_long_ago_begins_no_round(ago, known, goes_on):
+def test_an_old_deploy_begins_no_gate_check(ago, known, is_open):
     latest = deploy(reported_at=NOW - ago)
-    rounds = {} if known is None else {PLACE: begun(began_at=NOW - ago, **known)}
-    assert bool(open_gate_checks(Pool(), [latest], rounds, NOW)) is goes_on
+    known_checks = {} if known is None else {PLACE: begun(began_at=NOW - ago, **known)}
+    assert bool(open_gate_checks(Pool(), [latest], known_checks, NOW)) is is_open
 
 
-def test_each_round_has_a_check_run_of_its_own():
+def test_each_gate_check_has_its_own_check_run():
     known = [
         subject_of(PLACE, begun()),
         subject_of(place_of("mac", "pink"), begun()),
@@ -145,7 +145,9 @@ def test_each_round_has_a_check_run_of_its_own():
     ]
     assert len(set(known)) == len(known)
     assert subject_of(PLACE, begun(check_run=7, over=True, began_at=NOW)) == known[0]
-    assert known[0] == "gate-84a938c855a0f91fb7bf5a9e", "it is kept at GitHub: another one would be another check run"
+    assert known[0] == "gate-84a938c855a0f91fb7bf5a9e", (
+        "GitHub stores this id: another id would create another check run"
+    )
 
 
 @pytest.mark.parametrize(
@@ -163,28 +165,28 @@ def test_each_round_has_a_check_run_of_its_own():
         ([], deploy(), begun(), True),
     ],
     ids=[
-        "goes on",
-        "told of again",
+        "still open",
+        "reported again",
         "another commit",
-        "it was over",
-        "deployed anew",
+        "already over",
+        "deployed again",
         "from a tag",
-        "forgotten among many shards",
+        "dropped among many shards",
         "another repository",
-        "its pool is gone",
-        "every pool is gone",
+        "its pool was removed",
+        "every pool was removed",
     ],
 )
-def test_a_round_whose_place_was_taken_is_left_to_be_ended(pools, latest, known, left):
+def test_a_gate_check_replaced_by_another_deploy_is_superseded(pools, latest, known, left):
     deploys = {pool.name: [latest] for pool in pools}
     assert superseded(pools, deploys, {PLACE: known}) == ({PLACE: known} if left else {})
 
 
-def test_a_round_ends_by_itself_or_is_superseded_and_never_both():
+def test_a_gate_check_is_either_open_or_superseded():
     for latest in (deploy(), deploy(OTHER_SHA), deploy("v42"), deploy(deployed_at=NOW)):
-        goes_on = [each for _, each in open_gate_checks(Pool(), [latest], {PLACE: begun(check_run=7)}, NOW)]
+        is_open = [each for _, each in open_gate_checks(Pool(), [latest], {PLACE: begun(check_run=7)}, NOW)]
         left = superseded([Pool()], {"linux": [latest]}, {PLACE: begun(check_run=7)})
-        assert (begun(check_run=7) in goes_on) is not bool(left)
+        assert (begun(check_run=7) in is_open) is not bool(left)
 
 
 @pytest.mark.parametrize(
@@ -201,29 +203,29 @@ def test_a_round_ends_by_itself_or_is_superseded_and_never_both():
         (gate(at=NOW - 50.1), NOW - 50 + GIVE_UP_SECONDS, GateCheckStage.UNSEEN),
     ],
     ids=[
-        "passes on a list since the deploy",
-        "on one from before it",
-        "on none",
+        "passes on a list after the deploy",
+        "passes on a list before the deploy",
+        "passes without a list",
         "does not pass",
-        "for nearly an hour",
-        "for an hour",
-        "passes in the last moment",
-        "GitHub is away",
-        "no list came",
+        "does not pass for nearly an hour",
+        "does not pass for an hour",
+        "passes at the last moment",
+        "GitHub does not answer",
+        "no list after the deploy",
     ],
 )
-def test_it_ends_with_success_or_after_an_hour(answer, now, stage):
+def test_a_gate_check_ends_with_success_or_after_an_hour(answer, now, stage):
     assert observed(begun(), answer, 0.0, now)[2] is stage
 
 
 @pytest.mark.parametrize(("held", "stage"), [(59.9, GateCheckStage.WAITS), (60.0, GateCheckStage.PASSED)])
-def test_passing_must_hold_from_list_to_list_and_survives_every_reader(held, stage):
+def test_a_gate_check_passes_only_after_passing_for_the_settling_time(held, stage):
     first, answer, waits = observed(begun(), gate(at=NOW), 60.0, NOW)
     assert (waits, answer.checks[-1].name, answer.checks[-1].passed) == (GateCheckStage.WAITS, "settled", False)
     assert observed(first, gate(at=NOW + held), 60.0, NOW + held)[2] is stage
 
 
-def test_a_gap_starts_it_again_and_so_does_a_list_from_before_the_deploy():
+def test_a_gap_or_a_list_from_before_the_deploy_restarts_the_settling_time():
     first, _, _ = observed(begun(), gate(at=NOW), 60.0, NOW)
     for gap in (gate(passed=False, at=NOW + 30), gate(at=None), gate(at=NOW - 51)):
         after, _, _ = observed(first, gap, 60.0, NOW + 30)
@@ -240,9 +242,18 @@ def test_a_gap_starts_it_again_and_so_does_a_list_from_before_the_deploy():
         ({}, "d2", "g2", 0.0, True),
         ({}, "d2", "g", -0.1, True),
     ],
-    ids=["the first", "the same", "a number, at once", "a number, a minute later", "news", "a clock that went back"],
+    ids=[
+        "the first",
+        "unchanged",
+        "numbers, too early",
+        "numbers, a minute later",
+        "another summary",
+        "the clock went back",
+    ],
 )
-def test_news_is_published_at_once_and_numbers_once_a_minute(known, digest, summary_digest, after, posted):
+def test_a_changed_summary_is_posted_at_once_and_changed_numbers_once_a_minute(
+    known, digest, summary_digest, after, posted
+):
     last = begun(**{"check_run": 7, "digest": "d", "summary_digest": "g", "posted_at": NOW, **known})
     assert is_to_be_posted(last, digest, summary_digest, NOW + after) is posted
 

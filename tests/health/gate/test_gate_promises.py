@@ -1,4 +1,4 @@
-"""Whatever the fleet, the gate keeps its promises."""
+"""The gate keeps its guarantees for every fleet."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ JOBS = st.lists(st.builds(waits, st.integers(0, 9), st.sampled_from([1.0, 61.0, 
 
 
 @given(runners(), QUESTIONS, SOURCES, SURVEYS, DEATHS, JOBS)
-def test_whatever_the_fleet_the_gate_keeps_its_promises(fleet, question, sources, seen, deaths, jobs):
+def test_the_gate_keeps_its_guarantees_for_every_fleet(fleet, question, sources, seen, deaths, jobs):
     answer = gate(fleet, question, sources, survey=seen, deaths=deaths, jobs=jobs)
     document = json.loads(json.dumps(gate_document(answer)))
     assert list(document) == ["pool", "shard", "passed", "role", "checks", "next"]
@@ -80,12 +80,12 @@ def test_whatever_the_fleet_the_gate_keeps_its_promises(fleet, question, sources
     if not check(answer, "github").passed:
         assert not answer.passed
         assert not any(each.changes for each in answer.next)
-    rungs = [each.rung for each in answer.next]
-    assert rungs == sorted(rungs), "cheapest and safest first"
+    levels = [each.rung for each in answer.next]
+    assert levels == sorted(levels), "steps are ordered, cheapest and safest first"
     for each in answer.next:
         assert each.rung is StepLevel.BREAK_GLASS or not each.changes or each.changes != answer.active
         assert each.rung is not StepLevel.CLEAN_UP or answer.active, (
-            "nothing is torn down while nobody is known to work"
+            "no shard is torn down while no active shard is known"
         )
     if answer.passed:
         good = [
@@ -95,4 +95,4 @@ def test_whatever_the_fleet_the_gate_keeps_its_promises(fleet, question, sources
         ]
         assert len(good) >= question.min_online
     else:
-        assert answer.next, "whoever does not pass is told what to do"
+        assert answer.next, "a failing gate has a next step"

@@ -1,4 +1,4 @@
-"""Who says which shard is active, and what is warned of beside the answer."""
+"""The sources that name the active shard, and the warnings beside the answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.health.gate.builders import (
 )
 
 
-def test_sources_that_disagree_leave_one_step_stop_and_say_who_says_what():
+def test_disagreeing_sources_leave_the_step_stop_and_are_each_named_with_their_answer():
     sources = ActiveShardSources(PURPLE_IS_ACTIVE.deploys, "active_command", ActiveShardAnswer("pink", "", NOW))
     answer = gate([*pink(3), *at_work()], sources=sources)
     assert (answer.passed, answer.role, steps(answer)) == (False, Role.UNKNOWN, [STOP])
@@ -36,14 +36,14 @@ def test_sources_that_disagree_leave_one_step_stop_and_say_who_says_what():
     assert failed(answer) == {"role"}
 
 
-def test_a_source_that_fails_is_named_and_does_not_disagree():
+def test_a_failed_source_is_named_and_does_not_disagree():
     sources = ActiveShardSources(PURPLE_IS_ACTIVE.deploys, "active_url", ActiveShardAnswer("", "it answered 503", NOW))
     answer = gate([*pink(3), *at_work()], sources=sources)
     assert answer.passed
     assert "the configuration has no answer: active_url failed, it answered 503" in check(answer, "role").said
 
 
-def test_when_all_are_silent_nothing_is_to_be_changed():
+def test_without_an_answer_of_any_source_no_step_changes_anything():
     answer = gate([*pink(3), on("purple", online())], sources=ActiveShardSources())
     assert (answer.passed, answer.role, steps(answer)) == (False, Role.UNKNOWN, [STOP])
     assert answer.next[0].why.startswith("the active shard is unknown: GitHub has no answer: no jobs; the last deploy")
@@ -52,7 +52,7 @@ def test_when_all_are_silent_nothing_is_to_be_changed():
 @pytest.mark.parametrize(
     ("reported_at", "role"),
     [(NOW - 60 + MICROSECOND, "active"), (NOW - 60, "unknown"), (NOW + 60, "unknown")],
-    ids=["told after the job", "told before it", "told by a clock that jumped"],
+    ids=["reported after the job", "reported before the job", "reported by a clock that jumped"],
 )
 def test_jobs_taken_before_the_last_deploy_reported_the_active_shard_do_not_contradict_it(reported_at, role):
     sources = ActiveShardSources((Deploy("pink", Role.ACTIVE, DEPLOYED_AT, reported_at),))
@@ -69,7 +69,7 @@ def test_two_shards_that_take_jobs_at_once_cause_a_warning_without_an_active_one
     assert "it assigns jobs to pink and purple at once" in check(answer, "role").said
 
 
-def test_what_stopping_a_shard_would_hurt_is_shown_with_the_jobs():
+def test_the_step_to_stop_a_shard_names_the_jobs_that_it_would_interrupt():
     busy = on("pink", online(busy=True), 9)
     job = Job(77, "running", (), "acme/api", NOW - 90, on("pink", online()).id, "pink-1", NOW - 80)
     answer = gate([busy, on("pink", online()), *at_work("purple", 1)], jobs=[job])
@@ -84,7 +84,7 @@ def test_what_stopping_a_shard_would_hurt_is_shown_with_the_jobs():
     )
 
 
-def test_after_it_took_over_the_other_colour_is_tidied_away_and_its_jobs_are_warned_of():
+def test_after_a_switch_the_other_shard_is_cleaned_up_with_a_warning_for_its_jobs():
     sources = ActiveShardSources((deploy("purple", "inactive"), deploy("pink", "active")))
     answer = gate([*at_work("pink", 3), *at_work("purple", 1, ago=3600)], sources=sources)
     assert (answer.passed, answer.role) == (True, Role.ACTIVE)

@@ -1,6 +1,6 @@
-"""The two worst answers: a gate that passes wrongly, and one that has the shard torn down that users live on.
+"""The two worst answers: a gate that passes wrongly, and one that tears down the shard that users use.
 
-What must hold is told here anew, from what was seen and said and by other means than the gate's own.
+The conditions are computed here a second time, from the inputs and without the gate's own code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COLOURS = st.sampled_from(["pink", "purple", "green"])
 AGO = st.sampled_from([0.0, 1.0, 59.0, 299.0, 301.0, 599.0, 600.0, 601.0, 3600.0, 90_000.0, -60.0, -9999.0])
 KINDS = st.sampled_from(
     [
-        *(online(), online(version="2.336.0")) * 6,  # else nothing ever passes
+        *(online(), online(version="2.336.0")) * 6,  # otherwise the gate would never pass
         *(online(), online(busy=True), online(ephemeral=True), online(version="2.336.0")),
         *(online(retired_at=NOW), online(registered=False), online(listed=False, observed_at=NOW - 301)),
         *(present(), present(busy=True), present(offline_since=NOW - 1), present(first_seen=NOW - 5, was_online=False)),
@@ -104,7 +104,7 @@ def shard_of(runner):
 
 
 def jobs_of(fleet, jobs, shard, since):
-    """The ids of the jobs that a shard took since then."""
+    """The ids of the jobs that the shard took since `since`."""
     mine = {each.id for each in fleet if shard_of(each) == shard}
     started = {job.id: job.started_at for job in jobs if job.status == "running" and job.runner_id in mine}
     started |= {each.job_id: each.job_started_at for each in fleet if shard_of(each) == shard and each.job_id}
@@ -144,7 +144,7 @@ def good(fleet, shard, version):
 
 @settings(max_examples=EXAMPLES)
 @given(FLEETS, JOBS, QUESTIONS, SOURCES, SURVEYS, DEATHS)
-def test_a_shard_that_any_source_calls_active_is_never_to_be_torn_down(fleet, jobs, question, sources, seen, deaths):
+def test_a_shard_named_active_by_any_source_is_never_torn_down(fleet, jobs, question, sources, seen, deaths):
     answer = gate(fleet, question, sources, survey=seen, deaths=deaths, jobs=jobs)
     reported, github = claims(fleet, jobs, sources)
     denied = {each.shard for each in sources.deploys if each.role is Role.INACTIVE}
@@ -161,7 +161,7 @@ def test_a_shard_that_any_source_calls_active_is_never_to_be_torn_down(fleet, jo
             event("cleans up")
             assert step.changes == own
             assert step.changes not in github
-            assert not jobs_of(fleet, jobs, own, since(sources)), "what takes jobs is not torn down"
+            assert not jobs_of(fleet, jobs, own, since(sources)), "a shard that takes jobs is not torn down"
             seen_of = {shard_of(each) for each in fleet} | {each.runner_name.split("-")[0] for each in deaths or ()}
             assert answer.active in seen_of, "somebody is known to be, or to have died, on the active one"
         if step.rung is StepLevel.CLEAN_UP and answer.passed:
@@ -172,7 +172,7 @@ def test_a_shard_that_any_source_calls_active_is_never_to_be_torn_down(fleet, jo
 
 @settings(max_examples=EXAMPLES)
 @given(FLEETS, JOBS, QUESTIONS, SOURCES | AGREED, SURVEYS, DEATHS)
-def test_a_gate_that_passes_has_all_that_decides(fleet, jobs, question, sources, seen, deaths):
+def test_a_passing_gate_meets_every_condition(fleet, jobs, question, sources, seen, deaths):
     fleet = [*fleet, on("pink", online(version="2.336.0"), 7), on("green", online(), 8)._replace(id=8)]
     answer = gate(fleet, question, sources, survey=seen, deaths=deaths, jobs=jobs)
     if not answer.passed:

@@ -1,4 +1,4 @@
-"""May this shard take over."""
+"""Whether a shard may take over."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.health.builders import MICROSECOND, NOW, lost, online, present, surve
 from tests.health.gate.builders import DEPLOYED_AT, at_work, check, death, deploy, done, gate, on, pink, steps
 
 
-def test_a_clean_rollout_passes_and_says_what_to_do_with_it():
+def test_a_clean_rollout_passes_and_has_a_next_step():
     answer = gate([*pink(3), *at_work()], GateRequest("Pink", min_online=3))
     assert answer.passed
     assert gate_document(answer) == {
@@ -53,7 +53,7 @@ def test_a_clean_rollout_passes_and_says_what_to_do_with_it():
 
 
 @pytest.mark.parametrize(("least", "passed"), [(1, True), (3, True), (4, False)])
-def test_so_many_must_be_online_and_no_more(least, passed):
+def test_the_gate_requires_the_given_number_of_online_runners(least, passed):
     assert gate([*pink(3), *at_work()], GateRequest("pink", least)).passed is passed
 
 
@@ -78,19 +78,19 @@ def test_so_many_must_be_online_and_no_more(least, passed):
         "online",
         "busy",
         "ephemeral",
-        "only heard of",
+        "known by deliveries alone",
         "offline",
         "offline for a moment",
-        "busy, they say, and offline",
+        "listed busy and offline",
         "invalidated",
         "suspect",
         "removed by its controller",
-        "has had its one job",
+        "its only job is over",
         "not seen for too long",
-        "of another pool",
+        "in another pool",
     ],
 )
-def test_a_runner_counts_when_it_is_registered_online_and_good_for_a_job(runner, good):
+def test_a_runner_counts_if_it_is_registered_online_and_can_take_a_job(runner, good):
     of_pink = runner if "gpu" in runner.labels else on("pink", runner)
     answer = gate([of_pink, *at_work()])
     assert check(answer, "online").passed is good
@@ -105,9 +105,9 @@ def test_a_runner_counts_when_it_is_registered_online_and_good_for_a_job(runner,
         ((None, "2.336.0"), False, "1 of 2 online have version 2.336.0, 2 needed; others: unknown"),
         (("2.336.0", "2.336.0", "2.335.1"), True, "2 of 3 online"),
     ],
-    ids=["all", "one is older", "one does not say", "enough are"],
+    ids=["all", "one is older", "one is unknown", "enough"],
 )
-def test_where_a_version_is_expected_as_many_must_have_it(versions, passed, text):
+def test_the_required_number_of_runners_must_have_the_expected_version(versions, passed, text):
     runners = [on("pink", online(version=version), number) for number, version in enumerate(versions)]
     answer = gate([*runners, *at_work()], GateRequest("pink", 2, version="2.336.0"))
     assert check(answer, "version").said.startswith(text)
@@ -143,13 +143,13 @@ def test_where_a_version_is_expected_as_many_must_have_it(versions, passed, text
         "a tenth of many",
     ],
 )
-def test_runners_that_die_in_a_loop_are_no_shard_that_works(deaths, online_now, passed):
+def test_a_shard_whose_runners_die_in_a_loop_fails(deaths, online_now, passed):
     answer = gate([*pink(online_now), *at_work()], deaths=deaths)
     assert answer.passed is passed
     assert any(each.name == "deaths" for each in answer.checks) is (deaths is not None)
 
 
-def test_the_next_step_of_a_loop_is_to_find_out_why():
+def test_the_next_step_after_a_death_loop_is_to_find_the_cause():
     answer = gate([*pink(3), *at_work()], deaths=[death(1), death(2), death(3, Cause.CRASH)])
     assert steps(answer)[0] == "find out why runners of pink die: `ghapp explain`"
     assert answer.next[0].why.startswith("2 host-oom, 1 crash; Give it more memory. Until that")
@@ -168,11 +168,11 @@ def test_the_next_step_of_a_loop_is_to_find_out_why():
     ],
     ids=[
         "since the deploy",
-        "begun before it",
-        "nobody said when it began",
-        "nobody said, but the runner is younger",
-        "not done yet",
-        "of an ephemeral runner that is gone",
+        "started before the deploy",
+        "start unknown",
+        "start unknown, runner newer than the deploy",
+        "not completed",
+        "of a deleted ephemeral runner",
         "on the other shard",
     ],
 )
@@ -193,15 +193,15 @@ def test_without_a_deploy_there_is_no_canary_and_the_next_step_is_to_report_it()
 def test_a_canary_on_a_quiet_fleet_does_not_make_its_shard_active():
     runners = [done("pink", 1, NOW - 90, NOW - 60), *pink(1), on("purple", online())]
     assert gate(runners, GateRequest("pink", canary=True)).passed
-    assert gate(runners).role is Role.UNKNOWN, "GitHub gives pink jobs, and the deploy says purple"
+    assert gate(runners).role is Role.UNKNOWN, "GitHub assigns jobs to pink, and the deploy names purple"
 
 
 @pytest.mark.parametrize(
     ("first_reported_at", "passed"),
     [(0.0, True), (NOW - 5, True), (NOW - 5 + MICROSECOND, False), (NOW + 9999, False)],
-    ids=["by an older release", "just before the list", "just after it was begun", "by a clock that jumped"],
+    ids=["by an older release", "just before the list", "just after the list's start", "by a clock that jumped"],
 )
-def test_a_list_from_before_the_deploy_says_nothing_of_what_was_deployed(first_reported_at, passed):
+def test_a_list_from_before_the_deploy_does_not_pass_the_gate(first_reported_at, passed):
     sources = ActiveShardSources(
         (deploy("purple", "active"), deploy("pink", "inactive", first_reported_at=first_reported_at))
     )
@@ -219,7 +219,7 @@ def test_the_deploy_of_another_shard_delays_nothing():
     assert gate([*pink(3), *at_work()], sources=sources).passed
 
 
-# GitHub is away.
+# GitHub does not answer.
 
 
 @pytest.mark.parametrize(
@@ -231,9 +231,9 @@ def test_the_deploy_of_another_shard_delays_nothing():
         (survey(swept_at=None), "ObservationStale"),
         (survey(swept_at=NOW + 121), "ObservationStale"),
     ],
-    ids=["away", "rate limited", "stale", "never swept", "from a clock that jumped"],
+    ids=["unavailable", "rate limited", "stale", "never swept", "from a clock that jumped"],
 )
-def test_while_github_does_not_answer_nothing_passes_and_nothing_is_changed(seen, reason):
+def test_while_github_does_not_answer_the_gate_fails_and_no_step_changes_anything(seen, reason):
     answer = gate([*pink(3), *at_work()], survey=seen)
     assert not answer.passed
     assert check(answer, "github").said.startswith(f"{reason}: ")
@@ -242,5 +242,5 @@ def test_while_github_does_not_answer_nothing_passes_and_nothing_is_changed(seen
     assert answer.checks[0].said.startswith(f"the impact on users is unknown: {reason}")
 
 
-def test_a_list_of_just_now_is_fresh_until_it_is_stale():
+def test_a_list_is_fresh_until_stale_seconds():
     assert gate([*pink(3), *at_work()], survey=survey(swept_at=NOW - 300)).passed

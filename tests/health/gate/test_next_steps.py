@@ -1,4 +1,4 @@
-"""What is reported for a failing shard: whether users are hurt, and what to do next, cheapest and safest first."""
+"""The report of a failing shard: whether users are affected, and the next steps, cheapest and safest first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.health.builders import MICROSECOND, NOW, lost, online, present
 from tests.health.gate.builders import DESTROYS, at_work, check, deploy, failed, gate, on, pink, steps, waits, why
 
 
-def test_a_failing_inactive_shard_says_first_that_there_is_no_outage_and_then_the_ladder():
+def test_a_failing_inactive_shard_is_reported_as_no_outage_with_the_steps():
     answer = gate([on("pink", present()), *at_work()])
     assert not answer.passed
     assert answer.checks[0][:2] == ("users", True)
@@ -32,10 +32,10 @@ def test_a_failing_inactive_shard_says_first_that_there_is_no_outage_and_then_th
 UNREPORTED = ActiveShardSources((deploy("purple", "active"),))
 
 
-@pytest.mark.parametrize("provision", [None, TerraformRun(0, 0, 0)], ids=["no log", "provisioning is futile"])
+@pytest.mark.parametrize("provision", [None, TerraformRun(0, 0, 0)], ids=["no log", "provisioning changed nothing"])
 @pytest.mark.parametrize("failures", [1, 3])
 @pytest.mark.parametrize("canary", [False, True])
-def test_without_a_reported_deploy_nothing_is_to_be_destroyed_though_runners_are_known(provision, failures, canary):
+def test_no_step_destroys_anything_without_a_reported_deploy(provision, failures, canary):
     question = GateRequest("pink", provision=provision, failures=failures, canary=canary)
     answer = gate([on("pink", present()), *at_work()], question, UNREPORTED)
     assert not answer.passed
@@ -43,7 +43,7 @@ def test_without_a_reported_deploy_nothing_is_to_be_destroyed_though_runners_are
     assert steps(answer).count("report when pink was deployed") == 1
 
 
-def test_provisioning_that_found_nothing_to_do_is_not_done_again():
+def test_provisioning_that_changed_nothing_is_not_repeated():
     answer = gate([on("pink", present()), *at_work()], GateRequest("pink", provision=TerraformRun(0, 0, 0)))
     assert steps(answer)[0] == "shut down pink and start it again"
     assert answer.next[0].why.startswith(
@@ -57,17 +57,17 @@ def test_failed_provisioning_is_fixed_first():
     assert "it ended with: no quota." in answer.next[0].why
 
 
-def test_runners_that_start_are_waited_for_first():
+def test_starting_runners_are_waited_for_first():
     young = on("pink", present(first_seen=NOW - 10, was_online=False))
     assert steps(gate([young, *at_work()]))[:2] == ["wait for 1 runner of pink", "provision pink again"]
 
 
-def test_a_misspelt_shard_is_answered_with_the_known_ones():
+def test_the_answer_for_a_misspelt_shard_names_the_known_shards():
     answer = gate([*pink(1), *at_work()], GateRequest("pinc"))
     assert check(answer, "online").said.endswith("no runner of that shard is known, only of pink, purple")
 
 
-def test_a_shard_online_that_takes_no_canary_is_sent_one_before_anything_is_changed():
+def test_an_online_shard_without_a_canary_gets_one_before_anything_is_changed():
     answer = gate([*pink(3), *at_work()], GateRequest("pink", canary=True))
     assert failed(answer) == {"canary"}
     assert check(answer, "canary").said == "no job was taken and completed on pink since the deploy of v42"
@@ -80,13 +80,13 @@ def test_the_active_shard_is_not_changed_below_break_glass():
     assert steps(answer) == ["raise the alarm", "run the gate for pink", "break glass"]
 
 
-def test_with_both_shards_down_it_is_an_outage_and_the_way_out_is_the_inactive_one():
+def test_two_failing_shards_are_an_outage_solved_by_the_inactive_shard():
     answer = gate([on("pink", present()), on("purple", present())])
     assert answer.checks[0][:3] == ("users", False, "the active shard purple has no runner online: an outage")
     assert steps(answer)[:2] == ["raise the alarm", "provision pink again"]
 
 
-def test_in_an_outage_the_last_runners_that_users_have_are_not_cleaned_up():
+def test_in_an_outage_the_last_usable_runners_are_not_cleaned_up():
     answer = gate([*pink(1), on("purple", present())], GateRequest("pink", min_online=2, failures=3))
     assert "clean up pink and provision it again" not in steps(answer)
 
@@ -142,29 +142,29 @@ IDLE, BUSY = on("purple", online()), on("purple", online(busy=True, job_id=1, jo
     ids=[
         "idle",
         "a job not yet waiting",
-        "a job that waits",
-        "two that wait",
-        "a job of others",
-        "all at work",
+        "a waiting job",
+        "two waiting jobs",
+        "a job of another pool",
+        "all busy",
         "a job that must be over",
         "none known",
         "none online",
         "a canary for the other shard waits",
         "a job for this shard waits",
-        "it took a job, and none since another waits",
-        "it took one since",
-        "it took one, and is at work",
+        "took a job before another began to wait",
+        "took a job since",
+        "took a job, and is busy",
         "died just now",
     ],
 )
-def test_users_are_hurt_when_the_active_shard_does_not_take_what_waits(runners, jobs, passed, text):
-    # without GitHub's word: what died took the last job on purple, and a deploy says that purple is active
+def test_users_are_affected_if_the_active_shard_does_not_take_waiting_jobs(runners, jobs, passed, text):
+    # GitHub names no active shard: the dead runner took purple's last job, and a deploy was reported as active
     answer = gate([*pink(1), *runners], jobs=jobs)
     assert text in answer.checks[0].said
     assert answer.checks[0].passed is passed
 
 
-def test_runners_that_went_offline_a_moment_ago_are_waited_for_first():
+def test_runners_offline_for_a_moment_are_waited_for_first():
     answer = gate([on("pink", present(offline_since=NOW - 1)), *at_work()])
     assert steps(answer)[0] == "wait for 1 runner of pink"
 
@@ -187,14 +187,14 @@ def test_only_unused_objects_are_deleted(runner, named):
     assert ("delete unhealthy runners: pink-1" in steps(answer)) is named
 
 
-def test_while_no_source_names_the_active_shard_nothing_is_cleaned_up():
+def test_no_shard_is_cleaned_up_while_no_source_names_the_active_one():
     answer = gate([*pink(3), on("purple", online())], sources=ActiveShardSources((deploy("pink", "inactive"),)))
     assert answer.passed
     assert steps(answer) == ["make pink active"]
 
 
 @pytest.mark.parametrize(("days", "running"), [(5, True), (6, False)])
-def test_a_job_that_must_be_over_is_not_hurt(days, running):
+def test_a_job_older_than_the_longest_job_does_not_count_as_running(days, running):
     old = on("pink", online(job_id=5, job_started_at=NOW - days * 86_400))
     assert check(gate([old, *at_work()]), "running-jobs").passed is not running
 
@@ -203,7 +203,7 @@ CLEAN_UP = "clean up pink and provision it again"
 
 
 @pytest.mark.parametrize(("role", "cleaned"), [(Role.INACTIVE, True), (Role.UNKNOWN, False)])
-def test_a_shard_is_cleaned_up_only_when_it_is_known_to_be_inactive(role, cleaned):
+def test_a_shard_is_cleaned_up_only_if_it_is_known_to_be_inactive(role, cleaned):
     ruling = ShardRole(role, "purple", disagree=False, said="")
     known = {"purple": ShardStatus("purple")}
     trouble = next_steps.GateFailure(
@@ -212,10 +212,10 @@ def test_a_shard_is_cleaned_up_only_when_it_is_known_to_be_inactive(role, cleane
     assert (CLEAN_UP in [each.step for each in next_steps.next_steps(trouble)]) is cleaned
 
 
-def test_nothing_is_cleaned_up_for_a_shard_that_no_runner_is_on():
+def test_a_shard_without_runners_is_not_cleaned_up():
     sources = ActiveShardSources(
         (), "active_command", ActiveShardAnswer("None", "", NOW)
-    )  # as `aws --output text` says nothing
+    )  # `aws --output text` prints this for no value
     answer = gate([on("pink", present()), *at_work("purple", 2, ago=3600)], GateRequest("pink", failures=3), sources)
     assert (answer.role, answer.active) == (Role.INACTIVE, "none")
     assert CLEAN_UP not in steps(answer)
@@ -223,8 +223,8 @@ def test_nothing_is_cleaned_up_for_a_shard_that_no_runner_is_on():
 
 
 @pytest.mark.parametrize(("ago", "cleaned"), [(600.0, False), (600.0 + MICROSECOND, True)])
-def test_what_takes_jobs_is_not_torn_down_whatever_its_role(ago, cleaned):
-    """GitHub gives jobs to both, and says nothing; who says purple may be wrong."""
+def test_a_shard_that_takes_jobs_is_not_torn_down_in_any_role(ago, cleaned):
+    """GitHub assigns jobs to both shards and so names none; the source that names purple may be wrong."""
     for canary in (False, True):
         runners = [*at_work("pink", 1, ago=ago), *at_work("purple", 3)]
         answer = gate(runners, GateRequest("pink", min_online=9, canary=canary, failures=3))
@@ -232,24 +232,24 @@ def test_what_takes_jobs_is_not_torn_down_whatever_its_role(ago, cleaned):
         assert ("find out why pink takes jobs" in steps(answer)) is not cleaned
 
 
-def test_a_canary_on_the_shard_that_users_live_on_is_not_to_be_torn_down():
+def test_the_shard_in_use_is_not_torn_down_because_of_a_canary():
     wrong = ActiveShardSources((), "active_url", ActiveShardAnswer("pink", "", NOW))
     answer = gate([*pink(1), *at_work("purple", 6)], GateRequest("purple", 9, canary=True), wrong)
-    assert (answer.role, steps(answer)) == (Role.UNKNOWN, ["stop"]), "so many are no canaries"
+    assert (answer.role, steps(answer)) == (Role.UNKNOWN, ["stop"]), "too many jobs to be canaries"
     answer = gate([*pink(1), *at_work("purple", 5)], GateRequest("purple", 9, canary=True), wrong)
     assert answer.role is Role.INACTIVE
     assert not any("clean up" in step or "machines" in step for step in steps(answer))
 
 
-def test_in_an_outage_the_machines_that_users_have_left_are_not_replaced():
+def test_in_an_outage_the_last_machines_in_use_are_not_replaced():
     futile = GateRequest("pink", min_online=2, provision=TerraformRun(0, 0, 0), failures=3)
     assert "delete unhealthy runners: the machines of pink" in steps(gate([*pink(1), *at_work()], futile))
     assert steps(gate([*pink(1), on("purple", present())], futile)) == ["raise the alarm", "break glass"]
-    at_the_last = on("pink", present(job_id=9, job_started_at=NOW - 3600))  # none is online, and one is at work
+    at_the_last = on("pink", present(job_id=9, job_started_at=NOW - 3600))  # no runner is online, and one has a job
     assert CLEAN_UP not in steps(gate([at_the_last, on("purple", present())], futile))
 
 
-def test_a_run_that_destroyed_something_is_reported_with_the_step_to_repeat_it():
+def test_a_terraform_run_that_destroyed_something_is_reported_with_the_step_to_repeat_it():
     answer = gate(at_work(), GateRequest("pink", provision=TerraformRun(0, 0, 4)))
     assert why(answer, "provision pink again").endswith(
         "do not apply it; according to its log, the last run destroyed 4"

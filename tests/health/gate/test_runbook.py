@@ -1,4 +1,4 @@
-"""The gate's ladder is that of the runbook, clause by clause: docs/gate.md, "What to do when it fails"."""
+"""The gate's steps match the runbook, clause by clause: docs/gate.md, "What to do when it fails"."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECTION = PAGE.split("## What to do when it fails\n")[1].split("\n## ")[0]
 DOWN = [on("pink", present()), *at_work()]
 
 
-def rungs(answer):
+def levels(answer):
     return [each.rung for each in answer.next]
 
 
@@ -29,25 +29,25 @@ def provision_it_again():
 
 def again_is_futile_unless_something_was_changed_since():
     answer = gate(DOWN, GateRequest("pink", provision=TerraformRun(0, 0, 0)))
-    assert StepLevel.PROVISION not in rungs(answer)
+    assert StepLevel.PROVISION not in levels(answer)
     assert "does not help unless something was changed since: its log says 0 added, 0 changed, 0 destroyed" in (
         answer.next[0].why
     )
-    assert StepLevel.PROVISION in rungs(gate(DOWN, GateRequest("pink", provision=TerraformRun(1, 0, 0))))
+    assert StepLevel.PROVISION in levels(gate(DOWN, GateRequest("pink", provision=TerraformRun(1, 0, 0))))
 
 
 def clean_up_only_after_several_failures_of_the_same_shard_else_shut_it_down_first():
-    few = rungs(gate(DOWN, GateRequest("pink", failures=SEVERAL_FAILURES - 1)))
+    few = levels(gate(DOWN, GateRequest("pink", failures=SEVERAL_FAILURES - 1)))
     assert few[:2] == [StepLevel.PROVISION, StepLevel.SHUT_DOWN]
     assert StepLevel.CLEAN_UP not in few
-    several = rungs(gate(DOWN, GateRequest("pink", failures=SEVERAL_FAILURES)))
+    several = levels(gate(DOWN, GateRequest("pink", failures=SEVERAL_FAILURES)))
     assert several[:2] == [StepLevel.PROVISION, StepLevel.CLEAN_UP]
     assert StepLevel.SHUT_DOWN not in several
 
 
 @pytest.mark.parametrize("failures", [1, SEVERAL_FAILURES])
 def test_delete_comes_after_shutting_down_or_cleaning_up_and_taint_after_that(failures):
-    found = rungs(gate(DOWN, GateRequest("pink", failures=failures)))
+    found = levels(gate(DOWN, GateRequest("pink", failures=failures)))
     assert found[2:] == [StepLevel.DELETE, StepLevel.TAINT, StepLevel.BREAK_GLASS]
 
 
@@ -119,16 +119,16 @@ CLAUSES = {
 
 
 @pytest.mark.parametrize("clause", CLAUSES)
-def test_the_ladder_is_the_runbooks(clause):
+def test_the_steps_match_the_clause_of_the_runbook(clause):
     CLAUSES[clause]()
 
 
-def test_every_clause_of_the_runbook_has_its_test_and_no_other():
+def test_each_clause_of_the_runbook_has_one_test():
     result = re.findall(r"^\d\. (.+(?:\n   .+)*)", SECTION, re.MULTILINE)
     assert [re.sub(r"\s+", " ", each) for each in result] == list(CLAUSES)
 
 
-# What must never be destroyed.
+# Cases in which nothing may be destroyed.
 
 
 @pytest.mark.parametrize("failures", [1, SEVERAL_FAILURES])
@@ -144,30 +144,30 @@ def test_every_clause_of_the_runbook_has_its_test_and_no_other():
     ],
     ids=[
         "a typo",
-        "a shard that is to be new",
-        "an older version asked for",
-        "an older version asked for, and too few online",
+        "a shard expected to be new",
+        "an older version required",
+        "an older version required, and too few online",
         "a canary without a reported deploy",
-        "the same, and none online",
+        "a canary without a reported deploy, and none online",
     ],
 )
-def test_nothing_destructive_is_passed_on(runners, question, sources, failures):
-    answer = gate(runners, GateRequest(**{**asked(question), "failures": failures}), sources)
+def test_no_step_is_destructive(runners, question, sources, failures):
+    answer = gate(runners, GateRequest(**{**fields_of(question), "failures": failures}), sources)
     assert not answer.passed
     assert answer.next
-    assert not DESTROYS & set(rungs(answer))
+    assert not DESTROYS & set(levels(answer))
 
 
-def asked(question):
+def fields_of(question):
     return {name: getattr(question, name) for name in question.__slots__}
 
 
-def test_a_standby_that_took_a_canary_since_the_switch_is_left_alone():
+def test_a_standby_shard_that_took_a_canary_after_the_switch_is_not_changed():
     answer = gate([*pink(2), *at_work("pink", 1, ago=60, first=5), *at_work()], GateRequest("purple"))
     assert steps(answer) == ["run the gate for pink"]
 
 
-def test_where_only_the_question_does_not_fit_nothing_is_to_be_changed():
+def test_a_request_that_does_not_fit_the_shard_leads_to_no_change():
     older = gate([*pink(3, version="2.336.0"), *at_work()], GateRequest("pink", version="2.335.1"))
     assert steps(older) == ["check the runner version of pink"]
     assert "newer than 2.335.1: require that version instead" in older.next[0].why
@@ -192,14 +192,14 @@ def test_versions_are_compared_as_numbers(asks, runs, is_older):
     assert (steps(answer) == ["check the runner version of pink"]) is is_older
 
 
-def test_asked_about_the_active_one_before_a_switch_the_standby_is_left_alone():
+def test_a_request_for_the_active_shard_before_a_switch_changes_no_standby_shard():
     answer = gate([*pink(3), *at_work()], GateRequest("purple"))
     assert answer.passed
     assert steps(answer) == ["run the gate for pink"]
     assert [each.changes for each in answer.next] == [""]
 
 
-def test_after_a_switch_was_reported_the_other_shard_is_to_be_drained():
+def test_the_other_shard_is_drained_after_a_reported_switch():
     sources = ActiveShardSources((deploy("pink", "inactive"), deploy("purple", "active")))
     answer = gate([*pink(3), on("purple", online())], GateRequest("purple"), sources)
     assert steps(answer) == ["drain pink, then stop it"]

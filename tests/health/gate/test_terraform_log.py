@@ -1,4 +1,4 @@
-"""What Terraform's output says that provisioning did."""
+"""Reads what Terraform changed from its output."""
 
 import pytest
 from hypothesis import given
@@ -47,20 +47,20 @@ FAILED = "creating EC2 Instance: InsufficientInstanceCapacity"
         "no changes",
         "no changes, in colour",
         "nothing done, in colour",
-        "with a CI's time",
+        "with CI timestamps",
         "an error",
-        "an error, with a CI's time",
-        "an error, and then it went well",
-        "an error at last",
+        "an error, with CI timestamps",
+        "an error, then a success",
+        "a success, then an error",
         "an error in colour",
         "a plan alone",
         "a plan to destroy alone",
-        "of OpenTofu, that forgets",
+        "of OpenTofu, with forgotten resources",
         "with actions",
-        "of what a provisioner ran",
-        "of what it ran elsewhere",
+        "a run inside a provisioner",
+        "a run inside a remote provisioner",
         "an empty log",
-        "other words",
+        "unrelated text",
     ],
 )
 def test_the_last_run_in_a_log_counts(log, found):
@@ -78,17 +78,17 @@ def test_the_last_run_in_a_log_counts(log, found):
         (TerraformRun(), False, False),
     ],
 )
-def test_it_is_futile_to_repeat_what_found_nothing_to_do(found, complete, futile):
+def test_repeating_a_run_that_changed_nothing_is_futile(found, complete, futile):
     assert (found.is_complete, found.is_futile) == (complete, futile)
 
 
 @given(st.text())
-def test_no_log_is_too_strange_to_be_read(log):
+def test_any_text_can_be_read_as_a_log(log):
     found = read_terraform_log(log)
     assert len(found.errors) <= MOST_ERRORS
     assert all(error.isprintable() and len(error) <= 200 for error in found.errors)
 
 
-def test_many_long_errors_are_cut_down():
+def test_many_long_errors_are_truncated():
     found = read_terraform_log("\n".join(["Error: " + "x" * 1000] * 50))
     assert [len(error) for error in found.errors] == [200] * MOST_ERRORS

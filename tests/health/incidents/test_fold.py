@@ -1,4 +1,4 @@
-"""Losses and fuse changes become incidents."""
+"""How losses and fuse changes are grouped into incidents."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def test_an_incident_begins_with_its_first_loss_and_ends_with_its_last():
     assert not found.is_mass_loss
 
 
-def test_it_is_open_while_one_of_its_losses_is():
+def test_an_incident_is_open_while_one_of_its_losses_is_open():
     (found,) = fold(one(1, 0, 10), one(2, 5)).values()
     assert found.is_open
 
 
-def test_a_loss_that_comes_later_joins_the_open_incident():
+def test_a_later_loss_joins_the_open_incident():
     known = fold(one(1, 0))
     assert groups(fold(one(2, 500), known=known)) == [[1, 2]]
 
@@ -96,12 +96,12 @@ def test_a_loss_that_connects_two_incidents_merges_them_and_both_addresses_stay(
 
 
 @pytest.mark.parametrize("identifier", ["1-1", "circle"])
-def test_an_id_that_leads_nowhere_is_no_incident(identifier):
+def test_an_unknown_id_is_no_incident(identifier):
     circle = LossIncident("circle", "linux", NOW, NOW, merged_into="circle")
     assert current({"circle": circle}, identifier) is None
 
 
-def test_a_known_loss_changes_in_its_place():
+def test_a_known_loss_is_updated_in_place():
     known = fold(one(1, 0))
     (found,) = fold(one(1, 0, 40), known=known).values()
     assert (found.ended, len(found.losses)) == (NOW + 40, 1)
@@ -117,7 +117,7 @@ def test_a_loss_that_is_open_again_opens_its_incident():
     assert found.is_open
 
 
-def test_a_loss_whose_record_was_deleted_is_not_open_again_and_may_end_otherwise():
+def test_a_loss_whose_record_was_deleted_is_not_reopened_and_may_get_another_end():
     known = fold(one(1, 0)._replace(end=LossEnd.AGED_OUT, ended_at=NOW + 40))
     assert fold(one(1, 0), known=known) == known
     (found,) = fold(one(1, 0, 50), known=known).values()
@@ -132,7 +132,7 @@ def test_the_fuse_of_the_whole_installation_makes_losses_of_all_pools_one_incide
 
 
 @pytest.mark.parametrize(("begin", "is_one"), [(79, True), (80, False)])
-def test_it_does_so_only_while_it_is_not_closed(begin, is_one):
+def test_the_installations_fuse_joins_losses_only_while_it_is_not_closed(begin, is_one):
     steps = [step(8, Position.PROVING), step(80, Position.CLOSED)]
     found = fold(one(1, 0, 70, "a"), one(2, begin, 90, "b"), steps=steps)
     assert len(groups(found)) == (1 if is_one else 2)
@@ -151,7 +151,7 @@ def test_a_fuse_without_a_loss_is_no_incident():
     assert fold(steps=[step(0, Position.PROVING, "linux")]) == {}
 
 
-# Fuses, as their records show them.
+# Fuses, as shown by their records.
 
 
 def seen(known, fuse, at=0.0, counts=None, found=(), runners=None):
@@ -205,7 +205,7 @@ def test_a_fuse_that_stopped_unrecorded_shows_when_it_had_tripped():
     assert seen(known, stopped, at=500, found=[LOST]) == known
 
 
-def test_an_admin_who_resumes_it_is_named():
+def test_the_admin_who_resumed_the_fuse_is_named():
     known = seen({}, TRIPPED, found=[LOST])
     known = seen(
         known, Fuse(STOPPED, NOW, 3, 3, reason=FuseReason.BATCH_NEVER_ONLINE, stopped_at=NOW + 9), found=[LOST]
@@ -216,7 +216,7 @@ def test_an_admin_who_resumes_it_is_named():
     assert found.steps[-1].reason is FuseReason.RESUMED
 
 
-def test_a_closed_fuse_ends_it_and_a_fuse_that_closed_before_any_record_adds_nothing():
+def test_a_closed_fuse_ends_the_incident_and_one_closed_before_any_record_adds_nothing():
     known = seen({}, TRIPPED, found=[LOST])
     closed = Fuse(healed_at=NOW + 90, reason=FuseReason.HEALED)
     ended = seen(known, closed, at=90, found=[one(1, -10, 80)])
@@ -236,7 +236,7 @@ def test_a_fuse_that_closed_and_tripped_again_unrecorded_shows_both():
     ]
 
 
-def test_a_fuse_that_goes_on_after_registrations_returned_trips_now():
+def test_a_fuse_that_trips_again_after_registrations_returned_is_dated_now():
     returned = Fuse(CLOSED, NOW, 6, 9, healed_at=NOW + 90, reason=FuseReason.REGISTRATIONS_RETURNED, batch_at=NOW + 60)
     known = seen(seen({}, TRIPPED, found=[LOST]), returned, at=90, found=[LOST])
     again = Fuse(PROVING, NOW, 6, 9, healed_at=NOW + 90, reason=FuseReason.MASS_LOSS, batch_at=NOW + 60)
@@ -245,7 +245,7 @@ def test_a_fuse_that_goes_on_after_registrations_returned_trips_now():
     assert seen(known, again, at=190, found=[LOST]) == known
 
 
-def test_a_fuse_that_cannot_be_read_is_one_change():
+def test_an_unreadable_fuse_is_one_change():
     unreadable = Fuse(STOPPED, reason=FuseReason.UNREADABLE)
     known = seen({}, unreadable, at=5, found=[LOST])
     assert steps_of(known) == [(5, STOPPED, FuseReason.UNREADABLE, 0)]
@@ -257,21 +257,21 @@ STOPPED_LATER = Fuse(STOPPED, NOW, 6, 9, batch_at=NOW + 60, stopped_at=NOW + 400
 RESUMED = Fuse(PROVING, NOW + 500, 3, 3, reason=FuseReason.RESUMED, by="mona", batch_at=NOW + 500)
 HEALED = Fuse(healed_at=NOW + 600, reason=FuseReason.HEALED)
 AGAIN = Fuse(PROVING, NOW + 650, 3, 3, healed_at=NOW + 600, reason=FuseReason.LOSS_ON_WATCH, batch_at=NOW + 650)
-LIFE = [TRIPPED, DOUBLED, STOPPED_LATER, RESUMED, HEALED, AGAIN]
+HISTORY = [TRIPPED, DOUBLED, STOPPED_LATER, RESUMED, HEALED, AGAIN]
 AT = [0, 60, 400, 500, 600, 650]
 
 
-@pytest.mark.parametrize("old", range(len(LIFE) - 1))
-@pytest.mark.parametrize("new", range(1, len(LIFE)))
+@pytest.mark.parametrize("old", range(len(HISTORY) - 1))
+@pytest.mark.parametrize("new", range(1, len(HISTORY)))
 def test_a_fuse_that_was_read_before_the_last_recorded_change_adds_nothing(old, new):
     known = {}
-    for at, fuse in list(zip(AT, LIFE, strict=True))[: new + 1]:
+    for at, fuse in list(zip(AT, HISTORY, strict=True))[: new + 1]:
         known = seen(known, fuse, at=at, found=[LOST])
     assert len(steps_of(known)) == new + 1
-    assert seen(known, LIFE[min(old, new)], at=700, found=[LOST]) == known
+    assert seen(known, HISTORY[min(old, new)], at=700, found=[LOST]) == known
 
 
-# Losses that no evidence shows any more.
+# Losses without evidence.
 
 
 def test_an_open_loss_ends_when_its_runner_returned_or_its_record_was_deleted():
@@ -284,7 +284,7 @@ def test_an_open_loss_ends_when_its_runner_returned_or_its_record_was_deleted():
 # Bounds.
 
 
-def test_an_incident_records_only_so_many_losses():
+def test_an_incident_records_a_limited_number_of_losses():
     found = fold(*(one(at, at / 1000) for at in range(MOST_LOSSES + 1)))
     (incident,) = found.values()
     assert len(incident.losses) == MOST_LOSSES
@@ -342,19 +342,19 @@ def overlap(one_, other):
 @given(FACTS, st.randoms(use_true_random=False), st.integers(1, 4))
 def test_any_order_any_repetition_and_any_portions_give_the_same_incidents(facts, random, portion):
     expected = connected(facts)
-    told = facts * 2
-    random.shuffle(told)
+    repeated = facts * 2
+    random.shuffle(repeated)
     known = {}
-    for at in range(0, len(told), portion):
-        known = with_losses(known, told[at : at + portion])
-        assert with_losses(known, told[: at + portion]) == known
+    for at in range(0, len(repeated), portion):
+        known = with_losses(known, repeated[at : at + portion])
+        assert with_losses(known, repeated[: at + portion]) == known
     assert groups(known) == expected
     for incident in known.values():
         assert current(known, incident.id) is not None
 
 
 @given(FACTS, st.integers(0, 90), st.integers(0, 90))
-def test_the_whole_installations_fuse_joins_what_overlaps_with_it_and_no_more(facts, begin, length):
+def test_the_whole_installations_fuse_joins_only_incidents_that_overlap_with_it(facts, begin, length):
     steps = [step(begin, Position.PROVING), step(begin + length + 1, Position.CLOSED)]
     together, apart = with_losses({}, facts, steps), {}
     for each in facts:

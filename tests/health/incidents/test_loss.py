@@ -1,4 +1,4 @@
-"""A loss, from what the evidence of its runner shows."""
+"""How a loss is derived from the evidence of its runner."""
 
 from __future__ import annotations
 
@@ -54,32 +54,32 @@ def test_an_offline_hour_before_it_went_missing_is_no_evidence_of_the_loss():
 
 
 @pytest.mark.parametrize(
-    "evidence", [suspect(), present(), present(granted_at=NOW)], ids=["suspect", "there", "granted"]
+    "evidence", [suspect(), present(), present(granted_at=NOW)], ids=["suspect", "registered", "granted"]
 )
-def test_a_runner_that_is_not_proved_lost_is_no_loss(evidence):
+def test_a_runner_without_proof_of_its_loss_is_no_loss(evidence):
     assert not is_unrecorded(evidence)
     assert losses(evidence) == []
 
 
-def test_one_replaced_while_offline_is_a_loss_since_it_was_offline():
-    gone = removed(present(granted_at=NOW - 5), NOW)
-    found = loss(gone._replace(absent_since=NOW + 60))
+def test_a_runner_replaced_while_offline_is_a_loss_since_it_was_offline():
+    removed_offline = removed(present(granted_at=NOW - 5), NOW)
+    found = loss(removed_offline._replace(absent_since=NOW + 60))
     assert (found.proof, found.first_at) == (Reason.REPLACED_WHILE_OFFLINE, NOW - 3600)
     assert (found.confirmed_at, found.proven_at, found.is_open) == (None, NOW - 5, True)
 
 
-def test_a_zombie_is_proved_by_its_container():
+def test_a_zombie_is_proven_by_its_container():
     ended = lost(ephemeral=True, job_id=7, job_ended_at=NOW - 600, remains=Remains(RemainsKind.RUNNING, NOW - 500, NOW))
     hanging = ended._replace(absent_since=NOW - 900, missing_at=NOW - 800)
     assert loss(hanging).proof is Reason.HANGS_AFTER_JOB
 
 
-def test_it_is_healed_when_its_successor_was_first_observed():
+def test_a_loss_is_healed_when_its_successor_was_first_observed():
     found = loss(healed(replaced(lost(), NOW + 5), NOW + 42))
     assert (found.end, found.ended_at, found.successor) == (LossEnd.SUCCESSOR_ONLINE, NOW + 42, 9)
 
 
-def test_a_successor_that_an_older_release_recorded_came_after_the_request():
+def test_a_successor_recorded_by_an_older_release_is_dated_after_the_request():
     found = loss(replaced(lost(), NOW + 5)._replace(successor=9))
     assert (found.end, found.ended_at) == (LossEnd.SUCCESSOR_ONLINE, NOW + 5)
 
@@ -89,7 +89,7 @@ def test_a_successor_that_an_older_release_recorded_came_after_the_request():
     [("", NOW + 30, NOW + 30), ("", NOW - 61, LATER), ("", None, LATER), ("invalidated", NOW + 30, LATER)],
     ids=["published", "before the loss", "never", "not yet"],
 )
-def test_one_that_was_found_retired_ended_when_it_was_no_longer_published_as_lost(state, since, ended_at):
+def test_a_loss_found_retired_ended_when_it_was_no_longer_published_as_lost(state, since, ended_at):
     evidence = reregistered(lost(state=state, state_since=since), 9)
     assert loss(evidence).ended_at == ended_at
 
@@ -112,7 +112,7 @@ def test_a_replacement_without_a_successor_ends_an_hour_after_it_was_accepted(at
     ],
     ids=["registered again", "not needed", "removed", "taken down", "job over"],
 )
-def test_one_that_was_found_retired_ends_with_the_reason(evidence, end, ended_at):
+def test_a_loss_found_retired_ends_with_its_reason(evidence, end, ended_at):
     found = loss(evidence)
     assert (found.end, found.ended_at) == (end, ended_at)
 
@@ -129,7 +129,7 @@ RETURNS = {
 
 
 @pytest.mark.parametrize("returns", RETURNS.values(), ids=RETURNS)
-def test_one_that_returned_carries_its_loss_until_it_is_recorded(returns):
+def test_a_returned_runner_keeps_its_loss_until_the_loss_is_recorded(returns):
     evidence = returns(lost())
     assert is_unrecorded(evidence)
     found = loss(evidence)
@@ -138,7 +138,7 @@ def test_one_that_returned_carries_its_loss_until_it_is_recorded(returns):
     assert losses(evidence._replace(past_loss=None)) == []
 
 
-def test_one_that_returned_after_its_successor_was_healed_before():
+def test_a_runner_that_returned_after_its_successor_was_healed_by_the_successor():
     found = loss(back(healed(replaced(lost(), NOW), NOW + 4), NOW + 20))
     assert (found.end, found.ended_at, found.accepted_at) == (LossEnd.SUCCESSOR_ONLINE, NOW + 4, NOW)
 
@@ -147,21 +147,21 @@ def test_a_suspect_that_returned_was_not_lost():
     assert back(suspect(), NOW + 20).past_loss is None
 
 
-def test_a_loss_that_is_recorded_as_over_is_not_carried_and_the_next_one_is():
+def test_a_loss_recorded_as_over_is_not_kept_and_the_next_loss_is():
     over = back(lost(incident="1-1"), NOW + 20)
     assert (over.past_loss, over.incident) == (None, None)
     again = over._replace(absent_since=NOW + 30, missing_at=NOW + 31, confirmed_at=NOW + 61)
     assert back(again, NOW + 70).past_loss == PastLoss(NOW + 30, NOW + 70, NOW + 31, NOW + 61)
 
 
-def test_a_second_loss_does_not_take_the_place_of_the_first_one_that_is_not_recorded():
+def test_a_second_loss_does_not_replace_an_unrecorded_first_loss():
     first = back(lost(), NOW + 20)
     second = first._replace(absent_since=NOW + 30, missing_at=NOW + 31, confirmed_at=NOW + 61)
     assert [each.first_at for each in losses(second)] == [NOW - 60, NOW + 30]
     assert back(second, NOW + 70).past_loss == first.past_loss
 
 
-def test_a_mark_ends_the_recording():
+def test_a_recorded_mark_ends_the_loss_to_record():
     evidence = healed(replaced(lost(), NOW), NOW + 4)
     assert is_unrecorded(evidence)
     assert not is_unrecorded(evidence._replace(incident="1-1"))
@@ -178,6 +178,6 @@ def test_a_mark_ends_the_recording():
     ],
     ids=["no record", "returned", "returned before", "no date"],
 )
-def test_an_open_loss_that_no_evidence_shows_any_more_ends(evidence, end, ended_at):
+def test_an_open_loss_without_evidence_ends(evidence, end, ended_at):
     found = returned(loss(lost()), evidence, LATER)
     assert (found.end, found.ended_at) == (end, ended_at)

@@ -1,4 +1,4 @@
-"""Which stamped pods are nobody's, and what keeps the others."""
+"""Decides which stamped pods are leaks, and which guard keeps each of the others."""
 
 import pytest
 from hypothesis import given
@@ -16,13 +16,13 @@ LIMITS = LeakLimits(mode="act")
 NO_FUSE = FuseView(FuseLimits(floor=10_000))
 TICK = 60.0
 IDLE = RunnerActivity(busy=False, is_known=True, absent_seconds=3600.0, seen_at=NOW - 60)
-"""A runner that GitHub showed a minute ago, by a clock of its own, and whose registration has been gone for an hour."""
+"""A runner last seen connected a minute ago, and absent from GitHub for an hour. The two times are independent."""
 
 LABEL = {LIMITS.owner_label: "linux-4vcpu"}
 
 
 def pod(name="linux-1", **changes):
-    """A leak by all that can be seen of it: stamped, old, and its container has run for an hour."""
+    """A leak: stamped with the label, an hour old, and its container has run for an hour."""
     running = Container("runner", running_since=NOW - 3600)
     leak = Pod("runners", name, f"uid-{name}", "41", NOW - 3600, labels=LABEL, runner=running, read_at=NOW)._replace(
         container="runner"
@@ -34,37 +34,37 @@ def claim(name="linux-1", **changes):
     return PodClaim(**{"pod": name, "runner_name": name, "job_id": None, "expires_at": NOW + 600, **changes})
 
 
-def look(*pods, **changes):
-    """A complete look of this very moment, at pods whose runners GitHub shows idle."""
+def tick_inputs(*pods, **changes):
+    """Complete inputs of a tick, read at NOW; GitHub lists the runner of each pod as idle."""
     runners = {each.name: IDLE for each in pods}
     return TickInputs(**{"pods": pods, "pods_at": NOW, "claims": {}, "runners": runners, "claims_at": NOW, **changes})
 
 
 def remembered(*pods, for_seconds=300.0, **changes):
-    """They have been unclaimed for this long, and the last tick was a minute ago."""
+    """The memory of a tick a minute ago: the pods have been unclaimed for `for_seconds`."""
     since = {each.uid: NOW - for_seconds for each in pods}
     lasting = {"since": since, "since_there": since}
     return TickMemory(**{**lasting, "pods": len(pods), "claims": 0, "at": NOW - TICK, **changes})
 
 
 def guard_of(pod, runner=IDLE, limits=LIMITS, memory=None, **changes):
-    """What keeps one pod; None for a leak."""
-    seen = look(pod, **{"runners": {pod.name: runner}, **changes})
+    """The guard that keeps the pod; None for a leak."""
+    seen = tick_inputs(pod, **{"runners": {pod.name: runner}, **changes})
     reaping = leaks(seen, NOW, limits, remembered(pod) if memory is None else memory)
     assert (reaping.skipped, reaping.deferred, reaping.would_reap) == (None, (), ())
     assert [*reaping.reap, *(each for each, _ in reaping.kept)] == [pod]
     return reaping.kept[0][1] if reaping.kept else None
 
 
-def test_a_stamped_pod_that_nobody_claims_is_reaped():
-    seen = look(pod())
+def test_a_stamped_pod_without_a_claim_is_reaped():
+    seen = tick_inputs(pod())
     reaping = leaks(seen, NOW, LIMITS, remembered(pod()))
     assert (reaping.reap, reaping.kept, reaping.skipped) == ((pod(),), (), None)
 
 
-def test_pods_without_the_label_are_none_of_ours():
-    strangers = [pod(labels={}), pod("linux-2", labels={"tuist.dev/runner-pool-owner": "x"})]
-    reaping = leaks(look(*strangers), NOW, LIMITS, remembered(*strangers, pods=0))
+def test_pods_without_the_label_are_ignored():
+    not_runners = [pod(labels={}), pod("linux-2", labels={"tuist.dev/runner-pool-owner": "x"})]
+    reaping = leaks(tick_inputs(*not_runners), NOW, LIMITS, remembered(*not_runners, pods=0))
     assert (reaping.reap, reaping.kept, reaping.skipped, reaping.memory.since) == ((), (), None, {})
 
 
@@ -76,10 +76,10 @@ def test_the_labels_name_is_configurable():
 
 class TestGuard1PodsBeforeClaims:
     @pytest.mark.parametrize(("apart", "skipped"), [(0.0, None), (MICROSECOND, Guard.CLAIMS_READ_FIRST)])
-    def test_claims_that_were_read_first_prove_nothing(self, apart, skipped):
+    def test_claims_read_before_the_pods_skip_the_tick(self, apart, skipped):
         at = 1_000.0
         stale = pod(created_at=0.0, runner=Container("runner", ended=Ended(0)), read_at=at + apart)
-        seen = look(stale, pods_at=at + apart, claims_at=at)
+        seen = tick_inputs(stale, pods_at=at + apart, claims_at=at)
         memory = TickMemory({stale.uid: 0.0}, 1, 0, at, since_there={stale.uid: 0.0})
         reaping = leaks(seen, at + 1, LIMITS, memory)
         assert (reaping.skipped, len(reaping.reap)) == (skipped, 0 if skipped else 1)
@@ -87,15 +87,15 @@ class TestGuard1PodsBeforeClaims:
 
 
 class TestGuard2CompleteReads:
-    def test_an_incomplete_read_judges_nothing_and_forgets_nothing(self):
+    def test_an_incomplete_read_skips_the_tick_and_keeps_the_memory(self):
         memory = remembered(pod(), pods=7, claims=7)
-        reaping = leaks(look(pod(), complete=False), NOW, LIMITS, memory)
+        reaping = leaks(tick_inputs(pod(), complete=False), NOW, LIMITS, memory)
         assert (reaping.skipped, reaping.reap) == (Guard.READ_INCOMPLETE, ())
         assert reaping.memory == memory
 
     @pytest.mark.parametrize(("age", "skipped"), [(150.0, None), (150.0 + MICROSECOND, Guard.READ_STALE)])
-    def test_nor_does_an_old_one(self, age, skipped):
-        reaping = leaks(look(pod(), pods_at=NOW - age), NOW, LIMITS, remembered(pod()))
+    def test_a_read_older_than_150_seconds_skips_the_tick(self, age, skipped):
+        reaping = leaks(tick_inputs(pod(), pods_at=NOW - age), NOW, LIMITS, remembered(pod()))
         assert (reaping.skipped, len(reaping.reap)) == (skipped, 0 if skipped else 1)
 
     @pytest.mark.parametrize(
@@ -105,10 +105,10 @@ class TestGuard2CompleteReads:
             ((pod(labels={}),), {}, Guard.READ_EMPTY),
             ((pod(),), {}, None),
         ],
-        ids=["no pods", "none of ours", "some"],
+        ids=["no pods", "no stamped pod", "some"],
     )
-    def test_no_pods_where_there_were_some_is_a_bad_read(self, pods, claims, skipped):
-        assert leaks(look(*pods, claims=claims), NOW, LIMITS, remembered(pod())).skipped is skipped
+    def test_an_empty_read_of_pods_after_a_non_empty_one_skips_the_tick(self, pods, claims, skipped):
+        assert leaks(tick_inputs(*pods, claims=claims), NOW, LIMITS, remembered(pod())).skipped is skipped
 
     @pytest.mark.parametrize(
         ("claims", "runners", "skipped"),
@@ -119,74 +119,74 @@ class TestGuard2CompleteReads:
             (by_name([claim("linux-9", expires_at=NOW + MICROSECOND)]), {}, None),
             ({}, {"linux-9": IDLE._replace(running=True)}, None),
         ],
-        ids=["nothing", "busy but no claim", "run out", "a controller's", "a delivery's"],
+        ids=["no claim", "busy without a claim", "expired", "a controller's claim", "a job by delivery"],
     )
-    def test_no_claims_where_there_were_some_is_a_bad_read(self, claims, runners, skipped):
+    def test_an_empty_read_of_claims_after_a_non_empty_one_skips_the_tick(self, claims, runners, skipped):
         memory = remembered(pod(), claims=1)
-        seen = look(pod(), claims=claims, runners={"linux-1": IDLE, **runners})
+        seen = tick_inputs(pod(), claims=claims, runners={"linux-1": IDLE, **runners})
         reaping = leaks(seen, NOW, LIMITS, memory)
         assert (reaping.skipped, len(reaping.reap)) == (skipped, 0 if skipped else 1)
 
-    def test_the_same_emptiness_a_tick_later_is_believed_and_no_clock_was_lost(self):
-        first = leaks(look(pod()), NOW, LIMITS, remembered(pod(), claims=7))
+    def test_a_second_empty_read_is_accepted_and_clocks_are_kept(self):
+        first = leaks(tick_inputs(pod()), NOW, LIMITS, remembered(pod(), claims=7))
         assert first.memory == remembered(pod(), claims=0)
-        later = look(pod(), pods_at=NOW + TICK, claims_at=NOW + TICK)
+        later = tick_inputs(pod(), pods_at=NOW + TICK, claims_at=NOW + TICK)
         assert leaks(later, NOW + TICK, LIMITS, first.memory).reap == (pod(),)
 
-    def test_where_there_were_none_an_empty_read_is_what_it_is(self):
-        assert leaks(look(), NOW, LIMITS, TickMemory()).skipped is None
+    def test_an_empty_read_after_an_empty_memory_is_accepted(self):
+        assert leaks(tick_inputs(), NOW, LIMITS, TickMemory()).skipped is None
 
 
 class TestGuard3Age:
     @pytest.mark.parametrize(("age", "guard"), [(300.0, None), (300.0 - MICROSECOND, Guard.WITHIN_GRACE)])
-    def test_a_young_pod_may_still_be_claimed(self, age, guard):
+    def test_a_young_pod_is_kept_within_the_grace(self, age, guard):
         assert guard_of(pod(created_at=NOW - age)) is guard
 
-    def test_one_from_the_future_is_young(self):
+    def test_a_pod_created_in_the_future_counts_as_young(self):
         assert guard_of(pod(created_at=NOW + 3600)) is Guard.WITHIN_GRACE
 
 
 class TestGuard4UnclaimedWithoutAGap:
     @pytest.mark.parametrize(("since", "guard"), [(300.0, None), (300.0 - MICROSECOND, Guard.UNCLAIMED_BRIEFLY)])
-    def test_it_must_have_been_unclaimed_for_the_grace(self, since, guard):
+    def test_a_pod_is_kept_until_it_was_unclaimed_for_the_grace(self, since, guard):
         assert guard_of(pod(), memory=remembered(pod(), for_seconds=since)) is guard
 
-    def test_the_first_look_only_starts_a_clock(self):
-        reaping = leaks(look(pod()), NOW, LIMITS, TickMemory())
+    def test_the_first_tick_only_starts_the_unclaimed_clock(self):
+        reaping = leaks(tick_inputs(pod()), NOW, LIMITS, TickMemory())
         assert reaping.kept == ((pod(), Guard.UNCLAIMED_BRIEFLY),)
         clock, names = {"uid-linux-1": NOW}, {"uid-linux-1": "linux-1"}
         named = {"uid-linux-1": IDLE.seen_at}
         assert reaping.memory == TickMemory(clock, 1, 0, NOW, names, clock, frozenset(clock), named)
 
-    def test_a_pod_of_the_same_name_has_a_clock_of_its_own(self):
+    def test_another_pod_of_the_same_name_starts_its_own_clock(self):
         assert guard_of(pod(uid="another"), memory=remembered(pod())) is Guard.UNCLAIMED_BRIEFLY
 
     @pytest.mark.parametrize(
-        ("expires_at", "guard"), [(NOW, None), (NOW + MICROSECOND, Guard.CLAIMED)], ids=["has run out", "runs out"]
+        ("expires_at", "guard"), [(NOW, None), (NOW + MICROSECOND, Guard.CLAIMED)], ids=["expired", "expires later"]
     )
-    def test_a_controllers_claim_holds_until_it_runs_out(self, expires_at, guard):
+    def test_a_controllers_claim_keeps_the_pod_until_the_claim_expires(self, expires_at, guard):
         assert guard_of(pod(), claims=by_name([claim(expires_at=expires_at)])) is guard
 
-    def test_a_claim_by_the_runners_name_holds_too(self):
+    def test_a_claim_by_runner_name_keeps_the_pod(self):
         other = claim("elsewhere", runner_name="linux-1")
         assert guard_of(pod(), claims=by_name([other])) is Guard.CLAIMED
 
-    def test_a_claim_is_overruled_by_no_job_that_is_over(self):
+    def test_a_finished_job_does_not_overrule_a_claim(self):
         long_over = IDLE._replace(job_started_at=NOW - 3060, over_at=NOW - 3000, busy=False)
         assert guard_of(pod(), long_over, claims=by_name([claim()])) is Guard.CLAIMED
 
-    def test_a_job_by_delivery_is_a_claim(self):
+    def test_a_job_in_progress_by_delivery_counts_as_a_claim(self):
         assert guard_of(pod(), IDLE._replace(running=True, busy=False)) is Guard.CLAIMED
 
     @pytest.mark.parametrize(
         "runner", [IDLE._replace(running=True, busy=False), IDLE], ids=["by delivery", "by controller"]
     )
-    def test_a_claim_that_came_back_starts_the_clock_anew(self, runner):
+    def test_a_new_claim_resets_the_unclaimed_clock(self, runner):
         claims = {} if runner.running else by_name([claim()])
-        claimed = leaks(look(pod(), claims=claims, runners={"linux-1": runner}), NOW, LIMITS, remembered(pod()))
+        claimed = leaks(tick_inputs(pod(), claims=claims, runners={"linux-1": runner}), NOW, LIMITS, remembered(pod()))
         assert (claimed.reap, claimed.memory.since) == ((), {})
         now = NOW + TICK
-        again = look(pod(), pods_at=now, claims_at=now, claims=by_name([claim("x", expires_at=now + 9)]))
+        again = tick_inputs(pod(), pods_at=now, claims_at=now, claims=by_name([claim("x", expires_at=now + 9)]))
         assert leaks(again, now, LIMITS, claimed.memory).kept == ((pod(), Guard.UNCLAIMED_BRIEFLY),)
 
     @pytest.mark.parametrize(
@@ -198,26 +198,26 @@ class TestGuard4UnclaimedWithoutAGap:
             (NOW + MICROSECOND, Guard.UNCLAIMED_BRIEFLY),
             (None, Guard.UNCLAIMED_BRIEFLY),
         ],
-        ids=["a gap", "a longer gap", "no time at all", "a clock that went back", "never"],
+        ids=["at the limit", "a longer gap", "the same time", "the clock went back", "no last tick"],
     )
-    def test_a_gap_between_two_looks_starts_all_clocks_anew(self, last, guard):
+    def test_a_gap_between_two_ticks_resets_all_clocks(self, last, guard):
         assert guard_of(pod(), memory=remembered(pod(), at=last)) is guard
 
-    def test_a_pod_that_was_not_seen_between_is_forgotten(self):
+    def test_a_pod_missing_from_one_tick_loses_its_clock(self):
         other = pod("linux-2")
-        between = leaks(look(other), NOW, LIMITS, remembered(pod(), other))
+        between = leaks(tick_inputs(other), NOW, LIMITS, remembered(pod(), other))
         assert set(between.memory.since) == {other.uid}
 
-    def test_a_runner_is_known_by_the_name_its_controller_gave_it_though_the_claim_is_gone(self):
+    def test_the_runner_name_of_a_claim_is_remembered_after_the_claim_expires(self):
         named = by_name([claim(runner_name="jit-7", expires_at=NOW)])
         busy = {"jit-7": IDLE._replace(busy=True), "linux-1": IDLE}
-        first = leaks(look(pod(), claims=named, runners=busy), NOW, LIMITS, remembered(pod()))
+        first = leaks(tick_inputs(pod(), claims=named, runners=busy), NOW, LIMITS, remembered(pod()))
         assert first.kept == ((pod(), Guard.SESSION_OPEN),)
         now = NOW + TICK
-        second = leaks(look(pod(), runners=busy, pods_at=now, claims_at=now), now, LIMITS, first.memory)
+        second = leaks(tick_inputs(pod(), runners=busy, pods_at=now, claims_at=now), now, LIMITS, first.memory)
         assert second.kept == ((pod(), Guard.SESSION_OPEN),)
 
-    def test_a_claim_on_another_pod_does_not_rename_its_runner(self):
+    def test_a_claim_on_another_pod_does_not_rename_the_pods_runner(self):
         others = by_name([claim("elsewhere", runner_name="linux-1", expires_at=NOW)])
         memory = remembered(pod(), names={"uid-linux-1": "jit-7"})
         busy = {"jit-7": IDLE._replace(busy=True), "linux-1": IDLE}
@@ -225,10 +225,10 @@ class TestGuard4UnclaimedWithoutAGap:
 
 
 class TestClocks:
-    """The cluster's clock writes when a pod was created; ours is another, and either may jump."""
+    """A pod's creation time is from the cluster's clock; that clock and the local one may each jump."""
 
     @pytest.mark.parametrize("ahead", [-3600.0, -300.0, 300.0, 3600.0])
-    def test_whatever_time_the_cluster_tells_a_pod_is_as_old_as_it_is(self, ahead):
+    def test_the_age_of_a_pod_does_not_depend_on_the_clusters_clock_offset(self, ahead):
         theirs = NOW + ahead
         for age, guard in ((299.0, Guard.WITHIN_GRACE), (300.0, None)):
             found = pod(created_at=theirs - age, read_at=theirs, runner=Container("runner", ended=Ended(1)))
@@ -236,38 +236,38 @@ class TestClocks:
             assert guard_of(found, memory=memory) is guard
 
     @pytest.mark.parametrize("ahead", [-3600.0, 3600.0])
-    def test_nor_is_its_container_older(self, ahead):
+    def test_the_run_time_of_a_container_does_not_depend_on_the_clusters_clock_offset(self, ahead):
         run = Container("runner", running_since=NOW + ahead - 299)
         found = pod(created_at=NOW + ahead - 3600, read_at=NOW + ahead, runner=run)
         memory = remembered(found, since_there={found.uid: NOW + ahead - 300})
         assert guard_of(found, memory=memory) is Guard.JUST_STARTED
 
-    def test_a_clock_of_ours_that_jumps_ahead_makes_nothing_unclaimed_for_longer(self):
-        """By less than what would be taken for a gap."""
+    def test_a_forward_jump_of_the_local_clock_does_not_lengthen_the_unclaimed_time(self):
+        """Each jump is smaller than the limit that counts as a gap."""
         found = pod()
-        first = leaks(look(found), NOW, LIMITS, TickMemory())
+        first = leaks(tick_inputs(found), NOW, LIMITS, TickMemory())
         for minute, jump in ((1, 80.0), (2, 160.0), (3, 240.0), (4, 320.0)):
             ours = NOW + 60 * minute + jump
-            again = look(found._replace(read_at=NOW + 60 * minute), pods_at=ours, claims_at=ours)
+            again = tick_inputs(found._replace(read_at=NOW + 60 * minute), pods_at=ours, claims_at=ours)
             first = leaks(again, ours, LIMITS, first.memory)
             assert [guard for _, guard in first.kept] == [Guard.UNCLAIMED_BRIEFLY]
-        last = look(found._replace(read_at=NOW + 300), pods_at=NOW + 620, claims_at=NOW + 620)
+        last = tick_inputs(found._replace(read_at=NOW + 300), pods_at=NOW + 620, claims_at=NOW + 620)
         assert leaks(last, NOW + 620, LIMITS, first.memory).reap == tuple(last.pods)
 
-    def test_nor_does_the_cluster_s(self):
+    def test_a_forward_jump_of_the_clusters_clock_does_not_lengthen_the_unclaimed_time(self):
         found = pod(read_at=NOW + 9000, created_at=NOW - 9000)
         memory = remembered(found, for_seconds=299.0)
         assert guard_of(found, memory=memory) is Guard.UNCLAIMED_BRIEFLY
 
-    def test_of_a_pod_of_which_nobody_told_when_it_was_read_the_age_is_not_known(self):
+    def test_a_pod_without_a_read_time_counts_as_young(self):
         assert guard_of(pod(read_at=None)) is Guard.WITHIN_GRACE
 
-    def test_what_a_version_before_this_one_remembered_starts_the_cluster_s_clock_anew(self):
+    def test_a_memory_without_cluster_times_restarts_the_clock(self):
         assert guard_of(pod(), memory=remembered(pod(), since_there={})) is Guard.UNCLAIMED_BRIEFLY
 
     @pytest.mark.parametrize("behind", [0.0, 1000.0])
-    def test_a_job_from_before_the_pod_was_is_told_by_either_clock(self, behind):
-        """The job started by our clock, and the pod was made a minute later, by one that is behind."""
+    def test_a_job_older_than_the_pod_does_not_overrule_the_session_by_either_clock(self, behind):
+        """The job's start is by the local clock. The pod was created a minute later, by a clock that is `behind`."""
         made = NOW - 2000 + 60 - behind
         found = pod(created_at=made, read_at=NOW - behind)
         memory = remembered(found, since_there={found.uid: NOW - behind - 300})
@@ -276,8 +276,8 @@ class TestClocks:
 
 
 class TestGuards5To7Shields:
-    def test_5_a_job_that_deliveries_show_in_progress(self):
-        # GitHub, asked for the job itself, says that it is over: no claim any more, and a shield for a while.
+    def test_5_a_job_in_progress_by_delivery_keeps_the_pod(self):
+        # A query of the job shows that it is over: the job is no claim any more, but it keeps the pod for 15 minutes.
         assert guard_of(pod(), IDLE._replace(running=True, over_at=NOW - 60, busy=False)) is Guard.JOB_BY_DELIVERY
 
     @pytest.mark.parametrize(
@@ -289,10 +289,10 @@ class TestGuards5To7Shields:
             (None, True, Guard.GITHUB_UNKNOWN),
         ],
     )
-    def test_6_a_session_by_githubs_word_and_no_word_is_no_answer(self, busy, online, guard):
+    def test_6_a_session_at_github_and_an_unknown_one_keep_the_pod(self, busy, online, guard):
         assert guard_of(pod(), IDLE._replace(busy=busy, online=online)) is guard
 
-    def test_6_a_runner_that_nobody_was_asked_about_is_not_idle(self):
+    def test_6_a_runner_that_was_not_queried_is_not_idle(self):
         memory = remembered(pod(), names={"uid-linux-1": "linux-1"}, named={"uid-linux-1": NOW})
         assert guard_of(pod(), runners={}, memory=memory) is Guard.GITHUB_UNKNOWN
 
@@ -306,20 +306,27 @@ class TestGuards5To7Shields:
             (Container("runner", ended=Ended(137, finished_at=NOW - 300 + MICROSECOND)), Guard.SESSION_OPEN),
             (Container("runner", running_since=NOW - 3600, last_ended=Ended(1)), Guard.SESSION_OPEN),
         ],
-        ids=["runs", "waits to be started again", "has ended", "ended for good", "may be started again", "runs again"],
+        ids=[
+            "runs",
+            "waits for a restart",
+            "ended at an unknown time",
+            "ended long ago",
+            "may be restarted",
+            "restarted",
+        ],
     )
     @pytest.mark.parametrize(
         "runner", [IDLE._replace(busy=True), IDLE._replace(busy=False, online=True)], ids=["busy", "online"]
     )
-    def test_7_a_session_is_believed_of_every_container_but_one_that_has_ended(self, container, guard, runner):
+    def test_7_a_session_keeps_the_pod_unless_its_container_has_ended(self, container, guard, runner):
         assert guard_of(pod(runner=container), runner) is guard
 
     @pytest.mark.parametrize(("ran", "guard"), [(300.0, None), (300.0 - MICROSECOND, Guard.JUST_STARTED)])
-    def test_7_a_container_that_just_started_has_had_no_time_to_be_claimed(self, ran, guard):
+    def test_7_a_container_that_just_started_keeps_its_pod(self, ran, guard):
         assert guard_of(pod(runner=Container("runner", running_since=NOW - ran))) is guard
 
     @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-    def test_7_a_pod_whose_phase_is_final_has_ended_whatever_its_containers_say(self, phase):
+    def test_7_a_pod_in_a_final_phase_has_ended_without_a_container_status(self, phase):
         assert guard_of(pod(phase=phase, runner=None), IDLE._replace(busy=True)) is None
 
 
@@ -340,31 +347,31 @@ class TestGuard8TerminalJobs:
             OVER._replace(running=False, busy=False, registered=False, last_busy=True),
             OVER._replace(running=False, busy=False, seen_at=None),
         ],
-        ids=["all shields", "busy", "hangs online", "unknown", "registered", "busy to the last", "unnamed"],
+        ids=["all shields", "busy", "hangs online", "unknown", "registered", "busy when last seen", "unnamed"],
     )
-    def test_a_job_that_has_long_been_over_overrules_the_shields(self, runner):
+    def test_a_job_that_ended_long_ago_overrules_the_shields(self, runner):
         assert guard_of(pod(), runner) is None
 
     @pytest.mark.parametrize(("over_for", "guard"), [(900.0, None), (900.0 - MICROSECOND, Guard.SESSION_OPEN)])
     @pytest.mark.parametrize("session", [{"busy": True}, {"busy": False, "online": True}], ids=["busy", "online"])
-    def test_it_takes_15_minutes(self, over_for, guard, session):
+    def test_a_job_overrules_a_session_15_minutes_after_its_end(self, over_for, guard, session):
         runner = IDLE._replace(ephemeral=True, job_started_at=NOW - 960, over_at=NOW - over_for, **session)
         assert guard_of(pod(), runner) is guard
 
     @pytest.mark.parametrize("session", [{"busy": True}, {"busy": False, "online": True}], ids=["busy", "online"])
-    @pytest.mark.parametrize("ephemeral", [False, None], ids=["persistent", "GitHub does not say"])
-    def test_a_runner_that_may_take_further_jobs_may_have_another_by_now(self, session, ephemeral):
+    @pytest.mark.parametrize("ephemeral", [False, None], ids=["persistent", "not stated by GitHub"])
+    def test_a_runner_that_may_take_further_jobs_is_kept(self, session, ephemeral):
         runner = OVER._replace(running=False, ephemeral=ephemeral, **session)
         assert guard_of(pod(), runner) is Guard.SESSION_OPEN
 
-    def test_where_github_does_not_say_the_container_must_have_ended(self):
+    def test_a_runner_not_known_as_ephemeral_is_reaped_only_after_its_container_ended(self):
         runner = OVER._replace(running=False, ephemeral=None, busy=None)
         assert guard_of(pod(), runner) is Guard.GITHUB_UNKNOWN
         assert guard_of(pod(runner=Container("runner", ended=Ended(0))), runner) is None
 
     @pytest.mark.parametrize(("after", "guard"), [(0.0, None), (MICROSECOND, Guard.SESSION_OPEN)])
-    def test_a_job_from_before_the_container_was_started_again_was_another_runs(self, after, guard):
-        """It ended in the present run: GitHub ends a crashed agent's job ten minutes later."""
+    def test_a_job_older_than_the_containers_restart_overrules_nothing(self, after, guard):
+        """The job ended during the present run: GitHub ends a crashed agent's job ten minutes after the crash."""
         started = Container("runner", running_since=NOW - 960 + after, last_ended=Ended(0))
         assert guard_of(pod(runner=started), OVER._replace(running=False)) is guard
         ended = Container("runner", ended=Ended(3, started_at=NOW - 960 + after, finished_at=NOW - 6), restarts=1)
@@ -377,10 +384,10 @@ class TestGuard8TerminalJobs:
             (NOW - 1801, NOW - 1600, Guard.UNNAMED),
             (NOW - 1700, None, Guard.UNNAMED),
         ],
-        ids=["in this run", "before this run", "GitHub does not date the end"],
+        ids=["in this run", "before this run", "without a time of its end"],
     )
-    def test_an_answer_of_github_dates_the_job_by_its_end_and_not_by_the_answer(self, started_at, completed_at, guard):
-        """The container restarted half an hour ago, under a name that nobody knows; GitHub was asked since."""
+    def test_a_job_queried_at_github_is_dated_by_its_end_and_not_by_the_query(self, started_at, completed_at, guard):
+        """The container restarted half an hour ago, under an unknown runner name; GitHub was queried after that."""
         busy = present(busy=True, ephemeral=True, observed_at=NOW - 7200)
         found = job_found_over(job_started(busy, 5, started_at), 5, NOW - 1000, completed_at)
         runner = runner_activity(found._replace(listed=False, absent_since=NOW - 7000), survey(), NOW, 300.0)
@@ -391,11 +398,11 @@ class TestGuard8TerminalJobs:
     def test_a_job_of_unknown_start_overrules_nothing(self):
         assert guard_of(pod(), OVER._replace(running=False, job_started_at=None)) is Guard.SESSION_OPEN
 
-    def test_while_github_cannot_be_seen_it_overrules_nothing(self):
+    def test_a_finished_job_overrules_nothing_while_github_data_is_stale(self):
         assert guard_of(pod(), OVER, github_stale=True) is Guard.GITHUB_STALE
 
     @pytest.mark.parametrize(("born", "guard"), [(0.0, None), (MICROSECOND, Guard.SESSION_OPEN)])
-    def test_a_job_from_before_the_pod_was_another_pods(self, born, guard):
+    def test_a_job_older_than_the_pod_overrules_nothing(self, born, guard):
         started_at = NOW - 2000.0
         reborn = pod(
             created_at=started_at + born, runner=Container("runner", waiting="Restarting", last_ended=Ended(0))
@@ -403,7 +410,7 @@ class TestGuard8TerminalJobs:
         over = IDLE._replace(job_started_at=started_at, over_at=NOW - 1900, busy=True, ephemeral=True)
         assert guard_of(reborn, over) is guard
 
-    def test_it_overrules_neither_age_nor_claims_nor_deletion(self):
+    def test_a_finished_job_overrules_neither_age_nor_the_unclaimed_time_nor_deletion(self):
         young = pod(created_at=NOW - 299)
         assert guard_of(young, OVER) is Guard.WITHIN_GRACE
         assert guard_of(pod(), OVER, memory=TickMemory()) is Guard.UNCLAIMED_BRIEFLY
@@ -411,40 +418,40 @@ class TestGuard8TerminalJobs:
 
 
 class TestAPausedPool:
-    def test_its_leaks_are_kept_and_their_memory_continues(self):
+    def test_leaks_of_a_paused_pool_are_kept_and_their_clocks_continue(self):
         both = [pod(), pod("linux-2")]
         memory = remembered(*both, names={"uid-linux-1": "agent-7"}, named={"uid-linux-1": NOW - 600})
-        seen = look(*both, paused=frozenset({"uid-linux-1"}))
+        seen = tick_inputs(*both, paused=frozenset({"uid-linux-1"}))
         reaping = leaks(seen, NOW, LIMITS, memory)
         assert (reaping.reap, reaping.kept) == ((both[1],), ((both[0], Guard.PAUSED),))
         after = reaping.memory
         assert (after.names["uid-linux-1"], after.named["uid-linux-1"]) == ("agent-7", NOW - 600)
         assert after.since["uid-linux-1"] == after.since_there["uid-linux-1"] == NOW - 300
 
-    def test_a_pod_that_is_being_deleted_is_kept_for_that(self):
+    def test_a_terminating_pod_of_a_paused_pool_is_kept_as_deleting(self):
         assert guard_of(pod(deleting_since=NOW), paused=frozenset({"uid-linux-1"})) is Guard.DELETING
 
 
 class TestGuard9PerTick:
     @pytest.mark.parametrize(("many", "deferred"), [(25, 0), (26, 1), (60, 35)])
-    def test_the_oldest_go_first_and_the_others_are_told(self, many, deferred):
+    def test_the_oldest_25_are_reaped_and_the_others_are_deferred(self, many, deferred):
         pods = [pod(f"linux-{each:02}", created_at=NOW - 3600 + each) for each in range(many)]
-        reaping = leaks(look(*reversed(pods), fuse=NO_FUSE), NOW, LIMITS, remembered(*pods))
+        reaping = leaks(tick_inputs(*reversed(pods), fuse=NO_FUSE), NOW, LIMITS, remembered(*pods))
         assert reaping.reap == tuple(pods[:25])
         assert reaping.deferred == tuple(pods[25:])
         assert len(reaping.deferred) == deferred
 
-    def test_the_deferred_are_remembered(self):
+    def test_deferred_pods_are_reaped_at_the_next_tick(self):
         pods = [pod(f"linux-{each:02}") for each in range(26)]
-        first = leaks(look(*pods, fuse=NO_FUSE), NOW, LIMITS, remembered(*pods))
+        first = leaks(tick_inputs(*pods, fuse=NO_FUSE), NOW, LIMITS, remembered(*pods))
         now = NOW + TICK
-        rest = look(*first.deferred, pods_at=now, claims_at=now)
+        rest = tick_inputs(*first.deferred, pods_at=now, claims_at=now)
         assert leaks(rest, now, LIMITS, first.memory).reap == first.deferred
 
 
 class TestGuard10KillSwitch:
-    def test_off_judges_nothing_and_starts_no_clock(self):
-        reaping = leaks(look(pod()), NOW, LeakLimits(mode="off"), remembered(pod()))
+    def test_mode_off_skips_the_tick_and_starts_no_clock(self):
+        reaping = leaks(tick_inputs(pod()), NOW, LeakLimits(mode="off"), remembered(pod()))
         assert (reaping.reap, reaping.would_reap, reaping.skipped, reaping.memory) == (
             (),
             (),
@@ -452,14 +459,14 @@ class TestGuard10KillSwitch:
             TickMemory(),
         )
 
-    def test_dry_run_only_tells(self):
+    def test_dry_run_reports_what_it_would_reap_and_reaps_nothing(self):
         pods = [pod(f"linux-{each:02}") for each in range(26)]
-        reaping = leaks(look(*pods, fuse=NO_FUSE), NOW, LeakLimits(mode="dry-run"), remembered(*pods))
+        reaping = leaks(tick_inputs(*pods, fuse=NO_FUSE), NOW, LeakLimits(mode="dry-run"), remembered(*pods))
         assert (reaping.reap, len(reaping.would_reap), len(reaping.deferred)) == ((), 25, 1)
 
 
-class TestGuard11OthersBusiness:
-    def test_what_is_being_deleted_is_left_alone(self):
+class TestGuard11DeletingAndArc:
+    def test_a_terminating_pod_is_kept(self):
         assert guard_of(pod(deleting_since=NOW - 3600)) is Guard.DELETING
 
     def test_a_pod_of_arcs_is_never_deleted(self):
@@ -468,27 +475,29 @@ class TestGuard11OthersBusiness:
 
 
 class TestGuard12ARunnersPod:
-    """Here the label means something else, too: a database bears it."""
+    """In this cluster the label has another use too: a database has it."""
 
     DATABASE = pod("database", container="postgres", runner=Container("postgres", running_since=NOW - 3600))
 
-    def test_what_nobody_ever_took_for_a_runner_is_kept(self):
+    def test_a_stamped_pod_that_was_never_a_runner_is_kept(self):
         assert guard_of(self.DATABASE, RunnerActivity(busy=False)) is Guard.NO_RUNNER
 
     @pytest.mark.parametrize("known_by", ["GitHub", "a claim that has run out"])
-    def test_a_runner_in_a_container_of_another_name_is_known_by_its_name(self, known_by):
+    def test_a_pod_without_the_runner_container_is_a_runner_if_github_or_a_claim_names_it(self, known_by):
         claims = {} if known_by == "GitHub" else by_name([claim("database", expires_at=NOW - 600)])
         assert guard_of(self.DATABASE, IDLE._replace(is_known=known_by == "GitHub"), claims=claims) is None
 
-    def test_and_stays_one_when_nobody_speaks_of_it_any_more(self):
-        before = leaks(look(self.DATABASE, claims=by_name([claim("database")])), NOW, LIMITS, TickMemory()).memory
+    def test_a_pod_once_known_as_a_runner_stays_a_runner_by_its_uid(self):
+        before = leaks(
+            tick_inputs(self.DATABASE, claims=by_name([claim("database")])), NOW, LIMITS, TickMemory()
+        ).memory
         memory = {"runners": before.runners, "names": before.names, "named": before.named}
         unknown = RunnerActivity(busy=False)
         assert guard_of(self.DATABASE, unknown, memory=remembered(self.DATABASE, **memory)) is None
         successor = self.DATABASE._replace(uid="another")
         assert guard_of(successor, unknown, memory=remembered(successor, **memory)) is Guard.NO_RUNNER
 
-    def test_one_whose_container_was_never_started_is_known_by_its_spec(self):
+    def test_a_pod_without_a_container_status_is_a_runner_by_its_spec(self):
         ended = {"runner": None, "phase": "Failed"}
         assert guard_of(pod(**ended), RunnerActivity(busy=False)) is None
         assert guard_of(pod(container="postgres", **ended), RunnerActivity(busy=False)) is Guard.NO_RUNNER
@@ -500,14 +509,14 @@ class TestGuard13Registered:
     def test_a_registered_runner_that_is_offline_is_kept(self):
         assert guard_of(pod(), self.OFFLINE) is Guard.REGISTERED
 
-    def test_unless_its_container_has_ended(self):
+    def test_an_offline_registered_runner_is_reaped_once_its_container_ended(self):
         assert guard_of(pod(runner=Container("runner", ended=Ended(0))), self.OFFLINE) is None
 
-    def test_or_its_pool_replaces_offline_runners_and_it_has_been_offline_for_longer(self):
-        given_up = self.OFFLINE._replace(offline_too_long=True)
-        assert guard_of(pod(), given_up) is None
-        assert guard_of(pod(), given_up._replace(online=True)) is Guard.SESSION_OPEN
-        assert guard_of(pod(), given_up._replace(busy=True)) is Guard.SESSION_OPEN
+    def test_a_runner_offline_for_longer_than_its_pool_allows_is_reaped_without_a_session(self):
+        overdue = self.OFFLINE._replace(offline_too_long=True)
+        assert guard_of(pod(), overdue) is None
+        assert guard_of(pod(), overdue._replace(online=True)) is Guard.SESSION_OPEN
+        assert guard_of(pod(), overdue._replace(busy=True)) is Guard.SESSION_OPEN
 
 
 class TestGuard14Unnamed:
@@ -518,18 +527,18 @@ class TestGuard14Unnamed:
             Container("runner", waiting="CrashLoopBackOff", last_ended=Ended(1)),
             Container("runner", ended=Ended(3, finished_at=NOW - 299)),
         ],
-        ids=["runs", "waits to be started again", "has just ended"],
+        ids=["runs", "waits for a restart", "has just ended"],
     )
-    def test_a_container_that_may_run_keeps_its_pod_while_its_runner_is_not_named(self, container):
+    def test_a_container_that_may_run_keeps_its_pod_while_its_runner_is_unknown(self, container):
         assert guard_of(pod(runner=container), RunnerActivity(busy=False)) is Guard.UNNAMED
 
-    def test_one_that_has_ended_for_good_is_nobodys_whatever_its_runner_was_called(self):
+    def test_a_pod_whose_container_ended_long_ago_is_reaped_though_its_runner_is_unknown(self):
         ended = Container("runner", ended=Ended(0, finished_at=NOW - 300))
         assert guard_of(pod(runner=ended), RunnerActivity(busy=False)) is None
 
     @pytest.mark.parametrize(("before", "guard"), [(0.0, None), (MICROSECOND, Guard.UNNAMED)])
-    def test_it_is_named_by_a_runner_that_was_seen_since_the_container_started(self, before, guard):
-        """Started again, it may have been registered under another name."""
+    def test_a_runner_seen_since_the_container_started_names_the_pod(self, before, guard):
+        """After a restart, the agent may have registered under another name."""
         started = Container("runner", running_since=NOW - 2000, last_ended=Ended(3))
         runner = IDLE._replace(seen_at=NOW - 2000 - before)
         assert guard_of(pod(runner=started), runner) is guard
@@ -541,16 +550,16 @@ class TestGuard14Unnamed:
             Container("runner", waiting="CrashLoopBackOff", last_ended=Ended(3, started_at=NOW - 2000), restarts=2),
             Container("runner", waiting="CrashLoopBackOff", last_ended=Ended(3, finished_at=NOW - 2000), restarts=2),
         ],
-        ids=["has ended just now", "waits to be started again", "only its end is told"],
+        ids=["has just ended", "waits for a restart", "only its end is known"],
     )
     @pytest.mark.parametrize(("before", "guard"), [(0.0, None), (MICROSECOND, Guard.UNNAMED)])
-    def test_between_two_runs_of_its_container_it_is_named_by_what_was_seen_since_the_last_began(
+    def test_between_two_runs_of_a_container_a_runner_seen_since_the_last_start_names_the_pod(
         self, container, before, guard
     ):
-        """An update ends it for seconds: it still is the runner that was registered under another name."""
+        """An update stops the container for seconds: the pod still has the same runner."""
         assert guard_of(pod(runner=container), IDLE._replace(seen_at=NOW - 2000 - before)) is guard
 
-    def test_a_name_that_was_seen_at_an_earlier_tick_is_remembered_and_no_other_one(self):
+    def test_a_runner_name_seen_at_an_earlier_tick_is_remembered_for_that_name_only(self):
         memory = {"named": {"uid-linux-1": NOW - 600}}
         same = remembered(pod(), names={"uid-linux-1": "linux-1"}, **memory)
         assert guard_of(pod(), RunnerActivity(busy=False), memory=same) is None
@@ -561,12 +570,12 @@ class TestGuard14Unnamed:
             guard_of(pod(), memory=same, claims=claimed, runners={"jit-7": RunnerActivity(busy=False)}) is Guard.UNNAMED
         )
 
-    def test_a_claim_says_which_name_to_look_for_and_is_no_sight_of_it(self):
-        gone = by_name([claim(runner_name="jit-7", expires_at=NOW)])
-        assert guard_of(pod(), claims=gone, runners={"jit-7": IDLE, "linux-1": RunnerActivity()}) is None
-        assert guard_of(pod(), claims=gone, runners={"jit-7": RunnerActivity(busy=False)}) is Guard.UNNAMED
-        unsaid = by_name([claim(expires_at=NOW)])
-        assert guard_of(pod(), RunnerActivity(busy=False), claims=unsaid) is Guard.UNNAMED
+    def test_a_claim_names_the_runner_to_look_for_but_does_not_prove_that_it_was_seen(self):
+        expired = by_name([claim(runner_name="jit-7", expires_at=NOW)])
+        assert guard_of(pod(), claims=expired, runners={"jit-7": IDLE, "linux-1": RunnerActivity()}) is None
+        assert guard_of(pod(), claims=expired, runners={"jit-7": RunnerActivity(busy=False)}) is Guard.UNNAMED
+        unnamed = by_name([claim(expires_at=NOW)])
+        assert guard_of(pod(), RunnerActivity(busy=False), claims=unnamed) is Guard.UNNAMED
 
 
 class TestGuard15NeverStarted:
@@ -578,43 +587,43 @@ class TestGuard15NeverStarted:
             {"runner": Container("runner", waiting="ImagePullBackOff"), "phase": "Pending"},
             {"runner": Container("runner", waiting="ContainerCreating")},
         ],
-        ids=["no status", "waits for a node", "waits for an image", "is made"],
+        ids=["no status", "waits for a node", "waits for an image", "is being created"],
     )
     @pytest.mark.parametrize("age", [3600.0, 86_400.0])
-    def test_a_container_that_never_started_is_no_leak_however_old_its_pod_is(self, changes, age):
+    def test_a_container_that_never_started_keeps_its_pod_at_any_age(self, changes, age):
         assert guard_of(pod(created_at=NOW - age, **changes)) is Guard.NEVER_STARTED
 
-    def test_one_that_did_and_waits_to_be_started_again_is_another_matter(self):
+    def test_a_container_that_waits_for_a_restart_does_not_keep_its_pod(self):
         waiting = Container("runner", waiting="CrashLoopBackOff", restarts=3)
         assert guard_of(pod(runner=waiting)) is None
 
 
-class TestGuard16GitHubMustBeSeen:
+class TestGuard16FreshGitHubData:
     ENDED = Container("runner", ended=Ended(0))
 
     @pytest.mark.parametrize("container", [ENDED, Container("runner", running_since=NOW - 3600)], ids=["ended", "runs"])
-    def test_nothing_is_reaped_while_github_cannot_be_seen(self, container):
+    def test_nothing_is_reaped_while_github_data_is_stale(self, container):
         assert guard_of(pod(runner=container), github_stale=True) is Guard.GITHUB_STALE
 
-    def test_an_empty_list_proves_no_absence_of_a_runner_whose_container_runs(self):
+    def test_an_empty_list_keeps_a_pod_whose_container_runs(self):
         assert guard_of(pod(), list_empty=True) is Guard.LIST_EMPTY
         assert guard_of(pod(runner=self.ENDED), list_empty=True) is None
 
-    @pytest.mark.parametrize(("gone", "guard"), [(300.0, None), (300.0 - MICROSECOND, Guard.ABSENT_BRIEFLY)])
-    def test_its_registration_must_have_been_gone_for_the_grace(self, gone, guard):
-        assert guard_of(pod(), IDLE._replace(absent_seconds=gone)) is guard
-        assert guard_of(pod(runner=self.ENDED), IDLE._replace(absent_seconds=gone)) is None
+    @pytest.mark.parametrize(("absent", "guard"), [(300.0, None), (300.0 - MICROSECOND, Guard.ABSENT_BRIEFLY)])
+    def test_a_running_pod_is_kept_until_its_registration_was_absent_for_the_grace(self, absent, guard):
+        assert guard_of(pod(), IDLE._replace(absent_seconds=absent)) is guard
+        assert guard_of(pod(runner=self.ENDED), IDLE._replace(absent_seconds=absent)) is None
 
 
 class TestGuard17BusyWhenLastSeen:
     MAY_WORK = IDLE._replace(last_busy=True)
 
-    def test_it_may_be_working_until_the_end_of_its_job_is_known_or_its_container_ended(self):
+    def test_a_runner_busy_when_last_seen_is_kept_until_its_container_ended(self):
         assert guard_of(pod(), self.MAY_WORK) is Guard.BUSY_WHEN_LAST_SEEN
         assert guard_of(pod(runner=Container("runner", ended=Ended(0))), self.MAY_WORK) is None
 
-    def test_when_its_record_is_forgotten_it_is_kept_as_one_that_nobody_knows(self):
-        first = leaks(look(pod(), runners={"linux-1": self.MAY_WORK}), NOW, LIMITS, remembered(pod()))
+    def test_a_runner_busy_when_last_seen_is_kept_as_unnamed_after_its_record_expires(self):
+        first = leaks(tick_inputs(pod(), runners={"linux-1": self.MAY_WORK}), NOW, LIMITS, remembered(pod()))
         assert first.memory.named == {}
         memory = first.memory._replace(since=remembered(pod()).since, since_there=remembered(pod()).since)
         assert guard_of(pod(), RunnerActivity(busy=False), memory=memory) is Guard.UNNAMED
@@ -626,14 +635,14 @@ class TestGuard18TheFuse:
     LIMITS = FuseLimits()
 
     def held(self, leaking, of=32, reaped=0, pools=(), not_closed=()):
-        """How many are reaped, and by which guard the others are held."""
+        """The number of pods reaped, and the guards that hold the other leaks."""
         pods = [pod(f"linux-{number:02}", created_at=NOW - 3600 + number) for number in range(of)]
         alive = IDLE._replace(registered=True)
         runners = {each.name: IDLE if number < leaking else alive for number, each in enumerate(pods)}
         names = dict(zip((each.uid for each in pods), pools, strict=False)) or {each.uid: "linux" for each in pods}
         counted = reaped if isinstance(reaped, dict) else {"linux": reaped}
         view = FuseView(self.LIMITS, names, counted, frozenset(pods[number].uid for number in not_closed))
-        reaping = leaks(look(*pods, runners=runners, fuse=view), NOW, LIMITS, remembered(*pods))
+        reaping = leaks(tick_inputs(*pods, runners=runners, fuse=view), NOW, LIMITS, remembered(*pods))
         assert len(reaping.reap) + len(reaping.held) == leaking
         assert reaping.reap == tuple(pods[: len(reaping.reap)]) or not_closed or pools
         return len(reaping.reap), {guard for _, guard in reaping.held}
@@ -642,14 +651,14 @@ class TestGuard18TheFuse:
         ("leaking", "reaped", "reap"),
         [(6, 0, 6), (7, 0, 3), (32, 0, 3), (5, 1, 5), (6, 1, 2), (5, 2, 1), (4, 3, 0), (1, 30, 0), (3, 3, 3)],
     )
-    def test_from_the_threshold_on_no_more_than_the_first_batch_goes_within_a_window(self, leaking, reaped, reap):
+    def test_from_the_threshold_on_only_the_first_batch_is_reaped_within_a_window(self, leaking, reaped, reap):
         assert self.held(leaking, reaped=reaped) == (reap, {Guard.MASS_LEAK} if reap < leaking else set())
 
     @pytest.mark.parametrize(("of", "leaking", "reap"), [(1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 3), (5, 3, 3)])
-    def test_of_the_smallest_fleets_no_more_than_the_floor_goes(self, of, leaking, reap):
+    def test_in_a_small_fleet_no_more_than_the_floor_is_reaped(self, of, leaking, reap):
         assert self.held(leaking, of=of)[0] == reap
 
-    def test_one_stamped_pod_after_another_goes_until_the_floor_is_reached(self):
+    def test_single_pods_are_reaped_until_the_floor_is_reached(self):
         assert [self.held(1, of=1, reaped=reaped)[0] for reaped in range(5)] == [1, 1, 1, 0, 0]
 
     def test_many_small_pools_are_counted_together(self):
@@ -658,29 +667,29 @@ class TestGuard18TheFuse:
         assert self.held(6, pools=pools) == (6, set())
         assert self.held(6, pools=pools, reaped={"gone": 1}) == (2, {Guard.MASS_LEAK})
 
-    def test_a_small_pool_is_counted_alone_too(self):
+    def test_a_small_pool_is_also_counted_alone(self):
         pools = ["small"] * 4 + ["large"] * 28
         assert self.held(4, pools=pools) == (3, {Guard.MASS_LEAK})
-        assert self.held(5, pools=pools) == (4, {Guard.MASS_LEAK}), "the fifth is of the large one"
+        assert self.held(5, pools=pools) == (4, {Guard.MASS_LEAK}), "the fifth pod belongs to the large pool"
 
-    def test_while_a_fuse_is_not_closed_nothing_of_its_pool_goes(self):
+    def test_no_pod_of_a_pool_is_reaped_while_the_pools_fuse_is_not_closed(self):
         assert self.held(2, not_closed=range(32)) == (0, {Guard.FUSE_NOT_CLOSED})
         assert self.held(2, not_closed=[1]) == (1, {Guard.FUSE_NOT_CLOSED})
 
-    def test_what_is_being_deleted_and_what_was_never_a_runners_is_not_expected(self):
+    def test_terminating_pods_and_pods_without_runners_do_not_count_as_expected(self):
         there = [pod(f"linux-{number}") for number in range(4)]
         others = [pod(f"gone-{number}", deleting_since=NOW) for number in range(28)]
-        strangers = [TestGuard12ARunnersPod.DATABASE._replace(name=f"db-{n}", uid=f"db-{n}") for n in range(28)]
+        not_runners = [TestGuard12ARunnersPod.DATABASE._replace(name=f"db-{n}", uid=f"db-{n}") for n in range(28)]
         runners = {each.name: IDLE for each in there}
-        seen = look(*there, *others, *strangers, runners=runners)
-        reaping = leaks(seen, NOW, LIMITS, remembered(*there, *others, *strangers))
+        seen = tick_inputs(*there, *others, *not_runners, runners=runners)
+        reaping = leaks(seen, NOW, LIMITS, remembered(*there, *others, *not_runners))
         assert (len(reaping.reap), len(reaping.held)) == (3, 1)
 
-    def test_leaks_by_the_list_that_were_not_looked_up_count_too(self):
+    def test_leaks_that_were_not_queried_at_github_count_for_the_fuse(self):
         pods = [pod(f"linux-{number:02}", created_at=NOW - 3600 + number) for number in range(32)]
         unknown = IDLE._replace(busy=None)
         runners = {each.name: IDLE if number < 6 else unknown for number, each in enumerate(pods)}
-        seen = look(*pods, runners=runners, unasked=frozenset({pods[6].uid}))
+        seen = tick_inputs(*pods, runners=runners, unasked=frozenset({pods[6].uid}))
         reaping = leaks(seen, NOW, LIMITS, remembered(*pods))
         assert (reaping.reap, [each for each, _ in reaping.held]) == (tuple(pods[:3]), pods[3:7])
         assert len(reaping.kept) == 25
@@ -690,7 +699,7 @@ STALE = 300.0
 THERE = {"listed": True, "absent_since": None, "missing_at": None}
 
 
-class TestHeard:
+class TestRunnerActivity:
     @pytest.mark.parametrize(
         ("evidence", "busy"),
         [
@@ -708,21 +717,21 @@ class TestHeard:
             (online(listed=False, retired_at=NOW), False),
         ],
         ids=[
-            "never heard of",
+            "unknown",
             "busy",
             "idle",
             "busy and offline",
-            "gone",
-            "gone for long",
-            "overlooked",
-            "overlooked, and then gone",
-            "only heard of",
+            "absent",
+            "absent for long",
+            "missing from a partial list",
+            "missing from a partial list, and then absent",
+            "known by deliveries alone",
             "not in the last list",
             "removed",
             "retired",
         ],
     )
-    def test_githubs_word_on_a_runner(self, evidence, busy):
+    def test_busy_is_read_from_fresh_github_data(self, evidence, busy):
         assert runner_activity(evidence, survey(), NOW, STALE).busy is busy
 
     @pytest.mark.parametrize(
@@ -733,17 +742,17 @@ class TestHeard:
             (online(listed=False, removed_at=NOW), False),
             (lost(online=True), False),
         ],
-        ids=["online", "offline", "removed", "gone"],
+        ids=["online", "offline", "removed", "absent"],
     )
-    def test_githubs_word_that_it_is_online(self, evidence, is_online):
+    def test_online_is_read_from_fresh_github_data(self, evidence, is_online):
         assert runner_activity(evidence, survey(), NOW, STALE).online is is_online
 
     @pytest.mark.parametrize(("age", "is_fresh"), [(STALE, True), (STALE + 1e-3, False), (None, False)])
-    @pytest.mark.parametrize("evidence", [None, online(observed_at=0.0), lost()], ids=["unheard of", "idle", "gone"])
-    def test_an_old_word_is_none(self, evidence, age, is_fresh):
+    @pytest.mark.parametrize("evidence", [None, online(observed_at=0.0), lost()], ids=["unknown", "idle", "absent"])
+    def test_busy_is_unknown_without_a_fresh_list(self, evidence, age, is_fresh):
         swept_at = None if age is None else NOW - age
-        word = runner_activity(evidence, survey(swept_at=swept_at), NOW, STALE)
-        assert word.busy is (False if is_fresh else None)
+        activity = runner_activity(evidence, survey(swept_at=swept_at), NOW, STALE)
+        assert activity.busy is (False if is_fresh else None)
 
     @pytest.mark.parametrize(
         ("changes", "running", "over_at"),
@@ -752,11 +761,11 @@ class TestHeard:
             ({"job_id": 3, "job_started_at": NOW}, True, None),
             ({"job_id": 3, "job_started_at": NOW - 5, "job_ended_at": NOW}, False, NOW),
         ],
-        ids=["no job", "at work", "done"],
+        ids=["no job", "in progress", "completed"],
     )
-    def test_what_deliveries_say(self, changes, running, over_at):
-        word = runner_activity(online(ephemeral=True, **changes), survey(), NOW, STALE)
-        assert (word.running, word.over_at, word.ephemeral) == (running, over_at, True)
+    def test_deliveries_show_a_job_in_progress_or_over(self, changes, running, over_at):
+        activity = runner_activity(online(ephemeral=True, **changes), survey(), NOW, STALE)
+        assert (activity.running, activity.over_at, activity.ephemeral) == (running, over_at, True)
 
     @pytest.mark.parametrize(
         ("evidence", "registered"),
@@ -767,9 +776,9 @@ class TestHeard:
             (lost(), False),
             (None, False),
         ],
-        ids=["online", "offline", "overlooked", "gone", "never heard of"],
+        ids=["online", "offline", "missing from a partial list", "absent", "unknown"],
     )
-    def test_githubs_word_that_it_is_registered(self, evidence, registered):
+    def test_registered_is_read_from_github_data(self, evidence, registered):
         assert runner_activity(evidence, survey(), NOW, STALE).registered is registered
 
     def test_an_old_list_shows_no_registration(self):
@@ -783,11 +792,15 @@ class TestHeard:
             (3600.0 + MICROSECOND, (), False),
             (3600.0, ((NOW - 100, NOW - 99),), False),
         ],
-        ids=["never", "for an hour", "for longer", "not seen for a second"],
+        ids=["never replaced", "after an hour", "after more than an hour", "a second without lists"],
     )
-    def test_it_is_offline_too_long_by_its_pools_patience_and_by_time_that_lists_cover(self, patience, blind, too_long):
-        word = runner_activity(present(offline_since=NOW - 3600), survey(blind=blind), NOW, STALE, lambda _: patience)
-        assert word.offline_too_long is too_long
+    def test_offline_too_long_uses_the_pools_limit_and_counts_only_time_covered_by_lists(
+        self, patience, blind, too_long
+    ):
+        activity = runner_activity(
+            present(offline_since=NOW - 3600), survey(blind=blind), NOW, STALE, lambda _: patience
+        )
+        assert activity.offline_too_long is too_long
 
     @pytest.mark.parametrize(
         ("changes", "last_busy"),
@@ -799,9 +812,9 @@ class TestHeard:
             ({"busy": True, "job_id": 3, "job_ended_at": NOW - 99, "ephemeral": None}, True),
             ({"busy": True, "absent_since": None, "missing_at": None, "listed": True}, False),
         ],
-        ids=["busy", "idle", "its job is known", "its only job is over", "an earlier job is over", "still there"],
+        ids=["busy", "idle", "its job is known", "its only job is over", "an earlier job is over", "still listed"],
     )
-    def test_one_that_was_busy_to_the_last_may_be_working(self, changes, last_busy):
+    def test_a_runner_busy_when_last_seen_without_a_known_job_end_may_be_working(self, changes, last_busy):
         assert runner_activity(lost(**changes), survey(), NOW, STALE).last_busy is last_busy
 
     @pytest.mark.parametrize(
@@ -814,12 +827,12 @@ class TestHeard:
             (online(listed=False, retired_at=NOW - 8), 8.0),
             (None, None),
         ],
-        ids=["absent", "there", "not in the last list", "removed", "retired", "never heard of"],
+        ids=["absent", "listed", "not in the last list", "removed", "retired", "unknown"],
     )
-    def test_for_how_long_it_has_been_gone(self, evidence, seconds):
+    def test_absence_lasts_since_the_earliest_proof(self, evidence, seconds):
         assert runner_activity(evidence, survey(), NOW, STALE).absent_seconds == seconds
 
-    def test_time_that_no_list_covers_makes_no_absence_longer(self):
+    def test_time_not_covered_by_lists_does_not_lengthen_an_absence(self):
         assert runner_activity(lost(), survey(blind=((NOW - 50, NOW - 10),)), NOW, STALE).absent_seconds == 20.0
 
     @pytest.mark.parametrize(
@@ -838,16 +851,14 @@ class TestHeard:
             "online",
             "busy",
             "offline",
-            "gone",
-            "by its job's start",
-            "not by its end",
+            "absent",
+            "by the job's start",
+            "not by the job's end",
             "by deliveries alone",
             "never online",
         ],
     )
-    def test_when_it_was_last_connected_and_neither_its_absence_nor_a_registration_left_offline_shows_that(
-        self, changes, seen_at
-    ):
+    def test_seen_at_is_the_last_time_at_which_the_runner_was_connected(self, changes, seen_at):
         assert runner_activity(lost(first_seen=NOW - 900, **changes), survey(), NOW, STALE).seen_at == seen_at
 
 
@@ -882,7 +893,7 @@ runners_of_any_kind = st.builds(
     st.integers(0, 6),
 )
 def test_every_stamped_pod_is_reaped_deferred_or_kept_and_never_a_claimed_one(pods, runners, claimed, per_tick):
-    seen = look(*pods, runners=runners, claims=by_name([claim(each) for each in claimed]))
+    seen = tick_inputs(*pods, runners=runners, claims=by_name([claim(each) for each in claimed]))
     reaping = leaks(seen, NOW, LeakLimits(mode="act", per_tick=per_tick), remembered(*pods))
     stamped = [each for each in pods if each.labels]
     held = [each for each, _ in reaping.held]
@@ -908,7 +919,7 @@ def test_every_stamped_pod_is_reaped_deferred_or_kept_and_never_a_claimed_one(po
 
 
 @given(st.lists(st.sampled_from(["unclaimed", "claimed", "bad", "missed"]), min_size=1, max_size=40))
-def test_it_takes_the_whole_grace_of_looks_that_show_it_unclaimed(story):
+def test_a_pod_is_reaped_after_a_whole_grace_of_ticks_without_a_claim(story):
     memory, now, unclaimed_since = TickMemory(), NOW, None
     steady = by_name([claim("another", expires_at=NOW + 99_999)])
     last_good = None
@@ -917,7 +928,7 @@ def test_it_takes_the_whole_grace_of_looks_that_show_it_unclaimed(story):
         if tick == "missed":
             continue
         claims = {**steady, **(by_name([claim(expires_at=NOW + 99_999)]) if tick == "claimed" else {})}
-        seen = look(pod(read_at=now), pods_at=now, claims_at=now, claims=claims, complete=tick != "bad")
+        seen = tick_inputs(pod(read_at=now), pods_at=now, claims_at=now, claims=claims, complete=tick != "bad")
         reaping = leaks(seen, now, LIMITS, memory)
         memory = reaping.memory
         if tick != "bad":

@@ -1,4 +1,4 @@
-"""What is said of a pod that was reaped."""
+"""The report of a reaped pod."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def facts_of(found, source):
     return [(at, text) for at, by, text in found.evidence if by == source]
 
 
-def test_its_data_names_it_and_tells_the_evidence_in_order_of_time():
+def test_the_document_names_the_pod_and_orders_its_evidence_by_time():
     data = orphan_document("acme", found())
     assert {key: value for key, value in data.items() if key != "evidence"} == {
         "org": "acme",
@@ -35,14 +35,14 @@ def test_its_data_names_it_and_tells_the_evidence_in_order_of_time():
     assert data["evidence"][2]["at"] == data["unclaimed_since"] < data["evidence"][3]["at"] == data["at"]
 
 
-def test_what_nobody_knows_is_null():
+def test_unknown_fields_are_null():
     data = orphan_document(
         "acme", orphan(pod(node="", runner=None), "linux-1", "", RunnerActivity(busy=False), NOW - 300, NOW)
     )
     assert (data["node"], data["pool"]) == (None, None)
 
 
-def test_an_ended_container_is_told_of():
+def test_the_evidence_includes_an_ended_container():
     ended = container(running_since=None, ended=Ended(137, finished_at=NOW - 60))
     assert (NOW - 60, "its container ended") in facts_of(found(runner=ended), "pod")
 
@@ -67,7 +67,7 @@ def test_an_ended_container_is_told_of():
         ),
         (RunnerActivity(busy=True), "GitHub lists its runner busy, and its container has ended"),
     ],
-    ids=["gone", "offline", "offline too long", "online", "busy", "no word", "ended"],
+    ids=["absent", "offline", "offline too long", "online", "busy", "no answer", "ended"],
 )
-def test_githubs_word_is_told_and_what_overruled_it(runner, word):
+def test_the_evidence_states_githubs_answer_and_what_overruled_it(runner, word):
     assert facts_of(orphan(pod(), "linux-1", "linux", runner, NOW - 300, NOW), "list") == [(NOW, word)]

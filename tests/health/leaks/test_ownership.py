@@ -19,7 +19,7 @@ from ghapp.health.leaks.runner_activity import is_ours
         ({"a"}, [set(), {"a"}], False),
     ],
     ids=[
-        "a namespace of ours alone",
+        "a namespace with one organization",
         "known here",
         "known by its runner's name",
         "known nowhere",
@@ -28,7 +28,7 @@ from ghapp.health.leaks.runner_activity import is_ours
         "known to two of three",
     ],
 )
-def test_whose_it_is(here, others, ours):
+def test_a_pod_belongs_to_the_organization_that_knows_it(here, others, ours):
     assert is_ours({"a", "runner-of-a"}, here, others) is ours
 
 
@@ -36,6 +36,6 @@ names = st.sets(st.sampled_from("abcd"))
 
 
 @given(names.filter(bool), st.lists(names, min_size=2, max_size=4))
-def test_it_is_never_two_orgs(pod, orgs):
+def test_a_pod_never_belongs_to_two_organizations(pod, orgs):
     judges = [is_ours(pod, here, orgs[:index] + orgs[index + 1 :]) for index, here in enumerate(orgs)]
     assert sum(judges) <= 1

@@ -1,4 +1,4 @@
-"""What is told of a reaper, and for how long."""
+"""The status of the reaper, and how long it is reported."""
 
 import pytest
 
@@ -15,8 +15,8 @@ from tests.health.builders import MICROSECOND, NOW
 from tests.health.pods.builders import pod
 
 
-def status_at(at=NOW, trouble_since=None):
-    return reaper_status(at, trouble_since, NOW, reaped=4, deferred=3, would_reap=2, never_runners=1)
+def status_at(at=NOW, failing_since=None):
+    return reaper_status(at, failing_since, NOW, reaped=4, deferred=3, would_reap=2, never_runners=1)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def status_at(at=NOW, trouble_since=None):
     ],
     ids=["now", "three minutes ago", "longer ago", "a clock that differs", "a clock that jumped", "never"],
 )
-def test_what_happens_each_minute_is_overdue_after_three(at, overdue):
+def test_the_reaper_is_overdue_three_minutes_after_its_last_tick(at, overdue):
     assert is_overdue(at, NOW) is overdue
     assert status_at(at) == (ReaperStatus(4) if overdue else ReaperStatus(4, 3, 2, never_runners=1))
 
@@ -39,13 +39,13 @@ def test_what_happens_each_minute_is_overdue_after_three(at, overdue):
 @pytest.mark.parametrize(
     ("since", "held_up"),
     [(None, False), (NOW - OVERDUE_SECONDS, False), (NOW - OVERDUE_SECONDS - MICROSECOND, True)],
-    ids=["no trouble", "a passing one", "one that lasts"],
+    ids=["no failure", "a short failure", "a lasting failure"],
 )
-def test_only_trouble_that_lasts_is_told(since, held_up):
-    assert status_at(trouble_since=since).held_up_since == (since if held_up else None)
+def test_only_a_lasting_failure_is_reported(since, held_up):
+    assert status_at(failing_since=since).held_up_since == (since if held_up else None)
 
 
-def test_pods_are_counted_by_the_guard_that_keeps_them_and_the_oldest_are_named_where_people_are_told():
+def test_kept_pods_are_counted_by_guard_and_the_oldest_five_are_named_as_examples():
     pods = [pod(name=f"linux-{number}", uid=f"uid-{number}", created_at=NOW - number) for number in range(9)]
     guards = [Guard.UNNAMED] * 6 + [Guard.SESSION_OPEN]
     reaping = TickResult(kept=tuple(zip(pods[:7], guards, strict=True)), held=((pods[7], Guard.MASS_LEAK),))
@@ -60,5 +60,5 @@ def test_pods_are_counted_by_the_guard_that_keeps_them_and_the_oldest_are_named_
     assert found == ReaperStatus(held=1, kept={"Unnamed": 6, "MassLeak": 1}, examples=named)
 
 
-def test_of_a_reaper_that_has_stopped_no_old_trouble_is_told():
-    assert status_at(at=NOW - 3600, trouble_since=NOW - 7200) == ReaperStatus(4)
+def test_an_overdue_reaper_reports_no_old_failure():
+    assert status_at(at=NOW - 3600, failing_since=NOW - 7200) == ReaperStatus(4)

@@ -1,4 +1,4 @@
-"""What stands in the cluster for runner 1. Each builder defaults to what a wrong rule would let be deleted."""
+"""The pod and the object of runner 1 in the cluster. Each builder defaults to a state that a wrong rule would delete."""
 
 from ghapp.health.pods.deletion_decision import Preconditions
 from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER
@@ -11,7 +11,7 @@ ARCS_OTHER_FINALIZER = "ephemeralrunner.actions.github.com/finalizer"
 
 
 def container(**changes) -> Container:
-    """The agent's, as it has run for a day."""
+    """The agent's container, running for a day."""
     return Container(name="runner", running_since=LONG_AGO + 5)._replace(**changes)
 
 
@@ -32,7 +32,7 @@ def pod(**changes) -> Pod:
 
 
 def runner_object(**changes) -> EphemeralRunner:
-    """ARC's object: a day old, and without a job."""
+    """ARC's object of the runner: a day old, without a job."""
     worst = EphemeralRunner(
         namespace=NAMESPACE,
         name="linux-1",
@@ -51,10 +51,10 @@ def runner_object(**changes) -> EphemeralRunner:
 
 
 def pod_of_object(**changes) -> Pod:
-    """The same pod, owned by that object."""
+    """The pod of `pod`, owned by the object of `runner_object`."""
     return pod(owners=(Owner("EphemeralRunner", "linux-1", "object-1"),))._replace(**changes)
 
 
 def circumstances(**changes) -> Preconditions:
-    """Nothing prevents it."""
+    """Preconditions that block no deletion."""
     return Preconditions(now=NOW, grace_seconds=GRACE, org="acme")._replace(**changes)

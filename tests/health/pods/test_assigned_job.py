@@ -1,4 +1,4 @@
-"""The job that ARC's object names, as GitHub knows it."""
+"""The job named by ARC's object, with its data at GitHub."""
 
 import pytest
 
@@ -24,7 +24,7 @@ ACME = Installation(7, "acme", 1)
         ({"workflow_run_id": 99, "repository": "acme/a?b"}, None),
     ],
 )
-def test_a_run_is_asked_for_only_in_the_orgs_own_repositories(found, expected):
+def test_a_workflow_run_is_queried_only_in_the_orgs_own_repositories(found, expected):
     assert run_of(runner_object(**found), ACME) == expected
 
 
@@ -44,24 +44,32 @@ def job(job_id, status="over", name="linux-1", runner_id=1, ended=NOW - 60):
         ([job(1, status="running"), job(2, ended=NOW)], 1),
         ([job(1, runner_id=None)], 1),
     ],
-    ids=["none", "another's", "a namesake's", "nobody's", "the last that ended", "one that runs", "without an id"],
+    ids=[
+        "no job",
+        "another runner's job",
+        "a job of another runner of the same name",
+        "a queued job",
+        "the job that ended last",
+        "a running job",
+        "without a runner id",
+    ],
 )
-def test_the_job_is_that_of_this_runner(jobs, expected):
+def test_the_job_of_the_runner_is_found_in_its_run(jobs, expected):
     found = job_of_runner(jobs, lost())
     assert (found and found.job.id) == expected
 
 
-def test_a_job_that_is_over_is_recorded_with_its_start_and_its_end():
+def test_a_finished_job_is_recorded_with_its_start_and_its_end():
     evidence = job_observed(lost(busy=True), job(5), NOW)
     assert (evidence.job_id, evidence.job_started_at, evidence.job_ended_at) == (5, NOW - 600, NOW - 60)
     assert evidence.running_job is None
 
 
-def test_a_job_that_runs_vouches_for_its_runner_and_takes_the_grant_back():
+def test_a_running_job_clears_the_confirmation_and_the_grant():
     evidence = job_observed(lost(busy=True, granted_at=NOW, event_id="e"), job(5, status="running"), NOW)
     assert (evidence.running_job, evidence.confirmed_at, evidence.granted_at) == (5, None, None)
 
 
-def test_no_time_of_githubs_lies_ahead_of_ours():
+def test_a_time_from_github_is_never_in_the_future():
     evidence = job_observed(lost(), job(5, ended=NOW + 900), NOW)
     assert evidence.job_ended_at == NOW

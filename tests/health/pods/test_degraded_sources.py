@@ -1,9 +1,9 @@
-"""What may be hindered, by its name in the report."""
+"""The names of the sources that may be degraded."""
 
 from ghapp.health.pods.degraded_sources import LOG_STORE, logs_source, objects_source, pods_source, sources_of
 
 
-def test_every_view_of_every_namespace_and_the_log_store_where_there_is_one():
+def test_the_sources_are_each_view_of_each_namespace_and_the_log_store_if_configured():
     of_one = [pods_source("a"), objects_source("a"), logs_source("a")]
     assert sources_of(["a"], has_log_store=False) == of_one
     assert sources_of(["a", "b"], has_log_store=True) == [

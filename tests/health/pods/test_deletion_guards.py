@@ -1,4 +1,4 @@
-"""May an object, or a pod, be deleted now: each guard by itself, at its exact boundary."""
+"""Whether an object or a pod may be deleted now: each guard by itself, at its exact boundary."""
 
 from dataclasses import dataclass
 
@@ -41,7 +41,7 @@ def refused(because, after_seconds=None):
 
 @dataclass
 class Case:
-    """One way in which a runner that may be deleted is not that one; `rule` says what of it."""
+    """One change of a runner that may be deleted, and the expected verdict."""
 
     text: str
     expected: tuple
@@ -59,51 +59,57 @@ VERY_OLD = NOW - LONGEST_JOB_SECONDS - 60
 OLDER = {"found": {"created_at": VERY_OLD}, "pod": {"created_at": VERY_OLD}}
 
 
-def seen_as(kind, seconds=0.0):
-    """What the watch has shown for so long, up to now."""
+def remains_seen(kind, seconds=0.0):
+    """Remains of this kind, shown by the watch for so many seconds up to NOW."""
     return Remains(RemainsKind(kind), NOW - seconds, NOW)
 
 
-def waited_for(because, seconds):
+def waiting_for(because, seconds):
     return Deletion(waits_for=because, waiting_since=NOW - seconds)
 
 
 YOUNG = NOW - GRACE + MICROSECOND
 ENDED_JUST_NOW = {"job_id": 7, "job_ended_at": NOW - GRACE + 30}
 BOTH = [
-    case("nothing objects", DELETE),
+    case("no guard applies", DELETE),
     case("created exactly the grace ago", DELETE, pod={"created_at": NOW - GRACE}, found={"created_at": NOW - GRACE}),
     case(
-        "its container started less than the grace ago",
+        "container started less than the grace ago",
         refused(Blocker.WITHIN_GRACE, 20.0),
         pod={"runner": container(running_since=NOW - GRACE + 20)},
     ),
-    case("its container started the grace ago", DELETE, pod={"runner": container(running_since=NOW - GRACE)}),
+    case("container started the grace ago", DELETE, pod={"runner": container(running_since=NOW - GRACE)}),
     case("claimed", refused(Blocker.POD_CLAIMED), around={"claimed": {"linux-1"}}),
-    case("another is claimed", DELETE, around={"claimed": {"linux-2"}}),
+    case("another pod is claimed", DELETE, around={"claimed": {"linux-2"}}),
     case("a job in progress, by delivery", refused(Blocker.JOB_IN_PROGRESS), evidence={"job_id": 7}),
-    case("a job in progress under its name", refused(Blocker.JOB_IN_PROGRESS), around={"at_work": {"linux-1"}}),
-    case("a job in progress under another name", DELETE, around={"at_work": {"linux-2"}}),
-    case("its job ended a moment ago", refused(Blocker.JOB_JUST_ENDED, 30.0), evidence=ENDED_JUST_NOW),
-    case("its job ended the grace ago", DELETE, evidence={"job_id": 7, "job_ended_at": NOW - GRACE}),
-    case("seen busy, and nobody told of its job", refused(Blocker.SEEN_BUSY), evidence={"busy": True}),
     case(
-        "seen busy, for as long as the longest job",
+        "a job in progress under the runner's name", refused(Blocker.JOB_IN_PROGRESS), around={"at_work": {"linux-1"}}
+    ),
+    case("a job in progress under another name", DELETE, around={"at_work": {"linux-2"}}),
+    case("job ended a moment ago", refused(Blocker.JOB_JUST_ENDED, 30.0), evidence=ENDED_JUST_NOW),
+    case("job ended the grace ago", DELETE, evidence={"job_id": 7, "job_ended_at": NOW - GRACE}),
+    case("seen busy, and its job is unknown", refused(Blocker.SEEN_BUSY), evidence={"busy": True}),
+    case(
+        "seen busy, absent for as long as the longest job",
         refused(Blocker.SEEN_BUSY),
         evidence={"busy": True, "absent_since": NOW - LONGEST_JOB_SECONDS},
         **OLDER,
     ),
     case(
-        "seen busy, for longer than any job",
+        "seen busy, absent for longer than the longest job",
         DELETE,
         evidence={"busy": True, "absent_since": NOW - LONGEST_JOB_SECONDS - MICROSECOND},
         **OLDER,
     ),
-    case("seen busy, and its container ended since", DELETE, evidence={"busy": True, "remains": seen_as("ended")}),
     case(
-        "seen busy, and its container runs",
+        "seen busy, and the container has ended since",
+        DELETE,
+        evidence={"busy": True, "remains": remains_seen("ended")},
+    ),
+    case(
+        "seen busy, and the container runs",
         refused(Blocker.SEEN_BUSY),
-        evidence={"busy": True, "remains": seen_as("running")},
+        evidence={"busy": True, "remains": remains_seen("running")},
     ),
     case(
         "seen busy after the end of the one job of an ephemeral runner",
@@ -121,25 +127,29 @@ BOTH = [
         evidence={"job_id": 7, "job_started_at": NOW - LONGEST_JOB_SECONDS},
     ),
     case(
-        "a job in progress for longer than any",
+        "a job in progress for longer than the longest job",
         DELETE,
         evidence={"job_id": 7, "job_started_at": NOW - LONGEST_JOB_SECONDS - 1},
     ),
-    case("another organization knows its name", refused(Blocker.OF_ANOTHER_ORG), around={"known_elsewhere": True}),
-    case("it was made just within the grace after its registration went", DELETE, evidence={"absent_since": LONG_AGO}),
     case(
-        "it was made long after its registration went: a successor of its name, which is starting, by whatever clock",
+        "another organization knows the runner's name",
+        refused(Blocker.OF_ANOTHER_ORG),
+        around={"known_elsewhere": True},
+    ),
+    case("created just within the grace after the registration was lost", DELETE, evidence={"absent_since": LONG_AGO}),
+    case(
+        "created long after the registration was lost: a successor of the same name that is starting",
         NOTHING_LEFT,
         evidence={"absent_since": LONG_AGO - GRACE - 1},
     ),
-    case("the kubelet has told of no container", refused(Blocker.NOT_RUNNING), pod={"runner": None}),
+    case("no container status", refused(Blocker.NOT_RUNNING), pod={"runner": None}),
     case(
-        "its container is not started",
+        "container not started",
         refused(Blocker.NOT_RUNNING),
         pod={"runner": container(running_since=None, waiting="ImagePullBackOff")},
     ),
     case(
-        "its container has ended",
+        "container ended",
         refused(Blocker.NOT_RUNNING),
         pod={"runner": container(running_since=None, ended=ENDED)},
     ),
@@ -147,7 +157,7 @@ BOTH = [
 
 
 @pytest.mark.parametrize("app", BOTH, ids=lambda app: app.text)
-def test_an_object_needs_every_guard(app):
+def test_an_object_is_deleted_only_if_each_guard_allows_it(app):
     ruling = may_delete_object(
         lost(**app.evidence), runner_object(**app.found), pod_of_object(**app.pod), circumstances(**app.around)
     )
@@ -155,17 +165,17 @@ def test_an_object_needs_every_guard(app):
 
 
 @pytest.mark.parametrize("app", BOTH, ids=lambda app: app.text)
-def test_a_pod_needs_every_guard(app):
+def test_a_pod_is_deleted_only_if_each_guard_allows_it(app):
     assert may_delete_pod(lost(**app.evidence), pod(**app.pod), circumstances(**app.around)) == app.expected
 
 
 ORPHANS = (Owner("EphemeralRunner", "linux-1", "object-0"),)
 ARC_ALONE = [
     case("the object is too young", refused(Blocker.WITHIN_GRACE, GRACE - 1), found={"created_at": NOW - 1}),
-    case("the object has a job, and nobody told of one", refused(Blocker.JOB_UNKNOWN), found={"job_id": "8f-a1"}),
+    case("the object has a job that is unknown by delivery", refused(Blocker.JOB_UNKNOWN), found={"job_id": "8f-a1"}),
     case("the object has a workflow run", refused(Blocker.JOB_UNKNOWN), found={"workflow_run_id": 99}),
     case(
-        "the object has a job, and GitHub says it is over",
+        "the object has a job that is over at GitHub",
         DELETE,
         found={"job_id": "8f-a1", "workflow_run_id": 99},
         evidence={"job_id": 7, "job_ended_at": NOW - GRACE},
@@ -176,15 +186,15 @@ ARC_ALONE = [
         found={"job_id": "8f-a1"},
         evidence=ENDED_JUST_NOW,
     ),
-    case("the pod is of an earlier object", refused(Blocker.POD_OF_ANOTHER), pod={"owners": ORPHANS}),
-    case("the pod is nobody's", refused(Blocker.POD_OF_ANOTHER), pod={"owners": ()}),
+    case("the pod belongs to an earlier object", refused(Blocker.POD_OF_ANOTHER), pod={"owners": ORPHANS}),
+    case("the pod has no owner", refused(Blocker.POD_OF_ANOTHER), pod={"owners": ()}),
     case("the pod is Terminating", refused(Blocker.POD_TERMINATING), pod={"deleting_since": NOW}),
-    case("the object bears another name, and is claimed", refused(Blocker.POD_CLAIMED), around={"claimed": {"arc-1"}}),
+    case("the object has another name, and is claimed", refused(Blocker.POD_CLAIMED), around={"claimed": {"arc-1"}}),
 ]
 
 
 @pytest.mark.parametrize("app", ARC_ALONE, ids=lambda app: app.text)
-def test_an_object_of_arcs_needs_more(app):
+def test_an_object_of_arc_has_further_guards(app):
     found = {"name": "arc-1"} | app.found
     ruling = may_delete_object(
         lost(**app.evidence), runner_object(**found), pod_of_object(**app.pod), circumstances(**app.around)
@@ -192,15 +202,15 @@ def test_an_object_of_arcs_needs_more(app):
     assert ruling == app.expected
 
 
-def test_what_was_meant_before_a_crash_is_no_successor_whatever_the_clocks_say():
-    gone_before_it_came = {"absent_since": LONG_AGO - GRACE - 1}
-    meant = lost(deletion=Deletion(uid="object-1", found_at=NOW), **gone_before_it_came)
-    assert may_delete_object(meant, runner_object(), pod_of_object(), circumstances()) == DELETE
-    meant = lost(deletion=Deletion(uid="pod-1", found_at=NOW), **gone_before_it_came)
-    assert may_delete_pod(meant, pod(), circumstances()) == DELETE
+def test_a_target_found_before_a_crash_is_deleted_though_clocks_show_a_successor():
+    lost_before_creation = {"absent_since": LONG_AGO - GRACE - 1}
+    target = lost(deletion=Deletion(uid="object-1", found_at=NOW), **lost_before_creation)
+    assert may_delete_object(target, runner_object(), pod_of_object(), circumstances()) == DELETE
+    target = lost(deletion=Deletion(uid="pod-1", found_at=NOW), **lost_before_creation)
+    assert may_delete_pod(target, pod(), circumstances()) == DELETE
 
 
-def test_what_bears_another_organization_s_label_is_left_alone():
+def test_an_object_or_pod_with_another_organizations_label_is_kept():
     theirs = refused(Blocker.OF_ANOTHER_ORG)
     assert may_delete_object(lost(), runner_object(org="umbrella"), pod_of_object(), circumstances()) == theirs
     labelled = pod(labels={"actions.github.com/organization": "umbrella"})
@@ -208,37 +218,37 @@ def test_what_bears_another_organization_s_label_is_left_alone():
     assert may_delete_object(lost(), runner_object(org="ACME"), pod_of_object(), circumstances()) == DELETE
 
 
-def test_an_object_that_is_terminating_and_not_ours_is_not_freed():
+def test_a_terminating_object_of_another_organization_is_not_freed():
     stuck = runner_object(deleting_since=NOW - 9000)
     refusal = may_delete_object(accepted(NOW - 9000), stuck, pod_of_object(), circumstances(known_elsewhere=True))
     assert refusal == refused(Blocker.OF_ANOTHER_ORG)
 
 
 class TestAnObjectWithoutAPod:
-    """It is counted as a runner for ever (ARC's issue #3821); ARC may also be about to make its pod."""
+    """ARC counts the object as a runner for ever (issue #3821), or may be about to create its pod."""
 
     @pytest.mark.parametrize(
         ("evidence", "expected"),
         [
             ({}, refused(Blocker.NO_POD, 60.0)),
-            ({"remains": seen_as("no-pod", NO_POD_SECONDS - 1)}, refused(Blocker.NO_POD, 1.0)),
-            ({"remains": seen_as("no-pod", NO_POD_SECONDS)}, DELETE),
-            ({"remains": seen_as("running", NO_POD_SECONDS)}, refused(Blocker.NO_POD, 60.0)),
-            ({"deletion": waited_for("NoPod", NO_POD_SECONDS - 1)}, refused(Blocker.NO_POD, 1.0)),
-            ({"deletion": waited_for("NoPod", NO_POD_SECONDS)}, DELETE),
-            ({"deletion": waited_for("JobUnknown", NO_POD_SECONDS)}, refused(Blocker.NO_POD, 60.0)),
+            ({"remains": remains_seen("no-pod", NO_POD_SECONDS - 1)}, refused(Blocker.NO_POD, 1.0)),
+            ({"remains": remains_seen("no-pod", NO_POD_SECONDS)}, DELETE),
+            ({"remains": remains_seen("running", NO_POD_SECONDS)}, refused(Blocker.NO_POD, 60.0)),
+            ({"deletion": waiting_for("NoPod", NO_POD_SECONDS - 1)}, refused(Blocker.NO_POD, 1.0)),
+            ({"deletion": waiting_for("NoPod", NO_POD_SECONDS)}, DELETE),
+            ({"deletion": waiting_for("JobUnknown", NO_POD_SECONDS)}, refused(Blocker.NO_POD, 60.0)),
         ],
         ids=[
-            "of which we learn now",
+            "first seen now",
             "for less than five minutes by the watch",
             "for five minutes by the watch",
-            "of which the watch has seen a pod a moment ago",
-            "for less than five minutes by our own looks",
-            "for five minutes by our own looks",
-            "that waited for something else",
+            "a pod seen by the watch a moment ago",
+            "for less than five minutes by ghapp's own checks",
+            "for five minutes by ghapp's own checks",
+            "waited for something else",
         ],
     )
-    def test_is_replaced_once_no_pod_was_seen_for_five_minutes(self, evidence, expected):
+    def test_the_object_is_deleted_once_no_pod_was_seen_for_five_minutes(self, evidence, expected):
         assert may_delete_object(lost(**evidence), runner_object(), None, circumstances()) == expected
 
     @pytest.mark.parametrize(
@@ -250,13 +260,13 @@ class TestAnObjectWithoutAPod:
             ({}, {}, {"claimed": {"linux-1"}}, refused(Blocker.POD_CLAIMED)),
             ({}, {"created_at": NOW - 1}, {}, refused(Blocker.WITHIN_GRACE, GRACE - 1)),
         ],
-        ids=["seen busy", "with a job that nobody told of", "with a job in progress", "claimed", "too young"],
+        ids=["seen busy", "a job unknown by delivery", "a job in progress", "claimed", "too young"],
     )
-    def test_has_no_process_and_every_other_guard(self, evidence, found, around, expected):
-        evidence = lost(remains=seen_as("no-pod", NO_POD_SECONDS), **evidence)
+    def test_each_guard_applies_except_those_for_a_running_process(self, evidence, found, around, expected):
+        evidence = lost(remains=remains_seen("no-pod", NO_POD_SECONDS), **evidence)
         assert may_delete_object(evidence, runner_object(**found), None, circumstances(**around)) == expected
 
-    def test_of_which_a_job_may_run_is_held_while_a_pod_may_only_just_be_missing(self):
+    def test_the_object_is_kept_for_its_job_until_the_pod_was_missing_for_five_minutes(self):
         found = runner_object(job_id="8f-a1")
         assert may_delete_object(lost(), found, None, circumstances()) == refused(Blocker.JOB_UNKNOWN)
 
@@ -268,21 +278,21 @@ class TestAnObjectWithoutAPod:
         (lost(), pod_of_object(), refused(Blocker.POD_OUTLIVES_OBJECT)),
         (lost(deletion=Deletion(uid="object-1", found_at=NOW)), pod_of_object(), NOTHING_LEFT),
     ],
-    ids=["and so is its pod", "and its pod is not", "by our own deletion, and its pod follows"],
+    ids=["the pod is deleted too", "the pod remains", "deleted by ghapp, the pod follows"],
 )
-def test_an_object_that_is_gone(evidence, pod, expected):
+def test_an_object_that_no_longer_exists(evidence, pod, expected):
     assert may_delete_object(evidence, None, pod, circumstances()) == expected
 
 
-def test_another_object_of_the_same_name_is_not_the_one_that_was_meant():
-    meant = lost(deletion=Deletion(uid="object-0", found_at=NOW))
-    assert may_delete_object(meant, runner_object(), pod_of_object(), circumstances()) == NOTHING_LEFT
-    assert may_delete_pod(meant, pod(), circumstances()) == NOTHING_LEFT
+def test_another_object_or_pod_of_the_same_name_is_not_deleted():
+    target = lost(deletion=Deletion(uid="object-0", found_at=NOW))
+    assert may_delete_object(target, runner_object(), pod_of_object(), circumstances()) == NOTHING_LEFT
+    assert may_delete_pod(target, pod(), circumstances()) == NOTHING_LEFT
 
 
 def test_the_same_object_after_a_crash_is_deleted_again():
-    meant = lost(deletion=Deletion(uid="object-1", found_at=NOW))
-    assert may_delete_object(meant, runner_object(), pod_of_object(), circumstances()) == DELETE
+    target = lost(deletion=Deletion(uid="object-1", found_at=NOW))
+    assert may_delete_object(target, runner_object(), pod_of_object(), circumstances()) == DELETE
 
 
 def accepted(at):
@@ -303,25 +313,25 @@ TERMINATING = BlockedBy(Blocker.TERMINATING)
         (accepted(NOW - 120), NOW - 120, (ARCS_OTHER_FINALIZER,), (DeletionVerdict.UNDER_WAY, TERMINATING)),
     ],
     ids=[
-        "of which we learn now",
-        "for two minutes, but not by our clock",
+        "first seen now",
+        "for two minutes, but not by the local clock",
         "for two minutes, but not by the cluster's clock",
-        "and our clock jumped",
+        "the local clock jumped",
         "for two minutes by both clocks",
-        "and only ARC's own finalizer is left",
+        "only ARC's own finalizer is left",
     ],
 )  # fmt: skip
-def test_an_object_that_is_terminating(evidence, since, finalizers, expected):
+def test_a_terminating_object_is_freed_after_two_minutes_by_both_clocks(evidence, since, finalizers, expected):
     found = runner_object(deleting_since=since, finalizers=finalizers)
     assert may_delete_object(evidence, found, pod_of_object(), circumstances()) == expected
 
 
-def test_five_minutes_without_a_pod_are_meant():
+def test_the_limit_without_a_pod_is_five_minutes():
     assert NO_POD_SECONDS == 300
 
 
-class TestADeletionOfSomebodyElses:
-    """ARC, or a person, had the object deleted; no guard of ours preceded that."""
+class TestADeletionByAnother:
+    """ARC or a person deleted the object, so no guard of ghapp was checked before."""
 
     @pytest.mark.parametrize(
         ("watched", "since", "finalizers", "expected"),
@@ -343,9 +353,11 @@ class TestADeletionOfSomebodyElses:
         ],
         ids=["for two minutes by both clocks", "not by the watch", "not by the cluster's clock", "ARC's own finalizer"],
     )
-    def test_is_freed_when_the_watch_has_seen_it_terminating(self, watched, since, finalizers, expected):
+    def test_the_object_is_freed_once_the_watch_saw_it_terminating_for_two_minutes(
+        self, watched, since, finalizers, expected
+    ):
         found = runner_object(deleting_since=since, finalizers=finalizers)
-        evidence = lost(remains=seen_as("terminating", watched))
+        evidence = lost(remains=remains_seen("terminating", watched))
         assert may_delete_object(evidence, found, pod_of_object(), circumstances()) == expected
 
     @pytest.mark.parametrize(
@@ -356,44 +368,47 @@ class TestADeletionOfSomebodyElses:
             ({"busy": True}, {}, {}, Blocker.SEEN_BUSY),
             ({}, {}, {"claimed": {"linux-1"}}, Blocker.POD_CLAIMED),
         ],
-        ids=["a job", "a job that nobody told of", "seen busy", "claimed"],
+        ids=["a job", "a job unknown by delivery", "seen busy", "claimed"],
     )
-    def test_is_not_finished_while_its_pod_may_work(self, evidence, found, around, because):
-        evidence = lost(remains=seen_as("terminating", 9000), **evidence)
+    def test_the_object_is_not_freed_while_its_pod_may_run_a_job(self, evidence, found, around, because):
+        evidence = lost(remains=remains_seen("terminating", 9000), **evidence)
         found = runner_object(deleting_since=NOW - 9000, **found)
         refusal = may_delete_object(evidence, found, pod_of_object(), circumstances(**around))
         assert refusal == refused(because)
 
-    def test_is_freed_without_a_pod_whatever_job_its_object_names(self):
-        evidence = lost(remains=seen_as("terminating", 9000), busy=True)
+    def test_a_terminating_object_without_a_pod_is_freed_though_it_names_a_job(self):
+        evidence = lost(remains=remains_seen("terminating", 9000), busy=True)
         found = runner_object(deleting_since=NOW - 9000, job_id="8f-a1")
         assert may_delete_object(evidence, found, None, circumstances()) == (DeletionVerdict.FREE, TERMINATING)
 
     def test_an_object_that_is_not_terminating_is_never_freed(self):
-        evidence = lost(remains=seen_as("terminating", 9000))
+        evidence = lost(remains=remains_seen("terminating", 9000))
         assert may_delete_object(evidence, runner_object(), pod_of_object(), circumstances()) == DELETE
 
 
 @pytest.mark.parametrize("ahead", [-86_400.0, -300.0, 300.0, 86_400.0])
-def test_whatever_time_the_cluster_reports_an_object_is_as_old_as_it_is(ahead):
-    """Its clock is off by so much, and so is every time that it writes; what is old by it is old."""
+def test_the_age_of_an_object_does_not_depend_on_the_clusters_clock_offset(ahead):
+    """The cluster's clock is `ahead`, and so is each time that the cluster writes. Ages by that clock are right."""
     theirs = NOW + ahead
-    gone = {"absent_since": NOW - 60}
+    absent = {"absent_since": NOW - 60}
     for age, expected in ((GRACE - 1, refused(Blocker.WITHIN_GRACE, 1.0)), (GRACE, DELETE)):
         times = {"created_at": theirs - age, "read_at": theirs}
         ran = {"created_at": theirs - 999, "runner": container(running_since=theirs - age), "read_at": theirs}
-        # A day by which they differ: which of the two was first is told by age alone, and then neither is believed.
-        doubted = refused(Blocker.CLOCKS_DISAGREE) if ahead > age - 60 + GRACE else expected
-        assert may_delete_object(lost(**gone), runner_object(**times), pod_of_object(**ran), circumstances()) == doubted
+        # With a large offset, age and creation time disagree on which came first, so the deletion is refused.
+        expected_here = refused(Blocker.CLOCKS_DISAGREE) if ahead > age - 60 + GRACE else expected
         assert (
-            may_delete_pod(lost(**gone), pod(**times, runner=container(running_since=theirs - age)), circumstances())
-            == doubted
+            may_delete_object(lost(**absent), runner_object(**times), pod_of_object(**ran), circumstances())
+            == expected_here
+        )
+        assert (
+            may_delete_pod(lost(**absent), pod(**times, runner=container(running_since=theirs - age)), circumstances())
+            == expected_here
         )
 
 
 @pytest.mark.parametrize("jump", [60.0, 600.0, 86_400.0])
-def test_a_clock_of_ours_that_jumps_ahead_makes_nothing_older(jump):
-    """The runner was lost, its object was made anew under its name, and then the clock jumped."""
+def test_a_forward_jump_of_the_local_clock_makes_an_object_no_older(jump):
+    """The runner was lost, a new object was created under its name, and then the clock jumped."""
     around = circumstances(now=NOW + jump)
     young = {"created_at": YOUNG, "read_at": NOW}
     for ruling, _ in (
@@ -412,10 +427,10 @@ def test_a_clock_of_ours_that_jumps_ahead_makes_nothing_older(jump):
         (NOW - 900, NOW - 600, refused(Blocker.CLOCKS_DISAGREE)),
         (NOW + 90, NOW + 390, NOTHING_LEFT),
     ],
-    ids=["by the time it bears alone", "by its age alone", "by both"],
+    ids=["by its creation time alone", "by its age alone", "by both"],
 )
-def test_a_successor_is_one_by_both_clocks_and_by_one_alone_it_is_left(created_at, read_at, expected):
-    """Each is five minutes old."""
+def test_a_successor_is_recognized_by_both_clocks_and_is_kept_if_they_disagree(created_at, read_at, expected):
+    """The object and the pod are each five minutes old."""
     evidence = lost(absent_since=NOW - 60 if created_at > NOW else NOW - 500)
     now = NOW + 390 if expected is NOTHING_LEFT else NOW
     ran = container(running_since=created_at)
@@ -426,7 +441,7 @@ def test_a_successor_is_one_by_both_clocks_and_by_one_alone_it_is_left(created_a
     assert may_delete_pod(evidence, pod(**its_pod), around) == expected
 
 
-def test_a_read_without_a_time_has_an_unknown_age():
+def test_an_object_or_pod_without_a_read_time_counts_as_young():
     young = refused(Blocker.WITHIN_GRACE, GRACE)
     assert may_delete_object(lost(), runner_object(read_at=None), pod_of_object(), circumstances()) == young
     assert may_delete_object(lost(), runner_object(), pod_of_object(read_at=None), circumstances()) == young
@@ -437,7 +452,7 @@ def test_a_read_without_a_time_has_an_unknown_age():
 
 
 @pytest.mark.parametrize("jump", [600.0, 86_400.0])
-def test_a_jump_of_either_clock_is_no_two_minutes_of_terminating(jump):
+def test_a_jump_of_either_clock_does_not_count_as_two_minutes_of_terminating(jump):
     ours = runner_object(deleting_since=NOW - 10)
     assert (
         may_delete_object(accepted(NOW - 10), ours, pod_of_object(), circumstances(now=NOW + jump))[0]
@@ -449,7 +464,7 @@ def test_a_jump_of_either_clock_is_no_two_minutes_of_terminating(jump):
     )
 
 
-def test_two_minutes_are_meant():
+def test_the_limit_of_terminating_is_two_minutes():
     assert TERMINATING_SECONDS == 120
 
 
@@ -462,9 +477,9 @@ def test_two_minutes_are_meant():
         (lost(), {"deleting_since": NOW, "runner": None}, DELETE),
         (lost(deletion=Deletion(accepted_at=NOW, over_at=NOW)), {}, NOTHING_LEFT),
     ],
-    ids=["of ARC's", "of a ReplicaSet", "too young", "Terminating: its account is left", "done before"],
+    ids=["owned by ARC", "owned by a ReplicaSet", "too young", "Terminating: its registration remains", "done before"],
 )
-def test_a_pod_alone(evidence, changes, expected):
+def test_a_pod_without_an_arc_object(evidence, changes, expected):
     assert may_delete_pod(evidence, pod(**changes), circumstances()) == expected
 
 
@@ -479,16 +494,16 @@ def test_a_pod_alone(evidence, changes, expected):
     ],
     ids=["claimed", "a job", "a job under its name", "known elsewhere"],
 )
-def test_an_account_is_left_to_who_may_need_it(there, evidence, around, because):
-    ruling, doubt = may_delete_pod(lost(**evidence), there, circumstances(**around))
-    assert (ruling, doubt.because) == (DeletionVerdict.REFUSE, because)
+def test_a_terminating_or_missing_pod_is_refused_while_its_runner_may_be_needed(there, evidence, around, because):
+    ruling, blocked = may_delete_pod(lost(**evidence), there, circumstances(**around))
+    assert (ruling, blocked.because) == (DeletionVerdict.REFUSE, because)
 
 
-def test_without_a_pod_its_account_is_left():
+def test_the_registration_of_a_runner_without_a_pod_may_be_deleted():
     assert may_delete_pod(lost(), None, circumstances()) == DELETE
 
 
-def test_one_that_is_busy_and_registered_is_never_deleted():
+def test_a_registered_busy_runner_is_never_deleted():
     offline = present(busy=True, offline_since=LONG_AGO)
     assert may_delete_pod(offline, pod(), circumstances()) == refused(Blocker.SEEN_BUSY)
 
@@ -500,7 +515,7 @@ def test_one_that_is_busy_and_registered_is_never_deleted():
     st.booleans(),
     st.booleans(),
 )
-def test_whatever_is_deleted_is_old_runs_and_has_no_job(created_at, running_since, job_ended_at, busy, claimed):
+def test_a_deleted_pod_is_old_and_has_no_job(created_at, running_since, job_ended_at, busy, claimed):
     evidence = lost(job_id=7 if job_ended_at else None, job_ended_at=job_ended_at, busy=busy)
     its_pod = pod(created_at=created_at, runner=container(running_since=running_since))
     around = circumstances(claimed={"linux-1"} if claimed else ())
@@ -510,5 +525,5 @@ def test_whatever_is_deleted_is_old_runs_and_has_no_job(created_at, running_sinc
     assert (ruling is DeletionVerdict.DELETE) == (is_old and is_idle and not claimed)
 
 
-def test_every_obstacle_has_its_sentence():
+def test_each_blocker_has_a_sentence():
     assert set(SENTENCES) == set(Blocker)

@@ -1,4 +1,4 @@
-"""What is counted as a runner and is none."""
+"""Phantoms: pods, objects and registrations that count as runners but are not."""
 
 import pytest
 from hypothesis import given
@@ -39,7 +39,7 @@ def known(name="linux-1", **changes):
 
 
 def pod(name="linux-1", **changes):
-    """A pod of ARC's that has run for a day; the uid of its object is its name's."""
+    """A pod of ARC that has run for a day. Its owner's uid is derived from its name."""
     owner = Owner("EphemeralRunner", name, f"object-{name}")
     worst = Pod("runners", name, f"pod-{name}", "41", LONG_AGO, owners=(owner,), runner=RUNNING)
     return worst._replace(labels={"actions.github.com/scale-set-name": "linux"})._replace(**changes)
@@ -52,7 +52,7 @@ def runner(name="linux-1", **changes):
 
 
 def view(**changes):
-    """All read this very moment, and one runner in order, so that its pool's pods are seen."""
+    """Inputs read at NOW, with one healthy runner, so that pods of its pool are visible."""
     read = {"known": (), "pods": (), "objects": (), **changes}
     fine = known("fine", offline_since=None)
     read["known"] = [fine, *read["known"]]
@@ -62,18 +62,18 @@ def view(**changes):
 
 
 def found(now=NOW, **changes):
-    """Kinds and reasons, none for none."""
+    """The kind and the reason of each phantom."""
     return [(each.kind, each.reason) for each in phantoms(view(**changes), now, LIMITS)]
 
 
-def test_a_fleet_in_order_has_none():
+def test_a_healthy_fleet_has_no_phantoms():
     assert found() == []
     assert found(known=[known(offline_since=None)], pods=[pod()], objects=[runner()]) == []
 
 
 @pytest.mark.parametrize("ahead", [-3600.0, -300.0, 300.0, 3600.0])
 @pytest.mark.parametrize(("age", "is_reported"), [(300.0, True), (300.0 - 1, False)])
-def test_whatever_time_the_cluster_reports_objects_are_as_old_as_they_are(ahead, age, is_reported):
+def test_the_age_of_an_object_does_not_depend_on_the_clusters_clock_offset(ahead, age, is_reported):
     born = NOW + ahead - age
     assert bool(found(ahead=ahead, objects=[runner(created_at=born)])) is is_reported
     assert bool(found(ahead=ahead, objects=[runner(created_at=born, phase="Failed")])) is is_reported
@@ -82,7 +82,7 @@ def test_whatever_time_the_cluster_reports_objects_are_as_old_as_they_are(ahead,
 
 @pytest.mark.parametrize("ahead", [-3600.0, -300.0, 300.0, 3600.0])
 @pytest.mark.parametrize(("age", "is_reported"), [(120.0, True), (120.0 - 1, False)])
-def test_nor_has_a_container_run_for_longer(ahead, age, is_reported):
+def test_the_run_time_of_a_container_does_not_depend_on_the_clusters_clock_offset(ahead, age, is_reported):
     running = Container("runner", running_since=NOW + ahead - age)
     assert bool(found(ahead=ahead, pods=[pod(runner=running)], objects=[runner()])) is is_reported
 
@@ -98,54 +98,54 @@ class TestObjectWithoutPod:
             ("Outdated", None),
         ],
     )
-    def test_an_object_needs_a_pod_unless_it_is_finished(self, phase, reason):
+    def test_an_unfinished_object_without_a_pod_is_reported(self, phase, reason):
         assert found(objects=[runner(phase=phase)]) == ([(PhantomKind.OBJECT_WITHOUT_POD, reason)] if reason else [])
 
     @pytest.mark.parametrize(("age", "is_reported"), [(300.0, True), (300.0 - MICROSECOND, False)])
-    def test_not_while_it_was_young_when_the_pods_were_read(self, age, is_reported):
+    def test_an_object_young_at_the_read_of_pods_is_not_reported(self, age, is_reported):
         assert bool(found(objects=[runner(created_at=NOW - age)])) is is_reported
         assert bool(found(NOW + 200, objects=[runner(created_at=NOW - age)])) is is_reported
 
-    def test_a_pod_of_its_name_elsewhere_is_not_its_own(self):
+    def test_a_pod_of_the_same_name_in_another_namespace_does_not_count(self):
         assert found(objects=[runner()], pods=[pod(namespace="other", owners=())], known=[known()]) == [
             (PhantomKind.OBJECT_WITHOUT_POD, PhantomReason.POD_LOST)
         ]
 
-    def test_a_pod_that_is_being_deleted_is_there(self):
+    def test_a_terminating_pod_counts_as_the_objects_pod(self):
         assert found(objects=[runner()], pods=[pod(deleting_since=NOW)], known=[known(offline_since=None)]) == []
 
-    def test_nothing_is_reported_about_objects_that_are_being_deleted(self):
+    def test_a_terminating_object_is_not_reported(self):
         assert found(objects=[runner(deleting_since=NOW)]) == []
         assert found(objects=[runner(deleting_since=NOW, phase="Failed")]) == []
 
 
 class TestPodWithoutObject:
-    def test_a_pod_whose_object_is_gone(self):
+    def test_a_pod_whose_object_no_longer_exists_is_reported(self):
         assert found(pods=[pod()], known=[known()]) == [(PhantomKind.POD_WITHOUT_OBJECT, PhantomReason.OBJECT_GONE)]
 
-    def test_an_object_of_the_same_name_is_not_its_owner(self):
+    def test_another_object_of_the_same_name_does_not_own_the_pod(self):
         is_reported = found(pods=[pod()], objects=[runner(uid="another")], known=[known()])
         assert is_reported == [(PhantomKind.POD_WITHOUT_OBJECT, PhantomReason.OBJECT_GONE)]
 
     @pytest.mark.parametrize("owners", [(), (Owner("ReplicaSet", "linux", "x"),)])
-    def test_who_is_not_arcs_needs_none(self, owners):
+    def test_a_pod_not_owned_by_arc_needs_no_object(self, owners):
         assert found(pods=[pod(owners=owners)], known=[known()]) == []
 
     @pytest.mark.parametrize(("age", "is_reported"), [(300.0, True), (300.0 - MICROSECOND, False)])
-    def test_not_while_it_was_young_when_the_objects_were_read(self, age, is_reported):
+    def test_a_pod_young_at_the_read_of_objects_is_not_reported(self, age, is_reported):
         young = pod(created_at=NOW - age)
         assert bool(found(pods=[young], known=[known()])) is is_reported
         assert bool(found(NOW + 200, pods=[young], known=[known()])) is is_reported
 
-    def test_an_object_that_is_being_deleted_is_there(self):
+    def test_a_terminating_object_counts_as_the_pods_owner(self):
         assert found(pods=[pod()], objects=[runner(deleting_since=NOW)], known=[known()]) == []
 
-    def test_nothing_is_reported_about_a_pod_that_is_being_deleted(self):
+    def test_a_terminating_pod_is_not_reported(self):
         assert found(pods=[pod(deleting_since=NOW)]) == []
 
     @pytest.mark.parametrize(("over", "is_reported"), [(300.0, True), (300.0 - MICROSECOND, False)])
-    def test_but_of_one_that_a_finalizer_holds_long_after_its_time_to_stop_was_over(self, over, is_reported):
-        """The garbage collector has a pod deleted as soon as its object is gone."""
+    def test_a_terminating_pod_held_by_a_finalizer_after_its_grace_period_is_reported(self, over, is_reported):
+        """The garbage collector deletes a pod as soon as its object no longer exists."""
         held = pod(deleting_since=LONG_AGO, grace_ends_at=NOW - over, finalizers=("acme.io/keep",))
         assert bool(found(pods=[held], known=[known()])) is is_reported
         assert found(pods=[held._replace(finalizers=())], known=[known()]) == []
@@ -167,7 +167,7 @@ class TestFailedObject:
             )
         ]
 
-    def test_with_a_pod_too_and_with_nothing_else_read(self):
+    def test_a_failed_object_is_reported_with_a_pod_and_without_other_reads(self):
         failed = runner(phase="Failed")
         assert found(objects=[failed], pods=[pod()], known=[known()]) == [
             (PhantomKind.FAILED_OBJECT, PhantomReason.FAILED_COUNTS_AS_CAPACITY)
@@ -175,21 +175,21 @@ class TestFailedObject:
         assert len(found(objects=[failed], pods_at=None, known_at=None)) == 1
 
     @pytest.mark.parametrize(("age", "is_reported"), [(300.0, True), (300.0 - MICROSECOND, False)])
-    def test_not_while_it_was_young(self, age, is_reported):
+    def test_a_young_failed_object_is_not_reported(self, age, is_reported):
         failed = runner(phase="Failed", created_at=NOW - age)
         assert bool(found(objects=[failed])) is is_reported
         assert bool(found(NOW + 200, objects=[failed])) is is_reported
 
 
 class TestPodUnknownToGitHub:
-    def test_a_running_pod_that_the_list_lacks(self):
+    def test_a_running_pod_missing_from_the_list_is_reported(self):
         is_reported = phantoms(view(pods=[pod()], objects=[runner()]), NOW, LIMITS)
         assert [(each.kind, each.reason, each.subject, each.scale_set, each.namespace) for each in is_reported] == [
             (PhantomKind.POD_UNKNOWN_TO_GITHUB, PhantomReason.NOT_REGISTERED, "linux-1", "linux", "runners")
         ]
 
     @pytest.mark.parametrize(("ran", "is_reported"), [(120.0, True), (120.0 - MICROSECOND, False)])
-    def test_not_while_it_could_still_register_when_the_list_was_asked_for(self, ran, is_reported):
+    def test_a_pod_that_could_still_register_when_the_list_was_read_is_not_reported(self, ran, is_reported):
         young = pod(runner=Container("runner", running_since=NOW - ran))
         assert bool(found(pods=[young], objects=[runner()])) is is_reported
         assert bool(found(NOW + 200, pods=[young], objects=[runner()])) is is_reported
@@ -197,30 +197,32 @@ class TestPodUnknownToGitHub:
     @pytest.mark.parametrize(
         "container", [None, Container("runner", waiting="ImagePullBackOff"), Container("runner", ended=Ended(0))]
     )
-    def test_only_one_that_runs(self, container):
+    def test_a_pod_that_does_not_run_is_not_reported(self, container):
         assert found(pods=[pod(runner=container)], objects=[runner()]) == []
 
-    def test_an_offline_one_is_known(self):
+    def test_a_pod_of_an_offline_runner_is_not_reported(self):
         assert found(pods=[pod()], objects=[runner()], known=[known()]) == []
 
-    def test_it_is_found_by_the_name_in_arc_s_status(self):
+    def test_a_pod_whose_runner_name_in_arcs_status_is_listed_is_not_reported(self):
         assert found(pods=[pod()], objects=[runner(runner_name="jit-7")], known=[known("jit-7")]) == []
 
     @pytest.mark.parametrize(
-        ("container", "is_reported"), [("runner", True), ("listener", False)], ids=["a runner's", "another's"]
+        ("container", "is_reported"),
+        [("runner", True), ("listener", False)],
+        ids=["a runner's container", "another container"],
     )
-    def test_a_pod_that_is_none_of_arcs_is_a_runners_by_its_container(self, container, is_reported):
-        stranger = pod(owners=(), runner=Container(container, running_since=LONG_AGO))
-        assert bool(found(pods=[stranger])) is is_reported
+    def test_a_pod_not_owned_by_arc_is_a_runner_by_its_containers_name(self, container, is_reported):
+        without_owner = pod(owners=(), runner=Container(container, running_since=LONG_AGO))
+        assert bool(found(pods=[without_owner])) is is_reported
 
-    def test_a_pod_of_arcs_is_a_runners_whatever_its_container_is_called(self):
+    def test_a_pod_of_arc_is_a_runner_under_any_container_name(self):
         renamed = pod(runner=Container("agent", running_since=LONG_AGO))
         assert found(pods=[renamed], objects=[runner()]) == [
             (PhantomKind.POD_UNKNOWN_TO_GITHUB, PhantomReason.NOT_REGISTERED)
         ]
 
     @pytest.mark.parametrize(("ago", "is_reported"), [(300.0, True), (300.0 - MICROSECOND, False)])
-    def test_one_whose_job_is_over_may_take_a_while_to_end(self, ago, is_reported):
+    def test_a_pod_that_runs_five_minutes_after_its_job_is_reported(self, ago, is_reported):
         changes = {"pods": [pod()], "objects": [runner()], "gone": {"linux-1": NOW - ago}}
         expected = [(PhantomKind.POD_UNKNOWN_TO_GITHUB, PhantomReason.HANGS_AFTER_JOB)] if is_reported else []
         assert found(**changes) == found(NOW + 200, **changes) == expected
@@ -235,12 +237,12 @@ class TestPodUnknownToGitHub:
             ({"actions.github.com/repository": "app"}, False),
             ({"actions.github.com/enterprise": "acme-inc"}, False),
         ],
-        ids=["none", "this org", "in capitals", "another org", "a repository", "an enterprise"],
+        ids=["no label", "this org", "in capitals", "another org", "a repository", "an enterprise"],
     )
-    def test_only_of_runners_that_would_be_in_this_orgs_list(self, labels, is_reported):
+    def test_only_pods_of_runners_that_belong_in_this_orgs_list_are_reported(self, labels, is_reported):
         assert bool(found(pods=[pod(labels=labels)], objects=[runner()])) is is_reported
 
-    def test_a_label_may_be_cut(self):
+    def test_an_organization_label_may_be_truncated(self):
         org = "a" * 70
         cut = pod(labels={ORGANIZATION: org[:63]})
         assert found(org=org, pods=[cut], objects=[runner(org=org[:63])]) != []
@@ -250,32 +252,32 @@ class TestRunnerWithoutPod:
     @pytest.mark.parametrize(
         ("busy", "reason"), [(False, PhantomReason.MACHINE_GONE), (True, PhantomReason.MACHINE_GONE_AT_WORK)]
     )
-    def test_a_registration_whose_machine_is_gone(self, busy, reason):
+    def test_an_offline_registration_without_a_pod_is_reported(self, busy, reason):
         is_reported = phantoms(view(known=[known(busy=busy)]), NOW, LIMITS)
         assert is_reported == [Phantom(PhantomKind.RUNNER_WITHOUT_POD, "linux-1", reason, ADVICE[reason], "linux")]
 
-    def test_one_that_is_online_runs_elsewhere(self):
+    def test_an_online_runner_without_a_pod_is_not_reported(self):
         assert found(known=[known(offline_since=None)]) == []
 
     @pytest.mark.parametrize("ephemeral", [None, True, False])
-    def test_one_that_is_not_ephemeral_may_be_off_by_design(self, ephemeral):
+    def test_a_persistent_runner_without_a_pod_is_not_reported(self, ephemeral):
         assert bool(found(known=[known(ephemeral=ephemeral)])) is (ephemeral is not False)
 
-    def test_in_a_pool_whose_pods_are_not_seen_nothing_is_reported(self):
+    def test_runners_of_a_pool_without_visible_pods_are_not_reported(self):
         assert found(known=[known(pool="metal"), known("linux-2", pool="metal")]) == []
 
     @pytest.mark.parametrize("field", ["first_seen", "offline_since"])
     @pytest.mark.parametrize(("age", "is_reported"), [(300.0, True), (300.0 - MICROSECOND, False)])
-    def test_not_before_it_has_been_there_and_offline_for_a_while(self, field, age, is_reported):
+    def test_a_runner_is_reported_only_after_five_minutes_known_and_offline(self, field, age, is_reported):
         runners = [known(**{field: NOW - age})]
         assert bool(found(known=runners)) is is_reported
         assert bool(found(NOW + 200, known=runners)) is is_reported
         assert bool(found(known=runners, known_at=NOW - 200)) is False
 
-    def test_a_pod_of_its_name_is_enough_even_one_that_is_being_deleted(self):
+    def test_a_terminating_pod_counts_as_the_runners_pod(self):
         assert found(known=[known()], pods=[pod(deleting_since=NOW)], objects=[runner()]) == []
 
-    def test_a_pod_of_the_name_in_arc_s_status_is_its_own(self):
+    def test_a_pod_counts_as_the_runners_pod_by_the_name_in_arcs_status(self):
         assert found(known=[known("jit-7")], pods=[pod()], objects=[runner(runner_name="jit-7")]) == []
 
     def test_a_pod_with_an_arc_object_is_shown_by_the_object_alone(self):
@@ -303,7 +305,7 @@ class TestReads:
             (("pods_at",), {PhantomKind.FAILED_OBJECT}),
             (("known_at", "objects_at"), set()),
         ],
-        ids=["all read", "not the list", "not the objects", "not the pods", "the pods alone"],
+        ids=["all read", "without the list", "without the objects", "without the pods", "the pods alone"],
     )
     def test_a_read_that_failed_or_is_old_proves_nothing(self, missing, kinds):
         none = view(**EVERYTHING, **dict.fromkeys(missing))
@@ -315,11 +317,11 @@ class TestReads:
         just = view(**EVERYTHING, known_at=NOW - 300, pods_at=NOW - 300, objects_at=NOW - 300)
         assert {each.kind for each in phantoms(just, NOW, LIMITS)} == {*PhantomKind}
 
-    def test_the_pool_is_shown_where_github_knows_the_runner(self):
+    def test_a_phantom_has_the_pool_of_its_listed_runner(self):
         is_reported = phantoms(view(objects=[runner(phase="Failed")], known=[known(offline_since=None)]), NOW, LIMITS)
         assert [each.pool for each in is_reported] == ["linux"]
 
-    def test_objects_of_another_org_are_none_of_ours(self):
+    def test_objects_of_another_org_are_ignored(self):
         assert found(objects=[runner(org="umbrella", phase="Failed")]) == []
         assert len(found(objects=[runner(org="acme", phase="Failed")])) == 1
 
@@ -329,7 +331,7 @@ class TestReads:
         assert [each.subject for each in is_reported] == ["a", "b", "c", "d"]
 
     @given(st.floats(LONG_AGO, NOW))
-    def test_with_reads_from_before_anything_was_old_nothing_is_reported(self, born):
+    def test_reads_taken_while_everything_was_young_report_nothing(self, born):
         young = min(born + 119.0, NOW)
         things = view(
             known=[known("left", first_seen=born, offline_since=born)],
@@ -352,20 +354,20 @@ FLEETING = phantoms(view(objects=[runner()]), NOW, LIMITS)
 
 class TestLasting:
     @pytest.mark.parametrize(("stood", "is_reported"), [(300.0, True), (300.0 - MICROSECOND, False)])
-    def test_what_every_look_has_found_for_the_grace_is_reported(self, stood, is_reported):
+    def test_a_phantom_found_by_each_read_for_the_grace_is_reported(self, stood, is_reported):
         before = {key(FLEETING[0]): NOW - stood}
         assert lasting(FLEETING, before, NOW, 300.0) == (FLEETING if is_reported else [], before)
 
-    def test_the_first_look_only_starts_a_clock(self):
+    def test_the_first_read_only_starts_the_clock(self):
         assert lasting(FLEETING, {}, NOW, 300.0) == ([], {key(FLEETING[0]): NOW})
 
-    def test_what_a_look_no_longer_finds_is_forgotten(self):
+    def test_a_phantom_no_longer_found_is_forgotten(self):
         assert lasting([], {key(FLEETING[0]): LONG_AGO}, NOW, 300.0) == ([], {})
 
-    def test_a_clock_that_went_back_starts_again(self):
+    def test_a_clock_that_went_back_restarts_the_grace(self):
         assert lasting(FLEETING, {key(FLEETING[0]): NOW + 999}, NOW, 300.0) == ([], {key(FLEETING[0]): NOW})
 
-    def test_two_kinds_or_places_are_two_findings(self):
+    def test_phantoms_differ_by_kind_namespace_and_subject(self):
         one = FLEETING[0]
         others = [
             one._replace(kind=PhantomKind.FAILED_OBJECT),

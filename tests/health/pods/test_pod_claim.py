@@ -22,14 +22,14 @@ CLAIM = PodClaim("pod-1", "linux-1", 42, NOW + 60, NOW)
         ("Linux-1", NOW, False),
         ("", NOW, False),
     ],
-    ids=["by runner", "by pod", "to the last", "run out", "another", "another case", "no name"],
+    ids=["by runner", "by pod", "just before expiry", "expired", "another runner", "another case", "no name"],
 )
 def test_a_claim_protects_its_runner_until_it_expires(name, now, held):
     assert claim_on(by_name([CLAIM]), name, now) == (CLAIM if held else None)
     assert claim_on(NOBODY, name, now) is None
 
 
-def test_of_several_claims_for_one_name_that_holds_which_lasts_longest():
+def test_of_several_claims_for_one_name_the_longest_holds():
     longer = PodClaim("linux-1", "linux-1", None, NOW + 61)
     for claims in ([CLAIM, longer], [longer, CLAIM]):
         assert by_name(claims) == {"pod-1": CLAIM, "linux-1": longer}
@@ -53,7 +53,7 @@ def test_a_claimed_runner_is_not_to_be_replaced(claim, replace):
     ],
     ids=["with a job", "without one"],
 )
-def test_a_claim_is_evidence_in_its_place(claim, text):
+def test_a_claim_is_listed_in_the_history_by_its_time(claim, text):
     facts = history(lost(), survey(), claim._replace(claimed_at=NOW - 45))
     assert [(at, source) for at, source, _ in facts][-3:] == [(NOW - 45, "claim"), (NOW - 30, "get"), (NOW, "get")]
     assert facts[-3][2] == text

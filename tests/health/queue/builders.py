@@ -1,4 +1,4 @@
-"""Jobs and runners to judge. A job has waited for an hour, and a runner is online, idle and settled."""
+"""Jobs and runners for tests of the queue. A job has waited for an hour; a runner is online, idle and settled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown of a reason: since when, how many jobs are ahead, the typical wait, and what to do."""
+"""The explanation of a reason: since when it holds, jobs ahead, the typical wait, and next steps."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_the_typical_wait_is_the_median_of_the_jobs_that_started_within_the_hour
     ids=["a pause", "a stopped fuse", "dry-run"],
 )
 @pytest.mark.parametrize("others", [[], [busy()]], ids=["all lost", "others busy"])
-def test_what_prevents_replacements_is_a_next_step(inputs, step, why, others):
+def test_the_obstacle_to_replacements_is_a_next_step(inputs, step, why, others):
     assert (step, why) in explained([missing(), *others], **inputs).next
 
 
@@ -139,7 +139,7 @@ def test_what_prevents_replacements_is_a_next_step(inputs, step, why, others):
         "busy",
     ],
 )
-def test_a_reason_holds_since_it_began_and_not_before_the_job_was_queued(runners, inputs, since):
+def test_a_reason_holds_since_its_begin_and_not_before_the_job_was_queued(runners, inputs, since):
     assert explained(runners, **inputs).since == since
 
 

@@ -53,7 +53,7 @@ def check(**changes):
     ],
     ids=["no runner", "a moment earlier", "offline", "being replaced", "not assigned", "busy", "a moment earlier"],
 )
-def test_a_job_is_due_when_it_has_waited_long_enough_for_its_reason(runners, waited, due):
+def test_a_job_is_due_once_it_has_waited_long_enough_for_its_reason(runners, waited, due):
     queued = waiting(queued_at=NOW - waited)
     assert is_due(queue([queued], runners), queued, LIMITS) is due
 
@@ -85,7 +85,7 @@ def test_repositories_are_compared_without_case():
     assert checks_to_follow(queue(jobs, []), {}, LIMITS).keys() == {PLACE} == {place_of("ACME/api", SHA)}
 
 
-def test_an_open_check_takes_up_later_jobs_and_keeps_earlier_ones():
+def test_an_open_check_adds_later_jobs_and_keeps_earlier_ones():
     later = waiting(2, queued_at=NOW - 1)
     found = checks_to_follow(queue([later], [busy()]), {PLACE: check()}, LIMITS)
     assert found == {PLACE: check(jobs=(FOLLOWED, FollowedJob(2, NOW - 1)))}
@@ -143,7 +143,7 @@ def test_only_jobs_that_are_not_queued_and_not_settled_are_looked_up():
         ("other", "other", SETTLE_SECONDS - MICROSECOND, False),
         ("other", "other", -MICROSECOND, True),
     ],
-    ids=["unchanged", "numbers", "numbers too early", "reasons", "reasons too early", "a clock that went back"],
+    ids=["unchanged", "numbers", "numbers too early", "reasons", "reasons too early", "the clock went back"],
 )
 def test_reasons_are_posted_once_a_minute_and_numbers_every_five_minutes(digest, reasons, age, posted):
     assert is_to_be_posted(check(posted_at=NOW - age), digest, reasons, NOW) is posted
@@ -156,7 +156,7 @@ def test_the_completion_is_posted_at_once(over, posted):
 
 
 @pytest.mark.parametrize("beyond", [False, True])
-def test_a_check_is_forgotten_two_days_after_its_last_post_and_its_jobs(beyond):
+def test_a_check_is_forgotten_two_days_after_its_last_post_and_the_end_of_its_jobs(beyond):
     late = MICROSECOND if beyond else 0.0
     old = check(
         posted_at=NOW - FORGOTTEN_SECONDS - 1, jobs=(FollowedJob(1, 0.0, left_at=NOW - FORGOTTEN_SECONDS - late),)

@@ -114,13 +114,13 @@ def test_github_has_a_minute_to_assign_a_job_to_an_idle_runner(waited, idle_for,
     ],
     ids=[
         "open to all",
-        "closed to public ones",
-        "closed to public ones, and this is private",
-        "visibility not known",
-        "private ones only",
-        "selected, and this is one",
-        "selected, and this is none",
-        "selected ones that could not be read",
+        "closed to public repositories",
+        "closed to public repositories, and this one is private",
+        "visibility unknown",
+        "private repositories only",
+        "selected, including this one",
+        "selected, without this one",
+        "selected repositories could not be read",
     ],
 )
 def test_a_runner_group_excludes_repositories_by_visibility_or_by_name(group, private, is_excluded):
@@ -161,7 +161,7 @@ def test_every_reason_belongs_to_one_kind():
         (lost(online=True, busy=True), (0, 0, 0, 1, 0)),
         (lost(replaced_at=NOW), (0, 0, 0, 0, 1)),
     ],
-    ids=["idle", "busy", "at work by a delivery", "offline", "suspect", "lost", "online when last listed", "replaced"],
+    ids=["idle", "busy", "in a job by delivery", "offline", "suspect", "lost", "online when last listed", "replaced"],
 )
 def test_runners_are_counted_by_what_they_can_do(evidence, counts):
     (found,) = queue([], available_runners([evidence], [])).capacities

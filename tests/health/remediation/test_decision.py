@@ -1,4 +1,4 @@
-"""One decision over all pools of an installation."""
+"""A decision covers all pools of an installation."""
 
 from dataclasses import dataclass
 
@@ -30,16 +30,16 @@ def decided(runners, fuses=None, paused=(), rule=None, limits=None, claims=(), *
     return decide(pools, fuses or {}, paused, rules, FuseLimits(), limits or RemediationLimits(mode="act"), situation)
 
 
-def fleet(gone, there=100):
-    return [lost(each) for each in range(1, gone + 1)] + [online(each) for each in range(1000, 1000 + there)]
+def fleet(count, there=100):
+    return [lost(each) for each in range(1, count + 1)] + [online(each) for each in range(1000, 1000 + there)]
 
 
-def test_a_few_losses_of_a_large_pool_are_all_acted_on():
+def test_a_few_losses_in_a_large_pool_are_all_remediated():
     decision = decided(fleet(5))
     assert (decision.turns, decision.plan.now) == ((), (1, 2, 3, 4, 5))
 
 
-def test_all_losses_are_counted_before_the_first_is_acted_on():
+def test_all_losses_are_counted_before_the_first_is_remediated():
     decision = decided(fleet(50))
     ((pool, before, after, counted),) = decision.turns
     assert (pool, before, after.position, after.reason) == (POOL, None, Position.PROVING, FuseReason.MASS_LOSS)
@@ -48,7 +48,7 @@ def test_all_losses_are_counted_before_the_first_is_acted_on():
     assert set(decision.plan.deferred.values()) == {Deferral.FUSE_PROVING}
 
 
-def test_a_stopped_fuse_lets_nothing_through_and_does_not_turn():
+def test_a_stopped_fuse_defers_every_runner_and_keeps_its_state():
     stopped = Fuse(Position.STOPPED, since=NOW - 10, batch=3, allowed=3)
     decision = decided(fleet(5), {POOL: stopped})
     assert decision.turns == ()
@@ -56,13 +56,13 @@ def test_a_stopped_fuse_lets_nothing_through_and_does_not_turn():
     assert set(decision.plan.deferred.values()) == {Deferral.FUSE_STOPPED}
 
 
-def test_a_pause_wins_over_a_fuse_that_has_room():
+def test_a_paused_pool_defers_every_runner_though_its_fuse_has_room():
     decision = decided(fleet(5), paused=[POOL])
     assert decision.plan.now == ()
     assert set(decision.plan.deferred.values()) == {Deferral.PAUSED}
 
 
-def test_where_a_person_was_faster_nothing_is_done():
+def test_a_pool_whose_fuse_a_person_changed_meanwhile_is_left_out_of_the_plan():
     decision = decided([*fleet(5), lost(500, labels=("gpu",), custom_labels=("gpu",))])
     assert decision.without([POOL]).plan.now == (500,)
     assert decision.without([]).plan == decision.plan
@@ -71,30 +71,30 @@ def test_where_a_person_was_faster_nothing_is_done():
 @pytest.mark.parametrize(
     ("patience", "replaced"),
     [(None, ()), (3600.0, (1,)), (3600.0 + MICROSECOND, ())],
-    ids=["never, by default", "for as long as the pool says", "a little less"],
+    ids=["never, by default", "at the pool's limit", "just before the limit"],
 )
-def test_offline_is_replaced_only_where_a_pool_asks_for_it(patience, replaced):
+def test_an_offline_runner_is_replaced_only_if_its_pool_has_a_limit(patience, replaced):
     decision = decided([present(1)], rule=Rule(replace_offline_after_seconds=patience))
     assert decision.plan.now == replaced
 
 
-def offline(gone, there=100, **changes):
-    """So many offline for an hour, which the pool's rule does not put up with."""
-    return [present(each, **changes) for each in range(1, gone + 1)] + [
+def offline(count, there=100, **changes):
+    """A fleet of which `count` runners are offline for an hour, the limit of their pool."""
+    return [present(each, **changes) for each in range(1, count + 1)] + [
         online(each) for each in range(1000, 1000 + there)
     ]
 
 
-IMPATIENT = Rule(replace_offline_after_seconds=3600.0)
+REPLACES_OFFLINE = Rule(replace_offline_after_seconds=3600.0)
 
 
-def test_whom_github_calls_busy_is_not_replaced_for_being_offline():
-    assert decided(offline(1), rule=IMPATIENT).plan.now == (1,)
-    assert decided(offline(1, busy=True), rule=IMPATIENT).plan.now == ()
+def test_an_offline_runner_that_github_lists_as_busy_is_not_replaced():
+    assert decided(offline(1), rule=REPLACES_OFFLINE).plan.now == (1,)
+    assert decided(offline(1, busy=True), rule=REPLACES_OFFLINE).plan.now == ()
 
 
-def test_a_fleet_that_is_shown_offline_trips_the_fuse_where_offline_is_replaced():
-    decision = decided(offline(50), rule=IMPATIENT)
+def test_a_fleet_listed_as_offline_trips_the_fuse_if_its_pool_replaces_offline_runners():
+    decision = decided(offline(50), rule=REPLACES_OFFLINE)
     ((_, _, after, counted),) = decision.turns
     assert (after.position, after.reason, counted.lost, counted.expected) == (
         Position.PROVING,
@@ -103,17 +103,19 @@ def test_a_fleet_that_is_shown_offline_trips_the_fuse_where_offline_is_replaced(
         150,
     )
     assert decision.plan.now == (1, 2, 3)
-    assert decided(offline(50), rule=Rule()).turns == (), "where it is only reported, nothing is about to be done"
+    assert decided(offline(50), rule=Rule()).turns == (), (
+        "a pool that only reports offline runners remediates none, so its fuse stays closed"
+    )
 
 
-def test_whom_we_removed_for_being_offline_is_lost_for_the_window_and_nobody_who_left():
+def test_a_runner_removed_for_being_offline_counts_as_lost_for_the_window():
     def counted(**changes):
-        gone = [
+        lost_runners = [
             present(each, granted_at=NOW - 60, removed_at=NOW - 60, replaced_at=NOW - 60, **changes)
             for each in (1, 2, 3)
         ]
         fuse = Fuse(Position.PROVING, NOW - 61, 3, 3)
-        pools = by_pool([*gone, *offline(10)[3:]], survey(), [IMPATIENT], NOW, Limits())
+        pools = by_pool([*lost_runners, *offline(10)[3:]], survey(), [REPLACES_OFFLINE], NOW, Limits())
         return fuse_counts(pools[POOL], fuse, survey(), NOW, FuseLimits(), 3600.0)
 
     shown, unlisted = counted(), counted(absent_since=NOW - 1, listed=False)
@@ -122,30 +124,30 @@ def test_whom_we_removed_for_being_offline_is_lost_for_the_window_and_nobody_who
     assert (shown.granted, shown.accepted, shown.successors) == (3, 3, 0)
 
 
-def test_a_fleet_that_is_truly_offline_is_replaced_in_doubling_batches():
-    gone = [
+def test_an_offline_fleet_is_replaced_in_doubling_batches():
+    lost_runners = [
         present(each, granted_at=NOW - 60, removed_at=NOW - 60, replaced_at=NOW - 60, absent_since=NOW - 1)
         for each in (1, 2, 3)
     ]
     new = [online(2000 + each, first_seen=NOW - 30) for each in range(3)]
     fuses = {POOL: Fuse(Position.PROVING, NOW - 61, 3, 3)}
-    decision = decided([*gone, *offline(20)[3:], *new], fuses, rule=IMPATIENT)
+    decision = decided([*lost_runners, *offline(20)[3:], *new], fuses, rule=REPLACES_OFFLINE)
     assert decision.plan.now == (4, 5, 6, 7, 8, 9)
 
 
-def test_what_is_granted_is_not_planned_again():
+def test_a_granted_runner_is_not_planned_again():
     assert decided([lost(1, granted_at=NOW)]).plan.now == ()
 
 
-def test_whom_a_claim_holds_waits_and_takes_nobody_s_place():
+def test_a_claimed_runner_is_deferred_and_takes_no_place_in_the_batch():
     claims = [PodClaim("pod-1", "linux-1", None, NOW + 1), PodClaim("linux-2", "another", None, NOW + MICROSECOND)]
     decision = decided(fleet(50), claims=claims)
-    assert decision.turns[0].counted.lost == 50, "they are lost all the same"
+    assert decision.turns[0].counted.lost == 50, "claimed runners count as lost"
     assert decision.plan.now == (3, 4, 5)
     assert {each for each, why in decision.plan.deferred.items() if why is Deferral.CLAIMED} == {1, 2}
 
 
-def test_a_claim_that_has_run_out_holds_nobody():
+def test_an_expired_claim_defers_no_runner():
     assert decided(fleet(5), claims=[PodClaim("linux-1", "linux-1", None, NOW)]).plan.now == (1, 2, 3, 4, 5)
 
 
@@ -158,52 +160,54 @@ def test_a_claim_that_has_run_out_holds_nobody():
     ],
     ids=["off", "paused", "claimed"],
 )
-def test_what_people_say_is_named_before_what_a_controller_says(limits, paused, why):
+def test_mode_and_pause_take_precedence_over_a_claim_as_the_reported_reason(limits, paused, why):
     claims = [PodClaim(f"linux-{each}", f"linux-{each}", None, NOW + 60) for each in range(1, 6)]
     decision = decided(fleet(5), limits=limits, paused=paused, claims=claims)
     assert (decision.plan.now, set(decision.plan.deferred.values())) == ((), {why})
 
 
-# The installation's own fuse: a mass loss that is spread over many pools.
+# The installation's own fuse: a mass loss spread over many pools.
 
 
-def spread(pools, size, gone):
-    """So many pools of that size, each with so many lost; the lowest ids are lost first."""
+def spread(pools, size, lost_each):
+    """Runners of `pools` pools of `size` runners, of which `lost_each` are lost; the lowest ids are lost first."""
     runners = []
     for number in range(pools):
         labels = {"labels": ("self-hosted", f"pool-{number}"), "custom_labels": (f"pool-{number}",)}
-        runners += [lost(1 + number * gone + each, **labels) for each in range(gone)]
-        runners += [online(10_000 + number * size + each, **labels) for each in range(size - gone)]
+        runners += [lost(1 + number * lost_each + each, **labels) for each in range(lost_each)]
+        runners += [online(10_000 + number * size + each, **labels) for each in range(size - lost_each)]
     return runners
 
 
 @pytest.mark.parametrize(
-    ("pools", "size", "gone", "let_through"),
+    ("pools", "size", "lost_each", "granted"),
     [(30, 10, 2, 3), (30, 10, 3, 3), (400, 1, 1, 3), (30, 10, 1, 25), (2, 100, 1, 2), (2, 2, 2, 3), (1, 2, 2, 2)],
     ids=[
         "thirty pools lose two of ten",
-        "thirty pools trip, each by itself",
+        "thirty pools trip, each its own fuse",
         "four hundred runners with a label each",
         "thirty pools lose one of ten",
         "two pools lose one each",
-        "two pools lose all they have",
+        "two pools lose all runners",
         "the smallest pool",
     ],
 )
-def test_a_mass_loss_that_is_spread_over_pools_lets_one_first_batch_through(pools, size, gone, let_through):
-    decision = decided(spread(pools, size, gone), rule=Rule(name="none", labels=("none",)))
-    assert len(decision.plan.now) == let_through
+def test_a_mass_loss_spread_over_pools_grants_one_first_batch(pools, size, lost_each, granted):
+    decision = decided(spread(pools, size, lost_each), rule=Rule(name="none", labels=("none",)))
+    assert len(decision.plan.now) == granted
     turned = {each.pool: each.after for each in decision.turns}
-    assert (WHOLE_INSTALLATION in turned) is (let_through == 3)
+    assert (WHOLE_INSTALLATION in turned) is (granted == 3)
 
 
-def test_losses_of_one_pool_are_its_own_fuses_matter():
+def test_a_mass_loss_in_one_pool_trips_the_pools_fuse_alone():
     turned = [each.pool for each in decided(fleet(50)).turns]
     assert turned == [POOL]
 
 
-@pytest.mark.parametrize(("elsewhere", "trips"), [(0, False), (1, True)], ids=["in that pool alone", "in another, too"])
-def test_losses_that_their_pools_fuse_has_healed_since_count_for_the_installations(elsewhere, trips):
+@pytest.mark.parametrize(
+    ("elsewhere", "trips"), [(0, False), (1, True)], ids=["in that pool alone", "in another pool too"]
+)
+def test_losses_from_before_a_pools_fuse_closed_count_for_the_installations_fuse(elsewhere, trips):
     """Two losses a minute before their pool's fuse closed, and one since: three in the installation's window."""
     other = {"labels": ("other",), "custom_labels": ("other",)}
     before = {"confirmed_at": NOW - 120, "granted_at": NOW - 110, "removed_at": NOW - 110, "replaced_at": NOW - 100}
@@ -214,7 +218,7 @@ def test_losses_that_their_pools_fuse_has_healed_since_count_for_the_installatio
     assert (WHOLE_INSTALLATION in {each.pool for each in decision.turns}) is trips
 
 
-def test_a_pool_whose_successors_never_come_stops_alone_and_holds_up_no_other():
+def test_a_pool_without_successors_stops_alone_and_delays_no_other_pool():
     """The installation's first batch went to two pools; one of them has a controller that does nothing."""
     acted_on = {"granted_at": NOW - 400, "removed_at": NOW - 400, "replaced_at": NOW - 400, "confirmed_at": NOW - 500}
     works = {"labels": ("works",), "custom_labels": ("works",)}
@@ -234,7 +238,7 @@ def test_a_pool_whose_successors_never_come_stops_alone_and_holds_up_no_other():
     assert WHOLE_INSTALLATION not in turned
     fuses = {WHOLE_INSTALLATION: proving, **turned}
     again = decided(runners, fuses, rule=Rule(name="none", labels=("none",)))
-    assert again.plan.now == (10, 11), "what the broken pool took of the batch goes to the other one"
+    assert again.plan.now == (10, 11), "the broken pool's part of the batch goes to the other pool"
 
 
 @pytest.mark.parametrize(
@@ -247,15 +251,15 @@ def test_a_pool_whose_successors_never_come_stops_alone_and_holds_up_no_other():
         (Position.STOPPED, Position.PROVING, Position.STOPPED),
     ],
 )
-def test_the_fuse_that_lets_less_through_decides(own, whole, decides):
+def test_the_stricter_fuse_decides(own, whole, decides):
     assert fuse_of({POOL: Fuse(own), WHOLE_INSTALLATION: Fuse(whole)}, POOL).position is decides
 
 
 @pytest.mark.parametrize(("age", "trips"), [(599.0, True), (600.0, False)], ids=["within the window", "a window ago"])
-def test_runners_that_may_run_an_unknown_job_count_as_lost_for_a_window_and_not_for_days(age, trips):
-    """They stay suspect for as long as the longest job. Meanwhile each further loss is not a mass loss."""
-    gone = {"absent_since": NOW - age, "missing_at": NOW - age, "busy": True, "ephemeral": False}
-    unknown = [suspect(each, **gone) for each in range(1, 11)]
+def test_runners_that_may_run_an_unknown_job_count_as_lost_for_one_window(age, trips):
+    """Such runners stay suspect for as long as the longest job. A later loss during that time is no mass loss."""
+    lost_runners = {"absent_since": NOW - age, "missing_at": NOW - age, "busy": True, "ephemeral": False}
+    unknown = [suspect(each, **lost_runners) for each in range(1, 11)]
     decision = decided([*unknown, lost(50), *(online(each) for each in range(100, 130))])
     assert (POOL in {each.pool for each in decision.turns}) is trips
 
@@ -266,44 +270,44 @@ def test_reaped_pods_count_as_lost():
     assert (pool, after.position, counted.lost) == (POOL, Position.PROVING, 33)
 
 
-# What is not needed is written off; what may be needed is not.
+# Runners that are not needed are written off; runners that may be needed are not.
 
 STOPPED = Fuse(Position.STOPPED, since=NOW - 2000, batch=3, allowed=3, stopped_at=NOW - 1200)
 
 
 def scaled_down(queued, paused=()):
-    gone = [
+    lost_runners = [
         lost(each, absent_since=NOW - 2000, missing_at=NOW - 2000, confirmed_at=NOW - 1900) for each in range(1, 41)
     ]
-    return decided([*gone, *(online(each) for each in range(100, 110))], {POOL: STOPPED}, paused, queued=queued)
+    return decided([*lost_runners, *(online(each) for each in range(100, 110))], {POOL: STOPPED}, paused, queued=queued)
 
 
 JOB = frozenset({"self-hosted", POOL})
 
 
-def test_a_scale_down_is_written_off_when_no_job_waits_for_it():
+def test_a_scale_down_is_written_off_if_no_job_is_queued_for_the_pool():
     decision = scaled_down(queued=[])
     assert decision.not_needed == tuple(range(1, 41))
     assert decision.plan.now == ()
     assert [each.after.reason for each in decision.turns] == [FuseReason.NOT_NEEDED]
 
 
-def test_jobs_of_other_pools_do_not_need_it():
+def test_a_scale_down_is_written_off_while_jobs_of_other_pools_are_queued():
     assert scaled_down(queued=[frozenset({"gpu"})]).not_needed == tuple(range(1, 41))
 
 
 @pytest.mark.parametrize(
     ("queued", "paused"),
     [([JOB], ()), ([frozenset({POOL})], ()), (None, ()), ([], (POOL,))],
-    ids=["a job waits", "a job with fewer labels waits", "nothing tells of jobs", "a person paused the pool"],
+    ids=["a queued job", "a queued job with fewer labels", "queued jobs unknown", "a paused pool"],
 )
-def test_what_may_be_needed_is_not_written_off(queued, paused):
+def test_runners_that_may_be_needed_are_not_written_off(queued, paused):
     decision = scaled_down(queued, paused)
     assert (decision.turns, decision.not_needed) == ((), ())
 
 
-def test_the_installations_fuse_writes_off_nothing_of_a_pool_that_stopped_by_itself():
-    """It does not count that pool, and so knows nothing of the jobs that wait for it."""
+def test_the_installations_fuse_writes_off_no_runner_of_a_pool_with_a_stopped_fuse():
+    """The installation's fuse does not count that pool, so the jobs queued for the pool are unknown to it."""
     old = {"absent_since": NOW - 2000, "missing_at": NOW - 2000, "confirmed_at": NOW - 1900}
     gpu = {"labels": ("gpu",), "custom_labels": ("gpu",)}
     runners = [lost(1, **old), lost(2, **old, **gpu), online(100), online(101, **gpu)]
@@ -311,25 +315,25 @@ def test_the_installations_fuse_writes_off_nothing_of_a_pool_that_stopped_by_its
     assert decided(runners, fuses, queued=[JOB]).not_needed == (2,)
 
 
-def test_where_a_person_was_faster_nothing_is_written_off():
+def test_a_pool_whose_fuse_a_person_changed_meanwhile_is_not_written_off():
     assert scaled_down(queued=[]).without([POOL]).not_needed == ()
 
 
 @pytest.mark.parametrize(
     ("age", "flow"), [(86_400.0 - MICROSECOND, True), (86_400.0, False)], ids=["within a day", "a day ago"]
 )
-def test_deliveries_flow_when_one_named_a_runner_within_a_day(age, flow):
+def test_deliveries_flow_if_a_runner_had_a_delivery_within_a_day(age, flow):
     assert deliveries_flow([online(), online(2, last_delivery_at=NOW - age)], NOW) is flow
 
 
-def test_per_sweep_bounds_all_plans_since_the_last_list():
+def test_per_sweep_limits_all_plans_since_the_last_list():
     granted = [lost(each, granted_at=NOW) for each in range(1, 21)]
     waiting = [lost(each) for each in range(101, 121)]
-    everyone = [*granted, *waiting, *(online(each) for each in range(1000, 2000))]
-    assert len(decided(everyone).plan.now) == 5
-    assert len(decided(everyone, survey=survey(swept_at=NOW + 1)).plan.now) == 20
+    all_runners = [*granted, *waiting, *(online(each) for each in range(1000, 2000))]
+    assert len(decided(all_runners).plan.now) == 5
+    assert len(decided(all_runners, survey=survey(swept_at=NOW + 1)).plan.now) == 20
 
 
-def test_a_runner_whose_job_was_reported_since_is_not_planned():
+def test_a_lost_runner_whose_job_was_reported_later_is_not_planned():
     reported = lost(1, job_id=9, job_started_at=NOW)
     assert decided([reported, *fleet(0)]).plan.now == ()

@@ -1,4 +1,4 @@
-"""The fuse: thresholds at their exact boundaries, and whole stories against a small pool that lives."""
+"""The fuse: thresholds at their exact boundaries, and whole scenarios with a small simulated pool."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ SWEEP = 60.0
 
 
 class Pool:
-    """A pool that is swept every minute, its fuse, and a replacer whose runners come online a sweep later, or never."""
+    """A pool swept every minute, its fuse, and a replacer whose runners come online one sweep later or never."""
 
     def __init__(self, *evidence, replacer_works=True):
         self.runners = {each.id: each for each in evidence}
@@ -56,8 +56,8 @@ class Pool:
     def lose(self, count):
         for each in range(count):
             runner_id = 1 + max(self.runners, default=0)
-            gone = lost(runner_id, absent_since=self.now - 2, missing_at=self.now - 2)
-            self.runners[runner_id] = gone._replace(confirmed_at=self.now - 1 + each * MICROSECOND)
+            runner = lost(runner_id, absent_since=self.now - 2, missing_at=self.now - 2)
+            self.runners[runner_id] = runner._replace(confirmed_at=self.now - 1 + each * MICROSECOND)
 
     def come_back(self, *ids):
         for each in ids:
@@ -71,7 +71,7 @@ class Pool:
             )
 
     def have_a_job_end(self, *ids):
-        """Each ephemeral runner leaves when its job is over, and the pool makes another one."""
+        """The jobs end, so these ephemeral runners leave the list."""
         for each in ids:
             self.runners[each] = self.runners[each]._replace(
                 ephemeral=True, job_id=each, job_started_at=LONG_AGO, job_ended_at=self.now, absent_since=self.now
@@ -86,16 +86,16 @@ class Pool:
         states = [(each, judge(each, self.survey, self.now, Limits()).state) for each in self.runners.values()]
         return fuse_counts(states, self.fuse, self.survey, self.now, LIMITS, queued=self.queued), states
 
-    def look(self):
-        """A complete list, after which the fuse is turned."""
+    def update_fuse(self):
+        """Reads a complete list and updates the fuse."""
         self.survey = survey_after(self.survey, RunnerList({}, 0), self.now)
         counted, states = self.tally()
         self.fuse = next_fuse(self.fuse, counted, self.now, LIMITS)
         return states
 
     def sweep(self):
-        """One sweep: turn the fuse, act as far as it lets, wait a minute. Answers how many were acted on."""
-        before, states = self.fuse, self.look()
+        """Runs one sweep: updates the fuse, remediates as far as the fuse allows, waits a minute. Returns the number remediated."""
+        before, states = self.fuse, self.update_fuse()
         if self.fuse != before and is_not_needed(self.fuse):
             self.runners = {each: not_needed(evidence, self.now) for each, evidence in self.runners.items()}
             states = self.tally()[1]
@@ -118,8 +118,8 @@ class Pool:
                 self.newcomer()
         return len(decided.now)
 
-    def be_blind(self, seconds):
-        """GitHub gives no answer for so long; the fuse is looked at all the while."""
+    def lose_github(self, seconds):
+        """GitHub does not answer for `seconds`; the fuse is updated each minute."""
         ends = self.now + seconds
         while self.now < ends:
             self.survey = survey_after_failure(self.survey, Reason.RATE_LIMITED, self.now)
@@ -134,7 +134,7 @@ class Pool:
         pytest.fail(f"the fuse is {self.fuse} after {at_most} sweeps")
 
 
-def test_two_hundred_truly_lost_heal_in_doubling_batches():
+def test_a_loss_of_two_hundred_heals_in_doubling_batches():
     pool = Pool()
     pool.lose(200)
     pool.sweep()
@@ -145,7 +145,7 @@ def test_two_hundred_truly_lost_heal_in_doubling_batches():
     assert len(pool.runners) == 400
 
 
-def test_replacements_that_never_come_online_stop_it_after_the_first_batch():
+def test_the_fuse_stops_after_a_first_batch_that_never_comes_online():
     pool = Pool(replacer_works=False)
     pool.lose(200)
     pool.sweep_until(Position.STOPPED)
@@ -155,7 +155,7 @@ def test_replacements_that_never_come_online_stop_it_after_the_first_batch():
     assert pool.fuse.position is Position.STOPPED
 
 
-def test_a_second_batch_that_never_comes_online_stops_it_too():
+def test_the_fuse_stops_after_a_second_batch_that_never_comes_online():
     pool = Pool()
     pool.lose(200)
     pool.sweep()
@@ -164,7 +164,7 @@ def test_a_second_batch_that_never_comes_online_stops_it_too():
     assert pool.batches == [3, 6]
 
 
-def test_a_person_resumes_a_stopped_one_and_it_heals():
+def test_a_stopped_fuse_heals_after_a_person_resumes_it():
     pool = Pool(replacer_works=False)
     pool.lose(20)
     pool.sweep_until(Position.STOPPED)
@@ -175,7 +175,7 @@ def test_a_person_resumes_a_stopped_one_and_it_heals():
     assert pool.batches == [3, 3, 6, 8]
 
 
-def test_registrations_that_all_return_close_it_and_buy_no_second_first_batch():
+def test_the_fuse_closes_when_all_registrations_return_and_grants_no_second_first_batch():
     pool = Pool(replacer_works=False)
     pool.lose(200)
     pool.sweep()
@@ -187,7 +187,7 @@ def test_registrations_that_all_return_close_it_and_buy_no_second_first_batch():
     assert (pool.fuse.position, pool.batches) == (Position.PROVING, [3])
 
 
-def test_registrations_that_returned_long_ago_are_forgotten():
+def test_registrations_that_returned_long_ago_do_not_limit_a_new_batch():
     pool = Pool(replacer_works=False)
     pool.lose(200)
     pool.sweep()
@@ -199,7 +199,7 @@ def test_registrations_that_returned_long_ago_are_forgotten():
 
 
 @pytest.mark.parametrize("replacer_works", [True, False])
-def test_answers_that_flap_for_half_an_hour_cost_one_first_batch(replacer_works):
+def test_registrations_that_flap_for_half_an_hour_cost_one_first_batch(replacer_works):
     pool = Pool(replacer_works=replacer_works)
     pool.lose(50)
     for minute in range(30):
@@ -211,13 +211,13 @@ def test_answers_that_flap_for_half_an_hour_cost_one_first_batch(replacer_works)
     assert pool.fuse.position is not Position.CLOSED
 
 
-def test_returns_hold_the_batches_since_the_fuse_last_tripped_and_not_those_that_healed_before():
-    pool = Pool(*(suspect(each) for each in range(1, 7)))  # nobody confirms these: they outlast the fuse that healed
+def test_a_return_closes_a_fuse_and_limits_only_batches_since_its_last_trip():
+    pool = Pool(*(suspect(each) for each in range(1, 7)))  # never confirmed: they outlast the healed fuse
     pool.lose(9)
     pool.sweep_until(Position.CLOSED)
     assert (pool.fuse.reason, sum(pool.batches)) == (FuseReason.HEALED, 9)
     pool.now += LIMITS.window_seconds
-    pool.runners |= {each: suspect(each, observed_at=pool.now) for each in range(1, 7)}  # every list lacks them still
+    pool.runners |= {each: suspect(each, observed_at=pool.now) for each in range(1, 7)}  # still missing from every list
     pool.lose(1)
     tripped_for = max(pool.runners)
     assert (pool.sweep(), pool.fuse.allowed) == (1, 3)
@@ -228,7 +228,7 @@ def test_returns_hold_the_batches_since_the_fuse_last_tripped_and_not_those_that
     assert [pool.sweep() for _ in range(3)] == [2, 0, 0]
 
 
-def test_when_some_return_the_others_heal_after_a_window_without_a_return():
+def test_the_remaining_losses_heal_after_a_window_without_a_return():
     pool = Pool()
     pool.lose(50)
     pool.sweep()
@@ -242,7 +242,7 @@ def test_when_some_return_the_others_heal_after_a_window_without_a_return():
     assert pool.fuse.reason is FuseReason.HEALED
 
 
-def test_a_runner_that_was_back_before_it_tripped_changes_nothing():
+def test_a_return_before_the_fuse_tripped_changes_nothing():
     pool = Pool(online(1, back_at=NOW))
     pool.lose(200)
     pool.sweep()
@@ -251,15 +251,15 @@ def test_a_runner_that_was_back_before_it_tripped_changes_nothing():
     assert pool.batches == [3, 6, 12]
 
 
-def test_runners_first_seen_by_the_sweep_that_tripped_it_prove_nothing():
+def test_runners_first_seen_by_the_tripping_sweep_do_not_prove_a_batch():
     pool = Pool(*(online(each, first_seen=NOW) for each in range(1, 51)), replacer_works=False)
     pool.lose(50)
     pool.sweep_until(Position.STOPPED)
     assert pool.batches == [3]
 
 
-def test_runners_that_were_under_way_when_the_batch_was_asked_for_prove_nothing():
-    """Six jobs had just ended: their pool was making six runners already, and none for our asking."""
+def test_runners_already_starting_at_the_request_do_not_prove_a_batch():
+    """Six jobs had just ended: the pool was already creating six runners, and creates none for the request."""
     pool = Pool(*(online(each) for each in range(1, 51)), replacer_works=False)
     pool.have_a_job_end(*range(1, 7))
     pool.lose(50)
@@ -270,7 +270,7 @@ def test_runners_that_were_under_way_when_the_batch_was_asked_for_prove_nothing(
     assert pool.batches == [3]
 
 
-def test_ephemeral_runners_coming_and_going_are_no_proof():
+def test_successors_of_ephemeral_runners_do_not_prove_a_batch():
     pool = Pool(*(online(each) for each in range(1, 101)), replacer_works=False)
     pool.lose(100)
     for each in range(1, 41, 4):
@@ -284,8 +284,8 @@ def test_ephemeral_runners_coming_and_going_are_no_proof():
     assert pool.batches == [3]
 
 
-def test_a_pool_that_breathes_heals():
-    """Each minute four jobs end and four runners come for them, while the lost ones are replaced."""
+def test_a_pool_with_regular_turnover_heals():
+    """Each minute four jobs end and four runners succeed theirs, while the lost runners are replaced."""
     pool = Pool(*(online(each) for each in range(1, 201)))
     pool.lose(100)
     for each in range(1, 161, 4):
@@ -298,11 +298,11 @@ def test_a_pool_that_breathes_heals():
     assert pool.batches == [3, 6, 12, 24, 48, 7]
 
 
-def test_a_batch_is_not_proven_by_newcomers_of_an_earlier_one():
+def test_new_runners_of_an_earlier_batch_do_not_prove_a_later_batch():
     pool = Pool()
     pool.lose(200)
     pool.sweep()
-    for _ in range(20):  # a scale-up of somebody else's, before the second batch is asked for
+    for _ in range(20):  # a scale-up by another controller, before the second batch is requested
         pool.newcomer()
     pool.replacer_works = False
     pool.sweep_until(Position.STOPPED)
@@ -310,21 +310,21 @@ def test_a_batch_is_not_proven_by_newcomers_of_an_earlier_one():
 
 
 @pytest.mark.parametrize("seconds", [60, 600, 4 * 3600])
-def test_while_github_gives_no_answer_no_batch_fails(seconds):
+def test_no_batch_fails_while_github_does_not_answer(seconds):
     pool = Pool()
     pool.lose(190)
     pool.sweep()
-    pool.be_blind(seconds)
+    pool.lose_github(seconds)
     assert pool.fuse.position is Position.PROVING
     pool.sweep_until(Position.CLOSED)
     assert (pool.batches, pool.fuse.reason) == ([3, 6, 12, 24, 48, 96, 1], FuseReason.HEALED)
 
 
-def test_time_without_an_answer_is_added_to_what_a_batch_is_given():
+def test_time_without_an_answer_from_github_extends_the_time_of_a_batch():
     pool = Pool(replacer_works=False)
     pool.lose(190)
     pool.sweep()
-    pool.be_blind(3600)
+    pool.lose_github(3600)
     stopped_after = 0
     while pool.fuse.position is Position.PROVING:
         pool.sweep()
@@ -332,11 +332,11 @@ def test_time_without_an_answer_is_added_to_what_a_batch_is_given():
     assert stopped_after * SWEEP >= LIMITS.prove_seconds
 
 
-def test_nothing_granted_and_nothing_waiting_heals():
+def test_a_proving_fuse_without_losses_heals():
     assert next_fuse(proving(), FuseCounts(), NOW + 60, LIMITS) == Fuse(healed_at=NOW + 60, reason=FuseReason.HEALED)
 
 
-# A stopped fuse that nobody needs: a scale-down by somebody else, without a word.
+# A stopped fuse that is not needed: another controller scaled the pool down unannounced.
 
 
 def stopped_pool(queued):
@@ -360,15 +360,15 @@ def test_a_scale_down_does_not_wait_for_a_person():
     assert pool.batches == [3]
 
 
-@pytest.mark.parametrize("queued", [1, None], ids=["a job waits", "nothing tells of jobs"])
-def test_what_may_be_needed_waits_for_a_person(queued):
+@pytest.mark.parametrize("queued", [1, None], ids=["a queued job", "queued jobs unknown"])
+def test_a_stopped_fuse_with_possibly_needed_runners_waits_for_a_person(queued):
     pool = stopped_pool(queued)
     for _ in range(100):
         pool.sweep()
     assert pool.fuse.position is Position.STOPPED
 
 
-def test_a_further_loss_starts_the_window_of_a_stopped_fuse_anew():
+def test_a_further_loss_restarts_the_window_of_a_stopped_fuse():
     pool = stopped_pool(queued=0)
     for _ in range(5):
         pool.sweep()
@@ -379,13 +379,13 @@ def test_a_further_loss_starts_the_window_of_a_stopped_fuse_anew():
     assert pool.now - SWEEP - lost_at >= LIMITS.window_seconds
 
 
-def test_blindness_settles_nothing():
+def test_a_stopped_fuse_does_not_close_while_github_does_not_answer():
     pool = stopped_pool(queued=0)
-    pool.be_blind(3 * LIMITS.window_seconds)
+    pool.lose_github(3 * LIMITS.window_seconds)
     assert pool.fuse.position is Position.STOPPED
 
 
-def test_a_stopped_fuse_closes_when_the_lost_registrations_are_back():
+def test_a_stopped_fuse_closes_when_the_lost_registrations_return():
     pool = stopped_pool(queued=1)
     pool.come_back(*range(11, 51))
     for _ in range(12):
@@ -393,7 +393,7 @@ def test_a_stopped_fuse_closes_when_the_lost_registrations_are_back():
     assert (pool.fuse.position, pool.fuse.reason) == (Position.CLOSED, FuseReason.REGISTRATIONS_RETURNED)
 
 
-def test_a_job_that_is_reported_after_its_removal_holds_up_no_batch():
+def test_a_job_reported_after_a_removal_delays_no_batch():
     pool = Pool()
     pool.lose(50)
     pool.sweep()
@@ -426,7 +426,7 @@ def test_the_counts_of_pools_add_up_to_the_installations():
     assert combined([]) == FuseCounts()
 
 
-def test_a_runner_that_lists_overlooked_until_now_is_no_successor():
+def test_a_runner_missing_from_earlier_lists_is_no_successor():
     members = [(online(50), State.HEALTHY), (online(49, first_seen=NOW + 60), State.HEALTHY)]
     assert successors(members, NOW, LIMITS) == 0
     assert successors([*members, (online(51, first_seen=NOW + 60), State.HEALTHY)], NOW, LIMITS) == 1
@@ -445,17 +445,17 @@ def test_a_runner_that_lists_overlooked_until_now_is_no_successor():
         ([-1.0, -1.0], [1.0, 2.0, 3.0], 1),
     ],
     ids=[
-        "nobody left",
+        "no departure",
         "seen when it was accepted",
         "too long after",
         "one each",
         "just in time",
-        "its newcomer had come before",
+        "its successor had come before",
         "left later",
         "two left and three came",
     ],
 )
-def test_each_departure_explains_one_newcomer(left, arrived, unexplained):
+def test_each_departure_explains_one_new_runner(left, arrived, unexplained):
     members = [
         (online(each, ephemeral=True, first_seen=LONG_AGO, retired_at=NOW + at), State.RETIRED)
         for each, at in enumerate(left)
@@ -464,7 +464,7 @@ def test_each_departure_explains_one_newcomer(left, arrived, unexplained):
     assert successors(members, NOW, LIMITS) == unexplained
 
 
-def test_few_losses_are_replaced_at_once():
+def test_a_few_losses_are_replaced_at_once():
     pool = Pool(*(online(each) for each in range(1, 101)))
     pool.lose(19)
     assert pool.sweep() == 19
@@ -475,7 +475,7 @@ def test_few_losses_are_replaced_at_once():
     ("expected", "trips_at"),
     [(0, 3), (1, 3), (2, 3), (3, 3), (15, 3), (16, 4), (20, 4), (21, 5), (100, 20), (101, 21), (200, 40)],
 )
-def test_the_threshold_is_the_fraction_and_never_below_the_floor(expected, trips_at):
+def test_the_threshold_is_the_fraction_and_at_least_the_floor(expected, trips_at):
     assert threshold(expected, LIMITS) == trips_at
 
 
@@ -490,7 +490,7 @@ def test_the_threshold_is_exact_for_every_percentage(expected, percent):
 
 
 @pytest.mark.parametrize(
-    ("size", "gone", "position"),
+    ("size", "losses", "position"),
     [
         (1, 1, Position.CLOSED),
         (2, 2, Position.CLOSED),
@@ -502,26 +502,26 @@ def test_the_threshold_is_exact_for_every_percentage(expected, percent):
         (16, 4, Position.PROVING),
     ],
 )
-def test_pools_of_every_size_trip_at_their_threshold(size, gone, position):
-    pool = Pool(*(online(each) for each in range(1, size - gone + 1)))
-    pool.lose(gone)
+def test_pools_of_every_size_trip_at_their_threshold(size, losses, position):
+    pool = Pool(*(online(each) for each in range(1, size - losses + 1)))
+    pool.lose(losses)
     pool.sweep()
     assert pool.fuse.position is position
 
 
-def test_suspects_with_a_404_count_before_the_first_loss_is_acted_on():
+def test_suspects_with_a_404_count_before_the_first_loss_is_remediated():
     pool = Pool(*(suspect(each) for each in range(1, 41)))
     pool.lose(1)
     assert pool.sweep() == 1
     assert pool.fuse.position is Position.PROVING
 
 
-def test_suspects_count_before_anyone_asked_for_them_alone():
+def test_suspects_count_before_their_own_get():
     pool = Pool(*(suspect(each, missing_at=None) for each in range(1, 41)))
     assert pool.tally()[0].lost == 40
 
 
-def test_a_fuse_does_not_trip_while_there_is_nothing_to_act_on():
+def test_a_fuse_does_not_trip_without_a_runner_to_remediate():
     assert next_fuse(Fuse(), mass_loss(waiting=0), NOW, LIMITS) == Fuse()
 
 
@@ -530,19 +530,19 @@ def test_a_fuse_does_not_trip_while_there_is_nothing_to_act_on():
     [(600.0 - MICROSECOND, 1), (600.0, 0)],
     ids=["just within window_seconds", "at window_seconds"],
 )
-def test_a_loss_that_was_acted_on_counts_for_window_seconds(age, counted):
+def test_a_remediated_loss_counts_for_window_seconds(age, counted):
     old = lost(confirmed_at=NOW - age, granted_at=NOW - age)
     assert fuse_counts([(old, State.INVALIDATED)], Fuse(), survey(), NOW, LIMITS).lost == counted
 
 
-def test_what_waits_is_as_lost_after_a_long_pause_as_before_it():
+def test_waiting_losses_still_count_after_a_long_pause():
     pool = Pool(*(online(each) for each in range(1, 51)))
     pool.lose(50)
     pool.now += 86_400
     assert pool.sweep() == 3
 
 
-def test_replacements_do_not_make_a_pool_larger():
+def test_replacements_do_not_raise_the_expected_size_of_a_pool():
     replaced = [lost(each, granted_at=NOW, replaced_at=NOW) for each in range(1, 4)]
     pool = Pool(*replaced, *(online(each) for each in range(4, 7)))
     assert pool.tally()[0].expected == 3
@@ -553,7 +553,7 @@ def test_replacements_do_not_make_a_pool_larger():
     [(300.0 - MICROSECOND, Position.PROVING), (300.0, Position.CLOSED)],
     ids=["just within cooldown_seconds", "at cooldown_seconds"],
 )
-def test_a_healed_fuse_is_on_watch_for_cooldown_seconds(after, position):
+def test_a_healed_fuse_trips_at_one_loss_for_cooldown_seconds(after, position):
     healed = Fuse(healed_at=NOW)
     one = FuseCounts(lost=1, expected=100, waiting=1)
     assert next_fuse(healed, one, NOW + after, LIMITS).position is position
@@ -577,12 +577,12 @@ ACCEPTED = {"granted": 3, "in_batch": 3, "accepted": 3}
     ids=[
         "at prove_seconds",
         "a microsecond later",
-        "one is not online",
-        "all are online",
-        "a request is not accepted",
-        "one returned within the window",
-        "nothing returned for a window",
-        "one returned, and no successor came",
+        "one successor is missing",
+        "all successors are online",
+        "a request was not accepted",
+        "a registration returned within the window",
+        "no registration returned for a window",
+        "a registration returned, without successors",
     ],
 )
 def test_a_batch_is_proven_within_prove_seconds_of_its_last_request(changes, position, allowed):
@@ -595,7 +595,7 @@ def test_a_batch_is_proven_within_prove_seconds_of_its_last_request(changes, pos
     [(MICROSECOND, Position.STOPPED), (0.0, Position.PROVING)],
     ids=["granted before the fuse tripped", "granted when it tripped"],
 )
-def test_only_requests_granted_since_the_fuse_tripped_begin_the_time_of_its_batch(granted_before, position):
+def test_only_requests_granted_since_the_trip_start_the_time_of_a_batch(granted_before, position):
     fuse, stops_at = proving(batch_at=NOW), NOW + 1.0 + LIMITS.prove_seconds + 1.0
     of_batch = lost(1, granted_at=NOW, replaced_at=NOW + 1.0)
     accepted_late = lost(2, granted_at=NOW - granted_before, replaced_at=NOW + 50.0)
@@ -614,23 +614,23 @@ def test_only_requests_granted_since_the_fuse_tripped_begin_the_time_of_its_batc
         (proving(), 4, 0),
         (proving(position=Position.STOPPED), 0, 0),
     ],
-    ids=["closed", "first batch", "all given", "second batch", "more than given", "stopped"],
+    ids=["closed", "first batch", "all granted", "second batch", "more granted than allowed", "stopped"],
 )
-def test_the_room_is_what_the_batches_leave(fuse, granted, lets):
+def test_the_room_is_the_part_of_the_batch_not_yet_granted(fuse, granted, lets):
     assert room(fuse, mass_loss(granted=granted)) == lets
 
 
-def test_a_closed_fuse_needs_no_resuming():
+def test_a_closed_fuse_is_unchanged_by_a_resume():
     fuse = Fuse(healed_at=NOW)
     assert resume(fuse, NOW + 60, LIMITS) is fuse
 
 
-def test_a_stopped_fuse_that_is_needed_does_not_change_by_itself():
+def test_a_stopped_fuse_with_waiting_losses_does_not_change_by_itself():
     stopped = proving(position=Position.STOPPED)
     assert next_fuse(stopped, mass_loss(successors=200, calm_seconds=10**6), NOW + 10**6, LIMITS) is stopped
 
 
-def test_a_resumed_fuse_forgets_what_was_granted_before():
+def test_a_resumed_fuse_does_not_count_earlier_grants():
     before = lost(granted_at=LONG_AGO, replaced_at=LONG_AGO)
     fuse = resume(proving(position=Position.STOPPED, since=LONG_AGO), NOW, LIMITS)
     counted = fuse_counts([(before, State.INVALIDATED)], fuse, survey(), NOW, LIMITS)
@@ -638,24 +638,24 @@ def test_a_resumed_fuse_forgets_what_was_granted_before():
 
 
 @settings(max_examples=60)
-@given(size=st.integers(1, 120), gone=st.integers(1, 120), sweeps=st.integers(1, 15))
-def test_at_most_the_first_batch_goes_unproven(size, gone, sweeps):
-    """Whatever the pool's size: at or above its threshold, only first_batch; below it, fewer than the threshold."""
+@given(size=st.integers(1, 120), losses=st.integers(1, 120), sweeps=st.integers(1, 15))
+def test_at_most_the_first_batch_is_replaced_without_proof(size, losses, sweeps):
+    """At any pool size: at or above the threshold only first_batch, below it fewer than the threshold."""
     pool = Pool(*(online(each) for each in range(1, size + 1)), replacer_works=False)
-    pool.lose(gone)
+    pool.lose(losses)
     acted = sum(pool.sweep() for _ in range(sweeps))
-    trips_at = threshold(size + gone, LIMITS)
-    assert acted <= (LIMITS.first_batch if gone >= trips_at else trips_at - 1)
+    trips_at = threshold(size + losses, LIMITS)
+    assert acted <= (LIMITS.first_batch if losses >= trips_at else trips_at - 1)
 
 
-@given(gone=st.integers(3, 400))
+@given(losses=st.integers(3, 400))
 @settings(max_examples=30)
-def test_a_true_mass_loss_always_heals_in_logarithmic_rounds(gone):
+def test_a_mass_loss_heals_in_a_logarithmic_number_of_batches(losses):
     pool = Pool()
-    pool.lose(gone)
+    pool.lose(losses)
     pool.sweep_until(Position.CLOSED)
-    assert sum(pool.batches) == gone
-    assert len(pool.batches) <= (gone // 3 + 1).bit_length()
+    assert sum(pool.batches) == losses
+    assert len(pool.batches) <= (losses // 3 + 1).bit_length()
     assert all(later <= 2 * earlier for earlier, later in zip(pool.batches, pool.batches[1:], strict=False))
 
 
@@ -672,7 +672,7 @@ TALLIES = st.builds(
 
 
 @given(st.sampled_from(Position), TALLIES, st.floats(0, 10**6))
-def test_turning_is_total_and_no_batch_is_more_than_doubled(position, counted, after):
+def test_every_update_of_a_fuse_is_defined_and_at_most_doubles_its_batch(position, counted, after):
     fuse = replace(proving(), position=position)
     turned = next_fuse(fuse, counted, NOW + after, LIMITS)
     assert turned.batch <= max(LIMITS.first_batch, 2 * fuse.batch)

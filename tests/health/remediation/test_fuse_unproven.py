@@ -1,4 +1,4 @@
-"""The fuse where nothing is asked for: it says what it would let through, and does not stay tripped for ever."""
+"""The fuse in dry-run mode: it shows what it would allow, and does not stay tripped for ever."""
 
 import pytest
 from hypothesis import given
@@ -25,34 +25,34 @@ def turned(fuse, counted, *, acting=False, now=NOW):
     return next_fuse(fuse, counted, now, LIMITS, acting=acting)
 
 
-def test_it_trips_as_if_it_acted():
+def test_a_fuse_trips_in_dry_run_as_in_act():
     tripped = proving(reason=FuseReason.MASS_LOSS, tripped_for=FuseReason.MASS_LOSS, batch_at=NOW)
     assert turned(Fuse(), mass_loss()) == turned(Fuse(), mass_loss(), acting=True) == tripped
 
 
 @pytest.mark.parametrize(
-    ("counted", "goes_out"),
+    ("counted", "closes"),
     [
         ({"lost": 40, "expected": 200, "waiting": 197}, False),
         ({"lost": 39, "expected": 200, "waiting": 197}, True),
         ({"lost": 200, "waiting": 0}, True),
         ({"lost": 200, "waiting": 1}, False),
     ],
-    ids=["still a mass loss", "one fewer, and it is past", "nobody waits", "one waits"],
+    ids=["still a mass loss", "one fewer", "no runner waits", "one runner waits"],
 )
-def test_it_goes_out_when_the_mass_loss_is_past(counted, goes_out):
+def test_a_dry_run_fuse_closes_when_the_mass_loss_has_ended(counted, closes):
     fuse = proving(since=NOW - 900)
     after = turned(fuse, mass_loss(**counted))
-    assert after == (Fuse(healed_at=NOW, reason=FuseReason.UNPROVEN) if goes_out else fuse)
+    assert after == (Fuse(healed_at=NOW, reason=FuseReason.UNPROVEN) if closes else fuse)
 
 
-def test_registrations_that_come_back_put_it_out_at_once():
+def test_a_dry_run_fuse_closes_as_soon_as_registrations_return():
     after = turned(proving(), mass_loss(returned=True))
     assert (after.position, after.healed_at) == (Position.CLOSED, NOW)
     assert after.reason is FuseReason.REGISTRATIONS_RETURNED
 
 
-def test_where_it_acts_time_alone_puts_nothing_out():
+def test_an_acting_fuse_is_not_closed_by_time_alone():
     fuse = proving(since=NOW - 86_400)
     assert turned(fuse, mass_loss(lost=1), acting=True) is fuse
 
@@ -60,11 +60,11 @@ def test_where_it_acts_time_alone_puts_nothing_out():
 @pytest.mark.parametrize(
     ("acting", "position"), [(False, Position.CLOSED), (True, Position.PROVING)], ids=["dry-run", "act"]
 )
-def test_what_was_never_proven_is_on_watch_from_when_acting_begins(acting, position):
+def test_an_unproven_fuse_trips_at_one_loss_once_the_mode_is_act(acting, position):
     assert turned(UNPROVEN, FuseCounts(lost=1, expected=200, waiting=1), acting=acting).position is position
 
 
-def test_while_nothing_is_asked_for_another_mass_loss_trips_it_again():
+def test_another_mass_loss_trips_a_dry_run_fuse_again():
     assert turned(UNPROVEN, mass_loss()).reason is FuseReason.MASS_LOSS
 
 
@@ -72,12 +72,12 @@ COUNTS = st.builds(FuseCounts, *[st.integers(0, 300)] * 5)
 
 
 @given(COUNTS, st.booleans())
-def test_a_stopped_one_waits_for_a_person_whatever_the_mode(counted, acting):
+def test_a_stopped_fuse_waits_for_a_person_in_every_mode(counted, acting):
     stopped = proving(position=Position.STOPPED)
     assert turned(stopped, counted, acting=acting) is stopped
 
 
-def test_each_turn_has_a_time_of_its_own():
+def test_each_state_change_has_its_own_time():
     tripped = proving(since=NOW)
     again = resume(proving(position=Position.STOPPED), NOW + MICROSECOND, LIMITS, "mona")
     assert changed_at(tripped) != changed_at(again)
@@ -100,5 +100,5 @@ def test_each_turn_has_a_time_of_its_own():
     ],
     ids=lambda change: next(iter(change)) if isinstance(change, dict) else "",
 )
-def test_a_plan_holds_for_the_record_that_it_was_made_of(change, holds):
+def test_a_plan_is_valid_only_for_an_unchanged_record(change, holds):
     assert is_as_planned(lost(), lost()._replace(**change)) is holds

@@ -1,4 +1,4 @@
-"""The last questions before a registration is taken away."""
+"""The last checks before a registration is removed."""
 
 import pytest
 
@@ -37,12 +37,12 @@ GRANTED = lost(granted_at=NOW, event_id="e1")
     ids=[
         "granted and lost",
         "granted for being offline",
-        "one of a batch",
-        "removed, and not replaced yet",
+        "in a proving fuse's batch",
+        "removed, not yet replaced",
         "never granted",
-        "replaced already",
-        "a suspect again",
-        "not known any more",
+        "already replaced",
+        "suspect again",
+        "unknown",
         "healthy again",
         "retired since",
         "the fuse stopped since",
@@ -54,10 +54,10 @@ GRANTED = lost(granted_at=NOW, event_id="e1")
         "removed, then claimed",
         "a job was reported since",
         "removed, then a job was reported",
-        "its job is over",
+        "job over",
     ],
 )
-def test_acting_needs_a_grant_that_still_holds(evidence, state, changes, may):
+def test_acting_requires_a_valid_grant(evidence, state, changes, may):
     given = {"fuse": Position.CLOSED, "mode": "act", "paused": False, "claimed": False} | changes
     assert may_act(evidence, state, now=NOW, **given) is may
 
@@ -72,9 +72,9 @@ def test_acting_needs_a_grant_that_still_holds(evidence, state, changes, may):
         (GRANTED._replace(removed_at=NOW, job_id=9, job_started_at=NOW), RequestStep.WAIT),
         (GRANTED._replace(removed_at=NOW, job_id=9, job_started_at=NOW, job_ended_at=NOW), RequestStep.SEND),
     ],
-    ids=["lost", "not known any more", "back", "lost once more", "a job was reported since", "its job is over"],
+    ids=["lost", "unknown", "back", "lost once more", "a job was reported since", "its job is over"],
 )
-def test_a_request_that_waits_for_its_controller_is_sent_only_while_it_holds(evidence, step):
+def test_a_queued_request_is_sent_only_while_its_grant_is_valid(evidence, step):
     assert request_step(evidence, "e1", NOW) is step
 
 
@@ -86,9 +86,9 @@ def test_a_request_that_waits_for_its_controller_is_sent_only_while_it_holds(evi
         (online(), RequestStep.WITHDRAW),
         (GRANTED._replace(event_id="e2"), RequestStep.WITHDRAW),
     ],
-    ids=["lost", "not known any more", "back", "lost once more"],
+    ids=["lost", "unknown", "back", "lost once more"],
 )
-def test_a_pause_holds_back_a_request_and_keeps_none_that_does_not_hold_any_more(evidence, step):
+def test_a_pause_delays_a_valid_request_and_withdraws_an_invalid_one(evidence, step):
     assert request_step(evidence, "e1", NOW, paused=True) is step
 
 
@@ -107,16 +107,16 @@ OFFLINE = present(granted_at=NOW, event_id="e1")
         (OFFLINE, registration(busy=True), RemediationStep.CALL_OFF),
     ],
     ids=[
-        "still gone",
-        "lost, and there again, if only offline",
-        "lost, and back",
-        "offline, and one 404",
+        "lost, still a 404",
+        "lost, registered again, offline",
+        "lost, online again",
+        "offline, then a 404",
         "still offline",
-        "offline, and back online",
-        "offline, and at work",
+        "offline, then online",
+        "offline, then busy",
     ],
 )
-def test_it_looks_again_before_it_removes(evidence, answer, step):
+def test_a_runner_is_queried_again_before_its_removal(evidence, answer, step):
     assert step_after(evidence, answer, []) is step
 
 
@@ -133,8 +133,14 @@ def test_it_looks_again_before_it_removes(evidence, answer, step):
         ([registration()._replace(id=GRANTED.id - 1)], RemediationStep.REMOVE, None),
         ([registration()._replace(id=GRANTED.id + 1, name="another")], RemediationStep.REMOVE, None),
     ],
-    ids=["configured anew", "more than once", "listed, though its GET is a 404", "an older one", "of another name"],
+    ids=[
+        "registered again",
+        "registered more than once",
+        "listed, though its GET is a 404",
+        "an older registration",
+        "of another name",
+    ],
 )
-def test_whoever_was_configured_anew_since_the_last_sweep_is_not_replaced(same_name, step, successor):
+def test_a_runner_registered_again_since_the_last_sweep_is_not_replaced(same_name, step, successor):
     assert step_after(GRANTED, None, same_name) is step
     assert successor_of(GRANTED, same_name) == successor

@@ -1,4 +1,4 @@
-"""From a list that lacks a runner to the proof that it is gone."""
+"""From a list without a runner to the proof that its registration is deleted."""
 
 import pytest
 
@@ -23,17 +23,19 @@ def listing(*ids, flaw=None, **changes):
     return RunnerList(runners, len(runners), flaw)
 
 
-class TestWeighing:
-    @pytest.mark.parametrize("size", [3, 4], ids=["at the fuse's floor", "one more"])
-    def test_a_handful_may_all_have_gone(self, size):
+class TestEmptyList:
+    @pytest.mark.parametrize("size", [3, 4], ids=["at the fuse's floor", "one above"])
+    def test_an_empty_list_of_a_small_fleet_is_not_doubtful(self, size):
         known = {each: online(each) for each in range(1, size + 1)}
         assert absence.is_doubtful(listing(), known, FUSE.floor) is (size > FUSE.floor)
 
-    @pytest.mark.parametrize("look", [listing(1), listing(flaw=Reason.LIST_INCOMPLETE)], ids=["one left", "flawed"])
-    def test_only_an_empty_list_is_doubtful(self, look):
-        assert not absence.is_doubtful(look, FLEET, FUSE.floor)
+    @pytest.mark.parametrize(
+        "found_list", [listing(1), listing(flaw=Reason.LIST_INCOMPLETE)], ids=["one left", "flawed"]
+    )
+    def test_only_an_empty_list_is_doubtful(self, found_list):
+        assert not absence.is_doubtful(found_list, FLEET, FUSE.floor)
 
-    def test_a_few_that_would_be_missed_most_are_asked_for(self):
+    def test_the_sample_prefers_busy_and_online_runners(self):
         known = {each: present(each) for each in range(1, 21)} | {30: online(30), 31: online(31, busy=True)}
         known[40] = suspect(40)._replace(listed=False)
         assert absence.sample(known) == [31, 30, *range(1, MOST_SAMPLED - 1)]
@@ -46,44 +48,46 @@ class TestWeighing:
             ({1: GetResult(None, NOW)}, Reason.LIST_EMPTY),
             ({}, Reason.LIST_EMPTY),
         ],
-        ids=["all are denied", "one is there", "one was not answered", "none was answered"],
+        ids=["all are 404", "one is registered", "one without an answer", "no answer"],
     )
-    def test_an_empty_list_is_believed_when_each_of_the_sample_is_denied(self, answers, flaw):
+    def test_an_empty_list_is_usable_if_each_runner_of_the_sample_is_a_404(self, answers, flaw):
         assert absence.usable(listing(), [1, 2], answers).flaw == flaw
 
-    def test_a_list_that_is_not_doubtful_is_what_it_is(self):
+    def test_a_list_that_is_not_doubtful_stays_unchanged(self):
         assert absence.usable(listing(1)) == listing(1)
 
 
-class TestSlipping:
+class TestChurn:
     @pytest.mark.parametrize(
-        ("arrived", "flaw"), [(90, None), (89, Reason.LIST_INCOMPLETE)], ids=["off by a tenth", "by more"]
+        ("arrived", "flaw"), [(90, None), (89, Reason.LIST_INCOMPLETE)], ids=["off by a tenth", "off by more"]
     )
-    def test_a_list_that_is_off_by_a_few_slipped_and_one_that_is_off_by_many_is_flawed(self, arrived, flaw):
-        look = listing(*range(1, arrived + 1), flaw=Reason.LIST_INCOMPLETE)._replace(total=100)
-        used = absence.allow_for_churn(look)
+    def test_a_list_off_by_a_tenth_is_churned_and_one_off_by_more_is_flawed(self, arrived, flaw):
+        found_list = listing(*range(1, arrived + 1), flaw=Reason.LIST_INCOMPLETE)._replace(total=100)
+        used = absence.allow_for_churn(found_list)
         assert (used.flaw, used.churned) == (flaw, flaw is None)
 
     @pytest.mark.parametrize("flaw", [Reason.LIST_EMPTY, None])
-    def test_nothing_else_is_lenient(self, flaw):
+    def test_churn_is_allowed_only_for_an_incomplete_list(self, flaw):
         assert absence.allow_for_churn(listing(1, flaw=flaw)) == listing(1, flaw=flaw)
 
-    def test_whom_a_list_that_slipped_lacks_is_missed_only_the_second_time_running(self):
-        look = listing(*range(2, 11))._replace(churned=True)
+    def test_a_runner_missing_from_churned_lists_is_suspect_only_the_second_time_in_a_row(self):
+        found_list = listing(*range(2, 11))._replace(churned=True)
         before = survey(swept_at=NOW - 60)
-        once = absence.folds_of_list(look, FLEET, before, NOW)[1](online(1, observed_at=LONG_AGO))
+        once = absence.folds_of_list(found_list, FLEET, before, NOW)[1](online(1, observed_at=LONG_AGO))
         verdict = judge(once, survey(), NOW, LIMITS)
-        assert (verdict.state, verdict.observed_at) == (State.HEALTHY, NOW - 60), "it is as old as the last list"
-        twice = absence.folds_of_list(look, {1: once}, survey(), NOW + 60)[1](once)
+        assert (verdict.state, verdict.observed_at) == (State.HEALTHY, NOW - 60), (
+            "the observation is dated by the last list"
+        )
+        twice = absence.folds_of_list(found_list, {1: once}, survey(), NOW + 60)[1](once)
         assert judge(twice, survey(), NOW + 60, LIMITS).state is State.SUSPECT
 
-    def test_the_same_list_twice_is_one_look(self):
-        look = listing(*range(2, 11))._replace(churned=True)
-        once = absence.folds_of_list(look, FLEET, survey(), NOW)[1](online(1))
-        again = absence.folds_of_list(look, {1: once}, survey(), NOW)[1](once)
+    def test_the_same_churned_list_twice_counts_once(self):
+        found_list = listing(*range(2, 11))._replace(churned=True)
+        once = absence.folds_of_list(found_list, FLEET, survey(), NOW)[1](online(1))
+        again = absence.folds_of_list(found_list, {1: once}, survey(), NOW)[1](once)
         assert judge(again, survey(), NOW, LIMITS).state is State.HEALTHY
 
-    def test_who_is_seen_between_two_slips_was_not_missed(self):
+    def test_a_runner_listed_between_two_churned_lists_is_healthy(self):
         churned = listing(*range(2, 11))._replace(churned=True)
         once = absence.folds_of_list(churned, FLEET, survey(), NOW)[1](online(1))
         seen = absence.folds_of_list(listing(1), {1: once}, survey(), NOW + 60)[1](once)
@@ -97,7 +101,7 @@ class TestSurvey:
         after = absence.survey_after(before, listing(1, 2), NOW + 60)
         assert after == survey(swept_at=NOW + 60, total=2, blind=((NOW, NOW + 60),))
 
-    def test_a_flawed_list_leaves_the_last_complete_one_and_says_since_when(self):
+    def test_a_flawed_list_keeps_the_last_complete_one_and_the_start_of_the_failure(self):
         after = absence.survey_after(survey(), listing(1, flaw=Reason.LIST_INCOMPLETE), NOW + 60)
         assert after == survey(failing_since=NOW + 60, failure="ListIncomplete")
         again = absence.survey_after(after, listing(1, flaw=Reason.LIST_INCOMPLETE), NOW + 120)
@@ -107,12 +111,12 @@ class TestSurvey:
 
 
 class TestSeenSeconds:
-    """Only what complete lists cover counts for any patience."""
+    """Only time covered by complete lists counts for a limit."""
 
     @pytest.mark.parametrize(
         ("gap", "failing", "seen"),
         [(60.0, False, 60.0), (300.0, False, 300.0), (301.0, False, 300.0), (60.0, True, 0.0), (3600.0, True, 0.0)],
-        ids=["an interval", "as long as a list lasts", "longer", "a failure between", "an hour of failures"],
+        ids=["an interval", "as long as a list is valid", "longer", "a failure between", "an hour of failures"],
     )
     def test_two_complete_lists_cover_the_time_between_them(self, gap, failing, seen):
         before = absence.survey_after_failure(survey(), Reason.RATE_LIMITED, NOW + 1) if failing else survey()
@@ -120,14 +124,14 @@ class TestSeenSeconds:
         assert covered_seconds(after, NOW, NOW + gap) == seen
         assert covered_seconds(after, NOW + gap, NOW + gap + 60) == 60.0
 
-    def test_while_no_list_can_be_had_nothing_counts(self):
+    def test_time_without_lists_does_not_count(self):
         failing = absence.survey_after_failure(survey(), Reason.RATE_LIMITED, NOW + 60)
         assert covered_seconds(failing, NOW - 100, NOW + 3600) == 100.0
 
-    def test_sweeps_that_stopped_without_a_word_count_for_as_long_as_a_list_lasts(self):
+    def test_time_after_sweeps_stopped_counts_only_while_the_last_list_is_valid(self):
         assert covered_seconds(survey(), NOW, NOW + 86_400) == 300.0
 
-    def test_before_the_first_list_time_is_time(self):
+    def test_all_time_counts_before_the_first_list(self):
         assert covered_seconds(Survey(), NOW, NOW + 60) == 60.0
 
     def test_blind_spans_are_bounded_and_the_oldest_are_joined(self):
@@ -147,52 +151,52 @@ class TestSeenSeconds:
         assert absence.survey_after(survey(blind=blind), listing(1), NOW + BLIND_KEPT_SECONDS - 1).blind[0] == blind[0]
         assert blind[0] not in absence.survey_after(survey(blind=blind), listing(1), NOW + BLIND_KEPT_SECONDS).blind
 
-    def test_a_clock_that_went_back_makes_no_span(self):
+    def test_a_clock_that_went_back_adds_no_blind_span(self):
         assert absence.survey_after(survey(), listing(1), NOW - 3600).blind == ()
 
 
 class TestFolds:
-    def test_a_complete_list_says_something_of_everyone(self):
+    def test_a_complete_list_has_an_observation_of_each_runner(self):
         assert set(absence.folds_of_list(listing(1, 2, 77), FLEET, survey(), NOW)) == {*FLEET, 77}
 
-    def test_an_incomplete_list_says_nothing_of_those_it_lacks(self):
+    def test_an_incomplete_list_has_no_observation_of_missing_runners(self):
         assert set(absence.folds_of_list(listing(1, 2, flaw=Reason.LIST_INCOMPLETE), FLEET, survey(), NOW)) == {1, 2}
 
-    def test_who_was_only_heard_of_is_in_no_list(self):
+    def test_a_runner_known_by_deliveries_alone_is_not_missing_from_a_list(self):
         known = {5: online(5, registered=False)}
         assert absence.folds_of_list(listing(), known, survey(), NOW) == {}
 
-    def test_a_runner_whose_name_a_later_registration_bears_lost_nothing(self):
+    def test_a_runner_with_a_later_registration_of_its_name_is_reregistered(self):
         again = RunnerList({99: registration(id=99, name="linux-1", online=True)}, 1)
         after = absence.folds_of_list(again, {1: online(1)}, survey(), NOW)[1](online(1))
         assert judge(after, survey(), NOW, LIMITS).reason is Reason.REREGISTERED
 
-    def test_a_404_only_starts_a_clock_and_its_registration_ends_the_absence(self):
+    def test_a_404_starts_the_clock_and_a_registration_ends_the_absence(self):
         absent = suspect(missing_at=None)
         missed = absence.folds_of_get(None, NOW)(absent)
         assert (missed.missing_at, missed.confirmed_at) == (NOW, None)
         found = absence.folds_of_get(registration(online=True), NOW + 1)(missed)
         assert judge(found, survey(), NOW + 1, LIMITS).state is State.HEALTHY
 
-    def test_what_was_forgotten_meanwhile_is_not_raised_from_the_dead(self):
+    def test_a_forgotten_record_is_not_recreated(self):
         assert absence.folds_of_get(None, NOW)(None) is None
         assert absence.confirmed(None, NOW)(None) is None
         assert absence.folds_of_list(listing(), FLEET, survey(), NOW)[1](None) is None
 
 
-class TestAsking:
+class TestQueries:
     @pytest.mark.parametrize("after", [0.0, 119.0, 120.0])
-    def test_who_runs_a_job_is_not_asked_for_while_the_end_of_it_may_be_on_its_way(self, after):
+    def test_a_runner_with_a_job_is_not_queried_while_the_jobs_end_may_be_in_delivery(self, after):
         absent = suspect(1, missing_at=None, absent_since=NOW, job_id=9, job_started_at=LONG_AGO)
         seen = survey(swept_at=NOW + after)
         assert absence.not_yet_queried([absent], seen, NOW + after, LIMITS) == ([1] if after >= 120.0 else [])
 
     @pytest.mark.parametrize(("total", "suspects", "whole"), [(100, 1, True), (101, 1, False), (10_000, 100, True)])
-    def test_the_cheaper_control_is_chosen(self, total, suspects, whole):
+    def test_the_cheaper_of_a_list_and_single_gets_is_chosen(self, total, suspects, whole):
         due = [suspect(each) for each in range(suspects)]
         assert absence.wants_whole_list(due, survey(total=total), 100) is whole
 
-    def test_each_suspect_is_asked_for_alone_once_those_missing_for_longest_first(self):
+    def test_each_suspect_is_queried_once_in_order_of_absence(self):
         records = [
             suspect(1, missing_at=None, absent_since=NOW - 60),
             suspect(2),
@@ -202,11 +206,11 @@ class TestAsking:
         assert absence.not_yet_queried(records, survey(), NOW, LIMITS) == [3, 1]
 
     @pytest.mark.parametrize("missing", [MOST_ASKED, MOST_ASKED + 1])
-    def test_a_mass_loss_does_not_spend_the_hour_at_once(self, missing):
+    def test_a_mass_loss_does_not_spend_the_hourly_budget_at_once(self, missing):
         records = [suspect(each, missing_at=None) for each in range(1, missing + 1)]
         assert len(absence.not_yet_queried(records, survey(), NOW, LIMITS)) == MOST_ASKED
 
-    def test_confirmations_are_due_at_once_for_the_overdue_and_later_for_the_others(self):
+    def test_overdue_confirmations_are_due_at_once_and_others_later(self):
         records = [
             suspect(1, missing_at=NOW - 300),
             suspect(2, missing_at=NOW - 200),
@@ -219,7 +223,7 @@ class TestAsking:
 
 class TestConfirmation:
     @pytest.mark.parametrize(
-        ("waited", "is_due"), [(30.0, True), (30.0 - MICROSECOND, False)], ids=["confirm_seconds", "a little less"]
+        ("waited", "is_due"), [(30.0, True), (30.0 - MICROSECOND, False)], ids=["at confirm_seconds", "just before"]
     )
     def test_the_first_404_must_be_old_enough(self, waited, is_due):
         waiting = suspect(missing_at=NOW - 100)
@@ -238,29 +242,29 @@ class TestConfirmation:
             ({"busy": False}, 30.0),
         ],
         ids=[
-            "no delivery told of its job",
-            "told of an earlier one",
+            "its job is unknown by delivery",
+            "an earlier job is known",
             "its container runs",
             "its object has no pod",
             "its container ended",
-            "GitHub is asked for its job",
+            "its job is known",
             "idle",
         ],
     )
-    def test_who_may_run_a_job_that_nobody_knows_has_the_time_of_the_longest(self, changes, patience):
-        silent = suspect(missing_at=NOW, observed_at=NOW + patience, **changes)  # each sweep's list lacks it
+    def test_a_runner_that_may_run_an_unknown_job_is_confirmed_after_the_longest_job(self, changes, patience):
+        absent = suspect(missing_at=NOW, observed_at=NOW + patience, **changes)  # missing from the list of each sweep
         shown = survey(swept_at=NOW + patience)
-        assert absence.due([silent], shown, NOW + patience - MICROSECOND, LIMITS) == {}
-        assert [*absence.due([silent], shown, NOW + patience, LIMITS)] == [silent.id]
+        assert absence.due([absent], shown, NOW + patience - MICROSECOND, LIMITS) == {}
+        assert [*absence.due([absent], shown, NOW + patience, LIMITS)] == [absent.id]
         later = [NOW + patience] if patience < MOST_AHEAD_SECONDS else []
-        assert absence.confirm_at([silent], survey(), NOW, LIMITS) == later
+        assert absence.confirm_at([absent], survey(), NOW, LIMITS) == later
 
     @pytest.mark.parametrize(
         "other",
         [suspect(missing_at=None), lost(), present(), suspect(reregistered_as=9)],
-        ids=["never asked for alone", "confirmed already", "present", "registered anew"],
+        ids=["without its own GET", "already confirmed", "present", "registered again"],
     )
-    def test_nobody_else_is_confirmed(self, other):
+    def test_only_suspects_with_a_404_are_due(self, other):
         assert absence.due([other], survey(), NOW + 100, LIMITS) == {}
 
     @pytest.mark.parametrize(
@@ -273,13 +277,13 @@ class TestConfirmation:
             (Installation(1, "acme", 7, HELD, suspended=True), False),
             (Installation(1, "acme", 7, {}), False),
         ],
-        ids=["the same", "may still read", "renamed", "another account", "suspended", "not permitted"],
+        ids=["the same", "read permission", "renamed", "another account", "suspended", "no permission"],
     )
-    def test_a_404_is_believed_only_of_the_same_installation(self, now, sane):
+    def test_a_404_counts_only_for_an_unchanged_installation(self, now, sane):
         assert absence.is_sane(KNOWN, now) is sane
 
     @pytest.mark.parametrize(
-        ("asked_at", "now", "may"),
+        ("checked_at", "now", "may"),
         [
             (NOW, NOW, True),
             (NOW, NOW + 10, True),
@@ -287,13 +291,11 @@ class TestConfirmation:
             (NOW - 0.1, NOW, False),
             (NOW + 1, NOW, False),
         ],
-        ids=["at the last first 404", "as old as it may be", "too old", "before a first 404", "from the future"],
+        ids=["at the last first 404", "at the maximum age", "too old", "before a first 404", "from the future"],
     )
-    def test_an_answer_about_the_installation_counts_for_some_seconds_and_after_all_first_404s(
-        self, asked_at, now, may
-    ):
+    def test_a_check_of_the_installation_is_valid_for_seconds_and_only_after_all_first_404s(self, checked_at, now, may):
         missing = [suspect(1, missing_at=NOW - 60), suspect(2, missing_at=NOW), suspect(3, missing_at=None)]
-        assert absence.may_rely_on(asked_at, missing, now, 10.0) is may
+        assert absence.may_rely_on(checked_at, missing, now, 10.0) is may
 
     @pytest.mark.parametrize(
         ("control", "before", "doubt"),
@@ -305,11 +307,11 @@ class TestConfirmation:
         ],
         ids=["complete", "incomplete", "empty where there were runners", "empty as before"],
     )
-    def test_a_control_list_must_be_able_to_prove_something(self, control, before, doubt):
+    def test_a_flawed_or_unexpectedly_empty_control_list_is_unusable(self, control, before, doubt):
         assert absence.why_unusable(control, before) == doubt
 
     @pytest.mark.parametrize(
-        ("evidence", "asked"),
+        ("evidence", "is_needed"),
         [
             (suspect(5), True),
             (suspect(1), False),
@@ -317,13 +319,13 @@ class TestConfirmation:
             (suspect(5, job_id=3, job_started_at=NOW - 5, job_ended_at=NOW), True),
             (suspect(5, name="linux-1"), False),
         ],
-        ids=["gone", "on the control list", "at work", "its job is over", "its name is borne by another"],
+        ids=["absent", "on the control list", "in a job", "its job is over", "its name is used by another"],
     )
-    def test_only_those_are_asked_for_again_whom_nothing_speaks_for(self, evidence, asked):
-        assert absence.needs_own_get([evidence], listing(1)) == ([evidence] if asked else [])
+    def test_only_suspects_without_a_sign_of_life_need_their_own_get(self, evidence, is_needed):
+        assert absence.needs_own_get([evidence], listing(1)) == ([evidence] if is_needed else [])
 
-    def test_the_second_404_confirms_and_a_registration_takes_all_back(self):
-        gone = absence.confirmed(None, NOW)(suspect())
-        assert judge(gone, survey(), NOW, LIMITS).state is State.INVALIDATED
+    def test_a_second_404_confirms_the_loss_and_a_registration_ends_it(self):
+        confirmed = absence.confirmed(None, NOW)(suspect())
+        assert judge(confirmed, survey(), NOW, LIMITS).state is State.INVALIDATED
         back = absence.confirmed(registration(online=True), NOW)(suspect())
         assert judge(back, survey(), NOW, LIMITS).state is State.HEALTHY

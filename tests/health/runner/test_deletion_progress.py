@@ -1,4 +1,4 @@
-"""What came of having something deleted in the cluster, step by step."""
+"""The progress of a deletion in the cluster, step by step."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ from tests.health.builders import MICROSECOND, NOW, lost, registration, survey
 FOUND = found(None, NOW, "object-1", "runners/linux-1", left_to_arc=True)
 
 
-def test_one_that_waits_is_looked_at_after_as_long_as_it_has_waited():
+def test_a_waiting_deletion_is_checked_again_after_the_time_already_waited():
     first = waits(None, NOW, "NotRunning")
     assert (first.waiting_since, first.look_at) == (NOW, NOW + LEAST_PAUSE_SECONDS)
     later = waits(first, NOW + 100, "NotRunning")
@@ -35,13 +35,13 @@ def test_one_that_waits_is_looked_at_after_as_long_as_it_has_waited():
     assert much_later.look_at == NOW + 9000 + MOST_PAUSE_SECONDS
 
 
-def test_another_reason_begins_anew():
+def test_another_reason_restarts_the_wait():
     other = waits(waits(None, NOW, "NotRunning"), NOW + 100, "PodClaimed")
     assert (other.waiting_since, other.look_at) == (NOW + 100, NOW + 100 + LEAST_PAUSE_SECONDS)
 
 
 @pytest.mark.parametrize(("after", "look_at"), [(1.0, NOW + 1), (9000.0, NOW + MOST_PAUSE_SECONDS)])
-def test_where_it_is_known_when_that_changes_it_is_looked_at_then(after, look_at):
+def test_a_deletion_with_a_known_wait_is_checked_when_the_wait_ends(after, look_at):
     assert waits(None, NOW, "WithinGrace", after).look_at == look_at
 
 
@@ -54,25 +54,25 @@ def test_where_it_is_known_when_that_changes_it_is_looked_at_then(after, look_at
         (NOW + MOST_PAUSE_SECONDS, True),
         (NOW + MOST_PAUSE_SECONDS + 1, False),
     ],
-    ids=["never waited", "due", "not due yet", "the longest pause", "written by a clock that jumped"],
+    ids=["never waited", "due", "not yet due", "the longest pause", "written by a clock that jumped"],
 )
-def test_it_is_deferred_until_then(look_at, deferred):
+def test_a_deletion_is_deferred_until_its_next_check(look_at, deferred):
     assert is_deferred(Deletion(look_at=look_at), NOW) is deferred
 
 
-def test_nobody_tried_is_not_deferred():
+def test_a_deletion_never_tried_is_not_deferred():
     assert not is_deferred(None, NOW)
 
 
-def test_what_it_waited_for_is_forgotten_when_its_deletion_is_accepted_and_not_before():
+def test_the_reason_of_a_wait_is_cleared_only_when_the_deletion_is_accepted():
     waiting = waits(FOUND, NOW, "ClusterForbidden")
     again = found(waiting, NOW + 60, "object-1", "runners/linux-1", left_to_arc=True)
     assert again.waits_for == "ClusterForbidden"
-    assert again.waiting_since == NOW, "or each try would begin the pauses anew"
+    assert again.waiting_since == NOW, "otherwise each try would restart the pauses"
     assert accepted(again, NOW + 61, None).waits_for == ""
 
 
-def test_an_object_is_under_way_until_it_is_gone():
+def test_a_deletion_of_an_object_is_under_way_until_the_object_is_deleted():
     assert not FOUND.is_under_way
     begun = accepted(FOUND, NOW, NOW + 125)
     assert begun.is_under_way
@@ -81,24 +81,24 @@ def test_an_object_is_under_way_until_it_is_gone():
     assert not over(begun, NOW + 131).is_under_way
 
 
-def test_a_pod_is_over_when_its_deletion_is_accepted():
+def test_a_deletion_of_a_pod_is_over_when_it_is_accepted():
     assert not accepted(FOUND, NOW, None).is_under_way
 
 
 @given(st.floats(NOW, NOW + 1000))
-def test_a_step_that_was_taken_is_not_taken_again(at):
+def test_a_completed_step_is_not_repeated(at):
     begun = accepted(FOUND, NOW, None)
     assert accepted(begun, at, at + 1) is begun
     ended = over(freed(accepted(FOUND, NOW, NOW + 1), NOW), NOW)
     assert over(freed(ended, at), at) is ended
 
 
-def test_a_registration_that_returns_ends_all_of_it():
-    gone = lost(deletion=waits(FOUND, NOW, "NotRunning"), granted_at=NOW, event_id="e1")
-    assert registration_seen(gone, registration(online=True), NOW + 1, listed=True).deletion is None
+def test_a_returned_registration_clears_the_deletion():
+    evidence = lost(deletion=waits(FOUND, NOW, "NotRunning"), granted_at=NOW, event_id="e1")
+    assert registration_seen(evidence, registration(online=True), NOW + 1, listed=True).deletion is None
 
 
-def test_a_grant_that_is_taken_back_leaves_what_is_known():
+def test_a_revoked_grant_keeps_the_deletion():
     waiting = waits(None, NOW, "NotRunning")
     assert grant_revoked(lost(deletion=waiting, granted_at=NOW, event_id="e1")).deletion == waiting
 
@@ -113,9 +113,9 @@ def test_a_grant_that_is_taken_back_leaves_what_is_known():
         ({"granted_at": None}, False),
         ({"event_id": None}, False),
     ],
-    ids=["granted", "replaced", "accepted, and Terminating", "accepted, and gone", "never granted", "called off"],
+    ids=["granted", "replaced", "accepted, and Terminating", "accepted, and deleted", "never granted", "revoked"],
 )
-def test_something_is_left_to_do_until_it_is_gone(changes, is_left):
+def test_a_granted_replacement_is_open_until_its_target_is_deleted(changes, is_left):
     evidence = lost(**({"granted_at": NOW, "event_id": "e1"} | changes))
     assert is_open(evidence) is is_left
     assert may_act(evidence, State.INVALIDATED, Position.CLOSED, "act", NOW, paused=False) is is_left
@@ -124,7 +124,7 @@ def test_something_is_left_to_do_until_it_is_gone(changes, is_left):
     assert not may_act(evidence, State.INVALIDATED, Position.CLOSED, "dry-run", NOW, paused=False)
 
 
-def test_one_that_waits_in_the_cluster_takes_nobodys_place_and_is_told():
+def test_a_candidate_that_waits_in_the_cluster_takes_no_room_and_is_deferred():
     waiting = Candidate(1, "pool", since=NOW - 9, waits=True)
     chosen = plan(
         [waiting, Candidate(2, "pool", since=NOW)], {"pool": PoolCapacity(room=1)}, RemediationLimits(mode="act")
@@ -137,7 +137,7 @@ def lines(evidence):
     return [(at, facts) for at, source, facts in history(evidence, survey()) if source == "pod"]
 
 
-def test_the_evidence_says_what_was_found_and_done():
+def test_the_evidence_lists_the_target_and_each_step():
     deletion = over(freed(accepted(FOUND, NOW + 1, NOW + 126), NOW + 130), NOW + 140)
     evidence = lost(granted_at=NOW, removed_at=NOW + 1, replaced_at=NOW + 1, deletion=deletion)
     assert lines(evidence) == [
@@ -147,7 +147,7 @@ def test_the_evidence_says_what_was_found_and_done():
         (NOW + 140, "ARC's object is deleted"),
     ]
     facts = [facts for _, _, facts in history(evidence, survey())]
-    assert "registration removed" not in facts, "ARC does that"
+    assert "registration removed" not in facts, "ARC removes the registration"
     assert "replacement accepted" in facts
 
 
@@ -158,18 +158,18 @@ def test_the_evidence_says_what_was_found_and_done():
         (NOW + 126, "ARC's object was already being deleted"),
     ],
 )
-def test_the_evidence_does_not_say_accepted_where_no_deletion_of_ours_was(look_at, text):
-    """A DELETE that was answered 409 is followed by a look, which finds another object of its name, or none."""
+def test_the_evidence_shows_no_accepted_deletion_if_ghapp_deleted_nothing(look_at, text):
+    """After a 409 to the DELETE, a GET finds another object of the same name, or none."""
     done = accepted(FOUND, NOW + 1, look_at, already_deleted=True)
     assert lines(lost(granted_at=NOW, replaced_at=NOW + 1, deletion=done))[1] == (NOW + 1, text)
 
 
-def test_the_evidence_says_what_a_replacement_waits_for():
+def test_the_evidence_shows_the_reason_of_a_wait():
     (line,) = lines(lost(deletion=waits(None, NOW, "ClusterForbidden")))
     assert line == (NOW, "waits (ClusterForbidden): RBAC lacks a verb; `ghapp doctor` names it")
 
 
-def test_the_evidence_says_that_nothing_was_left():
+def test_the_evidence_shows_that_nothing_was_left_to_delete():
     nothing = accepted(found(None, NOW, "", "no pod of its name in runners", left_to_arc=False), NOW + 1, None)
     assert lines(lost(deletion=nothing, removed_at=NOW)) == [
         (NOW, "found no pod of its name in runners"),

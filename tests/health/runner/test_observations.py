@@ -1,4 +1,4 @@
-"""What each observation adds to the evidence, and what it never may."""
+"""How each observation changes the evidence, and which changes it may never cause."""
 
 import pytest
 from hypothesis import given
@@ -26,8 +26,8 @@ LIMITS = Limits()
 
 
 def folds(times):
-    """One observation of any kind: a function of the evidence, its time and its kind."""
-    looks = st.builds(
+    """Any observation: its kind, its time, and its function of the evidence."""
+    registrations = st.builds(
         registration,
         online=st.booleans(),
         busy=st.booleans(),
@@ -36,7 +36,10 @@ def folds(times):
     jobs = st.integers(1, 3)
     return st.one_of(
         st.builds(
-            lambda s, t, li: ("seen", t, lambda e: registration_seen(e, s, t, listed=li)), looks, times, st.booleans()
+            lambda s, t, li: ("seen", t, lambda e: registration_seen(e, s, t, listed=li)),
+            registrations,
+            times,
+            st.booleans(),
         ),
         st.builds(lambda t: ("unlisted", t, lambda e: unlisted(e, t, 412)), times),
         st.builds(lambda t: ("missed", t, lambda e: get_missed(e, t)), times),
@@ -49,19 +52,19 @@ def folds(times):
 
 
 TIMES = st.integers(0, 1500).map(lambda s: NOW + s)
-LIVES = st.lists(folds(TIMES), max_size=25)
+HISTORIES = st.lists(folds(TIMES), max_size=25)
 
 
-def live(life, start=None):
+def evidence_after(history, start=None):
     evidence = start if start is not None else first_observation(1, "linux-1", NOW)
-    for _, _, fold in life:
+    for _, _, fold in history:
         evidence = fold(evidence)
     return evidence
 
 
-@given(LIVES, folds(TIMES))
-def test_folding_an_observation_twice_is_folding_it_once(life, observation):
-    once = observation[2](live(life))
+@given(HISTORIES, folds(TIMES))
+def test_folding_an_observation_twice_is_folding_it_once(history, observation):
+    once = observation[2](evidence_after(history))
     assert observation[2](once) == once
 
 
@@ -72,9 +75,9 @@ def test_an_observation_of_github_older_than_the_record_changes_nothing(age, evi
     assert fold(evidence) is evidence, kind
 
 
-@given(LIVES, LIVES)
-def test_a_random_life_keeps_the_judgement_total(life, rest):
-    evidence = live(life + rest)
+@given(HISTORIES, HISTORIES)
+def test_every_random_history_has_a_verdict(history, rest):
+    evidence = evidence_after(history + rest)
     for now in (NOW - 1, NOW, NOW + 120, NOW + 1500, NOW + 10**6):
         for each in (survey(), Survey(), survey(failing_since=NOW, failure=Reason.RATE_LIMITED)):
             verdict = judge(evidence, each, now, LIMITS)
@@ -82,13 +85,13 @@ def test_a_random_life_keeps_the_judgement_total(life, rest):
             assert verdict.reason in Reason
 
 
-@given(LIVES)
-def test_nothing_is_invalidated_without_two_404s_after_it_was_registered(life):
+@given(HISTORIES)
+def test_no_runner_is_invalidated_without_two_404s_after_its_registration(history):
     evidence = first_observation(1, "linux-1", NOW)
     registered = False
     missed: float | None = None
     confirmed = False
-    for kind, at, fold in life:
+    for kind, at, fold in history:
         before, evidence = evidence, fold(evidence)
         if kind == "seen" and evidence is not before:
             registered, missed, confirmed = True, None, False
@@ -102,17 +105,17 @@ def test_nothing_is_invalidated_without_two_404s_after_it_was_registered(life):
             assert confirmed
 
 
-@given(LIVES, TIMES, st.booleans())
-def test_a_busy_runner_that_github_shows_is_never_a_candidate(life, at, listed):
-    evidence = live(life)._replace(observed_at=None, retired_at=None)
+@given(HISTORIES, TIMES, st.booleans())
+def test_a_busy_runner_that_github_shows_is_never_a_candidate(history, at, listed):
+    evidence = evidence_after(history)._replace(observed_at=None, retired_at=None)
     evidence = registration_seen(evidence, registration(online=True, busy=True), at, listed=listed)
     for later in (0, 299, 10**6):
         assert judge(evidence, Survey(), at + later, LIMITS).state not in (State.INVALIDATED, State.OFFLINE)
 
 
-@given(LIVES, TIMES, st.integers(4, 9))
-def test_a_runner_running_a_job_that_github_shows_is_never_a_candidate(life, at, job_id):
-    evidence = live(life)._replace(observed_at=None, retired_at=None)
+@given(HISTORIES, TIMES, st.integers(4, 9))
+def test_a_runner_running_a_job_that_github_shows_is_never_a_candidate(history, at, job_id):
+    evidence = evidence_after(history)._replace(observed_at=None, retired_at=None)
     evidence = registration_seen(evidence, registration(online=True), at, listed=True)
     evidence = job_started(evidence, job_id, NOW + 1501)
     assert evidence.running_job == job_id
@@ -120,9 +123,9 @@ def test_a_runner_running_a_job_that_github_shows_is_never_a_candidate(life, at,
     assert verdict.state in (State.HEALTHY, State.STARTING)
 
 
-@pytest.mark.parametrize("listed", [True, False], ids=["in a list", "alone"])
-def test_a_first_sight_dated_by_a_clock_that_had_jumped_is_corrected_by_the_next_one(listed):
-    """Dated in the future, it would count as a successor of a batch that is requested until then."""
+@pytest.mark.parametrize("listed", [True, False], ids=["in a list", "by its own GET"])
+def test_a_first_observation_in_the_future_is_corrected_by_the_next_one(listed):
+    """A runner first seen in the future would count as a successor of a batch requested before that time."""
     ahead = registration_seen(None, registration(online=True), NOW + OVERTAKING_SECONDS + 1, listed=True)
     assert registration_seen(ahead, registration(online=True), NOW, listed=listed).first_seen == NOW
     later = registration_seen(ahead, registration(online=True), NOW + OVERTAKING_SECONDS + 60, listed=listed)
@@ -155,14 +158,14 @@ def test_only_a_404_after_the_first_confirms(after, confirmed_at):
     assert absence_confirmed(get_missed(online(), NOW), NOW + after).confirmed_at == confirmed_at
 
 
-def test_a_confirmation_from_before_the_runner_came_back_does_not_count_for_its_next_absence():
+def test_a_confirmation_from_before_a_return_does_not_count_for_the_next_absence():
     evidence = get_missed(online(), NOW)
     evidence = registration_seen(evidence, registration(online=True), NOW + 20, listed=True)
     evidence = get_missed(evidence, NOW + 40)
     assert absence_confirmed(evidence, NOW + 10) is evidence
 
 
-def test_a_confirmation_overtaken_by_a_list_that_agrees_counts_and_makes_nothing_older():
+def test_a_confirmation_older_than_an_agreeing_list_counts_and_keeps_the_lists_time():
     evidence = unlisted(get_missed(online(), NOW), NOW + 31, 412)
     evidence = absence_confirmed(evidence, NOW + 30)
     assert (evidence.confirmed_at, evidence.observed_at) == (NOW + 30, NOW + 31)
@@ -177,27 +180,27 @@ def test_a_runner_that_was_never_registered_cannot_be_absent(fold):
 
 
 @pytest.mark.parametrize(
-    ("older_by", "heeded"),
+    ("older_by", "is_applied"),
     [
         (0.0, True),
         (MICROSECOND, False),
         (OVERTAKING_SECONDS, False),
         (OVERTAKING_SECONDS + MICROSECOND, True),
     ],
-    ids=["as new", "a microsecond older", "as old as a job lives", "recorded by a clock that had jumped"],
+    ids=["same time", "a microsecond older", "at the limit", "recorded by a clock that had jumped"],
 )
-def test_an_older_observation_is_late_only_within_the_life_of_a_job(older_by, heeded):
+def test_an_older_observation_is_ignored_only_within_the_overtaking_time(older_by, is_applied):
     evidence = lost()
     seen = registration_seen(evidence, registration(), NOW - older_by, listed=True)
-    assert (seen is not evidence) is heeded
+    assert (seen is not evidence) is is_applied
 
 
-def test_the_list_that_lacked_it_first_is_remembered_with_its_size():
+def test_the_first_list_without_the_runner_is_recorded_with_its_size():
     evidence = unlisted(unlisted(online(), NOW, 411), NOW + 60, 7)
     assert (evidence.absent_since, evidence.absent_of, evidence.observed_at) == (NOW, 411, NOW + 60)
 
 
-def test_a_registration_seen_again_ends_the_absence_and_all_that_was_done_about_it():
+def test_a_registration_seen_again_clears_the_absence_and_its_remediation():
     acted_on = lost(granted_at=NOW, event_id="e", removed_at=NOW, replaced_at=NOW)
     back = registration_seen(acted_on, registration(online=True), NOW + 60, listed=True)
     assert back.back_at == NOW + 60
@@ -214,12 +217,12 @@ def test_a_registration_seen_again_ends_the_absence_and_all_that_was_done_about_
     assert {name: getattr(back, name) for name in undone} == dict.fromkeys(undone)
 
 
-def test_an_offline_runner_that_was_granted_stays_granted_while_it_is_seen():
+def test_a_granted_offline_runner_stays_granted_while_it_is_listed_offline():
     seen = registration_seen(present(granted_at=NOW, event_id="e"), registration(), NOW + 60, listed=True)
     assert (seen.granted_at, seen.event_id) == (NOW, "e")
 
 
-def test_a_listed_runner_that_did_not_change_is_the_very_same_object():
+def test_an_unchanged_listed_runner_is_the_same_object():
     evidence = online()
     assert registration_seen(evidence, registration(online=True), NOW + 60, listed=True) is evidence
 
@@ -251,7 +254,7 @@ def test_offline_counts_from_the_first_time_it_was_seen_offline():
 
 
 @pytest.mark.parametrize("ephemeral", [None, True])
-def test_what_github_stops_saying_of_ephemeral_is_kept(ephemeral):
+def test_a_known_ephemeral_flag_is_kept_when_github_omits_it(ephemeral):
     evidence = registration_seen(
         online(ephemeral=True), registration(busy=True, ephemeral=ephemeral), NOW + 1, listed=True
     )
@@ -259,7 +262,7 @@ def test_what_github_stops_saying_of_ephemeral_is_kept(ephemeral):
 
 
 FIRST = NOW + 60
-"""When it was first seen after its job."""
+"""The time of the first observation after the job."""
 
 
 @pytest.mark.parametrize(
@@ -270,9 +273,14 @@ FIRST = NOW + 60
         (True, FIRST + LIST_LAG_SECONDS + MICROSECOND, False, None),
         (False, FIRST + LIST_LAG_SECONDS + MICROSECOND, True, None),
     ],
-    ids=["maybe an old list", "it outlived its job", "its registration may linger", "it came back in between"],
+    ids=[
+        "possibly an old list",
+        "online long after its job",
+        "offline, possibly a stale registration",
+        "came back in between",
+    ],
 )
-def test_a_runner_online_long_after_its_job_is_persistent_where_github_does_not_say(
+def test_a_runner_online_long_after_its_job_is_persistent_if_github_omits_the_flag(
     was_online, at, is_online, ephemeral
 ):
     evidence = job_ended(online(ephemeral=None), 9, NOW)
@@ -282,7 +290,7 @@ def test_a_runner_online_long_after_its_job_is_persistent_where_github_does_not_
     assert registration_seen(first, shown, at, listed=True).ephemeral is ephemeral
 
 
-def test_between_the_first_sight_after_its_job_and_the_one_that_proves_it_nothing_is_written():
+def test_no_record_is_written_between_the_first_observation_after_a_job_and_the_proof():
     shown = registration(online=True, ephemeral=None)
     first = registration_seen(job_ended(online(ephemeral=None), 9, NOW), shown, FIRST, listed=True)
     assert registration_seen(first, shown, FIRST + LIST_LAG_SECONDS, listed=True) is first
@@ -291,14 +299,14 @@ def test_between_the_first_sight_after_its_job_and_the_one_that_proves_it_nothin
 @pytest.mark.parametrize(
     ("after", "retired_at"),
     [(LIST_LAG_SECONDS, NOW), (LIST_LAG_SECONDS + MICROSECOND, None)],
-    ids=["a list that lags", "it was not removed after all"],
+    ids=["within the lag of lists", "not removed after all"],
 )
-def test_a_retired_runner_still_in_a_list_stays_retired_as_long_as_lists_lag(after, retired_at):
+def test_a_retired_runner_still_listed_stays_retired_for_the_lag_of_lists(after, retired_at):
     evidence = retired_by_controller(online(), NOW)
     assert registration_seen(evidence, registration(online=True), NOW + after, listed=True).retired_at == retired_at
 
 
-def test_the_first_word_of_a_controller_stands():
+def test_the_first_retirement_by_a_controller_is_kept():
     evidence = retired_by_controller(online(), NOW)
     assert retired_by_controller(evidence, NOW + 60) is evidence
 
@@ -315,14 +323,14 @@ def test_a_superseded_registration_that_is_still_listed_is_not_superseded():
     assert registration_seen(evidence, registration(online=True), NOW + 60, listed=True).reregistered_as is None
 
 
-def test_being_in_the_last_complete_list_is_an_observation_of_its_time():
+def test_a_listed_runner_is_observed_at_the_time_of_the_last_complete_list():
     assert observed_at(online(observed_at=LONG_AGO), survey()) == NOW
     assert observed_at(online(observed_at=NOW + 5), survey()) == NOW + 5
     assert observed_at(online(observed_at=LONG_AGO, listed=False), survey()) == LONG_AGO
     assert observed_at(online(observed_at=LONG_AGO), Survey()) == LONG_AGO
 
 
-# What deliveries say of jobs: twice, late, and in the wrong order.
+# Deliveries of jobs: twice, late, and in the wrong order.
 
 STARTED = ("started", 1, NOW + 10)
 ENDED = ("ended", 1, NOW + 20)
@@ -331,7 +339,7 @@ NEXT_ENDED = ("ended", 2, NOW + 40)
 
 
 LATE_ENDED = ("ended", 1, NOW + 700)
-"""GitHub gave up the first job long after its agent had crashed, and taken the next one."""
+"""GitHub ended the first job long after its agent had crashed and started the next job."""
 STARTED_AT = {1: NOW + 10, 2: NOW + 30}
 
 
@@ -365,17 +373,17 @@ def after_deliveries(*deliveries: tuple[str, int, float]) -> Evidence:
     ids=[
         "started",
         "over",
-        "its end overtook its start",
-        "its start was lost",
-        "its start came twice",
+        "the end before the start",
+        "the start was lost",
+        "the start came twice",
         "an older end came late",
         "the older job came late",
-        "the next one's start was lost",
-        "an older start came after the next one's end",
-        "an older end came after the next one's end",
-        "an older job was given up while the next one runs",
-        "an older job was given up, and its start was lost",
-        "the next one after a lost start",
+        "the next job's start was lost",
+        "an older start came after the next job's end",
+        "an older end came after the next job's end",
+        "an older job was ended by GitHub while the next one runs",
+        "an older job was ended by GitHub, and its start was lost",
+        "the next job after a lost start",
     ],
 )
 def test_deliveries_of_jobs_may_come_in_any_order(deliveries, running, job, started, ended):
@@ -384,20 +392,20 @@ def test_deliveries_of_jobs_may_come_in_any_order(deliveries, running, job, star
     assert (evidence.job_id, evidence.job_started_at, evidence.job_ended_at) == (job, started, ended)
 
 
-def test_an_end_whose_start_nobody_knows_does_not_end_another_job_that_runs():
+def test_the_end_of_an_unknown_job_does_not_end_a_running_job():
     running = job_started(online(), 2, NOW)
     assert job_ended(running, 1, NOW + 700) is running
 
 
 @given(st.permutations([STARTED, ENDED, LATE_ENDED, NEXT_STARTED, NEXT_ENDED]))
-def test_in_whatever_order_two_jobs_are_told_none_is_left_running(deliveries):
+def test_deliveries_of_two_ended_jobs_in_any_order_leave_no_job_running(deliveries):
     evidence = after_deliveries(*deliveries)
     assert evidence.running_job is None
     assert evidence.job_id == 2
     assert evidence.was_online
 
 
-def test_a_grant_for_being_offline_is_called_off_when_it_is_seen_online():
+def test_a_grant_of_an_offline_runner_is_revoked_when_it_is_online():
     granted_offline = present(granted_at=NOW, event_id="e1")
     seen = registration_seen(granted_offline, registration(online=True), NOW + 1, listed=True)
     assert (seen.granted_at, seen.event_id) == (None, None)
@@ -408,32 +416,32 @@ def test_a_grant_for_being_offline_is_called_off_when_it_is_seen_online():
 @pytest.mark.parametrize(
     ("ended_at", "busy"),
     [(NOW, False), (NOW - MICROSECOND, True)],
-    ids=["it ended after GitHub was last asked", "GitHub calls it busy since"],
+    ids=["ended after the last query of GitHub", "listed busy after the end"],
 )
-def test_a_delivery_that_ends_its_job_ends_what_github_said_of_it_before(ended_at, busy):
+def test_the_end_of_a_job_by_delivery_clears_an_older_busy_flag(ended_at, busy):
     assert job_ended(online(busy=True, observed_at=NOW), 9, ended_at).busy is busy
 
 
-class TestAJobThatGitHubsAnswerFoundOver:
-    """The answer comes hours after the end, when a delivery was lost."""
+class TestAJobFoundOverByQuery:
+    """A query finds the job over, hours after its end, because a delivery was lost."""
 
     @pytest.mark.parametrize(
         ("completed_at", "ended_at"),
         [(NOW - 3600, NOW - 3600), (NOW, NOW), (NOW + MICROSECOND, NOW)],
-        ids=["long ago", "now", "by a clock ahead of ours"],
+        ids=["long ago", "now", "by a clock ahead"],
     )
-    def test_its_end_is_dated_by_github_and_not_by_the_answer(self, completed_at, ended_at):
+    def test_the_jobs_end_is_dated_by_github_and_not_by_the_query(self, completed_at, ended_at):
         ended = job_found_over(job_started(online(), 1, LONG_AGO), 1, NOW, completed_at)
         assert (ended.running_job, ended.job_ended_at, ended.job_end_dated) == (None, ended_at, True)
         assert ended.last_delivery_at == ended_at
 
-    def test_without_a_date_it_is_over_and_the_answer_shows_no_life_of_its_runner(self):
+    def test_a_job_without_a_dated_end_is_over_and_does_not_count_as_a_delivery(self):
         running = job_started(online(), 1, LONG_AGO)
         ended = job_found_over(running, 1, NOW, None)
         assert (ended.running_job, ended.job_ended_at, ended.job_end_dated) == (None, NOW, False)
         assert ended.last_delivery_at == running.last_delivery_at
 
-    def test_a_dated_end_replaces_one_without_a_date_and_never_the_other_way_round(self):
+    def test_a_dated_end_replaces_an_undated_one_and_not_the_reverse(self):
         running = job_started(online(), 1, LONG_AGO)
         dated, undated = job_ended(running, 1, NOW - 3600), job_found_over(running, 1, NOW, None)
         replaced = job_ended(undated, 1, NOW - 3600)
@@ -441,7 +449,7 @@ class TestAJobThatGitHubsAnswerFoundOver:
         assert job_found_over(dated, 1, NOW, None) is dated
         assert job_found_over(undated, 1, NOW + 1, None) is undated
 
-    def test_the_next_job_has_an_end_of_its_own(self):
+    def test_the_next_job_has_its_own_end(self):
         undated = job_found_over(job_started(online(), 1, LONG_AGO), 1, NOW, None)
         assert job_started(undated, 2, NOW + 1).job_end_dated
         assert job_ended(undated, 2, NOW + 9, NOW + 1).job_end_dated
@@ -449,9 +457,9 @@ class TestAJobThatGitHubsAnswerFoundOver:
     @pytest.mark.parametrize(
         ("completed_at", "busy"),
         [(NOW - 600, False), (NOW - 600 - MICROSECOND, True)],
-        ids=["it ended after the runner was last listed", "the runner was listed busy since"],
+        ids=["ended after the runner was last listed", "listed busy after the end"],
     )
-    def test_of_an_absent_runner_it_ends_what_was_seen_before_its_absence(self, completed_at, busy):
+    def test_the_end_clears_the_busy_flag_of_an_absent_runner_if_the_flag_is_older(self, completed_at, busy):
         running = job_started(online(busy=True, observed_at=NOW - 900), 1, NOW - 900)
         absent = unlisted(unlisted(running, NOW - 600, 412), NOW - 60, 412)
         assert job_found_over(absent, 1, NOW, completed_at).busy is busy
@@ -461,8 +469,8 @@ class TestAJobThatGitHubsAnswerFoundOver:
         [(LONGEST_JOB_SECONDS - 1, False), (LONGEST_JOB_SECONDS, True)],
         ids=["within the longest job", "after the longest job"],
     )
-    def test_a_runner_listed_busy_after_its_job_ended_runs_another_and_is_not_confirmed(self, waited, is_confirmed):
+    def test_a_runner_listed_busy_after_its_jobs_end_is_not_confirmed_until_the_longest_job(self, waited, is_confirmed):
         running = job_started(online(busy=True, observed_at=NOW - 400, ephemeral=False), 1, NOW - 900)
         missing = get_missed(unlisted(running, NOW - 60, 412), NOW)
-        asked = job_found_over(missing, 1, NOW + 30, NOW - 700)
-        assert (absence_confirmed(asked, NOW + waited).confirmed_at is not None) is is_confirmed
+        queried = job_found_over(missing, 1, NOW + 30, NOW - 700)
+        assert (absence_confirmed(queried, NOW + waited).confirmed_at is not None) is is_confirmed

@@ -1,4 +1,4 @@
-"""Offline is replaced only where a pool asks for it, and never while a job is known to run there."""
+"""An offline runner is replaced only if its pool has a limit, and never while a job is known to run on it."""
 
 import pytest
 
@@ -17,14 +17,21 @@ from tests.health.builders import MICROSECOND, NOW, present
         ({"job_id": 7, "job_started_at": NOW - LONGEST_JOB_SECONDS}, False),
         ({"job_id": 7, "job_started_at": NOW - LONGEST_JOB_SECONDS - MICROSECOND}, True),
     ],
-    ids=["idle", "GitHub calls it busy", "its job runs", "its job is over", "for as long as any may", "longer"],
+    ids=[
+        "idle",
+        "listed busy",
+        "a job in progress",
+        "its job is over",
+        "in progress for the longest job",
+        "in progress for longer",
+    ],
 )
-def test_whose_job_runs_is_let_be_whatever_github_shows(changes, too_long):
+def test_a_runner_with_a_job_is_not_offline_too_long(changes, too_long):
     assert is_offline_too_long(present(**changes), 3600.0, Survey(), NOW) is too_long
 
 
 @pytest.mark.parametrize(
     ("patience", "too_long"), [(None, False), (3600.0, True), (3600.0 + MICROSECOND, False)], ids=str
 )
-def test_it_takes_as_long_as_its_pool_says(patience, too_long):
+def test_a_runner_is_offline_too_long_at_its_pools_limit(patience, too_long):
     assert is_offline_too_long(present(), patience, Survey(), NOW) is too_long

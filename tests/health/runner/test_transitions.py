@@ -1,4 +1,4 @@
-"""What is told of a runner, and when it may be forgotten: exact boundaries."""
+"""Which transitions of a runner are reported, and when its record may be deleted: exact boundaries."""
 
 import pytest
 
@@ -34,26 +34,26 @@ def forgotten(evidence, at):
     ],
     ids=[
         "a loss that waits",
-        "spared by dry-run",
+        "kept by dry-run",
         "granted",
         "removed for being offline",
-        "and replaced",
-        "its object is not gone",
+        "removed for being offline, and replaced",
+        "its object still exists",
         "replaced",
         "retired",
     ],
 )
-def test_it_is_answerable_for_so_long_and_then_forgotten(evidence, since, seconds):
+def test_a_record_is_kept_for_its_retention_time_and_then_forgotten(evidence, since, seconds):
     assert not forgotten(evidence, since + seconds)
     assert forgotten(evidence, since + seconds + 0.001)
 
 
-def test_a_loss_waits_for_a_long_weekend_before_a_person_resumes_its_fuse():
+def test_a_waiting_loss_is_kept_over_a_long_weekend():
     assert WAITING_SECONDS >= 5 * 86_400
     assert ANSWERABLE_SECONDS == 86_400
 
 
-def test_who_is_there_is_never_forgotten_however_long_nobody_looks():
+def test_a_registered_runner_is_never_forgotten():
     assert not forgotten(present(), NOW + 10**8)
     assert not forgotten(online(), NOW + 10**8)
 
@@ -67,7 +67,7 @@ def test_who_is_there_is_never_forgotten_however_long_nobody_looks():
         (online(), None),
         (lost(), None),
     ],
-    ids=["offline", "told already", "recovered", "well all the time", "its replacement is its news"],
+    ids=["offline", "already reported", "recovered", "always healthy", "reported by its replacement"],
 )
-def test_each_trouble_is_told_when_it_begins_and_when_it_ends(evidence, what):
+def test_an_offline_period_is_reported_at_its_start_and_its_end(evidence, what):
     assert transition(evidence, judge(evidence, survey(), NOW + MICROSECOND, LIMITS)) is what

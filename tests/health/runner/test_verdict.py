@@ -1,4 +1,4 @@
-"""What is true of a runner, at the exact moments at which it changes."""
+"""The verdict of a runner, at the exact times at which it changes."""
 
 import pytest
 from hypothesis import given
@@ -29,7 +29,7 @@ def verdict_of(evidence, now=NOW, swept=None):
     return verdict.state, verdict.reason
 
 
-def test_a_runner_nobody_told_of_is_unknown():
+def test_a_runner_without_evidence_is_unknown():
     verdict = judge(None, survey(), NOW, LIMITS)
     assert (verdict.state, verdict.reason, verdict.stale) == (State.UNKNOWN, Reason.NEVER_OBSERVED, True)
 
@@ -66,32 +66,32 @@ def test_a_runner_nobody_told_of_is_unknown():
     ids=[
         "two 404s",
         "one 404",
-        "only a list lacked it",
-        "only a GET missed it",
-        "configured anew",
-        "an ephemeral one had its job",
-        "an ephemeral one runs its job",
-        "a job vouches for it",
+        "missing from a list alone",
+        "one 404 alone",
+        "registered again",
+        "ephemeral, its job ended",
+        "ephemeral, its job runs",
+        "a job is in progress",
         "a job was reported after its removal",
-        "an ephemeral one was last seen busy",
-        "an ephemeral one never had a job",
-        "a persistent one had a job",
-        "GitHub says not whether ephemeral, and its job ended",
-        "GitHub says not whether ephemeral, and its job runs",
-        "a controller removed it, and two 404s agree",
-        "a controller removed it, and a list lags",
-        "we removed it while it was offline",
-        "we removed it because it was lost",
+        "ephemeral, last seen busy",
+        "ephemeral, without a job",
+        "persistent, its job ended",
+        "ephemeral unknown, its job ended",
+        "ephemeral unknown, its job runs",
+        "removed by a controller, two 404s",
+        "removed by a controller, still listed",
+        "removed by ghapp while offline",
+        "removed by ghapp because it was lost",
         "online",
         "busy",
-        "a delivery says it runs a job",
+        "in a job by delivery",
         "present under two ids",
         "offline for an hour",
-        "heard of, and no more",
+        "known by name only",
         "known from its job alone",
     ],
 )
-def test_what_is_true_of_a_runner(evidence, state, reason):
+def test_each_evidence_has_its_verdict(evidence, state, reason):
     assert verdict_of(evidence) == (state, reason)
 
 
@@ -100,7 +100,7 @@ def test_what_is_true_of_a_runner(evidence, state, reason):
     [(300.0, State.HEALTHY), (300.0 + MICROSECOND, State.UNKNOWN)],
     ids=["at stale_seconds", "a microsecond later"],
 )
-def test_an_observation_answers_until_stale_seconds(age, state):
+def test_an_observation_is_valid_until_stale_seconds(age, state):
     verdict = judge(online(), survey(), NOW + age, LIMITS)
     assert (verdict.state, verdict.stale) == (state, state is State.UNKNOWN)
 
@@ -147,14 +147,16 @@ def test_a_new_runner_that_is_online_has_started():
     ids=[
         "at offline_seconds",
         "a microsecond later",
-        "busy until GitHub gives the job up",
-        "at work until GitHub gives the job up",
+        "busy until GitHub ends the job",
+        "in a job until GitHub ends the job",
         "busy a microsecond longer",
-        "at work a microsecond longer",
+        "in a job a microsecond longer",
         "its job is over",
     ],
 )
-def test_offline_is_reported_after_offline_seconds_and_never_gone(offline_for, changes, state, reason):
+def test_an_offline_runner_is_reported_after_offline_seconds_and_is_never_invalidated(
+    offline_for, changes, state, reason
+):
     assert verdict_of(present(offline_since=NOW, **changes), NOW + offline_for) == (state, reason)
 
 
@@ -163,18 +165,18 @@ def test_offline_is_reported_after_offline_seconds_and_never_gone(offline_for, c
     [(300.0, Reason.BACK_FROM_ABSENCE), (300.0 + MICROSECOND, Reason.ONLINE)],
     ids=["at stale_seconds", "a microsecond later"],
 )
-def test_a_runner_is_news_for_stale_seconds_after_it_came_back(after, reason):
+def test_a_returned_runner_is_reported_as_back_for_stale_seconds(after, reason):
     assert verdict_of(online(back_at=NOW), NOW + after) == (State.HEALTHY, reason)
 
 
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("evidence", [online(), present(), suspect()], ids=["online", "offline", "suspect"])
-def test_no_answer_is_not_absence(failure, evidence):
+def test_a_runner_is_unknown_and_not_absent_without_an_answer(failure, evidence):
     failing = survey(failing_since=NOW, failure=failure)
     assert verdict_of(evidence, NOW + 10**5, failing) == (State.UNKNOWN, failure)
 
 
-def test_a_failure_says_nothing_while_the_last_observation_is_fresh():
+def test_a_failure_has_no_effect_while_the_last_observation_is_fresh():
     assert verdict_of(online(), NOW, survey(failing_since=NOW, failure=Reason.GITHUB_UNAVAILABLE))[0] is State.HEALTHY
 
 
@@ -182,13 +184,13 @@ def test_an_old_observation_without_a_known_failure_is_stale():
     assert verdict_of(online(), NOW + 10**5, survey()) == (State.UNKNOWN, Reason.OBSERVATION_STALE)
 
 
-def test_a_runner_missing_only_from_deliveries_is_never_absent():
+def test_a_runner_known_by_deliveries_alone_is_never_absent():
     evidence = job_started(first_observation(1, "GitHub Actions 7", LONG_AGO), 9, LONG_AGO)
     evidence = get_missed(unlisted(evidence, NOW, 412), NOW)
     assert verdict_of(evidence) == (State.UNKNOWN, Reason.NEVER_OBSERVED)
 
 
-def test_a_job_delivered_keeps_a_runner_from_being_stale():
+def test_a_job_delivery_keeps_a_runner_fresh():
     evidence = job_started(online(observed_at=LONG_AGO, listed=False), 9, NOW)
     assert verdict_of(evidence, NOW, Survey()) == (State.HEALTHY, Reason.BUSY)
 
@@ -196,9 +198,9 @@ def test_a_job_delivered_keeps_a_runner_from_being_stale():
 @pytest.mark.parametrize(
     "evidence",
     [lost(), lost(retired_at=NOW), lost(reregistered_as=2), lost(ephemeral=True, job_id=9)],
-    ids=["invalidated", "removed", "configured anew", "its job ended"],
+    ids=["invalidated", "removed", "registered again", "its job ended"],
 )
-def test_what_ended_for_good_stays_so_however_old_it_is(evidence):
+def test_a_final_verdict_stays_at_any_age(evidence):
     at_once = judge(evidence, survey(), NOW, LIMITS)
     much_later = judge(evidence, Survey(), NOW + 86_400, LIMITS)
     assert (much_later.state, much_later.reason, much_later.since) == (at_once.state, at_once.reason, at_once.since)
