@@ -1,4 +1,4 @@
-"""What is known of acme, and the commands that show it."""
+"""Stored data of acme, and the commands that show it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WATCHED = '[[pools]]\norg = "acme"\nname = "linux-4vcpu"\nlabels = ["linux-4vcpu
 
 
 class Known:
-    """What is known of acme, with one runner that is online."""
+    """The stored data of acme, with one online runner, and a way to run commands on it."""
 
     def __init__(self, redis, url, path):
         self.redis, self.now, self._path = redis, time.time(), path
