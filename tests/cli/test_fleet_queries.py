@@ -71,7 +71,7 @@ async def test_without_a_cluster_no_phantom_is_reported(known):
     ids=["never", "minutes", "hours", "fresh"],
 )
 async def test_a_cluster_without_a_fresh_watch_is_reported_in_one_line(known, age, text):
-    known.watches()
+    known.write_config()
     if age is not None:
         await record_snapshot(Pods(known.redis), "runners", [], [], known.now - age)
     lines = [line for line in (await known.ask("runners")).stdout.splitlines() if "cluster" in line]
@@ -84,7 +84,7 @@ async def test_a_cluster_without_a_fresh_watch_is_reported_in_one_line(known, ag
 
 
 async def test_the_death_of_a_runner_is_shown_with_its_context(known):
-    await known.dies()
+    await known.add_death()
     text = (await known.ask("explain", "acme", "linux-1")).stdout
     assert "is healthy" in text
     assert "host-oom (exit code 137, signal 9, OOMKilled)" in text
@@ -101,7 +101,7 @@ async def test_a_live_runner_has_no_death(known):
 
 
 async def test_an_unknown_name_is_explained_by_its_death(known):
-    await known.dies("linux-9", exit_code=None, signal=None, cause=Cause.VANISHED, job=None, runner_id=9)
+    await known.add_death("linux-9", exit_code=None, signal=None, cause=Cause.VANISHED, job=None, runner_id=9)
     found = await known.json("explain", "acme", "linux-9")
     assert (found["runner_id"], found["name"], found["state"], found["reason"]) == (
         9,
@@ -142,10 +142,12 @@ def test_the_death_of_an_earlier_runner_with_the_same_name_is_not_shown(runner_i
 
 async def test_retired_runners_are_counted_and_listed_only_on_request(known):
     now = known.now
-    gone = {"absent_since": now - 90, "missing_at": now - 60, "confirmed_at": now - 30, "listed": False}
-    await known.knows(online(2, first_seen=now - 600, **gone, online=False))
-    await known.knows(online(3, first_seen=now - 600, **gone, online=False, granted_at=now - 20, replaced_at=now - 10))
-    await known.knows(online(4, first_seen=now - 600, retired_at=now - 30))
+    missing = {"absent_since": now - 90, "missing_at": now - 60, "confirmed_at": now - 30, "listed": False}
+    await known.add_runner(online(2, first_seen=now - 600, **missing, online=False))
+    await known.add_runner(
+        online(3, first_seen=now - 600, **missing, online=False, granted_at=now - 20, replaced_at=now - 10)
+    )
+    await known.add_runner(online(4, first_seen=now - 600, retired_at=now - 30))
     found = await known.json("runners")
     assert [each["name"] for each in found["runners"]] == ["linux-1", "linux-2"]
     assert (found["total"], found["healed"], found["retired"]) == (2, 1, 1)
@@ -174,8 +176,8 @@ async def test_a_pause_and_the_deciding_fuse_are_shown_for_each_runner(known):
 
 async def test_the_address_of_the_incident_page_is_shown_if_a_public_url_is_set(known):
     assert "page:" not in (await known.ask("explain", "acme", "linux-1")).stdout
-    known.is_reached_at("https://ghapp.example.com")
+    known.set_public_url("https://ghapp.example.com")
     assert "page: https://ghapp.example.com/orgs/acme/runners/1\n" in (await known.ask("explain", "acme", "1")).stdout
-    await known.dies("linux-9", runner_id=9)
-    said = (await known.ask("explain", "acme", "linux-9")).stdout
-    assert "page: https://ghapp.example.com/orgs/acme/deaths/linux-9\n" in said, "the runner's record is deleted"
+    await known.add_death("linux-9", runner_id=9)
+    output = (await known.ask("explain", "acme", "linux-9")).stdout
+    assert "page: https://ghapp.example.com/orgs/acme/deaths/linux-9\n" in output, "the runner's record is deleted"

@@ -23,7 +23,7 @@ def job(known, number, status="queued", waited=600.0, **changes):
 
 async def three_jobs(known):
     started = {"runner_id": 1, "runner_name": "linux-1", "started_at": known.now - 300}
-    await known.knows(online(1, first_seen=known.now - 60, busy=True))
+    await known.add_runner(online(1, first_seen=known.now - 60, busy=True))
     jobs = [
         job(known, 1, labels=("linux-4vpcu",), waited=90, repository="acme/web", run_id=40),
         job(known, 2),

@@ -42,7 +42,7 @@ def lines_of(secret):
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-def test_on_a_terminal_the_log_is_redacted_too(secret):
+def test_a_traceback_on_a_terminal_is_redacted_too(secret):
     found = describe_pod(secret, "console")
     assert "Traceback" in found
     assert "[redacted]" in found

@@ -228,8 +228,8 @@ async def test_an_answer_that_is_sent_too_slowly_times_out(store, logs, monkeypa
 
 
 async def test_an_unavailable_store_is_an_error():
-    with Loki() as gone:
-        address = gone.address
+    with Loki() as stopped:
+        address = stopped.address
     async with LogStore.open(f"http://{address}") as logs:
         with pytest.raises(LogStoreUnavailableError, match=r"did not answer \(ConnectError\)") as error:
             await logs.host_lines("node-1", ENDED)

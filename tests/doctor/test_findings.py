@@ -254,7 +254,7 @@ def test_a_spent_budget_is_reported(left, status):
     ],
     ids=["no replacer", "no mode", "acting", "off", "dry-run in one org"],
 )
-def test_what_prevents_replacement_is_shown(tmp_path, toml, status):
+def test_missing_replacement_settings_are_reported(tmp_path, toml, status):
     policy = tmp_path / "ghapp.toml"
     policy.write_text(f"[[pools]]\norg = 'acme'\nname = 'linux'\nlabels = ['linux']\n{toml}\n")
     secret = "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"

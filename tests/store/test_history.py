@@ -210,7 +210,7 @@ async def test_a_pool_that_no_sweep_saw_is_counted_as_other(redis):
     assert await five_minutes(redis, "made-up") == {}
 
 
-async def test_the_number_of_counts_is_bounded_and_what_exceeds_it_is_counted_as_other(redis, monkeypatch):
+async def test_the_number_of_counts_is_bounded_and_further_pools_count_as_other(redis, monkeypatch):
     full = {history_counts.field(NOW, "jobs", f"p{number}"): 1 for number in range(history_counts.MOST_COUNTS)}
     await redis.hset(keys.history_counts(ORG), mapping=full)
     await Demand(redis).record(ORG, [JOB], {JOB.id: "one-more"}, NOW)

@@ -167,7 +167,7 @@ async def test_a_lock_is_released_before_its_expiry_even_if_renewals_fail_slowly
     assert len(tried) >= 2
 
 
-async def test_a_frozen_holder_sees_that_its_lock_expired(redis):
+async def test_a_frozen_holder_detects_that_its_lock_expired(redis):
     async with Locks(redis, lease_seconds=10.0).hold("remediate", 1) as lock:
         assert lock.is_valid
         lock.renewed(asyncio.get_running_loop().time() - 8.0)  # the last renewal was this long ago

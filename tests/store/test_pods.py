@@ -139,7 +139,7 @@ async def test_a_view_that_is_not_refreshed_expires(redis):
     assert await redis.ttl(keys.pods(NS)) > 5
 
 
-async def test_how_far_the_clusters_clock_is_ahead_is_kept_with_the_view(redis):
+async def test_the_clock_offset_of_the_cluster_is_stored_with_the_view(redis):
     pods = Pods(redis)
     await pods.replace_pods(NS, [pod()], NOW, ahead=-300.0)
     await pods.replace_objects(NS, [], NOW, ahead=-299.5)

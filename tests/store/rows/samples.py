@@ -253,7 +253,7 @@ def _first(records: Any) -> Any:
 
 async def spoil(redis: Any, row: bytes) -> None:
     """Replaces every record by `row`. Values that are not records (numbers, names, times) stay."""
-    spared = (
+    untouched = (
         b":names",
         b":budget",
         b"ghapp:counters",
@@ -263,7 +263,7 @@ async def spoil(redis: Any, row: bytes) -> None:
         b"ghapp:inbox",
     )
     for key in await redis.keys("ghapp:*"):
-        if any(each in key for each in spared):
+        if any(each in key for each in untouched):
             continue
         match await redis.type(key):
             case b"string":

@@ -219,7 +219,7 @@ async def test_a_pool_s_name_is_escaped_in_charts_and_choices(local, redis, flee
     assert "&lt;b&gt;&#34;&#39;" in text
 
 
-async def test_the_overview_says_that_a_pool_has_no_history_yet(local):
+async def test_the_overview_shows_that_a_pool_has_no_history_yet(local):
     assert "No history of the last 24 hours yet" in (await local.get("/orgs/acme")).text
 
 

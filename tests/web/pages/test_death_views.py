@@ -182,7 +182,7 @@ def test_a_death_is_visible_to_readers_of_its_jobs_repository(job, shown):
     ],
     ids=["node", "node-alone", "pool-alone", "pool", "image"],
 )
-def test_what_deaths_have_in_common_is_a_sentence(pattern, text):
+def test_properties_that_deaths_have_in_common_are_a_sentence(pattern, text):
     assert pattern_sentence(pattern, NOW) == text
 
 

@@ -89,8 +89,8 @@ async def test_the_page_has_the_same_texts_as_the_command(local, shards, redis, 
         return await Shards(redis).answer(shards, "rollout")
 
     monkeypatch.setattr(query, "_active_shard", answered)
-    said = lines(await query.judge(GateRequest("pink", pool.min_online)))
-    texts = [re.sub(r"^ +(?:(?:ok|NO|!) +[a-z-]+ +|\d+\. )?", "", line) for line in said[1:]]
+    expected = lines(await query.judge(GateRequest("pink", pool.min_online)))
+    texts = [re.sub(r"^ +(?:(?:ok|NO|!) +[a-z-]+ +|\d+\. )?", "", line) for line in expected[1:]]
     texts.remove("next, cheapest and safest first:")
     assert len(texts) > 6
     assert [text for text in texts if text not in page] == []

@@ -167,8 +167,10 @@ def test_the_time_line_of_a_loss_goes_from_its_first_evidence_to_its_successor()
 def test_an_entry_of_a_fuse_has_its_change_and_the_reason():
     batch = step(40, Position.PROVING, FuseReason.BATCH_ONLINE, batch=6)
     resumed = step(15, Position.PROVING, FuseReason.RESUMED, batch=3, by="mona")
-    told = [each for each in texts(incident(loss(), steps=[TRIP, batch, STOP, resumed, CLOSE])) if "fuse" in each[0]]
-    assert told == [
+    fuse_entries = [
+        each for each in texts(incident(loss(), steps=[TRIP, batch, STOP, resumed, CLOSE])) if "fuse" in each[0]
+    ]
+    assert fuse_entries == [
         (
             "fuse-proving",
             f"The fuse of {POOL} tripped: too many runners were lost at once (12 of 40); 3 runners may be replaced",

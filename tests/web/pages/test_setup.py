@@ -438,12 +438,12 @@ async def test_credentials_in_the_environment_disable_the_set_up(start):
 
 
 @pytest.mark.parametrize(
-    ("action", "says"), [("install", "is installed"), ("update", "is installed"), ("request", "approval")]
+    ("action", "expected"), [("install", "is installed"), ("update", "is installed"), ("request", "approval")]
 )
-async def test_the_page_after_the_installation_explains_the_next_steps(start, github, action, says):
+async def test_the_page_after_the_installation_explains_the_next_steps(start, github, action, expected):
     browser = start()
     await create(browser, github)
-    assert says in (await browser.get("/setup/installed", params={"setup_action": action})).text
+    assert expected in (await browser.get("/setup/installed", params={"setup_action": action})).text
 
 
 async def test_the_redirect_after_the_installation_enqueues_a_discovery(start, github, asked):
