@@ -1,4 +1,4 @@
-"""What is known of acme, and the commands that show it."""
+"""Stored data of acme, and the commands that show it."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ WATCHED = '[[pools]]\norg = "acme"\nname = "linux-4vcpu"\nlabels = ["linux-4vcpu
 
 
 class Known:
-    """What is known of acme, with one runner that is online."""
+    """The stored data of acme, with one online runner, and a way to run commands on it."""
 
     def __init__(self, redis, url, path):
         self.redis, self.now, self._path = redis, time.time(), path
         self._environ = {"GHAPP_REDIS_URL": url, "GHAPP_STATE_DIR": str(path)}
 
-    def watches(self, config=WATCHED):
+    def write_config(self, config=WATCHED):
         (self._path / "ghapp.toml").write_text(config)
         self._environ["GHAPP_CONFIG"] = str(self._path / "ghapp.toml")
 
-    def is_reached_at(self, url):
+    def set_public_url(self, url):
         self._environ["GHAPP_PUBLIC_URL"] = url
 
-    async def knows(self, evidence):
+    async def add_runner(self, evidence):
         await Runners(self.redis).revise(ACME, {evidence.id: lambda _: evidence})
 
-    async def dies(self, name="linux-1", **changes):
+    async def add_death(self, name="linux-1", **changes):
         job = DeadJob(42, "acme/api", "test", "f00", "failure", "https://github.com/acme/api/runs/42")
         worst = Death(name, name, "node-a", self.now - 5, 137, 9, "OOMKilled", Cause.HOST_OOM, "Raise it.", job=job)
         lines = ("Running job: [test]", "\x1b[31mred")
@@ -59,5 +59,5 @@ async def known(redis, redis_url, tmp_path):
     found = Known(redis, redis_url, tmp_path)
     await Installations(redis).put(Installation(ACME, "acme", 1))
     await Runners(redis).save_survey(ACME, Survey(found.now, 1))
-    await found.knows(online(1, first_seen=found.now - 60))
+    await found.add_runner(online(1, first_seen=found.now - 60))
     return found

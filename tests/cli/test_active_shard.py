@@ -1,4 +1,4 @@
-"""The pool's own command or URL: no shell, no secrets, no end that is not seen."""
+"""The pool's `active_command` and `active_url`: no shell, no secrets, a timeout."""
 
 import asyncio
 import os
@@ -71,14 +71,14 @@ def python(code):
         "failed",
         "too much",
         "endless",
-        "asks",
+        "reads stdin",
     ],
 )
-async def test_what_a_command_prints_is_the_shard_or_the_reason_why_not(settings, code, answer):
+async def test_the_output_of_a_command_is_the_shard_or_an_error(settings, code, answer):
     assert await query_active_shard(settings, python(code), clock) == answer
 
 
-async def test_there_is_no_shell(settings, tmp_path):
+async def test_a_command_runs_without_a_shell(settings, tmp_path):
     made = tmp_path / "made"
     await query_active_shard(settings, pool("echo", f"pink; touch {made}", "$(id)", "> x"), clock)
     assert not made.exists()
@@ -87,7 +87,7 @@ async def test_there_is_no_shell(settings, tmp_path):
     ).failure == "it could not be started (FileNotFoundError)"
 
 
-async def test_a_command_sees_nothing_of_the_environment_but_what_the_pool_names(settings, monkeypatch):
+async def test_a_command_gets_only_the_environment_variables_that_the_pool_lists(settings, monkeypatch):
     monkeypatch.setenv("GHAPP_PRIVATE_KEY", "hush")
     code = "import os; print('_'.join(sorted(set(os.environ) - {'LC_CTYPE'})))"
     assert (await query_active_shard(settings, python(code), clock)).shard == "PATH"
@@ -95,7 +95,7 @@ async def test_a_command_sees_nothing_of_the_environment_but_what_the_pool_names
     assert (await query_active_shard(settings, named, clock)).shard == "AWS_REGION_PATH"
 
 
-async def test_a_command_that_hangs_is_ended_with_all_that_it_started(settings, monkeypatch, tmp_path):
+async def test_a_command_that_hangs_is_killed_with_its_child_processes(settings, monkeypatch, tmp_path):
     monkeypatch.setattr(active_shard, "TIMEOUT_SECONDS", 3.0)
     found = tmp_path / "pid"
     code = (
@@ -113,7 +113,7 @@ def has_ended(pid):
         return True
 
 
-async def test_a_pool_without_a_source_is_not_asked(settings):
+async def test_a_pool_without_a_source_has_no_answer(settings):
     assert await query_active_shard(settings, pool(), clock) is None
 
 
@@ -130,7 +130,7 @@ class Parameter(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
-        with suppress(ConnectionError):  # the reader has enough and closes
+        with suppress(ConnectionError):  # the client reads up to its limit and closes
             self.wfile.write(body)
 
     def log_message(self, *_):
@@ -157,10 +157,10 @@ def url():
         ("/moved", ActiveShardAnswer("", "it answered 302", NOW)),
     ],
 )
-async def test_what_a_url_answers_is_the_shard_or_the_reason_why_not(settings, url, path, answer):
+async def test_the_body_of_a_url_is_the_shard_or_an_error(settings, url, path, answer):
     assert await query_active_shard(settings, pool(active_url=url + path), clock) == answer
 
 
-async def test_a_url_without_a_server_is_a_reason(settings):
+async def test_a_url_without_a_server_is_an_error(settings):
     answer = await query_active_shard(settings, pool(active_url="http://127.0.0.1:1/"), clock)
     assert answer == ActiveShardAnswer("", "it did not answer (ConnectError)", NOW)

@@ -1,4 +1,4 @@
-"""The command line from outside: one clear line for what is wrong, and an example for everything."""
+"""The command line as a process: one clear line for each error, and an example in each help text."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def one_line(answer, code):
     ],
     ids=" ".join,
 )
-def test_without_redis_each_says_so_in_one_line(words):
+def test_without_redis_each_command_reports_it_in_one_line(words):
     assert "check GHAPP_REDIS_URL" in one_line(ghapp(*words, **CREDENTIALS, **AWAY), 2)
 
 
@@ -67,11 +67,11 @@ def test_without_redis_each_says_so_in_one_line(words):
     ],
     ids=["unknown variable", "no file", "half the credentials", "no key"],
 )
-def test_a_configuration_that_is_wrong_is_refused_in_one_line(environ, text):
+def test_an_invalid_configuration_is_refused_in_one_line(environ, text):
     assert one_line(ghapp("runners", **environ), 2).startswith(f"ghapp: {text}")
 
 
-def test_what_is_quoted_breaks_no_line_and_colours_none(tmp_path):
+def test_control_characters_in_quoted_text_are_removed(tmp_path):
     file = tmp_path / "ghapp.toml"
     file.write_text('"a\\n\\u001b[31mb" = 1\n')
     answer = ghapp("runners", GHAPP_CONFIG=str(file))
@@ -79,7 +79,7 @@ def test_what_is_quoted_breaks_no_line_and_colours_none(tmp_path):
     assert len(answer.stderr.splitlines()) == 1
 
 
-def test_without_redis_the_doctor_goes_on():
+def test_without_redis_doctor_reports_all_other_findings():
     answer = ghapp("doctor", "--json", **AWAY)
     found = {each["name"]: each for each in json.loads(answer.stdout)["findings"]}
     assert answer.returncode == 1
@@ -87,7 +87,7 @@ def test_without_redis_the_doctor_goes_on():
     assert all(each["fix"] for each in found.values() if each["status"] != "ok")
 
 
-def test_a_socket_that_a_killed_redis_left_behind_is_none(tmp_path):
+def test_a_stale_socket_of_a_killed_redis_is_ignored(tmp_path):
     (tmp_path / "redis").mkdir()
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(tmp_path / "redis" / "redis.sock"))
@@ -100,7 +100,7 @@ async def install(url):
         await Installations(redis).put(Installation(7, "acme", 70))
 
 
-def test_commands_find_the_redis_that_up_keeps_on_this_machine(tmp_path):
+def test_commands_find_the_local_redis_of_ghapp_up(tmp_path):
     with embedded_redis(tmp_path / "redis", durable=False) as url:
         refused = ghapp("token", "create", "--org", "acme", "--scope", "read", GHAPP_STATE_DIR=str(tmp_path))
         assert "acme: the App is not installed there; it is installed on: none" in one_line(refused, 2)
@@ -114,7 +114,7 @@ def test_commands_find_the_redis_that_up_keeps_on_this_machine(tmp_path):
         assert abs(datetime.fromisoformat(made_at) - datetime.now(UTC)) < timedelta(minutes=5)
         table = ghapp("token", "list", GHAPP_STATE_DIR=str(tmp_path)).stdout
         assert table.split()[:6] == ["id", "name", "orgs", "scopes", "created", "expires"]
-        assert not any(line.endswith(" ") for line in table.splitlines()), "nothing to strip for who reads it by line"
+        assert not any(line.endswith(" ") for line in table.splitlines()), "lines have no trailing spaces"
         assert ghapp("deliveries", "dead", GHAPP_STATE_DIR=str(tmp_path)).stdout == "no delivery was given up\n"
         for words in (["runners", "--org", "nobody"], ["explain", "nobody", "x"], ["resume", "nobody"]):
             unknown = ghapp(*words, GHAPP_STATE_DIR=str(tmp_path))
@@ -142,7 +142,7 @@ def test_a_key_of_another_app_is_reported_in_one_line(tmp_path):
         assert "nobody: the App is not installed there; it is installed on: acme" in one_line(unknown, 2)
         name = json.loads(ghapp("runners", "--json", **{**theirs, **ours}).stdout)["runners"][0]["name"]
         explained = ghapp("explain", "acme", name, COLUMNS="20", FORCE_COLOR="1", NO_COLOR="1", **{**theirs, **ours})
-        assert f"acme/{name} (" in explained.stdout, "a name is not broken where there is little room"
+        assert f"acme/{name} (" in explained.stdout, "a name is not wrapped in a narrow terminal"
 
 
 @pytest.mark.parametrize(
@@ -159,13 +159,13 @@ def test_a_key_of_another_app_is_reported_in_one_line(tmp_path):
     ],
     ids=" ".join,
 )
-def test_wrong_usage_is_2_in_one_line(words):
+def test_wrong_usage_exits_2_with_one_line(words):
     answer = ghapp(*words)
     one_line(answer, 2)
     assert len(answer.stderr.splitlines()) == 1
 
 
-def test_a_command_that_is_nearly_one_is_asked_after_in_good_order():
+def test_a_mistyped_command_is_reported_with_the_nearest_command():
     line = one_line(ghapp("check"), 2)
     assert line == "ghapp: No such command 'check'. Did you mean 'clock'? See `ghapp --help`"
 
@@ -181,6 +181,6 @@ def commands_of(group, *words):
 @pytest.mark.parametrize(
     ("words", "command"), list(commands_of(main)), ids=lambda each: each if isinstance(each, str) else ""
 )
-def test_every_command_has_an_example_of_itself(words, command):
+def test_the_help_of_every_command_has_an_example(words, command):
     assert f"ghapp {words}" in (command.help or "")
     assert "Example:" in command.help

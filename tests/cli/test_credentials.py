@@ -1,4 +1,4 @@
-"""The App's credentials: from the environment, or from the file that /setup wrote; refused when they are none."""
+"""The App's credentials: from the environment, or from the file that /setup wrote; invalid credentials are refused."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ def given(key):
     return {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY": key, "GHAPP_WEBHOOK_SECRET": "s"}
 
 
-# What is kept.
+# The stored file.
 
 
-def test_what_is_kept_is_what_was_given(tmp_path):
+def test_stored_credentials_are_read_back_unchanged(tmp_path):
     assert kept(tmp_path) is None
     keep(tmp_path, app())
     assert kept(tmp_path) == app()
 
 
-def test_its_credentials_are_those_of_the_app_and_know_where_it_is_installed():
+def test_a_created_app_has_credentials_with_the_installation_address():
     secrets = ("w",)
     client = SignInClient(app().client_id, app().client_secret)
     assert app().credentials == AppCredentials("7", private_key(), secrets, f"{URL}/installations/new", client)
 
 
-def test_it_is_for_its_owner_alone_from_its_first_byte(tmp_path, monkeypatch):
+def test_the_file_is_created_with_access_for_its_owner_only(tmp_path, monkeypatch):
     modes = []
 
     def watched(descriptor, *arguments, **options):
@@ -65,7 +65,7 @@ def test_it_is_for_its_owner_alone_from_its_first_byte(tmp_path, monkeypatch):
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
 
 
-def test_half_of_it_is_never_there(tmp_path, monkeypatch):
+def test_a_failed_write_keeps_the_previous_file(tmp_path, monkeypatch):
     keep(tmp_path, app(name="before"))
 
     def full(_):
@@ -78,13 +78,13 @@ def test_half_of_it_is_never_there(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["app.json"]
 
 
-def test_a_key_that_is_none_is_not_kept(tmp_path):
+def test_an_invalid_key_is_not_stored(tmp_path):
     with pytest.raises(ConfigurationError):
         keep(tmp_path, app(pem="(a PEM private key)"))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_shows_no_secret():
+def test_the_representation_contains_no_secret():
     shown = repr(app(client_secret="hunter2", webhook_secret="hunter3")) + repr(
         app(webhook_secret="hunter3").credentials
     )
@@ -92,7 +92,7 @@ def test_it_shows_no_secret():
 
 
 @pytest.mark.parametrize("mode", [0o604, 0o644, 0o602], ids=oct)
-def test_a_kept_file_that_everyone_can_read_is_refused(tmp_path, mode):
+def test_a_world_readable_file_is_refused(tmp_path, mode):
     keep(tmp_path, app())
     (tmp_path / "app.json").chmod(mode)
     with pytest.raises(ConfigurationError, match=r"^GHAPP_STATE_DIR: .*app\.json can be read by everyone; chmod 600"):
@@ -100,28 +100,28 @@ def test_a_kept_file_that_everyone_can_read_is_refused(tmp_path, mode):
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"id": 7}', b"null"])
-def test_a_kept_file_that_is_something_else_is_refused(tmp_path, content):
+def test_a_file_with_other_content_is_refused(tmp_path, content):
     keep(tmp_path, app())
     (tmp_path / "app.json").write_bytes(content)
     with pytest.raises(ConfigurationError, match="is not what /setup wrote; restore it, or remove it"):
         kept(tmp_path)
 
 
-# Which of them holds.
+# Precedence.
 
 
-def test_the_environment_comes_first(tmp_path):
+def test_the_environment_takes_precedence(tmp_path):
     keep(tmp_path, app())
     assert read_credentials(given(private_key()), tmp_path).app_id == "1"
     assert read_credentials({}, tmp_path).app_id == "7"
 
 
-def test_what_is_kept_is_not_even_looked_at_when_the_environment_says_it(tmp_path):
+def test_the_file_is_not_read_if_the_environment_has_the_credentials(tmp_path):
     (tmp_path / "app.json").write_text("{")
     assert read_credentials(given(private_key()), tmp_path).app_id == "1"
 
 
-def test_the_client_that_signs_people_in_comes_from_the_environment_or_from_what_is_kept(tmp_path):
+def test_the_oauth_client_is_read_from_the_environment_or_from_the_file(tmp_path):
     assert read_credentials(given(private_key()), tmp_path).client is None
     client = {"GHAPP_CLIENT_ID": "Iv1.b", "GHAPP_CLIENT_SECRET": " hunter2\n"}
     assert read_credentials(given(private_key()) | client, tmp_path).client == SignInClient("Iv1.b", "hunter2")
@@ -130,7 +130,7 @@ def test_the_client_that_signs_people_in_comes_from_the_environment_or_from_what
     assert read_credentials(client, tmp_path).client == SignInClient("Iv1.b", "hunter2")
 
 
-def test_its_secret_may_be_in_a_file_that_not_everyone_can_read(tmp_path):
+def test_the_client_secret_may_be_in_a_file_that_is_not_world_readable(tmp_path):
     file = tmp_path / "secret"
     file.write_text("hunter2\n")
     file.chmod(0o600)
@@ -148,23 +148,23 @@ def test_its_secret_may_be_in_a_file_that_not_everyone_can_read(tmp_path):
         ({"GHAPP_CLIENT_SECRET": "hunter2"}, "GHAPP_CLIENT_ID"),
     ],
 )
-def test_half_of_the_client_is_refused(tmp_path, environ, missing):
+def test_an_incomplete_client_is_refused(tmp_path, environ, missing):
     with pytest.raises(ConfigurationError, match=f"^{missing}: not set, though GHAPP_CLIENT") as refused:
         read_credentials(given(private_key()) | environ, tmp_path)
     assert "hunter2" not in str(refused.value)
 
 
-def test_without_either_there_are_none(tmp_path):
+def test_without_environment_and_file_there_are_no_credentials(tmp_path):
     assert read_credentials({}, tmp_path / "nothing") is None
 
 
-def test_half_of_the_environment_is_refused_whatever_is_kept(tmp_path):
+def test_incomplete_credentials_in_the_environment_are_refused_despite_a_stored_file(tmp_path):
     keep(tmp_path, app())
     with pytest.raises(ConfigurationError, match="GHAPP_PRIVATE_KEY: not set"):
         read_credentials({"GHAPP_APP_ID": "1", "GHAPP_WEBHOOK_SECRET": "s"}, tmp_path)
 
 
-# What a key is.
+# Private keys.
 
 
 def pem(key, form=PrivateFormat.PKCS8, encryption=None):
@@ -177,7 +177,7 @@ def key():
 
 
 @pytest.mark.parametrize("form", [PrivateFormat.PKCS8, PrivateFormat.TraditionalOpenSSL])
-def test_both_forms_of_a_pem_are_good(tmp_path, key, form):
+def test_both_pem_formats_are_accepted(tmp_path, key, form):
     assert read_credentials(given(pem(key, form)), tmp_path).private_key == pem(key, form)
 
 
@@ -195,7 +195,7 @@ def no_keys(key):
     }
 
 
-def test_an_invalid_key_is_refused_in_one_line_that_names_it_and_does_not_show_it(tmp_path, key):
+def test_an_invalid_key_is_refused_in_one_line_with_its_variable_and_without_its_value(tmp_path, key):
     refused = {}
     for name, text in no_keys(key).items():
         with pytest.raises(ConfigurationError) as error:
@@ -205,7 +205,7 @@ def test_an_invalid_key_is_refused_in_one_line_that_names_it_and_does_not_show_i
     assert refused == dict.fromkeys(no_keys(key), expected)
 
 
-def test_a_file_that_holds_no_key_is_named(tmp_path):
+def test_a_file_without_a_key_is_reported_by_its_path(tmp_path):
     file = tmp_path / "app.pem"
     file.touch(mode=0o600)
     file.write_text("-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----")

@@ -1,4 +1,4 @@
-"""`ghapp deaths`, as a person and as a program read it."""
+"""`ghapp deaths`, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_deaths_are_selected_the_latest_first(known, options, names):
     assert [each["runner_name"] for each in found["deaths"]] == names
 
 
-async def test_a_person_sees_what_several_have_in_common(known):
+async def test_the_text_names_what_several_deaths_have_in_common(known):
     await four_deaths(known)
     shown = (await known.ask("deaths")).stdout
     assert "acme/api build" in shown
@@ -56,6 +56,6 @@ async def test_a_person_sees_what_several_have_in_common(known):
     ]
 
 
-async def test_an_unknown_organization_and_an_unknown_cause_are_wrong_usage(known):
+async def test_unknown_organizations_and_causes_are_wrong_usage(known):
     for options in (["--org", "nobody"], ["--cause", "murder"]):
         assert options[1] in one_line(await known.ask("deaths", *options), 2)

@@ -1,4 +1,4 @@
-"""`ghapp runners` and `ghapp explain` where there is a cluster, as a person reads them."""
+"""`ghapp runners` and `ghapp explain` with a cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def keep(known, *phantoms):
     await ClusterSummaries(known.redis).keep(ACME, ClusterSummary(known.now, since, phantoms))
 
 
-async def test_phantoms_come_after_the_runners_with_what_to_do(known):
+async def test_phantoms_are_listed_after_the_runners_with_advice(known):
     await keep(known, GHOST, GHOST._replace(subject="other"))
     text = (await known.ask("runners", "--org", "acme")).stdout
     runners, _, phantoms = text.partition("1 runner\n")
@@ -39,7 +39,7 @@ async def test_phantoms_come_after_the_runners_with_what_to_do(known):
     assert "2 phantoms" in phantoms
 
 
-async def test_machines_are_answered_the_same(known):
+async def test_the_json_has_the_same_runners_and_phantoms(known):
     await keep(known, GHOST)
     found = await known.json("runners")
     assert (found["total"], [each["name"] for each in found["runners"]]) == (1, ["linux-1"])
@@ -57,7 +57,7 @@ async def test_machines_are_answered_the_same(known):
     }
 
 
-async def test_where_there_is_no_cluster_none_is_reported(known):
+async def test_without_a_cluster_no_phantom_is_reported(known):
     text = (await known.ask("runners")).stdout
     assert "phantom" not in text
     assert "cluster" not in text
@@ -70,8 +70,8 @@ async def test_where_there_is_no_cluster_none_is_reported(known):
     [(None, "never seen"), (725.0, "last seen 12 min ago"), (90_000.0, "last seen 25 h ago"), (10.0, None)],
     ids=["never", "minutes", "hours", "fresh"],
 )
-async def test_a_cluster_without_a_watch_is_one_line(known, age, text):
-    known.watches()
+async def test_a_cluster_without_a_fresh_watch_is_reported_in_one_line(known, age, text):
+    known.write_config()
     if age is not None:
         await record_snapshot(Pods(known.redis), "runners", [], [], known.now - age)
     lines = [line for line in (await known.ask("runners")).stdout.splitlines() if "cluster" in line]
@@ -84,24 +84,24 @@ async def test_a_cluster_without_a_watch_is_one_line(known, age, text):
 
 
 async def test_the_death_of_a_runner_is_shown_with_its_context(known):
-    await known.dies()
+    await known.add_death()
     text = (await known.ask("explain", "acme", "linux-1")).stdout
     assert "is healthy" in text
     assert "host-oom (exit code 137, signal 9, OOMKilled)" in text
     assert "acme/api test failure https://github.com/acme/api/runs/42" in text
     assert "Raise it." in text
     assert "Running job: [test]" in text
-    assert "\x1b[31m" not in text, "what a log holds is shown, and not obeyed"
+    assert "\x1b[31m" not in text, "escape sequences of a log are removed"
     found = await known.json("explain", "acme", "1")
     assert (found["runner_id"], found["state"], found["death"]["cause"]) == (1, "healthy", "host-oom")
 
 
-async def test_a_runner_that_lives_has_no_death(known):
+async def test_a_live_runner_has_no_death(known):
     assert (await known.json("explain", "acme", "linux-1"))["death"] is None
 
 
 async def test_an_unknown_name_is_explained_by_its_death(known):
-    await known.dies("linux-9", exit_code=None, signal=None, cause=Cause.VANISHED, job=None, runner_id=9)
+    await known.add_death("linux-9", exit_code=None, signal=None, cause=Cause.VANISHED, job=None, runner_id=9)
     found = await known.json("explain", "acme", "linux-9")
     assert (found["runner_id"], found["name"], found["state"], found["reason"]) == (
         9,
@@ -119,7 +119,7 @@ async def test_a_name_that_never_existed_is_reported_in_one_line(known):
     assert "unknown runner" in one_line(await known.ask("explain", "acme", "nobody"), 1)
 
 
-async def test_a_claim_on_its_pod_is_among_the_evidence(known):
+async def test_the_evidence_of_a_runner_has_the_claim_on_its_pod(known):
     await PodClaims(known.redis).claim(ACME, "linux-1", "linux-1", 42, known.now + 600)
     (claim,) = [
         each for each in (await known.json("explain", "acme", "linux-1"))["evidence"] if each["source"] == "claim"
@@ -133,19 +133,21 @@ NOW = 1_790_000_000.0
 @pytest.mark.parametrize(
     ("runner_id", "at", "theirs"),
     [(1, NOW - 9999, True), (2, NOW, False), (None, NOW - 60, True), (None, NOW - 60.1, False)],
-    ids=["its id", "another's id", "as it was first seen", "before it was"],
+    ids=["same id", "other id", "at its first observation", "before its first observation"],
 )
-def test_a_death_is_that_of_a_runner_and_not_of_one_that_bore_its_name_before(runner_id, at, theirs):
+def test_the_death_of_an_earlier_runner_with_the_same_name_is_not_shown(runner_id, at, theirs):
     death = Death("linux-1", "linux-1", "", at, 1, None, "", Cause.CRASH, "", runner_id=runner_id)
     assert is_of(death, online(1, first_seen=NOW)) is theirs
 
 
-async def test_runners_that_left_are_counted_and_shown_only_when_asked_for(known):
+async def test_retired_runners_are_counted_and_listed_only_on_request(known):
     now = known.now
-    gone = {"absent_since": now - 90, "missing_at": now - 60, "confirmed_at": now - 30, "listed": False}
-    await known.knows(online(2, first_seen=now - 600, **gone, online=False))
-    await known.knows(online(3, first_seen=now - 600, **gone, online=False, granted_at=now - 20, replaced_at=now - 10))
-    await known.knows(online(4, first_seen=now - 600, retired_at=now - 30))
+    missing = {"absent_since": now - 90, "missing_at": now - 60, "confirmed_at": now - 30, "listed": False}
+    await known.add_runner(online(2, first_seen=now - 600, **missing, online=False))
+    await known.add_runner(
+        online(3, first_seen=now - 600, **missing, online=False, granted_at=now - 20, replaced_at=now - 10)
+    )
+    await known.add_runner(online(4, first_seen=now - 600, retired_at=now - 30))
     found = await known.json("runners")
     assert [each["name"] for each in found["runners"]] == ["linux-1", "linux-2"]
     assert (found["total"], found["healed"], found["retired"]) == (2, 1, 1)
@@ -172,10 +174,10 @@ async def test_a_pause_and_the_deciding_fuse_are_shown_for_each_runner(known):
     assert [each["kind"] for each in (await known.json("explain", "acme", "1"))["held"]] == ["fuse proving", "pause"]
 
 
-async def test_the_address_of_its_page_is_shown_where_people_can_reach_it(known):
+async def test_the_address_of_the_incident_page_is_shown_if_a_public_url_is_set(known):
     assert "page:" not in (await known.ask("explain", "acme", "linux-1")).stdout
-    known.is_reached_at("https://ghapp.example.com")
+    known.set_public_url("https://ghapp.example.com")
     assert "page: https://ghapp.example.com/orgs/acme/runners/1\n" in (await known.ask("explain", "acme", "1")).stdout
-    await known.dies("linux-9", runner_id=9)
-    said = (await known.ask("explain", "acme", "linux-9")).stdout
-    assert "page: https://ghapp.example.com/orgs/acme/deaths/linux-9\n" in said, "its record is deleted"
+    await known.add_death("linux-9", runner_id=9)
+    output = (await known.ask("explain", "acme", "linux-9")).stdout
+    assert "page: https://ghapp.example.com/orgs/acme/deaths/linux-9\n" in output, "the runner's record is deleted"

@@ -1,4 +1,4 @@
-"""`ghapp gate`, from outside: its exit code is what a deployment goes by."""
+"""`ghapp gate` as a process: deployments use its exit code."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def ghapp(redis_url, tmp_path):
     return run
 
 
-async def test_a_shard_that_passes_exits_0_and_says_what_is_next(fleet, ghapp):
+async def test_a_shard_that_passes_exits_0_and_prints_the_next_step(fleet, ghapp):
     done = ghapp("acme", "linux", "pink")
     assert (done.returncode, done.stderr) == (0, "")
     found = done.stdout.splitlines()
@@ -90,28 +90,28 @@ async def test_a_shard_that_does_not_pass_exits_1_with_the_contract_s_json(fleet
     assert {frozenset(each) for each in answer["next"]} == {frozenset({"step", "why"})}
 
 
-async def test_a_provision_log_that_found_nothing_to_do_spares_one_step(fleet, ghapp, tmp_path):
+async def test_a_provision_log_without_changes_omits_one_step(fleet, ghapp, tmp_path):
     (tmp_path / "log").write_text(NOTHING_DONE)
     done = ghapp("acme", "linux", "pink", "--min-online", "2", "--provision-log", str(tmp_path / "log"), "--json")
     steps = [each["step"] for each in json.loads(done.stdout)["next"]]
     assert steps[:2] == ["shut down pink and start it again", "delete unhealthy runners: the machines of pink"]
 
 
-async def test_an_unknown_shard_is_wrong_usage_and_names_the_nearest(fleet, ghapp):
+async def test_an_unknown_shard_is_wrong_usage_and_the_nearest_name_is_suggested(fleet, ghapp):
     done = ghapp("acme", "linux", "pinc")
     assert (done.returncode, done.stdout) == (2, "")
     assert "linux has no shard pinc: did you mean pink? known are pink, purple" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-async def test_a_shard_that_is_to_be_new_is_judged_and_nothing_is_to_be_destroyed_for_it(fleet, ghapp):
+async def test_a_new_shard_is_checked_and_no_step_destroys_anything(fleet, ghapp):
     done = ghapp("acme", "linux", "green", "--expect-new", "--failures", "9", "--json")
     assert done.returncode == 1
     steps = [each["step"] for each in json.loads(done.stdout)["next"]]
     assert steps == ["report when green was deployed", "provision green again", "break glass"]
 
 
-async def test_jobs_are_counted_and_not_the_runners_that_took_them(fleet, ghapp, redis):
+async def test_the_check_counts_jobs_and_not_runners(fleet, ghapp, redis):
     now = time.time()
     took = [Job(number, "running", (), "acme/api", now - 60, 2, "purple-2", now - 50 + number) for number in range(4)]
     await Demand(redis).record(ORG, took)
@@ -121,7 +121,7 @@ async def test_jobs_are_counted_and_not_the_runners_that_took_them(fleet, ghapp,
     assert text["users"] == "the active shard purple has taken 5 jobs in the last 10 minutes; no outage"
 
 
-async def test_a_log_that_is_not_terraform_s_is_reported_and_left_out(fleet, ghapp, tmp_path):
+async def test_a_log_that_is_not_of_terraform_is_reported_and_ignored(fleet, ghapp, tmp_path):
     (tmp_path / "log").write_text("nothing")
     done = ghapp("acme", "linux", "pink", "--provision-log", str(tmp_path / "log"))
     assert done.returncode == 0
@@ -138,7 +138,7 @@ async def test_a_log_of_fifty_megabytes_is_read_from_its_end(fleet, ghapp, tmp_p
     assert json.loads(done.stdout)["next"][0]["step"] == "shut down pink and start it again"
 
 
-async def test_of_a_pipe_no_more_is_read_than_there_is_room_for(fleet, ghapp, tmp_path):
+async def test_a_log_from_a_pipe_is_read_up_to_a_limit(fleet, ghapp, tmp_path):
     os.mkfifo(tmp_path / "log")
 
     def pour():
@@ -154,39 +154,39 @@ async def test_of_a_pipe_no_more_is_read_than_there_is_room_for(fleet, ghapp, tm
     assert "has more than 16,777,216 bytes" in done.stderr
 
 
-@pytest.mark.parametrize("more", [[], ["--json"]], ids=["for people", "for machines"])
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["text", "JSON"])
 async def test_an_interrupted_command_prints_no_answer(fleet, ghapp, more):
     words = ["acme", "linux", "pink", "--min-online", "9", "--timeout", "3600", *more]
     command = [sys.executable, "-c", "import os, signal; os.kill(os.getppid(), signal.SIGINT); print('purple')"]
     done = ghapp(*words, rows=f"active_command = {json.dumps(command)}")
-    assert done.returncode == 130, "neither passed nor failed"
+    assert done.returncode == 130, "the exit code of an interrupted command differs from passed and failed"
     assert done.stdout == ""
     assert done.stderr.splitlines()[-1] == "ghapp: interrupted before there was a result"
     assert "Traceback" not in done.stderr
 
 
-async def test_it_waits_with_progress_and_gives_up_when_time_is_over(fleet, ghapp):
+async def test_the_command_waits_with_progress_until_its_timeout(fleet, ghapp):
     done = ghapp("acme", "linux", "pink", "--min-online", "2", "--timeout", "2")
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert re.fullmatch(r" +\d s: 1 runner of pink online, 2 needed", line)
 
 
-async def test_passing_without_lists_in_between_is_not_enough(fleet, ghapp):
-    """No sweep runs here: the same list is one look, however long it is looked at."""
+async def test_passing_without_a_new_list_of_runners_does_not_count_as_settled(fleet, ghapp):
+    """No sweep runs here: repeated gates on the same list are one observation."""
     done = ghapp("acme", "linux", "pink", "--timeout", "2", "--settle", "1", "--json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["next"][0]["step"] == "wait, then run the gate again"
 
 
-async def test_the_pool_s_own_command_is_asked_without_our_secrets(fleet, ghapp):
+async def test_the_pools_active_command_runs_without_our_secrets(fleet, ghapp):
     command = [sys.executable, "-c", "import os; print('pink' if any('SECRET' in n for n in os.environ) else 'purple')"]
     done = ghapp("acme", "linux", "pink", rows=f"active_command = {json.dumps(command)}", SECRET="hush")
     assert done.returncode == 0
     assert "the configuration says that purple is active (active_command)" in done.stdout
 
 
-async def test_what_a_stranger_calls_a_runner_moves_no_cursor(redis, fleet, ghapp):
+async def test_escape_sequences_in_a_runner_name_are_removed(redis, fleet, ghapp):
     await keep(redis, on("pink", 9, time.time() - 900, "pink\x1b[2J\n9", online=False))
     done = ghapp("acme", "linux", "pink")
     assert "\x1b" not in done.stdout
@@ -217,7 +217,7 @@ async def test_what_a_stranger_calls_a_runner_moves_no_cursor(redis, fleet, ghap
     ],
     ids=" ".join,
 )
-async def test_misuse_exits_2_with_one_line(fleet, ghapp, words, text):
+async def test_wrong_usage_exits_2_with_one_line(fleet, ghapp, words, text):
     done = ghapp(*words)
     assert done.returncode == 2
     assert done.stdout == ""
@@ -226,7 +226,7 @@ async def test_misuse_exits_2_with_one_line(fleet, ghapp, words, text):
     assert text in line
 
 
-async def test_an_org_without_the_app_is_misuse(redis, ghapp):
+async def test_an_org_without_the_app_is_wrong_usage(redis, ghapp):
     await Installations(redis).put(Installation(ORG, "globex", 70))
     done = ghapp("acme", "linux", "pink")
     assert (done.returncode, done.stderr) == (

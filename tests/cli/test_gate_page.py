@@ -1,4 +1,4 @@
-"""docs/gate.md is true: its commands can be run, its file can be read, its steps are those of the gate."""
+"""docs/gate.md is correct: its commands and its file are valid, and its steps are those of the gate."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def block(kind, number=0):
 
 
 def read(words):
-    """Have the options and arguments of a command read; nothing is done."""
+    """Parses the options and arguments of a command without running it."""
     program, *rest = shlex.split(words)
     assert program == "ghapp"
     command = main
@@ -51,25 +51,25 @@ def test_the_page_has_commands():
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_every_command_can_be_given_as_it_is_written(words):
+def test_every_documented_command_is_valid(words):
     read(words)
 
 
-def test_a_command_that_could_not_be_given_is_found():
+def test_an_invalid_command_would_be_found():
     with pytest.raises(Exception, match="No such option"):
         read("ghapp gate acme linux pink --patience 9")
     with pytest.raises(Exception, match="Missing parameter"):
         read("ghapp gate acme linux")
 
 
-def test_every_option_that_is_named_is_one_of_the_gate():
+def test_every_documented_option_is_an_option_of_the_gate():
     known = {name for each in main.commands["gate"].params for name in each.opts}
     named = set(re.findall(r"`(--[\w-]+)`", CODE))
     assert named
     assert named <= known
 
 
-def test_the_file_is_taken_as_it_is_written(tmp_path):
+def test_the_documented_file_is_valid(tmp_path):
     (tmp_path / "ghapp.toml").write_text(block("toml"))
     (pool,) = Settings.read({"GHAPP_CONFIG": str(tmp_path / "ghapp.toml")}).pools
     assert (pool.deploy_repository, pool.min_online) == ("acme/infra", 3)
@@ -91,11 +91,11 @@ def test_every_key_of_the_gate_is_documented_and_no_other():
     first = [line.split("|")[1] for line in rows.splitlines()[2:] if line]
     assert {key for cell in first for key in re.findall(r"`(\w+)`", cell)} == of_gate
     in_file = set(tomllib.loads(block("toml"))["pools"][0])
-    assert of_gate - in_file == {"active_url"}, "which the other one excludes"
+    assert of_gate - in_file == {"active_url"}, "excluded by the other key"
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["GitHub Actions", "GitLab CI"])
-def test_the_examples_are_yaml_and_go_by_the_exit_code(number):
+def test_the_examples_are_yaml_and_use_the_exit_code(number):
     text = block("yaml", number)
     assert yaml.safe_load(text)
     assert "ghapp gate acme linux-4vcpu pink --timeout" in text
@@ -103,7 +103,7 @@ def test_the_examples_are_yaml_and_go_by_the_exit_code(number):
     assert not re.search(r"ghapp gate .*(\|\||;|continue-on-error|allow_failure)", text)
 
 
-def test_what_the_examples_contain_is_understood():
+def test_the_commands_in_the_examples_are_valid():
     found = re.findall(r"-d '(\{\"role\".*\})'", PAGE)
     assert len(found) == 2
     for body in found:
@@ -118,7 +118,7 @@ def test_requests_to_the_sandbox_are_json_that_its_controls_take():
 
 
 def steps():
-    """How each step of the gate begins, from its source."""
+    """The first words of each step of the gate, from its source."""
     for name in ("next_steps", "judgement"):
         tree = ast.parse((ROOT / "ghapp" / "health" / "gate" / f"{name}.py").read_text())
         for call in ast.walk(tree):

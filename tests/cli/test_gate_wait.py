@@ -1,4 +1,4 @@
-"""Waiting for a gate: how long, and what a Redis that goes away does to it."""
+"""Waiting for a gate: the timeouts, and Redis outages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def gate(passed, at):
 
 
 class Time:
-    """A look a second; each gives what the script says, from a list of that very second."""
+    """One query a second; each returns the script's next result, based on a list of that second."""
 
     def __init__(self, script):
         self.script, self.now, self.said = script, 0.0, []
@@ -61,19 +61,19 @@ FAIL, PASS, AWAY = ["fail"], ["pass"], ["away"]
     ids=[
         "passes at once",
         "fails at once",
-        "does not pass, and there is time to settle alone",
+        "fails, with time only to settle",
         "passes later",
         "never passes",
         "settles",
-        "a gap, and no time",
-        "a gap, and time",
+        "a gap, without time left",
+        "a gap, with time left",
         "no time left to settle",
         "flaps",
         "Redis comes back",
-        "nobody saw it hold",
+        "an outage while it settles",
     ],
 )
-async def test_it_is_waited_for_as_long_as_there_is_patience(script, patience, passed, waited):
+async def test_the_gate_is_queried_until_it_settles_or_times_out(script, patience, passed, waited):
     time = Time(script)
     answer = await time.watch(*patience)
     assert answer.passed is passed
@@ -81,7 +81,7 @@ async def test_it_is_waited_for_as_long_as_there_is_patience(script, patience, p
     assert len(time.said) == waited / POLL_SECONDS + 1
 
 
-async def test_a_redis_that_stays_away_ends_it():
+async def test_a_lasting_redis_outage_ends_the_wait():
     time = Time(AWAY)
     with pytest.raises(StoreUnavailableError):
         await time.watch(3, 3, 0)

@@ -1,4 +1,4 @@
-"""`ghapp jobs` and `ghapp why`, as a person and as a program read them."""
+"""`ghapp jobs` and `ghapp why`, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def job(known, number, status="queued", waited=600.0, **changes):
 
 async def three_jobs(known):
     started = {"runner_id": 1, "runner_name": "linux-1", "started_at": known.now - 300}
-    await known.knows(online(1, first_seen=known.now - 60, busy=True))
+    await known.add_runner(online(1, first_seen=known.now - 60, busy=True))
     jobs = [
         job(known, 1, labels=("linux-4vpcu",), waited=90, repository="acme/web", run_id=40),
         job(known, 2),
@@ -54,7 +54,7 @@ async def test_jobs_are_selected_and_sorted(known, options, listed):
     assert found["total"] == (3 if "--limit" in options else len(listed))
 
 
-async def test_a_person_sees_the_reason_and_how_many_are_not_shown(known):
+async def test_the_text_has_the_reason_and_the_number_of_jobs_not_shown(known):
     await three_jobs(known)
     shown = (await known.ask("jobs", "--sort", "age", "--limit", "2")).stdout
     assert "AllBusy" in shown
@@ -78,7 +78,7 @@ async def test_without_a_queued_job_no_queue_is_shown(known):
     assert "oldest queued at" not in (await known.ask("runners")).stdout
 
 
-async def test_why_a_job_waits_and_what_to_do(known):
+async def test_why_prints_the_reason_and_the_fix(known):
     await three_jobs(known)
     shown = (await known.ask("why", "acme", "1")).stdout
     assert "acme/web test (1) is queued: NoRunnerWithLabels since " in shown
@@ -114,7 +114,7 @@ async def test_control_characters_in_a_name_are_not_printed(known):
         (("jobs", "--sort", "colour"), 2, "--sort"),
     ],
 )
-async def test_what_is_not_known_or_not_valid_is_one_line(known, words, code, message):
+async def test_an_unknown_or_invalid_value_is_reported_in_one_line(known, words, code, message):
     assert message in one_line(await known.ask(*words), code)
 
 

@@ -1,4 +1,4 @@
-"""No line ever carries a secret: read from a real process' standard error."""
+"""No log line contains a secret: read from the standard error of a real process."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def lines_of(secret):
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-def test_on_a_terminal_nothing_more_is_printed(secret):
+def test_a_traceback_on_a_terminal_is_redacted_too(secret):
     found = describe_pod(secret, "console")
     assert "Traceback" in found
     assert "[redacted]" in found
@@ -50,7 +50,7 @@ def test_on_a_terminal_nothing_more_is_printed(secret):
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-def test_what_looks_like_a_secret_is_redacted_wherever_it_stands(secret):
+def test_text_that_looks_like_a_secret_is_redacted_anywhere_in_a_line(secret):
     lines = lines_of(secret)
     assert [line["event"].split()[0] for line in lines] == ["failed", "failed", "broke"]
     assert (lines[0]["org"], lines[0]["body"]) == ("acme", "7 bytes")
@@ -70,7 +70,7 @@ def test_what_looks_like_a_secret_is_redacted_wherever_it_stands(secret):
         ("--tokens 3", "--tokens 3"),
     ],
 )
-def test_what_an_entrypoint_is_given_to_register_with_is_redacted(line, found):
+def test_registration_tokens_of_an_entrypoint_are_redacted(line, found):
     assert redact(line) == found
 
 

@@ -1,4 +1,4 @@
-"""The log store: asked as Loki is, believed as little as a stranger."""
+"""The log store: queried by Loki's API; its answers are not trusted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOST = '{job="integrations/kubernetes/journal", instance="node-1"}'
 
 
 def line(seconds, text, *more):
-    """A line so many seconds after the end."""
+    """A line with a time the given number of seconds after the end."""
     return [str(MIDDLE + int(seconds * SECOND)), text, *more]
 
 
@@ -38,21 +38,23 @@ async def logs(store):
         yield opened
 
 
-async def test_a_runner_s_lines_are_asked_for_by_its_pod_from_a_minute_before_to_a_minute_after(store, logs):
+async def test_the_lines_of_a_runner_are_queried_by_its_pod_from_a_minute_before_to_a_minute_after(store, logs):
     await logs.runner_lines("runners", "linux-x7k2p", ENDED)
     asked = {"query": RUNNER, "start": str(START), "end": str(END), "limit": "200", "direction": "backward"}
     assert store.asked == [("/loki/api/v1/query_range", asked, "")]
 
 
-async def test_a_journal_is_asked_for_by_its_node_alone_and_from_both_sides_of_the_end(store, logs):
+async def test_a_journal_is_queried_by_its_node_before_and_after_the_end(store, logs):
     await logs.host_lines("node-1", ENDED)
     before = {"query": HOST, "start": str(START), "end": str(MIDDLE), "limit": "100", "direction": "backward"}
     after = {"query": HOST, "start": str(MIDDLE), "end": str(END), "limit": "100", "direction": "forward"}
     older = [{**each, "query": '{job="systemd-journal", node="node-1"}'} for each in (before, after)]
-    assert [params for _, params, _ in store.asked] == [before, after, *older], "and where there is none, as before"
+    assert [params for _, params, _ in store.asked] == [before, after, *older], (
+        "without lines, the labels of older versions are queried"
+    )
 
 
-async def test_where_a_journal_has_lines_no_other_is_asked_for(store, logs):
+async def test_a_journal_with_lines_is_the_only_one_that_is_queried(store, logs):
     store.holds(({}, [line(-1, "Killing container")]))
     await logs.host_lines("node-1", ENDED)
     assert [params["query"] for _, params, _ in store.asked] == [HOST, HOST]
@@ -64,7 +66,7 @@ async def test_lines_of_several_streams_are_shown_in_the_order_of_their_times(st
     assert await logs.runner_lines("runners", "x", ENDED) == ("first", "second", "third", "last")
 
 
-async def test_every_unit_of_a_journal_stays_and_so_does_what_has_none(store, logs):
+async def test_lines_of_every_unit_of_a_journal_and_lines_without_a_unit_are_shown(store, logs):
     store.holds(
         ({"unit": "kubelet.service"}, [line(-1, "Killing container")]),
         ({"unit": "containerd.service"}, [line(0, "shim disconnected")]),
@@ -93,40 +95,40 @@ async def test_lines_of_another_time_are_not_shown_whatever_their_source(store, 
     assert await logs.runner_lines("runners", "x", ENDED) == (("said",) if is_shown else ())
 
 
-async def test_of_too_many_lines_a_runner_s_last_are_shown(store, logs):
+async def test_only_the_last_lines_of_a_runner_are_shown(store, logs):
     store.holds(({}, [line(-50 + number / 10, str(number)) for number in range(500)]))
     is_shown = await logs.runner_lines("runners", "x", ENDED)
     assert (len(is_shown), is_shown[0], is_shown[-1]) == (200, "300", "499")
 
 
-async def test_of_too_many_lines_a_journal_s_nearest_to_the_end_are_shown(store, logs):
+async def test_only_the_lines_of_a_journal_nearest_to_the_end_are_shown(store, logs):
     store.holds(({}, [line(number / 10, f"<{number}>") for number in range(-500, 500)]))
     is_shown = await logs.host_lines("node-1", ENDED)
     assert len(is_shown) == 200
     assert ("<-100>" in is_shown[0], "<99>" in is_shown[-1]) == (True, True)
 
 
-async def test_of_too_long_lines_those_nearest_to_the_end_are_shown(store, logs):
+async def test_long_lines_are_limited_to_those_nearest_to_the_end(store, logs):
     store.holds(({}, [line(number, f"{number}".ljust(975, ".")) for number in range(-30, 30)]))
     is_shown = await logs.host_lines("node-1", ENDED)
-    assert {len(each) for each in is_shown} == {1000}, "a time and a space before each"
+    assert {len(each) for each in is_shown} == {1000}, "each line starts with a time and a space"
     assert [int(each.split(" ")[1].strip(".")) for each in is_shown] == list(range(-16, 16))
 
 
 @pytest.mark.parametrize(("length", "shown"), [(1000, "x" * 1000), (1001, "x" * 999 + "…")])
-async def test_a_line_is_cut_where_its_room_ends(store, logs, length, shown):
+async def test_a_line_is_truncated_at_the_size_limit(store, logs, length, shown):
     store.holds(({}, [line(0, "x" * length + "  \n")]))
     assert await logs.runner_lines("runners", "x", ENDED) == (shown,)
 
 
-async def test_what_looks_like_a_secret_is_never_shown(store, logs):
+async def test_text_that_looks_like_a_secret_is_redacted(store, logs):
     token = "ghs_16C7e42F292c6912E7710c838347Ae178B4a"
     store.holds(({}, [line(0, f"{'x' * 980} {token} and on")]))
     (is_shown,) = await logs.runner_lines("runners", "x", ENDED)
     assert is_shown == f"{'x' * 980} [redacted] and on"
 
 
-async def test_a_line_of_a_megabyte_that_looks_like_a_token_costs_nothing(store, logs):
+async def test_a_megabyte_that_looks_like_a_token_is_redacted_quickly(store, logs):
     store.holds(({}, [line(0, "eyJ" * 400_000)]))
     assert len((await logs.runner_lines("runners", "x", ENDED))[0]) == LONGEST_LINE
 
@@ -140,7 +142,7 @@ async def test_a_line_of_a_megabyte_that_looks_like_a_token_costs_nothing(store,
     ],
     ids=["no namespace", "no pod", "no node"],
 )
-async def test_a_label_that_is_not_known_is_not_asked_for_it_would_match_everybody(store, logs, ask):
+async def test_an_empty_label_is_not_queried_because_it_would_match_all_streams(store, logs, ask):
     assert await ask(logs) == ()
     assert store.asked == []
 
@@ -155,12 +157,12 @@ async def test_a_label_that_is_not_known_is_not_asked_for_it_would_match_everybo
         ("ä😀`", '"ä😀`"'),
     ],
 )
-def test_a_stranger_s_word_stays_one_string(value, written):
+def test_a_label_value_is_quoted_as_one_string(value, written):
     assert quoted(value) == written
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_no_word_ends_its_string_before_its_end(value):
+def test_no_label_value_ends_its_quoted_string_early(value):
     written = quoted(value)
     assert written[0] == written[-1] == '"'
     inside = written[1:-1].replace("\\\\", "")
@@ -190,14 +192,14 @@ def test_no_word_ends_its_string_before_its_end(value):
     ],
     ids=["nothing", "html", "empty", "matrix", "error", "no time", "no line", "number", "too long"],
 )
-async def test_an_answer_that_is_not_loki_s_is_one_line_that_says_so(store, logs, body, why):
+async def test_an_invalid_answer_is_an_error_of_one_line(store, logs, body, why):
     store.body = body
     with pytest.raises(LogStoreUnavailableError) as error:
         await logs.runner_lines("runners", "x", ENDED)
     assert str(error.value) == f"the log store at {store.address} {why}; check GHAPP_LOKI_URL"
 
 
-async def test_an_answer_as_long_as_may_be_is_read(store, logs):
+async def test_an_answer_of_the_maximum_size_is_read(store, logs):
     store.body = answer("streams", []).ljust(MOST_BYTES)
     assert await logs.runner_lines("runners", "x", ENDED) == ()
 
@@ -210,14 +212,14 @@ async def test_any_other_status_is_an_error(store, logs, status):
     assert len(store.asked) == 1
 
 
-async def test_an_answer_that_is_packed_is_not_unpacked(store, logs):
+async def test_a_compressed_answer_is_not_decompressed(store, logs):
     store.headers = {"content-encoding": "gzip"}
     store.body = b"\x1f\x8b" + b"\0" * 100
     with pytest.raises(LogStoreUnavailableError, match="not Loki's list of streams"):
         await logs.runner_lines("runners", "x", ENDED)
 
 
-async def test_an_answer_that_drips_is_given_up(store, logs, monkeypatch):
+async def test_an_answer_that_is_sent_too_slowly_times_out(store, logs, monkeypatch):
     assert client.TIMEOUT_SECONDS == 5.0
     monkeypatch.setattr(client, "TIMEOUT_SECONDS", 0.2)
     store.drip_seconds = 0.02
@@ -225,16 +227,16 @@ async def test_an_answer_that_drips_is_given_up(store, logs, monkeypatch):
         await logs.runner_lines("runners", "x", ENDED)
 
 
-async def test_a_store_that_is_away_is_an_error():
-    with Loki() as gone:
-        address = gone.address
+async def test_an_unavailable_store_is_an_error():
+    with Loki() as stopped:
+        address = stopped.address
     async with LogStore.open(f"http://{address}") as logs:
         with pytest.raises(LogStoreUnavailableError, match=r"did not answer \(ConnectError\)") as error:
             await logs.host_lines("node-1", ENDED)
     assert error.value.__suppress_context__, "a traceback would show the address with its password"
 
 
-async def test_a_word_that_cannot_be_sent_is_an_error(logs):
+async def test_a_label_value_that_cannot_be_encoded_is_an_error(logs):
     with pytest.raises(LogStoreUnavailableError):
         await logs.runner_lines("runners", "half a \ud83d", ENDED)
 

@@ -1,4 +1,4 @@
-"""`ghapp notify --test`, from outside."""
+"""`ghapp notify --test`, as a process."""
 
 from tests.sandbox.receivers import Receiver
 from tests.support import commands
@@ -18,19 +18,19 @@ def test_each_address_gets_a_message_and_the_command_says_which_accepted_it():
     assert "secret" not in done.stdout + done.stderr
 
 
-def test_without_addresses_it_names_the_variable():
+def test_without_addresses_the_command_names_the_variable():
     done = notify("", "--test")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("ghapp: GHAPP_NOTIFY_URLS: not set")
 
 
-def test_an_address_that_is_not_valid_is_named_by_its_number_and_scheme():
+def test_an_invalid_address_is_reported_by_its_number_and_scheme():
     done = notify("json://127.0.0.1/,nonsense://secret", "--test")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("ghapp: GHAPP_NOTIFY_URLS: address 2 (nonsense://…) is not valid")
 
 
-def test_without_the_option_it_says_what_is_missing():
+def test_without_the_option_the_command_reports_wrong_usage():
     done = notify("json://127.0.0.1/")
     assert done.returncode == 2
     assert "--test" in done.stderr

@@ -1,4 +1,4 @@
-"""`ghapp pause` and `ghapp resume`, from outside."""
+"""`ghapp pause` and `ghapp resume`, as processes."""
 
 import getpass
 
@@ -19,7 +19,7 @@ def ghapp(redis_url, *arguments):
     return commands.ghapp(*arguments, GHAPP_REDIS_URL=redis_url)
 
 
-async def test_what_was_paused_and_stopped_goes_on_and_the_command_says_so(redis, redis_url):
+async def test_resume_clears_pauses_restarts_stopped_fuses_and_reports_both(redis, redis_url):
     await Installations(redis).put(Installation(7, "Acme", 70))
     await Fuses(redis).save(7, "gpu", None, STOPPED)
     await Fuses(redis).save(7, "linux", None, Fuse())
@@ -38,7 +38,7 @@ async def test_what_was_paused_and_stopped_goes_on_and_the_command_says_so(redis
         f"resumed: Acme, paused by {user}: maintenance",
         "fuse restarted, now proving: Acme/gpu",
     ]
-    assert org.stderr == "", "what was done is said once"
+    assert org.stderr == "", "the result is printed only on stdout"
     fuse = (await Fuses(redis).all(7))["gpu"]
     assert (fuse.position, fuse.by) == (Position.PROVING, user)
     with connect_sync(redis_url) as queue_redis:
@@ -47,7 +47,7 @@ async def test_what_was_paused_and_stopped_goes_on_and_the_command_says_so(redis
     assert (again.returncode, again.stdout) == (0, "nothing was paused or stopped\n")
 
 
-async def test_a_pool_whose_name_is_mistyped_is_one_clear_line_and_no_pause(redis, redis_url):
+async def test_a_mistyped_pool_is_not_paused_and_is_reported_in_one_line(redis, redis_url):
     await Installations(redis).put(Installation(7, "Acme", 70))
     await Fuses(redis).save(7, "gpu", None, Fuse())
     done = ghapp(redis_url, "pause", "acme", "--pool", "gpus", "--why", "x")
@@ -55,7 +55,7 @@ async def test_a_pool_whose_name_is_mistyped_is_one_clear_line_and_no_pause(redi
     assert await Fuses(redis).pauses(7) == {}
 
 
-async def test_an_org_that_is_not_there_is_one_clear_line(redis, redis_url):
+async def test_an_unknown_org_is_reported_in_one_line(redis, redis_url):
     await Installations(redis).put(Installation(7, "acme", 70))
     for arguments in (("pause", "globex", "--why", "x"), ("resume", "globex")):
         done = ghapp(redis_url, *arguments)
@@ -63,7 +63,7 @@ async def test_an_org_that_is_not_there_is_one_clear_line(redis, redis_url):
         assert done.stderr == "ghapp: globex: the App is not installed there; it is installed on: acme\n"
 
 
-async def test_a_second_pause_keeps_the_first_and_says_so(redis, redis_url):
+async def test_a_second_pause_keeps_the_first_and_reports_it(redis, redis_url):
     await Installations(redis).put(Installation(7, "Acme", 70))
     ghapp(redis_url, "pause", "acme", "--why", "maintenance")
     again = ghapp(redis_url, "pause", "acme", "--why", "another")
@@ -75,7 +75,7 @@ async def test_a_second_pause_keeps_the_first_and_says_so(redis, redis_url):
     assert (await Fuses(redis).pauses(7))["*"].why == "maintenance"
 
 
-async def test_a_pool_whose_name_is_mistyped_is_not_resumed(redis, redis_url):
+async def test_a_mistyped_pool_is_not_resumed(redis, redis_url):
     await Installations(redis).put(Installation(7, "Acme", 70))
     await Fuses(redis).save(7, "gpu", None, STOPPED)
     done = ghapp(redis_url, "resume", "acme", "--pool", "gpus")
@@ -83,7 +83,7 @@ async def test_a_pool_whose_name_is_mistyped_is_not_resumed(redis, redis_url):
     assert (await Fuses(redis).all(7))["gpu"] == STOPPED
 
 
-async def test_the_fuse_of_the_whole_installation_is_resumed_with_it_and_named_so(redis, redis_url):
+async def test_the_fuse_of_the_installation_is_resumed_with_the_installation(redis, redis_url):
     await Installations(redis).put(Installation(7, "Acme", 70))
     for pool in ("*", "gpu"):
         await Fuses(redis).save(7, pool, None, STOPPED)

@@ -1,4 +1,4 @@
-"""How the roles refuse to start: one clear line, exit code 2, and nothing left behind."""
+"""Roles that cannot start: one clear line, exit code 2, and no files left."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def ghapp(tmp_path):
     return run
 
 
-def test_the_web_role_alone_does_not_set_up(ghapp, redis_url):
+def test_the_web_role_alone_requires_credentials(ghapp, redis_url):
     code, expected = ghapp("web", GHAPP_REDIS_URL=redis_url)
     assert code == 2
     assert expected == "ghapp: GHAPP_APP_ID: not set; create the App with `ghapp up` and /setup\n"
 
 
-def test_the_web_role_starts_without_what_it_needs_later_or_never():
+def test_the_web_role_does_not_import_heavy_libraries_at_its_start():
     script = "import sys, ghapp.web.app; print([name for name in ('githubkit', 'yaml', 'rq') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
-def test_an_address_in_use_is_reported_at_once(ghapp, tmp_path):
+def test_ghapp_up_reports_an_address_in_use_at_once(ghapp, tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -50,7 +50,7 @@ def test_an_address_in_use_is_reported_at_once(ghapp, tmp_path):
     assert not (tmp_path / "state").exists()
 
 
-def test_the_web_role_says_so_too(ghapp, redis_url):
+def test_the_web_role_reports_an_address_in_use(ghapp, redis_url):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -79,7 +79,7 @@ def test_a_state_directory_that_cannot_be_created_is_reported(ghapp, tmp_path):
         ({"GHAPP_PUBLIC_URL": "https://g.example/x"}, "http://127.0.0.1:8000/setup", "https://g.example/x/setup?key=k"),
     ],
 )
-def test_the_terminal_says_where_to_go_from_here_and_from_elsewhere(tmp_path, environ, here, elsewhere):
+def test_the_terminal_shows_the_setup_addresses_for_local_and_remote_browsers(tmp_path, environ, here, elsewhere):
     settings = Settings.read({"GHAPP_STATE_DIR": str(tmp_path), **environ})
     lines = [line.strip() for line in invitation(settings, "k").plain.splitlines()]
     assert [line for line in lines if line.startswith("http")] == [here, elsewhere]

@@ -1,4 +1,4 @@
-"""The trust store is read once in a process, however many clients are opened."""
+"""The TLS trust store is read once in a process, for any number of clients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECRET = "whsec_" + "c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0"
 
 @pytest.fixture
 def read(monkeypatch):
-    """How often all that are trusted were read, by the library that did."""
+    """The number of reads of the trust store, by library."""
     times = {"httpx": 0, "httpx2": 0}
 
     def counted(name, build):
@@ -38,7 +38,7 @@ def read(monkeypatch):
         build = counted(name, library._config.create_ssl_context)
         for module in (library._config, library._transports.default):
             if hasattr(module, "create_ssl_context"):
-                # What a client calls that is given a context reads nothing.
+                # A client with a given context reads no trust store.
                 monkeypatch.setattr(module, "create_ssl_context", _given_or(build, module.create_ssl_context))
     trusted.cache_clear()
     connection._system_trust.cache_clear()
@@ -54,7 +54,7 @@ def _given_or(count, build):
     return choose
 
 
-async def test_clients_of_github_of_controllers_and_of_logs_share_what_was_read_once(read):
+async def test_clients_of_github_controllers_and_logs_share_one_read_of_the_trust_store(read):
     for _ in range(3):
         async with (
             open_client("https://api.github.com"),
@@ -66,7 +66,7 @@ async def test_clients_of_github_of_controllers_and_of_logs_share_what_was_read_
     assert read == {"httpx": 1, "httpx2": 0}
 
 
-async def test_a_cluster_that_names_no_authority_is_opened_with_what_was_read_once(read, tmp_path):
+async def test_clusters_without_an_authority_share_one_read_of_the_trust_store(read, tmp_path):
     with ClusterServer() as server:
         environ = {"KUBECONFIG": str(server.kubeconfig(tmp_path / "kubeconfig"))}
         for _ in range(3):
@@ -75,7 +75,7 @@ async def test_a_cluster_that_names_no_authority_is_opened_with_what_was_read_on
     assert read == {"httpx": 0, "httpx2": 1}
 
 
-def test_a_worker_reads_it_before_it_forks(read, redis_url, monkeypatch):
+def test_a_worker_reads_the_trust_store_before_it_forks(read, redis_url, monkeypatch):
     found = []
 
     def work(*_):

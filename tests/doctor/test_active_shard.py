@@ -1,4 +1,4 @@
-"""The check of the active shard's source."""
+"""Doctor's check of the source of the active shard."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ BROKEN = ActiveShardAnswer("", "it ended with 1", NOW - 12)
         "agree",
         "agree but for case",
         "workers not known",
-        "no worker asks",
-        "fails at the workers",
+        "no worker queried it",
+        "fails on the workers",
         "disagree",
-        "fails here alone",
-        "fails, nobody asks",
-        "fails, workers not known",
+        "fails only here",
+        "fails here, no worker queried it",
+        "fails here, workers not known",
         "fails everywhere",
     ],
 )
@@ -68,47 +68,47 @@ def test_the_active_shard_here_is_compared_with_that_of_the_workers(here, there,
 
 
 @pytest.fixture
-def looked(tmp_path):
-    async def look(rows, url=None):
+def findings(tmp_path):
+    async def run_check(rows, url=None):
         (tmp_path / "ghapp.toml").write_text(
             f'[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux"]\nshard_label = "shard"\n{rows}'
         )
         settings = Settings.read({"GHAPP_CONFIG": str(tmp_path / "ghapp.toml"), "PATH": "/usr/bin:/bin"})
         return await active_shard.check(settings, url)
 
-    return look
+    return run_check
 
 
 ECHO = 'active_command = ["echo", "purple"]'
 
 
-async def test_a_pool_without_a_source_is_not_asked(looked):
-    assert await looked("") == []
+async def test_a_pool_without_a_source_has_no_finding(findings):
+    assert await findings("") == []
 
 
-async def test_the_command_is_run_and_held_against_the_store(looked, redis, redis_url):
+async def test_the_answer_of_the_command_is_compared_with_the_stored_one(findings, redis, redis_url):
     await Installations(redis).put(Installation(7, "Acme", 70))
-    (unasked,) = await looked(ECHO, redis_url)
+    (unasked,) = await findings(ECHO, redis_url)
     await Shards(redis).answered(7, "linux", ActiveShardAnswer("purple", "", 1.0))
-    (agreed,) = await looked(ECHO, redis_url)
+    (agreed,) = await findings(ECHO, redis_url)
     assert (unasked.status, agreed.status) == (FindingStatus.WARNING, FindingStatus.OK)
 
 
-async def test_where_the_app_is_not_installed_yet_only_the_log_reports_it(looked, redis, redis_url):
-    (found,) = await looked(ECHO, redis_url)
+async def test_without_an_installation_the_answer_is_not_compared_with_the_workers(findings, redis, redis_url):
+    (found,) = await findings(ECHO, redis_url)
     assert (found.status, found.said) == (FindingStatus.OK, "purple, from active_command")
 
 
-async def test_a_redis_that_is_away_hides_nothing_of_the_command(looked):
-    found = await looked(ECHO, "redis://127.0.0.1:1/0")
+async def test_a_redis_outage_does_not_hide_the_answer_of_the_command(findings):
+    found = await findings(ECHO, "redis://127.0.0.1:1/0")
     assert [(each.name, each.status) for each in found] == [
         ("active shard of linux", FindingStatus.OK),
         ("active shards", FindingStatus.WRONG),
     ]
 
 
-async def test_a_url_that_hangs_is_given_up(looked, monkeypatch):
+async def test_a_url_that_hangs_times_out(findings, monkeypatch):
     monkeypatch.setattr("ghapp.active_shard.TIMEOUT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        (found,) = await looked(f'active_url = "http://127.0.0.1:{silent.getsockname()[1]}/"')
+        (found,) = await findings(f'active_url = "http://127.0.0.1:{silent.getsockname()[1]}/"')
     assert (found.status, found.said) == (FindingStatus.WRONG, "active_url failed: no answer within 0 s")

@@ -45,10 +45,10 @@ def api():
 
 
 @pytest.fixture
-async def looked(api, redis, redis_url, tmp_path):
-    """Looks as some user; what is found, by name."""
+async def findings_by_name(api, redis, redis_url, tmp_path):
+    """Runs the check as the given user, and returns the findings by name."""
 
-    async def look(toml='replacer = "arc"\nnamespace = "runners"', user="admin", **environ):
+    async def run_check(toml='replacer = "arc"\nnamespace = "runners"', user="admin", **environ):
         policy = tmp_path / "ghapp.toml"
         policy.write_text(f'[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux"]\n{toml}\n')
         config = api.kubeconfig(tmp_path / "kubeconfig", user, HOME)
@@ -59,7 +59,7 @@ async def looked(api, redis, redis_url, tmp_path):
         assert all((each.fix is None) is (each.status is FindingStatus.OK) for each in found)
         return {each.name: each for each in found}
 
-    return look
+    return run_check
 
 
 def may(api, *roles, without=()):
@@ -72,12 +72,12 @@ async def lead(redis):
     await redis.set(keys.lock(ROLE, "watch"), "watch-0")
 
 
-async def test_where_all_is_well_everything_is(api, redis, looked):
+async def test_in_a_healthy_cluster_every_finding_is_ok(api, redis, findings_by_name):
     api.control.pod("runners", "linux-0", labels={"ghapp.dev/owner": "a"})
     api.control.ephemeral_runner("runners", "linux-0")
     await record_snapshot(Pods(redis), "runners", [], [], time.time())
     await lead(redis)
-    found = await looked()
+    found = await findings_by_name()
     assert {name for name, each in found.items() if each.status is not FindingStatus.OK} == set()
     assert found.keys() == {
         "configuration",
@@ -107,28 +107,28 @@ async def test_where_all_is_well_everything_is(api, redis, looked):
         (-600.0, FindingStatus.WRONG, "our clock is 600 s ahead of the cluster's"),
     ],
 )
-def test_a_clock_that_is_not_the_clusters_is_named(ahead, status, expected):
+def test_a_clock_that_differs_from_the_clusters_is_reported(ahead, status, expected):
     found = of_clock(ahead)
     assert (found.group, found.name, found.status, found.said) == ("cluster", "clock", status, expected)
     assert (found.fix is None) is (status is FindingStatus.OK)
 
 
-def test_answers_without_a_time_are_wrong():
+def test_answers_without_a_date_header_are_reported_as_wrong():
     assert of_clock(None).status is FindingStatus.WRONG
     assert "Date" in of_clock(None).said
 
 
-async def test_the_clusters_clock_is_asked_for(api, looked):
+async def test_the_clusters_clock_is_read(api, findings_by_name):
     api.cluster.clock = lambda: time.time() - 3600
-    clock = (await looked())["clock"]
+    clock = (await findings_by_name())["clock"]
     assert clock.status is FindingStatus.WRONG
     assert "ahead of the cluster's" in clock.said
 
 
-async def test_what_is_missing_is_named_one_by_one(api, looked):
+async def test_each_missing_resource_is_reported_by_name(api, findings_by_name):
     api.control.pod("runners", "linux-0")
     api.control.uninstall()
-    found = await looked()
+    found = await findings_by_name()
     assert {name: each.status for name, each in found.items() if each.status is not FindingStatus.OK} == {
         "ARC in runners": FindingStatus.WRONG,
         "label ghapp.dev/owner in runners": FindingStatus.WARNING,
@@ -140,16 +140,16 @@ async def test_what_is_missing_is_named_one_by_one(api, looked):
 
 
 @pytest.mark.parametrize("replacer", ["pods", "none"])
-async def test_without_a_pool_of_arc_s_its_crds_are_not_missed(api, looked, replacer):
+async def test_without_an_arc_pool_the_crds_of_arc_are_not_required(api, findings_by_name, replacer):
     api.control.uninstall()
-    found = await looked(f'replacer = "{replacer}"\nnamespace = "runners"')
+    found = await findings_by_name(f'replacer = "{replacer}"\nnamespace = "runners"')
     assert "ARC in runners" not in found
     assert found["rights of worker in runners"].status is FindingStatus.OK
 
 
-async def test_a_verb_that_rbac_lacks_is_named_with_whose_and_where(api, looked):
+async def test_a_missing_verb_is_reported_with_its_role_and_namespace(api, findings_by_name):
     may(api, "watch", "worker", without={("patch", "ephemeralrunners"), ("get", "pods/log")})
-    found = await looked(user="ours")
+    found = await findings_by_name(user="ours")
     assert found["rights of worker in runners"].said == "RBAC lacks patch on ephemeralrunners.actions.github.com"
     assert found["rights of watch in runners"].said == "RBAC lacks get on pods/log"
     assert [each.status for name, each in found.items() if name.startswith("rights")] == [FindingStatus.WRONG] * 2
@@ -157,9 +157,9 @@ async def test_a_verb_that_rbac_lacks_is_named_with_whose_and_where(api, looked)
 
 
 @pytest.mark.parametrize(("role", "other"), [("watch", "worker"), ("worker", "watch")])
-async def test_who_may_do_one_role_s_work_need_not_do_the_other_s(api, looked, role, other):
+async def test_an_identity_with_the_rights_of_one_role_needs_no_rights_of_the_other(api, findings_by_name, role, other):
     may(api, role)
-    found = await looked(user="ours")
+    found = await findings_by_name(user="ours")
     assert found[f"rights of {role} in runners"].status is FindingStatus.OK
     assert found[f"rights of {other} in runners"].status is FindingStatus.WARNING
     assert f"if this is the account of {role}" in found[f"rights of {other} in runners"].fix
@@ -168,17 +168,17 @@ async def test_who_may_do_one_role_s_work_need_not_do_the_other_s(api, looked, r
 @pytest.mark.parametrize(("role", "other"), [("watch", "worker"), ("worker", "watch")])
 @pytest.mark.parametrize("without", [(), ("list", "pods")], ids=["with all its rights", "with one missing"])
 async def test_the_identity_is_shown_and_other_roles_rights_are_not_reported_as_missing(
-    api, looked, role, other, without
+    api, findings_by_name, role, other, without
 ):
     name = f"system:serviceaccount:ghapp:ghapp-{role}"
     rules = [rule(each, "runners") for each in NEAR_RUNNERS if each.role == role]
     api.control.user(name, [each for each in rules if (*each.verbs, *each.resources) != without])
-    found = await looked(user=name)
+    found = await findings_by_name(user=name)
     assert found["account"].said == f"{name}, the account of `ghapp {role}`"
     mine, others = found[f"rights of {role} in runners"], found[f"rights of {other} in runners"]
     assert (mine.status, others.status) == (FindingStatus.WRONG if without else FindingStatus.OK, FindingStatus.WARNING)
     assert "lacks" not in others.said
-    assert "Role" not in others.fix, "nobody is advised to grant them"
+    assert "Role" not in others.fix, "no finding advises to grant the other role's rights"
     if without:
         assert mine.said == "RBAC lacks list on pods"
 
@@ -194,16 +194,18 @@ async def test_the_identity_is_shown_and_other_roles_rights_are_not_reported_as_
         ("", ""),
     ],
 )
-def test_a_role_is_known_by_the_name_of_its_account(account, role):
+def test_the_role_is_derived_from_the_name_of_the_service_account(account, role):
     assert role_of(account) == role
 
 
-async def test_missing_rights_are_reported_once(api, looked):
+async def test_missing_rights_are_reported_once(api, findings_by_name):
     may(api)
-    found = await looked(user="ours")
+    found = await findings_by_name(user="ours")
     wrong = {name for name, each in found.items() if each.status is FindingStatus.WRONG}
     assert wrong == {"rights of watch in runners", "rights of worker in runners"}
-    assert not {"pods in runners", "ARC in runners"} & found.keys(), "what is forbidden is told by the rights"
+    assert not {"pods in runners", "ARC in runners"} & found.keys(), (
+        "missing rights are reported only by the check of rights"
+    )
 
 
 @pytest.mark.parametrize(
@@ -211,9 +213,9 @@ async def test_missing_rights_are_reported_once(api, looked):
     [lambda api: api.control.fails(503), lambda api: api.control.answers_html(), lambda api: api.control.resets()],
     ids=["503", "a proxy's page", "reset"],
 )
-async def test_a_cluster_that_does_not_answer_is_one_thing(api, looked, trouble):
+async def test_an_unavailable_cluster_is_one_finding(api, findings_by_name, trouble):
     trouble(api)
-    found = await looked()
+    found = await findings_by_name()
     assert {name: each.status for name, each in found.items()} == {
         "configuration": FindingStatus.OK,
         "answers": FindingStatus.WRONG,
@@ -222,39 +224,39 @@ async def test_a_cluster_that_does_not_answer_is_one_thing(api, looked, trouble)
     }
 
 
-async def test_a_cluster_that_hangs_is_given_up(api, looked, monkeypatch):
+async def test_a_cluster_that_hangs_times_out(api, findings_by_name, monkeypatch):
     monkeypatch.setattr("ghapp.doctor.probe.TIMEOUT_SECONDS", 0.2)
     api.control.hangs()
-    assert (await looked())["answers"].said.startswith("no answer within")
+    assert (await findings_by_name())["answers"].said.startswith("no answer within")
 
 
-async def test_what_fails_after_the_first_answer_hides_nothing_else(api, looked):
+async def test_a_later_failure_hides_no_other_finding(api, findings_by_name):
     api.control.fails(500, resources=["pods"])
-    found = await looked()
+    found = await findings_by_name()
     assert found["pods in runners"].status is FindingStatus.WRONG
     assert found["ARC in runners"].status is FindingStatus.OK
     assert found["rights of worker in runners"].status is FindingStatus.OK
 
 
-async def test_a_refused_token_is_reported(api, looked, tmp_path):
+async def test_a_refused_token_is_reported(api, findings_by_name, tmp_path):
     api.control.user("ours", [])
     config = api.kubeconfig(tmp_path / "old", "ours")
     api.control.revoke("ours")
-    found = await looked(KUBECONFIG=str(config))
+    found = await findings_by_name(KUBECONFIG=str(config))
     assert found["answers"].status is FindingStatus.WRONG
     assert "(401)" in found["answers"].said
 
 
 @pytest.mark.parametrize("text", ["", "{", "clusters: []"], ids=["empty", "no YAML", "no cluster"])
-async def test_an_invalid_kubeconfig_is_reported(looked, tmp_path, text):
+async def test_an_invalid_kubeconfig_is_reported(findings_by_name, tmp_path, text):
     (tmp_path / "broken").write_text(text)
-    found = await looked(KUBECONFIG=str(tmp_path / "broken"))
+    found = await findings_by_name(KUBECONFIG=str(tmp_path / "broken"))
     assert found["connection"].status is FindingStatus.WRONG
     assert found["connection"].said.startswith("KUBECONFIG: ")
 
 
-async def test_where_no_pool_has_a_namespace_nothing_is_asked(api, looked):
-    found = await looked("")
+async def test_without_a_pool_namespace_the_cluster_is_not_queried(api, findings_by_name):
+    found = await findings_by_name("")
     assert {name: each.status for name, each in found.items()} == {"configuration": FindingStatus.OK}
     assert api.control.calls() == []
 
@@ -264,16 +266,18 @@ async def test_where_no_pool_has_a_namespace_nothing_is_asked(api, looked):
     [([ARC], "wrong"), ([NOWHERE, PODS], "wrong"), ([LOCATED], "warning"), ([NOWHERE], None), ([], None)],
     ids=["arc", "pods", "only seen", "no namespace", "no pool"],
 )
-def test_without_a_cluster_what_needs_one_is_reported(pools, status):
+def test_pools_that_require_a_cluster_are_reported_without_one(pools, status):
     assert [each.status for each in of_configuration(pools, is_configured=False)] == ([status] if status else [])
     assert [each.status for each in of_configuration(pools, is_configured=True)] == ["ok"]
 
 
-async def test_an_owner_label_that_is_named_otherwise_is_looked_for_and_none_where_nothing_is_reaped(api, looked):
+async def test_the_configured_owner_label_is_checked_and_none_if_the_reaper_is_off(api, findings_by_name):
     api.control.pod("runners", "linux-0", labels={"tuist.dev/runner-pool-owner": "a"})
     named = 'namespace = "runners"\n[leaks]\nowner_label = "tuist.dev/runner-pool-owner"'
-    assert (await looked(named))["label tuist.dev/runner-pool-owner in runners"].status is FindingStatus.OK
-    assert not [name for name in await looked('namespace = "runners"\n[leaks]\nmode = "off"') if "label" in name]
+    assert (await findings_by_name(named))["label tuist.dev/runner-pool-owner in runners"].status is FindingStatus.OK
+    assert not [
+        name for name in await findings_by_name('namespace = "runners"\n[leaks]\nmode = "off"') if "label" in name
+    ]
 
 
 def pod(name, container="runner", **labels):
@@ -290,9 +294,9 @@ def pod(name, container="runner", **labels):
         ([pod("a", owner="x"), pod("b", None, owner="x")], "ok", "on 2 of 2 pods"),
         ([pod("a", owner="x"), pod("b", "web", owner="x")], "warning", "1 of 2 pods with it have no container runner"),
     ],
-    ids=["no pod", "on none", "on one", "not started", "with another meaning"],
+    ids=["no pod", "on no pod", "on one pod", "not started", "on pods without a runner"],
 )
-def test_the_owner_label_is_on_runners_pods(pods, status, expected):
+def test_the_owner_label_must_be_on_pods_of_runners(pods, status, expected):
     found = of_label("runners", "owner", pods)
     assert [each.status for each in found] == ([status] if status else [])
     assert all(expected in each.said for each in found)
@@ -301,9 +305,9 @@ def test_the_owner_label_is_on_runners_pods(pods, status, expected):
 @pytest.mark.parametrize(
     ("at", "status"),
     [(NOW, "ok"), (NOW - 119.9, "ok"), (NOW - 120, "warning"), (NOW + 120, "warning"), (None, "warning")],
-    ids=["now", "fresh", "old", "of a clock that jumped", "never"],
+    ids=["now", "fresh", "old", "a clock that jumped", "never"],
 )
-def test_a_view_is_kept_fresh(at, status):
+def test_an_outdated_view_is_a_warning(at, status):
     assert [each.status for each in of_ages({"runners": at}, NOW)] == [status]
 
 
@@ -316,14 +320,14 @@ def test_a_view_is_kept_fresh(at, status):
         ("", ["b"], "warning", "1 watches are alive, but none leads"),
         ("a", ["b"], "warning", "1 watches are alive, but the leader is a, which is not"),
     ],
-    ids=["one leads", "none", "it died", "none leads", "the dead one leads"],
+    ids=["one leads", "no watch", "the leader died", "no leader", "a dead process leads"],
 )
-def test_one_process_leads(holder, alive, status, expected):
+def test_exactly_one_live_process_must_lead(holder, alive, status, expected):
     found = of_holder(holder, alive)
     assert (found.status, found.said) == (status, expected)
 
 
-def test_each_role_is_asked_for_what_it_needs_where_it_works():
+def test_the_rights_of_each_role_are_reviewed_in_its_namespaces():
     needed = needs([ARC, PODS, LOCATED, NOWHERE])
     assert needed.keys() == {RbacPlace("watch", "runners"), RbacPlace("worker", "runners")}
     assert {each.rbac_resource for each in needs([PODS])[RbacPlace("worker", "runners")]} == {
@@ -335,9 +339,9 @@ def test_each_role_is_asked_for_what_it_needs_where_it_works():
 CONTENTS = {"logs of runners in runners", "journals of nodes"}
 
 
-async def test_a_log_store_that_answers_and_holds_nothing_says_for_which_labels_and_what_to_do(looked):
+async def test_an_empty_log_store_is_reported_with_the_queried_labels_and_a_fix(findings_by_name):
     with Loki(body=answer("streams", [])) as loki:
-        found = await looked(GHAPP_LOKI_URL=f"http://mona:hush@{loki.address}/prefix/")
+        found = await findings_by_name(GHAPP_LOKI_URL=f"http://mona:hush@{loki.address}/prefix/")
         assert found["log store"].status is FindingStatus.OK
         assert loki.asked[0][0] == "/prefix/loki/api/v1/labels"
         assert all(expected.startswith("Basic ") for *_, expected in loki.asked)
@@ -349,30 +353,28 @@ async def test_a_log_store_that_answers_and_holds_nothing_says_for_which_labels_
     assert not any("hush" in each.said for each in found.values())
 
 
-async def test_a_log_store_that_holds_lines_of_the_last_day_is_well(looked):
+async def test_a_log_store_with_lines_of_the_last_day_is_ok(findings_by_name):
     with Loki() as loki:
         loki.holds(({"pod": "linux-0"}, [loki.line(time.time() - LOOK_BACK_SECONDS + 60, "Listening for Jobs")]))
-        found = await looked(GHAPP_LOKI_URL=loki.url)
+        found = await findings_by_name(GHAPP_LOKI_URL=loki.url)
         assert {found[name].status for name in (*CONTENTS, "log store")} == {FindingStatus.OK}
 
 
-async def test_lines_that_are_older_than_a_day_are_nothing(looked):
+async def test_lines_older_than_a_day_do_not_count(findings_by_name):
     with Loki() as loki:
         loki.holds(({"pod": "linux-0"}, [loki.line(time.time() - LOOK_BACK_SECONDS - 60, "Listening for Jobs")]))
-        found = await looked(GHAPP_LOKI_URL=loki.url)
+        found = await findings_by_name(GHAPP_LOKI_URL=loki.url)
     assert {found[name].status for name in CONTENTS} == {FindingStatus.WARNING}
 
 
-async def test_where_no_pool_has_a_namespace_nothing_is_asked_of_what_it_holds(looked):
+async def test_without_a_pool_namespace_the_log_store_is_not_queried_for_lines(findings_by_name):
     with Loki(body=answer("streams", [])) as loki:
-        found = await looked("", GHAPP_LOKI_URL=loki.url)
+        found = await findings_by_name("", GHAPP_LOKI_URL=loki.url)
         assert len(loki.asked) == 1
     assert not CONTENTS & found.keys()
 
 
-async def test_rights_that_an_api_server_refuses_until_its_caches_are_filled_are_not_called_missing(
-    api, looked, monkeypatch
-):
+async def test_rights_refused_by_a_starting_api_server_are_reviewed_again(api, findings_by_name, monkeypatch):
     may(api, "watch", "worker", without={("get", "pods/log")})
     waited = []
 
@@ -381,12 +383,12 @@ async def test_rights_that_an_api_server_refuses_until_its_caches_are_filled_are
         may(api, "watch", "worker")
 
     monkeypatch.setattr(rbac, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": filled}))
-    found = await looked(user="ours")
+    found = await findings_by_name(user="ours")
     assert {each.status for name, each in found.items() if name.startswith("rights")} == {FindingStatus.OK}
     assert len(waited) == 1
 
 
-async def test_reviews_that_are_refused_are_asked_for_again(api, looked, monkeypatch):
+async def test_refused_reviews_are_retried(api, findings_by_name, monkeypatch):
     may(api, "watch", "worker")
     refused = api.control.fails(403, verbs=["create"], resources=["selfsubjectaccessreviews"])
 
@@ -394,26 +396,26 @@ async def test_reviews_that_are_refused_are_asked_for_again(api, looked, monkeyp
         refused.end()
 
     monkeypatch.setattr(rbac, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": filled}))
-    found = await looked(user="ours")
+    found = await findings_by_name(user="ours")
     assert {each.status for name, each in found.items() if name.startswith("rights")} == {FindingStatus.OK}
 
 
 @pytest.mark.parametrize("status", [401, 404, 502])
-async def test_a_log_store_that_refuses_is_reported_with_its_answer(looked, status):
+async def test_a_refusal_of_the_log_store_is_reported_with_its_answer(findings_by_name, status):
     with Loki(status=status) as loki:
-        found = (await looked("", GHAPP_LOKI_URL=loki.url))["log store"]
+        found = (await findings_by_name("", GHAPP_LOKI_URL=loki.url))["log store"]
     assert (found.status, found.said) == (FindingStatus.WARNING, f"{loki.address}: it answered {status}")
 
 
-async def test_an_unavailable_log_store_is_reported(looked):
-    found = (await looked("", GHAPP_LOKI_URL="http://mona:hush@127.0.0.1:1"))["log store"]
+async def test_an_unavailable_log_store_is_reported(findings_by_name):
+    found = (await findings_by_name("", GHAPP_LOKI_URL="http://mona:hush@127.0.0.1:1"))["log store"]
     assert (found.status, found.said) == (FindingStatus.WARNING, "127.0.0.1:1: no answer (ConnectError)")
 
 
-async def test_a_log_store_that_hangs_is_given_up(looked, monkeypatch):
+async def test_a_log_store_that_hangs_times_out(findings_by_name, monkeypatch):
     monkeypatch.setattr("ghapp.doctor.log_store.SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        found = (await looked("", GHAPP_LOKI_URL=url))["log store"]
+        found = (await findings_by_name("", GHAPP_LOKI_URL=url))["log store"]
     assert found.status is FindingStatus.WARNING
     assert "no answer" in found.said

@@ -1,4 +1,4 @@
-"""What each value is judged to be, and what to do about it."""
+"""The status and the fix of each of doctor's findings."""
 
 from dataclasses import replace
 
@@ -47,7 +47,7 @@ def worst(found):
     return max((each.status for each in found), key=order.index, default=FindingStatus.OK)
 
 
-def test_whatever_is_not_well_comes_with_what_to_do():
+def test_every_warning_and_failure_has_a_fix():
     settings = Settings.read({"GHAPP_STATE_DIR": "/nowhere"})
     found = [
         *of_configuration(settings, {}),
@@ -82,11 +82,11 @@ def test_a_clock_that_is_off_by_more_than_a_minute_is_wrong(skew, status):
 
 
 @pytest.mark.parametrize(("skew", "text"), [(90, "90 s behind"), (-90, "90 s ahead of")])
-def test_a_clock_that_is_off_says_which_way(skew, text):
+def test_a_wrong_clock_is_reported_as_ahead_or_behind(skew, text):
     assert of_clock(skew)[0].said == f"our clock is {text} GitHub's"
 
 
-def test_a_refusal_is_the_keys_fault_only_while_the_clock_is_right():
+def test_a_refusal_is_attributed_to_the_key_only_if_the_clock_is_right():
     assert [(each.name, each.status) for each in of_rejection("7", 60)] == [("clock", "warning"), ("app", "wrong")]
     assert "of the same App" in of_rejection("7", 60)[1].fix
     assert [(each.name, each.status) for each in of_rejection("7", 61)] == [("clock", "wrong"), ("app", "wrong")]
@@ -100,13 +100,13 @@ def test_a_refusal_is_the_keys_fault_only_while_the_clock_is_right():
         (APP._replace(events=()), "events"),
     ],
 )
-def test_an_app_that_asks_for_too_little_is_wrong(app, name):
+def test_an_app_that_lacks_permissions_or_events_is_wrong(app, name):
     (wrong,) = [each for each in of_app(app, PAGE) if each.status is FindingStatus.WRONG]
     assert wrong.name == name
     assert f"{PAGE}/permissions" in wrong.fix
 
 
-def test_an_apps_settings_are_where_its_owner_is():
+def test_the_address_of_an_apps_settings_depends_on_its_owner():
     assert settings_page(APP, "https://github.com") == PAGE
     theirs = APP._replace(owner="mona", is_of_organization=False)
     assert settings_page(theirs, "https://ghes.example") == "https://ghes.example/settings/apps/runners"
@@ -125,13 +125,13 @@ def test_an_apps_settings_are_where_its_owner_is():
         (SIGNED._replace(url="https://example.com.acme.org/webhook"), None, "ok"),
         (SIGNED._replace(is_signed=False), None, "wrong"),
     ],
-    ids=["ours", "no public url", "slash", "elsewhere", "no path", "localhost", "none", "like nowhere", "unsigned"],
+    ids=["ours", "no public url", "slash", "another host", "no path", "localhost", "no url", "placeholder", "unsigned"],
 )
-def test_deliveries_must_come_here_signed(hook, public_url, status):
+def test_the_webhook_must_have_our_address_and_a_secret(hook, public_url, status):
     assert worst(of_hook(hook, public_url, PAGE)) == status
 
 
-def test_a_webhook_that_leads_nowhere_says_where_it_is_to_lead_and_where_that_is_set():
+def test_a_wrong_webhook_address_is_reported_with_the_right_address_and_the_settings_page():
     (found,) = of_hook(HookConfig("https://example.com/webhook", is_signed=True), "https://ghapp.example", PAGE)
     assert PAGE in found.fix
     assert "https://ghapp.example/webhook" in found.fix
@@ -147,9 +147,9 @@ def test_a_webhook_that_leads_nowhere_says_where_it_is_to_lead_and_where_that_is
         ([FAILED._replace(status=200), FAILED], "ok", "the last 1 arrived"),
         ([FAILED._replace(status=0, said="timed out"), FAILED], "wrong", "1 of the last 1 failed: 0 timed out"),
     ],
-    ids=["all", "nothing came", "one failed", "all failed", "came at last", "failed twice"],
+    ids=["all arrived", "no delivery", "one failed", "all failed", "redelivered", "failed twice"],
 )
-def test_what_arrived_at_the_last_try_has_arrived(latest, status, text):
+def test_a_delivery_counts_by_its_last_attempt(latest, status, text):
     (found,) = of_arrivals(latest, PAGE)
     assert found.status == status
     assert text in found.said
@@ -164,7 +164,7 @@ def test_what_arrived_at_the_last_try_has_arrived(latest, status, text):
         (0, 1, True, ["given up"]),
     ],
 )
-def test_deliveries_that_never_came_or_were_dropped_are_reported(lag, dead, has_come, names):
+def test_missing_and_dropped_deliveries_are_reported(lag, dead, has_come, names):
     found = of_inbox(lag, dead, has_come=has_come)
     assert [each.name for each in found if each.status is FindingStatus.WARNING] == names
 
@@ -174,7 +174,7 @@ def test_an_inbox_without_drains_is_reported(lag, status):
     assert worst(of_inbox(lag, 0, has_come=True)) == status
 
 
-def test_that_deliveries_never_come_says_what_that_costs():
+def test_the_finding_of_missing_deliveries_explains_their_effect():
     assert all(
         "replaced once too often" in each.fix for each in [*of_inbox(0, 0, has_come=False)[1:], *of_arrivals([], PAGE)]
     )
@@ -197,7 +197,7 @@ def test_that_deliveries_never_come_says_what_that_costs():
         ("redis+sentinel://u:p@localhost:1,b:2/s", {"aof_enabled": 1}, "noeviction", "warning"),
     ],
 )
-def test_redis_keeps_what_it_is_given_and_is_not_overheard(url, info, policy, status):
+def test_redis_must_be_durable_and_encrypted_or_local(url, info, policy, status):
     found = of_redis(url, 1.0, info, policy)
     assert worst(found) == status
     assert "u:p" not in str(found)
@@ -213,14 +213,14 @@ def test_redis_keeps_what_it_is_given_and_is_not_overheard(url, info, policy, st
     ],
     ids=["a replica", "full", "not permitted", "no disk"],
 )
-def test_a_redis_that_takes_nothing_is_wrong_and_says_why(refusal, text, fix):
+def test_a_redis_that_rejects_writes_is_wrong_and_the_reason_is_reported(refusal, text, fix):
     (found,) = of_writing(refusal)
     assert found.status is FindingStatus.WRONG
     assert text in found.said
     assert fix in found.fix
 
 
-def test_a_redis_that_takes_what_it_is_given_is_well():
+def test_a_redis_that_accepts_writes_is_ok():
     assert worst(of_writing(None)) == "ok"
 
 
@@ -234,7 +234,7 @@ def test_a_redis_that_takes_what_it_is_given_is_well():
     ],
     ids=["three intervals ago", "longer", "never", "failing"],
 )
-def test_an_installation_is_looked_at(survey, status):
+def test_a_missing_or_failing_sweep_is_reported(survey, status):
     assert worst(of_sweeps("acme", survey, 60, NOW)) == status
 
 
@@ -254,7 +254,7 @@ def test_a_spent_budget_is_reported(left, status):
     ],
     ids=["no replacer", "no mode", "acting", "off", "dry-run in one org"],
 )
-def test_what_prevents_replacement_is_shown(tmp_path, toml, status):
+def test_missing_replacement_settings_are_reported(tmp_path, toml, status):
     policy = tmp_path / "ghapp.toml"
     policy.write_text(f"[[pools]]\norg = 'acme'\nname = 'linux'\nlabels = ['linux']\n{toml}\n")
     secret = "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"
@@ -274,7 +274,7 @@ def test_what_prevents_replacement_is_shown(tmp_path, toml, status):
     ],
     ids=["all granted", "no pool", "nothing granted", "suspended"],
 )
-def test_an_installation_lets_the_app_do_its_work(installation, has_pool, status):
+def test_an_installation_must_grant_permissions_and_have_a_pool(installation, has_pool, status):
     found = of_installation(installation, "https://github.com", has_pool=has_pool)
     assert worst(found) == status
     if status == "wrong":
@@ -292,14 +292,14 @@ def test_an_installation_lets_the_app_do_its_work(installation, has_pool, status
         (["auto"], "write", "ok"),
     ],
 )
-def test_re_runs_need_a_permission_only_where_a_pool_requests_them_unasked(tmp_path, modes, level, status):
+def test_the_permission_for_re_runs_is_required_only_in_mode_auto(tmp_path, modes, level, status):
     pools = [PoolSettings("acme", f"p{at}", ("x",), rerun=RerunRules(mode)) for at, mode in enumerate(modes)]
     settings = replace(Settings.read({"GHAPP_STATE_DIR": str(tmp_path)}), pools=tuple(pools))
     found = of_reruns(Installation(1, "acme", 1, {"actions": level}), settings)
     assert [each.status for each in found] == ([] if status is None else [status])
 
 
-def test_what_a_person_has_to_resume_says_how():
+def test_a_stopped_fuse_and_a_pause_are_reported_with_the_resume_command():
     stopped = Fuse(Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE)
     found = of_remediation("acme", {"gpu": stopped, "mac": Fuse()}, {"*": Pause("mona", "a move", NOW)})
     assert [(each.name, each.status) for each in found] == [
@@ -311,7 +311,7 @@ def test_what_a_person_has_to_resume_says_how():
     assert "mona" in found[1].said
 
 
-def test_the_fuse_of_the_whole_installation_is_named_so_with_why_it_tripped():
+def test_the_fuse_of_the_installation_is_reported_with_the_reason_why_it_tripped():
     reasons = {"reason": FuseReason.BATCH_NEVER_ONLINE, "tripped_for": FuseReason.MASS_LOSS}
     (found,) = of_remediation("acme", {"*": Fuse(Position.STOPPED, since=NOW, **reasons)}, {})
     assert (found.name, found.status) == ("fuse of the whole installation", "wrong")
@@ -332,13 +332,13 @@ def test_the_fuse_of_the_whole_installation_is_named_so_with_why_it_tripped():
         (Survey(), NextAttempt("", None, NOW + 60), "warning", "never swept; next attempt due"),
     ],
 )
-def test_what_prevents_sweeps_is_named_with_the_next_attempt(survey, attempt, status, text):
+def test_the_reason_that_prevents_sweeps_is_reported_with_the_next_attempt(survey, attempt, status, text):
     (found,) = of_sweeps("acme", survey, 60, NOW, attempt)
     assert found.status == status
     assert text in found.said
 
 
-def test_roles_are_blamed_for_sweeps_only_where_they_are_late():
+def test_sweeps_are_attributed_to_roles_only_if_overdue():
     permission = of_sweeps("acme", Survey(), 60, NOW, NextAttempt("PermissionMissing", NOW, NOW + 60))
     overdue = of_sweeps("acme", Survey(), 60, NOW, NextAttempt("SweepOverdue", NOW - 90, NOW - 90))
     assert ["clock" in each.fix for each in (*permission, *overdue)] == [False, True]
@@ -353,7 +353,7 @@ def test_a_report_repository_of_an_owner_without_the_app_is_wrong(tmp_path):
     assert [each.org for each in of_report_owners(settings, ["globex"])] == [None, "globex"]
 
 
-def test_an_org_that_is_configured_and_not_installed_is_named(tmp_path):
+def test_a_configured_org_without_the_app_is_reported(tmp_path):
     policy = tmp_path / "ghapp.toml"
     policy.write_text(
         '[[pools]]\norg = "Acme"\nname = "linux"\nlabels = ["linux"]\n[orgs.globex.sweep]\nconcurrency = 2\n'
@@ -363,7 +363,7 @@ def test_an_org_that_is_configured_and_not_installed_is_named(tmp_path):
     assert [each.org for each in of_unknown_orgs(settings, [])] == ["Acme", "globex"]
 
 
-def test_unreadable_records_are_named_and_the_first_few_of_many():
+def test_unreadable_records_are_reported_up_to_a_maximum():
     (fine,) = of_records([])
     assert fine.status is FindingStatus.OK
     many = [UnreadableRecord("runner", "ghapp:7:runners", f"#{number}", NOW, b"x") for number in range(MOST_NAMED + 2)]
@@ -384,7 +384,7 @@ def test_unreadable_records_are_named_and_the_first_few_of_many():
         ("", FindingStatus.OK, ""),
     ],
 )
-def test_when_a_write_is_on_the_disk_is_documented_with_its_cost(fsync, status, named):
+def test_the_durability_of_writes_is_reported_with_its_cost(fsync, status, named):
     found = {each.name: each for each in of_redis("redis://localhost", 1.0, {"aof_enabled": 1}, "noeviction", fsync)}
     assert found["persistence"].status is status
     assert named in found["persistence"].said
@@ -398,6 +398,6 @@ def test_when_a_write_is_on_the_disk_is_documented_with_its_cost(fsync, status, 
     ],
     ids=["public", "not public"],
 )
-def test_where_people_find_the_page_is_reported(environ, said):
+def test_the_address_of_the_page_is_reported(environ, said):
     (found,) = [each for each in of_configuration(Settings.read(environ), environ) if each.name == "page"]
     assert (found.status, found.said.startswith(said)) == (FindingStatus.OK, True)

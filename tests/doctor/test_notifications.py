@@ -1,4 +1,4 @@
-"""What `ghapp doctor` says of the receivers of notifications."""
+"""Doctor's check of the receivers of notifications."""
 
 from ghapp.doctor.finding import FindingStatus
 from ghapp.doctor.notifications import check
@@ -13,11 +13,11 @@ async def found(redis_url, urls):
     return {each.name: each for each in await check(Settings.read({"GHAPP_NOTIFY_URLS": urls}), redis_url)}
 
 
-async def test_without_receivers_there_is_nothing_to_say(redis_url):
+async def test_without_receivers_there_is_no_finding(redis_url):
     assert await found(redis_url, "") == {}
 
 
-async def test_receivers_are_named_by_their_schemes_alone(redis, redis_url):
+async def test_receivers_are_reported_only_by_their_schemes(redis, redis_url):
     findings = await found(redis_url, ADDRESS)
     assert {name: each.status for name, each in findings.items()} == dict.fromkeys(
         ("receivers", "waiting"), FindingStatus.OK
@@ -25,14 +25,14 @@ async def test_receivers_are_named_by_their_schemes_alone(redis, redis_url):
     assert findings["receivers"].said == "json://…"
 
 
-async def test_an_address_that_apprise_does_not_take_is_wrong(redis_url):
+async def test_an_address_that_apprise_rejects_is_wrong(redis_url):
     findings = await found(redis_url, f"{ADDRESS},nonsense://secret")
     assert findings["receivers"].status is FindingStatus.WRONG
     assert "address 2 (nonsense://…)" in findings["receivers"].said
     assert "secret" not in findings["receivers"].said
 
 
-async def test_a_receiver_that_failed_is_a_warning_and_one_that_was_removed_is_none(redis, redis_url):
+async def test_a_failed_receiver_is_a_warning_unless_it_was_removed(redis, redis_url):
     waits = PendingNotification(digest(ADDRESS), "title", "body", "info", 1.0, tries=1)
     removed = waits._replace(receiver=digest("json://127.0.0.1:10/"))
     await Notifications(redis).record(7, {}, [waits, removed, waits._replace(tries=0)])

@@ -1,4 +1,4 @@
-"""Whether pools have their pods where the configuration says."""
+"""Doctor's check that the pods of each pool are in the configured namespace."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ NOW = 1_790_000_000.0
 
 
 @pytest.fixture
-async def looked(redis, redis_url, tmp_path):
-    """Looks at a pool `linux` in `runners`, which has one runner or none."""
+async def findings(redis, redis_url, tmp_path):
+    """Runs the check for a pool `linux` in the namespace `runners`, with one runner or without runners."""
 
-    async def look(*seen, runners=1, replacer="pods"):
+    async def run_check(*seen, runners=1, replacer="pods"):
         await Installations(redis).put(Installation(7, "acme", 1))
         shown = Registration(1, "linux-1", "linux", True, False, ("linux",), ("linux",))
         folds = {number: lambda _: registration_seen(None, shown, NOW, listed=True) for number in range(runners)}
@@ -35,26 +35,26 @@ async def looked(redis, redis_url, tmp_path):
         settings = Settings.read({"GHAPP_CONFIG": str(policy), "GHAPP_STATE_DIR": str(tmp_path)})
         return await pod_locations.check(settings, redis_url)
 
-    return look
+    return run_check
 
 
-async def test_a_pool_that_was_seen_where_it_says_is_well(looked):
-    (found,) = await looked(("linux", "runners"))
+async def test_a_pool_with_pods_in_its_namespace_is_ok(findings):
+    (found,) = await findings(("linux", "runners"))
     assert (found.status, found.name, found.org) == (FindingStatus.OK, "place of linux", "acme")
 
 
 @pytest.mark.parametrize("seen", [(), (("linux", "elsewhere"),), (("mac", "runners"),)])
-async def test_a_pool_whose_pods_were_never_seen_there_is_named(looked, seen):
-    (found,) = await looked(*seen)
+async def test_a_pool_whose_pods_were_never_seen_in_its_namespace_is_reported(findings, seen):
+    (found,) = await findings(*seen)
     assert (found.status, found.said) == (
         FindingStatus.WARNING,
         "no pod in runners has the name of one of its runners, so its lost runners are not replaced there",
     )
 
 
-async def test_nothing_is_reported_for_a_pool_without_runners_or_without_cluster_replacement(looked):
-    assert await looked(runners=0) == []
-    assert await looked(runners=1, replacer="none") == []
+async def test_nothing_is_reported_for_a_pool_without_runners_or_without_cluster_replacement(findings):
+    assert await findings(runners=0) == []
+    assert await findings(runners=1, replacer="none") == []
 
 
 async def test_without_redis_nothing_is_reported():

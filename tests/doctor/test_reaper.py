@@ -1,4 +1,4 @@
-"""What `ghapp doctor` says of the reaper."""
+"""Doctor's check of the reaper."""
 
 from __future__ import annotations
 
@@ -72,27 +72,27 @@ def orphan(name="linux-1", **changes):
         (Tick(), "warning", "it did not run in the last day"),
     ],
     ids=[
-        "well",
-        "waiting",
+        "ok",
+        "deferred",
         "kept",
         "unnamed",
         "held by the fuse",
         "never_runners",
-        "held up",
+        "blocked",
         "3 minutes",
         "longer",
-        "stopped in trouble",
-        "of a clock that jumped",
+        "stopped while blocked",
+        "a clock that jumped",
         "never",
     ],
 )
-def test_how_the_last_tick_went(last, status, text):
+def test_the_last_tick_is_summarized(last, status, text):
     found = of_tick("acme", last, NOW)
     assert (found.status, found.org) == (status, "acme")
     assert found.said.startswith(text)
 
 
-def test_a_secret_in_what_is_in_the_way_is_not_shown():
+def test_a_secret_in_the_cause_of_a_blocked_reaper_is_redacted():
     trouble = "GET https://mona:hush@10.0.0.1/api: no answer"
     assert "hush" not in of_tick("acme", tick(trouble=trouble, trouble_since=NOW), NOW).said
 
@@ -108,9 +108,9 @@ def test_a_secret_in_what_is_in_the_way_is_not_shown():
             f"2 begun and not finished, the first at {timestamp(NOW - 600)}: runners/linux-1",
         ),
     ],
-    ids=["none", "at work on it", "for too long", "some"],
+    ids=["no deletion", "in progress", "for too long", "several"],
 )
-def test_deletions_that_stay_unfinished(begun, text):
+def test_deletions_that_stay_unfinished_are_reported(begun, text):
     found = of_unfinished("acme", begun, NOW)
     assert [(each.status, each.org) for each in found] == ([("warning", "acme")] if text else [])
     assert all(each.said.startswith(text) for each in found)
@@ -118,16 +118,16 @@ def test_deletions_that_stay_unfinished(begun, text):
 
 @pytest.fixture
 async def names(redis, redis_url, tmp_path):
-    """What a look finds of an org, by name; the org is installed, and nothing has looked at it."""
+    """Runs the check, and returns the status of each finding by name; the org is installed, and the reaper never ran."""
 
-    async def looked(toml=PLACED, installation=ACME, url=redis_url, through=check):
+    async def run_check(toml=PLACED, installation=ACME, url=redis_url, through=check):
         await Installations(redis).put(installation)
         policy = tmp_path / "ghapp.toml"
         policy.write_text(toml)
         environ = {"GHAPP_CONFIG": str(policy), "GHAPP_STATE_DIR": str(tmp_path), "GHAPP_REDIS_URL": redis_url}
         return {each.name: each.status for each in await through(Settings.read(environ), url)}
 
-    return looked
+    return run_check
 
 
 @pytest.mark.parametrize(
@@ -142,21 +142,21 @@ async def names(redis, redis_url, tmp_path):
     ],
     ids=["a namespace", "dry-run", "off", "suspended", "another org's", "no namespace"],
 )
-async def test_ticks_are_missed_where_there_should_be_some(names, toml, suspended, found):
+async def test_missing_ticks_are_reported_only_where_the_reaper_should_run(names, toml, suspended, found):
     installation = Installation(7, "acme", 70, {}, suspended=suspended)
     assert await names(toml, installation) == found
 
 
-async def test_what_the_reaper_stored_is_read(names, redis):
+async def test_the_state_stored_by_the_reaper_is_read(names, redis):
     await Leaks(redis).remember(ACME.id, Tick(at=time.time()))
     await Leaks(redis).begin(ACME.id, orphan())
     assert await names() == {"reaper": FindingStatus.OK, "unfinished deletions": FindingStatus.WARNING}
 
 
-async def test_it_is_part_of_the_cluster_s_group(names):
+async def test_the_reaper_is_in_the_group_of_the_cluster(names):
     assert (await names(through=cluster.check))["reaper"] is FindingStatus.WARNING
 
 
-async def test_without_redis_that_is_what_is_wrong(names):
+async def test_without_redis_the_reapers_are_reported_as_wrong(names):
     assert await names(url=None) == {}
     assert await names(url="redis://127.0.0.1:1/0") == {"reapers": FindingStatus.WRONG}

@@ -1,4 +1,4 @@
-"""`ghapp doctor`, against a real Redis and the sandbox GitHub."""
+"""`ghapp doctor` with a real Redis and the sandbox GitHub."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from tests.support.keys import private_key
 TRIES = 50
 
 
-async def looked(app, **changes):
+async def findings_by_name(app, **changes):
     environ = {**app.environ, **changes}
     return {(each.group, each.name): each for each in await examine(Settings.read(environ), environ)}
 
 
-async def test_where_all_is_well_only_what_does_not_run_is_wrong(story):  # noqa: F811
+async def test_in_a_healthy_installation_only_the_stopped_roles_are_wrong(story):  # noqa: F811
     async with story() as app:
         await sweep_installation(app.context, app.installation)
-        found = await looked(app)
+        found = await findings_by_name(app)
         wrong = {where for where, each in found.items() if each.status == "wrong"}
         assert wrong == {("roles", "workers"), ("roles", "clocks")}
         assert found["github", "app"].said.startswith("ghapp")
@@ -40,41 +40,41 @@ async def test_where_all_is_well_only_what_does_not_run_is_wrong(story):  # noqa
         assert found["controllers", "controller of linux-4vcpu"].status == "ok"
 
 
-async def test_an_unreadable_runner_is_named_until_the_next_sweep_has_written_it_again(story):  # noqa: F811
+async def test_an_unreadable_runner_is_reported_until_the_next_sweep_overwrites_it(story):  # noqa: F811
     async with story() as app:
         await sweep_installation(app.context, app.installation)
         known = await app.context.runners.all(app.installation)
         spoiled = min(known)
         await app.context.redis.hset(keys.runners(app.installation), str(spoiled), b"garbage")
         assert set(await app.context.runners.all(app.installation)) == set(known) - {spoiled}
-        records = (await looked(app))["redis", "records"]
+        records = (await findings_by_name(app))["redis", "records"]
         assert records.status == "warning"
         assert f"runner {spoiled} in {keys.runners(app.installation)}" in records.said
         await app.pass_(60)
         await sweep_installation(app.context, app.installation)
         assert set(await app.context.runners.all(app.installation)) == set(known)
         assert (await app.states()) == {State.HEALTHY: len(known)}
-        assert (await looked(app))["redis", "records"].status == "ok"
+        assert (await findings_by_name(app))["redis", "records"].status == "ok"
 
 
-async def test_without_redis_it_goes_on_and_finds_the_rest(story):  # noqa: F811
+async def test_without_redis_the_other_checks_still_run(story):  # noqa: F811
     async with story() as app:
-        found = await looked(app, GHAPP_REDIS_URL="redis://127.0.0.1:1/0")
+        found = await findings_by_name(app, GHAPP_REDIS_URL="redis://127.0.0.1:1/0")
         assert found["redis", "answers"].status == "wrong"
         assert found["github", "app"].status == "ok"
 
 
-async def test_a_redis_that_never_answers_does_not_hold_it_up(story):  # noqa: F811
+async def test_a_redis_that_never_answers_does_not_block_other_checks(story):  # noqa: F811
     async with story() as app:
         with socket.create_server(("127.0.0.1", 0)) as silent:
-            found = await looked(app, GHAPP_REDIS_URL=f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
+            found = await findings_by_name(app, GHAPP_REDIS_URL=f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
         assert found["redis", "answers"].said == "no answer within 4 s"
-        assert found["installations", "permissions"].status == "ok", "GitHub says what it knows"
+        assert found["installations", "permissions"].status == "ok", "the findings from GitHub are reported"
 
 
 @pytest.fixture
 def replica(redis_url):
-    """The Redis of the test, made a replica for as long as it lasts; with what it knew."""
+    """Makes the test's Redis a replica during the test; its data stays."""
     with connect_sync(redis_url) as redis:
         redis.config_set("replica-read-only", "yes")
         redis.replicaof("127.0.0.1", "1")
@@ -82,16 +82,16 @@ def replica(redis_url):
         redis.replicaof("NO", "ONE")
 
 
-async def test_a_redis_replica_is_wrong_and_still_shows_what_it_knows(story, request):  # noqa: F811
+async def test_a_redis_replica_is_wrong_and_its_data_is_still_shown(story, request):  # noqa: F811
     async with story() as app:
         await sweep_installation(app.context, app.installation)
         request.getfixturevalue("replica")
-        found = await looked(app)
+        found = await findings_by_name(app)
         assert found["redis", "writing"].said == "it is a replica and rejects writes"
         assert found["installations", "sweeps"].said.startswith("12 runners")
 
 
-def test_a_name_server_that_never_answers_does_not_hold_it_up(monkeypatch, tmp_path):
+def test_a_name_server_that_never_answers_times_out(monkeypatch, tmp_path):
     ended, ours = Event(), socket.getaddrinfo
 
     def look_up(host, *args, **kwargs):
@@ -104,96 +104,96 @@ def test_a_name_server_that_never_answers_does_not_hold_it_up(monkeypatch, tmp_p
     names = dict.fromkeys(("GHAPP_GITHUB_API_URL", "GHAPP_GITHUB_WEB_URL"), "http://nobody.example")
     credentials = {"GHAPP_APP_ID": "7", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "hush"}
     environ = {"GHAPP_STATE_DIR": str(tmp_path), **credentials, **names}
-    found = asyncio.run(examine(Settings.read(environ), environ))  # ends though the thread does not
+    found = asyncio.run(examine(Settings.read(environ), environ))  # returns while the lookup's thread is blocked
     ended.set()
     (app,) = [each for each in found if each.name == "app"]
     assert app.said == "no answer within 1 s"
 
 
 @pytest.mark.parametrize("wrong", ["GHAPP_PRIVATE_KEY", "GHAPP_APP_ID"])
-async def test_an_id_or_a_key_of_another_app_is_reported_in_those_words(story, wrong):  # noqa: F811
+async def test_an_id_or_a_key_of_another_app_is_reported_with_the_cause(story, wrong):  # noqa: F811
     async with story() as app:
         value = private_key() if wrong == "GHAPP_PRIVATE_KEY" else "999999"
-        found = await looked(app, **{wrong: value})
+        found = await findings_by_name(app, **{wrong: value})
         assert found["github", "app"].status == "wrong"
         assert "of the same App" in found["github", "app"].fix
         assert found["github", "clock"].status == "ok"
-        assert found["installations", "sweeps"].org == "acme", "of the rest it tells what it knows"
+        assert found["installations", "sweeps"].org == "acme", "the stored findings are reported"
 
 
 @pytest.mark.parametrize(
     ("repository", "status"),
     [("acme/.github", "ok"), ("acme/gone", "wrong"), ("globex/.github", "wrong")],
-    ids=["there", "gone", "of another organization"],
+    ids=["exists", "does not exist", "of another organization"],
 )
-async def test_a_report_repository_is_looked_for_before_any_report_fails(
+async def test_a_report_repository_is_verified_before_the_first_report(
     story,  # noqa: F811
     monkeypatch,
     repository,
     status,
 ):
-    monkeypatch.setattr(installation_client, "SETTLING_SECONDS", 0.0)  # a token just minted is believed
+    monkeypatch.setattr(installation_client, "SETTLING_SECONDS", 0.0)  # a new token is trusted at once
     async with story(config=f'[report]\nrepository = "{repository}"\n') as app:
         await sweep_installation(app.context, app.installation)
-        assert (await looked(app))["installations", "report"].status == status
+        assert (await findings_by_name(app))["installations", "report"].status == status
 
 
-async def test_a_report_repository_that_github_says_nothing_of_is_not_called_wrong(story):  # noqa: F811
+async def test_a_report_repository_that_is_not_verified_yet_is_not_wrong(story):  # noqa: F811
     async with story(config='[report]\nrepository = "acme/gone"\n') as app:
-        found = (await looked(app))["installations", "report"]
-        assert (found.status, "not verified" in found.said) == ("ok", True), "the token is too young to be believed"
+        found = (await findings_by_name(app))["installations", "report"]
+        assert (found.status, "not verified" in found.said) == ("ok", True), "the token is too new to trust a 404"
 
 
 async def test_an_unavailable_github_is_reported(story):  # noqa: F811
     async with story() as app:
-        found = await looked(app, GHAPP_GITHUB_API_URL="http://127.0.0.1:1")
+        found = await findings_by_name(app, GHAPP_GITHUB_API_URL="http://127.0.0.1:1")
         assert found["github", "app"].status == "wrong"
         assert "GHAPP_GITHUB_API_URL" in found["github", "app"].fix
 
 
 @pytest.mark.parametrize("ahead", [-90, 90])
-async def test_a_clock_that_is_off_is_found(story, ahead):  # noqa: F811
+async def test_a_wrong_clock_is_reported(story, ahead):  # noqa: F811
     async with story() as app:
         app.sandbox.control.skew_clock(ahead=ahead)
-        found = await looked(app)
+        found = await findings_by_name(app)
         assert found["github", "clock"].status == "wrong"
-        assert "of the same App" not in (found["github", "app"].fix or ""), "the key is not to blame"
+        assert "of the same App" not in (found["github", "app"].fix or ""), "the key is not the cause"
 
 
-async def test_a_permission_that_is_missing_is_found_at_once_with_where_to_grant_it(story):  # noqa: F811
+async def test_a_missing_permission_is_reported_at_once_with_the_page_that_grants_it(story):  # noqa: F811
     async with story() as app:
         app.sandbox.control.withhold_permission("acme")
-        missing = (await looked(app))["installations", "permissions"]
+        missing = (await findings_by_name(app))["installations", "permissions"]
         assert (missing.status, missing.org) == ("wrong", "acme")
         assert f"/organizations/acme/settings/installations/{app.installation}" in missing.fix
 
 
-async def test_a_suspended_installation_is_found_at_once(story):  # noqa: F811
+async def test_a_suspended_installation_is_reported_at_once(story):  # noqa: F811
     async with story() as app:
         app.sandbox.control.suspend("acme")
-        assert (await looked(app))["installations", "suspended"].status == "wrong"
+        assert (await findings_by_name(app))["installations", "suspended"].status == "wrong"
 
 
-async def test_what_fails_on_the_way_hides_nothing_else(story):  # noqa: F811
+async def test_a_failure_during_the_examination_hides_no_other_finding(story):  # noqa: F811
     async with story() as app:
         app.sandbox.control.server_errors(match="^/app/hook/config")
         app.sandbox.control.cut_short(match="^/app/installations")
-        found = await looked(app)
+        found = await findings_by_name(app)
         assert found["deliveries", "webhook"].status == "wrong"
         assert found["github", "installations"].status == "wrong"
         assert found["github", "permissions"].status == "ok"
-        assert found["installations", "permissions"].status == "ok", "as last heard"
+        assert found["installations", "permissions"].status == "ok", "the last stored state"
         assert ("deliveries", "arrivals") in found
 
 
-async def test_deliveries_that_fail_are_found_with_what_was_answered(story):  # noqa: F811
+async def test_failed_deliveries_are_reported_with_their_answer(story):  # noqa: F811
     async with story() as app:
         app.hook.status = 503
         app.listen()
         app.sandbox.control.suspend("acme")
         app.hook.wait(1)
-        for _ in range(TRIES):  # GitHub's log may be a moment behind
-            arrivals = (await looked(app))["deliveries", "arrivals"]
+        for _ in range(TRIES):  # GitHub's delivery log lags slightly
+            arrivals = (await findings_by_name(app))["deliveries", "arrivals"]
             if arrivals.status == "wrong":
                 break
         assert "failed: 503" in arrivals.said
@@ -208,14 +208,14 @@ async def test_findings_come_in_the_order_in_which_to_fix_them(story):  # noqa: 
         assert len({(each.group, each.name, each.org) for each in found}) == len(found)
 
 
-async def test_a_controller_that_is_away_is_found(story):  # noqa: F811
+async def test_an_unavailable_controller_is_reported(story):  # noqa: F811
     async with story() as app:
         away = replace(app.settings.pools[0], name="away", url="http://127.0.0.1:1/events")
         found = await controllers.check(replace(app.settings, pools=(*app.settings.pools, away)))
         assert [each.status for each in found] == ["ok", "wrong"]
 
 
-async def test_without_an_app_it_says_how_to_get_one(redis_url, tmp_path):
+async def test_without_an_app_the_finding_says_how_to_create_one(redis_url, tmp_path):
     environ = {"GHAPP_REDIS_URL": redis_url, "GHAPP_STATE_DIR": str(tmp_path)}
     found = await examine(Settings.read(environ), environ)
     (credentials,) = [each for each in found if each.name == "credentials"]
@@ -223,7 +223,7 @@ async def test_without_an_app_it_says_how_to_get_one(redis_url, tmp_path):
     assert "/setup" in credentials.fix
 
 
-async def test_the_page_gets_what_the_web_role_may_find_and_spends_no_installation_s_calls(story):  # noqa: F811
+async def test_the_page_shows_the_checks_of_the_web_role_and_makes_no_calls_of_an_installation(story):  # noqa: F811
     async with story(config='[report]\nrepository = "acme/.github"') as app:
         await sweep_installation(app.context, app.installation)
         before = app.account()["calls"]

@@ -1,3 +1,3 @@
-"""Jobs are tried in the stories' house."""
+"""The jobs' tests use the fixtures of the stories."""
 
 from tests.stories.conftest import story  # noqa: F401 - a fixture

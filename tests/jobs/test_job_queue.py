@@ -1,4 +1,4 @@
-"""Every job name has a function, and its worker has loaded what the function needs."""
+"""Every job name has a function, and the worker has imported the function's modules before it forks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_each_name_is_a_job_that_takes_primitives_and_has_a_queue(name):
     assert QUEUE_OF[name] in QUEUES
 
 
-def test_a_worker_that_forks_has_loaded_all_that_its_jobs_need():
+def test_a_worker_has_imported_the_modules_of_its_jobs_before_it_forks():
     loaded = subprocess.run(
         [sys.executable, "-c", "import sys, jobs.worker; print(*sys.modules)"],
         capture_output=True,
@@ -27,4 +27,4 @@ def test_a_worker_that_forks_has_loaded_all_that_its_jobs_need():
         check=True,
     ).stdout.split()
     assert {function.__module__ for function in FUNCTIONS.values()} - set(loaded) == set()
-    assert "githubkit" in loaded, "its import takes half a second"
+    assert "githubkit" in loaded, "the import takes half a second"

@@ -1,4 +1,4 @@
-"""People are notified by real Apprise over real HTTP: of a fuse that trips and heals, and of blindness."""
+"""Notifications by real Apprise over real HTTP: of fuses, of missing lists, and of jobs that no runner can take."""
 
 import pytest
 
@@ -24,11 +24,11 @@ def receiver():
 
 
 def titles(receiver, count=1):
-    """Of so many messages, once they have arrived: a receiver answers before it takes note."""
+    """Waits for `count` messages, and returns their titles: a receiver answers before it records a message."""
     return [each.payload["title"] for each in receiver.wait(count)]
 
 
-async def test_a_mass_loss_is_one_message_when_it_begins_and_one_when_it_is_healed(story, receiver):
+async def test_a_mass_loss_is_one_message_at_its_start_and_one_at_its_end(story, receiver):
     async with story(runners=20) as app:
         notifier = Notifier([address(receiver)])
         await app.live_through_an_interval()
@@ -45,7 +45,7 @@ async def test_a_mass_loss_is_one_message_when_it_begins_and_one_when_it_is_heal
         assert last.payload["type"] == "success"
 
 
-async def test_no_complete_list_for_five_minutes_is_one_message_and_its_end_another(story, receiver):
+async def test_five_minutes_without_a_complete_list_are_one_message_and_their_end_another(story, receiver):
     async with story() as app:
         notifier = Notifier([address(receiver)])
         await app.live_through_an_interval()
@@ -105,7 +105,7 @@ class TestSending:
     async def pending(self, app):
         return [*(await Notifications(app.context.redis).pending()).values()]
 
-    async def test_a_receiver_that_refuses_gets_it_later_and_keeps_it_from_no_other(self, story, receiver):
+    async def test_a_failing_receiver_is_retried_later_and_delays_no_other_receiver(self, story, receiver):
         async with story() as app:
             with Receiver(status=500) as bad:
                 notifier = Notifier([address(bad), address(receiver)])
@@ -124,7 +124,7 @@ class TestSending:
                 assert len(receiver.received) == 1
 
     @pytest.mark.parametrize(("age", "left"), [(GIVEN_UP_SECONDS, 1), (GIVEN_UP_SECONDS + 1, 0)])
-    async def test_after_a_day_it_is_dropped(self, story, age, left):
+    async def test_a_notification_is_dropped_after_a_day(self, story, age, left):
         async with story() as app:
             with Receiver(status=500) as bad:
                 await self.waits(app, address(bad), created_at=app.clock() - age, tries=9)
@@ -137,13 +137,13 @@ class TestSending:
             await notify(app.context, Notifier([]))
             assert (await self.pending(app), receiver.received) == ([], [])
 
-    async def test_a_date_from_a_clock_that_had_jumped_delays_nothing(self, story, receiver):
+    async def test_a_time_from_a_clock_that_jumped_delays_no_notification(self, story, receiver):
         async with story() as app:
             await self.waits(app, address(receiver), tries=1, again_at=app.clock() + 1e6)
             await notify(app.context, Notifier([address(receiver)]))
             assert titles(receiver) == ["title"]
 
-    async def test_what_was_recorded_before_a_crash_is_sent_by_the_next_run(self, story, receiver, monkeypatch):
+    async def test_a_notification_recorded_before_a_crash_is_sent_by_the_next_run(self, story, receiver, monkeypatch):
         async with story(runners=20) as app:
             notifier = Notifier([address(receiver)])
             await app.live_through_an_interval()
@@ -169,7 +169,7 @@ async def _killed(*_args):
 
 
 @pytest.mark.parametrize(("urls", "asked"), [("json://127.0.0.1:9/", True), ("", False)])
-async def test_the_clock_asks_for_it_where_a_receiver_is_configured(redis, redis_url, urls, asked):
+async def test_the_scheduler_enqueues_notifications_if_a_receiver_is_configured(redis, redis_url, urls, asked):
     clock = Scheduler(Settings.read({"GHAPP_REDIS_URL": redis_url, "GHAPP_NOTIFY_URLS": urls}))
     await clock.tick()
     with connect_sync(redis_url) as queue_redis:

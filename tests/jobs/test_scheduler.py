@@ -1,4 +1,4 @@
-"""The clock: each chore at its interval, each slot to one of two clocks, and a Redis that goes away is waited for."""
+"""The scheduler: each periodic task at its interval, each due sweep enqueued by one of two schedulers, and Redis outages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOW = 1_790_000_000.0
 
 @dataclass
 class Time:
-    """What the clock module reads instead of `time`: the wall and a monotonic one, which only a test moves."""
+    """Replaces `time` in the scheduler: a wall clock and a monotonic clock, which only a test advances."""
 
     wall: float = NOW
     since_boot: float = 1000.0
@@ -52,7 +52,7 @@ class Time:
 
 @pytest.fixture
 def time(monkeypatch):
-    """Of `jobs.scheduler` alone."""
+    """The clock of `jobs.scheduler` alone."""
     clock_time = Time()
     monkeypatch.setattr(scheduler, "time", clock_time)
     return clock_time
@@ -82,8 +82,8 @@ def the_work(queue_redis, key):
     return Job.fetch(key, connection=queue_redis, serializer=JSONSerializer)
 
 
-def was_asked(queue_redis, key):
-    """Whether there is work under that key; it is taken away, as a worker would."""
+def was_enqueued(queue_redis, key):
+    """Whether a job with that key exists; the job is removed, as a worker would."""
     if not Job.exists(key, connection=queue_redis):
         return False
     the_work(queue_redis, key).delete()
@@ -94,40 +94,42 @@ def was_asked(queue_redis, key):
     ("key", "every"),
     [("inbox", 1), ("report-7", 10), ("redeliver", 45), ("installations", 300)],
 )
-async def test_a_chore_is_done_at_once_and_then_at_its_interval(clock, redis, queue_redis, time, key, every):
+async def test_a_periodic_task_is_enqueued_at_once_and_then_at_its_interval(
+    clock, redis, queue_redis, time, key, every
+):
     await Installations(redis).put(ACME)
     await Inbox(redis).keep("a-guid", "ping", b"{}")
     assert await clock.tick() == TICK_SECONDS
-    assert was_asked(queue_redis, key)
+    assert was_enqueued(queue_redis, key)
     time.pass_(every - TICK_SECONDS)
     await clock.tick()
-    assert not was_asked(queue_redis, key)
+    assert not was_enqueued(queue_redis, key)
     time.pass_(TICK_SECONDS)
     await clock.tick()
-    assert was_asked(queue_redis, key)
+    assert was_enqueued(queue_redis, key)
 
 
-async def test_while_redeliveries_are_planned_a_batch_is_asked_for_every_few_seconds(clock, redis, queue_redis, time):
+async def test_while_redeliveries_are_planned_a_batch_is_enqueued_every_few_seconds(clock, redis, queue_redis, time):
     await clock.tick()
-    assert was_asked(queue_redis, "redeliver")
+    assert was_enqueued(queue_redis, "redeliver")
     await Inbox(redis).plan_redeliveries([1, 2])
     time.pass_(REDELIVERY_BATCH_SECONDS)
     await clock.tick()
-    assert was_asked(queue_redis, "redeliver")
+    assert was_enqueued(queue_redis, "redeliver")
     await Inbox(redis).plan_redeliveries([])
     time.pass_(REDELIVERY_BATCH_SECONDS)
     await clock.tick()
-    assert not was_asked(queue_redis, "redeliver"), "until the next look is due"
+    assert not was_enqueued(queue_redis, "redeliver"), "not before the next scan of the delivery log is due"
 
 
 def with_pods(redis_url, tmp_path, more=""):
-    """Settings by which acme's pods are in a cluster."""
+    """Settings in which acme's pods are in a cluster."""
     policy = tmp_path / "pods.toml"
     policy.write_text(f'{more}\n[[pools]]\norg = "Acme"\nname = "linux"\nlabels = ["linux"]\nnamespace = "runners"\n')
     return Settings.read({"GHAPP_CONFIG": str(policy), "GHAPP_REDIS_URL": redis_url})
 
 
-async def test_leaks_are_looked_for_once_a_minute_where_an_org_has_pods(redis_url, redis, queue_redis, time, tmp_path):
+async def test_the_reaper_is_enqueued_once_a_minute_for_an_org_with_pods(redis_url, redis, queue_redis, time, tmp_path):
     for each in (ACME, Installation(8, "globex", 80), Installation(9, "ACME", 90, suspended=True)):
         await Installations(redis).put(each)
     clock = Scheduler(with_pods(redis_url, tmp_path))
@@ -135,17 +137,17 @@ async def test_leaks_are_looked_for_once_a_minute_where_an_org_has_pods(redis_ur
     for seconds in (0, 60 - TICK_SECONDS, TICK_SECONDS):
         time.pass_(seconds)
         await clock.tick()
-        asked.append([key for key in ("reap-7", "reap-8", "reap-9") if was_asked(queue_redis, key)])
+        asked.append([key for key in ("reap-7", "reap-8", "reap-9") if was_enqueued(queue_redis, key)])
     await clock.close()
     assert asked == [["reap-7"], [], ["reap-7"]]
 
 
-async def test_leaks_are_not_looked_for_where_that_is_switched_off(redis_url, redis, queue_redis, time, tmp_path):
+async def test_the_reaper_is_not_enqueued_if_it_is_switched_off(redis_url, redis, queue_redis, time, tmp_path):
     await Installations(redis).put(ACME)
     clock = Scheduler(with_pods(redis_url, tmp_path, '[leaks]\nmode = "off"'))
     await clock.tick()
     await clock.close()
-    assert not was_asked(queue_redis, "reap-7")
+    assert not was_enqueued(queue_redis, "reap-7")
 
 
 def queued(waited, **changes):
@@ -169,7 +171,7 @@ async def test_the_queue_is_explained_while_a_job_has_waited_for_a_minute(
     await Installations(redis).put(ACME)
     await Demand(redis).record(ACME.id, jobs)
     await clock.tick()
-    assert was_asked(queue_redis, "queue-7") is is_explained
+    assert was_enqueued(queue_redis, "queue-7") is is_explained
 
 
 async def test_the_queue_is_explained_every_quarter_of_a_minute_while_a_check_is_known(clock, redis, queue_redis, time):
@@ -180,49 +182,49 @@ async def test_the_queue_is_explained_every_quarter_of_a_minute_while_a_check_is
     for seconds in (0, 15 - TICK_SECONDS, TICK_SECONDS):
         time.pass_(seconds)
         await clock.tick()
-        asked.append([key for key in ("queue-7", "queue-8") if was_asked(queue_redis, key)])
+        asked.append([key for key in ("queue-7", "queue-8") if was_enqueued(queue_redis, key)])
     assert asked == [["queue-7"], [], ["queue-7"]]
 
 
-async def test_nothing_is_requested_that_is_not_needed(clock, queue_redis):
+async def test_unneeded_jobs_are_not_enqueued(clock, queue_redis):
     await clock.tick()
-    assert [key for key in ("inbox", "report-7", "sweep-7", "reap-7") if was_asked(queue_redis, key)] == []
+    assert [key for key in ("inbox", "report-7", "sweep-7", "reap-7") if was_enqueued(queue_redis, key)] == []
 
 
 @pytest.mark.parametrize("jump", [-86_400.0, 86_400.0], ids=["back", "ahead"])
-async def test_a_wall_clock_that_jumps_stops_no_chore(clock, queue_redis, time, jump):
+async def test_a_jump_of_the_wall_clock_stops_no_periodic_task(clock, queue_redis, time, jump):
     await clock.tick()
-    assert was_asked(queue_redis, "redeliver")
+    assert was_enqueued(queue_redis, "redeliver")
     time.wall += jump
     await clock.tick()
-    assert not was_asked(queue_redis, "redeliver"), "and hastens none"
+    assert not was_enqueued(queue_redis, "redeliver"), "a jump enqueues no task early"
     time.pass_(45)
     await clock.tick()
-    assert was_asked(queue_redis, "redeliver")
+    assert was_enqueued(queue_redis, "redeliver")
 
 
-async def test_a_sweep_is_given_out_when_it_is_due_and_not_before(clock, redis, queue_redis, time):
+async def test_a_sweep_is_enqueued_when_it_is_due_and_not_before(clock, redis, queue_redis, time):
     await Schedule(redis).add(ACME.id, NOW + TICK_SECONDS)
     await clock.tick()
-    assert not was_asked(queue_redis, "sweep-7")
+    assert not was_enqueued(queue_redis, "sweep-7")
     time.pass_(TICK_SECONDS)
     await clock.tick()
-    assert was_asked(queue_redis, "sweep-7")
+    assert was_enqueued(queue_redis, "sweep-7")
     assert await Schedule(redis).next(ACME.id) == time.time() + RETRY_SWEEP_SECONDS
 
 
-async def test_two_clocks_give_out_a_due_sweep_once(clock, settings, redis, queue_redis):
+async def test_two_schedulers_enqueue_a_due_sweep_once(clock, settings, redis, queue_redis):
     await Schedule(redis).add(ACME.id, NOW)
     other = Scheduler(settings)
     given = []
     for each in (clock, other):
         await each.tick()
-        given.append(was_asked(queue_redis, "sweep-7"))
+        given.append(was_enqueued(queue_redis, "sweep-7"))
     await other.close()
     assert given == [True, False]
 
 
-async def test_work_for_later_is_put_in_its_queue_when_its_time_has_come(clock, queue_redis, time, monkeypatch):
+async def test_a_delayed_job_is_queued_at_its_time(clock, queue_redis, time, monkeypatch):
     monkeypatch.setattr(jobs, "time", time)
     jobs.enqueue(queue_redis, JobName.CONFIRM, 7, key="confirm-7", after_seconds=30)
     time.pass_(29)
@@ -233,15 +235,15 @@ async def test_work_for_later_is_put_in_its_queue_when_its_time_has_come(clock, 
     assert the_work(queue_redis, "confirm-7").get_status() == "queued"
 
 
-async def test_it_says_every_few_seconds_that_it_is_alive(clock, redis, time):
+async def test_the_scheduler_sends_a_heartbeat_every_few_seconds(clock, redis, time):
     heartbeats = Heartbeats(redis)
     for _ in range(3):
         await clock.tick()
-        assert len(await heartbeats.alive("clock", time.time() + SILENT_SECONDS)) == 1, "it said so just now"
+        assert len(await heartbeats.alive("clock", time.time() + SILENT_SECONDS)) == 1, "the heartbeat is recent"
         time.pass_(5)
 
 
-async def test_a_redis_that_is_away_is_waited_for_and_no_chore_is_forgotten(tmp_path, time):
+async def test_after_a_redis_outage_no_periodic_task_is_missed(tmp_path, time):
     folder = tmp_path / "redis"
     with ExitStack() as running:
         url = running.enter_context(embedded_redis(folder, durable=False))
@@ -254,13 +256,13 @@ async def test_a_redis_that_is_away_is_waited_for_and_no_chore_is_forgotten(tmp_
         await Schedule(redis).add(ACME.id, NOW)
         assert await clock.tick() == TICK_SECONDS
         due = ("sweep-7", "redeliver", "installations")
-        assert tuple(key for key in due if was_asked(queue_redis, key)) == due
+        assert tuple(key for key in due if was_enqueued(queue_redis, key)) == due
         await clock.close()
         await redis.aclose()
         queue_redis.close()
 
 
-async def test_at_the_start_a_redis_that_is_not_there_is_a_mistake(tmp_path):
+async def test_without_redis_the_scheduler_does_not_start(tmp_path):
     clock = Scheduler(Settings.read({"GHAPP_REDIS_URL": f"unix://{tmp_path}/none.sock"}))
     with pytest.raises(StoreUnavailableError):
         await clock.check_redis()

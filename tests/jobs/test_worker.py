@@ -33,7 +33,7 @@ SECRET = "ghs_" + "A1b2C3d4" * 5
 
 
 async def until(condition):
-    """What `condition` answers once it is true; the sandbox and the story go on meanwhile."""
+    """Waits until `condition` is true, and returns its value; the sandbox and the story continue."""
     return await asyncio.to_thread(wait_for, condition)
 
 
@@ -46,7 +46,7 @@ def times_failed(queue_redis, job):
     return float(queue_redis.hget(keys.COUNTERS, f'ghapp_jobs_failed_total{{work="{job}"}}') or 0)
 
 
-async def test_a_job_that_fails_is_one_line_a_try_without_a_secret_and_does_not_block_its_key(story, tmp_path):
+async def test_a_failing_job_logs_one_line_per_attempt_without_secrets_and_releases_its_key(story, tmp_path):
     with Receiver() as controller:
         async with story(config=POOL % controller.url) as app:
             queue_redis = app.context.queue_redis
@@ -60,13 +60,13 @@ async def test_a_job_that_fails_is_one_line_a_try_without_a_secret_and_does_not_
                     lambda: jobs.enqueue(queue_redis, JobName.NOTIFY, "lost", key="notify-lost", retry=False)
                 )
                 assert await until(lambda: not Job.exists("notify-lost", connection=queue_redis)), (
-                    "done, and nothing is left"
+                    "the job succeeded and was deleted"
                 )
     lines = failures(worker)
     assert len(lines) == TRIES
     for line in lines:
         assert (line["job"], line["work"], line["error"]) == ("notify-lost", "jobs.notify.notify", "ValueError")
-        assert "exception" in line, "a mistake of ours comes with its traceback"
+        assert "exception" in line, "an unexpected error is logged with its traceback"
     assert SECRET not in worker.log
 
 
@@ -81,22 +81,22 @@ async def test_an_expected_error_is_logged_without_a_traceback_and_retried_later
             assert line["error"] == "GitHubUnavailableError"
             assert "exception" not in line
             job = Job.fetch("installations", connection=queue_redis, serializer=JSONSerializer)
-            assert await until(lambda: job.get_status() == "scheduled"), "said first, and done then"
+            assert await until(lambda: job.get_status() == "scheduled"), "the job is rescheduled after the log line"
 
 
-async def test_what_heals_has_every_second_turn_and_the_other_queues_share_the_rest(story, tmp_path):
+async def test_the_urgent_queue_has_every_second_turn_and_the_other_queues_share_the_rest(story, tmp_path):
     async with story() as app:
         order = [JobName.REMEDIATE, JobName.INBOX, JobName.SWEEP, JobName.REPORT]
-        for each in reversed(order):  # none of them takes three: each fails, and says so
+        for each in reversed(order):  # no function takes three arguments: each job fails and is logged
             jobs.enqueue(app.context.queue_redis, each, 1, 2, 3, retry=False)
         with Role("worker", app.environ, tmp_path) as worker:
             assert await until(lambda: len(failures(worker)) == TRIES * len(order)), worker.log
-        heals, *others = order
+        urgent, *others = order
         first, second, third = others
-        turns = [heals, first, heals, second, heals, third, *others, *others]
+        turns = [urgent, first, urgent, second, urgent, third, *others, *others]
         assert [line["work"] for line in failures(worker)] == turns
 
 
-def test_a_worker_without_a_redis_says_what_is_missing():
+def test_a_worker_without_a_redis_names_the_missing_variable():
     with pytest.raises(ConfigurationError, match="GHAPP_REDIS_URL"):
         run(Settings.read({}))

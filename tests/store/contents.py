@@ -1,4 +1,4 @@
-"""Everything that a reader of the whole of Redis sees."""
+"""All keys and values of a Redis database, as bytes."""
 
 from redis.asyncio import Redis
 

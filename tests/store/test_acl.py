@@ -1,4 +1,4 @@
-"""Redis with an ACL user that may touch our keys and RQ's alone, and no dangerous command; on every Redis of this machine."""
+"""Redis with an ACL user that may use only the keys of ghapp and RQ, and no dangerous command; on every Redis version of this machine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOW = 1_790_000_000.0
 
 
 def rules(file="SECURITY.md"):
-    """The user's rules as this file gives them."""
+    """The user's rules from the given file."""
     text = (ROOT / file).read_text()
     return re.search(r"^user ghapp on >\S+ (.+)$", text, re.MULTILINE)[1].split()
 
@@ -50,11 +50,11 @@ def limited(tmp_path, request):
 
 
 @pytest.mark.parametrize("file", ["manifests/README.md", "docs/kubernetes.md"])
-def test_every_file_that_gives_the_rules_gives_the_same(file):
+def test_all_files_with_the_acl_rules_have_the_same_rules(file):
     assert rules(file) == rules()
 
 
-async def test_the_user_of_the_readme_is_enough_for_the_stores(limited):
+async def test_the_documented_acl_user_is_sufficient_for_the_stores(limited):
     redis = connect(limited)
     await Runners(redis).revise(7, {1: lambda _: first_observation(1, "a", NOW)})
     await Inbox(redis).keep("a", "ping", b"{}")
@@ -80,7 +80,7 @@ async def test_the_user_of_the_readme_is_enough_for_the_stores(limited):
     await redis.aclose()
 
 
-def test_and_for_work_asked_for_and_done(limited):
+def test_the_documented_acl_user_is_sufficient_for_the_job_queue(limited):
     from rq import Queue, SimpleWorker
     from rq.serializers import JSONSerializer
 

@@ -1,4 +1,4 @@
-"""One budget an installation, for all processes."""
+"""One rate limit budget for each installation, shared by all processes."""
 
 import asyncio
 from email.utils import formatdate
@@ -38,45 +38,45 @@ def headers(used, reset=RESET, limit=5000):
     return {"x-ratelimit-limit": str(limit), "x-ratelimit-used": str(used), "x-ratelimit-reset": str(reset)}
 
 
-async def hear(budget, text):
+async def record_answer(budget, text):
     await budget.leave(ORG, "no such flight", text)
 
 
-class TestWhatGitHubSays:
+class TestRateLimitHeaders:
     @pytest.mark.parametrize("order", [(9, 10, 99), (99, 10, 9), (10, 99, 9)])
-    async def test_within_one_hour_the_largest_use_is_the_latest(self, budget, order):
+    async def test_within_one_hour_the_largest_used_value_is_kept(self, budget, order):
         for used in order:
-            await hear(budget, headers(used))
+            await record_answer(budget, headers(used))
         assert await budget.left(ORG, NOW) == Allowance(limit=5000, used=99, resets_in=100.0)
 
-    async def test_a_new_hour_starts_again_and_headers_of_the_last_one_are_ignored(self, budget):
+    async def test_a_new_hour_resets_the_budget_and_headers_of_the_previous_hour_are_ignored(self, budget):
         for text in (headers(4000), headers(1, RESET + 3600, 15_000), headers(4001)):
-            await hear(budget, text)
+            await record_answer(budget, text)
         assert await budget.left(ORG, RESET) == Allowance(limit=15_000, used=1, resets_in=3600.0)
 
     @pytest.mark.parametrize(("now", "used", "left"), [(RESET - 0.5, 99, 0.5), (RESET, 0, 0.0), (RESET + 1.0, 0, 0.0)])
     async def test_a_budget_is_full_again_when_its_hour_is_over(self, budget, now, used, left):
-        await hear(budget, headers(99))
+        await record_answer(budget, headers(99))
         assert await budget.left(ORG, now) == Allowance(limit=5000, used=used, resets_in=left)
 
     @pytest.mark.parametrize("text", [{}, {"x-ratelimit-used": "1"}, {**headers(1), "x-ratelimit-reset": "soon"}])
-    async def test_answers_without_a_budget_say_nothing(self, redis, budget, text):
-        await hear(budget, text)
+    async def test_answers_without_rate_limit_headers_change_nothing(self, redis, budget, text):
+        await record_answer(budget, text)
         assert await budget.left(ORG, NOW) == Allowance()
         assert await redis.keys() == []
 
-    async def test_a_reset_that_a_jumped_clock_wrote_is_not_heeded_and_does_not_stay(self, budget):
-        await hear(budget, headers(5000, reset=int(NOW + FAR_SECONDS + 1)))
+    async def test_a_reset_time_written_by_a_jumped_clock_is_ignored_and_replaced(self, budget):
+        await record_answer(budget, headers(5000, reset=int(NOW + FAR_SECONDS + 1)))
         await budget.enter(ORG, 0.5, 1)
-        await hear(budget, headers(7))
+        await record_answer(budget, headers(7))
         assert (await budget.left(ORG, NOW)).used == 7
 
 
-class TestAnotherClock:
+class TestClockDifference:
     @pytest.mark.parametrize("ahead", [-90, 90])
-    async def test_the_reset_is_by_githubs_clock_however_far_off_ours_is(self, budget, clock, ahead):
+    async def test_the_reset_time_uses_githubs_clock(self, budget, clock, ahead):
         date = formatdate(NOW + ahead, usegmt=True)
-        await hear(budget, headers(2500, reset=RESET + ahead) | {"date": date})
+        await record_answer(budget, headers(2500, reset=RESET + ahead) | {"date": date})
         assert (await budget.left(ORG, NOW)).resets_in == 100.0
         with pytest.raises(BudgetSpentError):
             await budget.enter(ORG, 0.5, 1)
@@ -84,43 +84,43 @@ class TestAnotherClock:
         await budget.enter(ORG, 0.5, 1)
 
     @pytest.mark.parametrize("date", ["", "yesterday"])
-    def test_without_a_date_the_clocks_are_taken_to_agree(self, date):
+    def test_without_a_date_header_the_clocks_are_assumed_to_agree(self, date):
         assert skew(date, NOW) == 0.0
 
 
-class TestTheHour:
+class TestHourlyLimit:
     @pytest.mark.parametrize(
         ("used", "share", "goes"), [(2499, 0.5, True), (2500, 0.5, False), (4499, 0.9, True), (4500, 0.9, False)]
     )
-    async def test_a_call_goes_up_to_its_own_share_and_no_further(self, budget, used, share, goes):
-        await hear(budget, headers(used))
+    async def test_a_call_is_admitted_up_to_its_share_of_the_budget(self, budget, used, share, goes):
+        await record_answer(budget, headers(used))
         if goes:
             await budget.enter(ORG, share, 1)
         else:
             with pytest.raises(BudgetSpentError, match="resets in 100 s"):
                 await budget.enter(ORG, share, 1)
 
-    async def test_calls_on_their_way_are_counted_as_spent(self, budget):
-        await hear(budget, headers(2497))
+    async def test_calls_in_progress_count_as_spent(self, budget):
+        await record_answer(budget, headers(2497))
         flights = [await budget.enter(ORG, 0.5, 1) for _ in range(3)]
         with pytest.raises(BudgetSpentError):
             await budget.enter(ORG, 0.5, 1)
         await budget.leave(ORG, flights[0], headers(2497))
         await budget.enter(ORG, 0.5, 1)
 
-    async def test_many_processes_at_once_never_spend_more_than_is_left(self, redis, clock, budget):
-        await hear(budget, headers(2480))
+    async def test_concurrent_processes_never_exceed_the_budget(self, redis, clock, budget):
+        await record_answer(budget, headers(2480))
         others = [Budget(redis, clock) for _ in range(50)]
         came = await asyncio.gather(*(each.enter(ORG, 0.5, 1) for each in others), return_exceptions=True)
         assert sum(isinstance(each, str) for each in came) == 20
 
-    async def test_when_a_new_hour_begins_every_caller_may_continue(self, budget, clock):
-        await hear(budget, headers(5000))
+    async def test_a_new_hour_admits_every_caller(self, budget, clock):
+        await record_answer(budget, headers(5000))
         clock.now = float(RESET)
         assert await budget.enter(ORG, 0.5, 1)
 
 
-class TestStayingAway:
+class TestRetryAfter:
     @pytest.mark.parametrize(("passed", "goes"), [(29.9, False), (30.0, True)])
     async def test_a_retry_after_applies_to_every_caller_with_its_time(self, redis, clock, budget, passed, goes):
         await budget.hold(ORG, 30)
@@ -133,15 +133,13 @@ class TestStayingAway:
                 await other.enter(ORG, 1.0, 1)
         assert (await other.left(ORG, clock.now)).held_for == pytest.approx(max(0.0, 30 - passed))
 
-    async def test_the_longest_word_holds(self, budget):
+    async def test_the_longest_retry_after_applies(self, budget):
         await budget.hold(ORG, 60)
         await budget.hold(ORG, 5)
         assert (await budget.left(ORG, NOW)).held_for == 60
 
     @pytest.mark.parametrize(("passed", "goes"), [(FAR_SECONDS - 0.1, False), (FAR_SECONDS, True)])
-    async def test_a_word_that_is_longer_than_githubs_hour_holds_for_as_long_as_any_can(
-        self, budget, clock, passed, goes
-    ):
+    async def test_a_retry_after_is_limited_to_its_maximum(self, budget, clock, passed, goes):
         await budget.hold(ORG, 10 * FAR_SECONDS)
         clock.now += passed
         if goes:
@@ -150,13 +148,13 @@ class TestStayingAway:
             with pytest.raises(BudgetSpentError, match="rate limit"):
                 await budget.enter(ORG, 1.0, 1)
 
-    async def test_a_clock_that_jumped_back_does_not_keep_us_away_for_ever(self, budget, clock):
+    async def test_a_clock_that_jumped_back_does_not_extend_a_retry_after(self, budget, clock):
         await budget.hold(ORG, 60)
         clock.now -= 86_400
         await budget.enter(ORG, 1.0, 1)
 
 
-class TestTheMinute:
+class TestPointsPerMinute:
     async def test_a_minutes_points_are_not_exceeded(self, budget, monkeypatch):
         monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.0)
         for _ in range(MOST_POINTS // 5):
@@ -165,8 +163,8 @@ class TestTheMinute:
             await budget.enter(ORG, 1.0, 5)
 
     @pytest.mark.parametrize("began", [0.0, 0.5, 30.0, 59.0, 59.999])
-    async def test_no_sixty_seconds_hold_more_wherever_a_burst_lies(self, budget, clock, monkeypatch, began):
-        """A burst at the end of one calendar minute and one at the beginning of the next are one burst to GitHub."""
+    async def test_no_window_of_sixty_seconds_exceeds_the_points(self, budget, clock, monkeypatch, began):
+        """GitHub counts bursts at the end of one calendar minute and at the beginning of the next together."""
         monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.0)
         clock.now = NOW - NOW % 60 + began
         for _ in range(MOST_POINTS // 5):
@@ -176,7 +174,7 @@ class TestTheMinute:
             with pytest.raises(BudgetSpentError):
                 await budget.enter(ORG, 1.0, 1)
 
-    async def test_points_come_back_a_minute_after_they_were_spent(self, budget, clock, monkeypatch):
+    async def test_points_are_available_again_a_minute_after_they_were_spent(self, budget, clock, monkeypatch):
         monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.0)
         clock.now = NOW
         for _ in range(MOST_POINTS // 2):
@@ -190,9 +188,7 @@ class TestTheMinute:
         with pytest.raises(BudgetSpentError):
             await budget.enter(ORG, 1.0, 1)
 
-    async def test_points_that_are_due_in_a_moment_are_waited_for_and_not_asked_for_in_a_busy_loop(
-        self, budget, clock, monkeypatch
-    ):
+    async def test_a_short_wait_for_points_is_a_sleep_and_not_a_busy_loop(self, budget, clock, monkeypatch):
         clock.now = NOW - NOW % 60
         for _ in range(MOST_POINTS):
             await budget.leave(ORG, await budget.enter(ORG, 1.0, 1), {})
@@ -208,7 +204,7 @@ class TestTheMinute:
         assert 0 < len(waits) <= 3
         assert min(waits) >= LEAST_WAIT_SECONDS
 
-    async def test_only_so_many_are_on_their_way_and_the_next_waits_for_one_to_land(self, budget):
+    async def test_concurrent_calls_are_limited_and_the_next_waits_for_the_end_of_one(self, budget):
         flights = [await budget.enter(ORG, 1.0, 1) for _ in range(MOST_IN_FLIGHT)]
         waiting = asyncio.create_task(budget.enter(ORG, 1.0, 1))
         await asyncio.sleep(0.15)
@@ -216,7 +212,7 @@ class TestTheMinute:
         await budget.leave(ORG, flights[0], {})
         assert await asyncio.wait_for(waiting, 5)
 
-    async def test_a_call_whose_process_died_is_not_on_its_way_for_ever(self, redis, budget, clock):
+    async def test_a_call_of_a_dead_process_is_released(self, redis, budget, clock):
         for _ in range(MOST_IN_FLIGHT):
             await budget.enter(ORG, 1.0, 1)
         clock.now += FLIGHT_SECONDS

@@ -1,4 +1,4 @@
-"""What looks at the cluster have left, kept for the next one."""
+"""The stored summary of a cluster, read by the next run."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ FULL = ClusterSummary(
 )
 
 
-async def test_a_look_comes_back_as_it_was(redis):
+async def test_a_summary_is_read_back_unchanged(redis):
     await ClusterSummaries(redis).keep(7, FULL)
     assert await ClusterSummaries(redis).of(7) == FULL
     assert await ClusterSummaries(redis).of(8) is None
 
 
-async def test_a_look_that_no_other_follows_is_forgotten(redis):
+async def test_a_summary_expires(redis):
     await ClusterSummaries(redis).keep(7, FULL)
     assert 0 < await redis.ttl(keys.cluster_side(7)) <= BRIDGED_SECONDS
 
 
 @pytest.mark.parametrize("first", ["pods", "objects"])
-async def test_a_view_is_as_old_as_its_older_half_and_none_before_it_has_both(redis, first):
+async def test_a_view_requires_pods_and_objects_and_has_the_age_of_the_older_list(redis, first):
     pods = Pods(redis)
     halves = {
         "pods": lambda at: pods.replace_pods("runners", [Pod("runners", "a", "u", "1", NOW)], at),

@@ -1,4 +1,4 @@
-"""Connections: a command waits for one, and a reader's commands of one turn travel together."""
+"""Connections: a command waits for a free one, and concurrent reads of one event loop turn are sent together."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def reader(redis):
     return PipeliningRedis(redis)
 
 
-async def test_commands_of_one_turn_travel_together_and_each_has_its_own_answer(redis, reader):
+async def test_commands_of_one_turn_are_one_pipeline_and_each_has_its_own_answer(redis, reader):
     await redis.mset({f"k{each}": each for each in range(300)})
     before = (await redis.info("clients"))["connected_clients"]
     answers = await asyncio.gather(*(reader.get(f"k{each}") for each in range(300)), reader.hgetall("nothing"))
@@ -32,14 +32,14 @@ async def test_commands_of_one_turn_travel_together_and_each_has_its_own_answer(
     assert (await redis.info("clients"))["connected_clients"] <= before + 2
 
 
-async def test_a_command_that_is_refused_fails_alone(redis, reader):
+async def test_a_refused_command_does_not_fail_the_others(redis, reader):
     await redis.set("text", "a")
     refused, answered = await asyncio.gather(reader.hgetall("text"), reader.get("text"), return_exceptions=True)
     assert isinstance(refused, StoreRefusedError)
     assert answered == b"a"
 
 
-async def test_a_script_is_loaded_where_redis_does_not_know_it(reader):
+async def test_an_unknown_script_is_loaded(reader):
     echo = reader.register_script("return ARGV[1]")
     assert await asyncio.gather(echo(args=["a"]), echo(args=["b"])) == [b"a", b"b"]
 
@@ -52,7 +52,7 @@ async def test_while_redis_is_away_each_command_fails():
     await client.aclose()
 
 
-async def test_a_waiter_that_is_cancelled_takes_nothing_from_the_others(redis, reader):
+async def test_a_cancelled_waiter_does_not_affect_the_others(redis, reader):
     await redis.set("a", "1")
     impatient, patient = asyncio.create_task(reader.get("a")), asyncio.create_task(reader.get("a"))
     await asyncio.sleep(0)

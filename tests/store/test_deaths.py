@@ -1,4 +1,4 @@
-"""Post-mortems: once each, for a month, and never more than there is room for."""
+"""Post-mortems: recorded once, kept for a month, bounded in number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JOB = DeadJob(42, "acme/api", "build", "c0ffee", "", "https://github.com/acme/ap
 
 
 def death(number=1, **changes):
-    """A runner that was killed a moment ago, with nothing found out yet."""
+    """A runner that was just killed, without details yet."""
     worst = Death(
         f"linux-{number}", f"linux-{number}", "node-1", NOW, 137, 9, "Error", Cause.GUEST_OOM_OR_KILL, "more memory"
     )
@@ -39,7 +39,7 @@ def deaths(redis, times):
 
 
 async def sizes(redis):
-    """How many rows each of the three keys has."""
+    """The number of rows of each of the three keys."""
     return (
         await redis.hlen(keys.deaths(ORG)),
         await redis.zcard(keys.death_times(ORG)),
@@ -56,7 +56,7 @@ async def test_a_death_is_read_as_it_was_recorded(deaths):
     assert await deaths.of(ORG, "linux-2") is None
 
 
-async def test_clean_exits_take_no_room_from_others(deaths):
+async def test_clean_exits_do_not_displace_other_deaths(deaths):
     for number in range(5):
         await deaths.record(ORG, death(number, cause=Cause.CLEAN_EXIT, exit_code=0, at=NOW - number / 10))
         await deaths.record(ORG, death(10 + number, at=NOW - 10 * number))
@@ -105,14 +105,14 @@ async def test_of_many_concurrent_equal_reports_one_is_recorded(redis):
     assert sorted(found) == [False] * 19 + [True]
 
 
-async def test_the_latest_of_a_name_is_shown_whatever_the_order_it_came_in(deaths):
+async def test_the_latest_death_of_a_name_is_shown_for_any_order_of_arrival(deaths):
     first, last = death(pod_uid="b", at=NOW - 10), death(pod_uid="a", at=NOW - 5)
     for each in (last, first):
         await deaths.record(ORG, each)
     assert await deaths.of(ORG, "linux-1") == last
 
 
-async def test_the_recent_come_latest_first_and_no_more_than_asked(deaths):
+async def test_recent_deaths_are_latest_first_and_limited_to_the_requested_number(deaths):
     for number in range(5):
         await deaths.record(ORG, death(number, at=NOW - number))
     assert [each.at for each in await deaths.recent(ORG, NOW - 3, 10)] == [NOW, NOW - 1, NOW - 2, NOW - 3]
@@ -122,7 +122,7 @@ async def test_the_recent_come_latest_first_and_no_more_than_asked(deaths):
 
 
 @pytest.mark.parametrize(("age", "kept"), [(KEPT_SECONDS, 2), (KEPT_SECONDS + 0.001, 1)], ids=["a month", "longer"])
-async def test_a_month_is_kept_and_what_is_older_goes_with_all_its_traces(redis, deaths, age, kept):
+async def test_a_death_is_kept_for_a_month_and_then_deleted_from_every_key(redis, deaths, age, kept):
     await deaths.record(ORG, death(1, at=NOW - age))
     await deaths.record(ORG, death(2, at=NOW))
     assert await sizes(redis) == (kept, kept, kept)
@@ -144,7 +144,7 @@ async def test_after_a_month_a_death_is_not_shown_even_without_a_later_death(dea
     assert await deaths.recent(ORG, 0, 10) == []
 
 
-async def test_a_clock_of_ours_that_jumps_ahead_wipes_nothing(redis, deaths, times):
+async def test_a_jump_ahead_of_our_clock_deletes_nothing(redis, deaths, times):
     await deaths.record(ORG, death(1))
     times[0] = NOW + 365 * 86_400
     await deaths.record(ORG, death(2))
@@ -153,7 +153,7 @@ async def test_a_clock_of_ours_that_jumps_ahead_wipes_nothing(redis, deaths, tim
     assert await sizes(redis) == (2, 2, 2)
 
 
-async def test_a_kubelet_s_clock_that_runs_ahead_deletes_nothing_and_keeps_nothing_too_long(redis, deaths):
+async def test_a_kubelets_clock_that_is_ahead_deletes_nothing_and_extends_no_retention(redis, deaths):
     await deaths.record(ORG, death(1))
     await deaths.record(ORG, death(2, at=NOW + 365 * 86_400))
     assert await sizes(redis) == (2, 2, 2)
@@ -163,12 +163,12 @@ async def test_a_kubelet_s_clock_that_runs_ahead_deletes_nothing_and_keeps_nothi
     ]
 
 
-async def test_there_are_never_more_than_there_is_room_for_and_the_oldest_go_first(redis, deaths, monkeypatch):
+async def test_the_number_of_deaths_is_bounded_and_the_oldest_are_deleted_first(redis, deaths, monkeypatch):
     monkeypatch.setattr(module, "MOST", 3)
     for number in (4, 1, 3, 2):
         await deaths.record(ORG, death(number, at=NOW + number - 10))
     assert [each.runner_name for each in await deaths.recent(ORG, 0, 10)] == ["linux-4", "linux-3", "linux-2"]
-    assert await deaths.record(ORG, death(1, at=NOW - 9)) is False, "older than all that is kept"
+    assert await deaths.record(ORG, death(1, at=NOW - 9)) is False, "older than every stored death"
     assert await sizes(redis) == (3, 3, 3)
 
 
@@ -176,7 +176,7 @@ def clean(number, **changes):
     return death(number, cause=Cause.CLEAN_EXIT, reason="Completed", exit_code=0, signal=None, **changes)
 
 
-async def test_where_there_is_no_room_clean_exits_go_before_any_other_death(redis, deaths, monkeypatch):
+async def test_beyond_the_limit_clean_exits_are_deleted_before_other_deaths(redis, deaths, monkeypatch):
     monkeypatch.setattr(module, "MOST", 3)
     await deaths.record(ORG, death(1, at=NOW - 100))
     for number in range(2, 20):
@@ -184,13 +184,13 @@ async def test_where_there_is_no_room_clean_exits_go_before_any_other_death(redi
     assert [each.runner_name for each in await deaths.recent(ORG, 0, 9)] == ["linux-19", "linux-18", "linux-1"]
     for number in (20, 21):
         await deaths.record(ORG, death(number, at=NOW - 99))
-    assert await deaths.record(ORG, clean(22)) is False, "there is room for none"
+    assert await deaths.record(ORG, clean(22)) is False, "no clean exit fits"
     assert {each.runner_name for each in await deaths.recent(ORG, 0, 9)} == {"linux-1", "linux-20", "linux-21"}
     assert await sizes(redis) == (3, 3, 3)
     assert await redis.zcard(keys.death_clean(ORG)) == 0
 
 
-async def test_one_that_turns_out_not_to_have_been_clean_stays(deaths, monkeypatch):
+async def test_a_clean_exit_that_is_reclassified_stays(deaths, monkeypatch):
     monkeypatch.setattr(module, "MOST", 2)
     silent = clean(1)
     await deaths.record(ORG, silent)
@@ -200,7 +200,7 @@ async def test_one_that_turns_out_not_to_have_been_clean_stays(deaths, monkeypat
     assert {each.runner_name for each in await deaths.recent(ORG, 0, 9)} == {"linux-1", "linux-4"}
 
 
-async def test_what_no_event_contains_yet_is_remembered_until_one_does(redis, deaths, times):
+async def test_an_unpublished_death_is_listed_until_its_event_is_published(redis, deaths, times):
     for number in (1, 2, 3):
         await deaths.record(ORG, death(number, at=NOW - number))
     await deaths.mark_published(ORG, death(2, at=NOW - 2))
@@ -208,11 +208,11 @@ async def test_what_no_event_contains_yet_is_remembered_until_one_does(redis, de
     assert [each.runner_name for each in await deaths.unpublished(ORG, 1)] == ["linux-1"]
     times[0] = NOW + KEPT_SECONDS
     await deaths.record(ORG, death(4, at=NOW + KEPT_SECONDS))
-    assert await redis.zcard(keys.deaths_unpublished(ORG)) == 1, "what is forgotten is told by nobody"
+    assert await redis.zcard(keys.deaths_unpublished(ORG)) == 1, "deleted deaths are not published"
 
 
-async def test_cause_reason_and_advice_are_of_one_mind(deaths):
-    """The writer without the log knows less, and writes last."""
+async def test_cause_reason_and_advice_come_from_the_same_writer(deaths):
+    """The writer without the log writes last, and must not overwrite the cause found in the log."""
     await deaths.record(ORG, death())
     wise = death(runner_log=("bye",), cause=Cause.CRASH, reason="SessionConflict", advice="one registration each")
     await deaths.enrich(ORG, wise)
@@ -229,7 +229,7 @@ async def test_each_death_is_found_by_its_identity(deaths):
     assert await deaths.one(ORG, "nobody") is None
 
 
-async def test_ten_thousand_are_kept(redis, deaths):
+async def test_ten_thousand_deaths_are_kept(redis, deaths):
     for start in range(0, 10_050, 50):
         await asyncio.gather(*(deaths.record(ORG, death(start + each)) for each in range(50)))
     assert await sizes(redis) == (10_000, 10_000, 10_000)
@@ -241,7 +241,7 @@ async def test_without_new_deaths_the_keys_expire(redis, deaths):
         assert 0 < await redis.ttl(key) <= KEPT_SECONDS
 
 
-async def test_what_is_found_out_later_is_added(deaths):
+async def test_later_findings_are_added(deaths):
     await deaths.record(ORG, death())
     richer = death(runner_id=3, pool="linux", job=JOB, runner_log=("gone",), host_log=("oom",), cause=Cause.HOST_OOM)
     assert await deaths.enrich(ORG, richer) is True
@@ -250,12 +250,12 @@ async def test_what_is_found_out_later_is_added(deaths):
     assert await deaths.of(ORG, "linux-1") == richer
 
 
-async def test_what_was_never_recorded_is_not_enriched(redis, deaths):
+async def test_an_unrecorded_death_is_not_enriched(redis, deaths):
     assert await deaths.enrich(ORG, death(job=JOB)) is False
     assert await sizes(redis) == (0, 0, 0)
 
 
-async def test_two_who_add_something_at_once_lose_nothing(redis, deaths):
+async def test_concurrent_enrichments_lose_nothing(redis, deaths):
     for number in range(30):
         await deaths.record(ORG, death(number))
         await asyncio.gather(
@@ -265,7 +265,9 @@ async def test_two_who_add_something_at_once_lose_nothing(redis, deaths):
         )
         known = await deaths.of(ORG, f"linux-{number}")
         assert (known.job, known.host_log, known.runner_log) == (JOB, ("kernel",), ("bye",))
-        assert (known.cause, known.advice) == (Cause.DELETED_REGISTRATION, "b"), "judged by whoever had its log"
+        assert (known.cause, known.advice) == (Cause.DELETED_REGISTRATION, "b"), (
+            "the cause is from the writer that had the log"
+        )
 
 
 async def test_a_job_s_conclusion_is_not_overwritten_by_a_record_without_one(deaths):
@@ -279,14 +281,14 @@ async def test_a_job_s_conclusion_is_not_overwritten_by_a_record_without_one(dea
     assert (await deaths.of(ORG, "linux-1")).job == other
 
 
-async def test_a_vanished_pod_keeps_its_time_and_place_when_more_is_known(redis, deaths):
+async def test_an_enriched_death_of_a_vanished_pod_keeps_its_time_and_node(redis, deaths):
     vanished = death(exit_code=None, node="node-1")
     await deaths.record(ORG, vanished)
     await deaths.enrich(ORG, vanished._replace(at=NOW - 30, node="", job=JOB))
     assert await deaths.of(ORG, "linux-1") == vanished._replace(job=JOB)
 
 
-async def test_a_record_that_never_keeps_still_is_an_error_and_not_a_silent_loss(deaths):
+async def test_a_record_that_changes_on_each_attempt_is_an_error(deaths):
     await deaths.record(ORG, death())
     tries = []
 
@@ -300,7 +302,7 @@ async def test_a_record_that_never_keeps_still_is_an_error_and_not_a_silent_loss
     assert len(tries) == ATTEMPTS
 
 
-async def test_of_endless_logs_the_last_lines_are_kept(redis, deaths):
+async def test_the_last_lines_of_a_long_log_are_kept(redis, deaths):
     many = tuple(f"line {number}" for number in range(MOST_LINES + 1))
     long = ("first", "x" * 1_000_000, *("y" * 2_000 for _ in range(16)))
     await deaths.record(ORG, death(runner_log=many, host_log=long))

@@ -1,4 +1,4 @@
-"""A job is known while it waits or runs, and for an hour after."""
+"""Jobs are stored while they are queued or running, and for an hour after."""
 
 import pytest
 
@@ -24,7 +24,7 @@ async def test_a_job_is_found_by_its_id_as_last_reported(redis, statuses):
     assert [await demand.one(7, 43), await demand.one(8, 42)] == [None, None]
 
 
-async def test_a_job_that_is_over_is_remembered_for_an_hour_and_does_not_begin_again(redis):
+async def test_a_completed_job_is_kept_for_an_hour_and_cannot_become_queued_again(redis):
     demand = Demand(redis)
     await demand.record(7, [job("running"), job("over"), job("running")])
     assert await demand.all(7) == []
@@ -32,12 +32,12 @@ async def test_a_job_that_is_over_is_remembered_for_an_hour_and_does_not_begin_a
     assert await redis.ttl(f"{keys.over(7)}:42") == 3600
 
 
-async def test_a_job_that_was_marked_as_over_before_records_were_kept_is_not_known(redis):
+async def test_a_completion_mark_of_an_earlier_version_is_not_a_job(redis):
     await redis.set(f"{keys.over(7)}:42", b"1")
     assert await Demand(redis).one(7, 42) is None
 
 
-async def test_every_job_that_a_runner_took_is_remembered_for_an_hour_and_no_longer(redis):
+async def test_every_started_job_is_counted_for_an_hour(redis):
     demand = Demand(redis)
     took = [Job(each, "running", (), "acme/api", 0.0, 5, "a", 1000.0 + each) for each in range(3)]
     await demand.record(7, took)
@@ -48,7 +48,7 @@ async def test_every_job_that_a_runner_took_is_remembered_for_an_hour_and_no_lon
     assert [each.job_id for each in await demand.taken(7, 0.0)] == [2, 9]
 
 
-async def test_a_job_that_no_runner_took_is_none_that_was_taken(redis):
+async def test_a_job_without_a_runner_is_not_counted_as_started(redis):
     await Demand(redis).record(7, [Job(1, "queued", (), "acme/api", 1000.0)])
     assert await Demand(redis).taken(7, 0.0) == []
 
@@ -79,7 +79,7 @@ async def test_the_latest_of_many_ended_jobs_are_listed(redis, monkeypatch):
     demand = Demand(redis)
     await demand.record(7, [ended(each, NOW + each) for each in (1, 2, 3)])
     assert [each.id for each in await demand.over(7)] == [3, 2]
-    assert await demand.one(7, 1) == ended(1, NOW + 1), "it is still known by its id"
+    assert await demand.one(7, 1) == ended(1, NOW + 1), "the job is still found by its id"
 
 
 @pytest.mark.parametrize("unlisted", [ended(1, NOW, runner_group=HOSTED_GROUP), ended(1, None)])
@@ -102,7 +102,14 @@ WAITING = Job(42, "queued", ("linux",), "acme/api", NOW, waiting=True)
         ([job("running"), job("queued"), WAITING], job("running")),
         ([job("over"), WAITING], None),
     ],
-    ids=["waits", "approved", "approved, the wait late", "approved and taken", "both late", "over"],
+    ids=[
+        "waiting",
+        "approved",
+        "approved, waiting delivered late",
+        "approved and started",
+        "both delivered late",
+        "completed",
+    ],
 )
 async def test_a_job_that_waits_for_an_approval_is_queued_when_it_was_approved(redis, delivered, known):
     demand = Demand(redis)
@@ -111,7 +118,7 @@ async def test_a_job_that_waits_for_an_approval_is_queued_when_it_was_approved(r
     assert await demand.all(7) == ([] if known is None else [known])
 
 
-async def test_an_unreadable_row_is_left_to_its_reader(redis):
+async def test_an_unreadable_row_is_not_overwritten(redis):
     await redis.hset(keys.jobs(7), "42", b"\xc1")
     await Demand(redis).record(7, [job("queued")])
     assert await redis.hget(keys.jobs(7), "42") == b"\xc1"

@@ -13,7 +13,7 @@ def event(event_id="e1"):
     return {"id": event_id, "type": "runner.lost"}
 
 
-async def test_an_event_is_appended_once_by_however_many(redis):
+async def test_an_event_is_appended_once_by_any_number_of_writers(redis):
     fresh = await asyncio.gather(*(Events(redis).append(ORG, event(), "linux") for _ in range(10)))
     assert sorted(fresh) == [False] * 9 + [True]
     ((_, body),) = await Events(redis).since(ORG, "0")
@@ -46,7 +46,7 @@ async def test_an_event_without_a_url_is_recorded_and_not_sent(redis):
     assert len(await events.since(ORG, "0")) == 1
 
 
-async def test_since_goes_on_after_the_last_one_seen(redis):
+async def test_since_returns_the_events_after_the_given_id(redis):
     events = Events(redis)
     for each in range(5):
         await events.append(ORG, event(f"e{each}"), None)
@@ -57,7 +57,7 @@ async def test_since_goes_on_after_the_last_one_seen(redis):
     assert await events.since(ORG + 1, "0") == []
 
 
-async def test_what_came_after_an_event_that_is_not_kept_any_more_is_not_known(redis):
+async def test_events_since_a_trimmed_id_are_unknown(redis):
     events = Events(redis)
     for each in range(3):
         await events.append(ORG, event(f"e{each}"), None)
@@ -66,9 +66,9 @@ async def test_what_came_after_an_event_that_is_not_kept_any_more_is_not_known(r
     assert await events.since(ORG, first) is None
     assert [entry_id for entry_id, _ in await events.since(ORG, second)] == [third]
     assert await events.since(ORG, "9-9") is None
-    assert await events.since(ORG + 1, first) is None, "of another org"
+    assert await events.since(ORG + 1, first) is None, "the org has no events"
 
 
-async def test_an_id_is_remembered_for_a_week(redis):
+async def test_an_event_id_is_kept_for_a_week(redis):
     await Events(redis).append(ORG, event(), None)
     assert 604_790 < await redis.ttl(keys.event("e1")) <= 604_800

@@ -1,4 +1,4 @@
-"""Garbage bytes in any value in Redis cost that record alone: nothing fails, and it is set aside, counted and named."""
+"""Garbage bytes in any Redis value affect only that record: nothing fails, and the record is quarantined, counted and reported."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NO_RECORDS = {
     f"{keys.INBOX} f": "goes to the dead letters when it has no effect three times",
     f"{keys.DEAD_LETTERS} f": "is in the dead letters already",
 }
-"""Values that garbage costs nothing, and why they are not set aside."""
+"""Values for which garbage has no effect, and why they are not quarantined."""
 
 
 def budget(redis):
@@ -52,7 +52,7 @@ def budget(redis):
 
 
 async def write(redis):
-    """Everything that the stores keep."""
+    """Writes a value of every kind that the stores keep."""
     await samples.write(redis)
     inbox, leaks = Inbox(redis), Leaks(redis)
     await MetricCounters(redis).add("ghapp_deliveries_total", 3)
@@ -78,7 +78,7 @@ async def write(redis):
 
 
 async def read(redis):
-    """Everything by the public methods of the stores, as the jobs do."""
+    """Reads all values by the public methods of the stores, as the jobs do."""
     inbox, pods = Inbox(redis), Pods(redis)
     await samples.read(redis, samples.mint)
     await MetricCounters(redis).all()
@@ -132,7 +132,7 @@ async def places(redis):
 
 
 async def spoil(redis, key, kind, field):
-    """Write garbage there; where that was, for people."""
+    """Writes garbage to the place, and returns its description."""
     match kind:
         case "string":
             await redis.set(key, GARBAGE)
@@ -149,7 +149,7 @@ async def spoil(redis, key, kind, field):
     return f"{kind} {key} {field.decode()}"
 
 
-async def test_garbage_in_any_value_costs_that_record_alone(redis):
+async def test_garbage_in_any_value_affects_only_that_record(redis):
     await write(redis)
     values = await places(redis)
     assert len({key for key, *_ in values}) >= 45
@@ -187,7 +187,7 @@ async def test_each_type_of_key_is_named_by_doctor(redis, key, kind, field):
     assert [each.key for each in await Quarantine(redis).unresolved()] == [key]
 
 
-async def test_an_unreadable_count_starts_again_and_is_counted(redis):
+async def test_an_unreadable_count_is_reset_and_reported(redis):
     await redis.hset(keys.COUNTERS, "ghapp_redeliveries_total", GARBAGE)
     await MetricCounters(redis).add("ghapp_redeliveries_total", 3)
     counted = await MetricCounters(redis).all()
@@ -195,7 +195,7 @@ async def test_an_unreadable_count_starts_again_and_is_counted(redis):
     assert counted['ghapp_unreadable_records_total{kind="counter"}'] == 1
 
 
-async def test_a_budget_that_is_unreadable_admits_calls_and_is_known_again_by_the_next_answer(redis):
+async def test_an_unreadable_budget_admits_calls_and_is_restored_by_the_next_answer(redis):
     await write(redis)
     await redis.hdel(keys.budget(ORG), "held")
     for field in (b"used", b"reset", b"limit"):

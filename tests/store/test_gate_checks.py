@@ -1,4 +1,4 @@
-"""The rounds of deployed commits."""
+"""The gate checks of deployed commits."""
 
 from ghapp.health.gate.gate_checks import GateCheck
 from ghapp.store import keys
@@ -7,7 +7,7 @@ from ghapp.store.gate_checks import GateChecks
 ROUND = GateCheck("0" * 40, 1_790_000_000.5, "acme/infra", 1_790_000_001.0)
 
 
-async def test_the_last_round_of_a_shard_is_kept_for_a_month(redis):
+async def test_the_last_gate_check_of_a_shard_is_kept_for_a_month(redis):
     gates = GateChecks(redis)
     assert await gates.rounds(7) == {}
     await gates.keep(7, "linux/pink", ROUND)
@@ -21,6 +21,6 @@ async def test_the_last_round_of_a_shard_is_kept_for_a_month(redis):
     assert await redis.ttl(keys.gates(7)) == 30 * 86_400
 
 
-async def test_a_name_in_another_script_comes_back_as_it_was(redis):
+async def test_a_non_ascii_name_is_read_back_unchanged(redis):
     await GateChecks(redis).keep(7, "größe/pink", ROUND)
     assert (await GateChecks(redis).rounds(7)).keys() == {"größe/pink"}

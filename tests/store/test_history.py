@@ -1,4 +1,4 @@
-"""The history in Redis: exactly once, bounded, and readable whatever is in it."""
+"""The history in Redis: counted exactly once, bounded, and readable with unreadable rows."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ async def test_a_step_without_a_complete_sweep_is_a_gap(redis):
     assert list(await five_minutes(redis)) == [STEP, STEP + 600]
 
 
-async def test_what_is_counted_in_a_gap_is_kept_and_the_step_stays_one(redis):
+async def test_counts_in_a_gap_are_kept_and_the_step_stays_a_gap(redis):
     await Demand(redis).record(ORG, [JOB], {JOB.id: POOL}, NOW)
     await HistoryStore(redis).record(ORG, None, NOW)
     (step,) = (await five_minutes(redis, WHOLE_ORG)).values()
     assert (step.samples, step.count("jobs")) == (0, 1)
 
 
-@pytest.mark.parametrize("together", [True, False], ids=["in one batch", "apart"])
+@pytest.mark.parametrize("together", [True, False], ids=["in one batch", "in separate batches"])
 @pytest.mark.parametrize(
     "deliveries",
     [
@@ -85,7 +85,7 @@ async def test_what_is_counted_in_a_gap_is_kept_and_the_step_stays_one(redis):
     ],
     ids=["a start", "a start twice", "queued, then a start", "a start and an end", "an end, then a start", "ends"],
 )
-async def test_a_job_is_counted_once_however_its_deliveries_arrive(redis, deliveries, together):
+async def test_a_job_is_counted_once_for_any_order_of_its_deliveries(redis, deliveries, together):
     for batch in [deliveries] if together else [[each] for each in deliveries]:
         await Demand(redis).record(ORG, batch, {JOB.id: POOL}, NOW)
     history = HistoryStore(redis)
@@ -131,7 +131,7 @@ def answer(used, reset=NOW + 600):
     ],
     ids=["first", "difference", "out of order", "a reset that jitters", "a new hour", "unchanged"],
 )
-async def test_calls_are_counted_by_what_github_charged(redis, answers, calls):
+async def test_calls_are_counted_as_charged_by_github(redis, answers, calls):
     budget = Budget(redis, lambda: NOW)
     for each in answers:
         await budget.leave(ORG, "", answer(*each))
@@ -140,7 +140,7 @@ async def test_calls_are_counted_by_what_github_charged(redis, answers, calls):
     assert (await five_minutes(redis))[STEP].count("calls") == 0
 
 
-async def test_losses_of_earlier_steps_are_counted_once_however_often_they_are_seen(redis):
+async def test_losses_of_earlier_steps_are_counted_once_although_seen_repeatedly(redis):
     counts = {(POOL, STEP - 600): {"lost": 2}, (WHOLE_ORG, STEP - 600): {"lost": 2}}
     for at in (NOW, NOW + 60, NOW + 400):
         await HistoryStore(redis).record(ORG, seen(at, counts), at)
@@ -159,7 +159,7 @@ async def test_counts_are_deleted_after_they_were_joined_and_not_before(redis):
     assert (await five_minutes(redis))[STEP].count("jobs") == 1
 
 
-async def test_two_processes_that_join_at_once_double_no_count(redis):
+async def test_concurrent_joins_count_nothing_twice(redis):
     jobs = [JOB._replace(id=number) for number in range(1, 41)]
     demand, history = Demand(redis), HistoryStore(redis)
     recorded = [demand.record(ORG, [job], {job.id: POOL}, NOW) for job in jobs for _ in range(2)]
@@ -168,7 +168,7 @@ async def test_two_processes_that_join_at_once_double_no_count(redis):
     assert (await five_minutes(redis))[STEP].count("jobs") == len(jobs)
 
 
-async def test_a_crash_before_the_transaction_loses_nothing_and_the_repetition_doubles_no_count(redis, monkeypatch):
+async def test_a_join_repeated_after_a_crash_loses_nothing_and_counts_nothing_twice(redis, monkeypatch):
     await Demand(redis).record(ORG, [JOB], {JOB.id: POOL}, NOW)
     crashed = HistoryStore(redis)
 
@@ -184,7 +184,7 @@ async def test_a_crash_before_the_transaction_loses_nothing_and_the_repetition_d
     assert (await five_minutes(redis))[STEP].count("jobs") == 1
 
 
-async def test_the_largest_pools_have_a_history_of_their_own_and_the_others_share_one(redis):
+async def test_each_of_the_largest_pools_has_its_own_history_and_the_others_share_one(redis):
     gauges = {f"pool-{number:03}": {"healthy": number} for number in range(1, MOST_POOLS + 3)}
     history = HistoryStore(redis)
     await history.record(ORG, HistorySample(NOW, gauges, {("pool-001", STEP): {"lost": 1}}), NOW)
@@ -194,7 +194,7 @@ async def test_the_largest_pools_have_a_history_of_their_own_and_the_others_shar
     assert await five_minutes(redis, "pool-001") == {}
 
 
-async def test_a_pool_that_is_gone_for_long_makes_room(redis):
+async def test_a_pool_that_is_absent_for_long_is_replaced_by_another(redis):
     history = HistoryStore(redis)
     await history.record(ORG, seen(), NOW)
     later = NOW + FORGOTTEN_SECONDS + 1
@@ -210,7 +210,7 @@ async def test_a_pool_that_no_sweep_saw_is_counted_as_other(redis):
     assert await five_minutes(redis, "made-up") == {}
 
 
-async def test_the_number_of_counts_is_bounded_and_what_exceeds_it_is_counted_as_other(redis, monkeypatch):
+async def test_the_number_of_counts_is_bounded_and_further_pools_count_as_other(redis, monkeypatch):
     full = {history_counts.field(NOW, "jobs", f"p{number}"): 1 for number in range(history_counts.MOST_COUNTS)}
     await redis.hset(keys.history_counts(ORG), mapping=full)
     await Demand(redis).record(ORG, [JOB], {JOB.id: "one-more"}, NOW)
@@ -218,7 +218,7 @@ async def test_the_number_of_counts_is_bounded_and_what_exceeds_it_is_counted_as
     assert not await redis.hexists(keys.history_counts(ORG), history_counts.field(NOW, "jobs", "one-more"))
 
 
-async def test_everything_expires_after_its_time_also_of_an_uninstalled_organization(redis):
+async def test_every_key_expires_also_for_an_uninstalled_organization(redis):
     await Demand(redis).record(ORG, [JOB], {JOB.id: POOL}, NOW)
     await HistoryStore(redis).record(ORG, seen(), NOW)
     days = {}
@@ -233,7 +233,7 @@ async def test_everything_expires_after_its_time_also_of_an_uninstalled_organiza
     }
 
 
-async def test_after_the_clock_was_set_back_a_step_keeps_its_counts_and_later_ones_go_on(redis):
+async def test_after_the_clock_was_set_back_counts_stay_and_later_steps_are_recorded(redis):
     history = HistoryStore(redis)
     await Demand(redis).record(ORG, [JOB, JOB._replace(id=6)], {5: POOL, 6: POOL}, NOW)
     await history.record(ORG, seen(NOW + 7200), NOW + 7200)
@@ -244,7 +244,7 @@ async def test_after_the_clock_was_set_back_a_step_keeps_its_counts_and_later_on
     assert (await five_minutes(redis))[STEP].samples == 1
 
 
-async def test_a_row_of_the_next_version_is_joined_and_its_counts_stay(redis):
+async def test_a_row_of_the_next_version_is_joined_with_its_counts(redis):
     with next_version.writing():
         await HistoryStore(redis).record(ORG, seen(counts={(POOL, STEP): {"lost": 2}}), NOW)
     await HistoryStore(redis).record(ORG, seen(), NOW)
@@ -253,7 +253,7 @@ async def test_a_row_of_the_next_version_is_joined_and_its_counts_stay(redis):
     assert await Quarantine(redis).all() == []
 
 
-async def test_an_unreadable_step_costs_itself_alone(redis):
+async def test_an_unreadable_step_affects_no_other_step(redis):
     history = HistoryStore(redis)
     await history.record(ORG, seen(STEP), STEP)
     await history.record(ORG, seen(STEP + 300), STEP + 300)

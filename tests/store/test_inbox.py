@@ -1,4 +1,4 @@
-"""Deliveries: kept before they are answered, drained by one, and never lost on the way."""
+"""Deliveries: stored before they are acknowledged, drained by one process, and never lost."""
 
 import asyncio
 
@@ -29,7 +29,7 @@ async def test_a_burst_is_one_write(redis):
     assert await inbox.lag() == 200
 
 
-async def test_what_arrives_while_a_write_is_under_way_is_the_next_one(redis):
+async def test_deliveries_that_arrive_during_a_write_are_the_next_batch(redis):
     arrived = asyncio.Event()
     inbox = Inbox(redis, arrived.wait)
     await inbox.keep("first", "ping", b"")
@@ -49,7 +49,7 @@ async def test_a_redis_that_is_away_refuses_every_delivery_of_the_batch(tmp_path
     assert [type(answer) for answer in answers] == [StoreUnavailableError] * 3
 
 
-async def test_a_full_redis_refuses_and_keeps_again_when_there_is_room(redis):
+async def test_a_full_redis_refuses_deliveries_until_there_is_space(redis):
     inbox = Inbox(redis)
     await redis.config_set("maxmemory", 1)
     try:
@@ -62,7 +62,7 @@ async def test_a_full_redis_refuses_and_keeps_again_when_there_is_room(redis):
     assert await inbox.lag() == 1
 
 
-async def test_a_drain_is_asked_for_twice_a_second_at_most_however_much_comes(redis):
+async def test_a_drain_is_enqueued_at_most_twice_a_second(redis):
     asked = []
 
     async def ask():
@@ -73,7 +73,7 @@ async def test_a_drain_is_asked_for_twice_a_second_at_most_however_much_comes(re
         await each.keep("guid", "ping", b"")
     assert len(asked) == 1
     assert 0 < await redis.pttl(keys.INBOX_ASKED) <= ASKED_MILLISECONDS == 500
-    await redis.delete(keys.INBOX_ASKED)  # as by time
+    await redis.delete(keys.INBOX_ASKED)  # as after the interval
     await replica.keep("guid", "ping", b"")
     assert len(asked) == 2
 
@@ -106,12 +106,12 @@ async def test_deliveries_are_taken_in_order_until_they_are_done(redis):
     await kept(inbox, "a", "b", "c")
     first = await inbox.take(2)
     assert [(app.guid, app.event, app.facts) for app in first] == [("a", "ping", b"a"), ("b", "ping", b"b")]
-    assert await inbox.take(2) == first, "whoever took them may have died"
+    assert await inbox.take(2) == first, "the process that took them may have crashed"
     await inbox.done(first, NOW)
     assert [app.guid for app in await inbox.take(2)] == ["c"]
 
 
-async def test_an_inbox_that_never_was_is_empty(redis):
+async def test_an_inbox_without_a_stream_is_empty(redis):
     assert await Inbox(redis).take(10) == []
     assert await Inbox(redis).lag() == 0
 
@@ -121,7 +121,7 @@ async def test_a_delivery_that_fails_three_times_goes_to_the_dead_letters_and_ca
     await kept(inbox, "a", "b")
     poisoned, _ = await inbox.take(10)
     assert [await inbox.failed(poisoned, "KeyError: x", NOW) for _ in range(3)] == [False, False, True]
-    assert [app.guid for app in await inbox.take(10)] == ["b"], "it holds up nobody"
+    assert [app.guid for app in await inbox.take(10)] == ["b"], "it blocks no other delivery"
     (letter,) = await inbox.dead()
     assert (letter.guid, letter.event, letter.why, letter.at) == ("a", "ping", "KeyError: x", NOW)
     assert [await inbox.replay(letter), await inbox.replay(letter)] == [True, False]
@@ -129,7 +129,7 @@ async def test_a_delivery_that_fails_three_times_goes_to_the_dead_letters_and_ca
     assert await inbox.dead() == []
 
 
-async def test_only_so_many_dead_letters_are_kept(redis, monkeypatch):
+async def test_the_number_of_dead_letters_is_bounded(redis, monkeypatch):
     monkeypatch.setattr("ghapp.store.inbox.MOST_DEAD", 2)
     inbox = Inbox(redis)
     await kept(inbox, "a", "b", "c")
@@ -140,7 +140,7 @@ async def test_only_so_many_dead_letters_are_kept(redis, monkeypatch):
 
 
 @pytest.mark.parametrize("where", ["waits", "is done"])
-async def test_what_waits_and_what_is_done_is_kept(redis, where):
+async def test_pending_and_finished_deliveries_are_kept(redis, where):
     inbox = Inbox(redis)
     await kept(inbox, "a")
     if where == "is done":
@@ -159,7 +159,7 @@ async def test_a_repeated_guid_has_no_second_effect(redis):
     assert [app.guid for app in await inbox.without_effect(await inbox.take(10), NOW)] == ["c"]
 
 
-async def test_what_was_taken_but_not_done_is_still_unseen(redis):
+async def test_a_delivery_that_was_taken_and_not_finished_is_unseen(redis):
     inbox = Inbox(redis)
     await kept(inbox, "a")
     entries = await inbox.take(10)
@@ -167,7 +167,7 @@ async def test_what_was_taken_but_not_done_is_still_unseen(redis):
     assert await inbox.lag() == 1
 
 
-async def test_what_is_done_leaves_the_stream(redis):
+async def test_a_finished_delivery_is_removed_from_the_stream(redis):
     inbox = Inbox(redis)
     await kept(inbox, "a", "b")
     entries = await inbox.take(1)
@@ -176,7 +176,7 @@ async def test_what_is_done_leaves_the_stream(redis):
 
 
 @pytest.mark.parametrize(("later", "seen"), [(0, True), (SEEN_SECONDS, True), (SEEN_SECONDS + HOUR, False)])
-async def test_a_guid_is_known_for_three_days(redis, later, seen):
+async def test_a_guid_is_kept_for_three_days(redis, later, seen):
     inbox = Inbox(redis)
     await kept(inbox, "a")
     entries = await inbox.take(1)
@@ -185,14 +185,14 @@ async def test_a_guid_is_known_for_three_days(redis, later, seen):
     assert SEEN_SECONDS < await redis.ttl(keys.seen(int(NOW // HOUR))) <= SEEN_SECONDS + HOUR
 
 
-async def test_nothing_taken_is_nothing_to_do(redis):
+async def test_an_empty_batch_writes_nothing(redis):
     inbox = Inbox(redis)
     assert await inbox.without_effect([], NOW) == []
     await inbox.done([], NOW)
     assert await redis.keys() == []
 
 
-async def test_what_failed_and_took_effect_after_all_leaves_no_count_of_its_tries(redis):
+async def test_the_count_of_tries_of_a_delivery_is_deleted_when_it_is_finished(redis):
     inbox = Inbox(redis)
     await kept(inbox, "a", "b")
     entries = await inbox.take(10)
@@ -203,7 +203,7 @@ async def test_what_failed_and_took_effect_after_all_leaves_no_count_of_its_trie
     assert await redis.hlen(keys.INBOX_TRIES) == 0
 
 
-async def test_what_was_given_up_is_kept_until_it_is_replayed_and_done(redis):
+async def test_a_dead_letter_is_kept_until_it_is_replayed_and_finished(redis):
     inbox = Inbox(redis)
     await kept(inbox, "a")
     (entry,) = await inbox.take(10)
@@ -212,7 +212,7 @@ async def test_what_was_given_up_is_kept_until_it_is_replayed_and_done(redis):
     assert await inbox.known({"a", "b"}, NOW) == {"a"}
 
 
-async def test_the_end_of_a_look_is_read_once(redis):
+async def test_the_redelivery_cursor_is_read_once(redis):
     inbox = Inbox(redis)
     assert await inbox.take_cursor() == TOP
     await inbox.save_cursor(RedeliveryCursor("v1_172 3", NOW))

@@ -40,7 +40,7 @@ async def test_incidents_are_read_as_they_were_written_and_expire_a_month_later(
     assert 0 < await redis.ttl(keys.incidents(ORG)) - KEPT_SECONDS <= 86_400
 
 
-async def test_the_same_losses_again_write_nothing(redis, incidents):
+async def test_an_unchanged_set_of_losses_writes_nothing(redis, incidents):
     await incidents.revise(ORG, adding(loss(1)), NOW)
     await redis.persist(keys.incidents(ORG))
     await incidents.revise(ORG, adding(loss(1)), NOW)
@@ -53,7 +53,7 @@ async def test_concurrent_writers_lose_no_loss(incidents):
     assert {each.runner_id for each in found.losses} == set(range(8))
 
 
-async def test_a_change_that_another_process_overtakes_each_time_is_given_up(redis, incidents, monkeypatch):
+async def test_a_change_that_conflicts_on_each_attempt_is_given_up(redis, incidents, monkeypatch):
     monkeypatch.setattr(module, "ATTEMPTS", 2)
     others = Incidents(redis)
 
@@ -94,14 +94,14 @@ async def test_the_bytes_are_bounded_and_an_open_incident_stays(redis, incidents
     assert sum(map(len, (await redis.hgetall(keys.incidents(ORG))).values())) <= MOST_BYTES
 
 
-async def test_an_unreadable_incident_is_left_out_and_another_takes_its_place(redis, incidents):
+async def test_an_unreadable_incident_is_omitted_and_can_be_replaced(redis, incidents):
     await redis.hset(keys.incidents(ORG), f"{int(NOW) - 100}-1", b"\xc1")
     assert await incidents.all(ORG) == {}
     await incidents.revise(ORG, adding(loss(1)), NOW)
     assert [each.id for each in (await incidents.all(ORG)).values()] == [f"{int(NOW) - 100}-1"]
 
 
-async def test_an_end_that_a_later_version_records_is_shown_as_unknown(redis, incidents):
+async def test_an_end_recorded_by_a_later_version_is_shown_as_unknown(redis, incidents):
     written = await incidents.revise(ORG, adding(loss(1, NOW)), NOW)
     (identifier,) = written
     row = await redis.hget(keys.incidents(ORG), identifier)

@@ -1,4 +1,4 @@
-"""The short memory of what GitHub answered about an installation."""
+"""The short-lived cache of GitHub's answers about an installation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NOW = 1_790_000_000.0
 ACME = InstallationState(Installation(7, "acme", 70, {"checks": "write"}), NOW)
 
 
-async def test_an_answer_is_remembered_for_some_seconds(redis):
+async def test_an_answer_is_cached_for_some_seconds(redis):
     states = InstallationStates(redis)
     assert await states.last(7) is None
     await states.remember(ACME)
@@ -19,7 +19,7 @@ async def test_an_answer_is_remembered_for_some_seconds(redis):
     assert 0 < await redis.pttl(keys.installation_state(7)) <= MEMORY_SECONDS * 1000
 
 
-async def test_a_contradiction_drops_the_answer_and_one_that_was_under_way_is_not_kept(redis):
+async def test_a_contradiction_drops_the_cached_answer_and_any_answer_in_progress(redis):
     states = InstallationStates(redis)
     await states.remember(ACME)
     await states.contradict(7)

@@ -1,4 +1,4 @@
-"""Installations and their names, as they are kept."""
+"""Stored installations and their names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TAKER = Installation(9, "acme", 90)
 
 
 @pytest.mark.parametrize("of_a_list", [False, True], ids=["put", "replace_all"])
-async def test_a_former_name_is_remembered_and_still_answers(redis, of_a_list):
+async def test_a_former_name_is_kept_and_still_finds_the_installation(redis, of_a_list):
     installations = Installations(redis, BY_ACME)
     await installations.put(ACME)
     if of_a_list:
@@ -31,7 +31,7 @@ async def test_a_former_name_is_remembered_and_still_answers(redis, of_a_list):
     assert known == await installations.one(7) == await installations.of("Acme") == await installations.of("ACME-two")
 
 
-async def test_each_reader_goes_by_its_own_configuration_and_without_one_by_what_was_recorded(redis):
+async def test_each_reader_uses_the_name_of_its_configuration_or_else_the_recorded_name(redis):
     await Installations(redis, BY_ACME).put(ACME)
     await Installations(redis, BY_ACME).put(RENAMED)
     for named, org in [({"acme-two": 1}, "acme-two"), (BY_ACME, "acme"), (None, "acme")]:
@@ -39,7 +39,7 @@ async def test_each_reader_goes_by_its_own_configuration_and_without_one_by_what
         assert [each.org for each in await Installations(redis, named).all()] == [org]
 
 
-async def test_who_takes_a_former_name_is_not_found_by_it(redis):
+async def test_an_org_that_takes_a_former_name_is_not_found_by_that_name(redis):
     installations = Installations(redis, BY_ACME)
     await installations.put(ACME)
     known = await installations.replace_all([TAKER, RENAMED])
@@ -48,7 +48,7 @@ async def test_who_takes_a_former_name_is_not_found_by_it(redis):
     assert (await installations.of("acme.9")).id == 9
 
 
-async def test_the_name_of_one_that_a_list_lacks_is_not_free_yet(redis):
+async def test_the_name_of_an_installation_missing_from_a_list_stays_reserved(redis):
     installations = Installations(redis, BY_ACME)
     await installations.put(ACME)
     (known,) = await installations.replace_all([TAKER])
@@ -63,7 +63,7 @@ async def test_a_record_of_an_earlier_version_is_read(redis):
     assert (await installations.put(RENAMED)).org == "acme"
 
 
-async def test_of_many_who_take_a_name_at_once_one_gets_it_and_none_is_lost(redis, redis_url):
+async def test_concurrent_installations_with_one_name_are_all_kept_and_one_gets_the_name(redis, redis_url):
     many = [Installation(each, "acme", each * 10) for each in range(1, 13)]
     theirs = [connect(redis_url) for _ in many]
     known = await asyncio.gather(
@@ -75,7 +75,7 @@ async def test_of_many_who_take_a_name_at_once_one_gets_it_and_none_is_lost(redi
         await app.aclose()
 
 
-async def test_what_is_read_and_written_again_keeps_its_names(redis):
+async def test_an_installation_that_is_read_and_written_back_keeps_its_names(redis):
     installations = Installations(redis, BY_ACME)
     await installations.put(ACME)
     known = await installations.put(RENAMED)

@@ -1,4 +1,4 @@
-"""What the reaper remembers: its last tick, the deletions that it began, and what it did lately."""
+"""The stored state of the reaper: its last tick, its unfinished deletions, and the recently reaped pods."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def orphan(name="a", **changes):
     return worst._replace(**changes)
 
 
-async def test_before_the_first_tick_there_is_an_empty_one(redis):
+async def test_before_the_first_tick_the_last_tick_is_empty(redis):
     assert await Leaks(redis).last(ORG) == Tick()
 
 
-async def test_a_tick_comes_back_as_it_was_and_the_last_one_holds(redis):
+async def test_a_tick_is_read_back_unchanged_and_the_last_tick_is_kept(redis):
     leaks = Leaks(redis)
     memory = TickMemory({"uid-a": NOW - 60.125}, 3, 2, NOW, {"uid-a": "linux-1"})
     await leaks.remember(ORG, Tick(memory, NOW, "away", NOW - 60, 3, 1, 2, 0, 1))
@@ -37,7 +37,7 @@ async def test_a_tick_comes_back_as_it_was_and_the_last_one_holds(redis):
     assert await leaks.last(ORG + 1) == Tick()
 
 
-async def test_what_was_begun_comes_back_oldest_first_until_it_is_done(redis):
+async def test_unfinished_deletions_are_listed_oldest_first_until_finished(redis):
     leaks = Leaks(redis)
     late, early = orphan("a", found_at=NOW + 60), orphan("b")
     assert [await leaks.begin(ORG, each) for each in (late, early, early)] == [True, True, True]
@@ -48,7 +48,7 @@ async def test_what_was_begun_comes_back_oldest_first_until_it_is_done(redis):
     assert await leaks.unfinished(ORG) == [late]
 
 
-async def test_two_pods_of_one_name_are_two(redis):
+async def test_two_pods_with_one_name_are_distinct(redis):
     leaks = Leaks(redis)
     before, after = orphan(), orphan(uid="another")
     await leaks.begin(ORG, before)
@@ -57,7 +57,7 @@ async def test_two_pods_of_one_name_are_two(redis):
     assert await leaks.unfinished(ORG) == [after]
 
 
-async def test_where_too_many_are_unfinished_no_other_is_begun_and_those_can_be_again(redis, monkeypatch):
+async def test_beyond_the_limit_of_unfinished_deletions_only_those_can_be_begun_again(redis, monkeypatch):
     monkeypatch.setattr(module, "MOST_BEGUN", 2)
     leaks = Leaks(redis)
     begun = await asyncio.gather(*(leaks.begin(ORG, orphan(name)) for name in "abcde"))
@@ -69,7 +69,7 @@ async def test_where_too_many_are_unfinished_no_other_is_begun_and_those_can_be_
     assert await leaks.begin(ORG + 1, orphan("g"))
 
 
-async def test_a_pod_is_counted_as_reaped_once_and_when_it_was_first(redis):
+async def test_a_pod_is_counted_as_reaped_once_at_the_first_time(redis):
     leaks = Leaks(redis)
     for name, at in [("a", NOW), ("b", NOW + 10), ("a", NOW + 20)]:
         await leaks.reaped(ORG, orphan(name), at)
@@ -78,7 +78,7 @@ async def test_a_pod_is_counted_as_reaped_once_and_when_it_was_first(redis):
     assert await leaks.reaped_since(ORG + 1, 0.0) == 0
 
 
-async def test_what_was_reaped_is_forgotten_after_a_day_and_the_oldest_of_too_many(redis, monkeypatch):
+async def test_reaped_pods_are_deleted_after_a_day_and_beyond_a_limit(redis, monkeypatch):
     monkeypatch.setattr(module, "MOST_REAPED", 3)
     leaks = Leaks(redis)
     for number, name in enumerate("abcde"):
@@ -89,7 +89,7 @@ async def test_what_was_reaped_is_forgotten_after_a_day_and_the_oldest_of_too_ma
 
 
 @pytest.mark.parametrize("key", [keys.leaks, keys.orphans, keys.reaped])
-async def test_all_of_it_goes_by_themselves_after_a_day(redis, key):
+async def test_all_keys_expire_after_a_day(redis, key):
     leaks = Leaks(redis)
     await leaks.remember(ORG, Tick())
     await leaks.begin(ORG, orphan())
@@ -97,7 +97,7 @@ async def test_all_of_it_goes_by_themselves_after_a_day(redis, key):
     assert KEPT_SECONDS - 5 < await redis.ttl(key(ORG)) <= KEPT_SECONDS
 
 
-async def test_what_was_reaped_is_counted_by_pool_after_a_time_and_rows_of_an_earlier_version_have_none(redis):
+async def test_reaped_pods_are_counted_by_pool_since_a_time_without_rows_of_earlier_versions(redis):
     leaks = Leaks(redis)
     await redis.zadd(keys.reaped(ORG), {"uid-of-an-earlier-version": NOW})
     reaped = [("a", "linux", NOW), ("b", "linux", NOW + 5), ("c", "of two words", NOW + 5), ("d", "", NOW + 5)]
@@ -110,7 +110,7 @@ async def test_what_was_reaped_is_counted_by_pool_after_a_time_and_rows_of_an_ea
     assert await leaks.reaped_since(ORG, NOW) == 3
 
 
-async def test_what_keeps_pods_comes_back_with_the_tick(redis):
+async def test_a_tick_has_the_reasons_why_pods_were_kept(redis):
     memory = TickMemory(named={"uid-a": NOW})
     tick = Tick(memory, held=3, kept={"Unnamed": 2}, examples={"Unnamed": (("runners/a", NOW),)})
     await Leaks(redis).remember(ORG, tick)

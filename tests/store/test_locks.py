@@ -1,4 +1,4 @@
-"""The exclusive, expiring right to act."""
+"""Locks: exclusive, and expiring."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from ghapp.store import keys
 from ghapp.store.locks import Locks
 
 
-async def test_a_claim_is_one_holder_s_alone_until_it_lets_go(redis):
+async def test_a_lock_has_one_holder_until_it_is_released(redis):
     locks, rival = Locks(redis), Locks(redis)
     async with locks.acquire("remediate", 1) as mine, rival.acquire("remediate", 1) as also_mine:
         assert (mine, also_mine) == (True, False)
@@ -17,7 +17,7 @@ async def test_a_claim_is_one_holder_s_alone_until_it_lets_go(redis):
         assert mine is True
 
 
-async def test_of_many_at_once_one_gets_it(redis):
+async def test_one_of_many_concurrent_processes_acquires_the_lock(redis):
     async def attempt():
         async with Locks(redis).acquire("remediate", 1) as mine:
             await asyncio.sleep(0.1)
@@ -26,14 +26,14 @@ async def test_of_many_at_once_one_gets_it(redis):
     assert sum(await asyncio.gather(*(attempt() for _ in range(20)))) == 1
 
 
-async def test_a_process_that_did_not_get_it_does_not_release_it(redis):
+async def test_a_process_without_the_lock_does_not_release_it(redis):
     async with Locks(redis).acquire("remediate", 1):
         async with Locks(redis).acquire("remediate", 1):
             pass
         assert await redis.exists(keys.lock("remediate", "1")) == 1
 
 
-async def test_another_kind_and_another_thing_are_other_claims(redis):
+async def test_locks_of_another_kind_or_another_id_are_independent(redis):
     locks = Locks(redis)
     async with (
         locks.acquire("remediate", 1) as one,
@@ -43,14 +43,14 @@ async def test_another_kind_and_another_thing_are_other_claims(redis):
         assert (one, two, three) == (True, True, True)
 
 
-async def test_a_claim_outlives_its_lease_while_its_holder_lives(redis):
+async def test_a_lock_is_renewed_while_its_holder_is_alive(redis):
     async with Locks(redis, lease_seconds=0.2).acquire("remediate", 1):
         await asyncio.sleep(0.5)
         async with Locks(redis).acquire("remediate", 1) as also_mine:
             assert also_mine is False
 
 
-async def test_a_claim_expires_with_its_dead_holder(redis):
+async def test_the_lock_of_a_dead_holder_expires(redis):
     dead = asyncio.create_task(hold_for_ever(Locks(redis, lease_seconds=1.5)))
     await asyncio.sleep(0.05)
     assert 1000 < await redis.pttl(keys.lock("remediate", "1")) <= 1500
@@ -62,18 +62,18 @@ async def hold_for_ever(locks):
         await asyncio.Event().wait()
 
 
-async def test_a_waiting_process_gets_it_when_the_dead_holder_s_lease_is_over(redis):
+async def test_a_waiting_process_acquires_the_lock_when_the_dead_holders_lease_expires(redis):
     await redis.set(keys.lock("remediate", "1"), "dead", px=200)
     async with Locks(redis).acquire("remediate", 1, patience_seconds=5) as mine:
         assert mine is True
 
 
-async def test_patience_ends(redis):
+async def test_an_attempt_to_acquire_times_out(redis):
     async with Locks(redis).acquire("remediate", 1), Locks(redis).acquire("remediate", 1, patience_seconds=0.2) as mine:
         assert mine is False
 
 
-async def test_a_holder_that_lost_it_is_stopped_and_does_not_release_its_successor_s(redis):
+async def test_a_holder_that_lost_the_lock_is_cancelled_and_keeps_its_successors_lock(redis):
     holder = asyncio.create_task(hold_for_ever(Locks(redis, lease_seconds=0.2)))
     await asyncio.sleep(0.05)
     await redis.set(keys.lock("remediate", "1"), "successor")
@@ -82,7 +82,7 @@ async def test_a_holder_that_lost_it_is_stopped_and_does_not_release_its_success
     assert await redis.get(keys.lock("remediate", "1")) == b"successor"
 
 
-async def test_a_holder_that_cannot_renew_it_is_stopped_before_another_process_can_get_it(redis):
+async def test_a_holder_that_cannot_renew_is_cancelled_before_another_process_can_acquire(redis):
     locks = Locks(redis, lease_seconds=0.5)
 
     async def away(**_):
@@ -103,7 +103,7 @@ async def test_a_holder_that_cannot_renew_it_is_stopped_before_another_process_c
     assert left[0] > 0
 
 
-async def test_a_holder_that_is_cancelled_from_outside_is_cancelled_and_lets_go(redis):
+async def test_a_holder_that_is_cancelled_from_outside_releases_the_lock(redis):
     holder = asyncio.create_task(hold_for_ever(Locks(redis)))
     await asyncio.sleep(0.05)
     holder.cancel()
@@ -112,14 +112,14 @@ async def test_a_holder_that_is_cancelled_from_outside_is_cancelled_and_lets_go(
     assert await redis.keys() == []
 
 
-async def test_a_block_that_fails_lets_go(redis):
+async def test_a_block_that_raises_releases_the_lock(redis):
     with pytest.raises(ZeroDivisionError):
         async with Locks(redis).acquire("remediate", 1):
             raise ZeroDivisionError
     assert await redis.keys() == []
 
 
-async def test_a_renewal_that_gives_up_as_the_block_ends_cancels_nothing(redis):
+async def test_a_failed_renewal_at_the_end_of_the_block_cancels_nothing(redis):
     locks, given_up = Locks(redis), asyncio.Event()
 
     async def give_up(*_):
@@ -128,7 +128,7 @@ async def test_a_renewal_that_gives_up_as_the_block_ends_cancels_nothing(redis):
     locks._renew_until_lost = give_up
     async with locks.acquire("remediate", 1):
         given_up.set()
-        await asyncio.sleep(0)  # the renewal ends, and its callback runs when the block is over
+        await asyncio.sleep(0)  # the renewal ends, and its callback runs after the block
     await asyncio.sleep(0)
     assert asyncio.current_task().cancelling() == 0
     assert await redis.keys() == []
@@ -142,13 +142,13 @@ async def test_the_holder_of_a_lock_can_be_read(redis):
     assert await locks.holder("role", "watch") == ""
 
 
-async def test_a_lock_is_given_up_in_time_though_each_renewal_takes_long_to_fail(redis):
+async def test_a_lock_is_released_before_its_expiry_even_if_renewals_fail_slowly(redis):
     locks = Locks(redis, lease_seconds=1.0)
     loop, tried = asyncio.get_running_loop(), []
 
     async def hang(**_):
         tried.append(loop.time())
-        await asyncio.sleep(0.19)  # just less than what one attempt may take
+        await asyncio.sleep(0.19)  # slightly less than the timeout of one attempt
         raise StoreUnavailableError("Redis is away")
 
     left = []
@@ -163,12 +163,12 @@ async def test_a_lock_is_given_up_in_time_though_each_renewal_takes_long_to_fail
     locks._renew = hang
     with pytest.raises(LockLostError):
         await asyncio.wait_for(hold(), 5)
-    assert left == [(False, 1)], "no other process can have it yet"
+    assert left == [(False, 1)], "no other process can hold the lock yet"
     assert len(tried) >= 2
 
 
-async def test_a_holder_that_was_frozen_sees_that_its_lock_is_no_longer_valid(redis):
+async def test_a_frozen_holder_detects_that_its_lock_expired(redis):
     async with Locks(redis, lease_seconds=10.0).hold("remediate", 1) as lock:
         assert lock.is_valid
-        lock.renewed(asyncio.get_running_loop().time() - 8.0)  # the last renewal was that long ago
+        lock.renewed(asyncio.get_running_loop().time() - 8.0)  # the last renewal was this long ago
         assert not lock.is_valid

@@ -1,4 +1,4 @@
-"""The store owns Redis: its errors, and its keys."""
+"""Only the store and the queue use Redis and its errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def imported(path: Path) -> Iterator[str]:
             yield from (each.name for each in node.names)
 
 
-def test_errors_of_redis_leave_neither_the_store_nor_the_queue():
+def test_errors_of_redis_are_handled_inside_the_store_and_the_queue():
     knowing = {
         str(path.relative_to(ROOT))
         for path in SOURCES
@@ -55,13 +55,13 @@ def callers(names: set[str]) -> set[str]:
     return {path for path in found if not path.startswith("ghapp/store/")}
 
 
-def test_stores_are_opened_by_the_store_alone():
+def test_stores_are_constructed_only_by_the_store_package():
     classes = store_classes()
     assert {"Runners", "Fuses", "Inbox", "SharedTokens", "RecordWriter"} <= classes
     assert callers(classes) == set()
 
 
-def test_only_a_role_or_a_command_opens_the_stores_and_hands_them_down():
+def test_only_roles_and_commands_open_the_stores():
     assert callers({"stores_over", "open_stores"}) == {
         "ghapp/cli/context.py",
         "ghapp/doctor/active_shard.py",

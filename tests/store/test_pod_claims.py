@@ -1,4 +1,4 @@
-"""Controllers' claims: the last word holds, until it is given back or runs out."""
+"""Pod claims: the last claim applies until it is released or expires."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def sizes(redis):
     return await redis.hlen(keys.pod_claims(ORG)), await redis.zcard(keys.pod_claim_expiries(ORG))
 
 
-async def test_a_claim_comes_back_as_it_was_made(claims):
+async def test_a_claim_is_read_back_unchanged(claims):
     assert await claims.claim(ORG, "a", "linux-1", 42, NOW + 60) == PodClaim("a", "linux-1", 42, NOW + 60, NOW)
     await claims.claim(ORG, "b", "b", None, NOW + 1)
     everyone = sorted(await claims.all(ORG, NOW))
@@ -39,7 +39,7 @@ async def test_a_claim_comes_back_as_it_was_made(claims):
     assert await claims.all(ORG + 1, NOW) == []
 
 
-async def test_claimed_again_the_last_claim_holds(redis, claims, times):
+async def test_a_repeated_claim_replaces_the_previous_one(redis, claims, times):
     await claims.claim(ORG, "a", "linux-1", 42, NOW + 60)
     times[0] = NOW + 1
     await claims.claim(ORG, "a", "linux-2", None, NOW + 10)
@@ -49,13 +49,13 @@ async def test_claimed_again_the_last_claim_holds(redis, claims, times):
 
 
 @pytest.mark.parametrize(("after", "holds"), [(59.999, True), (60.0, False), (60.001, False)])
-async def test_a_claim_holds_until_it_runs_out(claims, after, holds):
+async def test_a_claim_applies_until_it_expires(claims, after, holds):
     await claims.claim(ORG, "a", "a", None, NOW + 60)
     assert bool(await claims.all(ORG, NOW + after)) is holds
 
 
 @pytest.mark.parametrize(("after", "kept"), [(60 + LEEWAY_SECONDS - 0.001, 2), (60 + LEEWAY_SECONDS, 1)])
-async def test_one_that_has_run_out_is_deleted_an_hour_later(redis, claims, times, after, kept):
+async def test_an_expired_claim_is_deleted_an_hour_later(redis, claims, times, after, kept):
     await claims.claim(ORG, "a", "a", None, NOW + 60)
     times[0] = NOW + after
     await claims.claim(ORG, "b", "b", None, times[0] + 60)
@@ -76,7 +76,7 @@ async def test_an_expired_claim_is_kept_until_a_read_with_the_present_time(redis
     assert (kept.is_live(NOW + 59.999), kept.is_live(NOW + 60)) == (True, False)
 
 
-async def test_given_back_it_is_gone_and_a_second_time_changes_nothing(redis, claims):
+async def test_a_released_claim_is_deleted_and_a_second_release_changes_nothing(redis, claims):
     await claims.claim(ORG, "a", "a", None, NOW + 60)
     await claims.claim(ORG, "b", "b", None, NOW + 60)
     assert [await claims.release(ORG, "a") for _ in range(2)] == [True, False]
@@ -90,7 +90,7 @@ async def test_a_claim_lasts_a_day_at_most(claims):
     assert {each.expires_at for each in await claims.all(ORG, NOW)} == {NOW + LONGEST_SECONDS}
 
 
-async def test_where_there_is_no_room_a_new_claim_is_refused_and_the_others_hold(redis, claims, times, monkeypatch):
+async def test_beyond_the_limit_a_new_claim_is_refused_and_the_others_stay(redis, claims, times, monkeypatch):
     monkeypatch.setattr(module, "MOST", 2)
     await claims.claim(ORG, "a", "a", None, NOW + 60)
     await claims.claim(ORG, "b", "b", None, NOW + 10)
@@ -104,7 +104,7 @@ async def test_where_there_is_no_room_a_new_claim_is_refused_and_the_others_hold
     await claims.claim(ORG + 1, "d", "d", None, NOW + 60)
 
 
-async def test_of_two_who_claim_the_last_place_at_once_one_gets_it(redis, monkeypatch):
+async def test_one_of_two_concurrent_claims_for_the_last_place_is_accepted(redis, monkeypatch):
     monkeypatch.setattr(module, "MOST", 1)
     claims = PodClaims(redis, lambda: NOW)
     found = await asyncio.gather(
@@ -114,7 +114,7 @@ async def test_of_two_who_claim_the_last_place_at_once_one_gets_it(redis, monkey
     assert await sizes(redis) == (1, 1)
 
 
-async def test_ten_thousand_that_ran_out_at_once_make_room(redis, claims, times):
+async def test_ten_thousand_claims_that_expire_together_are_deleted(redis, claims, times):
     for start in range(0, MOST, 100):
         names = [f"p{start + each}" for each in range(100)]
         await asyncio.gather(*(claims.claim(ORG, name, name, None, NOW + 60) for name in names))

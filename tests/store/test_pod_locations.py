@@ -1,4 +1,4 @@
-"""Where pools were seen."""
+"""The namespaces in which the pods of each pool were seen."""
 
 from ghapp.health.pods.pod import EphemeralRunner, Pod
 from ghapp.store import keys
@@ -9,7 +9,7 @@ from tests.support.snapshots import record_snapshot
 NOW = 1_790_000_000.0
 
 
-async def test_what_was_seen_is_known_of_that_pool_in_that_namespace_alone(redis):
+async def test_a_location_is_stored_by_pool_and_namespace(redis):
     places = PodLocations(redis)
     await places.seen(7, [("linux", "a"), ("with space, 4vcpu", "b")], NOW)
     assert await places.all(7) == {("linux", "a"), ("with space, 4vcpu", "b")}
@@ -17,14 +17,14 @@ async def test_what_was_seen_is_known_of_that_pool_in_that_namespace_alone(redis
     assert [await places.is_known(*each) for each in asked] == [True, False, False, False]
 
 
-async def test_it_is_forgotten_a_month_after_the_last_sight_and_no_sight_is_none(redis):
+async def test_a_location_expires_after_a_month_and_an_empty_list_stores_none(redis):
     await PodLocations(redis).seen(7, [], NOW)
     assert await redis.exists(keys.places(7)) == 0
     await PodLocations(redis).seen(7, [("linux", "a")], NOW)
     assert 0 < await redis.ttl(keys.places(7)) <= KEPT_SECONDS
 
 
-async def test_a_view_shows_pods_and_objects_by_their_names(redis):
+async def test_a_view_is_searched_for_pods_and_objects_by_name(redis):
     pods = Pods(redis)
     assert await pods.shows_any("runners", ["a"]) is False
     objects = [EphemeralRunner("runners", "b", "u", "1", NOW)]

@@ -1,4 +1,4 @@
-"""Views of namespaces, kept by a watch that may be late, cut off, or not alone."""
+"""Views of namespaces, written by watches that may be late, interrupted or concurrent."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ FULL_RUNNER = runner(
 )
 
 
-async def test_a_view_comes_back_as_it_was_seen(redis):
+async def test_a_view_is_read_back_unchanged(redis):
     await record_snapshot(Pods(redis), NS, [FULL_POD, pod("b")], [FULL_RUNNER], NOW)
     assert await Pods(redis).all(NS) == ({"a": FULL_POD, "b": pod("b")}, {"a": FULL_RUNNER}, NOW, 0.0, True)
     assert await Pods(redis).all("elsewhere") is None
 
 
-async def test_before_the_first_list_there_is_no_view_and_no_event_makes_one(redis):
+async def test_before_the_first_list_there_is_no_view_and_an_event_creates_none(redis):
     pods = Pods(redis)
     assert await pods.put(NS, pod()) is False
     assert await pods.touch_pods(NS, NOW) is False
@@ -52,12 +52,12 @@ async def test_before_the_first_list_there_is_no_view_and_no_event_makes_one(red
     assert await pods.all(NS) is None
 
 
-async def test_an_empty_namespace_is_a_view_too(redis):
+async def test_an_empty_namespace_has_a_view(redis):
     await record_snapshot(Pods(redis), NS, [], [], NOW)
     assert await Pods(redis).all(NS) == ({}, {}, NOW, 0.0, True)
 
 
-async def test_what_a_complete_list_lacks_is_gone(redis):
+async def test_pods_missing_from_a_complete_list_are_removed(redis):
     pods = Pods(redis)
     await record_snapshot(pods, NS, [pod("a"), pod("b")], [runner("a"), runner("b")], NOW)
     await record_snapshot(pods, NS, [pod("b")], [runner("c")], NOW + 1)
@@ -71,10 +71,10 @@ async def test_a_list_of_any_length_is_recorded_whole(redis, count):
     assert len((await Pods(redis).all(NS)).pods) == count
 
 
-async def test_the_view_is_as_old_as_its_older_half(redis):
+async def test_the_view_has_the_age_of_its_older_list(redis):
     pods = Pods(redis)
     await pods.replace_pods(NS, [pod()], NOW)
-    assert await pods.all(NS) is None, "nobody has listed the objects yet"
+    assert await pods.all(NS) is None, "the objects were not listed yet"
     assert await pods.known(NS) == [pod()]
     await pods.replace_objects(NS, [runner()], NOW + 1)
     assert (await pods.all(NS)).seen_at == NOW
@@ -105,11 +105,11 @@ async def test_an_event_adds_and_changes_one_and_leaves_the_rest(redis):
     assert await pods.all(NS) == ({"a": changed, "b": pod("b"), "c": added}, {"a": runner("a")}, NOW, 0.0, True)
 
 
-async def test_one_that_is_gone_goes_and_its_successor_and_namesake_stay(redis):
+async def test_a_deletion_removes_one_uid_and_keeps_successors_and_objects_of_the_same_name(redis):
     pods = Pods(redis)
     await record_snapshot(pods, NS, [pod("a"), pod("b")], [runner("a")], NOW)
     await pods.put(NS, pod("b", uid="uid-new", version="101"))
-    assert await pods.drop(NS, "b", "uid-a") is False, "that was its predecessor"
+    assert await pods.drop(NS, "b", "uid-a") is False, "the uid is of the predecessor"
     assert await pods.drop(NS, "a", "uid-a") is True
     assert await pods.drop(NS, "a", "uid-a") is False
     view = await pods.all(NS)
@@ -118,14 +118,14 @@ async def test_one_that_is_gone_goes_and_its_successor_and_namesake_stay(redis):
     assert (await pods.all(NS)).objects == {}
 
 
-async def test_a_bookmark_says_that_the_view_is_still_true(redis):
+async def test_a_bookmark_refreshes_the_age_of_the_view(redis):
     pods = Pods(redis)
     await record_snapshot(pods, NS, [pod()], [], NOW)
     await pods.replace_objects(NS, [], NOW + 90)
     assert await pods.touch_pods(NS, NOW + 60) is True
     assert (await pods.all(NS)).seen_at == NOW + 60
     await pods.touch_pods(NS, NOW + 30)
-    assert (await pods.all(NS)).seen_at == NOW + 30, "a clock that had jumped ahead is not believed for ever"
+    assert (await pods.all(NS)).seen_at == NOW + 30, "a time from a clock that had jumped ahead is corrected"
 
 
 async def test_a_view_that_is_not_refreshed_expires(redis):
@@ -139,7 +139,7 @@ async def test_a_view_that_is_not_refreshed_expires(redis):
     assert await redis.ttl(keys.pods(NS)) > 5
 
 
-async def test_how_far_the_clusters_clock_is_ahead_is_kept_with_the_view(redis):
+async def test_the_clock_offset_of_the_cluster_is_stored_with_the_view(redis):
     pods = Pods(redis)
     await pods.replace_pods(NS, [pod()], NOW, ahead=-300.0)
     await pods.replace_objects(NS, [], NOW, ahead=-299.5)
@@ -148,11 +148,11 @@ async def test_how_far_the_clusters_clock_is_ahead_is_kept_with_the_view(redis):
     assert (await pods.all(NS)).ahead == -301.0
 
 
-async def test_objects_are_refreshed_by_themselves(redis):
+async def test_objects_are_refreshed_separately_from_pods(redis):
     pods = Pods(redis)
     assert await pods.touch_objects(NS, NOW) is False
     await pods.replace_pods(NS, [], NOW)
-    assert await pods.put(NS, runner()) is False, "without a list of them there is nothing to add one to"
+    assert await pods.put(NS, runner()) is False, "an event is dropped before the first list of objects"
     await pods.replace_objects(NS, [], NOW)
     assert await pods.put(NS, runner()) is True
     await pods.touch_pods(NS, NOW + 60)
@@ -160,20 +160,20 @@ async def test_objects_are_refreshed_by_themselves(redis):
     assert await pods.seen_at(NS) == NOW + 30
 
 
-class TestBearers:
-    """Objects that are not called as their runners are."""
+class TestObjectsOfRunners:
+    """Objects whose name differs from the name of their runner."""
 
-    async def test_nothing_is_known_without_a_list_or_by_one_that_has_none(self, redis):
+    async def test_without_a_list_with_runner_names_the_answer_is_unknown(self, redis):
         pods = Pods(redis)
         assert await pods.objects_of_runner(NS, "linux-1") is None
         await pods.replace_objects(NS, [], NOW)
         assert await pods.objects_of_runner(NS, "linux-1") is None
 
-    async def test_one_that_is_called_as_its_runner_needs_no_word(self, redis):
+    async def test_an_object_with_the_name_of_its_runner_is_not_indexed(self, redis):
         await Pods(redis).replace_objects(NS, [runner("a", runner_name="a"), runner("b")], NOW)
         assert await Pods(redis).objects_of_runner(NS, "a") == ((), NOW)
 
-    async def test_others_are_found_by_their_runners_name(self, redis):
+    async def test_other_objects_are_found_by_the_name_of_their_runner(self, redis):
         pods = Pods(redis)
         await pods.replace_objects(NS, [runner(each, f"uid-{each}", runner_name="linux-1") for each in "ab"], NOW)
         await pods.put(NS, runner("ab", "uid-ab", runner_name="linux-1"))
@@ -183,7 +183,7 @@ class TestBearers:
         assert await pods.objects_of_runner(NS, "linux-2") == (("c",), NOW)
         assert await pods.objects_of_runner(NS, "linux-3") == ((), NOW)
 
-    async def test_a_list_forgets_those_that_are_gone_and_one_of_pods_does_not(self, redis):
+    async def test_a_list_of_objects_removes_deleted_objects_and_a_list_of_pods_does_not(self, redis):
         pods = Pods(redis)
         await pods.replace_objects(NS, [runner(runner_name="linux-1"), runner("b", "uid-b")], NOW)
         await pods.replace_pods(NS, [pod()], NOW)
@@ -193,24 +193,32 @@ class TestBearers:
         assert set((await pods.all(NS)).pods) == {"a"}
 
 
-async def test_a_part_of_the_view_holds_these_runners_and_the_objects_that_bear_them(redis):
-    pods, bearer = Pods(redis), runner("arc-1", runner_name="linux-1")
-    pod_of_bearer = pod("arc-1", uid="uid-b")
-    await record_snapshot(pods, NS, [FULL_POD, pod("b"), pod_of_bearer], [FULL_RUNNER, runner("c"), bearer], NOW)
+async def test_a_partial_read_has_the_named_runners_and_their_objects(redis):
+    pods, named_object = Pods(redis), runner("arc-1", runner_name="linux-1")
+    pod_of_named_object = pod("arc-1", uid="uid-b")
+    await record_snapshot(
+        pods, NS, [FULL_POD, pod("b"), pod_of_named_object], [FULL_RUNNER, runner("c"), named_object], NOW
+    )
     found = await pods.some(NS, ["a", "linux-1", "unknown"])
-    assert found == ({"a": FULL_POD, "arc-1": pod_of_bearer}, {"a": FULL_RUNNER, "arc-1": bearer}, NOW, 0.0, True)
+    assert found == (
+        {"a": FULL_POD, "arc-1": pod_of_named_object},
+        {"a": FULL_RUNNER, "arc-1": named_object},
+        NOW,
+        0.0,
+        True,
+    )
     assert await pods.some("elsewhere", ["a"]) is None
 
 
 @pytest.mark.parametrize("served", [True, False])
-async def test_a_view_says_whether_objects_could_be_listed(redis, served):
+async def test_a_view_records_whether_objects_could_be_listed(redis, served):
     pods = Pods(redis)
     await pods.replace_pods(NS, [], NOW)
     await pods.replace_objects(NS, [], NOW, served=served)
     assert (await pods.some(NS, [])).lists_objects is (await pods.all(NS)).lists_objects is served
 
 
-async def test_a_view_of_a_version_that_did_not_say_so_lists_objects_where_it_has_any(redis):
+async def test_a_view_of_an_earlier_version_lists_objects_if_it_has_any(redis):
     pods = Pods(redis)
     for objects in ([], [FULL_RUNNER]):
         await record_snapshot(pods, NS, [], objects, NOW)

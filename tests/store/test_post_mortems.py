@@ -1,10 +1,10 @@
-"""What identifies a death, and what was published once."""
+"""Post-mortem check runs: each is published once."""
 
 from ghapp.store import keys
 from ghapp.store.post_mortems import PostedMortem, PostMortems
 
 
-async def test_what_was_posted_is_remembered_for_a_month(redis):
+async def test_a_published_post_mortem_is_kept_for_a_month(redis):
     store = PostMortems(redis)
     assert await store.posted("death") is None
     await store.post("death", PostedMortem(42, "digest"))

@@ -12,7 +12,7 @@ NOW = 1_790_000_000.0
 CHECK = QueueCheck("acme/api", "f" * 40, (FollowedJob(1, NOW, "test"),), 9, "digest", "summary", NOW)
 
 
-async def test_a_check_is_kept_until_it_is_forgotten(redis):
+async def test_a_check_is_kept_until_it_is_deleted(redis):
     checks = QueueChecks(redis)
     assert not await checks.any(7)
     await checks.keep(7, "one", CHECK)
@@ -25,7 +25,7 @@ async def test_a_check_is_kept_until_it_is_forgotten(redis):
 
 
 @pytest.mark.parametrize("quiet", [True, False])
-async def test_whether_a_repository_opted_out_is_known_for_an_hour_whatever_its_case(redis, quiet):
+async def test_the_opt_out_of_a_repository_is_cached_for_an_hour_regardless_of_case(redis, quiet):
     checks = QueueChecks(redis)
     assert await checks.is_quiet(7, "acme/api") is None
     await checks.remember_quiet(7, "acme/API", quiet=quiet)
@@ -34,7 +34,7 @@ async def test_whether_a_repository_opted_out_is_known_for_an_hour_whatever_its_
     assert await redis.ttl(keys.quiet(7, "acme/api")) == QUIET_SECONDS
 
 
-async def test_posts_are_bounded_by_the_hour_and_installation(redis):
+async def test_posts_are_limited_by_hour_and_installation(redis):
     checks = QueueChecks(redis)
     allowed = [await checks.may_post(7, NOW) for _ in range(POSTS_AN_HOUR + 2)]
     assert allowed == [True] * POSTS_AN_HOUR + [False] * 2

@@ -1,4 +1,4 @@
-"""What was last posted, where it belongs, and what keeps us from it."""
+"""The state of the health report: the last posted report, its head commit, and the reason why it is not posted."""
 
 import asyncio
 
@@ -15,11 +15,11 @@ HEAD = Head("acme/.github", "main", "aaa", NOW, NOW)
 SETBACK = PostFailure("acme/.github", "permission-missing", NOW + 300)
 
 
-async def test_nothing_is_known_at_first(redis):
+async def test_the_initial_state_is_empty(redis):
     assert await Reports(redis).check_run_state(ORG) == CheckRunState()
 
 
-async def test_what_was_recorded_is_known_of_that_installation_alone(redis):
+async def test_a_recorded_state_belongs_to_its_installation(redis):
     reports = Reports(redis)
     await reports.posted(ORG, POSTED)
     await reports.record_head(ORG, HEAD)
@@ -29,14 +29,14 @@ async def test_what_was_recorded_is_known_of_that_installation_alone(redis):
     assert await redis.keys() == [keys.report(ORG).encode()]
 
 
-async def test_what_was_posted_ends_what_kept_us_from_it(redis):
+async def test_a_posted_report_clears_the_failure(redis):
     reports = Reports(redis)
     await reports.put_off(ORG, SETBACK)
     await reports.posted(ORG, POSTED)
     assert await reports.check_run_state(ORG) == CheckRunState(POSTED)
 
 
-async def test_a_requested_repost_forgets_the_text_and_not_the_place(redis):
+async def test_a_requested_repost_clears_the_digest_and_keeps_the_check_run(redis):
     reports = Reports(redis)
     await reports.request_repost(ORG)
     assert await reports.check_run_state(ORG) == CheckRunState()
@@ -45,7 +45,7 @@ async def test_a_requested_repost_forgets_the_text_and_not_the_place(redis):
     assert (await reports.check_run_state(ORG)).posted == POSTED._replace(digest="")
 
 
-async def test_of_many_concurrent_heads_the_newest_stays(redis):
+async def test_the_newest_of_many_concurrent_heads_is_kept(redis):
     for _ in range(10):
         await redis.delete(keys.report(ORG))
         found = [HEAD._replace(sha=str(number), at=NOW + number) for number in range(10)]
@@ -53,7 +53,7 @@ async def test_of_many_concurrent_heads_the_newest_stays(redis):
         assert (await Reports(redis).check_run_state(ORG)).head == found[-1]
 
 
-async def test_a_head_that_is_forgotten_is_not_known_and_the_rest_is(redis):
+async def test_deleting_the_head_keeps_the_rest_of_the_state(redis):
     reports = Reports(redis)
     await reports.posted(ORG, POSTED)
     await reports.record_head(ORG, HEAD)
@@ -70,14 +70,14 @@ async def test_a_head_that_is_forgotten_is_not_known_and_the_rest_is(redis):
         (SETBACK._replace(repository="acme/fleet"), True),
     ],
 )
-async def test_a_setback_is_news_when_it_is_another(redis, setback, is_new):
+async def test_a_failure_is_new_if_its_reason_or_repository_changed(redis, setback, is_new):
     reports = Reports(redis)
     assert await reports.put_off(ORG, SETBACK) is True
     assert await reports.put_off(ORG, setback) is is_new
     assert (await reports.check_run_state(ORG)).setback == setback
 
 
-async def test_a_setback_that_may_be_over_is_forgotten(redis):
+async def test_a_retry_clears_the_failure(redis):
     reports = Reports(redis)
     await reports.put_off(ORG, SETBACK)
     await reports.try_again(ORG)

@@ -1,4 +1,4 @@
-"""A person lets remediation go on."""
+"""Resuming remediation."""
 
 from structlog.testing import capture_logs
 
@@ -25,7 +25,7 @@ RESTARTED = Fuse(
 PAUSE = Pause("octocat", "maintenance", NOW - 60)
 
 
-async def held(redis):
+async def paused_and_stopped(redis):
     fuses = Fuses(redis)
     for pool, fuse in {"linux": STOPPED, "gpu": STOPPED, "arm": PROVING, "mac": CLOSED}.items():
         await fuses.save(ACME.id, pool, None, fuse)
@@ -34,8 +34,8 @@ async def held(redis):
     return fuses
 
 
-async def test_an_org_goes_on_with_all_its_pools(redis):
-    fuses = await held(redis)
+async def test_resuming_an_org_resumes_all_its_pools(redis):
+    fuses = await paused_and_stopped(redis)
     done = await fuses.resume(ACME, None, "mona", NOW, LIMITS)
     assert done.ended == {WHOLE_ORG: PAUSE, "linux": PAUSE, "mac": PAUSE}
     assert done.proving == {"linux": RESTARTED, "gpu": RESTARTED}
@@ -43,24 +43,24 @@ async def test_an_org_goes_on_with_all_its_pools(redis):
     assert await fuses.all(ACME.id) == {"linux": RESTARTED, "gpu": RESTARTED, "arm": PROVING, "mac": CLOSED}
 
 
-async def test_a_pool_goes_on_alone(redis):
-    fuses = await held(redis)
+async def test_resuming_a_pool_resumes_no_other_pool(redis):
+    fuses = await paused_and_stopped(redis)
     done = await fuses.resume(ACME, "linux", "mona", NOW, LIMITS)
     assert (done.ended, done.proving) == ({"linux": PAUSE}, {"linux": RESTARTED})
     assert set(await fuses.pauses(ACME.id)) == {WHOLE_ORG, "mac"}
     assert (await fuses.all(ACME.id))["gpu"] == STOPPED
 
 
-async def test_where_nothing_was_held_nothing_is_done(redis):
-    fuses = await held(redis)
+async def test_resuming_without_pauses_and_stopped_fuses_changes_nothing(redis):
+    fuses = await paused_and_stopped(redis)
     await fuses.resume(ACME, None, "mona", NOW, LIMITS)
     again = await fuses.resume(ACME, None, "octocat", NOW + 1, LIMITS)
     assert not again
     assert (await fuses.all(ACME.id))["linux"].by == "mona"
 
 
-async def test_the_log_says_who_resumed_what(redis):
-    fuses = await held(redis)
+async def test_the_log_has_the_person_and_the_resumed_pool(redis):
+    fuses = await paused_and_stopped(redis)
     with capture_logs() as lines:
         await fuses.resume(ACME, "linux", "mona", NOW, LIMITS)
     assert lines == [

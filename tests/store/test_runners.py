@@ -1,4 +1,4 @@
-"""Records of runners under writers that know nothing of each other."""
+"""Records of runners with concurrent writers."""
 
 import asyncio
 
@@ -25,7 +25,7 @@ def counted(evidence):
     return (evidence or RUNNER)._replace(job_id=((evidence.job_id if evidence else None) or 0) + 1)
 
 
-async def test_two_writers_at_once_lose_no_fold(redis, redis_url):
+async def test_concurrent_writers_lose_no_change(redis, redis_url):
     other = connect(redis_url)
     calls = 0
 
@@ -39,10 +39,10 @@ async def test_two_writers_at_once_lose_no_fold(redis, redis_url):
         await asyncio.gather(one.revise(ORG, {1: counting}), two.revise(ORG, {1: counting}))
     await other.aclose()
     assert (await Runners(redis).all(ORG))[1].job_id == 200
-    assert calls > 200, "the writers never met, so this proved nothing"
+    assert calls > 200, "no conflict occurred, so the test proved nothing"
 
 
-async def test_what_was_read_before_a_concurrent_write_is_read_and_folded_again(redis):
+async def test_a_record_changed_by_a_concurrent_write_is_read_and_folded_again(redis):
     runners = Runners(redis)
     known = await runners.revise(ORG, {1: first(RUNNER)})
     await runners.revise(ORG, {1: lambda app: app._replace(online=True)})
@@ -58,14 +58,14 @@ async def test_what_was_read_before_a_concurrent_write_is_read_and_folded_again(
     assert seen == [RUNNER, RUNNER._replace(online=True)]
 
 
-async def test_a_record_that_another_process_deleted_meanwhile_is_folded_again(redis):
+async def test_a_record_deleted_by_another_process_is_folded_again(redis):
     runners = Runners(redis)
     known = await runners.revise(ORG, {1: first(RUNNER)})
     await runners.revise(ORG, {1: first(None)})
     assert await runners.revise(ORG, {1: counted}, known) == {1: RUNNER._replace(job_id=1)}
 
 
-async def test_only_the_record_that_changed_meanwhile_is_folded_again(redis):
+async def test_only_records_that_changed_are_folded_again(redis):
     runners = Runners(redis)
     known = await runners.revise(ORG, {each: first(RUNNER._replace(id=each, name=f"linux-{each}")) for each in (1, 2)})
     await runners.revise(ORG, {1: counted})
@@ -73,7 +73,7 @@ async def test_only_the_record_that_changed_meanwhile_is_folded_again(redis):
     assert {each: app.job_id for each, app in (await runners.all(ORG)).items()} == {1: 2, 2: 1}
 
 
-async def test_a_record_that_never_stops_changing_is_given_up(redis, redis_url):
+async def test_a_record_that_changes_on_each_attempt_is_given_up(redis, redis_url):
     calls = 0
     with connect_sync(redis_url) as rival:
 
@@ -105,7 +105,7 @@ async def test_a_fold_that_changes_nothing_writes_nothing(redis):
     assert "cmdstat_hset" not in await redis.info("commandstats")
 
 
-async def test_a_runner_never_seen_and_still_not_seen_leaves_nothing(redis):
+async def test_an_unobserved_runner_leaves_no_record(redis):
     assert await Runners(redis).revise(ORG, {1: lambda app: app}) == {}
     assert await redis.keys() == []
 
@@ -118,21 +118,21 @@ async def test_more_records_than_one_script_call_takes_are_all_written(redis):
 
 
 @pytest.mark.parametrize("order", [(9, 10), (10, 9)])
-async def test_a_name_stands_for_the_latest_id_whatever_is_written_last(redis, order):
+async def test_a_name_refers_to_the_latest_id_for_any_order_of_writes(redis, order):
     runners = Runners(redis)
     for each in order:
         await runners.revise(ORG, {each: first(RUNNER._replace(id=each))})
     assert await runners.ids_of(ORG, ["linux-1", "nobody"]) == {"linux-1": 10}
 
 
-async def test_a_forgotten_runner_takes_its_name_along(redis):
+async def test_a_deleted_runner_releases_its_name(redis):
     runners = Runners(redis)
     await runners.revise(ORG, {1: first(RUNNER)})
     assert await runners.revise(ORG, {1: first(None)}) == {}
     assert await redis.keys() == [keys.runner_changes(ORG).encode()]
 
 
-async def test_a_forgotten_runner_leaves_its_name_to_its_successor(redis):
+async def test_the_name_of_a_deleted_runner_stays_with_its_successor(redis):
     runners = Runners(redis)
     await runners.revise(ORG, {1: first(RUNNER), 2: first(RUNNER._replace(id=2))})
     await runners.revise(ORG, {1: first(None)})
@@ -140,7 +140,7 @@ async def test_a_forgotten_runner_leaves_its_name_to_its_successor(redis):
     assert list(await runners.all(ORG)) == [2]
 
 
-async def test_some_are_those_that_are_known(redis):
+async def test_some_returns_only_known_runners(redis):
     runners = Runners(redis)
     await runners.revise(ORG, {1: first(RUNNER)})
     assert await runners.some(ORG, [1, 2]) == {1: RUNNER}
@@ -148,7 +148,7 @@ async def test_some_are_those_that_are_known(redis):
     assert await runners.ids_of(ORG, []) == {}
 
 
-async def test_installations_know_nothing_of_each_other(redis):
+async def test_installations_are_separate(redis):
     runners = Runners(redis)
     await runners.revise(ORG, {1: first(RUNNER)})
     assert await runners.all(ORG + 1) == {}
@@ -163,7 +163,7 @@ async def test_a_survey_is_kept_and_empty_before_the_first(redis):
     assert await runners.survey(ORG) == survey
 
 
-async def test_ten_thousand_runners_cost_at_most_seven_hundred_bytes_each(redis):
+async def test_ten_thousand_runners_use_at_most_seven_hundred_bytes_each(redis):
     runners = Runners(redis)
     typical = {
         each: Evidence(

@@ -1,4 +1,4 @@
-"""Redis by way of Sentinel: a primary, a replica, and one Sentinel that says which is which."""
+"""Redis with Sentinel: a primary, a replica and one Sentinel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def free_port():
 
 @contextlib.contextmanager
 def running(folder, name, lines, *words):
-    """`redis-server` with these lines of configuration, while the block runs."""
+    """Runs `redis-server` with these lines of configuration during the block."""
     home = folder / name
     home.mkdir()
     file = home / "redis.conf"
@@ -38,7 +38,7 @@ def running(folder, name, lines, *words):
 
 @pytest.fixture
 def ports(tmp_path):
-    """Of the primary, the replica and the Sentinel."""
+    """The ports of the primary, the replica and the Sentinel."""
     primary, replica, sentinel = free_port(), free_port(), free_port()
     watched = [
         f"port {sentinel}",
@@ -49,13 +49,13 @@ def ports(tmp_path):
         running(tmp_path, "primary", [f"port {primary}"]),
         running(tmp_path, "replica", [f"port {replica}", f"replicaof 127.0.0.1 {primary}"]),
     ):
-        asyncio.run(answered(lambda: follows(replica)))  # before anybody looks: a Sentinel looks every ten seconds
+        asyncio.run(answered(lambda: follows(replica)))  # before the first query: a Sentinel polls every ten seconds
         with running(tmp_path, "sentinel", watched, "--sentinel"):
             yield primary, replica, sentinel
 
 
 async def answered(ask):
-    """Its answer, once there is one."""
+    """Waits for the server's answer, and returns it."""
     async with asyncio.timeout(30):
         while True:
             with contextlib.suppress(StoreUnavailableError):
@@ -64,7 +64,7 @@ async def answered(ask):
             await asyncio.sleep(0.05)
 
 
-async def test_after_a_failover_everything_is_written_to_the_new_primary(ports):
+async def test_after_a_failover_writes_go_to_the_new_primary(ports):
     primary, replica, sentinel = ports
     url = f"redis+sentinel://127.0.0.1:{sentinel},127.0.0.1:1/main/0"
     async with connect(url) as redis, connect(f"redis://127.0.0.1:{sentinel}") as watcher:
@@ -76,7 +76,7 @@ async def test_after_a_failover_everything_is_written_to_the_new_primary(ports):
         await demote(primary, replica)
         await answered(lambda: has_role(primary, "slave"))
         await answered(lambda: enrolled(schedule, 8))
-        assert await kept_by(replica, 7) == 1.0, "what was written before has come along"
+        assert await kept_by(replica, 7) == 1.0, "earlier writes were replicated"
         assert await kept_by(replica, 8) == 1.0
     with connect_sync(url) as queue_redis:
         assert queue_redis.connection_pool.get_master_address() == ("127.0.0.1", replica)
@@ -88,12 +88,12 @@ async def enrolled(schedule, installation):
 
 
 async def failover(watcher):
-    """Until the Sentinel knows of the replica, it refuses."""
+    """Retries until the Sentinel knows the replica; before, it refuses a failover."""
     return await watcher.execute_command("SENTINEL", "FAILOVER", "main")
 
 
 async def demote(port, new):
-    """What a Sentinel does to the old primary, when it has looked for ten seconds whether that is one still."""
+    """Makes the old primary a replica, as a Sentinel does after ten seconds of polling."""
     async with connect(f"redis://127.0.0.1:{port}") as redis, redis.pipeline() as orders:
         await orders.execute_command("REPLICAOF", "127.0.0.1", new)
         await orders.execute_command("CLIENT", "KILL", "TYPE", "normal")

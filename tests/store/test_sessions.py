@@ -39,14 +39,14 @@ async def test_with_another_private_key_there_is_no_session(sessions, redis):
     assert await Sessions(redis, "another private key").find(cookie, NOW) is None
 
 
-async def test_a_session_that_is_copied_to_another_cookie_opens_nothing(sessions, redis):
+async def test_a_session_copied_to_another_cookie_is_rejected(sessions, redis):
     cookie = await sessions.create(SESSION, NOW)
     await redis.copy(keys.session(digest_of(cookie)), keys.session(digest_of("mine")))
     assert await sessions.find("mine", NOW) is None
     assert await sessions.find(cookie, NOW) == SESSION
 
 
-async def test_an_answer_that_comes_after_the_end_revives_nothing(sessions, redis):
+async def test_a_late_answer_does_not_restore_a_deleted_session(sessions, redis):
     cookie = await sessions.create(SESSION, NOW)
     await sessions.update(cookie, SESSION._replace(asked_at=NOW + 1), NOW)
     assert (await sessions.find(cookie, NOW)).asked_at == NOW + 1
@@ -56,7 +56,7 @@ async def test_an_answer_that_comes_after_the_end_revives_nothing(sessions, redi
     assert await redis.keys() == []
 
 
-async def test_a_sign_in_is_taken_once_and_forgotten_after_ten_minutes(sessions, redis):
+async def test_a_sign_in_is_taken_once_and_expires_after_ten_minutes(sessions, redis):
     await sessions.begin("state", ATTEMPT)
     assert 0 < await redis.ttl(keys.sign_in(digest_of("state"))) <= ATTEMPT_SECONDS
     assert await sessions.take("another") is None

@@ -1,4 +1,4 @@
-"""Reports about shards, also concurrent ones."""
+"""Reports about shards, including concurrent reports."""
 
 import asyncio
 
@@ -25,7 +25,7 @@ async def test_a_deploy_is_read_as_it_was_reported_by_pool_and_org(redis):
     assert await shards.deploys(ORG + 1, "linux") == ()
 
 
-async def test_a_shard_has_one_record_that_the_next_extends_and_the_latest_comes_last(redis):
+async def test_a_report_extends_the_shards_record_and_moves_it_to_the_end(redis):
     shards = Shards(redis)
     await shards.record(ORG, "linux", lambda _: deploy("pink", Role.INACTIVE, ref="v42"))
     await shards.record(ORG, "linux", lambda _: deploy("purple"))
@@ -39,7 +39,7 @@ async def test_concurrent_reports_are_all_kept(redis):
     assert sorted(each.shard for each in await Shards(redis).deploys(ORG, "linux")) == names
 
 
-async def test_no_more_shards_are_kept_than_there_is_room_for(redis):
+async def test_the_number_of_shards_is_bounded(redis):
     for number in range(MOST_DEPLOYS + 3):
         await Shards(redis).record(ORG, "linux", lambda _, number=number: deploy(f"s{number}"))
     kept = await Shards(redis).deploys(ORG, "linux")
@@ -47,7 +47,7 @@ async def test_no_more_shards_are_kept_than_there_is_room_for(redis):
     assert await redis.hlen(keys.deploys(ORG)) == 1
 
 
-async def test_a_record_that_changes_each_time_is_given_up_and_not_overwritten(redis):
+async def test_a_record_that_changes_on_each_attempt_is_given_up_and_not_overwritten(redis):
     shards, other = Shards(redis), Shards(redis)
     seen = iter(range(1000))
 

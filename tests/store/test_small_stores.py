@@ -24,27 +24,27 @@ def pages(*numbers):
     return {number: EtagPage(f'W/"{number}"', b'{"runners": []}' * number) for number in numbers}
 
 
-async def test_pages_come_back_as_github_sent_them(redis):
+async def test_pages_are_read_back_unchanged(redis):
     await EtagPages(redis).keep(ORG, "token", pages(1, 2), last=2)
     assert await EtagPages(redis).of(ORG, "token") == pages(1, 2)
     assert await EtagPages(redis).of(ORG + 1, "token") == {}
 
 
-async def test_another_token_s_pages_are_not_seen(redis):
+async def test_pages_of_another_token_are_not_returned(redis):
     await EtagPages(redis).keep(ORG, "token", pages(1, 2), last=2)
     assert await EtagPages(redis).of(ORG, "next token") == {}
     await EtagPages(redis).keep(ORG, "next token", pages(1), last=2)
     assert await EtagPages(redis).of(ORG, "next token") == pages(1)
 
 
-async def test_unchanged_pages_stay_and_those_behind_the_last_go(redis):
+async def test_unchanged_pages_stay_and_pages_after_the_last_are_deleted(redis):
     await EtagPages(redis).keep(ORG, "token", pages(1, 2, 3, 10), last=10)
     await EtagPages(redis).keep(ORG, "token", {1: EtagPage("new", b"1")}, last=2)
     assert await EtagPages(redis).of(ORG, "token") == {1: EtagPage("new", b"1"), **pages(2)}
     assert await redis.hlen(keys.pages(ORG)) == 2
 
 
-async def test_pages_are_forgotten_when_nothing_changed_too(redis):
+async def test_unchanged_pages_expire(redis):
     await EtagPages(redis).keep(ORG, "token", pages(1, 2), last=2)
     await EtagPages(redis).keep(ORG, "token", {}, last=1)
     assert await EtagPages(redis).of(ORG, "token") == pages(1)
@@ -54,7 +54,7 @@ PROVING = Fuse(Position.PROVING, since=NOW, batch=3, allowed=3, reason=FuseReaso
 STOPPED = Fuse(Position.STOPPED, since=NOW, batch=3, allowed=3, reason=FuseReason.BATCH_NEVER_ONLINE)
 
 
-async def test_a_fuse_change_is_saved_only_if_the_fuse_is_as_it_was_read(redis):
+async def test_a_fuse_change_is_saved_if_the_fuse_is_unchanged_since_the_read(redis):
     fuses = Fuses(redis)
     assert await fuses.save(ORG, "linux", None, PROVING) is True
     assert await fuses.save(ORG, "linux", PROVING, STOPPED) is True
@@ -62,14 +62,14 @@ async def test_a_fuse_change_is_saved_only_if_the_fuse_is_as_it_was_read(redis):
 
 
 @pytest.mark.parametrize("before", [None, Fuse(), STOPPED])
-async def test_a_fuse_that_is_not_what_it_was_stays_as_it_is(redis, before):
+async def test_a_fuse_change_is_rejected_if_the_fuse_changed_since_the_read(redis, before):
     fuses = Fuses(redis)
     await fuses.save(ORG, "linux", None, PROVING)
     assert await fuses.save(ORG, "linux", before, Fuse()) is False
     assert await fuses.all(ORG) == {"linux": PROVING}
 
 
-async def test_of_two_turns_at_once_one_holds(redis):
+async def test_one_of_two_concurrent_fuse_changes_is_saved(redis):
     fuses = Fuses(redis)
     for _ in range(20):
         await redis.delete(keys.fuses(ORG))
@@ -78,7 +78,7 @@ async def test_of_two_turns_at_once_one_holds(redis):
         assert await fuses.all(ORG) == {"linux": PROVING if held[0] else STOPPED}
 
 
-async def test_a_fuse_from_before_fields_were_added_still_turns(redis):
+async def test_a_fuse_stored_before_fields_were_added_can_change(redis):
     await redis.hset(keys.fuses(ORG), "linux", msgspec.msgpack.encode({"position": "proving", "since": NOW}))
     fuses = Fuses(redis)
     before = (await fuses.all(ORG))["linux"]
@@ -87,7 +87,7 @@ async def test_a_fuse_from_before_fields_were_added_still_turns(redis):
     assert await fuses.all(ORG) == {"linux": STOPPED}
 
 
-async def test_a_pause_is_kept_with_its_reason_until_it_ends(redis):
+async def test_a_pause_is_stored_with_its_reason_until_it_is_cleared(redis):
     fuses, pause = Fuses(redis), Pause("octocat", "maintenance", NOW)
     await fuses.pause(ORG, WHOLE_ORG, pause)
     assert await fuses.pauses(ORG) == {WHOLE_ORG: pause}
@@ -95,7 +95,7 @@ async def test_a_pause_is_kept_with_its_reason_until_it_ends(redis):
     assert await fuses.pauses(ORG) == {}
 
 
-async def test_a_due_sweep_is_given_to_one_clock(redis):
+async def test_a_due_sweep_is_taken_by_one_scheduler(redis):
     for installation in range(50):
         await Schedule(redis).add(installation, NOW)
     taken = await asyncio.gather(*(Schedule(redis).take_due(NOW, 120.5) for _ in range(10)))
@@ -109,21 +109,21 @@ async def test_a_sweep_is_due_at_its_time_and_not_before(redis, now, due):
     assert await Schedule(redis).take_due(now, 120) == due
 
 
-async def test_a_sweep_that_says_nothing_is_due_again_after_it_was_put_off(redis):
+async def test_a_taken_sweep_is_due_again_after_its_timeout(redis):
     schedule = Schedule(redis)
     await schedule.add(ORG, NOW)
     taken = [await schedule.take_due(at, 120) for at in (NOW, NOW + 119.999, NOW + 120)]
     assert taken == [[ORG], [], [ORG]]
 
 
-@pytest.mark.parametrize(("ahead", "due"), [(7200.0, [ORG]), (7199.0, [])], ids=["too far off", "within the hours"])
-async def test_a_date_that_a_jumped_clock_wrote_is_due(redis, ahead, due):
+@pytest.mark.parametrize(("ahead", "due"), [(7200.0, [ORG]), (7199.0, [])], ids=["too far ahead", "within the limit"])
+async def test_a_due_time_written_by_a_jumped_clock_is_due_now(redis, ahead, due):
     schedule = Schedule(redis)
     await schedule.add(ORG, NOW + ahead)
     assert await schedule.take_due(NOW, 120) == due
 
 
-async def test_what_is_enrolled_again_keeps_its_date_and_what_is_struck_has_none(redis):
+async def test_adding_an_installation_again_keeps_its_due_time_and_removal_deletes_it(redis):
     schedule = Schedule(redis)
     await schedule.add(ORG, NOW + 60)
     await schedule.add(ORG, NOW)
@@ -131,7 +131,7 @@ async def test_what_is_enrolled_again_keeps_its_date_and_what_is_struck_has_none
     await schedule.remove(ORG)
     assert await schedule.take_due(NOW + 9999, 120) == []
     await schedule.due_at(ORG, NOW)
-    assert await schedule.take_due(NOW + 9999, 120) == [], "a sweep that was under way does not bring it back"
+    assert await schedule.take_due(NOW + 9999, 120) == [], "a sweep in progress does not schedule it again"
 
 
 ACME = Installation(7, "Acme", 70, {"checks": "write"}, suspended=True)
@@ -159,7 +159,7 @@ async def test_a_complete_list_of_installations_drops_the_others(redis):
     assert await installations.all() == []
 
 
-async def test_counters_add_up_over_processes_whatever_the_order_of_labels(redis):
+async def test_counters_add_up_over_processes_for_any_order_of_labels(redis):
     await MetricCounters(redis).add("lost", pool="a", org='"b"\\\n')
     await MetricCounters(redis).add("lost", 2.5, org='"b"\\\n', pool="a")
     await MetricCounters(redis).add("swept")
@@ -187,7 +187,7 @@ async def test_an_unreadable_bucket_is_restarted(redis):
     assert (found['waited_bucket{le="5"}'], found["waited_count"]) == (1, 1)
 
 
-async def test_the_first_shards_of_a_pool_have_counters_of_their_own_and_all_others_share_one(redis):
+async def test_each_of_the_first_shards_of_a_pool_has_a_counter_and_the_others_share_one(redis):
     counters = MetricCounters(redis)
     names = [f"s{number}" for number in range(MOST_SHARDS + 2)]
     for _ in range(2):
@@ -196,7 +196,7 @@ async def test_the_first_shards_of_a_pool_have_counters_of_their_own_and_all_oth
     assert await counters.shard_label(ORG, "gpu", names[-1]) == names[-1]
 
 
-async def test_a_redis_that_is_away_is_our_own_error(tmp_path):
+async def test_an_unavailable_redis_raises_our_own_error(tmp_path):
     with pytest.raises(StoreUnavailableError, match="GHAPP_REDIS_URL"):
         await connect(f"unix://{tmp_path}/nobody.sock").ping()
 
@@ -214,12 +214,12 @@ def test_a_sentinel_url_names_hosts_service_and_database():
     "url",
     ["redis+sentinel://one", "redis+sentinel:///main", "redis+sentinel://one:x/main", "redis+sentinel://one/main/x"],
 )
-def test_a_sentinel_url_that_cannot_be_is_refused(url):
+def test_an_invalid_sentinel_url_is_refused(url):
     with pytest.raises(ConfigurationError, match="GHAPP_REDIS_URL"):
         connect(url)
 
 
-async def test_a_batch_of_counters_is_added_at_once_and_an_unreadable_one_starts_again(redis):
+async def test_a_batch_of_counters_is_added_together_and_an_unreadable_counter_is_reset(redis):
     counters = MetricCounters(redis)
     await counters.add("ghapp_sweeps_total", org="acme")
     await redis.hset(keys.COUNTERS, 'ghapp_sweep_calls_total{org="acme"}', b"garbage")

@@ -1,4 +1,4 @@
-"""Redis behind TLS and an ACL, as SECURITY.md asks for it. The server at hand may lack TLS, so a proxy ends it there."""
+"""Redis with TLS and an ACL, as SECURITY.md requires. The installed server may lack TLS, so a proxy terminates TLS."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.local_redis import embedded_redis
 
 
 def certificate(folder, name):
-    """A self-signed one for 127.0.0.1, which is its own authority; its two files."""
+    """A self-signed certificate for 127.0.0.1, which is its own authority; returns the paths of its two files."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)
@@ -49,8 +49,8 @@ def certificate(folder, name):
     return pem, secret
 
 
-class HandOn(socketserver.BaseRequestHandler):
-    """One connection: TLS ends here, and everything goes on to a Unix socket."""
+class ForwardingHandler(socketserver.BaseRequestHandler):
+    """Terminates TLS for one connection, and forwards its bytes to a Unix socket."""
 
     def handle(self):
         with (
@@ -75,8 +75,8 @@ def copy(source, target):
 
 @contextlib.contextmanager
 def behind_tls(socket_path, pem, secret):
-    """A port of 127.0.0.1 that speaks TLS, before a Unix socket."""
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), HandOn) as server:
+    """Opens a TLS port on 127.0.0.1 in front of a Unix socket."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), ForwardingHandler) as server:
         server.daemon_threads, server.socket_path = True, socket_path
         server.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         server.context.load_cert_chain(pem, secret)
@@ -89,7 +89,7 @@ def behind_tls(socket_path, pem, secret):
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
-    """The port, the certificate that vouches for it, and one that does not."""
+    """The port, the certificate that it uses, and another certificate."""
     folder = tmp_path_factory.mktemp("tls")
     pem, secret = certificate(folder, "redis")
     stranger, _ = certificate(folder, "stranger")

@@ -1,4 +1,4 @@
-"""Installation tokens: minted by one for all, and sealed."""
+"""Installation tokens: issued once, shared by all processes, and encrypted."""
 
 import asyncio
 from dataclasses import dataclass
@@ -30,14 +30,14 @@ class Mint:
 
 
 @pytest.mark.parametrize("takes", [0.0, 0.12])
-async def test_ten_callers_at_once_share_one_token(redis, takes):
+async def test_concurrent_callers_share_one_token(redis, takes):
     mint = Mint(takes=takes)
     got = await asyncio.gather(*(SharedTokens(redis, "key").token(ORG, mint, NOW) for _ in range(10)))
     assert got == [SharedToken("ghs_secret1", NOW)] * 10
     assert mint.count == 1
 
 
-async def test_a_token_minted_between_the_look_and_the_claim_is_not_minted_again(redis):
+async def test_a_token_issued_between_the_read_and_the_lock_is_not_issued_again(redis):
     late, mint = SharedTokens(redis, "key"), Mint()
     look, looks = late._kept, 0
 
@@ -62,7 +62,7 @@ async def test_the_token_is_not_in_clear_in_redis(redis):
     assert b"ghs_" not in contents
 
 
-async def test_another_private_key_cannot_read_it_and_mints_its_own(redis):
+async def test_with_another_private_key_the_token_is_unreadable_and_a_new_one_is_issued(redis):
     await SharedTokens(redis, "key").token(ORG, Mint("one"), NOW)
     assert (await SharedTokens(redis, "other key").token(ORG, Mint("two"), NOW)).secret == "two1"
 
@@ -74,31 +74,31 @@ async def test_a_token_moved_to_another_installation_cannot_be_read_there(redis)
     assert (await credentials.token(8, Mint("two"), NOW)).secret == "two1"
 
 
-async def test_sharers_of_a_token_know_when_it_was_issued(redis):
+async def test_a_shared_token_has_its_time_of_issue(redis):
     await SharedTokens(redis, "key").token(ORG, Mint(), NOW)
     assert await SharedTokens(redis, "key").token(ORG, Mint(), NOW + 60) == SharedToken("ghs_secret1", NOW)
 
 
-async def test_a_token_goes_five_minutes_before_github_ends_it(redis):
+async def test_a_token_is_dropped_five_minutes_before_it_expires(redis):
     await SharedTokens(redis, "key").token(ORG, Mint(lasts=MINIMUM_LEFT_SECONDS + 10), NOW)
     assert 9_000 < await redis.pttl(keys.credential(ORG)) <= 10_000
 
 
-async def test_a_token_that_ends_too_soon_is_used_once_and_not_shared(redis):
+async def test_a_token_that_expires_too_soon_is_used_once_and_not_shared(redis):
     mint = Mint(lasts=MINIMUM_LEFT_SECONDS)
     credentials = SharedTokens(redis, "key")
     got = [await credentials.token(ORG, mint, NOW) for _ in range(2)]
     assert [each.secret for each in got] == ["ghs_secret1", "ghs_secret2"]
 
 
-async def test_a_forgotten_token_is_issued_again(redis):
+async def test_a_deleted_token_is_issued_again(redis):
     credentials, mint = SharedTokens(redis, "key"), Mint()
     await credentials.token(ORG, mint, NOW)
     await credentials.forget(ORG)
     assert (await credentials.token(ORG, mint, NOW)).secret == "ghs_secret2"
 
 
-async def test_a_mint_that_fails_leaves_the_next_one_free_to_try(redis):
+async def test_a_failed_issue_does_not_block_the_next_attempt(redis):
     async def fails():
         raise ZeroDivisionError
 

@@ -54,7 +54,7 @@ async def load(redis, stored):
 
 
 def holds(read, written):
-    """Whether all that was written then is read now; fields that were appended since may follow."""
+    """Whether all written fields are read back; fields that were appended since may follow."""
     if isinstance(written, list):
         return len(read) >= len(written) and all(map(holds, read, written))
     if isinstance(written, dict):
@@ -63,7 +63,7 @@ def holds(read, written):
 
 
 def codecs(*but):
-    """The kinds of records; the quarantine's own entries are no records of the fleet."""
+    """The kinds of records, without the entries of the quarantine, which are not records of the fleet."""
     return set(CODECS) - {"unreadable-record", *but}
 
 
@@ -81,11 +81,11 @@ async def test_every_kind_of_record_has_a_sample(redis):
     assert codecs() == set(await samples.write(redis)) - {"delivery"}
 
 
-async def test_rows_of_the_next_version_are_read_without_what_it_appended_at_any_depth(redis):
+async def test_rows_of_the_next_version_are_read_without_the_appended_fields_at_any_depth(redis):
     with next_version.writing():
         written = await samples.write(redis)
     row = await redis.hget(keys.runners(ORG), str(samples.EVIDENCE.id))
-    assert len(msgspec.msgpack.decode(row)) > len(Evidence._fields), "it did append"
+    assert len(msgspec.msgpack.decode(row)) > len(Evidence._fields), "the next version appended nothing"
     assert await samples.read(redis) == written
     assert await Quarantine(redis).all() == []
 
@@ -101,7 +101,7 @@ async def test_a_row_of_the_next_version_is_folded_and_written_back_in_our_forma
     assert msgspec.msgpack.decode(await redis.hget(keys.runners(ORG), "1"), type=Evidence) == online
 
 
-async def test_a_fuse_of_the_next_version_can_be_turned(redis):
+async def test_a_fuse_of_the_next_version_can_be_changed(redis):
     before, after = Fuse(Position.PROVING, NOW, 3, 3), Fuse(Position.STOPPED, NOW, 3, 3)
     with next_version.writing():
         assert await Fuses(redis).save(ORG, POOL, None, before)
@@ -122,9 +122,9 @@ async def test_a_fuse_of_the_next_version_can_be_turned(redis):
             Token("1", "a", ("acme",), ("read",), NOW),
         ),
     ],
-    ids=["a fuse is stopped", "a reason is none", "remains are not known", "a job waits", "a scope opens nothing"],
+    ids=["fuse: stopped", "reason: none", "remains: unknown", "job: waiting", "scope: grants nothing"],
 )
-def test_a_member_that_we_do_not_know_is_read_as_what_is_safe(kind, row, read):
+def test_an_unknown_enumeration_member_is_read_as_the_safe_member(kind, row, read):
     assert CODECS[kind].decode(msgspec.msgpack.encode(row)) == read
 
 
@@ -140,25 +140,25 @@ def test_an_enumeration_without_a_safe_member_gets_no_codec():
 
 
 @pytest.mark.parametrize("row", GARBAGE)
-def test_bytes_of_another_kind_are_no_runner(row):
+def test_bytes_of_another_kind_are_not_a_runner(row):
     with pytest.raises(UnreadableError):
         CODECS["runner"].decode(row)
 
 
-def test_a_field_of_another_type_is_no_runner():
+def test_a_row_with_a_field_of_another_type_is_not_a_runner():
     with pytest.raises(UnreadableError):
         CODECS["runner"].decode(msgspec.msgpack.encode([*ONE[:11], "yesterday"]))
 
 
 @pytest.mark.parametrize("row", GARBAGE)
-async def test_no_read_fails_for_unreadable_records_and_what_protects_goes_on_protecting(redis, row):
+async def test_no_read_fails_on_unreadable_records_and_protections_stay_active(redis, row):
     await samples.write(redis)
     await samples.spoil(redis, row)
     with pytest.raises(AssertionError, match="was not read"):
         await samples.read(redis)
     read = await samples.read(redis, samples.mint)
     del read["delivery"]
-    assert read.pop("installation-token") == SharedToken(samples.TEXT, NOW), "minted anew"
+    assert read.pop("installation-token") == SharedToken(samples.TEXT, NOW), "a new token was issued"
     assert read.pop("fuse") == UNREADABLE_FUSE
     assert UNREADABLE_FUSE.position is Position.STOPPED
     assert read.pop("pause") == UNREADABLE_PAUSE
@@ -169,7 +169,7 @@ async def test_no_read_fails_for_unreadable_records_and_what_protects_goes_on_pr
     assert set(read.values()) == {None}
     aside = {each.kind for each in await Quarantine(redis).all()}
     sealed = ("installation-token", "session", "sign-in")
-    assert aside == codecs(*sealed), "what is sealed is never set aside: it could be opened there"
+    assert aside == codecs(*sealed), "encrypted records are never quarantined: they could be decrypted from there"
     counted = await MetricCounters(redis).all()
     assert all(counted[TOTAL % kind] == 1 for kind in aside)
 
@@ -182,7 +182,7 @@ async def three_of_which_two_is_unreadable(redis):
     return runners, {1: ONE, 3: three}
 
 
-async def test_an_unreadable_runner_costs_itself_alone(redis):
+async def test_an_unreadable_runner_affects_no_other_runner(redis):
     runners, others = await three_of_which_two_is_unreadable(redis)
     assert await runners.all(ORG) == others
     assert await runners.some(ORG, [1, 2, 3]) == others
@@ -190,7 +190,7 @@ async def test_an_unreadable_runner_costs_itself_alone(redis):
     assert (aside.kind, aside.key, aside.field, aside.row) == ("runner", keys.runners(ORG), "2", b"garbage")
 
 
-async def test_an_unreadable_record_is_unknown_to_a_revision_and_is_written_again(redis):
+async def test_a_revision_treats_an_unreadable_record_as_missing_and_rewrites_it(redis):
     runners, others = await three_of_which_two_is_unreadable(redis)
     seen = []
 
@@ -201,11 +201,11 @@ async def test_an_unreadable_record_is_unknown_to_a_revision_and_is_written_agai
     assert await runners.revise(ORG, {2: fold}, await runners.all(ORG)) == {2: TWO}
     assert set(seen) == {None}
     assert await runners.all(ORG) == {**others, 2: TWO}
-    assert await Quarantine(redis).unresolved() == [], "what was written again is no trouble any more"
-    assert len(await Quarantine(redis).all()) == 1, "its bytes are kept for a while"
+    assert await Quarantine(redis).unresolved() == [], "a rewritten record is not reported"
+    assert len(await Quarantine(redis).all()) == 1, "the unreadable bytes are kept for a while"
 
 
-async def test_two_concurrent_rewrites_lose_no_fold(redis, redis_url):
+async def test_concurrent_rewrites_lose_no_change(redis, redis_url):
     runners, _ = await three_of_which_two_is_unreadable(redis)
     other = connect(redis_url)
 
@@ -217,7 +217,7 @@ async def test_two_concurrent_rewrites_lose_no_fold(redis, redis_url):
     assert (await runners.all(ORG))[2].job_id == 10
 
 
-async def test_it_is_counted_once_however_often_it_is_read(redis):
+async def test_an_unreadable_record_is_counted_once_for_any_number_of_reads(redis):
     runners, _ = await three_of_which_two_is_unreadable(redis)
     for _ in range(3):
         await runners.all(ORG)
@@ -228,7 +228,7 @@ async def test_it_is_counted_once_however_often_it_is_read(redis):
 
 
 @pytest.mark.parametrize(("seconds", "left"), [(ABANDONED_SECONDS, b"garbage"), (ABANDONED_SECONDS + 1, None)])
-async def test_one_that_no_sweep_writes_again_for_a_day_is_forgotten(redis, seconds, left):
+async def test_an_unreadable_record_that_is_not_rewritten_for_a_day_is_deleted(redis, seconds, left):
     runners, others = await three_of_which_two_is_unreadable(redis)
     await runners.all(ORG)
     later = Runners(redis, lambda: NOW + seconds)
@@ -236,7 +236,7 @@ async def test_one_that_no_sweep_writes_again_for_a_day_is_forgotten(redis, seco
     assert await redis.hget(keys.runners(ORG), "2") == left
 
 
-async def test_what_is_set_aside_is_bounded_in_number_in_length_and_in_time(redis, monkeypatch):
+async def test_the_quarantine_is_bounded_in_number_length_and_time(redis, monkeypatch):
     monkeypatch.setattr(quarantine, "MOST", 2)
     monkeypatch.setattr(quarantine, "MOST_BYTES", 4)
     place = Quarantine(redis, lambda: NOW)
@@ -246,13 +246,13 @@ async def test_what_is_set_aside_is_bounded_in_number_in_length_and_in_time(redi
     assert 0 < await redis.ttl(keys.QUARANTINE) <= quarantine.KEPT_SECONDS
 
 
-async def test_a_read_does_not_fail_where_nothing_can_be_set_aside(redis):
+async def test_a_read_does_not_fail_if_the_quarantine_is_not_writable(redis):
     runners, others = await three_of_which_two_is_unreadable(redis)
     await redis.set(keys.QUARANTINE, "of another type")
     assert await runners.some(ORG, [1, 2, 3]) == others
 
 
-async def test_an_unreadable_fuse_can_be_resumed_and_an_unreadable_pause_ended(redis):
+async def test_an_unreadable_fuse_and_an_unreadable_pause_can_be_resumed(redis):
     fuses = Fuses(redis)
     await redis.hset(keys.fuses(ORG), POOL, b"garbage")
     await redis.hset(keys.pauses(ORG), POOL, b"garbage")
@@ -280,7 +280,7 @@ async def test_an_unreadable_event_leaves_the_outbox(redis):
     assert await events.unsent() == []
 
 
-async def test_an_unreadable_death_is_written_again_by_later_findings(redis):
+async def test_an_unreadable_death_is_rewritten_by_later_findings(redis):
     death = samples.filled(samples.Death)._replace(at=NOW)
     deaths = Deaths(redis, lambda: NOW)
     await deaths.record(ORG, death)

@@ -1,4 +1,4 @@
-"""The application over three runners of acme, its clock in the test's hand, each answer held against the description."""
+"""The application with three runners of acme and a settable clock; each answer is validated against the API description."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INSTALLATION = 7
 
 
 class Away:
-    """A Redis whose availability a test switches."""
+    """A Redis that a test can make unavailable."""
 
     def __init__(self, redis):
         self.redis, self.away = redis, False
@@ -53,7 +53,7 @@ def invalidated(runner_id, name):
 
 @pytest.fixture
 def asked():
-    """The work that was asked for."""
+    """The jobs that were enqueued."""
     return []
 
 
@@ -94,7 +94,7 @@ async def http(away, times, redis, asked, pools):
     application = build(replace(settings, pools=pools), away, ask_for, lambda: times[0])
     transport = httpx.ASGITransport(application)
     headers = {"authorization": f"Bearer {secret}"}
-    hooks = {"response": [held_against_the_description]}
+    hooks = {"response": [validated_against_the_description]}
     async with httpx.AsyncClient(
         transport=transport, base_url="http://ghapp", headers=headers, event_hooks=hooks
     ) as client:
@@ -103,16 +103,16 @@ async def http(away, times, redis, asked, pools):
 
 
 def described(method, path):
-    """What the description says of an operation; None where it has none."""
-    # what has no parameter comes first: `…/runners/health` is no runner of that name
+    """The operation's entry in the API description; None if it is not described."""
+    # paths without parameters first: `…/runners/health` is not a runner named "health"
     for template, methods in sorted(description()["paths"].items(), key=lambda each: each[0].count("{")):
         if compile_path(template)[0].fullmatch(path) and method.lower() in methods:
             return methods[method.lower()]
     return None
 
 
-async def held_against_the_description(response):
-    """Each answer of a described operation has a described status, and its JSON the described shape."""
+async def validated_against_the_description(response):
+    """Asserts that an answer of a described operation has a described status and a JSON body of the described schema."""
     operation = described(response.request.method, response.request.url.path)
     if operation is None or "text/event-stream" in response.headers.get("content-type", ""):
         return

@@ -1,4 +1,4 @@
-"""Who is let in."""
+"""Authentication by API token."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def made(redis, scopes=("read",), orgs=("acme",), expires_at=None):
     ],
     ids=["none", "basic", "empty", "unknown", "long", "strange"],
 )
-async def test_a_request_without_a_token_is_answered_with_what_to_send(http, header, status, challenge):
+async def test_a_request_without_a_valid_token_is_401_with_the_expected_header(http, header, status, challenge):
     headers = {"authorization": b"" if header is None else header.encode("latin-1")}
     answer = await http.get(PATH, headers=headers)
     assert (answer.status_code, answer.headers["www-authenticate"]) == (status, challenge)
@@ -52,18 +52,18 @@ async def test_a_request_without_a_token_is_answered_with_what_to_send(http, hea
         (("read",), "GET", "/v1/orgs/nowhere/runners/1/health", 403),
     ],
 )
-async def test_a_token_opens_its_orgs_and_scopes_alone(http, redis, scopes, method, path, status):
+async def test_a_token_is_limited_to_its_orgs_and_scopes(http, redis, scopes, method, path, status):
     secret = await made(redis, scopes)
     answer = await http.request(method, path, headers={"authorization": f"Bearer {secret}"})
     assert answer.status_code == status
 
 
 @pytest.mark.parametrize(("expires_at", "status"), [(NOW, 401), (NOW + 0.001, 200), (None, 200)])
-async def test_a_token_ends_when_it_says(http, redis, expires_at, status):
+async def test_a_token_expires_at_its_time(http, redis, expires_at, status):
     assert (await ask(http, await made(redis, expires_at=expires_at))).status_code == status
 
 
-async def test_who_guesses_is_soon_not_even_looked_up_and_those_who_are_known_are_let_in(http, redis, monkeypatch):
+async def test_after_too_many_failures_unknown_tokens_are_429_and_cached_tokens_are_accepted(http, redis, monkeypatch):
     monkeypatch.setattr(authentication, "MOST_FAILURES", 5)
     known = await made(redis)
     assert (await ask(http, known)).status_code == 200

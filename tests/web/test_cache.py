@@ -1,4 +1,4 @@
-"""A second of memory in front of Redis."""
+"""The cache in front of Redis, with a lifetime of one second."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def cache():
     return Cache(10, 10)
 
 
-async def test_a_hundred_who_miss_at_once_ask_once(cache, store):
+async def test_concurrent_misses_of_a_key_query_redis_once(cache, store):
     store.takes = 0.05
     got = await asyncio.gather(*(cache.read("k", store.load) for _ in range(100)))
     assert (got, store.asked) == (["a"] * 100, 1)
 
 
-async def test_what_is_fresh_is_not_asked_for_and_what_is_older_than_a_second_is(cache, store, monkeypatch):
+async def test_a_fresh_value_is_returned_from_the_cache_and_an_expired_value_is_read_again(cache, store, monkeypatch):
     monkeypatch.setattr(module, "FRESH_SECONDS", 0.1)
     cache = Cache(10, 10)
     await cache.read("k", store.load)
@@ -52,14 +52,14 @@ async def test_what_is_fresh_is_not_asked_for_and_what_is_older_than_a_second_is
     assert await cache.read("k", store.load) == "b"
 
 
-async def test_what_is_not_there_is_remembered_as_long_and_no_longer(cache, store):
+async def test_a_missing_value_is_cached_as_long_as_others(cache, store):
     store.value = None
     assert [await cache.read("k", store.load) for _ in range(3)] == [None] * 3
     assert store.asked == 1
     assert cache.last("k") is None
 
 
-async def test_while_redis_is_away_the_last_answer_is_returned_and_it_is_queried_once_a_second(cache, store):
+async def test_while_redis_is_away_the_last_value_is_returned_and_redis_is_queried_once_a_second(cache, store):
     await cache.read("k", store.load)
     cache.forget("k")
     store.away = True
@@ -67,20 +67,20 @@ async def test_while_redis_is_away_the_last_answer_is_returned_and_it_is_queried
     assert store.asked == 2
 
 
-async def test_while_redis_is_away_and_nothing_is_known_that_is_the_answer(cache, store):
+async def test_while_redis_is_away_an_uncached_key_raises_the_error(cache, store):
     store.away = True
     with pytest.raises(StoreUnavailableError):
         await cache.read("k", store.load)
 
 
-async def test_a_slow_redis_is_not_waited_for_where_something_is_known(cache, store):
+async def test_a_cached_value_is_returned_without_waiting_for_a_slow_redis(cache, store):
     await cache.read("k", store.load)
     cache.forget("k")
     store.takes = 3600.0
     assert await asyncio.wait_for(cache.read("k", store.load), 10) == "a"
 
 
-async def test_what_was_being_read_while_it_was_written_is_not_kept(cache, store):
+async def test_a_value_read_during_a_write_is_not_kept(cache, store):
     store.takes = 0.05
     reading = asyncio.create_task(cache.read("k", store.load))
     await asyncio.sleep(0.01)
@@ -91,7 +91,7 @@ async def test_what_was_being_read_while_it_was_written_is_not_kept(cache, store
     assert await cache.read("k", store.load) == "b"
 
 
-async def test_who_gives_up_waiting_takes_nothing_from_the_others(cache, store):
+async def test_a_cancelled_reader_does_not_cancel_the_shared_read(cache, store):
     store.takes = 0.05
     impatient = asyncio.create_task(cache.read("k", store.load))
     patient = asyncio.create_task(cache.read("k", store.load))

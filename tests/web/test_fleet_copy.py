@@ -1,4 +1,4 @@
-"""The copy of an installation's runners is what Redis has, whatever changed, and costs what changed."""
+"""The in-memory copy of an installation's runners equals the stored records, and a refresh reads only changed records."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def calls(redis, *commands):
     return sum(stats.get(f"cmdstat_{each}", {"calls": 0})["calls"] for each in commands)
 
 
-async def test_without_a_change_it_is_the_same_object_and_no_record_is_read(store, copies, redis):
+async def test_without_a_change_the_copy_is_the_same_object_and_no_record_is_read(store, copies, redis):
     await store.revise(ORG, put(healthy(1, "a")))
     first, before = await copies.current(ORG), await calls(redis, "hscan", "hmget", "hgetall")
     assert await copies.current(ORG) is first
@@ -68,7 +68,7 @@ async def test_only_records_that_changed_are_read_again(store, copies, redis):
     assert await calls(redis, "hscan") == before
 
 
-async def test_a_runner_that_left_takes_its_name_along_unless_a_later_one_has_it(store, copies):
+async def test_the_name_of_a_deleted_runner_is_removed_unless_a_later_runner_has_it(store, copies):
     await store.revise(ORG, put(healthy(1, "a")) | put(healthy(2, "a")) | put(healthy(3, "b")))
     assert (await copies.current(ORG)).ids == {"a": 2, "b": 3}
     await store.revise(ORG, leave(1) | leave(3))
@@ -85,7 +85,7 @@ async def test_a_runner_that_left_takes_its_name_along_unless_a_later_one_has_it
     ],
     ids=["expired, or lost in a failover", "trimmed", "unreadable"],
 )
-async def test_a_feed_that_cannot_say_what_changed_has_everything_read(store, copies, redis, lost):
+async def test_a_lost_or_unreadable_change_feed_reloads_all_records(store, copies, redis, lost):
     await store.revise(ORG, put(healthy(1, "a")))
     await copies.current(ORG)
     await store.revise(ORG, put(healthy(2, "b")))
@@ -95,7 +95,7 @@ async def test_a_feed_that_cannot_say_what_changed_has_everything_read(store, co
     assert set((await copies.current(ORG)).runners) == {1, 2, 3}
 
 
-async def test_who_falls_behind_the_bounded_feed_reads_everything(store, copies, monkeypatch):
+async def test_a_copy_behind_the_bounded_feed_reloads_all_records(store, copies, monkeypatch):
     await store.revise(ORG, put(healthy(1, "a")))
     await copies.current(ORG)
     for number in range(2 * runners.MOST_CHANGES):
@@ -104,9 +104,7 @@ async def test_who_falls_behind_the_bounded_feed_reads_everything(store, copies,
 
 
 @pytest.mark.parametrize(("seconds", "seen"), [(fleet_copy.RELOAD_SECONDS - 0.1, False), (60.0, True)])
-async def test_what_an_older_version_wrote_without_announcing_it_is_seen_within_a_minute(
-    store, copies, redis, time, seconds, seen
-):
+async def test_a_write_missing_from_the_feed_is_visible_within_a_minute(store, copies, redis, time, seconds, seen):
     await store.revise(ORG, put(healthy(1, "a")) | put(healthy(2, "b")))
     await copies.current(ORG)
     await redis.hdel(keys.runners(ORG), 2)
@@ -114,21 +112,21 @@ async def test_what_an_older_version_wrote_without_announcing_it_is_seen_within_
     assert ((await copies.current(ORG)).ids == {"a": 1}) is seen
 
 
-async def test_the_same_records_read_anew_are_the_same_object(store, copies, time):
+async def test_a_reload_of_equal_records_returns_the_same_object(store, copies, time):
     await store.revise(ORG, put(healthy(1, "a")))
     first = await copies.current(ORG)
     time.now += fleet_copy.RELOAD_SECONDS
     assert await copies.current(ORG) is first
 
 
-async def test_more_runners_than_are_read_at_once_arrive_whole(store, copies):
+async def test_a_fleet_larger_than_one_batch_is_read_completely(store, copies):
     count = 2 * runners.SCANNED + 1
     await store.revise(ORG, {each: lambda _, each=each: healthy(each, f"r{each}") for each in range(1, count + 1)})
     fleet = await copies.current(ORG)
     assert (len(fleet.runners), len(fleet.ids)) == (count, count)
 
 
-async def test_copies_that_were_not_read_for_longest_make_room(store, redis, time, monkeypatch):
+async def test_the_least_recently_read_copy_is_evicted(store, redis, time, monkeypatch):
     monkeypatch.setattr(fleet_copy, "MOST_COPIED", 3)
     copies = FleetCopies(store, time)
     for org in (1, 2, 3):
@@ -138,10 +136,10 @@ async def test_copies_that_were_not_read_for_longest_make_room(store, redis, tim
     await copies.current(2)
     assert await copies.current(1) is not first
     await store.revise(3, put(healthy(3, "c")) | put(healthy(4, "d")))
-    assert len((await copies.current(3)).runners) == 4, "one that is too large to be kept is read all the same"
+    assert len((await copies.current(3)).runners) == 4, "a fleet that is too large to be cached is still read"
 
 
-async def test_after_any_sequence_of_changes_it_is_what_redis_has(store, copies):
+async def test_after_any_sequence_of_changes_the_copy_equals_the_stored_records(store, copies):
     rng = random.Random(1)
     for _ in range(100):
         for runner_id in rng.sample(range(1, 9), rng.randint(0, 3)):

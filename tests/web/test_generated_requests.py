@@ -1,4 +1,4 @@
-"""What the description allows, and what it forbids, asked of a real web role by Schemathesis."""
+"""Schemathesis sends valid and invalid requests to a real web role and validates the answers."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from tests.support.keys import private_key
 from tests.support.running import wait_for
 
 ANSWER_SECONDS = 5.0
-"""No answer may take as long."""
+"""The maximum duration of an answer."""
 
 MOST_BYTES = 120 * 1024 * 1024
-"""Of the role, after thousands of requests; fresh it has some 60 MiB."""
+"""The maximum resident memory of the role after thousands of requests; after its start it has some 60 MiB."""
 
 STREAM = "/v1/orgs/{org}/events"
-"""It never ends; tests/web/api/test_events.py reads it."""
+"""Excluded: a stream never ends; tests/web/api/test_events.py covers it."""
 
 CHECKS = [
     not_a_server_error,
@@ -45,14 +45,14 @@ CHECKS = [
     positive_data_acceptance,
 ]
 
-"""Tokens are left to test_auth.py: after so many guesses, 429 is the answer. Methods, to test_openapi.py."""
+"""Checks of tokens are in test_authentication.py (after many wrong tokens the answer is 429), of methods in test_description.py."""
 
 api = schemathesis.openapi.from_dict(description()).exclude(path=STREAM)
 
 
 @api.hook
 def map_body(context, body):
-    """JSON Schema counts 7.0 as an integer; no client writes a runner's id so, and it is not accepted."""
+    """JSON Schema counts 7.0 as an integer; no client sends a runner's id in this form, and the API refuses it."""
     if isinstance(body, dict):
         return {name: map_body(context, value) for name, value in body.items()}
     if isinstance(body, list):
@@ -62,7 +62,7 @@ def map_body(context, body):
 
 @pytest.fixture(scope="module")
 def web(redis_url, tmp_path_factory):
-    """A web role of its own, and a token that opens all of acme."""
+    """A separate web role."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{listener.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""Many reads at once: one round trip for those of a request, and no connection for each of many requests."""
+"""Many concurrent reads: one round trip for all reads of a request, and a bounded number of connections."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ async def test_a_thousand_runners_are_answered_without_a_read_of_their_records(h
     assert [await calls(redis, each) for each in ("hmget", "hscan")] == before
 
 
-async def test_a_thousand_at_once_are_answered_and_one_more_is_refused(http, redis):
+async def test_a_batch_has_at_most_a_thousand_runners(http, redis):
     ids, names = await registered(redis, 500)
     assert (await http.post(HEALTH, json={"ids": ids, "names": names})).status_code == 200
     assert (await http.post(HEALTH, json={"ids": [*ids, 1], "names": names})).status_code == 400
     assert (await http.post(HEALTH, json={"ids": list(range(1, 1002))})).status_code == 400
 
 
-async def test_what_is_asked_for_twice_is_answered_twice(http, redis):
+async def test_a_runner_that_is_requested_twice_is_answered_twice(http, redis):
     answer = await http.post(HEALTH, json={"ids": [1, 1, 99], "names": ["a", "a"]})
     assert [each["name"] for each in answer.json()["runners"]] == ["a", "a", None, "a", "a"]
 
@@ -60,7 +60,7 @@ async def test_two_thousand_concurrent_reads_of_as_many_runners_are_all_answered
     assert (await redis.info("clients"))["connected_clients"] <= connections.MOST_CONNECTIONS + 5
 
 
-async def test_a_slow_redis_is_not_called_away(http, redis, monkeypatch):
+async def test_a_slow_redis_is_reported_as_slow_and_not_as_unavailable(http, redis, monkeypatch):
     monkeypatch.setattr("ghapp.web.cache.LONGEST_SECONDS", 0.2)
     await redis.client_pause(600, all=True)
     answer = await http.get("/v1/orgs/acme/runners/1/health")
@@ -69,9 +69,9 @@ async def test_a_slow_redis_is_not_called_away(http, redis, monkeypatch):
     assert "unavailable" not in answer.json()["detail"]
 
 
-async def test_many_known_runners_are_answered_while_redis_is_away(http, away):
+async def test_a_batch_of_cached_runners_is_answered_while_redis_is_away(http, away):
     known = (await http.post(HEALTH, json={"ids": [1, 2]})).json()
-    await asyncio.sleep(1.1)  # what is fresh for a second is no longer
+    await asyncio.sleep(1.1)  # cached values expire after one second
     away.away = True
     assert (await http.post(HEALTH, json={"ids": [1, 2]})).json() == known
     answer = await http.post(HEALTH, json={"ids": [99]})
@@ -96,7 +96,7 @@ async def away(away):
 
 
 @pytest.mark.parametrize("path", ["/readyz", "/metrics"])
-async def test_the_round_trips_grow_with_installations_by_the_chunk_and_not_by_each(http, away, redis, path):
+async def test_the_round_trips_grow_with_chunks_of_installations_and_not_with_each(http, away, redis, path):
     async def trips(count):
         await Installations(redis).replace_all(
             [Installation(each, f"org{each}", each, NEEDED) for each in range(count)]

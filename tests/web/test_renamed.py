@@ -1,4 +1,4 @@
-"""The API after an organization was renamed: by which names it answers, and to whose tokens."""
+"""The API after an organization was renamed: the accepted names and tokens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pools():
 
 
 async def asked(http, redis, org, path_org, runner_id=1):
-    """What a token that was made for one org is answered of another."""
+    """Requests a runner of `path_org` with a token created for `org`."""
     secret, _ = await Tokens(redis).create("t", (org,), ("read",), NOW)
     path = f"/v1/orgs/{path_org}/runners/{runner_id}/health"
     return await http.get(path, headers={"authorization": f"Bearer {secret}"})
@@ -35,13 +35,13 @@ async def rename(redis):
 
 
 @pytest.mark.parametrize("name", ["acme", "acme-two", "ACME-two"])
-async def test_both_names_answer_and_the_pools_are_the_configured_ones(http, redis, name):
+async def test_both_names_are_accepted_and_the_configured_pools_apply(http, redis, name):
     await rename(redis)
     document = (await asked(http, redis, name, name)).json()
     assert (document["org"], document["pool"], document["state"]) == ("acme", "linux", "healthy")
 
 
-async def test_a_token_of_the_old_name_does_not_open_who_took_it(http, redis):
+async def test_a_token_of_the_old_name_does_not_open_a_new_org_of_that_name(http, redis):
     await rename(redis)
     assert (await asked(http, redis, "acme", "acme", 77)).json()["reason"] == "NeverObserved"
     assert (await asked(http, redis, "acme", "acme.9", 77)).status_code == 403

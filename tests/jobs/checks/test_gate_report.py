@@ -1,4 +1,4 @@
-"""The clock asks for the gate's check runs while a commit waits for one, and at no other time."""
+"""The scheduler enqueues the gate's check runs only while a deployed commit waits for one."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ HERE = 'deploy_repository = "acme/infra"'
         ("", "acme", SHA, None, False),
         (HERE, "globex", SHA, None, False),
     ],
-    ids=["just told", "begun", "over", "a tag", "nowhere to post", "another org"],
+    ids=["just reported", "in progress", "completed", "a tag", "no repository", "another org"],
 )
-async def test_it_is_asked_for_while_a_commit_waits(redis, redis_url, tmp_path, rows, org, ref, over, asked):
+async def test_the_gate_report_is_enqueued_while_a_commit_waits(
+    redis, redis_url, tmp_path, rows, org, ref, over, asked
+):
     (tmp_path / "ghapp.toml").write_text(POOL + rows)
     now = time.time()
     await Installations(redis).put(Installation(7, org, 70))
@@ -50,7 +52,7 @@ async def test_it_is_asked_for_while_a_commit_waits(redis, redis_url, tmp_path, 
     await clock.close()
 
 
-async def test_it_is_not_asked_for_where_the_app_is_suspended(redis, redis_url, tmp_path):
+async def test_the_gate_report_is_not_enqueued_for_a_suspended_installation(redis, redis_url, tmp_path):
     (tmp_path / "ghapp.toml").write_text(POOL + HERE)
     now = time.time()
     await Installations(redis).put(Installation(7, "acme", 70, suspended=True))
@@ -62,7 +64,7 @@ async def test_it_is_not_asked_for_where_the_app_is_suspended(redis, redis_url, 
     await clock.close()
 
 
-async def test_for_a_suspended_or_unknown_installation_nothing_is_posted(shards):  # noqa: F811
+async def test_no_check_run_is_posted_for_a_suspended_or_unknown_installation(shards):  # noqa: F811
     async with shards(rows=HERE) as app:
         await app.report_deploy("pink", "inactive", SHA)
         assert await report_gates_of(app.context, app.installation + 1) == {}

@@ -1,4 +1,4 @@
-"""Which orgs have a report, and that a failure is logged once."""
+"""The health report: the orgs that have one, and failures, which are logged once."""
 
 import pytest
 from rq import Queue
@@ -26,7 +26,7 @@ CONFIG = '[report]\nrepository = "acme/.github"\n'
         (Installation(7, "initech", 70), ["report-7"]),
     ],
 )
-async def test_the_clock_asks_for_those_that_report_to_a_repository_of_their_own(
+async def test_the_scheduler_enqueues_reports_of_orgs_with_their_own_report_repository(
     redis, redis_url, tmp_path, installation, asked
 ):
     policy = tmp_path / "ghapp.toml"
@@ -40,7 +40,7 @@ async def test_the_clock_asks_for_those_that_report_to_a_repository_of_their_own
         assert [job.id for job in waiting if job.func_name == JobName.REPORT] == asked
 
 
-async def test_what_keeps_us_from_posting_is_logged_once_and_counted_each_time(story):
+async def test_a_failure_to_post_is_logged_once_and_counted_each_time(story):
     async with story(config=CONFIG) as app:
         app.clock.pass_(60)
         app.sandbox.control.fault(match="/repos/", status=502)
@@ -58,7 +58,7 @@ async def test_what_keeps_us_from_posting_is_logged_once_and_counted_each_time(s
     assert counted['ghapp_reports_total{org="acme",outcome="permission-missing"}'] == 1
 
 
-async def test_an_org_that_is_not_known_or_suspended_has_no_report(story):
+async def test_an_unknown_or_suspended_org_has_no_report(story):
     async with story(config=CONFIG) as app:
         assert await report_installation(app.context, app.installation + 1) is CheckRunOutcome.NOTHING_TO_DO
         app.listen()
@@ -68,7 +68,7 @@ async def test_an_org_that_is_not_known_or_suspended_has_no_report(story):
         assert await app.context.counters.all() == {'ghapp_deliveries_total{action="suspend",event="installation"}': 1}
 
 
-async def test_a_commit_that_github_forgot_is_queried_again(story):
+async def test_a_commit_that_github_rejects_is_queried_again(story):
     async with story(config=CONFIG) as app:
         app.clock.pass_(60)
         app.sandbox.control.fault(match="check-runs", method="POST", status=422, times=1)

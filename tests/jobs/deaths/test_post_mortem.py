@@ -1,4 +1,4 @@
-"""A post-mortem with something amiss: each lack takes away its own part alone."""
+"""Post-mortems with a missing source: each missing source removes only its own part."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OOM = "Out of memory: Killed process 4242 (Runner.Worker)"
 
 
 def waiting(app):
-    """What is asked of the queue for later: arguments and ids."""
+    """The delayed post-mortem jobs: arguments and ids."""
     queue = Queue("report", connection=app.context.queue_redis, serializer=JSONSerializer)
     registry = ScheduledJobRegistry(queue=queue)
     jobs = [queue.fetch_job(job_id) for job_id in registry.get_job_ids()]
@@ -40,7 +40,7 @@ def events(lines):
     return [line["event"] for line in lines]
 
 
-async def test_it_is_reported_work_that_anybody_may_ask_for(story):
+async def test_a_post_mortem_is_a_job_in_the_report_queue(story):
     async with story() as app:
         job = await a_job_runs(app)
         death = await its_runner_dies(app, job)
@@ -50,7 +50,7 @@ async def test_it_is_reported_work_that_anybody_may_ask_for(story):
         assert len(await app.sent_events("runner.died")) == 1
 
 
-async def test_a_job_that_is_not_over_is_looked_at_again_and_asked_for_once(story):
+async def test_the_post_mortem_of_an_unfinished_job_is_delayed_once(story):
     async with story() as app:
         job = await a_job_runs(app)
         death = await its_runner_dies(app, job)
@@ -63,9 +63,9 @@ async def test_a_job_that_is_not_over_is_looked_at_again_and_asked_for_once(stor
 @pytest.mark.parametrize(
     ("installation", "changes"),
     [(1, {}), (0, {"exit_code": 1}), (0, {"pod_uid": "another pod"})],
-    ids=["another installation", "another end", "a pod that came later"],
+    ids=["another installation", "another exit", "a later pod"],
 )
-async def test_a_death_that_is_not_kept_is_nobody_s(story, installation, changes):
+async def test_a_death_that_is_not_stored_is_ignored(story, installation, changes):
     async with story() as app:
         job = await a_job_runs(app)
         death = await its_runner_dies(app, job)
@@ -80,7 +80,7 @@ async def test_a_death_that_is_not_kept_is_nobody_s(story, installation, changes
     ("missing", "conclusion", "waits"),
     [("actions", "", []), ("checks", "failure", [])],
 )
-async def test_without_a_permission_it_goes_on_with_less_and_says_so_once(story, missing, conclusion, waits):
+async def test_without_a_permission_the_post_mortem_is_incomplete_and_logged_once(story, missing, conclusion, waits):
     async with story() as app:
         job = await a_job_runs(app)
         await its_runner_dies(app, job)
@@ -100,13 +100,13 @@ async def test_without_a_permission_it_goes_on_with_less_and_says_so_once(story,
 
 @pytest.mark.parametrize("missing", ["actions", "checks"])
 @pytest.mark.parametrize("status", [403, 404])
-async def test_a_permission_that_github_alone_knows_to_be_missing_is_no_worse(story, missing, status):
+async def test_a_permission_refused_only_by_github_is_handled_the_same(story, missing, status):
     async with story() as app:
         job = await a_job_runs(app)
         await its_runner_dies(app, job)
         lease_is_over(app, job)
         app.sandbox.control.withhold_permission("acme", permission=missing, status=status, admitted=False)
-        app.clock.pass_(60)  # a token too young is not believed
+        app.clock.pass_(60)  # a 404 for a new token is not trusted
         with capture_logs() as lines:
             outcomes = [await look(app, job), await look(app, job)]
         assert set(outcomes) == ({CheckRunOutcome.RECORDED} if status == 403 else {CheckRunOutcome.WAITS})
@@ -115,7 +115,7 @@ async def test_a_permission_that_github_alone_knows_to_be_missing_is_no_worse(st
         assert len(await app.sent_events("runner.died")) == 1
 
 
-async def test_annotations_that_may_not_be_read_are_done_without(story):
+async def test_unreadable_annotations_are_omitted(story):
     async with story() as app:
         job = await a_job_runs(app)
         await its_runner_dies(app, job)
@@ -125,7 +125,7 @@ async def test_annotations_that_may_not_be_read_are_done_without(story):
 
 
 @pytest.mark.parametrize("match", ["/actions/jobs/", "annotations", "/repos/acme/api$", "check-runs$"])
-async def test_github_s_own_trouble_is_for_the_queue_to_try_again_and_nothing_is_lost_by_it(story, match):
+async def test_an_error_of_github_is_retried_by_the_queue_and_loses_nothing(story, match):
     async with story() as app:
         job = await a_job_runs(app)
         await its_runner_dies(app, job)
@@ -140,7 +140,7 @@ async def test_github_s_own_trouble_is_for_the_queue_to_try_again_and_nothing_is
         assert await look(app, job) is CheckRunOutcome.CREATED
 
 
-async def test_a_limit_is_waited_for_and_not_tried_at_once(story):
+async def test_a_rate_limit_delays_the_next_attempt(story):
     async with story() as app:
         job = await a_job_runs(app)
         await its_runner_dies(app, job)
@@ -161,7 +161,7 @@ async def test_a_crash_between_the_creation_and_its_record_leaves_one_check_run(
         assert len(check_runs(app)) == 1
 
 
-async def test_many_at_once_post_one_check_run_and_tell_one_event(story):
+async def test_concurrent_runs_post_one_check_run_and_publish_one_event(story):
     async with story() as app:
         job = await a_job_runs(app)
         await its_runner_dies(app, job)
@@ -172,7 +172,7 @@ async def test_many_at_once_post_one_check_run_and_tell_one_event(story):
         assert len(await app.sent_events("runner.died")) == 1
 
 
-async def test_a_check_run_that_is_not_taken_is_said_and_looked_for_again(story):
+async def test_a_rejected_check_run_is_logged_and_retried(story):
     async with story() as app:
         job = await a_job_runs(app)
         await its_runner_dies(app, job)
@@ -183,7 +183,7 @@ async def test_a_check_run_that_is_not_taken_is_said_and_looked_for_again(story)
         assert lines[0]["why"] == f"acme/api: GitHub does not take a check run for {job.head_sha}"
 
 
-async def test_where_everybody_can_read_it_the_host_is_not_quoted(story):
+async def test_the_nodes_log_is_not_shown_in_a_public_repository(story):
     with Loki() as loki:
         async with story() as app:
             ask_logs_of(app, loki.url)
@@ -200,7 +200,7 @@ async def test_where_everybody_can_read_it_the_host_is_not_quoted(story):
             assert any(OOM in line for line in (await kept(app, job)).host_log)
 
 
-async def test_an_idle_runner_s_death_is_told_without_a_job(story):
+async def test_the_death_of_an_idle_runner_is_published_without_a_job(story):
     async with story() as app:
         job = await a_job_runs(app)
         death = await its_runner_dies(app, job, runner_name="linux-idle", pod="linux-idle", runner_log=())
@@ -209,7 +209,7 @@ async def test_an_idle_runner_s_death_is_told_without_a_job(story):
         assert (result["runner_name"], result["job"], result["cause"]) == (death.runner_name, None, "host-oom")
 
 
-async def test_a_job_that_deliveries_told_late_is_found_by_a_later_look(story):
+async def test_a_job_with_late_deliveries_is_found_by_a_later_run(story):
     async with story() as app:
         app.listen()
         (job_id,) = app.sandbox.control.queue("acme", labels=["linux-4vcpu"], repository="api")
@@ -222,7 +222,7 @@ async def test_a_job_that_deliveries_told_late_is_found_by_a_later_look(story):
         assert await look(app, job, 1) is CheckRunOutcome.CREATED
 
 
-async def test_a_job_in_a_repository_that_nobody_told_of_is_known_by_its_id_alone(story):
+async def test_a_job_of_an_unknown_repository_has_only_its_id(story):
     async with story() as app:
         job = await a_job_runs(app)
         await its_runner_dies(app, job)
@@ -231,13 +231,13 @@ async def test_a_job_in_a_repository_that_nobody_told_of_is_known_by_its_id_alon
         assert (await kept(app, job)).job[:2] == (job.id, "")
 
 
-async def in_the_way(app):
-    """What the report says cannot be seen."""
+async def reported_sources(app):
+    """The degraded sources that the health report names."""
     return [*await DegradedSources(app.context.redis).of([LOG_STORE])]
 
 
 @pytest.mark.parametrize("status", [500, 200], ids=["an error", "no Loki"])
-async def test_a_log_store_in_trouble_is_said_once_and_holds_nothing_up(story, status):
+async def test_a_failing_log_store_is_logged_once_and_blocks_nothing(story, status):
     with Loki(status=status, body=b"<html>") as loki:
         async with story() as app:
             ask_logs_of(app, loki.url)
@@ -249,12 +249,12 @@ async def test_a_log_store_in_trouble_is_said_once_and_holds_nothing_up(story, s
                 assert await look(app, job) is CheckRunOutcome.WAITS
             assert events(lines) == ["post-mortem incomplete", "post-mortem posted"]
             assert lines[0]["why"].startswith(f"the log store at {loki.address} ")
-            assert await in_the_way(app) == [LOG_STORE]
+            assert await reported_sources(app) == [LOG_STORE]
             assert (await kept(app, job)).runner_log == death.runner_log
-            assert [list(args)[-1] for args, _ in waiting(app)] == [1], "its lines may come yet"
+            assert [list(args)[-1] for args, _ in waiting(app)] == [1], "a later run may find its lines"
 
 
-async def test_the_runner_s_own_words_in_the_log_store_change_what_a_silent_end_means(story):
+async def test_the_runners_lines_in_the_log_store_can_change_the_cause(story):
     with Loki() as loki:
         async with story() as app:
             ask_logs_of(app, loki.url)
@@ -269,7 +269,7 @@ async def test_the_runner_s_own_words_in_the_log_store_change_what_a_silent_end_
             assert (found.cause, found.runner_log) == (Cause.DELETED_REGISTRATION, (words,))
 
 
-async def test_fewer_lines_than_are_known_add_nothing(story):
+async def test_fewer_lines_than_already_stored_change_nothing(story):
     with Loki() as loki:
         async with story() as app:
             ask_logs_of(app, loki.url)
@@ -280,7 +280,7 @@ async def test_fewer_lines_than_are_known_add_nothing(story):
             assert (await kept(app, job)).runner_log == death.runner_log
 
 
-async def test_a_log_store_that_gives_no_answer_rests_for_all_and_is_asked_again_by_a_later_look(story):
+async def test_a_failing_log_store_is_paused_for_all_deaths_and_queried_by_a_later_run(story):
     async with story() as app:
         ask_logs_of(app, "http://127.0.0.1:9")
         job = await a_job_runs(app)
@@ -290,25 +290,25 @@ async def test_a_log_store_that_gives_no_answer_rests_for_all_and_is_asked_again
         app.clock.pass_(90)
         assert await look(app, job, 1) is CheckRunOutcome.CREATED
         assert await app.context.redis.ttl(keys.LOG_STORE_RESTS) > 0
-        assert await in_the_way(app) == [LOG_STORE]
+        assert await reported_sources(app) == [LOG_STORE]
         assert [list(args) for args, _ in waiting(app)] == [[app.installation, identity(death), 2]], (
-            "its lines may come"
+            "a later run may find its lines"
         )
         with Loki() as loki:
             ask_logs_of(app, loki.url)
             loki.holds(({}, [loki.line(death.at, OOM)]))
             await look_into(app.context, app.installation, identity(death._replace(pod_uid="other")), 1)
-            assert loki.asked == [], "it rests for all deaths"
+            assert loki.asked == [], "the log store is paused for all deaths"
             await app.context.redis.delete(keys.LOG_STORE_RESTS)  # a minute later
             await look(app, job, 2)
             assert OOM in (await kept(app, job)).host_log[-1]
-            assert await in_the_way(app) == []
+            assert await reported_sources(app) == []
             asked = len(loki.asked)
             await look(app, job, 3)
-            assert len(loki.asked) == asked, "all is there"
+            assert len(loki.asked) == asked, "all lines are stored"
 
 
-async def test_each_end_of_one_pod_is_told_though_another_came_before_anybody_looked(story):
+async def test_each_exit_of_one_pod_is_published_even_if_another_followed_first(story):
     async with story() as app:
         job = await a_job_runs(app)
         ends = [await its_runner_dies(app, job, exit_code=code, at=app.clock() + code) for code in (1, 2)]
@@ -319,7 +319,7 @@ async def test_each_end_of_one_pod_is_told_though_another_came_before_anybody_lo
         assert await Deaths(app.context.redis, app.clock).unpublished(app.installation, 10) == []
 
 
-async def test_a_clean_exit_asks_no_log_store(story):
+async def test_a_clean_exit_does_not_query_the_log_store(story):
     with Loki() as loki:
         async with story() as app:
             ask_logs_of(app, loki.url)

@@ -1,4 +1,4 @@
-"""What is recorded of a job from its deliveries."""
+"""The record of a job from its deliveries."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def test_an_end_without_a_time_is_dated_by_its_arrival():
 
 
 @pytest.mark.parametrize(("status", "ended_at"), [("in_progress", None), ("completed", QUEUED_AT + 600)])
-def test_a_hosted_job_is_over_once_it_is_taken(status, ended_at):
+def test_a_hosted_job_is_completed_once_it_starts(status, ended_at):
     end = {"completed_at": "2026-11-20T12:10:00Z"} if status == "completed" else {}
     job = recorded(**{**TAKEN, "status": status, "runner_group_name": HOSTED_GROUP, **end})
     assert (job.status, job.ended_at, was_hosted(job)) == ("over", ended_at, True)
 
 
-def test_what_github_omits_is_unknown():
+def test_fields_that_github_omits_are_unknown():
     job = recorded(**dict.fromkeys(("run_id", "run_attempt", "workflow_name", "name", "head_sha", "html_url")))
     assert (job.run_id, job.attempt, job.workflow, job.name, job.head_sha, job.html_url) == (None, 1, "", "", "", "")
 

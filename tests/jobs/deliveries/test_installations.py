@@ -1,4 +1,4 @@
-"""Where the App is installed."""
+"""Discovery of the App's installations."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from jobs.scheduler import DISCOVER_SECONDS
 
 
 @pytest.mark.parametrize(
-    ("befall", "why"),
+    ("prevent_sweeps", "why"),
     [
         (lambda control: control.suspend("acme"), "InstallationSuspended"),
         (lambda control: control.withhold_permission("acme"), "PermissionMissing"),
     ],
     ids=["suspended", "not permitted"],
 )
-async def test_who_does_not_let_us_look_is_not_swept_and_says_why(story, befall, why):
+async def test_an_installation_without_permission_is_not_swept_and_has_the_reason(story, prevent_sweeps, why):
     async with story() as app:
-        befall(app.sandbox.control)
+        prevent_sweeps(app.sandbox.control)
         assert await discover_installations(app.context) == 1
         assert await app.context.schedule.next(app.installation) is None
         survey = await app.context.runners.survey(app.installation)
         assert (survey.failure, survey.failing_since) == (why, app.clock())
 
 
-async def test_who_is_gone_is_struck(story):
+async def test_an_uninstalled_installation_is_removed(story):
     async with story() as app:
         app.sandbox.control.uninstall("acme")
         assert await discover_installations(app.context) == 0
@@ -51,21 +51,21 @@ async def test_who_is_gone_is_struck(story):
         assert await app.context.installations.all() == []
 
 
-async def test_who_has_another_name_is_known_by_it(story):
+async def test_a_renamed_installation_keeps_its_configured_name_and_gets_its_new_name(story):
     async with story() as app:
         app.sandbox.control.rename("acme", "acme-two")
         await discover_installations(app.context)
         known = await app.context.installations.one(app.installation)
-        assert (known.org, known.called) == ("acme", "acme-two"), "here it goes by the name of the configuration"
+        assert (known.org, known.called) == ("acme", "acme-two"), "the org keeps the name of the configuration"
 
 
-async def test_the_only_one_is_swept_at_once(story):
+async def test_the_only_installation_is_swept_at_once(story):
     async with story() as app:
         assert await app.context.schedule.next(app.installation) == app.clock()
 
 
 @pytest.mark.parametrize(
-    ("hinder", "relent"),
+    ("block_sweeps", "allow_sweeps"),
     [
         (lambda control: control.suspend("acme"), lambda control: control.unsuspend("acme")),
         (
@@ -75,28 +75,28 @@ async def test_the_only_one_is_swept_at_once(story):
     ],
     ids=["unsuspended", "permitted"],
 )
-async def test_who_lets_us_look_again_is_swept_at_once(story, hinder, relent):
+async def test_an_installation_that_permits_sweeps_again_is_swept_at_once(story, block_sweeps, allow_sweeps):
     async with story() as app:
-        hinder(app.sandbox.control)
+        block_sweeps(app.sandbox.control)
         await discover_installations(app.context)
-        relent(app.sandbox.control)
+        allow_sweeps(app.sandbox.control)
         app.clock.pass_(300)
         await discover_installations(app.context)
         assert await app.context.schedule.next(app.installation) == app.clock()
 
 
 def scheduled(app):
-    """When discovery runs again by itself (epoch seconds), and under which keys."""
+    """The delayed discovery jobs: time (epoch seconds) by key."""
     registry = ScheduledJobRegistry(queue=Queue("sweep", connection=app.context.queue_redis, serializer=JSONSerializer))
     return {key: registry.get_scheduled_time(key).timestamp() for key in registry.get_job_ids()}
 
 
-@pytest.mark.parametrize("hinder", [lambda app: app.suspend("acme"), lambda app: app.withhold_permission("acme")])
-async def test_while_an_installation_permits_no_sweep_github_is_asked_again_within_its_interval(story, hinder):
+@pytest.mark.parametrize("block_sweeps", [lambda app: app.suspend("acme"), lambda app: app.withhold_permission("acme")])
+async def test_while_an_installation_permits_no_sweep_discovery_runs_within_its_interval(story, block_sweeps):
     async with story(config="[sweep]\ninterval_seconds = 20\n") as app:
         assert scheduled(app) == {}
-        hinder(app.sandbox.control)
-        for _ in range(3):  # however many ask
+        block_sweeps(app.sandbox.control)
+        for _ in range(3):  # for any number of runs
             await discover_installations(app.context)
         assert len(scheduled(app)) == 1
         next_discovery = await app.context.schedule.next_discovery()
@@ -113,10 +113,10 @@ async def test_while_an_installation_permits_no_sweep_github_is_asked_again_with
 
         app.clock.pass_(next_discovery - app.clock())
         await discover_installations(app.context)
-        assert len(scheduled(app)) == 2, "the run that asks has the key of its own time"
+        assert len(scheduled(app)) == 2, "the running job has the key of its own time"
 
 
-async def test_where_all_permit_sweeps_the_scheduler_s_discovery_is_the_next(story):
+async def test_while_all_permit_sweeps_the_next_discovery_is_the_schedulers(story):
     async with story() as app:
         await discover_installations(app.context)
         assert scheduled(app) == {}
@@ -124,7 +124,7 @@ async def test_where_all_permit_sweeps_the_scheduler_s_discovery_is_the_next(sto
 
 
 @pytest.mark.parametrize(("count", "seconds"), [(100, 3), (1000, 29), (5000, 144)])
-async def test_looking_again_leaves_the_app_most_of_its_own_limit(story, monkeypatch, count, seconds):
+async def test_repeated_discovery_leaves_most_of_the_apps_rate_limit(story, monkeypatch, count, seconds):
     async with story(config="[sweep]\ninterval_seconds = 2\n") as app:
         many = [Installation(each, f"org{each}", each, {}, suspended=True) for each in range(600, 600 + count)]
 
@@ -140,11 +140,11 @@ async def test_looking_again_leaves_the_app_most_of_its_own_limit(story, monkeyp
 
 
 async def nothing(*_):
-    """In place of what is not looked at here."""
+    """Replaces a method that this test does not cover."""
 
 
 @pytest.mark.parametrize("action", BEGUN)
-async def test_a_delivery_that_permits_sweeps_makes_one_due_at_once_whatever_its_date_was(story, action):
+async def test_a_delivery_that_permits_sweeps_makes_a_sweep_due_at_once(story, action):
     async with story() as app:
         for date in (None, app.clock() + 3600):
             await app.context.schedule.remove(app.installation)
@@ -155,7 +155,7 @@ async def test_a_delivery_that_permits_sweeps_makes_one_due_at_once_whatever_its
             assert await app.context.schedule.next(app.installation) == app.clock()
 
 
-async def test_a_delivery_that_suspends_has_github_asked_again_within_the_interval(story):
+async def test_a_delivery_of_a_suspension_schedules_discovery_within_the_interval(story):
     async with story() as app:
         await installation_changed(app.context, delivery(app, "suspend"))
         assert await app.context.schedule.next(app.installation) is None
@@ -163,7 +163,7 @@ async def test_a_delivery_that_suspends_has_github_asked_again_within_the_interv
         assert len(scheduled(app)) == 1
 
 
-async def test_one_of_many_that_permits_sweeps_again_is_swept_at_once_and_not_when_its_turn_comes(story, monkeypatch):
+async def test_one_of_many_installations_that_permits_sweeps_again_is_swept_at_once(story, monkeypatch):
     async with story() as app:
         held = (await app.context.installations.one(app.installation)).permissions
         many = [Installation(each, f"org{each}", each, held) for each in range(600, 660)]
@@ -180,7 +180,7 @@ async def test_one_of_many_that_permits_sweeps_again_is_swept_at_once_and_not_wh
         assert await app.context.schedule.next(659) == app.clock()
 
 
-async def test_a_reason_that_lasts_is_dated_from_when_it_began(story):
+async def test_a_lasting_failure_has_the_time_of_its_start(story):
     async with story() as app:
         app.sandbox.control.suspend("acme")
         began = app.clock()
@@ -190,7 +190,7 @@ async def test_a_reason_that_lasts_is_dated_from_when_it_began(story):
         assert (await app.context.runners.survey(app.installation)).failing_since == began
 
 
-async def test_when_github_does_not_say_who_there_is_everybody_stays(story):
+async def test_while_github_lists_no_installations_all_installations_stay(story):
     async with story() as app:
         app.sandbox.control.fault(match="/app/installations", status=502)
         with pytest.raises(GitHubUnavailableError):
@@ -200,7 +200,9 @@ async def test_when_github_does_not_say_who_there_is_everybody_stays(story):
 
 
 @pytest.mark.parametrize(("seconds", "count", "offsets"), [(60, 120, 60), (60, 2, 2), (1.5, 120, 1)])
-async def test_the_first_sweeps_of_many_are_spread_over_the_interval(story, monkeypatch, seconds, count, offsets):
+async def test_the_first_sweeps_of_many_installations_are_spread_over_the_interval(
+    story, monkeypatch, seconds, count, offsets
+):
     async with story(config=f"[sweep]\ninterval_seconds = {seconds}\n") as app:
         held = (await app.context.installations.one(app.installation)).permissions
         many = [Installation(each, f"org{each}", each, held) for each in range(600, 600 + count)]
@@ -214,7 +216,7 @@ async def test_the_first_sweeps_of_many_are_spread_over_the_interval(story, monk
         assert sorted(set(due)) == [float(each) for each in range(offsets)]
 
 
-async def test_who_is_enrolled_keeps_its_date(story):
+async def test_a_scheduled_installation_keeps_its_due_time(story):
     async with story() as app:
         await app.context.schedule.due_at(app.installation, app.clock() + 42)
         await discover_installations(app.context)
@@ -227,7 +229,7 @@ def delivery(app, action):
 
 
 @pytest.mark.parametrize("action", [*BEGUN, *ENDED])
-async def test_what_kept_a_report_back_may_be_over_when_an_installation_changed(story, action):
+async def test_a_changed_installation_clears_the_failure_of_its_report(story, action):
     async with story() as app:
         await app.context.reports.put_off(
             app.installation, PostFailure("acme/.github", "permission-missing", app.clock() + 600)
@@ -237,7 +239,7 @@ async def test_what_kept_a_report_back_may_be_over_when_an_installation_changed(
 
 
 @pytest.mark.parametrize("action", ["renamed", ""])
-async def test_what_is_no_change_of_an_installation_changes_nothing(story, action):
+async def test_an_irrelevant_delivery_changes_nothing(story, action):
     async with story() as app:
         await app.context.schedule.remove(app.installation)
         await installation_changed(app.context, delivery(app, action))

@@ -21,7 +21,7 @@ RULES = (PoolSettings("acme", "linux", ("linux-4vcpu",)), PoolSettings("acme", "
         (("self-hosted", "big"), online(labels=()), "big"),
         (("self-hosted", "anything"), None, "other"),
     ],
-    ids=["its runner's", "an unconfigured one", "its labels'", "a runner without labels yet", "any label"],
+    ids=["pool of the runner", "unconfigured pool", "pool of the labels", "runner without labels", "any label"],
 )
 def test_a_job_counts_for_the_configured_pool_of_its_runner_or_of_its_labels(labels, runner, pool):
     assert configured_pool(Job(1, "running", labels, "acme/api", 0.0), runner, RULES) == pool

@@ -1,4 +1,4 @@
-"""One event to its pool's url, as often as it takes."""
+"""Delivery of one event to the url of its pool, with retries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def evidence_of(app, runner_id):
     return (await app.context.runners.some(app.installation, [runner_id]))[runner_id]
 
 
-async def test_until_it_is_accepted_it_waits_and_bears_the_same_id(story):
+async def test_an_event_is_retried_with_the_same_id_until_it_is_accepted(story):
     async with story() as app:
         lost, event_id = await granted(app)
         with pytest.raises(ReplacerUnavailableError):
@@ -50,7 +50,7 @@ async def test_until_it_is_accepted_it_waits_and_bears_the_same_id(story):
         assert [each["id"] for each in events] == [event_id]
 
 
-async def test_what_was_accepted_is_not_sent_again(story):
+async def test_an_accepted_event_is_not_sent_again(story):
     async with story() as app:
         _, event_id = await granted(app)
         app.sandbox.control.fail_controller(seconds=0)
@@ -59,7 +59,7 @@ async def test_what_was_accepted_is_not_sent_again(story):
         assert len([each for each in app.sandbox.control.controller_events() if each["type"] == REPLACE]) == 1
 
 
-async def test_a_runner_that_came_back_meanwhile_is_not_called_replaced(story):
+async def test_a_runner_that_returned_before_the_delivery_is_not_marked_as_replaced(story):
     async with story() as app:
         lost, event_id = await granted(app)
         known = await evidence_of(app, lost)
@@ -74,7 +74,7 @@ def registration(known):
     return Registration(known.id, known.name, known.os, True, False, known.labels, known.custom_labels, known.ephemeral)
 
 
-async def test_an_event_whose_pool_has_no_url_any_more_is_let_go(story):
+async def test_an_event_of_a_pool_without_a_url_is_dropped(story):
     async with story() as app:
         _, event_id = await granted(app)
         object.__setattr__(app.context.settings, "pools", ())
@@ -82,7 +82,7 @@ async def test_an_event_whose_pool_has_no_url_any_more_is_let_go(story):
         assert await app.context.events.unsent() == []
 
 
-async def test_an_event_of_an_org_that_was_renamed_goes_to_its_url_once(story):
+async def test_an_event_of_a_renamed_org_is_delivered_once(story):
     async with story() as app:
         lost, event_id = await granted(app)
         app.sandbox.control.fail_controller(seconds=0)
@@ -96,11 +96,11 @@ async def test_an_event_of_an_org_that_was_renamed_goes_to_its_url_once(story):
 
 
 def configured_as(app, org):
-    """The settings of a configuration that calls the org by another name than GitHub does yet."""
+    """Settings in which the org already has its next name."""
     return replace(app.settings, pools=tuple(replace(pool, org=org) for pool in app.settings.pools))
 
 
-async def test_an_event_of_an_org_whose_next_name_the_configuration_bears_already_is_kept(story):
+async def test_an_event_is_kept_while_the_configuration_already_has_the_orgs_next_name(story):
     async with story() as app:
         _, event_id = await granted(app)
         app.sandbox.control.fail_controller(seconds=0)
@@ -114,8 +114,8 @@ async def test_an_event_of_an_org_whose_next_name_the_configuration_bears_alread
 
 
 @pytest.mark.parametrize(("seconds", "kept"), [(GIVEN_UP_SECONDS, True), (GIVEN_UP_SECONDS + 1, False)])
-@pytest.mark.parametrize("org", ["acme", "acme-two"], ids=["the url is away", "the org bears another name"])
-async def test_what_no_receiver_accepted_for_a_week_is_dropped(story, seconds, kept, org):
+@pytest.mark.parametrize("org", ["acme", "acme-two"], ids=["the url is unavailable", "the org has another name"])
+async def test_an_event_that_is_not_accepted_for_a_week_is_dropped(story, seconds, kept, org):
     async with story() as app:
         _, event_id = await granted(app)
         body = (await app.context.events.outgoing(event_id)).event
@@ -126,7 +126,7 @@ async def test_what_no_receiver_accepted_for_a_week_is_dropped(story, seconds, k
         assert await app.context.events.unsent() == ([event_id] if kept else [])
 
 
-async def test_an_event_of_an_org_that_removed_the_app_is_let_go(story):
+async def test_an_event_of_an_org_that_removed_the_app_is_dropped(story):
     async with story() as app:
         _, event_id = await granted(app)
         app.sandbox.control.fail_controller(seconds=0)
@@ -136,7 +136,7 @@ async def test_an_event_of_an_org_that_removed_the_app_is_let_go(story):
         assert app.sandbox.control.controller_events() == []
 
 
-async def test_a_runner_that_was_forgotten_meanwhile_is_not_made_known_again(story):
+async def test_a_delivery_does_not_recreate_a_deleted_runner(story):
     async with story() as app:
         lost, event_id = await granted(app)
         await app.context.runners.revise(app.installation, {lost: lambda _: None})
@@ -146,7 +146,7 @@ async def test_a_runner_that_was_forgotten_meanwhile_is_not_made_known_again(sto
         assert await app.context.events.unsent() == []
 
 
-async def test_a_url_that_does_not_answer_at_all_is_asked_again(story):
+async def test_an_unavailable_url_is_retried(story):
     async with story() as app:
         _, event_id = await granted(app)
         (pool,) = app.context.settings.pools

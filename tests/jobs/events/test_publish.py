@@ -10,10 +10,8 @@ from jobs.events.publish import publish_runners
 from tests.health.builders import present, survey
 
 
-@pytest.mark.parametrize(
-    ("ends_after", "claims"), [(601.0, 1), (600.0, 0)], ids=["a claim that holds", "one that ran out"]
-)
-async def test_an_event_contains_the_claim_that_holds_its_runner(story, ends_after, claims):
+@pytest.mark.parametrize(("ends_after", "claims"), [(601.0, 1), (600.0, 0)], ids=["active claim", "expired claim"])
+async def test_an_event_contains_the_active_claim_on_its_runner(story, ends_after, claims):
     async with story() as app:
         began = app.clock()
         await app.context.pod_claims.claim(app.installation, "linux-1", "linux-1", 42, began + ends_after)

@@ -1,4 +1,4 @@
-"""The scheduler has the active shard of blue/green pools queried, and of no others."""
+"""The scheduler enqueues the query of the active shard only for blue/green pools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reaper: what it reads, which pods it judges, what it deletes and reports, and what a crash leaves."""
+"""The reaper: the pods that it reads, its decisions, deletions and reports, and crashes."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ ELSEWHERE = """
 
 
 @pytest.fixture
-def leaky(story, tmp_path):
-    """Opens a story in a cluster: `async with leaky(runners=12) as at:`."""
+def leak_cluster(story, tmp_path):
+    """Opens a story in a cluster: `async with leak_cluster(runners=12) as at:`."""
 
     def opened(**changes):
         return leaking(story, tmp_path, **changes)
@@ -60,8 +60,8 @@ def leaky(story, tmp_path):
     return opened
 
 
-async def ripe(at):
-    """A pod for each of GitHub's runners, hung and unclaimed for a minute less than it takes; and one that is claimed."""
+async def prepare_leaks(at):
+    """Creates a hung pod for each runner, unclaimed for one minute less than the limit, and one claimed pod."""
     for name in at.runners:
         at.make_pod(name)
     await at.hang()
@@ -73,18 +73,18 @@ async def ripe(at):
     return set(at.runners)
 
 
-async def begun(at):
+async def unfinished_deletions(at):
     return await Leaks(at.app.context.redis).unfinished(at.app.installation)
 
 
-async def standing(at):
+async def reaper_status_of(at):
     installation = await at.app.context.installations.one(at.app.installation)
     return await leaks_of(at.app.context, installation, at.app.clock())
 
 
-async def test_a_reaped_pod_is_published_with_its_evidence_and_counted_and_logged(leaky):
-    async with leaky(runners=1) as at:
-        (name,) = await ripe(at)
+async def test_a_reaped_pod_is_published_with_its_evidence_and_counted_and_logged(leak_cluster):
+    async with leak_cluster(runners=1) as at:
+        (name,) = await prepare_leaks(at)
         unclaimed_since = at.app.clock() - 240
         uid = at.api.control.object("pods", NAMESPACE, name)["metadata"]["uid"]
         with capture_logs() as logs:
@@ -108,12 +108,12 @@ async def test_a_reaped_pod_is_published_with_its_evidence_and_counted_and_logge
         (line,) = [each for each in logs if each["event"] == "orphan reaped"]
         assert (line["pod"], line["org"], line["unclaimed_seconds"]) == (name, "acme", 300)
         assert unclaimed_since < at.app.clock() - 299
-        assert await begun(at) == []
+        assert await unfinished_deletions(at) == []
 
 
-async def test_the_pods_service_account_goes_with_it_and_that_of_the_namespace_stays(leaky):
-    async with leaky(runners=1) as at:
-        (name,) = await ripe(at)
+async def test_the_pods_service_account_is_deleted_and_the_namespaces_default_account_stays(leak_cluster):
+    async with leak_cluster(runners=1) as at:
+        (name,) = await prepare_leaks(at)
         at.make_pod("default")
         at.end_containers("default")
         await at.minutes(6)
@@ -122,18 +122,18 @@ async def test_the_pods_service_account_goes_with_it_and_that_of_the_namespace_s
         assert "default" in at.api.control.names("serviceaccounts", NAMESPACE)
 
 
-async def test_a_service_account_that_is_already_deleted_is_success(leaky):
-    async with leaky() as at:
-        leaks = await ripe(at)
+async def test_an_already_deleted_service_account_counts_as_success(leak_cluster):
+    async with leak_cluster() as at:
+        leaks = await prepare_leaks(at)
         for name in leaks:
             at.api.control.delete("serviceaccounts", NAMESPACE, name)
         (tick,) = await at.minutes(1)
         assert (tick.reaped, tick.trouble) == (len(leaks), "")
-        assert await begun(at) == []
+        assert await unfinished_deletions(at) == []
 
 
 class CrashError(BaseException):
-    """The process has ended."""
+    """Simulates a crash of the process."""
 
 
 async def crashes(*_args, **_kwargs):
@@ -151,9 +151,9 @@ STEPS = [
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(("owner", "step"), STEPS, ids=[step for _, step in STEPS])
-async def test_a_crash_between_any_two_steps_is_healed_a_minute_later(leaky, monkeypatch, owner, step, when):
-    async with leaky() as at:
-        leaks = await ripe(at)
+async def test_a_crash_between_any_two_steps_is_recovered_a_minute_later(leak_cluster, monkeypatch, owner, step, when):
+    async with leak_cluster() as at:
+        leaks = await prepare_leaks(at)
         original = getattr(owner, step)
 
         async def crashes_then(self, *args, **kwargs):
@@ -168,14 +168,14 @@ async def test_a_crash_between_any_two_steps_is_healed_a_minute_later(leaky, mon
         await at.minutes(1)
         assert sorted(at.deletions()) == sorted(await at.published()) == sorted(leaks)
         assert (at.pods(), at.accounts()) == ({"busy"}, {"busy"})
-        assert await begun(at) == []
+        assert await unfinished_deletions(at) == []
         assert len(leaks) - 1 <= await at.counted("reaped") <= len(leaks)
-        assert (await standing(at)).reaped == len(leaks)
+        assert (await reaper_status_of(at)).reaped == len(leaks)
 
 
-async def test_crashes_in_a_row_lose_no_clock(leaky, monkeypatch):
-    async with leaky() as at:
-        leaks = await ripe(at)
+async def test_repeated_crashes_keep_the_unclaimed_times(leak_cluster, monkeypatch):
+    async with leak_cluster() as at:
+        leaks = await prepare_leaks(at)
 
         with monkeypatch.context() as patched:
             patched.setattr(Leaks, "begin", crashes)
@@ -186,9 +186,9 @@ async def test_crashes_in_a_row_lose_no_clock(leaky, monkeypatch):
         assert set(at.deletions()) == leaks
 
 
-async def test_while_another_worker_is_at_it_nothing_is_even_read(leaky):
-    async with leaky() as at:
-        await ripe(at)
+async def test_while_another_worker_holds_the_lock_nothing_is_read(leak_cluster):
+    async with leak_cluster() as at:
+        await prepare_leaks(at)
         await at.app.pass_(60)
         at.api.control.forget_calls()
         async with at.app.context.locks.acquire("reap", at.app.installation) as mine:
@@ -197,9 +197,9 @@ async def test_while_another_worker_is_at_it_nothing_is_even_read(leaky):
         assert at.api.control.calls() == []
 
 
-async def test_pods_are_read_before_claims_both_when_all_are_looked_at_and_just_before_a_deletion(leaky, monkeypatch):
-    async with leaky(runners=1) as at:
-        await ripe(at)
+async def test_pods_are_read_before_claims_for_all_pods_and_again_before_each_deletion(leak_cluster, monkeypatch):
+    async with leak_cluster(runners=1) as at:
+        await prepare_leaks(at)
         order = []
 
         def change(owner, method, what):
@@ -219,7 +219,7 @@ async def test_pods_are_read_before_claims_both_when_all_are_looked_at_and_just_
         change(Runners, "some", "its runner")
         await at.app.pass_(60)
         await sweep_installation(at.app.context, at.app.installation)
-        order.clear()  # a plan reads claims, too
+        order.clear()  # the remediation plan reads claims, too
         await at.reap()
         first = order.index("all pods")
         assert order[first : first + 3] == ["all pods", "claims", "runners"]
@@ -228,24 +228,24 @@ async def test_pods_are_read_before_claims_both_when_all_are_looked_at_and_just_
         assert last == ["the pod", "claims", "its runner"]
 
 
-async def test_a_pod_that_goes_by_itself_just_before_the_deletion_is_success(leaky):
-    async with leaky(runners=1) as at:
-        (name,) = await ripe(at)
+async def test_a_pod_that_disappears_before_its_deletion_counts_as_success(leak_cluster):
+    async with leak_cluster(runners=1) as at:
+        (name,) = await prepare_leaks(at)
         delete = at.cluster.delete_pod
 
-        async def gone_and_deleted(namespace, name, *which):
+        async def vanish_and_delete(namespace, name, *which):
             at.api.control.vanish(namespace, name)
             return await delete(namespace, name, *which)
 
-        at.cluster.delete_pod = gone_and_deleted
+        at.cluster.delete_pod = vanish_and_delete
         (tick,) = await at.minutes(1)
-        assert (tick.trouble, await begun(at), await at.published()) == ("", [], [name])
+        assert (tick.trouble, await unfinished_deletions(at), await at.published()) == ("", [], [name])
         assert at.accounts() == {"busy"}
 
 
-async def test_a_pod_that_changed_since_the_list_is_deleted_as_it_is_now(leaky):
-    async with leaky(runners=1) as at:
-        (name,) = await ripe(at)
+async def test_a_pod_that_changed_since_the_list_is_read_again_and_deleted(leak_cluster):
+    async with leak_cluster(runners=1) as at:
+        (name,) = await prepare_leaks(at)
         read = at.cluster.pod
 
         async def changed_and_read(namespace, name):
@@ -257,26 +257,26 @@ async def test_a_pod_that_changed_since_the_list_is_deleted_as_it_is_now(leaky):
         assert at.deletions() == [name]
 
 
-async def test_after_a_crash_a_pod_that_was_not_deleted_is_judged_again(leaky, monkeypatch):
-    async with leaky(runners=1) as at:
-        (name,) = await ripe(at)
+async def test_after_a_crash_a_pod_that_was_not_deleted_is_checked_again(leak_cluster, monkeypatch):
+    async with leak_cluster(runners=1) as at:
+        (name,) = await prepare_leaks(at)
 
         with monkeypatch.context() as patched:
             patched.setattr(Cluster, "delete_pod", crashes)
             with pytest.raises(CrashError):
                 await at.minutes(1)
-        assert [each.pod for each in await begun(at)] == [name]
+        assert [each.pod for each in await unfinished_deletions(at)] == [name]
         await at.claim(name, seconds=36_000)
         await at.minutes(10)
-        assert (at.deletions(), at.deletions("serviceaccounts"), await begun(at)) == ([], [], [])
+        assert (at.deletions(), at.deletions("serviceaccounts"), await unfinished_deletions(at)) == ([], [], [])
 
 
 @pytest.mark.parametrize(
-    ("owner", "step"), [(Events, "append"), (Cluster, "delete_service_account")], ids=["not told yet", "change"]
+    ("owner", "step"), [(Events, "append"), (Cluster, "delete_service_account")], ids=["not published yet", "change"]
 )
-async def test_after_a_crash_a_successors_service_account_is_left_alone(leaky, monkeypatch, owner, step):
-    async with leaky(runners=1) as at:
-        (name,) = await ripe(at)
+async def test_after_a_crash_the_successors_service_account_is_left_alone(leak_cluster, monkeypatch, owner, step):
+    async with leak_cluster(runners=1) as at:
+        (name,) = await prepare_leaks(at)
 
         with monkeypatch.context() as patched:
             patched.setattr(owner, step, crashes)
@@ -287,12 +287,12 @@ async def test_after_a_crash_a_successors_service_account_is_left_alone(leaky, m
         await at.minutes(1)
         assert name in at.accounts()
         assert await at.published() == [name]
-        assert await begun(at) == []
+        assert await unfinished_deletions(at) == []
 
 
-async def test_after_a_crash_a_successors_service_account_is_left_alone_though_that_one_goes_too(leaky, monkeypatch):
-    async with leaky(runners=1) as at:
-        (name,) = await ripe(at)
+async def test_after_a_crash_the_service_account_of_a_terminating_successor_is_left_alone(leak_cluster, monkeypatch):
+    async with leak_cluster(runners=1) as at:
+        (name,) = await prepare_leaks(at)
         with monkeypatch.context() as patched:
             patched.setattr(Cluster, "delete_service_account", crashes)
             with pytest.raises(CrashError):
@@ -300,15 +300,17 @@ async def test_after_a_crash_a_successors_service_account_is_left_alone_though_t
         at.api.control.kubelet_deletes_after(None)
         at.api.control.vanish(NAMESPACE, name)
         at.make_pod(name, age_seconds=0)
-        at.api.control.delete("pods", NAMESPACE, name)  # by its controller, which sees to the ServiceAccount, too
+        at.api.control.delete("pods", NAMESPACE, name)  # by its controller, which deletes the ServiceAccount, too
         await at.minutes(1)
         assert name in at.accounts()
-        assert await begun(at) == []
+        assert await unfinished_deletions(at) == []
 
 
-async def test_after_a_crash_a_slowly_terminating_pod_is_published_and_its_service_account_deleted(leaky, monkeypatch):
-    async with leaky(runners=1) as at:
-        (name,) = await ripe(at)
+async def test_after_a_crash_a_slowly_terminating_pod_is_published_and_its_service_account_deleted(
+    leak_cluster, monkeypatch
+):
+    async with leak_cluster(runners=1) as at:
+        (name,) = await prepare_leaks(at)
         at.api.control.kubelet_deletes_after(None)
         with monkeypatch.context() as patched:
             patched.setattr(Events, "append", crashes)
@@ -316,13 +318,15 @@ async def test_after_a_crash_a_slowly_terminating_pod_is_published_and_its_servi
                 await at.minutes(1)
         await at.minutes(1)
         assert at.api.control.object("pods", NAMESPACE, name) is not None
-        assert (await at.published(), at.accounts(), await begun(at)) == ([name], {"busy"}, [])
+        assert (await at.published(), at.accounts(), await unfinished_deletions(at)) == ([name], {"busy"}, [])
 
 
 @pytest.mark.parametrize("resource", ["pods", "serviceaccounts"])
-async def test_without_the_right_to_delete_both_neither_is_and_that_is_logged_once(leaky, monkeypatch, resource):
-    async with leaky() as at:
-        await ripe(at)
+async def test_without_the_right_to_delete_both_neither_is_deleted_and_one_line_is_logged(
+    leak_cluster, monkeypatch, resource
+):
+    async with leak_cluster() as at:
+        await prepare_leaks(at)
         may = Cluster.may
 
         async def lacks(self, verb, asked, *args):
@@ -337,34 +341,37 @@ async def test_without_the_right_to_delete_both_neither_is_and_that_is_logged_on
         assert ticks[0].trouble_since == ticks[-1].trouble_since == at.app.clock() - 120
 
 
-async def test_a_service_account_that_cannot_be_deleted_is_retried_and_its_pod_published_once(leaky):
-    async with leaky() as at:
-        leaks = await ripe(at)
+async def test_a_service_account_that_cannot_be_deleted_is_retried_and_its_pod_published_once(leak_cluster):
+    async with leak_cluster() as at:
+        leaks = await prepare_leaks(at)
         with at.api.control.fails(500, verbs=("delete",), resources=("serviceaccounts",)):
             (first, second) = await at.minutes(2)
         assert (first.reaped, second.reaped) == (len(leaks), 0)
         assert first.trouble
         assert sorted(await at.published()) == sorted(leaks)
-        assert {each.pod for each in await begun(at)} == leaks
+        assert {each.pod for each in await unfinished_deletions(at)} == leaks
         await at.minutes(1)
         assert at.accounts() == {"busy"}
-        assert await begun(at) == []
+        assert await unfinished_deletions(at) == []
 
 
-async def test_while_too_many_deletions_are_unfinished_no_other_is_begun(leaky, monkeypatch):
+async def test_beyond_the_limit_of_unfinished_deletions_no_other_is_begun(leak_cluster, monkeypatch):
     monkeypatch.setattr(store, "MOST_BEGUN", 2)
-    async with leaky() as at:
-        await ripe(at)
+    async with leak_cluster() as at:
+        await prepare_leaks(at)
         with at.api.control.fails(500, verbs=("delete",), resources=("serviceaccounts",)):
             (tick,) = await at.minutes(1)
-            assert (tick.reaped, tick.trouble) == (2, "too many deletions were begun and are not finished")
+            assert (tick.reaped, tick.trouble) == (
+                2,
+                "too many deletions were begun and are not finished",
+            )
         await at.minutes(2)
         assert len(at.deletions()) == 4
 
 
-async def test_a_skipped_tick_is_logged_once_and_counted_each_time(leaky):
-    async with leaky() as at:
-        await ripe(at)
+async def test_a_skipped_tick_is_logged_once_and_counted_each_time(leak_cluster):
+    async with leak_cluster() as at:
+        await prepare_leaks(at)
         with capture_logs() as logs:
             with at.api.control.fails(500, verbs=("list",)):
                 await at.minutes(2)
@@ -374,36 +381,36 @@ async def test_a_skipped_tick_is_logged_once_and_counted_each_time(leaky):
         assert await at.counted("skipped") == 2
 
 
-async def test_a_day_later_reaped_pods_are_not_reported_any_more(leaky):
-    async with leaky() as at:
-        leaks = await ripe(at)
+async def test_reaped_pods_are_reported_for_a_day(leak_cluster):
+    async with leak_cluster() as at:
+        leaks = await prepare_leaks(at)
         await at.minutes(1)
-        assert await standing(at) == ReaperStatus(reaped=len(leaks))
+        assert await reaper_status_of(at) == ReaperStatus(reaped=len(leaks))
         at.app.clock.pass_(86_399)
-        assert await standing(at) == ReaperStatus(reaped=len(leaks))
+        assert await reaper_status_of(at) == ReaperStatus(reaped=len(leaks))
         at.app.clock.pass_(1)
-        assert await standing(at) == ReaperStatus()
+        assert await reaper_status_of(at) == ReaperStatus()
 
 
-async def test_a_lasting_failure_is_shown_with_its_start_and_not_after_its_end(leaky):
-    async with leaky() as at:
-        await ripe(at)
+async def test_a_lasting_failure_is_reported_with_its_start_until_it_ends(leak_cluster):
+    async with leak_cluster() as at:
+        await prepare_leaks(at)
         with at.api.control.fails(500, verbs=("list",)):
             await at.minutes(4)
-            assert (await standing(at)).held_up_since is None
+            assert (await reaper_status_of(at)).held_up_since is None
             since = at.app.clock() - 180
             await at.minutes(1)
-            assert await standing(at) == ReaperStatus(held_up_since=since)
+            assert await reaper_status_of(at) == ReaperStatus(held_up_since=since)
         await at.minutes(1)
-        assert (await standing(at)).held_up_since is None
+        assert (await reaper_status_of(at)).held_up_since is None
 
 
 @pytest.mark.parametrize("unlistable", [NAMESPACE, "elsewhere"])
-async def test_while_one_namespace_cannot_be_listed_no_pod_of_any_other_is_reaped_either(leaky, unlistable):
-    async with leaky(pools=ELSEWHERE) as at:
+async def test_while_one_namespace_cannot_be_listed_no_pod_of_any_namespace_is_reaped(leak_cluster, unlistable):
+    async with leak_cluster(pools=ELSEWHERE) as at:
         at.make_pod("there", "elsewhere", age_seconds=3600)
         at.end_containers("there", namespace="elsewhere")
-        leaks, listed = await ripe(at), at.cluster.pods
+        leaks, listed = await prepare_leaks(at), at.cluster.pods
 
         async def listed_but_one(namespace, label):
             if namespace == unlistable:
@@ -420,12 +427,12 @@ async def test_while_one_namespace_cannot_be_listed_no_pod_of_any_other_is_reape
         assert (tick.trouble, tick.reaped, set(at.deletions())) == ("", len(leaks), leaks)
 
 
-async def test_of_two_namespaces_the_pods_of_both_are_reaped(leaky):
-    async with leaky(pools=ELSEWHERE) as at:
+async def test_pods_of_two_namespaces_are_reaped(leak_cluster):
+    async with leak_cluster(pools=ELSEWHERE) as at:
         at.api.control.namespace("elsewhere")
         at.make_pod("there", "elsewhere", age_seconds=3600)
         at.end_containers("there", namespace="elsewhere")
-        leaks = await ripe(at)
+        leaks = await prepare_leaks(at)
         (tick,) = await at.minutes(1)
         assert (tick.reaped, tick.stamped) == (len(leaks) + 1, len(leaks) + 2)
         assert set(await at.published()) == {*leaks, "there"}
@@ -440,19 +447,19 @@ async def test_a_missing_cluster_is_reported_and_nothing_else_stops(story):
 @pytest.mark.parametrize(
     ("pool", "reaped"),
     [(WHOLE_ORG, False), ("in-cluster", False), (POOL, True)],
-    ids=["the org", "its pool", "another"],
+    ids=["the org", "the pool", "another pool"],
 )
-async def test_what_a_person_paused_is_not_reaped(leaky, pool, reaped):
-    async with leaky() as at:
-        leaks = await ripe(at)
+async def test_pods_of_a_paused_pool_are_not_reaped(leak_cluster, pool, reaped):
+    async with leak_cluster() as at:
+        leaks = await prepare_leaks(at)
         await at.app.context.fuses.pause(at.app.installation, pool, Pause("ada", "maintenance", at.app.clock()))
         await at.minutes(2)
         assert set(at.deletions()) == (leaks if reaped else set())
 
 
-async def test_after_a_pause_of_its_pool_a_known_leak_is_reaped_though_githubs_record_of_it_is_gone(leaky):
-    async with leaky() as at:
-        leaks, context = await ripe(at), at.app.context
+async def test_after_a_pause_a_known_leak_is_reaped_even_if_its_runner_record_is_deleted(leak_cluster):
+    async with leak_cluster() as at:
+        leaks, context = await prepare_leaks(at), at.app.context
         await context.fuses.pause(at.app.installation, "in-cluster", Pause("ada", "maintenance", at.app.clock()))
         (tick,) = await at.minutes(1)
         assert (tick.stamped, tick.kept["Paused"], tick.deferred) == (len(leaks) + 1, len(leaks) + 1, 0)
@@ -467,38 +474,38 @@ async def test_after_a_pause_of_its_pool_a_known_leak_is_reaped_though_githubs_r
         assert set(at.deletions()) == leaks
 
 
-async def test_dry_run_reports_in_one_line_and_leaves_what_was_begun(leaky):
-    async with leaky(more='[leaks]\nmode = "dry-run"\nper_tick = 3') as at:
-        await ripe(at)
+async def test_dry_run_reports_in_one_line_and_begins_no_deletion(leak_cluster):
+    async with leak_cluster(more='[leaks]\nmode = "dry-run"\nper_tick = 3') as at:
+        await prepare_leaks(at)
         with capture_logs() as logs:
             (tick,) = await at.minutes(1)
         (line,) = [each for each in logs if each["event"] == "leaks deferred"]
         assert (line["would_reap"], line["deferred"]) == (tick.would_reap, tick.deferred) == (3, 1)
-        assert await standing(at) == ReaperStatus(reaped=0, deferred=1, would_reap=3)
+        assert await reaper_status_of(at) == ReaperStatus(reaped=0, deferred=1, would_reap=3)
         assert await at.published() == []
 
 
-class TestWhatDeliveriesSay:
-    async def know(self, at, name, **changes):
-        """A runner that GitHub never listed, as those of repositories."""
+class TestRunnersKnownFromDeliveries:
+    async def record_runner(self, at, name, **changes):
+        """Records a runner that GitHub never listed, such as a runner of a repository."""
         known = Evidence(777, name, at.app.clock())._replace(**changes)
         await at.app.context.runners.revise(at.app.installation, {777: lambda _: known})
 
     async def with_a_pod(self, at, **changes):
-        await self.know(at, "repo-1", **changes)
+        await self.record_runner(at, "repo-1", **changes)
         at.make_pod("repo-1", age_seconds=3600)
         at.make_pod("busy")
         await at.claim("busy", seconds=36_000)
 
-    async def test_a_job_in_progress_keeps_its_pod(self, leaky):
-        async with leaky() as at:
+    async def test_a_job_in_progress_keeps_its_pod(self, leak_cluster):
+        async with leak_cluster() as at:
             await self.with_a_pod(at, job_id=5, job_started_at=at.app.clock())
             await at.minutes(30)
             assert at.deletions() == []
 
-    async def test_where_only_github_reports_work_and_no_controller_does_leaks_are_reaped_all_the_same(self, leaky):
-        async with leaky() as at:
-            await self.know(at, "repo-1", job_id=5, job_started_at=at.app.clock())
+    async def test_leaks_are_reaped_if_github_reports_jobs_and_no_controller_has_claims(self, leak_cluster):
+        async with leak_cluster() as at:
+            await self.record_runner(at, "repo-1", job_id=5, job_started_at=at.app.clock())
             at.make_pod("repo-1")
             for name in at.runners:
                 at.make_pod(name)
@@ -508,8 +515,8 @@ class TestWhatDeliveriesSay:
             assert [each.trouble for each in ticks] == [""] * 6
 
     @pytest.mark.parametrize("claimed", [True, False])
-    async def test_a_long_job_is_asked_about_now_and_then_unless_its_pod_is_claimed(self, leaky, claimed):
-        async with leaky() as at:
+    async def test_a_long_job_is_queried_periodically_unless_its_pod_is_claimed(self, leak_cluster, claimed):
+        async with leak_cluster() as at:
             now = at.app.clock()
             await self.with_a_pod(at, job_id=5, job_started_at=now)
             await at.app.context.demand.record(
@@ -522,8 +529,8 @@ class TestWhatDeliveriesSay:
             assert asked == ([] if claimed else [2]), "at 80 and at 160 minutes"
             assert at.deletions() == []
 
-    async def test_the_end_of_a_job_whose_delivery_was_lost_is_dated_by_github(self, leaky):
-        async with leaky() as at:
+    async def test_a_job_whose_last_delivery_was_lost_gets_its_end_from_github(self, leak_cluster):
+        async with leak_cluster() as at:
             (job_id,) = at.app.sandbox.control.queue("acme", labels=[POOL], repository="api")
             known = at.app.sandbox.world.orgs["acme"].fleet.jobs[job_id]
             began = at.app.clock()
@@ -537,8 +544,8 @@ class TestWhatDeliveriesSay:
             assert evidence.job_ended_at == pytest.approx(known.completed_at, abs=1)
             assert evidence.job_ended_at < at.app.clock() - 4800
 
-    async def test_without_leave_to_read_actions_no_job_is_asked_about_and_the_pod_is_kept(self, leaky):
-        async with leaky() as at:
+    async def test_without_the_permission_actions_no_job_is_queried_and_the_pod_is_kept(self, leak_cluster):
+        async with leak_cluster() as at:
             installation = await at.app.context.installations.one(at.app.installation)
             granted = {name: level for name, level in installation.permissions.items() if name != "actions"}
             await at.app.context.installations.put(replace(installation, permissions=granted))
@@ -555,10 +562,10 @@ class TestWhatDeliveriesSay:
                 at.make_pod(name)
             await at.hang()
             await at.minutes(6)
-            assert set(at.deletions()) == set(at.runners), "and the others are reaped as ever"
+            assert set(at.deletions()) == set(at.runners), "other pods are still reaped"
 
-    async def test_a_job_that_is_known_by_its_runners_name_alone_does_too(self, leaky):
-        async with leaky() as at:
+    async def test_a_job_known_only_by_its_runners_name_keeps_its_pod(self, leak_cluster):
+        async with leak_cluster() as at:
             at.make_pod("linux-9", age_seconds=3600)
             at.make_pod("busy")
             await at.claim("busy", seconds=36_000)
@@ -568,21 +575,21 @@ class TestWhatDeliveriesSay:
             await at.minutes(30)
             assert at.deletions() == []
 
-    async def test_of_a_runner_that_no_list_shows_github_is_not_asked_and_its_pod_is_kept(self, leaky):
-        async with leaky() as at:
+    async def test_an_unlisted_runner_is_not_queried_and_its_pod_is_kept(self, leak_cluster):
+        async with leak_cluster() as at:
             await self.with_a_pod(at)
             await at.minutes(7)
             before = at.app.account()["calls"]
             await at.reap()
             assert (at.app.account()["calls"], at.deletions()) == (before, [])
 
-    async def test_until_its_job_has_been_over_for_15_minutes_and_its_container_has_ended(self, leaky):
-        async with leaky() as at:
+    async def test_the_pod_is_kept_until_its_job_is_over_for_15_minutes_and_its_container_exited(self, leak_cluster):
+        async with leak_cluster() as at:
             started = at.app.clock()
             ended = job_ended(job_started(Evidence(777, "repo-1", started), 5, started), 5, started + 1)
             await self.with_a_pod(at, **{key: value for key, value in ended._asdict().items() if key.startswith("job")})
             await at.minutes(30)
-            assert at.deletions() == [], "it may wait for another job"
+            assert at.deletions() == [], "the runner may wait for another job"
             at.app.sandbox.control.fault(match="/orgs/", status=503)
             at.end_containers("repo-1")
             await at.minutes(6)
@@ -597,8 +604,8 @@ class TestWhatDeliveriesSay:
             )
 
 
-async def test_a_pod_whose_controller_called_its_runner_otherwise_is_kept_by_what_that_one_does(leaky):
-    async with leaky() as at:
+async def test_a_pod_whose_claim_named_another_runner_is_kept_while_that_runner_is_busy(leak_cluster):
+    async with leak_cluster() as at:
         for name in at.runners:
             await at.claim(f"pod-of-{name}", name, seconds=60)
             at.make_pod(f"pod-of-{name}", age_seconds=3600)
@@ -612,8 +619,8 @@ async def test_a_pod_whose_controller_called_its_runner_otherwise_is_kept_by_wha
         assert at.pods() == {"busy", f"pod-of-{kept}"}
 
 
-async def test_a_pod_whose_runner_is_online_is_not_reaped_however_unclaimed_it_is(leaky):
-    async with leaky() as at:
+async def test_a_pod_with_an_online_runner_is_not_reaped_even_if_never_claimed(leak_cluster):
+    async with leak_cluster() as at:
         for name in at.runners:
             at.make_pod(name, age_seconds=36_000)
         at.make_pod("busy")
@@ -623,15 +630,15 @@ async def test_a_pod_whose_runner_is_online_is_not_reaped_however_unclaimed_it_i
         first, *others = sorted(at.runners)
         await at.hang(first)
         await at.minutes(4)
-        assert at.pods() == {"busy", *at.runners}, "a registration that was gone for a moment comes back"
+        assert at.pods() == {"busy", *at.runners}, "a registration may return after a short absence"
         await at.minutes(1)
         assert at.pods() == {"busy", *others}
 
 
-async def test_what_one_tick_may_ask_of_github_is_bounded(leaky, monkeypatch):
+async def test_the_github_queries_of_one_tick_are_bounded(leak_cluster, monkeypatch):
     monkeypatch.setattr(github_status, "MOST_RUNNERS", 3)
-    async with leaky(runners=10) as at:
-        await ripe(at)
+    async with leak_cluster(runners=10) as at:
+        await prepare_leaks(at)
         (tick,) = await at.minutes(1)
         assert (tick.reaped, tick.deferred) == (3, 7)
         ticks = await at.minutes(3)
@@ -648,63 +655,63 @@ class TestASharedNamespace:
         for claim in claims:
             await at.app.context.pod_claims.claim(GLOBEX.id, claim.pod, claim.runner_name, None, claim.expires_at)
 
-    async def test_a_pod_is_judged_by_the_org_whose_runner_it_is_and_by_no_other(self, leaky):
-        async with leaky(pools=SHARED) as at:
+    async def test_a_pod_is_reaped_only_by_the_org_of_its_runner(self, leak_cluster):
+        async with leak_cluster(pools=SHARED) as at:
             at.make_pod("nobody-knows", age_seconds=3600)
             theirs = sorted(at.runners)[:2]
             later = at.app.clock() + 36_000
             await self.with_globex(at, [theirs[0]], [PodClaim(theirs[1], theirs[1], None, later)])
-            leaks = await ripe(at)
+            leaks = await prepare_leaks(at)
             (tick,) = await at.minutes(1)
             assert set(at.deletions()) == leaks - set(theirs)
             assert tick.without_owner == 3
 
-    async def test_where_the_other_org_is_not_installed_ours_are_still_ours(self, leaky):
-        async with leaky(pools=SHARED) as at:
-            leaks = await ripe(at)
+    async def test_the_pods_of_ours_are_reaped_although_the_other_org_is_not_installed(self, leak_cluster):
+        async with leak_cluster(pools=SHARED) as at:
+            leaks = await prepare_leaks(at)
             at.make_pod("nobody-knows", age_seconds=3600)
             await at.minutes(7)
             assert set(at.deletions()) == leaks
 
-    async def test_a_claim_of_the_other_org_just_before_the_deletion_spares_it(self, leaky):
-        async with leaky(pools=SHARED) as at:
+    async def test_a_claim_of_the_other_org_just_before_the_deletion_keeps_the_pod(self, leak_cluster):
+        async with leak_cluster(pools=SHARED) as at:
             await self.with_globex(at)
-            leaks = await ripe(at)
-            spared, read = min(leaks), at.cluster.pod
+            leaks = await prepare_leaks(at)
+            claimed_pod, read = min(leaks), at.cluster.pod
 
             async def read_and_claimed(namespace, name):
                 pod = await read(namespace, name)
-                await at.app.context.pod_claims.claim(GLOBEX.id, spared, spared, None, at.app.clock() + 600)
+                await at.app.context.pod_claims.claim(GLOBEX.id, claimed_pod, claimed_pod, None, at.app.clock() + 600)
                 return pod
 
             at.cluster.pod = read_and_claimed
             await at.minutes(1)
-            assert set(at.deletions()) == leaks - {spared}
+            assert set(at.deletions()) == leaks - {claimed_pod}
 
 
-async def test_a_short_claim_just_before_the_deletion_restarts_the_unclaimed_time(leaky):
-    async with leaky() as at:
-        leaks = await ripe(at)
-        spared, read = min(leaks), at.cluster.pod
+async def test_a_short_claim_just_before_the_deletion_restarts_the_unclaimed_time(leak_cluster):
+    async with leak_cluster() as at:
+        leaks = await prepare_leaks(at)
+        claimed_pod, read = min(leaks), at.cluster.pod
 
         async def claimed_and_read(namespace, name):
-            if name == spared:
-                await at.claim(spared, seconds=30)
+            if name == claimed_pod:
+                await at.claim(claimed_pod, seconds=30)
             return await read(namespace, name)
 
         at.cluster.pod = claimed_and_read
         await at.minutes(1)
-        assert set(at.deletions()) == leaks - {spared}
+        assert set(at.deletions()) == leaks - {claimed_pod}
         at.cluster.pod = read
         await at.minutes(5)
-        assert set(at.deletions()) == leaks - {spared}, "unclaimed for four minutes"
+        assert set(at.deletions()) == leaks - {claimed_pod}, "unclaimed for four minutes"
         await at.minutes(1)
         assert set(at.deletions()) == leaks
 
 
-async def test_a_suspended_installation_is_not_looked_at(leaky):
-    async with leaky() as at:
-        await ripe(at)
+async def test_a_suspended_installation_is_not_reaped(leak_cluster):
+    async with leak_cluster() as at:
+        await prepare_leaks(at)
         installation = await at.app.context.installations.one(at.app.installation)
         await at.app.context.installations.put(replace(installation, suspended=True))
         await at.app.pass_(60)
@@ -712,16 +719,16 @@ async def test_a_suspended_installation_is_not_looked_at(leaky):
         assert at.deletions() == []
 
 
-async def test_the_memory_goes_by_itself_a_day_after_the_last_tick(leaky):
-    async with leaky() as at:
-        await ripe(at)
+async def test_the_reapers_state_expires_a_day_after_the_last_tick(leak_cluster):
+    async with leak_cluster() as at:
+        await prepare_leaks(at)
         ttl = await at.app.context.redis.ttl(keys.leaks(at.app.installation))
         assert store.KEPT_SECONDS - 60 < ttl <= store.KEPT_SECONDS
 
 
-async def test_an_end_that_no_watch_has_seen_is_recorded_by_the_reaper_before_its_pod_goes(leaky):
-    async with leaky(runners=1) as at:
-        (name,) = await ripe(at)
+async def test_the_reaper_records_an_exit_missed_by_the_watch_before_it_deletes_the_pod(leak_cluster):
+    async with leak_cluster(runners=1) as at:
+        (name,) = await prepare_leaks(at)
         at.end_containers(name)
         with capture_logs() as logs:
             await at.minutes(1)
@@ -731,28 +738,28 @@ async def test_an_end_that_no_watch_has_seen_is_recorded_by_the_reaper_before_it
         assert (await Deaths(at.app.context.redis).of(at.app.installation, name)).exit_code == 137
 
 
-async def test_one_whose_end_the_watch_has_recorded_is_not_logged_again(leaky):
-    async with leaky(runners=1) as at:
-        (name,) = await ripe(at)
+async def test_an_exit_recorded_by_the_watch_is_not_logged_again(leak_cluster):
+    async with leak_cluster(runners=1) as at:
+        (name,) = await prepare_leaks(at)
         at.end_containers(name)
         context = at.app.context
-        coroner = DeathRecorder(context.settings, at.cluster, context, context.queue_redis, context.clock)
-        await coroner.record_end(await at.cluster.pod(NAMESPACE, name))
+        recorder = DeathRecorder(context.settings, at.cluster, context, context.queue_redis, context.clock)
+        await recorder.record_end(await at.cluster.pod(NAMESPACE, name))
         with capture_logs() as logs:
             await at.minutes(1)
         assert at.deletions() == [name]
         assert [each for each in logs if each["event"] == "runner pod terminated"] == []
 
 
-async def test_a_runner_whose_pod_was_reaped_is_logged_and_is_no_death(leaky):
-    async with leaky(runners=1) as at:
-        (name,) = await ripe(at)
+async def test_a_runner_whose_pod_was_reaped_is_logged_and_not_recorded_as_a_death(leak_cluster):
+    async with leak_cluster(runners=1) as at:
+        (name,) = await prepare_leaks(at)
         context = at.app.context
-        coroner = DeathRecorder(context.settings, at.cluster, context, context.queue_redis, context.clock)
+        recorder = DeathRecorder(context.settings, at.cluster, context, context.queue_redis, context.clock)
         await at.minutes(1)
         assert at.deletions() == [name]
         at.end_containers(name)
         with capture_logs() as logs:
-            await coroner.record_end(await at.cluster.pod(NAMESPACE, name))
+            await recorder.record_end(await at.cluster.pod(NAMESPACE, name))
         assert [each["by_ghapp"] for each in logs if each["event"] == "runner pod terminated"] == [True]
         assert await Deaths(context.redis).of(at.app.installation, name) is None

@@ -1,4 +1,4 @@
-"""The views that the watch keeps: ARC's objects, watched as pods are, and the cluster's clock."""
+"""The watch's caches: the objects of ARC, and the cluster's clock."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def api():
 
 
 @asynccontextmanager
-async def seen_by(api, user="admin"):
+async def cluster_of_user(api, user="admin"):
     headers = {"Authorization": f"Bearer {api.token(user)}"}
     async with httpx2.AsyncClient(base_url=api.url, headers=headers, trust_env=False) as client:
         yield Cluster(client)
@@ -50,7 +50,7 @@ async def seen_by(api, user="admin"):
 
 @pytest.fixture
 async def cluster(api):
-    async with seen_by(api) as found:
+    async with cluster_of_user(api) as found:
         yield found
 
 
@@ -62,7 +62,7 @@ def view_of(cluster, redis, *pools, leads=lambda: True, clock=time.time, namespa
 
 @asynccontextmanager
 async def watching(cluster, redis, **how):
-    """With an empty list of pods, so that there is a view."""
+    """Runs the cache with an empty list of pods, so that a view exists."""
     await Pods(redis).replace_pods(NS, [], time.time())
     task = asyncio.create_task(view_of(cluster, redis, **how).attend())
     try:
@@ -79,7 +79,7 @@ async def until(holds):
 
 
 async def shown(redis, api):
-    """Wait until the view is what the cluster holds."""
+    """Waits until the view equals the cluster's objects."""
 
     async def same():
         there = {
@@ -109,11 +109,13 @@ async def test_objects_are_listed_once_and_then_watched(api, cluster, redis):
         view = await Pods(redis).all(NS)
     assert set(view.objects) == {"linux-0", "linux-2", "linux-3"}
     assert view.objects["linux-0"].job_id == "8f-a1"
-    assert len(asked(api, "list")) == 1, "a list holds every pod's template, and a fleet changes all the time"
+    assert len(asked(api, "list")) == 1, (
+        "lists are expensive: each has every pod's template, and a fleet changes constantly"
+    )
 
 
 @pytest.mark.parametrize("how", ["orderly", "broken", "reset", "half", "expired"])
-async def test_a_watch_that_is_cut_off_after_every_event_shows_what_is_there(api, cluster, redis, how):
+async def test_a_watch_that_is_interrupted_after_every_event_stays_correct(api, cluster, redis, how):
     api.control.ephemeral_runner(NS, "linux-0")
     async with watching(cluster, redis):
         await shown(redis, api)
@@ -124,20 +126,20 @@ async def test_a_watch_that_is_cut_off_after_every_event_shows_what_is_there(api
         await shown(redis, api)
 
 
-async def test_without_arc_there_are_none_and_the_view_does_not_age(api, cluster, redis):
+async def test_without_arc_the_view_has_no_objects_and_stays_fresh(api, cluster, redis):
     api.control.uninstall("ephemeralrunners")
     async with watching(cluster, redis):
         view = await until(lambda: Pods(redis).all(NS))
     assert view.objects == {}
 
 
-async def test_who_may_list_and_not_watch_them_has_them_listed_again(api, redis, monkeypatch):
-    """As with a Role of before they were watched."""
+async def test_without_the_right_to_watch_objects_are_listed_repeatedly(api, redis, monkeypatch):
+    """A Role from before objects were watched has only the right to list."""
     monkeypatch.setattr(watch, "LONGEST_PAUSE", 0.01)
     api.control.user("old", [RbacRule(("list",), ("actions.github.com",), ("ephemeralrunners",), (NS,))])
     api.control.ephemeral_runner(NS, "linux-0")
     with capture_logs() as logs:
-        async with seen_by(api, "old") as cluster, watching(cluster, redis):
+        async with cluster_of_user(api, "old") as cluster, watching(cluster, redis):
             await shown(redis, api)
             api.control.ephemeral_runner(NS, "linux-1")
             await shown(redis, api)
@@ -166,9 +168,16 @@ ELSEWHERE = PoolSettings("acme", "gpu", replacer="pods", namespace=NS)
         (NO_CRD, ARC, True, True),
         (NO_CRD, ELSEWHERE, True, False),
     ],
-    ids=["not listed beside arc", "not listed where nobody asks", "not watched", "away", "no CRD", "no ARC"],
+    ids=[
+        "list forbidden with arc",
+        "list forbidden without arc",
+        "watch forbidden",
+        "unavailable",
+        "no CRD with arc",
+        "no CRD without arc",
+    ],
 )
-async def test_what_cannot_be_seen_ages_and_is_not_taken_for_gone(redis, error, pool, has_none, is_missed):
+async def test_an_unreadable_resource_ages_and_does_not_count_as_deleted(redis, error, pool, has_none, is_missed):
     arc_elsewhere = PoolSettings("acme", "arc", replacer="arc", namespace="elsewhere")
     view = view_of(None, redis, pool, arc_elsewhere, clock=lambda: NOW)
     await Pods(redis).replace_pods(NS, [], NOW)
@@ -176,10 +185,12 @@ async def test_what_cannot_be_seen_ages_and_is_not_taken_for_gone(redis, error, 
         for _ in range(3):
             await view.see(WatchFailure(error))
     assert (await Pods(redis).seen_at(NS) is not None) is has_none
-    assert [each["event"] for each in logs] == (["watch failed"] if is_missed else []), "once, until it is over"
+    assert [each["event"] for each in logs] == (["watch failed"] if is_missed else []), (
+        "logged once until the failure is over"
+    )
 
 
-async def test_a_bookmark_says_that_all_is_as_it_was_and_that_trouble_is_over(redis):
+async def test_a_bookmark_refreshes_the_view_and_ends_a_failure(redis):
     view = view_of(None, redis, clock=lambda: NOW)
     await Pods(redis).replace_pods(NS, [], NOW)
     await Pods(redis).replace_objects(NS, [], NOW - 100)
@@ -191,14 +202,14 @@ async def test_a_bookmark_says_that_all_is_as_it_was_and_that_trouble_is_over(re
     assert len(logs) == 2
 
 
-async def test_who_does_not_lead_records_nothing(api, cluster, redis):
+async def test_a_watch_without_the_lock_records_nothing(api, cluster, redis):
     api.control.ephemeral_runner(NS, "linux-0")
     await view_of(cluster, redis, leads=lambda: False).attend()
     await Pods(redis).replace_pods(NS, [], NOW)
     assert await Pods(redis).all(NS) is None
 
 
-async def test_a_redis_that_goes_away_in_between_costs_nothing(api, cluster, redis, monkeypatch):
+async def test_a_temporary_redis_outage_loses_nothing(api, cluster, redis, monkeypatch):
     monkeypatch.setattr("jobs.pods.namespace_cache.WAIT_SECONDS", 0.01)
     await Pods(redis).replace_pods(NS, [], NOW)
     replace, calls = Pods.replace_objects, []
@@ -216,14 +227,14 @@ async def test_a_redis_that_goes_away_in_between_costs_nothing(api, cluster, red
     await cancel_tasks([task])
 
 
-async def test_a_view_says_how_far_the_clusters_clock_is_ahead(redis):
+async def test_a_view_records_the_clock_offset_of_the_cluster(redis):
     view = view_of(None, redis, clock=lambda: NOW)
     await Pods(redis).replace_pods(NS, [], NOW)
     await view.see(Listed([], "7", server_time=NOW + 300))
     assert (await Pods(redis).all(NS)).ahead == pytest.approx(300.0, abs=5.0)
 
 
-def test_the_clusters_clock_goes_on_by_itself_however_ours_jumps():
+def test_the_clusters_clock_is_independent_of_jumps_of_ours():
     ours, beat = [NOW], [50.0]
     clock = ClusterClock(lambda: ours[0], lambda: beat[0])
     assert clock.ahead() == 0.0
@@ -237,27 +248,27 @@ def test_the_clusters_clock_goes_on_by_itself_however_ours_jumps():
     assert clock.ahead() == 0.0
 
 
-class TestWhatAPersonMustMendIsKeptForTheReport:
+class TestDegradedSourcesForTheReport:
     PLACE = "ephemeralrunners in runners"
 
     async def kept(self, redis):
         return await DegradedSources(redis).of([self.PLACE])
 
-    async def test_a_crd_that_is_not_installed_where_a_pool_needs_it(self, cluster, redis):
+    async def test_a_missing_crd_that_a_pool_needs_is_reported(self, cluster, redis):
         missing = WatchFailure(ResourceMissingError("install its CRD"))
         await view_of(cluster, redis).see(missing)
         assert await self.kept(redis) == {self.PLACE: "install its CRD"}
 
-    async def test_no_other_pool_misses_it(self, cluster, redis):
+    async def test_a_missing_crd_is_not_reported_for_other_pools(self, cluster, redis):
         missing = WatchFailure(ResourceMissingError("install its CRD"))
         await view_of(cluster, redis, PoolSettings("acme", "linux", replacer="pods", namespace=NS)).see(missing)
         assert await self.kept(redis) == {}
 
-    async def test_an_unavailable_cluster_shows_in_the_age_of_the_view(self, cluster, redis):
+    async def test_an_unavailable_cluster_is_reported_by_the_age_of_the_view_alone(self, cluster, redis):
         await view_of(cluster, redis).see(WatchFailure(ClusterUnavailableError("503")))
         assert await self.kept(redis) == {}
 
-    async def test_it_is_over_with_the_first_sight_even_of_another_leader(self, cluster, redis):
+    async def test_a_degraded_source_is_cleared_by_the_first_success_even_of_another_leader(self, cluster, redis):
         lacks = ClusterForbiddenError("RBAC lacks list", verb="list", resource="ephemeralrunners")
         await view_of(cluster, redis).see(WatchFailure(lacks))
         assert await self.kept(redis) == {self.PLACE: "RBAC lacks list"}
@@ -268,21 +279,21 @@ class TestWhatAPersonMustMendIsKeptForTheReport:
 @pytest.mark.parametrize(
     ("event", "lists"), [(Listed([], "7"), True), (WatchFailure(ResourceMissingError("no CRD")), False)]
 )
-async def test_a_view_says_whether_there_are_objects_to_list(redis, event, lists):
-    """Without the CRD an object that is not in the view is not known to be gone."""
+async def test_a_view_records_whether_objects_can_be_listed(redis, event, lists):
+    """Without the CRD, an object missing from the view is not known to be deleted."""
     await Pods(redis).replace_pods(NS, [], NOW)
     await view_of(None, redis, clock=lambda: NOW).see(event)
     assert (await Pods(redis).all(NS)).lists_objects is lists
 
 
-class TestAnApiServerThatHasJustStarted:
-    """It answers 403 for some seconds to what RBAC allows."""
+class TestStartingApiServer:
+    """A starting API server answers 403 for some seconds to requests that RBAC allows."""
 
     PLACE = f"ephemeralrunners in {NS}"
     REFUSED = WatchFailure(FORBIDDEN["list"])
 
     @pytest.mark.parametrize(("waits", "is_reported"), [(14.9, False), (15.0, True)])
-    async def test_its_refusal_is_reported_only_when_it_lasts(self, redis, monkeypatch, waits, is_reported):
+    async def test_a_refusal_is_reported_only_if_it_lasts(self, redis, monkeypatch, waits, is_reported):
         monkeypatch.setattr(forbidden_grace, "LASTING_SECONDS", 15.0)
         now = [0.0]
         view = view_of(None, redis, clock=lambda: NOW)
@@ -294,7 +305,7 @@ class TestAnApiServerThatHasJustStarted:
         assert bool(await DegradedSources(redis).of([self.PLACE])) is is_reported
         assert bool(logs) is is_reported
 
-    async def test_a_refusal_that_is_over_in_between_starts_again(self, redis, monkeypatch):
+    async def test_a_success_between_refusals_restarts_the_grace_time(self, redis, monkeypatch):
         monkeypatch.setattr(forbidden_grace, "LASTING_SECONDS", 15.0)
         now = [0.0]
         view = view_of(None, redis, clock=lambda: NOW)

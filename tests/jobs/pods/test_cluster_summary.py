@@ -1,4 +1,4 @@
-"""Summaries of what the watch and the sweeps have stored, and when they report it."""
+"""Summaries of the data stored by the watch and the sweeps, and their part of the health report."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ REPORTED = '[report]\nrepository = "acme/.github"\n'
 
 
 def stranger(app, name="ghost"):
-    """A pod that has run for a day, and that GitHub does not know."""
+    """A pod that has been running for a day, without a registration at GitHub."""
     day = app.clock() - 86_400
     return Pod("runners", name, f"uid-{name}", "1", day, "Running", runner=Container("runner", running_since=day))
 
 
-async def see(app, *pods):
+async def record_view(app, *pods):
     await record_snapshot(Pods(app.context.redis), "runners", pods, [], app.clock())
 
 
@@ -39,16 +39,16 @@ async def installed(app):
     return await app.context.installations.one(app.installation)
 
 
-async def looked(app):
+async def summarize(app):
     return await summarize_cluster(app.context, await installed(app), app.clock())
 
 
 async def live(app, *pods, minutes=4):
-    """Sweeps, a watch that sees these pods, and looks, for some minutes."""
+    """Runs sweeps, a watch that sees these pods, and summaries for the given minutes."""
     for _ in range(2 * minutes):
         await app.pass_(30)
         await sweep_installation(app.context, app.installation)
-        await see(app, *pods)
+        await record_view(app, *pods)
         await report_installation(app.context, app.installation)
 
 
@@ -57,7 +57,7 @@ def text(app):
     return run["output"]["text"]
 
 
-async def test_a_phantom_that_lasts_is_in_the_report_and_stays_there_unchanged(story):
+async def test_a_lasting_phantom_is_in_the_report_until_it_is_deleted(story):
     async with story(config=REPORTED + PLACED) as app:
         ghost = stranger(app)
         await live(app, ghost, minutes=1)
@@ -66,26 +66,26 @@ async def test_a_phantom_that_lasts_is_in_the_report_and_stays_there_unchanged(s
         assert "| pod-unknown-to-github | NotRegistered | 1 | `runners/ghost` |" in text(app)
         await app.pass_(60)
         await sweep_installation(app.context, app.installation)
-        await see(app, ghost)
+        await record_view(app, ghost)
         assert await report_installation(app.context, app.installation) is CheckRunOutcome.NOTHING_TO_DO
         await live(app)
         assert "Phantoms" not in text(app)
 
 
-async def test_a_pool_whose_runner_has_a_pod_in_its_namespace_is_known_to_be_there(story):
+async def test_a_pool_with_a_runners_pod_in_its_namespace_gets_a_stored_location(story):
     async with story(config=PLACED) as app:
         await sweep_installation(app.context, app.installation)
-        await see(app, stranger(app))
-        await looked(app)
+        await record_view(app, stranger(app))
+        await summarize(app)
         assert await PodLocations(app.context.redis).all(app.installation) == set()
         name = next(iter((await app.context.runners.all(app.installation)).values())).name
-        await see(app, stranger(app, name))
+        await record_view(app, stranger(app, name))
         app.clock.pass_(EVERY_SECONDS)
-        await looked(app)
+        await summarize(app)
         assert await PodLocations(app.context.redis).all(app.installation) == {("placed", "runners")}
 
 
-async def test_a_view_that_is_not_kept_is_in_the_report_and_its_phantoms_are_not(story):
+async def test_an_outdated_view_is_in_the_report_without_its_phantoms(story):
     async with story(config=REPORTED + PLACED) as app:
         ghost = stranger(app)
         await live(app, ghost)
@@ -114,19 +114,19 @@ async def test_deaths_of_the_last_day_are_in_the_report(story):
 
 
 @pytest.mark.parametrize("config", [REPORTED + PLACED, REPORTED], ids=["with a cluster", "without a cluster"])
-async def test_what_the_deaths_of_a_week_have_in_common_is_in_the_report(story, config):
+async def test_common_properties_of_the_deaths_of_a_week_are_in_the_report(story, config):
     async with story(config=config) as app:
         deaths, at = Deaths(app.context.redis, app.clock), app.clock()
         worst = Death("r", "r", "node-7", at, 137, 9, "OOMKilled", Cause.HOST_OOM, "", "runners", "u", pool="placed")
         for number, ago in enumerate((6 * 86_400, 2000, 1000, 0)):
             await deaths.record(app.installation, worst._replace(pod_uid=f"u{number}", at=at - ago))
         await live(app, minutes=1)
-        assert "| `host-oom` | 3 |" in text(app), "the table is of a day"
+        assert "| `host-oom` | 3 |" in text(app), "the table covers one day"
         assert "- All 4 deaths within seven days are on node `node-7`." in text(app)
         assert "- All 3 deaths since " in text(app)
 
 
-async def test_without_a_report_s_repository_it_is_looked_all_the_same_and_nothing_is_posted(story):
+async def test_without_a_report_repository_the_summary_is_stored_and_not_posted(story):
     async with story(config=PLACED) as app:
         await live(app, stranger(app))
         side = await ClusterSummaries(app.context.redis).of(app.installation)
@@ -141,26 +141,26 @@ async def test_orgs_with_pods_or_a_report_are_reported(story, config, asked):
         assert Queue("report", connection=app.context.queue_redis, serializer=JSONSerializer).count == asked
 
 
-async def test_where_no_pool_says_where_its_pods_are_nothing_is_read(story):
+async def test_without_a_pool_namespace_nothing_is_read(story):
     async with story() as app:
-        assert await looked(app) is None
+        assert await summarize(app) is None
         assert await stale_namespaces_of(app.context, await installed(app), app.clock()) == []
         assert await ClusterSummaries(app.context.redis).of(app.installation) is None
 
 
-async def test_looks_are_no_closer_than_they_need_to_be(story):
+async def test_summaries_have_a_minimum_interval(story):
     async with story(config=PLACED) as app:
-        first = await looked(app)
+        first = await summarize(app)
         app.clock.pass_(EVERY_SECONDS - 1)
-        assert (await looked(app)).at == first.at
+        assert (await summarize(app)).at == first.at
         app.clock.pass_(1)
-        assert (await looked(app)).at == app.clock()
+        assert (await summarize(app)).at == app.clock()
 
 
-async def test_a_namespace_that_was_never_seen_is_named(story):
+async def test_a_namespace_that_was_never_listed_is_reported(story):
     async with story(config=PLACED) as app:
         assert await stale_namespaces_of(app.context, await installed(app), app.clock()) == [
             StaleNamespace("runners", None)
         ]
-        await see(app)
+        await record_view(app)
         assert await stale_namespaces_of(app.context, await installed(app), app.clock()) == []

@@ -1,4 +1,4 @@
-"""What the watch's views show of runners whose registration is deleted, read for those alone."""
+"""The pods and objects that remain of runners whose registration is deleted."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ def observing(story):
 
 
 async def folded(app, *absent):
-    """What the folds make of these runners, by id."""
+    """The remains of these runners after the folds, by id."""
     installation = await app.context.installations.one(app.installation)
     folds = await observe_remains(app.context, installation, absent, app.clock())
     return {each.id: folds[each.id](each).remains for each in absent if each.id in folds}
 
 
 def absent(app, runner_id, **changes):
-    gone = app.clock() - 60
-    return lost(runner_id, absent_since=gone, missing_at=gone, labels=(POOL,), custom_labels=(POOL,), **changes)
+    deleted_at = app.clock() - 60
+    return lost(
+        runner_id, absent_since=deleted_at, missing_at=deleted_at, labels=(POOL,), custom_labels=(POOL,), **changes
+    )
 
 
-async def test_of_a_view_only_what_concerns_the_absent_is_read_at_once(observing, monkeypatch):
+async def test_only_the_records_of_absent_runners_are_read_in_one_call(observing, monkeypatch):
     async with observing() as app:
         now, read = app.clock(), []
         await record_snapshot(Pods(app.context.redis), NAMESPACE, [pod_of_object()], [runner_object()], now)
@@ -54,11 +56,11 @@ async def test_of_a_view_only_what_concerns_the_absent_is_read_at_once(observing
         assert read == [(NAMESPACE, ["linux-1", "linux-2"])]
         assert found == {1: Remains(RemainsKind.RUNNING, now, now), 2: Remains(RemainsKind.NOTHING, now, now)}
         assert await PodLocations(app.context.redis).all(app.installation) == {(IN_CLUSTER, NAMESPACE)}, (
-            "it was seen there"
+            "the pool's location is stored"
         )
 
 
-async def test_where_nothing_of_the_pool_was_ever_seen_nothing_is_missed(observing):
+async def test_without_a_stored_location_of_the_pool_no_remains_are_reported(observing):
     async with observing() as app:
         await record_snapshot(Pods(app.context.redis), NAMESPACE, [], [], app.clock())
         assert await folded(app, absent(app, 1)) == {}
@@ -66,17 +68,17 @@ async def test_where_nothing_of_the_pool_was_ever_seen_nothing_is_missed(observi
         assert (await folded(app, absent(app, 1)))[1].kind is RemainsKind.NOTHING
 
 
-@pytest.mark.parametrize(("age", "is_told"), [(59, True), (61, False), (120, False)])
-async def test_a_view_from_before_the_registration_went_says_nothing(observing, age, is_told):
+@pytest.mark.parametrize(("age", "is_used"), [(59, True), (61, False), (120, False)])
+async def test_a_view_from_before_the_deletion_of_the_registration_is_not_used(observing, age, is_used):
     async with observing() as app:
         await record_snapshot(
             Pods(app.context.redis), NAMESPACE, [pod_of_object()], [runner_object()], app.clock() - age
         )
         found = await folded(app, absent(app, 1))
-        assert (found.get(1) is not None) is is_told
+        assert (found.get(1) is not None) is is_used
 
 
-async def test_one_that_came_back_meanwhile_has_no_remains(observing):
+async def test_a_runner_that_returned_has_no_remains(observing):
     async with observing() as app:
         await record_snapshot(Pods(app.context.redis), NAMESPACE, [pod_of_object()], [runner_object()], app.clock())
         installation = await app.context.installations.one(app.installation)

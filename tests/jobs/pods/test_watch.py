@@ -1,4 +1,4 @@
-"""Deaths, seen in a strict API server, by a watch that is cut off, killed, and taken over."""
+"""Deaths recorded by a watch that is interrupted, killed and replaced, with a strict API server."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def cluster(api):
 
 
 @pytest.fixture
-async def coroner(redis, redis_url, cluster):
+async def recorder(redis, redis_url, cluster):
     await Installations(redis).put(Installation(INSTALLATION, "acme", 1))
     settings = Settings.read({})
     object.__setattr__(settings, "pools", (PoolSettings("acme", "linux", namespace=NS),))
@@ -75,15 +75,15 @@ async def coroner(redis, redis_url, cluster):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """The work that was asked for."""
+    """The jobs that were enqueued."""
     found = []
     monkeypatch.setattr(jobs, "enqueue", lambda _queue_redis, *what, **how: found.append((*what, how["key"])))
     return found
 
 
 @asynccontextmanager
-async def watching(coroner, leads=lambda: True):
-    view = PodCache(NS, coroner, leads)
+async def watching(recorder, leads=lambda: True):
+    view = PodCache(NS, recorder, leads)
     task = asyncio.create_task(view.attend())
     try:
         yield view
@@ -98,40 +98,40 @@ async def until(holds):
         return found
 
 
-async def deaths(coroner):
-    found = await Deaths(coroner.stores.redis).recent(INSTALLATION, 0.0, 1000)
+async def deaths(recorder):
+    found = await Deaths(recorder.stores.redis).recent(INSTALLATION, 0.0, 1000)
     return {each.runner_name: each for each in found}
 
 
-async def seen(coroner, api):
-    """Wait until the view is what the cluster holds."""
+async def seen(recorder, api):
+    """Waits until the view equals the cluster's pods."""
 
     async def same():
         there = {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in api.control.objects("pods")}
-        return {each.name: each.version for each in await Pods(coroner.stores.redis).known(NS)} == there or None
+        return {each.name: each.version for each in await Pods(recorder.stores.redis).known(NS)} == there or None
 
     await until(same)
 
 
-async def death_of(coroner, name):
-    return await until(lambda: _found(coroner, name))
+async def death_of(recorder, name):
+    return await until(lambda: _found(recorder, name))
 
 
-async def _found(coroner, name):
-    return (await deaths(coroner)).get(name)
+async def _found(recorder, name):
+    return (await deaths(recorder)).get(name)
 
 
-async def test_how_a_runner_ended_is_kept_with_its_last_lines_and_logged_in_one_line(coroner, api, asked, redis):
+async def test_the_exit_of_a_runner_is_stored_with_its_last_lines_and_logged_in_one_line(recorder, api, asked, redis):
     labels = ("self-hosted", "linux")
     shown = Registration(42, "linux-1", "linux", True, True, labels, ("linux",), ephemeral=True)
     await Runners(redis).revise(INSTALLATION, {42: lambda _: registration_seen(None, shown, 1.0, listed=True)})
     api.control.pod(NS, "linux-1", node="node-9")
     with capture_logs() as logs:
-        async with watching(coroner):
-            await seen(coroner, api)
+        async with watching(recorder):
+            await seen(recorder, api)
             api.control.container_ends(NS, "linux-1", exit_code=137, reason="OOMKilled", log=["one", "two"])
-            death = await death_of(coroner, "linux-1")
-            await seen(coroner, api)
+            death = await death_of(recorder, "linux-1")
+            await seen(recorder, api)
     assert (death.cause, death.exit_code, death.reason) == (Cause.HOST_OOM, 137, "OOMKilled")
     assert (death.node, death.namespace, death.pool, death.runner_id) == ("node-9", NS, "linux", 42)
     assert death.runner_log == ("one", "two")
@@ -150,134 +150,134 @@ async def test_how_a_runner_ended_is_kept_with_its_last_lines_and_logged_in_one_
     assert await MetricCounters(redis).all() == {'ghapp_deaths_total{cause="host-oom",org="acme",pool="linux"}': 1}
 
 
-@pytest.mark.parametrize("by_ghapp", [True, False], ids=["by ghapp, as its replacement", "by somebody else"])
-async def test_a_runner_that_ghapp_replaced_itself_is_logged_and_is_no_death(coroner, api, asked, redis, by_ghapp):
+@pytest.mark.parametrize("by_ghapp", [True, False], ids=["deleted by ghapp", "deleted by another client"])
+async def test_a_runner_replaced_by_ghapp_is_logged_and_not_recorded_as_a_death(recorder, api, asked, redis, by_ghapp):
     api.control.pod(NS, "linux-1")
-    (before,) = (await coroner.cluster.pods(NS)).items
+    (before,) = (await recorder.cluster.pods(NS)).items
     now = time.time()
     if by_ghapp:
         meant = deletion_progress.found(None, now, before.uid, "", left_to_arc=False)
         done = deletion_progress.accepted(meant, now, None)
         await Runners(redis).revise(INSTALLATION, {42: lambda _: Evidence(42, "linux-1", 1.0, deletion=done)})
     with capture_logs() as logs:
-        async with watching(coroner):
-            await seen(coroner, api)
-            assert await coroner.cluster.delete_pod(NS, "linux-1", before.uid, before.version)
+        async with watching(recorder):
+            await seen(recorder, api)
+            assert await recorder.cluster.delete_pod(NS, "linux-1", before.uid, before.version)
             api.control.container_ends(NS, "linux-1", exit_code=143, reason="Error")
             api.control.vanish(NS, "linux-1")
-            await until(lambda: _is_empty(coroner))
+            await until(lambda: _is_empty(recorder))
     (line,) = [each for each in logs if each["event"] == LINE]
     assert (line["reason"], line["cause"], line["by_ghapp"]) == ("Error", "terminated", by_ghapp)
-    assert set(await deaths(coroner)) == (set() if by_ghapp else {"linux-1"})
+    assert set(await deaths(recorder)) == (set() if by_ghapp else {"linux-1"})
     assert bool(asked) is not by_ghapp
     assert bool(await MetricCounters(redis).all()) is not by_ghapp
 
 
-async def test_the_line_has_the_kubelets_own_word_and_ours_beside_it(coroner, api, asked):
+async def test_the_line_has_the_kubelets_reason_and_our_cause(recorder, api, asked):
     api.control.pod(NS, "a")
     with capture_logs() as logs:
-        async with watching(coroner):
-            await seen(coroner, api)
+        async with watching(recorder):
+            await seen(recorder, api)
             api.control.container_ends(NS, "a", exit_code=0, reason="Completed", log=["Running job: build"])
-            death = await death_of(coroner, "a")
+            death = await death_of(recorder, "a")
     (line,) = [each for each in logs if each["event"] == LINE]
     assert death.reason != "Completed"
     assert (line["reason"], line["classified"]) == ("Completed", death.reason)
 
 
-async def test_a_container_that_was_started_again_has_died_once_for_each_end(coroner, api, asked):
+async def test_a_restarted_container_has_one_death_for_each_exit(recorder, api, asked):
     api.control.pod(NS, "a")
     with capture_logs() as logs:
-        async with watching(coroner):
-            await seen(coroner, api)
+        async with watching(recorder):
+            await seen(recorder, api)
             for code in (1, 2):
                 api.control.container_ends(NS, "a", exit_code=code, reason="Error", restart=True, log=[f"end {code}"])
-                await until(lambda code=code: _last_code(coroner, code))
-            await seen(coroner, api)
+                await until(lambda code=code: _last_code(recorder, code))
+            await seen(recorder, api)
     assert [each["exitCode"] for each in logs if each["event"] == LINE] == [1, 2]
     assert len(asked) == 2
 
 
-async def _last_code(coroner, code):
-    found = await Deaths(coroner.stores.redis).of(INSTALLATION, "a")
+async def _last_code(recorder, code):
+    found = await Deaths(recorder.stores.redis).of(INSTALLATION, "a")
     return found is not None and found.exit_code == code
 
 
-async def test_a_pod_that_vanished_while_it_ran_is_a_death_and_one_that_never_ran_is_none(coroner, api, asked):
+async def test_a_pod_that_vanished_is_a_death_only_if_it_was_running(recorder, api, asked):
     api.control.pod(NS, "ran")
     api.control.pod(NS, "waited", running=False)
-    async with watching(coroner):
-        await seen(coroner, api)
+    async with watching(recorder):
+        await seen(recorder, api)
         api.control.vanish(NS, "waited")
         api.control.vanish(NS, "ran")
-        death = await death_of(coroner, "ran")
-        await seen(coroner, api)
+        death = await death_of(recorder, "ran")
+        await seen(recorder, api)
     assert (death.cause, death.exit_code) == (Cause.VANISHED, None)
-    assert set(await deaths(coroner)) == {"ran"}
+    assert set(await deaths(recorder)) == {"ran"}
 
 
 @pytest.mark.parametrize(
     ("source", "dead"),
     [
-        pytest.param("online", True, id="github-saw-it-online"),
-        pytest.param("job", True, id="a-delivery-gave-it-a-job"),
-        pytest.param("registered", False, id="it-registered-and-no-more"),
-        pytest.param("", False, id="nobody-heard-of-it"),
+        pytest.param("online", True, id="online-at-github"),
+        pytest.param("job", True, id="job-from-a-delivery"),
+        pytest.param("registered", False, id="registered-only"),
+        pytest.param("", False, id="unknown-runner"),
     ],
 )
 async def test_a_pod_that_ran_ended_and_was_deleted_without_a_watch_is_a_death(
-    coroner, api, asked, redis, source, dead
+    recorder, api, asked, redis, source, dead
 ):
-    """Last seen before its container ran; one that never ran leaves no death."""
+    """The pod was last seen before its container ran; a pod that never ran has no death."""
     api.control.pod(NS, "a", running=False, owner=api.control.ephemeral_runner(NS, "a"))
     api.control.pod(NS, "b")
-    async with watching(coroner):
-        await seen(coroner, api)
+    async with watching(recorder):
+        await seen(recorder, api)
     now = time.time()
     shown = Registration(42, "a", "linux", source == "online", False, ("self-hosted",), ("linux",), ephemeral=True)
 
-    def tell(_known):
+    def fold_runner(_known):
         if source == "job":
             return job_started(Evidence(42, "a", now), 7, now)
         return registration_seen(None, shown, now, listed=True)
 
     if source:
-        await Runners(redis).revise(INSTALLATION, {42: tell})
+        await Runners(redis).revise(INSTALLATION, {42: fold_runner})
     api.control.vanish(NS, "a")
     api.control.vanish(NS, "b")
-    async with watching(coroner):
-        await death_of(coroner, "b")
-        await until(lambda: _is_empty(coroner))
-    found = await deaths(coroner)
+    async with watching(recorder):
+        await death_of(recorder, "b")
+        await until(lambda: _is_empty(recorder))
+    found = await deaths(recorder)
     assert ("a" in found) is dead
     if dead:
         assert (found["a"].cause, found["a"].exit_code, found["a"].runner_id) == (Cause.VANISHED, None, 42)
 
 
-async def test_a_pod_whose_end_was_recorded_and_that_waits_to_start_again_has_died_once(coroner, api, asked, redis):
+async def test_a_pod_that_vanishes_while_it_waits_for_a_restart_has_no_second_death(recorder, api, asked, redis):
     ended = Container("runner", waiting="CrashLoopBackOff", last_ended=Ended(1, finished_at=1_790_000_000.0))
     shown = Registration(42, "a", "linux", True, True, (), ("linux",), ephemeral=True)
     await Runners(redis).revise(INSTALLATION, {42: lambda _: registration_seen(None, shown, time.time(), listed=True)})
-    assert await coroner.record_vanished(Pod(NS, "a", "uid", "1", time.time(), runner=ended)) is False
-    assert await deaths(coroner) == {}
+    assert await recorder.record_vanished(Pod(NS, "a", "uid", "1", time.time(), runner=ended)) is False
+    assert await deaths(recorder) == {}
 
 
-async def test_what_is_no_runner_s_pod_is_none_of_our_business(coroner, api, asked):
+async def test_pods_without_a_runner_are_ignored(recorder, api, asked):
     api.control.pod(NS, "database", containers=("postgres",))
     api.control.pod(NS, "a")
-    async with watching(coroner):
-        await until(lambda: Pods(coroner.stores.redis).known(NS))
+    async with watching(recorder):
+        await until(lambda: Pods(recorder.stores.redis).known(NS))
         api.control.container_ends(NS, "database", exit_code=1, container="postgres")
         api.control.container_ends(NS, "a", exit_code=1)
-        await death_of(coroner, "a")
+        await death_of(recorder, "a")
         api.control.vanish(NS, "database")
         api.control.vanish(NS, "a")
-        await until(lambda: _is_empty(coroner))
-    assert set(await deaths(coroner)) == {"a"}
+        await until(lambda: _is_empty(recorder))
+    assert set(await deaths(recorder)) == {"a"}
 
 
-async def _is_empty(coroner):
-    return not await Pods(coroner.stores.redis).known(NS)
+async def _is_empty(recorder):
+    return not await Pods(recorder.stores.redis).known(NS)
 
 
 SCRIPT = [
@@ -295,26 +295,26 @@ SCRIPT = [
 
 @pytest.mark.parametrize("back", [0, 2, 4])
 @pytest.mark.parametrize("killed", range(len(SCRIPT) + 1))
-async def test_a_watch_that_is_killed_between_any_two_events_misses_no_death(coroner, api, asked, killed, back):
-    """Killed before event `killed`; another takes over `back` events later, or at the end."""
+async def test_a_watch_that_is_killed_between_any_two_events_misses_no_death(recorder, api, asked, killed, back):
+    """The watch is killed before event `killed`; another takes over `back` events later, or at the end."""
     for name in "abc":
         api.control.pod(NS, name)
     with capture_logs() as logs:
-        async with watching(coroner):
-            await seen(coroner, api)
+        async with watching(recorder):
+            await seen(recorder, api)
             for _, happens in SCRIPT[:killed]:
                 happens(api.control)
-                await seen(coroner, api)
+                await seen(recorder, api)
         for _, happens in SCRIPT[killed : killed + back]:
             happens(api.control)
-        async with watching(coroner):
-            await seen(coroner, api)
+        async with watching(recorder):
+            await seen(recorder, api)
             for _, happens in SCRIPT[killed + back :]:
                 happens(api.control)
-                await seen(coroner, api)
+                await seen(recorder, api)
     source = [each["pod"] for each in logs if each["event"] == LINE]
     assert sorted(source) == ["a", "b", "c", "d"]
-    assert set(await deaths(coroner)) == set("abcd")
+    assert set(await deaths(recorder)) == set("abcd")
     assert len(asked) >= 4
 
 
@@ -324,8 +324,10 @@ async def test_a_watch_that_is_killed_between_any_two_events_misses_no_death(cor
     [(Deaths, "record"), (Pods, "put"), (Pods, "drop"), (Pods, "replace_pods")],
     ids=["record", "put", "drop", "replace_pods"],
 )
-async def test_a_watch_that_dies_within_an_event_misses_no_death(coroner, api, asked, monkeypatch, owner, step, when):
-    """One container ends, and one pod vanishes; it dies before or after one of the writes that follow."""
+async def test_a_watch_that_crashes_within_an_event_misses_no_death(
+    recorder, api, asked, monkeypatch, owner, step, when
+):
+    """One container exits, and one pod vanishes; the watch crashes before or after one of the resulting writes."""
 
     class CrashError(Exception):
         pass
@@ -343,22 +345,22 @@ async def test_a_watch_that_dies_within_an_event_misses_no_death(coroner, api, a
 
     for name in "ab":
         api.control.pod(NS, name)
-    async with watching(coroner):
-        await seen(coroner, api)
+    async with watching(recorder):
+        await seen(recorder, api)
     with monkeypatch.context() as patched:
         patched.setattr(owner, step, crashes)
         await until(lambda: _watches(api, 0))
         if step == "replace_pods":
             happens()
-        dying = asyncio.create_task(PodCache(NS, coroner, lambda: True).attend())
+        dying = asyncio.create_task(PodCache(NS, recorder, lambda: True).attend())
         if step != "replace_pods":
             await until(lambda: _watches(api, 1))
             happens()
         with pytest.raises(CrashError):
             await asyncio.wait_for(dying, 20)
-    async with watching(coroner):
-        await seen(coroner, api)
-    found = await deaths(coroner)
+    async with watching(recorder):
+        await seen(recorder, api)
+    found = await deaths(recorder)
     assert {name: each.cause for name, each in found.items()} == {"a": Cause.HOST_OOM, "b": Cause.VANISHED}
 
 
@@ -367,21 +369,19 @@ async def _watches(api, count):
 
 
 @pytest.mark.parametrize("how", ["orderly", "broken", "reset", "half", "expired"])
-async def test_a_watch_that_the_server_cuts_off_after_every_event_misses_no_death(coroner, api, asked, how):
+async def test_a_watch_interrupted_by_the_server_after_every_event_misses_no_death(recorder, api, asked, how):
     for name in "abc":
         api.control.pod(NS, name)
-    async with watching(coroner):
-        await seen(coroner, api)
+    async with watching(recorder):
+        await seen(recorder, api)
         api.control.cut_watches_after(1, how, times=None)
         for _, happens in SCRIPT:
             happens(api.control)
-        await seen(coroner, api)
-    assert set(await deaths(coroner)) >= set("abcd")
+        await seen(recorder, api)
+    assert set(await deaths(recorder)) >= set("abcd")
 
 
-async def test_what_a_crash_left_between_the_record_and_the_queue_is_looked_into_after_all(
-    coroner, api, asked, monkeypatch, redis
-):
+async def test_a_death_recorded_before_a_crash_is_enqueued_by_the_next_watch(recorder, api, asked, monkeypatch, redis):
     class CrashError(Exception):
         pass
 
@@ -393,16 +393,16 @@ async def test_what_a_crash_left_between_the_record_and_the_queue_is_looked_into
     with monkeypatch.context() as patch:
         patch.setattr(jobs, "enqueue", crash)
         with pytest.raises(CrashError):
-            await asyncio.wait_for(PodCache(NS, coroner, lambda: True).attend(), 20)
-    assert set(await deaths(coroner)) == {"a"}
+            await asyncio.wait_for(PodCache(NS, recorder, lambda: True).attend(), 20)
+    assert set(await deaths(recorder)) == {"a"}
     api.control.vanish(NS, "a")
-    async with watching(coroner):
+    async with watching(recorder):
         await until(lambda: _any(asked))
     assert len(asked) == 1
-    await Deaths(redis).mark_published(INSTALLATION, (await deaths(coroner))["a"])
+    await Deaths(redis).mark_published(INSTALLATION, (await deaths(recorder))["a"])
     asked.clear()
-    async with watching(coroner):
-        await seen(coroner, api)
+    async with watching(recorder):
+        await seen(recorder, api)
     assert asked == []
 
 
@@ -410,17 +410,17 @@ async def _any(found):
     return bool(found)
 
 
-async def test_who_does_not_lead_records_nothing(coroner, api, asked):
+async def test_a_watch_without_the_lock_records_nothing(recorder, api, asked):
     api.control.pod(NS, "a")
     api.control.container_ends(NS, "a", exit_code=1)
-    await asyncio.wait_for(PodCache(NS, coroner, lambda: False).attend(), 20)
-    assert await deaths(coroner) == {}
-    assert await Pods(coroner.stores.redis).known(NS) == []
+    await asyncio.wait_for(PodCache(NS, recorder, lambda: False).attend(), 20)
+    assert await deaths(recorder) == {}
+    assert await Pods(recorder.stores.redis).known(NS) == []
 
 
-async def test_a_redis_that_goes_away_in_between_costs_nothing(coroner, api, asked, monkeypatch):
+async def test_a_temporary_redis_outage_loses_nothing(recorder, api, asked, monkeypatch):
     api.control.pod(NS, "a")
-    view, calls = PodCache(NS, coroner, lambda: True), []
+    view, calls = PodCache(NS, recorder, lambda: True), []
     keep = Pods.put
 
     async def away_once(self, *what):
@@ -432,42 +432,42 @@ async def test_a_redis_that_goes_away_in_between_costs_nothing(coroner, api, ask
     monkeypatch.setattr(Pods, "put", away_once)
     monkeypatch.setattr("jobs.pods.namespace_cache.PAUSE_SECONDS", 0.01)
     task = asyncio.create_task(view.keep())
-    await seen(coroner, api)
+    await seen(recorder, api)
     api.control.container_ends(NS, "a", exit_code=1)
-    await seen(coroner, api)
+    await seen(recorder, api)
     api.control.vanish(NS, "a")
-    await until(lambda: _is_empty(coroner))
+    await until(lambda: _is_empty(recorder))
     await cancel_tasks([task])
-    assert len(calls) == 1, "what was lost was listed anew"
-    assert set(await deaths(coroner)) == {"a"}
+    assert len(calls) == 1, "the lost event was read again by a list"
+    assert set(await deaths(recorder)) == {"a"}
 
 
-async def test_of_two_orgs_in_one_namespace_it_is_whose_runner_it_was(coroner, api, asked, redis):
+async def test_in_a_shared_namespace_a_death_belongs_to_the_org_of_its_runner(recorder, api, asked, redis):
     await Installations(redis).put(Installation(8, "other", 2))
     shown = Registration(42, "a", "linux", True, True, (), ("linux",), ephemeral=True)
     await Runners(redis).revise(8, {42: lambda _: registration_seen(None, shown, 1.0, listed=True)})
     pools = (PoolSettings("acme", "linux", namespace=NS), PoolSettings("other", "linux", namespace=NS))
-    object.__setattr__(coroner.settings, "pools", pools)
+    object.__setattr__(recorder.settings, "pools", pools)
     for name in ("a", "nobodys"):
         api.control.pod(NS, name)
         api.control.container_ends(NS, name, exit_code=1)
     with capture_logs() as logs:
-        async with watching(coroner):
-            await seen(coroner, api)
+        async with watching(recorder):
+            await seen(recorder, api)
     assert {each["pod"]: each["org"] for each in logs if each["event"] == LINE} == {"a": "other", "nobodys": None}
     assert await Deaths(redis).of(8, "a") is not None
-    assert await deaths(coroner) == {}
+    assert await deaths(recorder) == {}
 
 
-async def test_a_death_that_may_belong_to_two_orgs_is_shown_to_neither(coroner, api, asked, redis):
-    """Its last lines are not for the other one to read."""
+async def test_a_death_that_may_belong_to_two_orgs_is_recorded_for_neither(recorder, api, asked, redis):
+    """Its last lines must not be readable by the other org."""
     pools = (PoolSettings("acme", "linux", namespace=NS), PoolSettings("other", "linux", namespace=NS))
-    object.__setattr__(coroner.settings, "pools", pools)
+    object.__setattr__(recorder.settings, "pools", pools)
     api.control.pod(NS, "of-one-that-is-not-installed")
     api.control.container_ends(NS, "of-one-that-is-not-installed", exit_code=1)
-    async with watching(coroner):
-        await seen(coroner, api)
-    assert await deaths(coroner) == {}
+    async with watching(recorder):
+        await seen(recorder, api)
+    assert await deaths(recorder) == {}
     await Installations(redis).put(Installation(8, "other", 2))
     shown = Registration(42, "both", "linux", True, True, (), ("linux",), ephemeral=True)
     for installation in (INSTALLATION, 8):
@@ -477,24 +477,24 @@ async def test_a_death_that_may_belong_to_two_orgs_is_shown_to_neither(coroner, 
     for name, labels in (("both", {}), ("labelled", labelled)):
         api.control.pod(NS, name, labels=labels)
         api.control.container_ends(NS, name, exit_code=1)
-    async with watching(coroner):
-        await seen(coroner, api)
-    assert await deaths(coroner) == {}
+    async with watching(recorder):
+        await seen(recorder, api)
+    assert await deaths(recorder) == {}
     assert [each.runner_name for each in await Deaths(redis).recent(8, 0.0, 9)] == ["labelled"]
 
 
-async def test_what_a_runner_says_last_is_kept_without_its_secrets(coroner, api, asked):
+async def test_the_last_lines_of_a_runner_are_stored_without_secrets(recorder, api, asked):
     api.control.pod(NS, "a")
     lines = ["+ ./config.sh --token AABF3JGZDX3P5PMEXLND6TS6FCWO6 --url x", "ghs_1234567890abcdef", "bye"]
     api.control.container_ends(NS, "a", exit_code=1, log=lines)
-    async with watching(coroner):
-        await seen(coroner, api)
-    log = (await death_of(coroner, "a")).runner_log
+    async with watching(recorder):
+        await seen(recorder, api)
+    log = (await death_of(recorder, "a")).runner_log
     assert log == ("+ ./config.sh --token [redacted] --url x", "[redacted]", "bye")
 
 
-async def test_a_death_whose_log_may_not_be_read_is_kept_without_and_the_report_says_which_right_is_missing(
-    coroner, api, asked, monkeypatch
+async def test_a_death_with_a_forbidden_log_is_stored_without_it_and_the_missing_right_is_reported(
+    recorder, api, asked, monkeypatch
 ):
     async def is_refused(*_args, **_names):
         return False
@@ -503,14 +503,14 @@ async def test_a_death_whose_log_may_not_be_read_is_kept_without_and_the_report_
     monkeypatch.setattr(Cluster, "may", is_refused)
     for name in ("a", "b"):
         api.control.pod(NS, name)
-    async with watching(coroner):
+    async with watching(recorder):
         with api.control.fails(403, resources=["pods/log"]):
             api.control.container_ends(NS, "a", exit_code=1, log=["bye"])
-            assert (await death_of(coroner, "a")).runner_log == ()
-            assert "pods/log" in (await DegradedSources(coroner.stores.redis).of([place]))[place]
+            assert (await death_of(recorder, "a")).runner_log == ()
+            assert "pods/log" in (await DegradedSources(recorder.stores.redis).of([place]))[place]
         api.control.container_ends(NS, "b", exit_code=1, log=["bye"])
-        assert (await death_of(coroner, "b")).runner_log == ("bye",)
-        assert await DegradedSources(coroner.stores.redis).of([place]) == {}
+        assert (await death_of(recorder, "b")).runner_log == ("bye",)
+        assert await DegradedSources(recorder.stores.redis).of([place]) == {}
 
 
 @pytest.mark.parametrize(
@@ -522,19 +522,19 @@ async def test_a_death_whose_log_may_not_be_read_is_kept_without_and_the_report_
     ],
     ids=lambda app: type(app).__name__,
 )
-async def test_while_nothing_can_be_seen_no_death_is_reported(coroner, asked, error):
+async def test_a_failed_watch_reports_no_death(recorder, asked, error):
     running = Pod(NS, "a", "uid", "1", time.time(), runner=Container("runner", time.time()), container="runner")
-    view = PodCache(NS, coroner, lambda: True)
+    view = PodCache(NS, recorder, lambda: True)
     await view.see(Listed([running], "1"))
     await view.see(WatchFailure(error))
-    assert await deaths(coroner) == {}
-    assert [each.name for each in await Pods(coroner.stores.redis).known(NS)] == ["a"]
+    assert await deaths(recorder) == {}
+    assert [each.name for each in await Pods(recorder.stores.redis).known(NS)] == ["a"]
     await view.see(Listed([], "2"))
-    assert (await deaths(coroner))["a"].cause is Cause.VANISHED
+    assert (await deaths(recorder))["a"].cause is Cause.VANISHED
 
 
-async def test_a_failure_is_logged_once_until_it_is_over(coroner):
-    view = PodCache(NS, coroner, lambda: True)
+async def test_a_failure_is_logged_once_until_it_is_over(recorder):
+    view = PodCache(NS, recorder, lambda: True)
     with capture_logs() as logs:
         for _ in range(3):
             await view.see(WatchFailure(ClusterUnavailableError("away")))
@@ -542,22 +542,22 @@ async def test_a_failure_is_logged_once_until_it_is_over(coroner):
 
 
 @pytest.mark.parametrize("is_back", [True, False], ids=["the right is back", "it is still missing"])
-async def test_a_missing_right_to_read_logs_is_shown_no_longer_than_it_is_missing_without_another_death(
-    coroner, api, redis, is_back
+async def test_the_report_of_a_missing_right_to_read_logs_is_cleared_when_the_right_is_granted(
+    recorder, api, redis, is_back
 ):
-    place, view = logs_source(NS), PodCache(NS, coroner, lambda: True)
+    place, view = logs_source(NS), PodCache(NS, recorder, lambda: True)
     await DegradedSources(redis).record(place, "RBAC lacks get on pods/log")
     await redis.expire(keys.trouble(place), 30)
     if not is_back:
         rights = [RbacRule(("list", "watch"), ("",), ("pods",))]
         api.control.user("blind", rights)
         headers = {"Authorization": f"Bearer {api.token('blind')}"}
-        coroner.cluster.transport._client.headers.update(headers)
+        recorder.cluster.transport._client.headers.update(headers)
     await view.see(WatchChange("bookmark", None, "1"))
     assert (await DegradedSources(redis).of([place]) == {}) is is_back
     assert is_back or await redis.ttl(keys.trouble(place)) > 800
 
 
-async def test_what_is_not_reported_again_is_shown_for_a_quarter_of_an_hour(redis):
+async def test_a_degraded_source_expires_after_15_minutes(redis):
     await DegradedSources(redis).record("pods in runners", "RBAC lacks list on pods")
     assert await redis.ttl(keys.trouble("pods in runners")) == 900

@@ -1,4 +1,4 @@
-"""Of several watches one records; it stops when it loses its lock, or Redis."""
+"""Only one of several watches records; it stops if it loses its lock or Redis."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _short_waits(monkeypatch):
 
 
 class Watch:
-    """A watch of which one sees whether it records."""
+    """A watch that shows whether it records."""
 
     def __init__(self, redis, name, fails=False):
         self.redis, self.name, self.fails, self.records, self.terms, self.valid = (
@@ -70,12 +70,12 @@ async def start():
     await cancel_tasks(tasks)
 
 
-async def test_one_of_two_records_and_the_other_follows_when_it_ends(redis, start):
+async def test_one_of_two_watches_records_and_the_other_takes_over_at_its_end(redis, start):
     first, second = Watch(redis, "first"), Watch(redis, "second")
     task = start(first)
     await until(lambda: first.records)
     start(second)
-    await asyncio.sleep(1.5)  # longer than the lock lasts without renewal
+    await asyncio.sleep(1.5)  # longer than the lock's lease
     assert (first.records, second.records, await Locks(redis).holder(ROLE, "watch")) == (True, False, "first")
     task.cancel()
     await until(lambda: second.records)
@@ -94,7 +94,7 @@ async def test_a_watch_that_loses_the_lock_stops_recording_before_it_retries(red
 
 
 @pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGTERM], ids=["hangs", "is stopped"])
-async def test_a_watch_whose_redis_does_not_answer_stops_recording_and_begins_again_when_it_does(tmp_path, start, how):
+async def test_a_watch_stops_recording_during_a_redis_outage_and_resumes_afterwards(tmp_path, start, how):
     server = EmbeddedRedis(tmp_path / "redis", durable=True)
     server.wait()
     redis = connect(server.url)

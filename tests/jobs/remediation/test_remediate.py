@@ -1,4 +1,4 @@
-"""A controller's claim holds a lost runner: before the plan, after the grant, and after the removal."""
+"""A pod claim defers the replacement of a lost runner: before the plan, after the grant, and after the removal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def lost(app, count):
 
 
 async def granted(app):
-    """A runner that is confirmed to be lost and that the plan granted, before anybody acted on it."""
+    """A confirmed lost runner whose replacement was granted and has not started."""
     ((runner_id, name),) = await lost(app, 1)
     await app.pass_(60)
     await sweep_installation(app.context, app.installation)
@@ -55,7 +55,7 @@ async def test_a_claimed_runner_is_not_planned_while_others_are_replaced(story, 
 
 
 @pytest.mark.parametrize("how", ["given back", "run out"])
-async def test_when_the_claim_is_over_it_is_replaced(story, how):
+async def test_a_claimed_runner_is_replaced_after_the_end_of_the_claim(story, how):
     async with story() as app:
         ((held, name),) = await lost(app, 1)
         await claimed(app, name, name, seconds=3600 if how == "given back" else 100)
@@ -67,7 +67,7 @@ async def test_when_the_claim_is_over_it_is_replaced(story, how):
         assert await app.replacements() == [held]
 
 
-async def test_claimed_after_the_grant_it_returns_the_grant_and_is_planned_again_after_the_claim(story):
+async def test_a_claim_after_the_grant_returns_the_grant_until_the_claim_ends(story):
     async with story() as app:
         runner_id, name = await granted(app)
         await claimed(app, "its-pod", name, seconds=60)
@@ -81,7 +81,7 @@ async def test_claimed_after_the_grant_it_returns_the_grant_and_is_planned_again
         assert await app.replacements() == [runner_id]
 
 
-async def test_claimed_after_the_removal_it_is_replaced_when_the_claim_is_over(story):
+async def test_a_runner_claimed_after_its_removal_is_replaced_after_the_claim(story):
     async with story() as app:
         runner_id, name = await granted(app)
         await app.context.runners.revise(app.installation, {runner_id: partial(removed, at=app.clock())})

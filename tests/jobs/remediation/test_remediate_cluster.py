@@ -1,4 +1,4 @@
-"""Remediation where something is deleted in a cluster: when, in which order, and what is never done."""
+"""Remediation by deletions in a cluster: the conditions, the order, and the guards."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def config(replacer, more=""):
 
 
 class Fleet:
-    """A story whose runner 1 is lost, and what stands in the cluster for it."""
+    """A story whose runner 1 is lost, with its objects in the cluster."""
 
     def __init__(self, app, lost, evidence, cluster):
         self.app, self.lost, self.name, self.cluster = app, lost, evidence.name, cluster
@@ -74,7 +74,7 @@ class Fleet:
         return counted.get(f'ghapp_remediations_total{{org="acme",outcome="{outcome}"}}', 0)
 
     def asked(self):
-        """The keys of the remediations that wait or are due later; they are taken away."""
+        """Removes the queued and delayed remediations, and returns their keys."""
         urgent = Queue("urgent", connection=self.app.context.queue_redis, serializer=JSONSerializer)
         later = ScheduledJobRegistry(queue=urgent)
         keys = [each for each in [*urgent.job_ids, *later.get_job_ids()] if each.startswith("remediate")]
@@ -84,13 +84,13 @@ class Fleet:
         return keys
 
     def deletes(self):
-        """How many registrations we took away at GitHub, or tried to."""
+        """The number of registrations that ghapp deleted at GitHub or tried to."""
         calls = self.app.account()["calls"]
         return sum(made["total"] for operation, made in calls.items() if operation.startswith("DELETE "))
 
 
 def standing(replacer, name, now):
-    """A day old, and running."""
+    """The runner's objects: a day old, and running."""
     old = {"created_at": now - 86_400, "name": name}
     run = {"runner": container(running_since=now - 86_000)}
     if replacer == "pods":
@@ -116,7 +116,7 @@ async def fleet(story, replacer, more=""):
         yield found
 
 
-async def test_a_lost_runner_of_arcs_is_replaced_by_deleting_its_object_alone(story):
+async def test_a_lost_arc_runner_is_replaced_by_deleting_only_its_object(story):
     async with fleet(story, "arc") as app:
         assert await app.remediate() == "replaced"
         assert app.cluster.done == [f"delete object {app.name}"]
@@ -125,30 +125,30 @@ async def test_a_lost_runner_of_arcs_is_replaced_by_deleting_its_object_alone(st
         assert evidence.deletion.uid == "object-1"
         assert evidence.deletion.is_under_way
         assert app.asked() == [f"remediate-{app.app.installation}-{app.lost}-gone"]
-        assert await app.app.replacements() == [], "nobody else is asked to replace it"
+        assert await app.app.replacements() == [], "no event requests a replacement"
         assert await state_of(app.app, app.lost) is State.INVALIDATED
 
 
 @pytest.mark.parametrize(
     ("seen", "listed"),
     [
-        pytest.param(0, 0, id="a-view-of-this-moment"),
-        pytest.param(119, 0, id="one-of-a-moment-ago"),
-        pytest.param(120, 1, id="an-old-one"),
-        pytest.param(None, 1, id="none"),
+        pytest.param(0, 0, id="current-view"),
+        pytest.param(119, 0, id="recent-view"),
+        pytest.param(120, 1, id="old-view"),
+        pytest.param(None, 1, id="no-view"),
     ],
 )
-async def test_an_object_of_another_name_is_known_by_what_the_watch_saw_since(story, seen, listed):
-    """Else all are listed; whichever it is, what is deleted was read just before."""
+async def test_an_object_with_another_name_is_found_in_the_watchs_view(story, seen, listed):
+    """Without a recent view all objects are listed; in both cases the object is read just before its deletion."""
     await _replaced_by_another_name(story, seen, listed, after_seconds=200)
 
 
-async def test_a_view_from_before_the_runner_was_lost_does_not_know_it(story):
+async def test_a_view_from_before_the_loss_is_not_used(story):
     await _replaced_by_another_name(story, 119, 1, after_seconds=0)
 
 
 async def _replaced_by_another_name(story, seen, listed, after_seconds):
-    """`seen`: so many seconds ago; `after_seconds`: of its confirmation."""
+    """`seen`: age of the view in seconds; `after_seconds`: time since the confirmation."""
     async with fleet(story, "arc") as app:
         await app.app.pass_(after_seconds)
         now, calls = app.app.clock(), []
@@ -169,7 +169,7 @@ async def _replaced_by_another_name(story, seen, listed, after_seconds):
         assert len(calls) == listed
 
 
-async def test_a_skew_of_minutes_makes_no_object_older_than_it_is(story):
+async def test_the_age_of_an_object_uses_the_clusters_clock(story):
     """The cluster's clock is five minutes behind ours, and the object was made a minute ago."""
     async with fleet(story, "arc") as app:
         theirs = app.app.clock() - 300
@@ -181,7 +181,7 @@ async def test_a_skew_of_minutes_makes_no_object_older_than_it_is(story):
         assert app.cluster.done == []
 
 
-async def test_a_lost_pod_is_replaced_by_deleting_it_and_its_account(story):
+async def test_a_lost_pod_is_replaced_by_deleting_the_pod_and_its_account(story):
     async with fleet(story, "pods") as app:
         assert await app.remediate() == "replaced"
         assert app.cluster.done == [f"delete pod {app.name}", f"delete account {app.name}"]
@@ -191,7 +191,7 @@ async def test_a_lost_pod_is_replaced_by_deleting_it_and_its_account(story):
         assert app.asked() == []
 
 
-async def test_a_stuck_finalizer_goes_after_two_minutes_and_another_404(story):
+async def test_a_stuck_finalizer_is_removed_after_two_minutes_and_another_404(story):
     async with fleet(story, "arc") as app:
         await app.remediate()
         app.cluster.objects[app.name] = app.cluster.objects[app.name]._replace(deleting_since=app.app.clock())
@@ -207,7 +207,7 @@ async def test_a_stuck_finalizer_goes_after_two_minutes_and_another_404(story):
         assert await app.remediate() == "held"
 
 
-async def test_a_finalizer_is_not_freed_when_the_registration_is_back(story):
+async def test_a_finalizer_is_not_removed_when_the_registration_is_back(story):
     async with fleet(story, "arc") as app:
         await app.remediate()
         app.app.sandbox.control.restore("acme", ids=[app.lost])
@@ -216,10 +216,10 @@ async def test_a_finalizer_is_not_freed_when_the_registration_is_back(story):
         assert app.cluster.done == [f"delete object {app.name}"]
 
 
-async def test_a_lost_delayed_job_does_not_leave_it_terminating_for_ever(story):
+async def test_a_lost_delayed_job_is_enqueued_again(story):
     async with fleet(story, "arc") as app:
         await app.remediate()
-        app.asked()  # the delayed one is lost
+        app.asked()  # the delayed job is lost
         await app.decide()
         assert app.asked() == [], "not before two minutes"
         app.app.clock.pass_(125)
@@ -229,7 +229,7 @@ async def test_a_lost_delayed_job_does_not_leave_it_terminating_for_ever(story):
 
 
 @pytest.mark.parametrize("replacer", ["arc", "pods"])
-async def test_a_crash_after_the_deletion_is_healed_by_the_next_try(story, replacer):
+async def test_a_crash_after_the_deletion_is_recovered_by_the_next_run(story, replacer):
     async with fleet(story, replacer) as app:
         before = await app.evidence()
         await app.remediate()
@@ -270,10 +270,12 @@ async def test_after_a_crash_a_successor_of_the_same_name_is_left_alone(story, r
         (ResourceMissingError("no CRD"), "ResourceMissing"),
         (ConfigurationError("KUBECONFIG: not set"), "ClusterUnconfigured"),
     ],
-    ids=["away", "forbidden", "no CRD", "not configured"],
+    ids=["unavailable", "forbidden", "no CRD", "not configured"],
 )
 @pytest.mark.parametrize("replacer", ["arc", "pods"])
-async def test_without_an_answer_of_the_cluster_it_waits_and_github_is_not_asked(story, replacer, error, because):
+async def test_without_an_answer_of_the_cluster_the_replacement_waits_and_github_is_not_called(
+    story, replacer, error, because
+):
     async with fleet(story, replacer) as app:
         app.cluster.fails["pod"] = error
         calls = app.app.account()["calls"]
@@ -288,7 +290,7 @@ async def test_without_an_answer_of_the_cluster_it_waits_and_github_is_not_asked
         assert (await app.evidence()).deletion.waits_for == ""
 
 
-async def test_one_that_waits_is_asked_for_again_with_pauses_that_grow(story):
+async def test_a_waiting_replacement_is_retried_with_growing_pauses(story):
     async with fleet(story, "arc") as app:
         app.cluster.fails["pod"] = ClusterUnavailableError("away")
         asked = []
@@ -303,7 +305,7 @@ async def test_one_that_waits_is_asked_for_again_with_pauses_that_grow(story):
 
 
 @pytest.mark.parametrize("replacer", ["arc", "pods"])
-async def test_a_conflict_means_look_again(story, replacer):
+async def test_a_conflict_is_retried_with_a_new_read(story, replacer):
     async with fleet(story, replacer) as app:
         deletion = "delete_ephemeral_runner" if replacer == "arc" else "delete_pod"
         app.cluster.fails[deletion] = [ConflictError("409")]
@@ -311,28 +313,28 @@ async def test_a_conflict_means_look_again(story, replacer):
 
 
 @pytest.mark.parametrize("replacer", ["arc", "pods"])
-async def test_a_409_for_a_pod_that_was_created_again_is_not_recorded_as_an_accepted_deletion(story, replacer):
+async def test_a_409_for_a_recreated_pod_is_not_recorded_as_an_accepted_deletion(story, replacer):
     async with fleet(story, replacer) as app:
         kept = app.cluster.objects if replacer == "arc" else app.cluster.found_pods
 
-        def is_born_again():
+        def recreate():
             app.cluster.before_delete = lambda: None
             kept[app.name] = kept[app.name]._replace(uid="successor", created_at=app.app.clock(), version="90")
 
-        app.cluster.before_delete = is_born_again
+        app.cluster.before_delete = recreate
         assert await app.remediate() == "replaced"
         evidence = await app.evidence()
         assert evidence.deletion.already_deleted
         assert kept[app.name].uid == "successor"
 
 
-async def test_an_accepted_deletion_is_recorded_as_such(story):
+async def test_an_accepted_deletion_is_recorded_as_accepted(story):
     async with fleet(story, "pods") as app:
         assert await app.remediate() == "replaced"
         assert not (await app.evidence()).deletion.already_deleted
 
 
-async def test_a_job_that_begins_under_our_hands_calls_it_off(story):
+async def test_a_job_that_starts_during_the_deletion_revokes_the_grant(story):
     async with fleet(story, "arc") as app:
 
         def takes_a_job():
@@ -346,14 +348,14 @@ async def test_a_job_that_begins_under_our_hands_calls_it_off(story):
         assert (evidence.granted_at, evidence.deletion.waits_for) == (None, "JobUnknown")
 
 
-async def test_one_that_changes_for_ever_waits(story):
+async def test_a_pod_that_changes_on_each_attempt_waits(story):
     async with fleet(story, "pods") as app:
         app.cluster.fails["delete_pod"] = ConflictError("409")
         assert await app.remediate() == "waiting"
         assert (await app.evidence()).deletion.waits_for == "ObjectChanged"
 
 
-async def test_what_is_called_off_is_planned_for_again_when_that_may_have_changed(story):
+async def test_a_revoked_replacement_is_planned_again_after_a_pause(story):
     async with fleet(story, "pods") as app:
         app.cluster.found_pods[app.name] = app.cluster.found_pods[app.name]._replace(
             runner=container(running_since=None)
@@ -376,7 +378,7 @@ async def test_a_claimed_pod_is_left_alone(story):
         assert app.cluster.done == []
 
 
-async def test_a_job_under_its_name_keeps_it(story):
+async def test_a_running_job_with_the_runners_name_revokes_the_grant(story):
     async with fleet(story, "arc") as app:
         at = app.app.clock()
         job = Job(77, "running", (POOL,), "acme/api", at, 99_999, app.name, at)
@@ -386,7 +388,7 @@ async def test_a_job_under_its_name_keeps_it(story):
 
 
 @pytest.mark.parametrize("replacer", ["arc", "pods"])
-async def test_a_registration_that_is_back_spares_what_stands_in_the_cluster(story, replacer):
+async def test_a_returned_registration_keeps_the_objects_in_the_cluster(story, replacer):
     async with fleet(story, replacer) as app:
         app.app.sandbox.control.restore("acme", ids=[app.lost])
         assert await app.remediate() == "returned"
@@ -394,7 +396,7 @@ async def test_a_registration_that_is_back_spares_what_stands_in_the_cluster(sto
 
 
 @pytest.mark.parametrize("replacer", ["arc", "pods"])
-async def test_a_pause_holds_it(story, replacer):
+async def test_a_pause_defers_the_replacement(story, replacer):
     async with fleet(story, replacer) as app:
         await app.app.context.fuses.pause(
             app.app.installation, "in-cluster", Pause("ada", "maintenance", app.app.clock())
@@ -410,7 +412,7 @@ async def test_in_dry_run_nothing_is_deleted(story):
 
 
 def in_dry_run(environ):
-    """The same settings, but for the mode."""
+    """The same settings in the mode dry-run."""
     policy = Path(environ["GHAPP_CONFIG"])
     policy.write_text(policy.read_text().replace('mode = "act"', 'mode = "dry-run"'))
     return Settings.read(environ)
@@ -428,19 +430,19 @@ async def test_a_grant_from_before_dry_run_deletes_nothing(story, replacer):
 
 
 async def offline_for_too_long(app):
-    """Another one, which is registered, and silent."""
+    """Makes another runner, which is registered, offline until its replacement is granted."""
     known = (await app.app.context.runners.all(app.app.installation)).values()
     other = next(each for each in known if each.id != app.lost and each.listed)
     app.app.sandbox.control.take_offline("acme", ids=[other.id])
     await sweep(app.app)
-    for _ in range(3):  # only time that complete lists cover counts for a patience
+    for _ in range(3):  # only time covered by complete lists counts towards the offline limit
         await app.app.pass_(240)
         await sweep(app.app)
     app.lost, app.name = other.id, other.name
     assert (await app.evidence()).granted_at is not None
 
 
-async def test_an_offline_runner_of_arcs_loses_its_object_and_arc_its_registration(story):
+async def test_an_offline_arc_runner_loses_its_object_and_arc_deletes_the_registration(story):
     async with fleet(story, "arc") as app:
         await offline_for_too_long(app)
         for each in standing("arc", app.name, app.app.clock()):
@@ -448,7 +450,7 @@ async def test_an_offline_runner_of_arcs_loses_its_object_and_arc_its_registrati
         tries = app.deletes()
         assert await app.remediate() == "replaced"
         assert app.cluster.done == [f"delete object {app.name}"]
-        assert app.deletes() == tries, "its object goes first, and ARC takes the registration away"
+        assert app.deletes() == tries, "the object is deleted first, and ARC deletes the registration"
 
 
 async def test_an_offline_runner_without_an_object_loses_its_registration(story):
@@ -463,7 +465,7 @@ async def test_an_offline_runner_without_an_object_loses_its_registration(story)
         assert app.deletes() == tries + 1
 
 
-async def test_an_offline_pod_keeps_its_registration_where_its_deletion_would_be_refused(story):
+async def test_an_offline_pod_keeps_its_registration_if_its_deletion_is_forbidden(story):
     async with fleet(story, "pods") as app:
         await offline_for_too_long(app)
         app.cluster.found_pods[app.name] = standing("pods", app.name, app.app.clock())[0]
@@ -476,7 +478,7 @@ async def test_an_offline_pod_keeps_its_registration_where_its_deletion_would_be
         assert app.deletes() == tries + 1
 
 
-async def test_a_pod_whose_runner_github_calls_busy_at_its_removal_is_left_alone(story, monkeypatch):
+async def test_a_pod_whose_runner_is_busy_at_its_removal_is_left_alone(story, monkeypatch):
     async with fleet(story, "pods") as app:
         await offline_for_too_long(app)
         app.cluster.found_pods[app.name] = standing("pods", app.name, app.app.clock())[0]
@@ -491,7 +493,7 @@ async def test_a_pod_whose_runner_github_calls_busy_at_its_removal_is_left_alone
         assert (evidence.granted_at, evidence.removed_at, evidence.busy) == (None, None, True)
 
 
-async def test_the_finalizer_of_an_offline_runner_waits_for_two_404s_of_its_own(story):
+async def test_the_finalizer_of_an_offline_runner_requires_two_404s(story):
     async with fleet(story, "arc") as app:
         await offline_for_too_long(app)
         for each in standing("arc", app.name, app.app.clock()):
@@ -511,7 +513,7 @@ async def test_the_finalizer_of_an_offline_runner_waits_for_two_404s_of_its_own(
         assert app.cluster.done[1:] == [f"free {app.name} of {REGISTRATION_FINALIZER}"]
 
 
-async def test_a_finalizer_is_not_freed_on_the_word_of_an_installation_that_is_not_what_it_was(story):
+async def test_a_finalizer_is_not_removed_if_the_installation_lost_permissions(story):
     async with fleet(story, "arc") as app:
         await app.remediate()
         app.app.clock.pass_(125)
@@ -520,7 +522,7 @@ async def test_a_finalizer_is_not_freed_on_the_word_of_an_installation_that_is_n
         assert len(app.cluster.done) == 1
 
 
-async def test_a_pod_that_registered_again_while_its_deletion_was_tried_is_kept(story):
+async def test_a_pod_that_registers_again_during_its_deletion_is_kept(story):
     async with fleet(story, "pods") as app:
         app.cluster.fails["delete_pod"] = ClusterUnavailableError("away")
         assert await app.remediate() == "waiting"
@@ -538,7 +540,7 @@ async def test_a_pod_that_registered_again_while_its_deletion_was_tried_is_kept(
         assert await app.remediate() == "held"
 
 
-async def test_the_house_opens_the_cluster_that_its_settings_name(story, tmp_path):
+async def test_the_context_opens_the_cluster_of_its_settings(story, tmp_path):
     with ClusterServer() as server:
         async with fleet(story, "pods") as app:
             server.control.pod(NAMESPACE, app.name, service_account=app.name)
@@ -546,20 +548,20 @@ async def test_the_house_opens_the_cluster_that_its_settings_name(story, tmp_pat
             settings = Settings.read(app.app.environ | {"KUBECONFIG": str(path)})
             async with open_context(settings, app.app.clock) as app.app.context:
                 app.app.clock.pass_(600)
-                assert server.control.calls() == [], "not before it is needed"
+                assert server.control.calls() == [], "the cluster is opened on first use"
                 assert await app.remediate() == "replaced"
         metadata = server.control.object("pods", NAMESPACE, app.name)["metadata"]
         assert "deletionTimestamp" in metadata
         assert server.control.object("serviceaccounts", NAMESPACE, app.name) is None
 
 
-async def test_without_a_cluster_it_waits(story):
+async def test_without_a_cluster_the_replacement_waits(story):
     async with fleet(story, "arc") as app, open_context(app.app.settings, app.app.clock) as app.app.context:
         assert await app.remediate() == "waiting"
         assert (await app.evidence()).deletion.waits_for == "ClusterUnconfigured"
 
 
-async def test_a_job_that_a_delivery_reports_in_the_last_moment_holds_it(story):
+async def test_a_job_reported_just_before_the_deletion_defers_the_replacement(story):
     async with fleet(story, "arc") as app:
         at = app.app.clock() + 1
         look = app.cluster.ephemeral_runner
@@ -575,8 +577,8 @@ async def test_a_job_that_a_delivery_reports_in_the_last_moment_holds_it(story):
         assert app.cluster.done == []
 
 
-class TestAnObjectThatSomebodyElseDeleted:
-    """Its finalizer takes a 404 for a failure. The watch has seen it Terminating for five minutes."""
+class TestObjectDeletedByAnotherClient:
+    """The object's finalizer treats a 404 as a failure. The watch has seen the object Terminating for five minutes."""
 
     @pytest.fixture
     def stuck(self, story):
@@ -592,7 +594,7 @@ class TestAnObjectThatSomebodyElseDeleted:
 
         return opened
 
-    async def test_is_freed_and_counts_as_replaced(self, stuck):
+    async def test_the_object_is_freed_and_counts_as_replaced(self, stuck):
         async with stuck() as app:
             assert (await app.evidence()).deletion is None
             assert await app.remediate() == "freed"
@@ -604,20 +606,20 @@ class TestAnObjectThatSomebodyElseDeleted:
             app.app.clock.pass_(60)
             assert await app.remediate() == "gone"
 
-    async def test_is_not_freed_when_the_registration_is_back(self, stuck):
+    async def test_the_object_is_not_freed_when_the_registration_is_back(self, stuck):
         async with stuck() as app:
             app.app.sandbox.control.restore("acme", ids=[app.lost])
             assert await app.remediate() == "waiting"
             assert app.cluster.done == []
             assert (await app.evidence()).replaced_at is None
 
-    async def test_is_not_freed_on_the_word_of_an_installation_that_is_not_what_it_was(self, stuck):
+    async def test_the_object_is_not_freed_if_the_installation_lost_permissions(self, stuck):
         async with stuck() as app:
             app.app.sandbox.control.permissions("acme", permissions={"metadata": "read"})
             assert await app.remediate() == "waiting"
             assert app.cluster.done == []
 
-    async def test_is_not_freed_while_it_is_paused(self, stuck):
+    async def test_the_object_is_not_freed_during_a_pause(self, stuck):
         async with stuck() as app:
             look = app.cluster.ephemeral_runner
 
@@ -629,13 +631,13 @@ class TestAnObjectThatSomebodyElseDeleted:
             assert await app.remediate() == "held"
             assert app.cluster.done == []
 
-    async def test_is_not_finished_while_it_may_work(self, stuck):
+    async def test_the_object_is_not_freed_while_its_runner_may_have_a_job(self, stuck):
         async with stuck(job_id="8f-a1") as app:
             assert await app.remediate() == "called-off"
             assert (await app.evidence()).deletion.waits_for == "JobUnknown"
             assert app.cluster.done == []
 
-    async def test_a_crash_after_it_was_freed_is_healed_by_the_next_try(self, stuck):
+    async def test_a_crash_after_the_object_was_freed_is_recovered_by_the_next_run(self, stuck):
         async with stuck() as app:
             before = await app.evidence()
             await app.remediate()
@@ -644,8 +646,8 @@ class TestAnObjectThatSomebodyElseDeleted:
             assert len(app.cluster.done) == 1
 
 
-class TestAJobThatNobodyToldOf:
-    """ARC's object names its workflow run; GitHub knows the jobs of that."""
+class TestJobWithoutDeliveries:
+    """ARC's object names the workflow run; ghapp reads the jobs of that run from GitHub."""
 
     @pytest.fixture
     def with_a_run(self, story):
@@ -664,7 +666,7 @@ class TestAJobThatNobodyToldOf:
     def over(self, app, job):
         job.status, job.conclusion, job.completed_at = "completed", "failure", app.app.clock() - 300
 
-    async def test_is_asked_for_and_then_it_goes_on(self, with_a_run):
+    async def test_a_finished_job_is_read_from_github_and_the_replacement_continues(self, with_a_run):
         async with with_a_run() as (app, job):
             self.over(app, job)
             assert await app.remediate() == "called-off"
@@ -676,26 +678,28 @@ class TestAJobThatNobodyToldOf:
             assert await app.remediate() == "replaced"
             assert app.cluster.done == [f"delete object {app.name}"]
 
-    async def test_that_still_runs_vouches_for_it(self, with_a_run):
+    async def test_a_running_job_makes_the_runner_suspect_and_defers_the_replacement(self, with_a_run):
         async with with_a_run() as (app, job):
             assert await app.remediate() == "called-off"
             assert (await app.evidence()).running_job == job.id
             assert await state_of(app.app, app.lost) is State.SUSPECT
             (result,) = [each for each in await app.app.context.demand.all(app.app.installation) if each.id == job.id]
-            assert (result.status, result.repository) == ("running", "acme/api"), "so that somebody knows where to ask"
+            assert (result.status, result.repository) == ("running", "acme/api"), (
+                "the stored job has its repository for later queries"
+            )
             app.app.clock.pass_(3600)
             await app.decide()
             assert await app.remediate() == "held"
             assert app.cluster.done == []
 
-    async def test_of_which_github_gives_no_answer_holds_it(self, with_a_run):
+    async def test_an_unavailable_github_revokes_the_grant(self, with_a_run):
         async with with_a_run() as (app, job):
             self.over(app, job)
             app.app.sandbox.control.fault(match=".*/actions/runs/.*", status=500)
             assert await app.remediate() == "called-off"
             assert (await app.evidence()).job_id is None
 
-    async def test_that_is_another_runners_by_now_says_nothing(self, with_a_run):
+    async def test_a_job_of_another_runner_is_ignored(self, with_a_run):
         async with with_a_run() as (app, job):
             self.over(app, job)
             job.runner_name = "another"

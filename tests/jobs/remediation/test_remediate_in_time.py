@@ -1,4 +1,4 @@
-"""What comes between the grant and the deletion, and what the cluster says that is not so: nothing that works goes."""
+"""Events between the grant and the deletion, and missing or ambiguous data of the cluster: no working runner is deleted."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ async def a_stopped_fuse(app):
     assert await fuses.save(app.app.installation, "in-cluster", before, Fuse(position=Position.STOPPED))
 
 
-async def a_sight(app):
-    """A sweep that another process makes shows its registration."""
+async def a_registration_seen(app):
+    """A sweep of another process sees the registration."""
     known = await app.evidence()
     shown = Registration(app.lost, app.name, "linux", True, False, known.labels, known.custom_labels, ephemeral=False)
     at = app.app.clock() + 1
@@ -50,28 +50,30 @@ async def a_sight(app):
 
 
 COMES_BETWEEN = pytest.mark.parametrize(
-    "comes", [a_claim, a_claim_by_another_name, a_pause, a_stopped_fuse, a_sight], ids=lambda app: app.__name__
+    "comes",
+    [a_claim, a_claim_by_another_name, a_pause, a_stopped_fuse, a_registration_seen],
+    ids=lambda app: app.__name__,
 )
 
 
 def during(app, comes, method):
-    """Have something happen while the cluster answers that call."""
+    """Runs `comes` while the cluster answers the call `method`."""
     answer = getattr(app.cluster, method)
 
-    async def meanwhile(*args, **more):
+    async def answer_and_run(*args, **more):
         text = await answer(*args, **more)
         setattr(app.cluster, method, answer)
         await comes(app)
         return text
 
-    setattr(app.cluster, method, meanwhile)
+    setattr(app.cluster, method, answer_and_run)
 
 
 @COMES_BETWEEN
 @pytest.mark.parametrize(
     ("replacer", "method"), [("pods", "pod"), ("pods", "may"), ("arc", "pod"), ("arc", "ephemeral_runner")]
 )
-async def test_a_stop_after_the_grant_counts_until_the_last_moment(story, replacer, method, comes):
+async def test_a_stop_after_the_grant_is_obeyed_until_the_deletion(story, replacer, method, comes):
     async with fleet(story, replacer) as app:
         during(app, comes, method)
         tries = app.deletes()
@@ -80,7 +82,7 @@ async def test_a_stop_after_the_grant_counts_until_the_last_moment(story, replac
 
 
 @COMES_BETWEEN
-async def test_a_stop_between_a_conflict_and_the_next_read_counts(story, comes):
+async def test_a_stop_between_a_conflict_and_the_next_read_is_obeyed(story, comes):
     async with fleet(story, "arc") as app:
 
         def changes():
@@ -99,7 +101,7 @@ async def test_a_stop_between_a_conflict_and_the_next_read_counts(story, comes):
         assert app.cluster.done == []
 
 
-async def test_a_claim_that_comes_while_its_registration_is_removed_holds_the_pod_until_it_is_given_back(story):
+async def test_a_claim_during_the_removal_of_the_registration_keeps_the_pod_until_its_release(story):
     async with fleet(story, "pods") as app:
         await offline_for_too_long(app)
         app.cluster.found_pods[app.name] = standing("pods", app.name, app.app.clock())[0]
@@ -124,7 +126,7 @@ async def test_a_claim_that_comes_while_its_registration_is_removed_holds_the_po
 
 
 @COMES_BETWEEN
-async def test_a_finalizer_stays_when_remediation_is_stopped_while_the_object_is_read(story, comes):
+async def test_a_finalizer_stays_if_remediation_is_stopped_during_the_read_of_the_object(story, comes):
     async with fleet(story, "arc") as app:
         await app.remediate()
         app.app.clock.pass_(125)
@@ -138,18 +140,18 @@ def empty(app):
 
 
 @pytest.mark.parametrize("replacer", ["arc", "pods"])
-async def test_a_namespace_in_which_nothing_of_its_pool_was_ever_seen_proves_nothing(story, replacer):
+async def test_an_empty_namespace_where_the_pool_was_never_seen_revokes_the_grant(story, replacer):
     async with fleet(story, replacer) as app:
         empty(app)
         assert await app.remediate() == "called-off"
         evidence = await app.evidence()
         assert (evidence.granted_at, evidence.replaced_at) == (None, None)
         assert evidence.deletion.waits_for == "PoolNeverSeenThere"
-        assert app.cluster.done == [], "not even an account"
+        assert app.cluster.done == [], "no account was deleted"
 
 
 @pytest.mark.parametrize("replacer", ["arc", "pods"])
-async def test_an_offline_runner_keeps_its_registration_where_its_pool_was_never_seen(story, replacer):
+async def test_an_offline_runner_keeps_its_registration_if_its_pool_was_never_seen(story, replacer):
     async with fleet(story, replacer) as app:
         await offline_for_too_long(app)
         empty(app)
@@ -159,20 +161,20 @@ async def test_an_offline_runner_keeps_its_registration_where_its_pool_was_never
 
 
 async def seen_by_the_watch(app):
-    """One of the pool's runners, which is not the lost one, had a pod when the watch looked last, long ago."""
+    """Another runner of the pool had a pod in the last, old view of the watch."""
     known = (await app.app.context.runners.all(app.app.installation)).values()
     other = next(each.name for each in known if each.id != app.lost)
     theirs = Pod(NAMESPACE, other, "uid-other", "9", app.app.clock() - 90_000)
     await record_snapshot(Pods(app.app.context.redis), NAMESPACE, [theirs], [], app.app.clock() - 80_000)
 
 
-async def seen_by_an_earlier_look(app):
+async def seen_by_an_earlier_run(app):
     await PodLocations(app.app.context.redis).seen(
         app.app.installation, [("in-cluster", NAMESPACE)], app.app.clock() - 80_000
     )
 
 
-async def seen_when_it_was_its_turn_itself(app):
+async def seen_by_its_own_remediation(app):
     app.cluster.found_pods = {app.name: standing("pods", app.name, app.app.clock())[-1]}
     app.cluster.found_pods[app.name] = app.cluster.found_pods[app.name]._replace(runner=None)
     assert await app.remediate() == "called-off"
@@ -182,9 +184,9 @@ async def seen_when_it_was_its_turn_itself(app):
 
 
 @pytest.mark.parametrize(
-    "seen", [seen_by_the_watch, seen_by_an_earlier_look, seen_when_it_was_its_turn_itself], ids=lambda app: app.__name__
+    "seen", [seen_by_the_watch, seen_by_an_earlier_run, seen_by_its_own_remediation], ids=lambda app: app.__name__
 )
-async def test_where_its_pool_was_seen_nothing_left_is_nothing_left(story, seen):
+async def test_a_runner_without_remains_counts_as_replaced_if_its_pool_was_seen(story, seen):
     async with fleet(story, "pods") as app:
         await seen(app)
         empty(app)
@@ -192,7 +194,7 @@ async def test_where_its_pool_was_seen_nothing_left_is_nothing_left(story, seen)
 
 
 @pytest.mark.parametrize("place", [("another-pool", NAMESPACE), ("in-cluster", "elsewhere")])
-async def test_another_pool_or_another_namespace_proves_nothing(story, place):
+async def test_a_location_of_another_pool_or_another_namespace_does_not_count(story, place):
     async with fleet(story, "pods") as app:
         await PodLocations(app.app.context.redis).seen(app.app.installation, [place], app.app.clock())
         empty(app)
@@ -201,8 +203,8 @@ async def test_another_pool_or_another_namespace_proves_nothing(story, place):
 
 @pytest.mark.parametrize("replacer", ["arc", "pods"])
 @pytest.mark.parametrize("how", ["runner", "claim"])
-async def test_a_pod_that_may_be_another_organization_s_is_left_alone(story, replacer, how):
-    """Both have pods in one namespace, and each a runner of that name: one is lost, the other works."""
+async def test_a_pod_that_may_belong_to_another_organization_is_left_alone(story, replacer, how):
+    """Both orgs have pods in one namespace, and each has a runner of that name: one is lost, the other is working."""
     async with fleet(story, replacer) as app:
         context = app.app.context
         await context.installations.put(Installation(OTHER, "umbrella", 2))
@@ -218,7 +220,7 @@ async def test_a_pod_that_may_be_another_organization_s_is_left_alone(story, rep
         assert (app.cluster.done, (await app.evidence()).deletion.waits_for) == ([], "OfAnotherOrg")
 
 
-async def test_a_claim_takes_the_grant_back_so_that_no_batch_waits_for_it(story):
+async def test_a_claim_returns_the_grant_so_that_it_blocks_no_batch(story):
     async with fleet(story, "pods") as app:
         await a_claim(app)
         assert await app.remediate() == "held"
@@ -231,7 +233,7 @@ async def test_a_claim_takes_the_grant_back_so_that_no_batch_waits_for_it(story)
         assert await app.remediate() == "replaced"
 
 
-async def test_a_pause_leaves_the_grant_as_it_is(story):
+async def test_a_pause_keeps_the_grant(story):
     async with fleet(story, "pods") as app:
         await a_pause(app)
         assert await app.remediate() == "held"

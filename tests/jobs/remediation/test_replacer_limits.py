@@ -1,4 +1,4 @@
-"""Both replacers that delete something in a cluster obey what holds for every other: fuse, ceilings, budget, people."""
+"""Both replacers that delete objects in a cluster obey the common limits: fuse, limits per sweep, budget, pauses."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ RUNNERS = 12
 NO_FUSE = "[fuse]\nfloor = 1000\n"
 BOTH = pytest.mark.parametrize("replacer", ["arc", "pods"])
 FIRST = {"arc": "delete object ", "pods": "delete pod "}
-"""What is done first for each one that is replaced."""
+"""The first step of each replacement."""
 
 
 @dataclass
 class Fleet:
-    """A story whose runners all stand in one cluster."""
+    """A story whose runners are all in one cluster."""
 
     app: Story
     replacer: str
     cluster: FakeCluster
 
     def replaced(self):
-        """The names of those that were, in order."""
+        """The names of the replaced runners, in order."""
         first = FIRST[self.replacer]
         return [each.removeprefix(first) for each in self.cluster.done if each.startswith(first)]
 
@@ -41,7 +41,7 @@ class Fleet:
         return {known[each].name for each in ids}
 
     async def live(self, intervals):
-        """How many were replaced by the end of each."""
+        """The number of replaced runners at the end of each interval."""
         counts = []
         for _ in range(intervals):
             await self.app.live_through_an_interval()
@@ -66,7 +66,7 @@ async def fleet(story, replacer, more=""):
 
 
 @BOTH
-async def test_a_mass_loss_lets_the_first_batch_through_and_stops_where_none_of_it_comes_online(story, replacer):
+async def test_a_mass_loss_replaces_the_first_batch_and_stops_if_no_successor_comes_online(story, replacer):
     async with fleet(story, replacer) as at:
         at.app.sandbox.control.lose("acme", count=RUNNERS - 2)
         assert await at.live(1) == [3], "`first_batch`"
@@ -77,7 +77,7 @@ async def test_a_mass_loss_lets_the_first_batch_through_and_stops_where_none_of_
 
 
 @BOTH
-async def test_no_more_than_per_sweep_are_replaced_at_once_and_the_others_a_sweep_later(story, replacer):
+async def test_at_most_per_sweep_runners_are_replaced_in_one_sweep_and_the_others_in_later_ones(story, replacer):
     async with fleet(story, replacer, f"{NO_FUSE}[remediation]\nper_sweep = 2\n") as at:
         lost = at.app.sandbox.control.lose("acme", count=5)
         assert await at.live(1) == [2]
@@ -86,8 +86,8 @@ async def test_no_more_than_per_sweep_are_replaced_at_once_and_the_others_a_swee
 
 
 @BOTH
-@pytest.mark.parametrize("pool", ["in-cluster", WHOLE_ORG], ids=["its pool", "its org"])
-async def test_nothing_is_replaced_while_a_person_has_paused_it(story, replacer, pool):
+@pytest.mark.parametrize("pool", ["in-cluster", WHOLE_ORG], ids=["the pool", "the org"])
+async def test_nothing_is_replaced_during_a_pause(story, replacer, pool):
     async with fleet(story, replacer) as at:
         await at.app.context.fuses.pause(at.app.installation, pool, Pause("ada", "maintenance", at.app.clock()))
         at.app.sandbox.control.lose("acme", count=2)
@@ -98,7 +98,7 @@ async def test_nothing_is_replaced_while_a_person_has_paused_it(story, replacer,
 
 @BOTH
 @pytest.mark.parametrize("mode", ["dry-run", "off"])
-async def test_nothing_is_replaced_unless_the_policy_says_act(story, replacer, mode):
+async def test_nothing_is_replaced_unless_the_mode_is_act(story, replacer, mode):
     async with fleet(story, replacer, f'[remediation]\nmode = "{mode}"\n') as at:
         at.app.sandbox.control.lose("acme", count=2)
         await at.live(3)
@@ -109,8 +109,8 @@ async def test_nothing_is_replaced_unless_the_policy_says_act(story, replacer, m
 
 
 @BOTH
-async def test_when_the_hours_calls_are_spent_nothing_is_replaced_unasked_and_after_the_reset_it_is(story, replacer):
-    """GitHub has the last word on each, and it cannot be had."""
+async def test_without_budget_for_the_last_check_nothing_is_replaced_until_the_reset(story, replacer):
+    """Each replacement requires a final check at GitHub, for which no budget is left."""
     async with fleet(story, replacer) as at:
         app = at.app
         (lost,) = app.sandbox.control.lose("acme", count=1)
@@ -141,7 +141,7 @@ async def _no_cluster():
 
 
 @BOTH
-async def test_what_was_done_is_in_its_evidence_with_what_it_was_done_to(story, replacer):
+async def test_the_evidence_has_the_deletion_and_the_deleted_object(story, replacer):
     async with fleet(story, replacer) as at:
         (lost,) = at.app.sandbox.control.lose("acme", count=1)
         await at.live(1)

@@ -1,4 +1,4 @@
-"""One look at the list: what it costs, and when it can be believed."""
+"""Listing all runners: the cost in API calls, and when the list is complete."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ ACME = Installation(7, "acme", 1)
 
 @dataclass
 class Tenant:
-    """A GitHub that lists so many runners, page by page, and remembers who asked for what."""
+    """A fake GitHub that lists `count` runners in pages, and records the requests."""
 
     count: int
     token: str = "token"
     installation: Installation = ACME
     totals: dict[int, int] = field(default_factory=dict)
-    """By page, where it is not `count`."""
+    """`total_count` by page, where it differs from `count`."""
     asked: list[tuple[int, str | None]] = field(default_factory=list)
     failing: set[int] = field(default_factory=set)
     versions: dict[int, int] = field(default_factory=dict)
     in_flight: int = 0
     most_in_flight: int = 0
     overlap: int = 0
-    """From the second page on everyone stands so many places further back."""
+    """From the second page on, runners are shifted back by so many places."""
 
     async def list_runners(self, page, etag):
         self.asked.append((page, etag))
@@ -56,7 +56,7 @@ class Tenant:
         return Listing(msgspec.json.encode(body), current)
 
     async def settle(self):
-        """Its token is old enough."""
+        """Waits until the token is trusted; this one always is."""
 
     async def runner(self, runner_id):
         self.in_flight += 1
@@ -79,7 +79,7 @@ def pages(redis):
 @pytest.mark.parametrize(
     ("count", "calls"), [(0, 1), (1, 1), (99, 1), (100, 1), (101, 2), (200, 2), (201, 3), (1000, 10)]
 )
-async def test_it_costs_a_call_a_hundred_runners_and_nothing_when_nothing_changed(pages, count, calls):
+async def test_a_list_costs_one_call_for_100_runners_and_unchanged_pages_are_free(pages, count, calls):
     installation_client = Tenant(count)
     first = await list_runners(installation_client, pages, 10)
     second = await list_runners(installation_client, pages, 10)
@@ -89,14 +89,14 @@ async def test_it_costs_a_call_a_hundred_runners_and_nothing_when_nothing_change
     assert first.flaw is second.flaw is None
 
 
-async def test_only_the_page_that_changed_is_paid_for(pages):
+async def test_only_changed_pages_cost_a_call(pages):
     installation_client = Tenant(300)
     await list_runners(installation_client, pages, 10)
     installation_client.versions[2] = 1
     assert (await list_runners(installation_client, pages, 10)).billable == 1
 
 
-async def test_a_new_token_pays_for_everything_once(pages):
+async def test_a_new_token_pays_for_every_page_once(pages):
     installation_client = Tenant(300)
     await list_runners(installation_client, pages, 10)
     installation_client.token = "another"
@@ -104,7 +104,7 @@ async def test_a_new_token_pays_for_everything_once(pages):
     assert all(etag is None for _, etag in installation_client.asked[3:])
 
 
-async def test_pages_behind_the_last_are_forgotten(pages):
+async def test_pages_after_the_last_are_deleted(pages):
     installation_client = Tenant(300)
     await list_runners(installation_client, pages, 10)
     installation_client.count = 100
@@ -124,13 +124,13 @@ async def test_pages_behind_the_last_are_forgotten(pages):
         (Tenant(0), None),
         (Tenant(0, totals={1: 1}), Reason.LIST_INCOMPLETE),
     ],
-    ids=["complete", "one is missing", "one too many", "pages disagree", "one twice", "nobody", "nobody of one"],
+    ids=["complete", "one is missing", "one too many", "pages disagree", "one twice", "no runner", "no runner of one"],
 )
-async def test_it_is_complete_only_when_it_adds_up(pages, installation_client, flaw):
+async def test_a_list_is_complete_only_if_its_counts_agree(pages, installation_client, flaw):
     assert (await list_runners(installation_client, pages, 10)).flaw == flaw
 
 
-async def test_when_a_page_fails_no_more_are_asked_for_and_what_was_paid_for_is_kept(pages):
+async def test_a_failed_page_stops_the_list_and_fetched_pages_are_stored(pages):
     installation_client = Tenant(1000, failing={2})
     with pytest.raises(GitHubUnavailableError, match="page 2"):
         await list_runners(installation_client, pages, 3)
@@ -138,7 +138,7 @@ async def test_when_a_page_fails_no_more_are_asked_for_and_what_was_paid_for_is_
     assert set(await pages.of(ACME.id, "token")) == {1, 3, 4}
 
 
-async def test_when_the_first_page_fails_nothing_is_known_of_the_others_and_what_was_kept_stays(pages):
+async def test_a_failed_first_page_stops_the_list_and_keeps_the_stored_pages(pages):
     installation_client = Tenant(300)
     await list_runners(installation_client, pages, 10)
     installation_client.failing = {1}
@@ -148,7 +148,7 @@ async def test_when_the_first_page_fails_nothing_is_known_of_the_others_and_what
     assert (await list_runners(installation_client, pages, 10)).billable == 0
 
 
-async def test_a_page_that_did_not_change_counts_as_it_did_when_it_came(pages):
+async def test_an_unchanged_page_keeps_its_stored_total_count(pages):
     installation_client = Tenant(300)
     await list_runners(installation_client, pages, 10)
     installation_client.count, installation_client.versions = 299, {1: 1, 3: 1}
@@ -165,7 +165,7 @@ async def test_the_list_is_returned_without_its_cost(pages):
 
 
 @pytest.mark.parametrize("concurrency", [1, 3, 10])
-async def test_never_more_are_asked_at_once_than_allowed(pages, concurrency):
+async def test_concurrent_requests_are_limited(pages, concurrency):
     installation_client = Tenant(2000)
     await list_runners(installation_client, pages, concurrency)
     assert installation_client.most_in_flight == concurrency
@@ -174,7 +174,7 @@ async def test_never_more_are_asked_at_once_than_allowed(pages, concurrency):
     assert installation_client.most_in_flight == concurrency
 
 
-async def test_a_count_that_is_not_to_be_believed_is_no_answer(pages):
+async def test_an_implausible_total_count_is_an_error(pages):
     assert (await list_runners(Tenant(100, totals={1: 100_000}), pages, 100)).calls == 1000
     installation_client = Tenant(100, token="another", totals={1: 100_001})
     with pytest.raises(GitHubUnavailableError, match="not to be believed"):
@@ -188,6 +188,6 @@ async def test_progress_is_reported_after_each_page(pages):
     assert found == [(1, 3), (2, 3), (3, 3)]
 
 
-async def test_who_gave_no_answer_is_left_out_and_each_answer_has_a_time_of_its_own():
+async def test_failed_requests_are_omitted_and_each_answer_has_its_own_time():
     clock = iter((NOW, NOW + 60)).__next__
     assert await get_each(Tenant(0, failing={2}), [1, 2, 3], 1, clock) == {1: (None, NOW), 3: (None, NOW + 60)}

@@ -1,4 +1,4 @@
-"""Rows of each released format, as each release wrote them to Redis; the present code is held against all of them.
+"""Rows of each released format, as each release wrote them to Redis; tests check that the current code reads all of them.
 
 Each JSON file here is one release: every key that its stores wrote, with its bytes in hex, and the records that were
 written, as builtins. To add the next release, check out its commit and run

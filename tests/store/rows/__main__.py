@@ -17,7 +17,7 @@ from tests.support.local_redis import embedded_redis
 
 
 async def dumped(url: str) -> dict[str, Any]:
-    """Every key that `samples.write` makes, with its type and contents, and what was written."""
+    """Every key that `samples.write` creates, with its type and contents, and the written records."""
     redis = connect(url)
     records = await samples.write(redis)
     stored: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""A version of the day after tomorrow: to every record that it writes it appends fields, at every depth."""
+"""Simulates the next version: it appends fields to every record that it writes, at every depth."""
 
 from __future__ import annotations
 
@@ -18,44 +18,50 @@ from ghapp.github import deliveries
 from ghapp.store.codec import CODECS, Codec
 
 APPENDED = ({"of": "the next version", "numbers": [1, 2.5]}, None, "more")
-"""What it appends to an array; a map gets it under a new name."""
+"""The value that is appended to an array; a map gets the value under a new name."""
 
 ABSENT = (None, msgspec.UNSET)
-"""Fields of a structure that are left out."""
+"""Fields of a structure that are omitted."""
 
 NAME = "field_of_the_next_version"
 
 
-def longer(record: Any) -> Any:
+def with_appended_fields(record: Any) -> Any:
     """A record as builtins, with fields appended to it and to every record within it."""
     if isinstance(record, Enum):
         return record.value
     if isinstance(record, msgspec.Struct):
         found = {each: getattr(record, each) for each in record.__struct_fields__}
-        return {**{name: longer(value) for name, value in found.items() if value not in ABSENT}, NAME: APPENDED}
+        return {
+            **{name: with_appended_fields(value) for name, value in found.items() if value not in ABSENT},
+            NAME: APPENDED,
+        }
     if is_dataclass(record):
-        return {**{field.name: longer(getattr(record, field.name)) for field in fields(record)}, NAME: APPENDED}
+        return {
+            **{field.name: with_appended_fields(getattr(record, field.name)) for field in fields(record)},
+            NAME: APPENDED,
+        }
     if isinstance(record, tuple) and hasattr(record, "_fields"):
-        return [*map(longer, record), *APPENDED]
+        return [*map(with_appended_fields, record), *APPENDED]
     if isinstance(record, tuple | list | frozenset):
-        return [longer(each) for each in record]
+        return [with_appended_fields(each) for each in record]
     if isinstance(record, dict):
-        return {name: longer(value) for name, value in record.items()}
+        return {name: with_appended_fields(value) for name, value in record.items()}
     return record
 
 
 def encode(codec: Codec[Any], record: Any) -> bytes:
-    """The row of a record, as the next version writes it."""
-    body = msgspec.msgpack.encode(longer(record))
+    """Encodes a record as the next version does."""
+    body = msgspec.msgpack.encode(with_appended_fields(record))
     return body if codec.wrap is None else codec.wrap(record, body)
 
 
 class _Encoder:
-    """In place of the encoder of the inbox' facts."""
+    """Replaces the encoder of the inbox's facts."""
 
     @staticmethod
     def encode(delivery: Any) -> bytes:
-        return msgspec.json.encode(longer(delivery))
+        return msgspec.json.encode(with_appended_fields(delivery))
 
 
 def become() -> None:
@@ -69,7 +75,7 @@ def become() -> None:
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Write as the next version does while the block runs."""
+    """Writes as the next version does while the block runs."""
     present = {name: codec.encode for name, codec in CODECS.items()}, deliveries._encoder
     become()
     try:

@@ -110,7 +110,7 @@ HISTORY_STEP: HistoryStep = at_least(sampled(GAUGES, NOW), HISTORY_COUNTS)
 
 
 async def write(redis: Any) -> dict[str, Any]:
-    """Write one record of each kind; what was written, by the name of its codec."""
+    """Writes one record of each kind; returns the written records by the names of their codecs."""
     pod, runner = filled(Pod)._replace(name=POD_NAME), filled(EphemeralRunner)._replace(name=POD_NAME)
     death, orphan, job = filled(Death)._replace(at=NOW), filled(Orphan), filled(Job)._replace(id=JOB)
     first_name = Installation(ORG, "acme", 9, {"checks": "write"}, suspended=True)
@@ -201,7 +201,7 @@ async def write(redis: Any) -> dict[str, Any]:
 
 
 async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
-    """Read the same; None for each kind of which nothing readable is there. `mint`: for want of a stored token."""
+    """Reads the same records; None for each kind without a readable record. `mint` is called if no token is stored."""
     view = await Pods(redis).all(NAMESPACE)
     outgoing = await Events(redis).outgoing(EVENT)
     standing = await Reports(redis).check_run_state(ORG)
@@ -252,8 +252,8 @@ def _first(records: Any) -> Any:
 
 
 async def spoil(redis: Any, row: bytes) -> None:
-    """Put a row in place of every record. What is kept otherwise, as numbers, names and times, stays."""
-    spared = (
+    """Replaces every record by `row`. Values that are not records (numbers, names, times) stay."""
+    untouched = (
         b":names",
         b":budget",
         b"ghapp:counters",
@@ -263,7 +263,7 @@ async def spoil(redis: Any, row: bytes) -> None:
         b"ghapp:inbox",
     )
     for key in await redis.keys("ghapp:*"):
-        if any(each in key for each in spared):
+        if any(each in key for each in untouched):
             continue
         match await redis.type(key):
             case b"string":

@@ -1,4 +1,4 @@
-"""A controller says that a pod is busy: its runner is left alone until that is over."""
+"""Pod claims: while a controller claims that a pod is busy, the pod's runner is not replaced."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POD = "/v1/orgs/acme/claims/pod-1"
 
 @pytest.fixture
 async def controller(http, redis):
-    """A client that may read and claim; runner 3, called c, is lost, and to be replaced."""
+    """A client that may read and claim; runner 3, named c, is lost, and its replacement is granted."""
     secret, _ = await Tokens(redis).create("controller", ("acme",), ("read", "claim"), NOW)
     http.headers["authorization"] = f"Bearer {secret}"
     await Runners(redis).revise(INSTALLATION, {3: lambda known: granted(known, NOW - 50, "event")})
@@ -44,7 +44,7 @@ async def lost(controller):
         ({"ttl_seconds": 86_400}, PodClaim("pod-1", "pod-1", None, NOW + 86_400, NOW)),
         ({"ttl_seconds": 1, "job_id": 10**18 - 1}, PodClaim("pod-1", "pod-1", 10**18 - 1, NOW + 1, NOW)),
     ],
-    ids=["all of it", "the least", "nulls and a fraction", "a day", "a large job"],
+    ids=["all fields", "required fields alone", "nulls and a fraction", "a day", "a large job"],
 )
 async def test_a_claim_is_recorded_as_sent(controller, redis, body, claim):
     for _ in range(2):
@@ -77,7 +77,7 @@ async def test_a_claim_is_recorded_as_sent(controller, redis, body, claim):
         b'{"ttl_seconds": 60, "runner_name": "\xff"}',
     ],
 )
-async def test_what_is_no_claim_is_one_clear_problem_and_changes_nothing(controller, redis, body):
+async def test_an_invalid_claim_is_a_400_problem_and_changes_nothing(controller, redis, body):
     answer = await controller.put(POD, content=body)
     assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
     assert '"ttl_seconds": 1 to 86400' in answer.json()["detail"]
@@ -101,7 +101,7 @@ async def test_what_is_no_claim_is_one_clear_problem_and_changes_nothing(control
         ("a%0A", False),
     ],
 )
-async def test_a_pod_has_a_pod_s_name(controller, redis, method, pod, good):
+async def test_the_name_of_a_pod_is_validated(controller, redis, method, pod, good):
     answer = await controller.request(method, f"/v1/orgs/acme/claims/{pod}", json={"ttl_seconds": 60})
     assert answer.status_code == (204 if good else 400)
     assert len(await claims(redis)) == (good and method == "PUT")
@@ -112,11 +112,11 @@ async def test_a_body_that_is_too_large_is_a_413_problem(controller):
 
 
 @pytest.mark.parametrize(
-    ("pod", "runner_name"), [("pod-1", "c"), ("c", None), ("c", "another")], ids=["by runner", "by pod", "by pod too"]
+    ("pod", "runner_name"),
+    [("pod-1", "c"), ("c", None), ("c", "another")],
+    ids=["by runner", "by pod", "by pod though another runner is named"],
 )
-async def test_the_runner_that_a_claim_names_is_not_to_be_replaced_and_the_evidence_says_why(
-    controller, pod, runner_name
-):
+async def test_a_claimed_runner_is_not_replaced_and_its_evidence_has_the_claim(controller, pod, runner_name):
     assert (await lost(controller))["replace"] is True
     body = {"ttl_seconds": 60, "runner_name": runner_name, "job_id": 42}
     await controller.put(f"/v1/orgs/acme/claims/{pod}", json=body)
@@ -129,12 +129,12 @@ async def test_the_runner_that_a_claim_names_is_not_to_be_replaced_and_the_evide
     }
 
 
-async def test_others_are_replaced_all_the_same(controller):
+async def test_a_claim_does_not_protect_other_runners(controller):
     await controller.put(POD, json={"ttl_seconds": 60, "runner_name": "a"})
     assert (await lost(controller))["replace"] is True
 
 
-async def test_given_back_it_is_to_be_replaced_at_once_and_giving_back_again_is_the_same(controller, redis):
+async def test_a_runner_is_replaced_once_its_claim_is_released_and_a_release_is_idempotent(controller, redis):
     await controller.put(POD, json={"ttl_seconds": 60, "runner_name": "c"})
     assert (await lost(controller))["replace"] is False
     for _ in range(2):
@@ -153,7 +153,7 @@ async def test_an_expired_claim_protects_no_runner(controller, times, after, rep
     assert (await lost(controller))["replace"] is replace
 
 
-async def test_a_busy_pod_s_liveness_probe_does_not_end_it(controller, times, redis):
+async def test_the_liveness_probe_of_a_claimed_pod_succeeds(controller, times, redis):
     await Runners(redis).revise(INSTALLATION, {3: lambda known: granted(known, NOW, "event")})
     assert (await controller.get("/v1/orgs/acme/runners/c/alive")).status_code == 410
     await controller.put(POD, json={"ttl_seconds": 60, "runner_name": "c"})
@@ -162,7 +162,7 @@ async def test_a_busy_pod_s_liveness_probe_does_not_end_it(controller, times, re
     assert (await controller.get("/v1/orgs/acme/runners/c/alive")).status_code == 410
 
 
-async def test_without_room_a_claim_is_refused(controller, redis, monkeypatch):
+async def test_a_claim_above_the_maximum_number_is_refused(controller, redis, monkeypatch):
     monkeypatch.setattr(module, "MOST", 1)
     await controller.put(POD, json={"ttl_seconds": 60})
     answer = await controller.put("/v1/orgs/acme/claims/other", json={"ttl_seconds": 60})
@@ -171,7 +171,7 @@ async def test_without_room_a_claim_is_refused(controller, redis, monkeypatch):
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
-async def test_it_takes_the_scope_claim_and_an_org_of_the_token(http, redis, controller, method):
+async def test_a_claim_requires_the_scope_claim_and_an_org_of_the_token(http, redis, controller, method):
     body = {"ttl_seconds": 60}
     assert (await http.request(method, "/v1/orgs/globex/claims/a", json=body)).status_code == 403
     for org in ("acme", "globex"):
@@ -184,7 +184,7 @@ async def test_it_takes_the_scope_claim_and_an_org_of_the_token(http, redis, con
     assert await claims(redis) == []
 
 
-async def test_while_redis_is_away_nothing_is_promised_and_what_was_claimed_still_holds(controller, away, monkeypatch):
+async def test_while_redis_is_away_new_claims_are_refused_and_stored_claims_hold(controller, away, monkeypatch):
     async def unanswered(*_):
         raise StoreUnavailableError("away")
 
@@ -193,7 +193,7 @@ async def test_while_redis_is_away_nothing_is_promised_and_what_was_claimed_stil
     monkeypatch.undo()
     await controller.put(POD, json={"ttl_seconds": 60, "runner_name": "c"})
     assert (await lost(controller))["replace"] is False
-    await asyncio.sleep(1.1)  # what is fresh for a second is no longer
+    await asyncio.sleep(1.1)  # cached values expire after one second
     away.away = True
     assert (await lost(controller))["replace"] is False
     answer = await controller.delete(POD)

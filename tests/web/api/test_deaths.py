@@ -37,7 +37,7 @@ async def test_a_death_is_found_by_the_runner_s_name(http, redis):
     }
 
 
-async def test_the_latest_is_shown_with_its_job_and_its_context(http, redis):
+async def test_the_latest_death_is_shown_with_its_job_and_its_context(http, redis):
     deaths = Deaths(redis, lambda: NOW)
     for each in (FULL, DEATH):
         await deaths.record(INSTALLATION, each)
@@ -47,26 +47,26 @@ async def test_the_latest_is_shown_with_its_job_and_its_context(http, redis):
 
 
 @pytest.mark.parametrize("name", ["nobody", "a", "%00", "%C3%A4", "x" * 300])
-async def test_a_runner_without_a_death_is_reported_so(http, name):
+async def test_a_runner_without_a_death_is_404(http, name):
     answer = await http.get(f"/v1/orgs/acme/deaths/{name}")
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
     assert "30 days" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(("age", "status"), [(30 * 86_400, 200), (30 * 86_400 + 1, 404)])
-async def test_a_month_later_it_is_not_known_any_more(http, redis, times, age, status):
+async def test_a_death_expires_after_30_days(http, redis, times, age, status):
     await Deaths(redis, lambda: NOW).record(INSTALLATION, DEATH._replace(at=NOW))
     times[0] = NOW + age
     assert (await http.get("/v1/orgs/acme/deaths/c")).status_code == status
 
 
-async def test_it_takes_a_token_of_that_org(http):
+async def test_a_death_requires_a_token_of_its_org(http):
     assert (await http.get("/v1/orgs/globex/deaths/c")).status_code == 403
     del http.headers["authorization"]
     assert (await http.get("/v1/orgs/acme/deaths/c")).status_code == 401
 
 
-async def test_while_redis_is_away_the_answer_is_503_and_not_an_unknown_death(http, away):
+async def test_while_redis_is_away_the_answer_is_503_and_not_404(http, away):
     await http.get("/v1/orgs/acme/runners/1/health")
     away.away = True
     assert (await http.get("/v1/orgs/acme/deaths/c")).status_code == 503
@@ -102,7 +102,7 @@ async def test_deaths_are_listed_newest_first(http, redis, query, names):
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4])
-async def test_pages_have_each_death_once_though_another_is_recorded_meanwhile(http, redis, limit):
+async def test_pages_have_each_death_once_even_if_another_is_recorded_between_them(http, redis, limit):
     await three(redis)
     found, cursor = [], ""
     for _ in range(5):
@@ -119,6 +119,6 @@ async def test_pages_have_each_death_once_though_another_is_recorded_meanwhile(h
     "query",
     ["limit=0", "limit=1001", "limit=x", "cause=murder", "cursor=x", "cursor=nan-61", "cursor=1.0-6", "cursor="],
 )
-async def test_a_wrong_question_is_refused(http, query):
+async def test_an_invalid_query_is_a_400_problem(http, query):
     answer = await http.get(f"/v1/orgs/acme/deaths?{query}")
     assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")

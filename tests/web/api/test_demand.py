@@ -1,4 +1,4 @@
-"""What is asked of the pools, and looks at one runner."""
+"""The demand for each pool, and checks of single runners."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def assigned_to(name, **changes):
 @pytest.mark.parametrize(
     ("age", "assigned"),
     [(0.0, 2), (119.9, 2), (120.0, None), (-119.9, 2), (-120.0, None)],
-    ids=["now", "fresh", "old", "from a clock a little ahead", "from one that jumped"],
+    ids=["now", "fresh", "old", "a clock slightly ahead", "a clock that jumped"],
 )
-async def test_assigned_is_what_the_cluster_counts_while_the_watch_sees_it(http, redis, age, assigned):
+async def test_assigned_is_the_clusters_count_while_the_watch_is_fresh(http, redis, age, assigned):
     phantoms = [assigned_to("a"), assigned_to("ghost"), assigned_to("idle", job_id="")]
     await record_snapshot(Pods(redis), "runners", [], phantoms, NOW - age)
     (pool,) = (await http.get("/v1/orgs/acme/demand")).json()["pools"]
@@ -63,17 +63,17 @@ async def test_assigned_is_what_the_cluster_counts_while_the_watch_sees_it(http,
 
 
 @pytest.mark.parametrize("pools", [(ARC,)])
-async def test_before_the_watch_has_listed_anything_nothing_is_reported(http):
+async def test_assigned_is_null_before_the_first_list_of_the_watch(http):
     (pool,) = (await http.get("/v1/orgs/acme/demand")).json()["pools"]
     assert pool["assigned"] is None
 
 
-async def test_a_runner_is_looked_at_when_it_is_asked_for(http, asked):
+async def test_a_requested_check_of_a_runner_is_enqueued(http, asked):
     assert (await http.post("/v1/orgs/acme/runners/3/check")).status_code == 202
     assert asked == [(JobName.CHECK, (INSTALLATION, 3), f"check-{INSTALLATION}-3")]
 
 
-async def test_of_strangers_one_look_waits_at_a_time(http, asked):
+async def test_one_check_of_unknown_runners_is_queued_at_a_time(http, asked):
     for stranger in (98, 99):
         await http.post(f"/v1/orgs/acme/runners/{stranger}/check")
     assert {key for _, _, key in asked} == {f"check-{INSTALLATION}-unknown"}
@@ -88,7 +88,7 @@ async def test_of_strangers_one_look_waits_at_a_time(http, asked):
         ("GET", "/v1/orgs/acme/runners/1/check", 405),
     ],
 )
-async def test_what_is_not_to_be_had_is_a_problem(http, asked, method, path, status):
+async def test_an_invalid_or_forbidden_request_is_a_problem(http, asked, method, path, status):
     answer = await http.request(method, path)
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"

@@ -55,7 +55,7 @@ async def happen(redis, *names):
 
 @asynccontextmanager
 async def messages(client, last_id=None):
-    """The messages of one connection, as (id, event), as they come."""
+    """Yields the messages of one connection as (id, event), in the order of arrival."""
     headers = {} if last_id is None else {"last-event-id": last_id}
     async with client.stream("GET", PATH, headers=headers) as answer:
         assert answer.status_code == 200
@@ -78,26 +78,26 @@ async def next_of(stream, count):
         return [await anext(stream) for _ in range(count)]
 
 
-async def test_a_listener_is_called_with_changes_from_now_on(listening, redis):
+async def test_a_stream_sends_events_published_after_the_connection(listening, redis):
     await happen(redis, "before")
     async with messages(listening) as stream:
         await happen(redis, "a", "b")
         assert [name for _, name in await next_of(stream, 2)] == ["a", "b"]
 
 
-@pytest.mark.parametrize("heard", range(6))
-async def test_wherever_it_is_cut_off_it_goes_on_where_it_was(listening, redis, heard):
+@pytest.mark.parametrize("received", range(6))
+async def test_a_reconnect_with_the_last_event_id_misses_and_repeats_no_event(listening, redis, received):
     names = [str(each) for each in range(5)]
     await happen(redis, *names)
     async with messages(listening, "0") as stream:
-        first = await next_of(stream, min(heard, 5))
+        first = await next_of(stream, min(received, 5))
     async with messages(listening, first[-1][0] if first else "0") as stream:
         await happen(redis, "5")
         second = await next_of(stream, 6 - len(first))
     assert [name for _, name in first + second] == [*names, "5"]
 
 
-async def test_a_listener_that_is_cut_off_before_it_heard_anything_knows_where_it_was_too(listening, redis):
+async def test_a_stream_sends_its_start_id_so_that_a_reconnect_before_the_first_event_misses_none(listening, redis):
     await happen(redis, "before")
     async with listening.stream("GET", PATH) as answer:
         hello = [line async for line in first(2, answer.aiter_lines())]
@@ -113,12 +113,12 @@ async def first(count, lines):
         count -= 1
 
 
-async def test_of_an_org_where_nothing_ever_happened_the_first_event_is_not_missed(listening, redis):
+async def test_the_start_id_of_an_org_without_events_is_0(listening, redis):
     async with listening.stream("GET", PATH) as answer:
         assert [line async for line in first(2, answer.aiter_lines())] == ["retry: 2000", "id: 0"]
 
 
-async def test_a_reader_that_was_away_for_too_long_is_sent_that_something_is_lost(listening, redis):
+async def test_a_last_event_id_older_than_the_stored_events_is_a_410_problem(listening, redis):
     await happen(redis, "a", "b", "c")
     (a, _), (b, _), (c, _) = await Events(redis).since(INSTALLATION, "0")
     await redis.xtrim(keys.events(INSTALLATION), maxlen=2, approximate=False)
@@ -129,11 +129,11 @@ async def test_a_reader_that_was_away_for_too_long_is_sent_that_something_is_los
         assert await next_of(stream, 1) == [(c, "c")]
 
 
-async def test_a_reader_that_is_too_slow_is_cut_off_rather_than_sent_half(listening, redis, away):
+async def test_a_stream_that_missed_trimmed_events_is_closed(listening, redis, away):
     await happen(redis, "a")
     async with messages(listening, "0") as stream:
         assert [name for _, name in await next_of(stream, 1)] == ["a"]
-        async with redis.pipeline() as pipe:  # at once, as seen by who asks for what is new
+        async with redis.pipeline() as pipe:  # atomic for concurrent readers
             pipe.xadd(keys.events(INSTALLATION), {"e": b"{}"})
             pipe.xtrim(keys.events(INSTALLATION), maxlen=1, approximate=False)
             await pipe.execute()
@@ -148,13 +148,13 @@ async def test_a_silent_stream_is_kept_alive(listening, monkeypatch):
     assert [line for line in lines[3:] if line] == [": still here"] * 3
 
 
-async def test_who_asks_for_the_head_alone_does_not_wait_for_the_end(listening):
+async def test_a_head_request_ends_at_once(listening):
     answer = await listening.head(PATH)
     assert (answer.status_code, answer.headers["content-type"][:17]) == (200, "text/event-stream")
-    assert (await listening.get("/livez")).status_code == 200, "and the connection is free again"
+    assert (await listening.get("/livez")).status_code == 200, "the connection can be used again"
 
 
-async def test_listeners_that_go_leave_nothing_running(listening):
+async def test_a_disconnect_leaves_no_task_running(listening):
     await listening.get("/livez")
     before = len(asyncio.all_tasks())
     for _ in range(5):
@@ -165,7 +165,7 @@ async def test_listeners_that_go_leave_nothing_running(listening):
             await asyncio.sleep(0.02)
 
 
-async def test_more_than_one_page_comes_in_order(listening, redis):
+async def test_events_of_several_pages_are_sent_in_order(listening, redis):
     names = [str(each) for each in range(250)]
     await happen(redis, *names)
     async with messages(listening, "0") as stream:
@@ -173,26 +173,26 @@ async def test_more_than_one_page_comes_in_order(listening, redis):
 
 
 @pytest.mark.parametrize("last_id", ["x", "1", "1-", "-1", "1-2-3", "9" * 30, "0\u0660", ""])
-async def test_a_last_event_id_that_is_none_is_a_400_problem(listening, last_id):
+async def test_an_invalid_last_event_id_is_a_400_problem(listening, last_id):
     answer = await listening.get(PATH, headers={"last-event-id": last_id.encode()})
     assert answer.status_code == 400
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-async def test_an_org_without_the_app_is_a_404_for_who_may_ask(listening, redis):
+async def test_an_org_without_the_app_is_404_for_an_authorized_token(listening, redis):
     await Installations(redis).remove(INSTALLATION)
     await asyncio.sleep(0)
     assert (await listening.get(PATH)).status_code == 404
 
 
-async def test_a_listener_whose_token_is_revoked_hears_no_more(listening, redis):
+async def test_a_stream_is_closed_when_its_token_is_revoked(listening, redis):
     async with messages(listening) as stream:
         await Tokens(redis).revoke(listening.token_id)
         with pytest.raises(StopAsyncIteration):
             await next_of(stream, 1)
 
 
-async def test_a_listener_keeps_its_place_while_redis_is_away(listening, redis, away):
+async def test_a_stream_resumes_after_a_redis_outage_without_a_missed_event(listening, redis, away):
     async with messages(listening) as stream:
         away.away = True
         await happen(redis, "meanwhile")
@@ -201,14 +201,14 @@ async def test_a_listener_keeps_its_place_while_redis_is_away(listening, redis, 
         assert [name for _, name in await next_of(stream, 1)] == ["meanwhile"]
 
 
-async def test_streams_end_when_the_server_does(listening):
+async def test_streams_are_closed_when_the_server_stops(listening):
     async with messages(listening) as stream:
         listening.server.should_exit = True
         with pytest.raises(StopAsyncIteration):
             await next_of(stream, 1)
 
 
-async def test_many_listeners_ask_redis_no_more_often_than_one(listening, redis, away):
+async def test_the_queries_to_redis_do_not_grow_with_the_streams(listening, redis, away):
     asked = 0
 
     class Counting:
@@ -221,7 +221,7 @@ async def test_many_listeners_ask_redis_no_more_often_than_one(listening, redis,
     async with asyncio.TaskGroup() as group:
         for _ in range(20):
             group.create_task(_listen_for(listening, 2.0))
-    assert asked <= 20 + 4, "each once for its place, and then one a second for all"
+    assert asked <= 20 + 4, "one query for the start id of each stream, and then one a second for all streams"
 
 
 async def _listen_for(client, seconds):

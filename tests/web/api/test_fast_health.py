@@ -1,4 +1,4 @@
-"""Reads that are answered before Starlette get the answer that Starlette's route gives; everything else goes to it."""
+"""Reads that are answered before Starlette get the answer that Starlette's route gives; all other requests go to Starlette."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATH = "/v1/orgs/acme/runners/1/health"
 
 @pytest.fixture
 def answered(http, monkeypatch):
-    """The requests that were answered without Starlette."""
+    """Records the requests that were answered without Starlette."""
     health, found = http._transport.app._health, []
     answer = health.answer
 
@@ -36,7 +36,7 @@ async def test_the_second_read_is_the_same_answer_without_starlette(http, answer
 
 
 @pytest.mark.parametrize("age", [0.0, 0.04, 0.06, 2.25, 61.0, 301.0], ids=str)
-async def test_age_and_state_are_those_of_the_moment_of_the_request(http, times, answered, age):
+async def test_age_and_state_are_computed_at_the_time_of_the_request(http, times, answered, age):
     await http.get(PATH)
     times[0] = NOW + age
     fast = (await http.get(PATH)).json()
@@ -45,7 +45,7 @@ async def test_age_and_state_are_those_of_the_moment_of_the_request(http, times,
     assert (fast["state"] == "unknown") is (fast["age_seconds"] > 300)
 
 
-async def test_a_change_is_answered_within_a_second(http, redis, answered):
+async def test_a_change_is_visible_within_a_second(http, redis, answered):
     await http.get(PATH)
     await Runners(redis).revise(INSTALLATION, {1: lambda _: healthy(1, "a")._replace(busy=True)})
     await asyncio.sleep(1.05)
@@ -66,7 +66,7 @@ async def test_a_change_is_answered_within_a_second(http, redis, answered):
         ("HEAD", PATH, 200),
     ],
 )
-async def test_everything_else_goes_to_the_application(http, answered, method, path, status):
+async def test_all_other_requests_go_to_the_application(http, answered, method, path, status):
     await http.get(PATH)
     assert (await http.request(method, path)).status_code == status
     assert answered[-1] is False

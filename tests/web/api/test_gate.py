@@ -22,7 +22,7 @@ from ghapp.web.api.gate import MOST_DEATHS
 from ghapp.web.app import build
 from ghapp.web.openapi.description import description
 from tests.support.keys import private_key
-from tests.web.conftest import INSTALLATION, NOW, held_against_the_description
+from tests.web.conftest import INSTALLATION, NOW, validated_against_the_description
 
 GATE = "/v1/orgs/acme/pools/linux/shards/pink/gate"
 PINK = "/v1/orgs/acme/pools/linux/shards/pink"
@@ -58,7 +58,7 @@ def on(shard, number, **changes):
 
 @pytest.fixture
 async def fleet(away, redis):
-    """Purple has taken a job, and two runners of pink are online."""
+    """Purple is active and took a job; two runners of pink are online."""
     known = [on("pink", 11), on("pink", 12), job_started(on("purple", 21), 500, NOW - 60)]
     await Runners(redis).revise(INSTALLATION, {each.id: lambda _, each=each: each for each in known})
     await Runners(redis).save_survey(INSTALLATION, Survey(NOW - 3, 3))
@@ -80,7 +80,7 @@ async def http(away, times, redis, fleet, asked, tmp_path):
         transport=httpx.ASGITransport(application),
         base_url="http://ghapp",
         headers={"authorization": f"Bearer {secret}"},
-        event_hooks={"response": [held_against_the_description]},
+        event_hooks={"response": [validated_against_the_description]},
     ) as client:
         client.token_id = token.id
         yield client
@@ -112,18 +112,18 @@ async def test_a_shard_that_may_take_over_passes(http):
         ("?expect_new=true&failures=3", True),
     ],
 )
-async def test_what_is_asked_of_it_is_in_the_query(http, query, passed):
+async def test_the_query_sets_the_gates_parameters(http, query, passed):
     answer = await http.get(GATE + query)
     assert answer.json()["passed"] is passed
 
 
-async def test_the_pool_decides_how_many_unless_fewer_are_requested(http):
+async def test_the_pool_sets_min_online_unless_the_query_does(http):
     gate = "/v1/orgs/acme/pools/linux/shards/purple/gate"
-    assert (await http.get(gate)).json()["passed"] is False, "one is online, and the pool wants two"
+    assert (await http.get(gate)).json()["passed"] is False, "one runner is online, and the pool requires two"
     assert (await http.get(f"{gate}?min_online=1")).json()["passed"] is True
 
 
-async def test_what_a_deploy_says_counts_from_then_on(http, redis, times):
+async def test_a_reported_deploy_is_used_by_the_next_gate(http, redis, times):
     found = {"role": "inactive", "deployed_at": "2027-01-15T07:50:00Z", "ref": "v42"}
     assert (await http.put(PINK, json=found)).status_code == 204
     assert "the last deploy says that pink is inactive" in (await http.get(GATE)).text
@@ -142,33 +142,33 @@ SHA = "0123456789ABCDEF0123456789abcdef01234567"
 
 
 @pytest.mark.parametrize(
-    ("pool", "found", "waited_for"),
+    ("pool", "found", "enqueued"),
     [
         ("win", {"ref": SHA}, True),
         ("win", {"ref": SHA[:39]}, False),
         ("win", {}, False),
         ("linux", {"ref": SHA}, False),
     ],
-    ids=["a commit", "no commit", "nothing", "nowhere to post"],
+    ids=["a commit", "no commit", "no ref", "no repository for the check run"],
 )
-async def test_a_deployed_commit_has_its_check_run_asked_for(http, asked, pool, found, waited_for):
+async def test_the_check_run_of_a_deployed_commit_is_enqueued(http, asked, pool, found, enqueued):
     answer = await http.put(f"/v1/orgs/acme/pools/{pool}/shards/pink", json={"role": "inactive", **found})
     assert answer.status_code == 204
-    assert asked == ([(JobName.GATE, (INSTALLATION,), f"gate-{INSTALLATION}", False)] if waited_for else [])
+    assert asked == ([(JobName.GATE, (INSTALLATION,), f"gate-{INSTALLATION}", False)] if enqueued else [])
 
 
-async def test_a_new_role_of_a_reported_commit_starts_again(http, asked):
+async def test_a_new_role_of_a_reported_commit_enqueues_the_check_run_again(http, asked):
     for found in ({"role": "inactive", "ref": SHA}, {"role": "active"}):
         await http.put("/v1/orgs/acme/pools/win/shards/pink", json=found)
     assert len(asked) == 2
 
 
-async def test_to_ask_the_gate_asks_for_no_work(http, asked):
+async def test_a_gate_query_enqueues_no_job(http, asked):
     await http.get(GATE)
     assert asked == []
 
 
-async def test_a_first_word_without_a_time_is_a_deploy_of_now(http, redis):
+async def test_a_first_report_without_a_time_is_dated_now(http, redis):
     await http.put(PINK, json={"role": "inactive"})
     (deploy,) = await Shards(redis).deploys(INSTALLATION, "linux")
     assert (deploy.deployed_at, deploy.ref) == (NOW, "")
@@ -180,28 +180,28 @@ async def report_deploy(http, redis, **found):
     return deploy
 
 
-async def test_another_ref_is_another_deploy_of_now_unless_it_says_when(http, redis, times):
-    """Else a canary of the last deploy would count for this one."""
+async def test_another_ref_is_a_new_deploy_dated_now_unless_the_report_has_a_time(http, redis, times):
+    """Otherwise a canary of the previous deploy would count for the new deploy."""
     await report_deploy(http, redis, ref="v41", deployed_at="2027-01-15T07:50:00Z")
     times[0] += 60
-    assert (await report_deploy(http, redis)).deployed_at == NOW - 600, "the same, told of again"
+    assert (await report_deploy(http, redis)).deployed_at == NOW - 600, "the same deploy, reported again"
     assert (await report_deploy(http, redis, ref="v41")).deployed_at == NOW - 600
     assert (await report_deploy(http, redis, ref="v42")).deployed_at == NOW + 60
     assert (await report_deploy(http, redis, ref="v43", deployed_at="2027-01-15T07:59:00Z")).deployed_at == NOW - 60
 
 
-async def test_the_first_time_of_a_deploy_stays_when_it_is_reported_again(http, redis, times):
+async def test_a_repeated_report_keeps_the_time_of_the_first_report(http, redis, times):
     assert (await report_deploy(http, redis, ref="v41")).first_reported_at == NOW
     times[0] += 60
     again = await report_deploy(http, redis, role="active")
     assert (again.reported_at, again.first_reported_at) == (NOW + 60, NOW)
     times[0] -= 120
-    assert (await report_deploy(http, redis)).first_reported_at == NOW - 60, "of a clock that had jumped"
+    assert (await report_deploy(http, redis)).first_reported_at == NOW - 60, "the clock had jumped"
     times[0] += 180
     assert (await report_deploy(http, redis, ref="v42")).first_reported_at == NOW + 120
 
 
-async def test_just_after_a_deploy_the_last_list_is_not_believed(http, redis, times):
+async def test_a_runner_list_from_before_the_deploy_is_not_used(http, redis, times):
     await report_deploy(http, redis, ref="v42")
     answer = (await http.get(GATE)).json()
     assert (answer["passed"], [each["step"] for each in answer["next"]]) == (
@@ -212,7 +212,7 @@ async def test_just_after_a_deploy_the_last_list_is_not_believed(http, redis, ti
     assert (await http.get(GATE)).json()["passed"] is True
 
 
-async def test_of_two_deploys_at_once_both_are_known(http, redis):
+async def test_concurrent_reports_of_several_shards_are_all_recorded(http, redis):
     paths = [f"/v1/orgs/acme/pools/linux/shards/{shard}" for shard in ("pink", "purple", "green")]
     found = await asyncio.gather(*(http.put(path, json={"role": "inactive"}) for path in paths * 3))
     assert {each.status_code for each in found} == {204}
@@ -220,24 +220,24 @@ async def test_of_two_deploys_at_once_both_are_known(http, redis):
     assert sorted(each.shard for each in known) == ["green", "pink", "purple"]
 
 
-def test_the_description_contains_the_check_run_that_follows():
+def test_the_description_mentions_the_check_run():
     put = description()["paths"]["/v1/orgs/{org}/pools/{pool}/shards/{shard}"]["put"]
     assert 'the check run "Runner gate" is updated on that commit' in put["summary"]
 
 
-async def test_it_decides_on_nothing_that_was_last_known_here(http, redis):
-    """Other answers may be as old as a Redis is slow."""
+async def test_the_gate_reads_redis_and_uses_no_cached_value(http, redis):
+    """Other routes may return a cached value while Redis is slow."""
     assert (await http.get(GATE)).json()["passed"] is True
-    gone = on("pink", 11)._replace(online=False, offline_since=NOW - 400)
-    await Runners(redis).revise(INSTALLATION, {11: lambda _: gone})
+    offline = on("pink", 11)._replace(online=False, offline_since=NOW - 400)
+    await Runners(redis).revise(INSTALLATION, {11: lambda _: offline})
     assert (await http.get(GATE)).json()["passed"] is False
     await Runners(redis).revise(INSTALLATION, {11: lambda _: on("pink", 11)})
     await Runners(redis).save_survey(INSTALLATION, Survey(NOW - 3, 3, NOW - 1, "GitHubUnavailable"))
     assert (await http.get(GATE)).json()["passed"] is False
 
 
-async def test_clean_exits_of_a_busy_fleet_do_not_hide_a_loop(http, redis, times):
-    """An ephemeral runner ends with each job."""
+async def test_clean_exits_of_a_busy_fleet_do_not_hide_a_crash_loop(http, redis, times):
+    """An ephemeral runner exits after each job."""
     deaths = Deaths(redis, lambda: NOW)
     for number in range(3):
         dead = Death("pink-11", f"pod-{number}", "node", NOW - 300 - number, 137, None, "", Cause.HOST_OOM, "")
@@ -248,7 +248,7 @@ async def test_clean_exits_of_a_busy_fleet_do_not_hide_a_loop(http, redis, times
     assert (await http.get(GATE)).json()["passed"] is False
 
 
-async def test_runners_that_die_in_a_loop_are_counted_where_a_cluster_is_watched(http, redis, times):
+async def test_deaths_in_a_crash_loop_are_counted_in_a_watched_cluster(http, redis, times):
     for number in range(3):
         dead = Death("pink-11", f"pod-{number}", "node", NOW - number - 1, 137, None, "OOMKilled", Cause.HOST_OOM, "")
         await Deaths(redis, lambda: NOW).record(INSTALLATION, dead)
@@ -258,7 +258,7 @@ async def test_runners_that_die_in_a_loop_are_counted_where_a_cluster_is_watched
     assert deaths["said"] == "3 died in the last 10 minutes: 3 host-oom: a loop"
 
 
-async def test_while_redis_is_away_what_was_last_known_is_not_decided_on(http, away):
+async def test_while_redis_is_away_the_gate_is_503_and_uses_no_cached_value(http, away):
     away.away = True
     answer = await http.get(GATE)
     assert answer.status_code == 503
@@ -301,7 +301,7 @@ async def test_while_redis_is_away_what_was_last_known_is_not_decided_on(http, a
         ("PUT", PINK, {"role": "active", "ref": "x" * 20_000}, 413, "at most 16384 bytes"),
     ],
 )
-async def test_what_is_not_understood_is_a_problem_and_nothing_is_recorded(
+async def test_an_invalid_request_is_a_problem_and_nothing_is_recorded(
     http, redis, method, path, body, status, expected
 ):
     answer = await http.request(method, path, json=body)
@@ -310,7 +310,7 @@ async def test_what_is_not_understood_is_a_problem_and_nothing_is_recorded(
     assert await Shards(redis).deploys(INSTALLATION, "linux") == ()
 
 
-async def test_reporting_needs_another_scope_than_reading(http, redis):
+async def test_a_deploy_report_requires_another_scope_than_a_gate_query(http, redis):
     secret, _ = await Tokens(redis).create("reader", ("acme",), ("read",), NOW)
     headers = {"authorization": f"Bearer {secret}"}
     assert (await http.get(GATE, headers=headers)).status_code == 200

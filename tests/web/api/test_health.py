@@ -1,4 +1,4 @@
-"""The health endpoints, to the letter of the contract."""
+"""The health endpoints answer exactly as the contract specifies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def test_a_runner_is_shown_with_its_state_its_age_and_its_evidence(http):
     assert [row["source"] for row in document["evidence"]] == ["list", "list"]
 
 
-async def test_a_runner_that_was_never_seen_is_unknown_and_no_404(http):
+async def test_a_runner_that_was_never_observed_is_unknown_and_not_404(http):
     for path in ("runners/99/health", "runners/health?name=nobody"):
         answer = await http.get(f"/v1/orgs/acme/{path}")
         assert (answer.status_code, answer.json()["state"], answer.json()["reason"]) == (
@@ -34,13 +34,13 @@ async def test_a_runner_that_was_never_seen_is_unknown_and_no_404(http):
 
 
 @pytest.mark.parametrize("given", ["x", "0", "-1", "1.5", "²", "9" * 40])
-async def test_an_id_that_is_no_number_is_a_400_problem(http, given):
+async def test_a_non_numeric_id_is_a_400_problem(http, given):
     answer = await http.get(f"/v1/orgs/acme/runners/{given}/health")
     assert answer.status_code == 400
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-async def test_a_batch_answers_in_the_order_asked_ids_first(http):
+async def test_a_batch_is_answered_in_the_order_of_the_request_ids_first(http):
     answer = await http.post("/v1/orgs/acme/runners/health", json={"ids": [3, 1], "names": ["b", "nobody"]})
     assert [each["name"] for each in answer.json()["runners"]] == ["c", "a", "b", "nobody"]
 
@@ -48,13 +48,13 @@ async def test_a_batch_answers_in_the_order_asked_ids_first(http):
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b'{"idz": []}', b'{"ids": ["a"]}', b'{"ids": [' + b"1," * 1000 + b"1]}"]
 )
-async def test_a_batch_that_is_none_is_a_400_problem(http, body):
+async def test_an_invalid_batch_is_a_400_problem(http, body):
     answer = await http.post("/v1/orgs/acme/runners/health", content=body)
     assert answer.status_code == 400
     assert answer.json()["detail"]
 
 
-async def test_the_fleet_comes_in_pages_by_state_and_pool(http):
+async def test_the_fleet_is_paged_and_filtered_by_state_and_pool(http):
     first = (await http.get("/v1/orgs/acme/runners?limit=2")).json()
     second = (await http.get(f"/v1/orgs/acme/runners?limit=2&cursor={first['next_cursor']}")).json()
     assert [each["runner_id"] for each in first["runners"] + second["runners"]] == [1, 2, 3]
@@ -65,11 +65,11 @@ async def test_the_fleet_comes_in_pages_by_state_and_pool(http):
 
 
 @pytest.mark.parametrize("query", ["state=dead", "healed=1", "limit=0", "limit=1001", "limit=x", "cursor=x"])
-async def test_a_page_that_is_none_is_a_400_problem(http, query):
+async def test_an_invalid_page_is_a_400_problem(http, query):
     assert (await http.get(f"/v1/orgs/acme/runners?{query}")).status_code == 400
 
 
-async def test_the_fleet_distinguishes_healed_from_open(http, redis):
+async def test_the_fleet_can_be_filtered_by_healed_and_open_losses(http, redis):
     async def page(query=""):
         answer = (await http.get(f"/v1/orgs/acme/runners?{query}")).json()
         return [each["runner_id"] for each in answer["runners"]], answer["total"], answer["healed"]
@@ -77,7 +77,7 @@ async def test_the_fleet_distinguishes_healed_from_open(http, redis):
     assert await page() == ([1, 2, 3], 3, 0)
     accepted = {3: lambda known: replaced(granted(known, NOW - 20, "e"), NOW - 10)}
     await Runners(redis).revise(INSTALLATION, accepted)
-    await asyncio.sleep(1.1)  # what is fresh for a second is no longer
+    await asyncio.sleep(1.1)  # cached values expire after one second
     assert await page() == ([1, 2, 3], 3, 1)
     assert await page("healed=false") == ([1, 2], 2, 0)
     assert await page("healed=true") == ([3], 1, 1)
@@ -87,7 +87,7 @@ async def test_the_fleet_distinguishes_healed_from_open(http, redis):
     assert document["since"] == "2027-01-15T07:59:00Z", "when it was confirmed"
 
 
-async def test_an_unchanged_fleet_is_a_304_even_when_it_is_older(http, times):
+async def test_an_unchanged_fleet_is_a_304_even_if_its_age_grew(http, times):
     first = await http.get("/v1/orgs/acme/runners")
     times[0] += 10
     again = await http.get("/v1/orgs/acme/runners", headers={"if-none-match": first.headers["etag"]})
@@ -103,7 +103,7 @@ async def claims(http, redis):
     http.headers["authorization"] = f"Bearer {secret}"
 
 
-async def test_a_runner_that_its_controller_removed_is_retired_at_once(http, redis):
+async def test_a_runner_removed_by_its_controller_is_retired_at_once(http, redis):
     await claims(http, redis)
     assert (await http.get("/v1/orgs/acme/runners/1/health")).json()["state"] == "healthy"
     answer = await http.delete("/v1/orgs/acme/runners/1")
@@ -112,9 +112,9 @@ async def test_a_runner_that_its_controller_removed_is_retired_at_once(http, red
     assert (document["state"], document["reason"]) == ("retired", "RemovedByController")
 
 
-async def test_replace_is_true_from_the_grant_until_a_controller_says_that_it_has_acted(http, redis, times):
+async def test_replace_is_true_from_the_grant_until_the_controller_reports_the_replacement(http, redis, times):
     await claims(http, redis)
-    assert (await http.post("/v1/orgs/acme/runners/3/replaced")).status_code == 204, "nothing was granted yet"
+    assert (await http.post("/v1/orgs/acme/runners/3/replaced")).status_code == 204, "before any grant"
     assert (await http.get("/v1/orgs/acme/runners/3/health")).json()["replace"] is False
     await Runners(redis).revise(INSTALLATION, {3: lambda known: granted(known, NOW, "event")})
     await asyncio.sleep(1.1)
@@ -124,17 +124,17 @@ async def test_replace_is_true_from_the_grant_until_a_controller_says_that_it_ha
 
 
 @pytest.mark.parametrize(("method", "path"), [("DELETE", "runners/1"), ("POST", "runners/1/replaced")])
-async def test_telling_needs_the_scope_claim_and_a_number(http, redis, method, path):
+async def test_a_controllers_report_requires_the_scope_claim_and_a_numeric_id(http, redis, method, path):
     assert (await http.request(method, f"/v1/orgs/acme/{path}")).status_code == 403
     await claims(http, redis)
     assert (await http.request(method, f"/v1/orgs/acme/{path.replace('1', 'x')}")).status_code == 400
     assert (await http.request(method, f"/v1/orgs/acme/{path.replace('1', '99')}")).status_code == 204
 
 
-async def test_alive_needs_no_token_and_is_410_only_for_the_invalidated_that_are_being_replaced(http, redis):
+async def test_alive_requires_no_token_and_is_410_only_for_an_invalidated_runner_with_a_grant(http, redis):
     del http.headers["authorization"]
     held_back = await http.get("/v1/orgs/acme/runners/c/alive")
-    assert held_back.status_code == 200, "a false mass loss must not have every probe end its pod"
+    assert held_back.status_code == 200, "in a false mass loss, liveness probes must not terminate every pod"
     await Runners(redis).revise(INSTALLATION, {3: lambda known: granted(known, NOW, "event")})
     await asyncio.sleep(1.1)
     codes = [(await http.get(f"/v1/orgs/acme/runners/{name}/alive")).status_code for name in ("a", "c", "nobody")]
@@ -151,9 +151,9 @@ async def test_without_a_token_of_that_org_and_scope_nothing_is_shown(http):
     assert (await http.get("/v1/orgs/acme/runners/1/health", headers={"authorization": good})).status_code == 200
 
 
-async def test_while_redis_is_away_readers_get_the_last_answer_and_its_age(http, away, times):
+async def test_while_redis_is_away_reads_return_the_last_answer_and_its_age(http, away, times):
     assert (await http.get("/v1/orgs/acme/runners/1/health")).json()["age_seconds"] == 3.2
-    await asyncio.sleep(1.1)  # what is fresh for a second is no longer
+    await asyncio.sleep(1.1)  # cached values expire after one second
     away.away = True
     times[0] += 100
     document = (await http.get("/v1/orgs/acme/runners/1/health")).json()
@@ -164,12 +164,12 @@ async def test_while_redis_is_away_readers_get_the_last_answer_and_its_age(http,
     assert (await http.get("/readyz")).status_code == 503
 
 
-async def test_an_unknown_path_is_a_problem_too(http):
+async def test_an_unknown_path_is_a_problem(http):
     answer = await http.get("/v1/nothing")
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
 
 
-async def test_a_document_is_rendered_again_when_its_content_has_changed_or_grown_older(http, times, redis):
+async def test_a_document_is_rendered_again_when_its_content_or_its_age_changed(http, times, redis):
     first = (await http.get("/v1/orgs/acme/runners/1/health")).json()
     times[0] += 0.05
     assert (await http.get("/v1/orgs/acme/runners/1/health")).json() == first

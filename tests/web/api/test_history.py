@@ -49,7 +49,7 @@ async def test_a_step_has_its_gauges_and_counts_and_a_gap_is_null(http, redis):
     assert document["deaths"] == {"crash": [None, 1, None, None]}
 
 
-async def test_calls_are_of_the_organization_and_not_of_a_pool(http, redis):
+async def test_api_calls_are_counted_for_the_organization_and_not_for_a_pool(http, redis):
     await record(redis)
     assert (await http.get(PATH, params={"pool": "linux"})).json()["calls"] is None
 
@@ -79,13 +79,13 @@ async def test_bad_input_is_a_problem_that_names_the_parameter(http, query, name
     assert answer.json()["detail"].startswith(f"{named} takes")
 
 
-async def test_an_organization_without_the_app_is_404_and_one_of_another_token_is_refused(http):
+async def test_an_organization_without_the_app_is_404_and_an_organization_of_another_token_is_403(http):
     assert (await http.get("/v1/orgs/other/history")).status_code == 403
     del http.headers["authorization"]
     assert (await http.get(PATH)).status_code == 401
 
 
-async def test_it_is_304_until_something_was_recorded(http, redis):
+async def test_the_history_is_304_until_a_step_is_recorded(http, redis):
     await record(redis, NOW - 60)
     first = await http.get(PATH)
     again = await http.get(PATH, headers={"if-none-match": first.headers["etag"]})
@@ -109,7 +109,7 @@ async def test_it_is_304_until_something_was_recorded(http, redis):
         (-6e10, 3e11, None, (STEP - 90 * DAY, STEP, HOUR)),
     ],
 )
-def test_a_span_is_cut_to_what_is_kept(begin, end, step, span):
+def test_a_span_is_limited_to_the_retention(begin, end, step, span):
     assert NOW % HOUR == 0
     assert span_of(begin, end, step, NOW) == span
 

@@ -72,11 +72,9 @@ async def test_a_queued_job_has_its_reason(http):
         (3, "running", "2027-01-15T07:58:40Z", None, None, "a"),
         (4, "over", "2027-01-15T07:46:40Z", "2027-01-15T07:59:51Z", "failure", "a"),
     ],
-    ids=["about to be assigned", "running", "over"],
+    ids=["about to be assigned", "running", "completed"],
 )
-async def test_a_job_that_waits_for_nothing_has_no_reason(
-    http, job_id, state, started_at, ended_at, conclusion, runner
-):
+async def test_a_job_that_is_not_waiting_has_no_reason(http, job_id, state, started_at, ended_at, conclusion, runner):
     found = (await http.get(f"/v1/orgs/acme/jobs/{job_id}")).json()
     assert (found["state"], found["started_at"], found["ended_at"]) == (state, started_at, ended_at)
     assert (found["conclusion"], found["runner"], found["why"]) == (conclusion, runner, None)
@@ -126,7 +124,7 @@ async def test_an_unchanged_page_is_not_sent_again(http):
         ("jobs/99", 404),
     ],
 )
-async def test_what_is_not_valid_or_not_known_is_a_problem(http, path, status):
+async def test_an_invalid_or_unknown_value_is_a_problem(http, path, status):
     answer = await http.get(f"/v1/orgs/acme/{path}")
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
 

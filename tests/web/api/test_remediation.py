@@ -30,14 +30,14 @@ async def paused(http):
 
 
 @pytest.mark.parametrize(("body", "pool"), [({"why": "a move"}, "*"), ({"why": "a move", "pool": POOL}, POOL)])
-async def test_a_pause_holds_at_once_and_says_who_and_why(admin, redis, body, pool):
+async def test_a_pause_takes_effect_at_once_and_has_its_author_and_reason(admin, redis, body, pool):
     assert (await admin.post("/v1/orgs/acme/pause", json=body)).status_code == 204
     assert await paused(admin) is True
     pause = (await Fuses(redis).pauses(INSTALLATION))[pool]
     assert (pause.who, pause.why, pause.at) == (named(admin), "a move", NOW)
 
 
-async def test_a_resumption_ends_pauses_and_lets_stopped_fuses_prove_and_a_sweep_looks_first(admin, redis, asked):
+async def test_a_resume_clears_pauses_restarts_stopped_fuses_and_enqueues_a_sweep(admin, redis, asked):
     await admin.post("/v1/orgs/acme/pause", json={"why": "a move"})
     await Fuses(redis).save(INSTALLATION, POOL, None, Fuse(Position.STOPPED, since=NOW - 60))
     answer = await admin.post("/v1/orgs/acme/resume")
@@ -48,14 +48,14 @@ async def test_a_resumption_ends_pauses_and_lets_stopped_fuses_prove_and_a_sweep
     assert [work for work, _, _ in asked] == [JobName.SWEEP]
 
 
-async def test_a_pool_that_is_none_is_not_paused_and_the_pools_are_named(admin, redis):
+async def test_an_unknown_pool_is_not_paused_and_the_known_pools_are_named(admin, redis):
     answer = await admin.post("/v1/orgs/acme/pause", json={"why": "a move", "pool": "linux-4vpcu"})
     assert answer.status_code == 404
     assert answer.json()["detail"] == "acme has no pool linux-4vpcu; it has linux-4vcpu"
     assert await Fuses(redis).pauses(INSTALLATION) == {}
 
 
-async def test_a_resumption_of_one_pool_leaves_the_others(admin, redis):
+async def test_a_resume_of_one_pool_keeps_the_pauses_of_others(admin, redis):
     await Fuses(redis).save(INSTALLATION, "gpu", None, Fuse(since=NOW))
     for pool in (POOL, "gpu"):
         await admin.post("/v1/orgs/acme/pause", json={"why": "a move", "pool": pool})
@@ -63,7 +63,7 @@ async def test_a_resumption_of_one_pool_leaves_the_others(admin, redis):
     assert await paused(admin) is True
 
 
-async def test_a_second_pause_is_a_409_that_names_the_first_which_holds(admin, redis):
+async def test_a_second_pause_is_a_409_that_names_the_first_and_the_first_is_kept(admin, redis):
     await admin.post("/v1/orgs/acme/pause", json={"why": "a move"})
     answer = await admin.post("/v1/orgs/acme/pause", json={"why": "another"})
     assert answer.status_code == 409
@@ -71,32 +71,32 @@ async def test_a_second_pause_is_a_409_that_names_the_first_which_holds(admin, r
     assert (await Fuses(redis).pauses(INSTALLATION))["*"].why == "a move"
 
 
-async def test_a_pause_that_is_sent_again_is_as_good_as_once(admin, redis, times):
+async def test_a_repeated_pause_is_idempotent(admin, redis, times):
     for _ in range(2):
         assert (await admin.post("/v1/orgs/acme/pause", json={"why": "a move"})).status_code == 204
         times[0] += 5
     assert (await Fuses(redis).pauses(INSTALLATION))["*"].at == NOW
 
 
-async def test_a_pool_that_is_none_is_not_resumed_and_nothing_is_looked_at(admin, asked):
+async def test_an_unknown_pool_is_not_resumed_and_no_sweep_is_enqueued(admin, asked):
     answer = await admin.post("/v1/orgs/acme/resume", json={"pool": "linux-4vpcu"})
     assert answer.status_code == 404
     assert answer.json()["detail"] == "acme has no pool linux-4vpcu; it has linux-4vcpu"
     assert asked == []
 
 
-async def test_a_pool_whose_last_runner_left_can_be_resumed_while_it_is_paused(admin, redis):
+async def test_a_paused_pool_without_runners_can_be_resumed(admin, redis):
     await Fuses(redis).pause(INSTALLATION, "gone", Pause("mona", "a move", NOW))
     answer = await admin.post("/v1/orgs/acme/resume", json={"pool": "gone"})
     assert (answer.status_code, answer.json()["ended"]) == (200, ["gone"])
 
 
-async def test_the_whole_installation_is_no_pool_of_that_name(admin, redis):
+async def test_the_fuse_of_the_installation_is_not_listed_as_a_pool(admin, redis):
     await Fuses(redis).save(INSTALLATION, "*", None, Fuse(Position.STOPPED, since=NOW - 60))
     answer = await admin.post("/v1/orgs/acme/pause", json={"why": "x", "pool": "nope"})
     assert answer.json()["detail"] == "acme has no pool nope; it has linux-4vcpu"
     document = (await admin.get("/v1/orgs/acme/runners/1/health")).json()
-    assert document["fuse"] == "stopped", "it decides for every pool"
+    assert document["fuse"] == "stopped", "the installation's fuse applies to every pool"
     assert (await admin.post("/v1/orgs/acme/resume", json={"pool": "*"})).json()["proving"] == ["*"]
 
 
@@ -112,7 +112,7 @@ async def test_the_whole_installation_is_no_pool_of_that_name(admin, redis):
         ("resume", b'{"pool": 1}'),
     ],
 )
-async def test_what_is_no_such_request_changes_nothing(admin, redis, asked, call, body):
+async def test_an_invalid_request_changes_nothing(admin, redis, asked, call, body):
     answer = await admin.post(f"/v1/orgs/acme/{call}", content=body)
     assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
     assert await Fuses(redis).pauses(INSTALLATION) == {}
@@ -128,5 +128,5 @@ async def test_a_body_that_is_too_large_is_a_413_problem(admin, call):
 
 
 @pytest.mark.parametrize("call", ["pause", "resume"])
-async def test_it_takes_the_scope_admin(http, call):
+async def test_pause_and_resume_require_the_scope_admin(http, call):
     assert (await http.post(f"/v1/orgs/acme/{call}", json={"why": "x"})).status_code == 403

@@ -1,4 +1,4 @@
-"""Alive, ready, and its numbers."""
+"""Liveness, readiness and metrics."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ async def test_ready_shows_the_state_of_each_installation(http, redis):
     }
 
 
-async def test_what_is_suspended_says_so(http, redis):
+async def test_a_suspended_installation_is_reported_as_suspended(http, redis):
     await Installations(redis).put(Installation(INSTALLATION, "acme", 1, NEEDED, suspended=True))
     (row,) = (await http.get("/readyz")).json()["installations"]
     assert row["lacks"] == ["suspended"]
 
 
-async def test_an_installation_that_is_not_swept_says_why_and_when_the_next_attempt_is_due(http, redis):
+async def test_an_installation_that_is_not_swept_has_the_reason_and_the_time_of_the_next_attempt(http, redis):
     await Installations(redis).put(Installation(INSTALLATION, "acme", 1, NEEDED, suspended=True))
     await Schedule(redis).discover_at(NOW + 45)
     (row,) = (await http.get("/readyz")).json()["installations"]
@@ -74,14 +74,14 @@ async def test_an_installation_that_is_not_swept_says_why_and_when_the_next_atte
     assert values[("ghapp_next_sweep_timestamp_seconds", ("org", "acme"))] == NOW + 45
 
 
-async def test_an_installation_that_is_well_is_prevented_by_nothing(http, redis):
+async def test_sweeps_of_a_healthy_installation_are_not_prevented(http, redis):
     await Installations(redis).put(Installation(INSTALLATION, "acme", 1, NEEDED))
     await Schedule(redis).add(INSTALLATION, NOW + 30)
     (row,) = (await http.get("/readyz")).json()["installations"]
     assert (row["prevented_by"], row["next_sweep_at"]) == (None, "2027-01-15T08:00:30Z")
 
 
-async def test_without_redis_it_is_alive_and_not_ready(http, away):
+async def test_without_redis_the_role_is_alive_and_not_ready(http, away):
     away.away = True
     assert (await http.get("/livez")).status_code == 200
     answer = await http.get("/readyz")
@@ -100,7 +100,7 @@ async def metrics(http):
     }
 
 
-async def test_the_fleet_its_fuses_and_its_pauses_are_counted(http, redis):
+async def test_metrics_have_the_fleet_its_fuses_and_its_pauses(http, redis):
     await Fuses(redis).save(INSTALLATION, "linux-4vcpu", None, Fuse(Position.STOPPED, since=NOW))
     await Fuses(redis).pause(INSTALLATION, "*", Pause("mona", "a move", NOW))
     await Inbox(redis).keep("a", "ping", b"{}")
@@ -116,7 +116,7 @@ async def test_the_fleet_its_fuses_and_its_pauses_are_counted(http, redis):
     assert {family.type for family in families.values()} == {"gauge"}
 
 
-async def test_what_healed_is_counted_apart_from_what_is_lost_and_missed(http, redis):
+async def test_healed_losses_are_counted_apart_from_open_ones(http, redis):
     accepted = {3: lambda known: replaced(granted(known, NOW - 20, "e"), NOW - 10)}
     await Runners(redis).revise(INSTALLATION, accepted)
     _, values = await metrics(http)
@@ -126,7 +126,7 @@ async def test_what_healed_is_counted_apart_from_what_is_lost_and_missed(http, r
     assert sum(value for (name, *_), value in values.items() if name == "ghapp_runners") == 2
 
 
-async def test_the_fuse_of_the_whole_installation_is_shown_as_such(http, redis):
+async def test_the_fuse_of_the_installation_has_a_series_of_its_own(http, redis):
     await Fuses(redis).save(INSTALLATION, "*", None, Fuse(Position.PROVING, since=NOW))
     _, values = await metrics(http)
     assert values[("ghapp_fuse", ("org", "acme"), ("pool", "*"), ("position", "proving"))] == 1
@@ -147,14 +147,14 @@ PLACED = (PoolSettings("acme", "linux-4vcpu", ("linux-4vcpu",), replacer="arc", 
 
 @pytest.mark.parametrize("pools", [PLACED])
 @pytest.mark.parametrize(("seen_at", "age"), [(NOW - 90, 90), (NOW + 5, 0)], ids=["past", "a clock ahead"])
-async def test_how_old_each_namespace_s_view_is(http, redis, seen_at, age):
+async def test_the_age_of_each_namespaces_view_is_a_metric(http, redis, seen_at, age):
     await record_snapshot(Pods(redis), "runners", [], [], seen_at)
     _, values = await metrics(http)
     assert values[("ghapp_watch_view_age_seconds", ("namespace", "runners"))] == age
 
 
 @pytest.mark.parametrize("pools", [PLACED])
-async def test_a_view_that_was_never_seen_has_no_age_and_its_phantoms_no_number(http):
+async def test_a_namespace_that_was_never_listed_has_no_age_and_no_phantom_count(http):
     families, _ = await metrics(http)
     assert not {"ghapp_watch_view_age_seconds", "ghapp_phantoms"} & families.keys()
 
@@ -167,7 +167,7 @@ async def test_phantoms_are_counted_by_kind(http, redis):
     assert counts == {kind: 2 if kind is PhantomKind.FAILED_OBJECT else 0 for kind in PhantomKind}
 
 
-def test_everything_that_is_counted_has_help():
+def test_every_metric_has_a_help_text():
     root = pathlib.Path(__file__).parents[3]
     sources = [*(root / "jobs").glob("*.py"), *(root / "ghapp").rglob("*.py")]
     counted = {name for source in sources for name in re.findall(r'"(ghapp_\w+_total)"', source.read_text())}
@@ -175,11 +175,11 @@ def test_everything_that_is_counted_has_help():
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-async def test_they_are_only_read(http, method):
+async def test_status_endpoints_refuse_other_methods_than_get(http, method):
     assert (await http.request(method, "/readyz")).status_code == 405
 
 
-async def test_a_counter_of_a_newer_version_beside_us_is_shown_without_its_help(http, redis):
+async def test_a_counter_of_a_newer_version_is_shown_without_a_help_text(http, redis):
     await MetricCounters(redis).add("ghapp_of_the_next_version_total", kind="a")
     answer = await http.get("/metrics")
     assert answer.status_code == 200
@@ -242,7 +242,7 @@ POOL_ONLY = (PoolSettings("acme", "linux-4vcpu", ("linux-4vcpu",)),)
 
 
 @pytest.mark.parametrize("pools", [POOL_ONLY])
-async def test_jobs_are_counted_by_pool_and_unknown_labels_as_one_pool(http, redis):
+async def test_jobs_are_counted_by_pool_and_jobs_of_unknown_labels_together(http, redis):
     jobs = [
         Job(1, "queued", ("linux-4vcpu",), "acme/api", NOW - 90),
         Job(2, "running", ("linux-4vcpu",), "acme/api", NOW - 90, 1, "a", NOW - 80),
@@ -323,7 +323,7 @@ async def test_deaths_of_configured_pools_start_at_zero_so_that_an_increase_show
     assert found == (with_one if pools else {"linux-4vcpu": {"crash": 1}})
 
 
-async def test_histograms_are_histograms_with_help(http, redis):
+async def test_histograms_have_the_type_histogram_and_a_help_text(http, redis):
     labels = {"org": "acme", "pool": "linux"}
     await MetricCounters(redis).observe("ghapp_job_queue_seconds", [5.0, 7.5], [5.0, 15.0], **labels)
     families, values = await metrics(http)

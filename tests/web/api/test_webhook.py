@@ -62,7 +62,7 @@ def body_of(payload):
     return json.dumps(payload).encode()
 
 
-async def test_202_means_that_it_is_in_the_stream_and_a_drain_was_asked_for(http, redis, asked):
+async def test_202_means_that_the_delivery_is_stored_and_a_drain_is_enqueued(http, redis, asked):
     answer = await post(http, body_of(JOB))
     assert answer.status_code == 202
     (entry,) = await Inbox(redis).take(10)
@@ -70,12 +70,12 @@ async def test_202_means_that_it_is_in_the_stream_and_a_drain_was_asked_for(http
     assert asked == ["jobs.inbox.drain"]
 
 
-async def test_either_secret_is_good_while_it_is_rotated(http):
+async def test_both_secrets_are_accepted_during_a_rotation(http):
     body = body_of(JOB)
     assert (await post(http, body, **{"x-hub-signature-256": sign(body, OLD)})).status_code == 202
 
 
-async def test_a_form_is_as_good_as_json(http, redis):
+async def test_a_form_is_accepted_like_json(http, redis):
     body = urlencode({"payload": json.dumps(JOB)}).encode()
     answer = await post(http, body, **{"content-type": "application/x-www-form-urlencoded"})
     assert answer.status_code == 202
@@ -88,7 +88,7 @@ async def test_an_unknown_event_is_accepted(http):
 
 
 @pytest.mark.parametrize("signature", [None, "", "sha256=", "sha256=" + "0" * 64, "sha1=abc", "sha256=ÿ"])
-async def test_a_bad_signature_is_401_and_keeps_nothing(http, redis, signature):
+async def test_a_bad_signature_is_401_and_stores_nothing(http, redis, signature):
     headers = {"x-hub-signature-256": signature.encode("latin-1") if signature is not None else None}
     answer = await post(http, body_of(JOB), **headers)
     assert answer.status_code == 401
@@ -100,7 +100,7 @@ async def test_a_bad_signature_is_401_and_keeps_nothing(http, redis, signature):
     "body",
     [b"", b"{", b"[]", b"null", b"\xff", body_of({"workflow_job": {"id": "x", "status": "queued"}}), body_of({})],
 )
-async def test_a_malformed_body_is_400_and_keeps_nothing(http, redis, body):
+async def test_a_malformed_body_is_400_and_stores_nothing(http, redis, body):
     answer = await post(http, body)
     assert answer.status_code == 400
     assert answer.json()["detail"]
@@ -118,7 +118,7 @@ async def test_one_byte_over_25_mib_is_413(http, redis):
     assert await Inbox(redis).lag() == 0
 
 
-async def test_what_cannot_be_kept_is_503_with_retry_after(http, redis):
+async def test_a_delivery_that_cannot_be_stored_is_503_with_retry_after(http, redis):
     await redis.config_set("maxmemory", "1")
     try:
         answer = await post(http, body_of(JOB))

@@ -1,4 +1,4 @@
-"""The description: valid, complete, and true."""
+"""The API description is valid, complete and accurate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ghapp.web.openapi.description import description
 from ghapp.web.openapi.schemas import DOCUMENTS
 
 
-def test_it_is_a_valid_description():
+def test_the_description_is_valid():
     validate(description())
 
 
@@ -30,7 +30,7 @@ def test_a_document_has_no_fields_but_those_described(name):
 
 
 @pytest.mark.parametrize("shape", DOCUMENTS)
-def test_every_field_that_is_sent_is_always_sent(shape):
+def test_every_field_of_a_document_is_required(shape):
     schema = SCHEMAS[shape.__name__]
     defaults = (
         {field.name for field in msgspec.structs.fields(shape) if not field.required}
@@ -38,7 +38,7 @@ def test_every_field_that_is_sent_is_always_sent(shape):
         else set()
     )
     assert set(schema["required"]) | defaults == schema["properties"].keys()
-    assert list(schema["properties"]) == list(get_type_hints(shape)), "in the order of the type"
+    assert list(schema["properties"]) == list(get_type_hints(shape)), "in the order of the type's fields"
 
 
 DATED = {
@@ -78,7 +78,7 @@ def test_states_and_reasons_are_enumerated():
 PAGES = ("/setup", "/docs", "/static", "/orgs", "/system", "/sign-", "/v1/openapi.json")
 
 
-async def test_every_route_is_described_and_everything_described_is_there(http):
+async def test_every_route_is_described_and_every_described_route_exists(http):
     routes = {
         (method, re.sub(r":\w+}", "}", route.path))
         for route in http._transport.app.routes
@@ -89,7 +89,7 @@ async def test_every_route_is_described_and_everything_described_is_there(http):
     assert found == routes
 
 
-async def test_it_is_read_by_machines_and_by_people_without_a_token(http):
+async def test_the_description_and_its_page_require_no_token(http):
     del http.headers["authorization"]
     answer = await http.get("/v1/openapi.json")
     assert answer.json() == description()
@@ -113,7 +113,7 @@ SEGMENTS = st.text(st.characters(codec="utf-8", exclude_characters="?#"), min_si
     path=st.lists(st.sampled_from(["v1", "orgs", "acme", "runners", "health", "alive", "check", "1"]) | SEGMENTS),
     body=st.binary(max_size=200),
 )
-async def test_whatever_is_asked_is_answered_and_what_is_refused_is_a_problem(http, method, path, body):
+async def test_any_request_is_answered_and_each_refusal_is_a_problem(http, method, path, body):
     url = httpx.URL("http://ghapp").copy_with(raw_path=("/" + "/".join(map(quoted, path))).encode())
     answer = await http.request(method, url, content=body)
     assert answer.status_code < 500

@@ -1,4 +1,4 @@
-"""The pages in front of the sandbox's GitHub, which signs people in, and a fleet of acme and of globex."""
+"""The web pages with the sandbox's GitHub as sign-in provider, and the fleets of acme and globex."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def fleet(redis, github):
 
 @pytest.fixture
 async def start(redis, github, clock, asked, fleet):
-    """Starts a web role, and returns a browser at it; `peer` is the browser's address, `client` whether it can sign in."""
+    """Starts a web role and returns a browser; `peer` is the browser's address, `client` whether sign-in is configured."""
     browsers = []
 
     async def ask_for(work, *args, key=None, retry=True):
@@ -118,7 +118,7 @@ def away(redis):
 
 
 def at_github(github, begun, login):
-    """GitHub's redirect after a person pressed a button there; an empty login is the button that refuses."""
+    """GitHub's redirect after a person pressed a button there; an empty login stands for the cancel button."""
     fields = dict(parse_qsl(urlsplit(begun.headers["location"]).query)) | {"login": login}
     answer = httpx.post(f"{github.url}/login/oauth/authorize", data=fields)
     assert answer.status_code == 302, answer.text

@@ -1,4 +1,4 @@
-"""The buttons: who may press them, what they ask, what they do, what the audit log has, and every refusal."""
+"""The buttons: who may press them, their confirmation, their effect, their audit log entry, and every refusal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def form_token(browser, path):
 
 
 async def press(browser, path, **fields):
-    """Asks, then confirms."""
+    """Requests the confirmation, then confirms."""
     return await browser.post(path, data={"form_token": await form_token(browser, path), **fields})
 
 
@@ -56,7 +56,7 @@ async def test_sweep_now_enqueues_a_sweep_and_shows_that(signed_in, fleet, asked
     assert await entries(redis, fleet["acme"]) == [("mona", "sweep", "", "", "queued", ELSEWHERE)]
 
 
-async def test_asking_does_nothing(signed_in, asked, redis, fleet):
+async def test_a_confirmation_that_is_not_confirmed_does_nothing(signed_in, asked, redis, fleet):
     browser = await signed_in("mona")
     for path in OF_ORG:
         assert (await browser.get(path)).status_code == 200
@@ -66,7 +66,7 @@ async def test_asking_does_nothing(signed_in, asked, redis, fleet):
 
 
 @pytest.mark.parametrize(("pool", "paused"), [("", "*"), ("linux-4vcpu", "linux-4vcpu")])
-async def test_a_pause_has_a_reason_and_a_name_and_is_shown_with_both(signed_in, redis, fleet, pool, paused):
+async def test_a_pause_is_shown_with_its_reason_and_its_author(signed_in, redis, fleet, pool, paused):
     browser = await signed_in("mona")
     answer = await press(browser, "/orgs/acme/pause", why=" driver <update> ", pool=pool)
     assert answer.headers["location"] == "../../orgs/acme?done=paused"
@@ -77,7 +77,7 @@ async def test_a_pause_has_a_reason_and_a_name_and_is_shown_with_both(signed_in,
     assert await entries(redis, fleet["acme"]) == [("mona", "pause", paused, "driver <update>", "paused", ELSEWHERE)]
 
 
-async def test_a_second_pause_keeps_the_first_and_says_so(signed_in, redis, fleet):
+async def test_a_second_pause_keeps_the_first_and_reports_it(signed_in, redis, fleet):
     first = Pause("lisa", "first", NOW - 60)
     await Fuses(redis).pause(fleet["acme"], "*", first)
     answer = await press(await signed_in("mona"), "/orgs/acme/pause", **WHY)
@@ -86,7 +86,7 @@ async def test_a_second_pause_keeps_the_first_and_says_so(signed_in, redis, flee
 
 
 @pytest.mark.parametrize("why", ["", "   ", "x" * (LONGEST_WHY + 1)], ids=["none", "blank", "too long"])
-async def test_a_pause_without_a_good_reason_asks_again_and_keeps_the_pool(signed_in, redis, fleet, why):
+async def test_a_pause_with_an_invalid_reason_shows_the_form_again_with_the_pool(signed_in, redis, fleet, why):
     answer = await press(await signed_in("mona"), "/orgs/acme/pause", why=why, pool="linux-4vcpu")
     assert answer.status_code == 422
     assert '<option value="linux-4vcpu" selected>' in answer.text
@@ -94,7 +94,7 @@ async def test_a_pause_without_a_good_reason_asks_again_and_keeps_the_pool(signe
     assert await Fuses(redis).pauses(fleet["acme"]) == {}
 
 
-async def test_a_pool_that_does_not_exist_is_not_paused_and_the_reason_is_kept(signed_in, redis, fleet):
+async def test_an_unknown_pool_is_not_paused_and_the_form_keeps_the_reason(signed_in, redis, fleet):
     answer = await press(await signed_in("mona"), "/orgs/acme/pause", why="a reason", pool="nothing")
     assert answer.status_code == 422
     assert 'value="a reason"' in answer.text
@@ -114,7 +114,7 @@ async def test_resume_ends_pauses_restarts_fuses_and_sweeps(signed_in, redis, fl
     assert again.headers["location"] == "../../orgs/acme?done=nothing-to-resume"
 
 
-async def test_a_look_at_a_runner_is_enqueued(signed_in, fleet, asked):
+async def test_a_check_of_a_runner_is_enqueued(signed_in, fleet, asked):
     browser = await signed_in("mona")
     answer = await press(browser, "/orgs/acme/runners/3/check")
     assert answer.headers["location"] == "../../../../orgs/acme/runners/3?done=check"
@@ -141,7 +141,7 @@ async def test_a_dead_letter_is_replayed(signed_in, redis, asked):
     assert "replay guid-1" in (await browser.get("/system")).text
 
 
-async def test_a_letter_that_is_no_longer_there_is_said_to_be_so(signed_in, redis):
+async def test_a_dead_letter_that_no_longer_exists_is_reported(signed_in, redis):
     letter, browser = await dead_letter(redis), await signed_in("mona")
     token = await form_token(browser, f"/system/replay/{letter.id}")
     await Inbox(redis).replay(letter)
@@ -150,7 +150,7 @@ async def test_a_letter_that_is_no_longer_there_is_said_to_be_so(signed_in, redi
     assert (await browser.get(f"/system/replay/{letter.id}")).status_code == 404
 
 
-async def test_this_machine_may_press_and_is_recorded_as_such(local, fleet, redis):
+async def test_a_press_from_this_machine_is_allowed_and_audited_as_local(local, fleet, redis):
     answer = await press(local, "/orgs/acme/pause", **WHY)
     assert answer.headers["location"] == "../../orgs/acme?done=paused"
     (entry,) = await AuditLog(redis).latest(fleet["acme"], 10)
@@ -161,7 +161,7 @@ async def test_this_machine_may_press_and_is_recorded_as_such(local, fleet, redi
 
 
 @pytest.mark.parametrize("path", OF_ORG)
-async def test_a_member_who_may_not_list_runners_sees_no_button_and_presses_none(signed_in, asked, redis, fleet, path):
+async def test_a_member_who_may_not_list_runners_sees_and_uses_no_button(signed_in, asked, redis, fleet, path):
     browser = await signed_in("lisa")
     overview = (await browser.get("/orgs/acme")).text
     assert not re.search(r"/(sweep|pause|resume)\"", overview)
@@ -191,7 +191,7 @@ async def test_a_member_neither_sees_nor_replays_dead_letters(signed_in, redis):
 
 
 @pytest.mark.parametrize("path", [*OF_ORG, "/system/replay/1-1"])
-async def test_without_a_session_nothing_is_pressed(start, asked, path):
+async def test_a_press_without_a_session_is_refused(start, asked, path):
     browser = start()
     assert (await browser.post(path, data=WHY)).headers["location"].endswith("sign-in")
     assert asked == []
@@ -218,7 +218,7 @@ async def test_a_forged_form_does_nothing(signed_in, local, asked, redis, fleet,
     assert (asked, await Fuses(redis).pauses(fleet["acme"])) == ([], {})
 
 
-async def test_the_token_of_another_browser_is_a_forgery(signed_in, asked):
+async def test_the_form_token_of_another_browser_is_refused(signed_in, asked):
     one, other = await signed_in("mona"), await signed_in("mona")
     token = await form_token(one, "/orgs/acme/sweep")
     assert (await other.post("/orgs/acme/sweep", data={"form_token": token})).status_code == 403
@@ -245,7 +245,7 @@ async def test_a_form_that_is_too_large_is_refused(signed_in, redis, fleet):
     assert await Fuses(redis).pauses(fleet["acme"]) == {}
 
 
-async def test_no_text_of_the_address_is_shown_as_a_result(signed_in):
+async def test_text_from_the_address_is_never_shown_as_a_result(signed_in):
     browser = await signed_in("mona")
     page = unescape((await browser.get("/orgs/acme?done=You+are+hacked")).text)
     assert "hacked" not in page

@@ -1,4 +1,4 @@
-"""Charts as pure functions of stored steps, and the page of the history over HTTP."""
+"""Charts as pure functions of stored steps, and the history page over HTTP."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def chart(of, name):
     ],
     ids=["day", "week", "month"],
 )
-def test_a_span_ends_with_the_step_of_now(span, begin):
+def test_a_span_ends_with_the_current_step(span, begin):
     assert (span.begin(NOW), span.end(NOW)) == (begin, begin + span.steps * span.width)
     assert span.begin(NOW) < NOW < span.end(NOW + 1)
     assert span.width % span.stored == 0
@@ -82,7 +82,7 @@ def test_a_pool_without_a_history_is_all_pools(given, pool):
     assert pool_asked(given, ["linux"]) == pool
 
 
-def test_each_chart_has_its_values_and_other_steps_are_gaps():
+def test_each_chart_has_its_values_and_missing_steps_are_gaps():
     shown = page({step_of(NOW): step(queued=6)})
     values = {each.id: {series.name: series.values for series in each.series} for each in shown.charts}
     assert {name: {series: each[-1] for series, each in of.items()} for name, of in values.items()} == {
@@ -97,7 +97,7 @@ def test_each_chart_has_its_values_and_other_steps_are_gaps():
     assert {value for of in values.values() for each in of.values() for value in each[:-1]} == {None}
 
 
-def test_a_step_without_a_loss_has_no_time_to_heal_and_is_no_gap():
+def test_a_step_without_a_loss_has_no_time_to_heal_and_is_not_a_gap():
     shown = page({step_of(NOW): step(counts={})})
     assert chart(shown, "losses").series[0].values[-1] == 0
     assert chart(shown, "heal-seconds").series == ()
@@ -113,11 +113,11 @@ def test_steps_of_five_minutes_are_joined_to_a_quarter_of_an_hour():
     assert chart(shown, "losses").series[0].values[-1] == 6
 
 
-def test_without_anything_recorded_no_chart_is_drawn():
+def test_no_chart_is_drawn_without_recorded_steps():
     assert {each.series for each in page({}).charts} == {()}
 
 
-def test_calls_are_shown_for_all_pools_alone():
+def test_api_calls_are_shown_only_for_all_pools():
     assert [each.id for each in page({}, pool="linux").charts] == [
         each.id for each in page({}).charts if each.id != "calls"
     ]
@@ -173,7 +173,7 @@ def test_a_sparkline_begins_at_zero_reaches_the_highest_and_is_interrupted_by_a_
     assert sparkline([1, 1], [False, True], "").marks == (SPARK_WIDTH,)
 
 
-def test_a_line_of_nothing_is_empty():
+def test_a_sparkline_without_values_is_empty():
     assert sparkline([None, None], [], "").line == ""
     assert sparkline([0], [], "").line == f"M0.0 {SPARK_BOTTOM}h1"
 
@@ -193,7 +193,7 @@ async def record(redis, installation, at=NOW - 60, pool="linux-4vcpu"):
     await HistoryStore(redis).record(installation, HistorySample(at, gauges, counts), at)
 
 
-async def test_the_page_shows_summaries_and_numbers_of_its_organization_alone(local, redis, fleet):
+async def test_the_page_shows_only_summaries_and_numbers_of_its_organization(local, redis, fleet):
     await record(redis, fleet["acme"])
     text = unescape((await local.get("/orgs/acme/history")).text)
     assert "2 runners lost; the successors of 1 came online." in text
@@ -219,7 +219,7 @@ async def test_a_pool_s_name_is_escaped_in_charts_and_choices(local, redis, flee
     assert "&lt;b&gt;&#34;&#39;" in text
 
 
-async def test_the_overview_says_that_a_pool_has_no_history_yet(local):
+async def test_the_overview_shows_that_a_pool_has_no_history_yet(local):
     assert "No history of the last 24 hours yet" in (await local.get("/orgs/acme")).text
 
 

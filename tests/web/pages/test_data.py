@@ -1,4 +1,4 @@
-"""What takes long to prepare: prepared once for all visitors, and again when what it is made from was read again."""
+"""The cache of page data: each value is computed once for all visitors, and again when its inputs were read again."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def counter(values):
     return prepare
 
 
-async def test_a_value_is_prepared_once_for_all_who_ask_at_the_same_time():
+async def test_concurrent_requests_prepare_a_value_once():
     values, prepared = [], Prepared()
     assert await asyncio.gather(*(prepared.read(1, counter(values)) for _ in range(5))) == [0] * 5
     assert await prepared.read(1, counter(values)) == 0
     assert await prepared.read(2, counter(values)) == 1
 
 
-async def test_a_value_is_prepared_again_when_its_inputs_were_read_anew_and_not_for_equal_ones():
+async def test_a_value_is_prepared_again_for_new_inputs_and_not_for_equal_inputs():
     values, prepared, fleet = [], Prepared(), {1: "a"}
     assert await prepared.read(1, counter(values), fleet) == 0
     assert await prepared.read(1, counter(values), fleet) == 0
@@ -33,14 +33,14 @@ async def test_a_value_is_prepared_again_when_its_inputs_were_read_anew_and_not_
 
 
 @pytest.mark.parametrize(("more", "value"), [(-0.01, 0), (0.01, 1)])
-async def test_a_value_is_prepared_again_when_it_is_no_longer_fresh(more, value):
+async def test_a_value_is_prepared_again_when_it_expired(more, value):
     values, prepared = [], Prepared()
     await prepared.read(1, counter(values))
     prepared._last[1] = prepared._last[1]._replace(at=prepared._last[1].at - FRESH_SECONDS - more)
     assert await prepared.read(1, counter(values)) == value
 
 
-async def test_what_is_prepared_from_older_inputs_is_not_given_for_newer_ones():
+async def test_a_value_prepared_from_older_inputs_is_not_returned_for_newer_ones():
     prepared, may_end = Prepared(), asyncio.Event()
 
     async def slow():
@@ -58,7 +58,7 @@ async def test_what_is_prepared_from_older_inputs_is_not_given_for_newer_ones():
     assert await prepared.read(1, slow, "newer") == "new"
 
 
-async def test_an_error_is_raised_and_not_kept():
+async def test_an_error_is_raised_and_not_cached():
     values, prepared = [], Prepared()
 
     async def fails():

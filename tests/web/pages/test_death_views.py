@@ -1,4 +1,4 @@
-"""The content of the pages of deaths, as a pure function of what is known and of who reads it."""
+"""The content of the death pages as a pure function of the stored data and the visitor."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_deaths_are_selected_by_period_cause_pool_node_image_and_text(query, fou
     assert names(*known, query=query) == found
 
 
-def test_a_query_is_read_from_its_own_address_and_nonsense_is_the_default():
+def test_a_query_is_parsed_from_its_own_address_and_invalid_values_are_defaults():
     query = DeathsQuery("30", "vanished", "a b", "node&1", "img:7", "x", 2)
     assert read_query(dict(parse_qsl(query.address()[1:]))) == query
     assert read_query({"days": "8", "cause": "clean-exit", "page": "0x"}) == DeathsQuery()
@@ -101,7 +101,7 @@ def test_a_query_is_read_from_its_own_address_and_nonsense_is_the_default():
     assert "clean-exit" not in CAUSES
 
 
-def test_they_are_counted_by_cause_pool_node_and_image_each_with_its_address():
+def test_deaths_are_counted_by_cause_pool_node_and_image_each_with_a_link():
     found = page(died(1), died(2, cause=Cause.CRASH), died(3, node="", pool="", image=""))
     assert [
         (each.title, [(line.value, line.deaths, line.percent) for line in each.lines]) for each in found.groups
@@ -114,7 +114,7 @@ def test_they_are_counted_by_cause_pool_node_and_image_each_with_its_address():
     assert found.groups[2].lines[0].address == "?node=node-1"
 
 
-def test_only_the_most_frequent_values_are_named_and_the_others_counted():
+def test_the_most_frequent_values_are_named_and_the_others_counted():
     found = page(*(died(number, node=f"node-{number}") for number in range(MOST_COUNTED + 2)), died(99, node="node-5"))
     group = next(each for each in found.groups if each.title == "Node")
     assert (len(group.lines), group.lines[0].value, group.others) == (MOST_COUNTED, "node-5", 2)
@@ -132,7 +132,7 @@ def test_many_deaths_are_paged():
     assert (page().rows, page().groups, page().first) == ((), (), 0)
 
 
-def test_an_earlier_death_of_a_name_has_an_address_of_its_own():
+def test_an_earlier_death_of_a_runner_name_has_its_own_address():
     latest, earlier = lines(died(1), died(1, 600.0, pod_uid="u0"))
     assert address_of(latest) == "vm-1"
     assert address_of(earlier) == "vm-1?end=u0+1789999400.000+137"
@@ -140,7 +140,7 @@ def test_an_earlier_death_of_a_name_has_an_address_of_its_own():
     assert address_of(odd) == "a%2Fb%20c"
 
 
-def test_deaths_of_jobs_of_other_repositories_are_a_number_and_nothing_else():
+def test_deaths_of_jobs_of_hidden_repositories_are_only_counted():
     secret = JOB._replace(id=72, repository="acme/secret", name="launch")
     hidden = [
         died(number, number, job=secret, node="node-x", pool="secret-pool", image="secret:1", runner_name=f"s-{number}")
@@ -161,7 +161,7 @@ def test_deaths_of_jobs_of_other_repositories_are_a_number_and_nothing_else():
     [(JOB, True), (JOB._replace(repository="acme/secret"), False), (DeadJob(1, ""), False), (None, True)],
     ids=["its repository", "another one", "an unknown one", "no job"],
 )
-def test_a_death_is_for_readers_of_its_jobs_repository(job, shown):
+def test_a_death_is_visible_to_readers_of_its_jobs_repository(job, shown):
     assert is_shown(job, only("acme/api")) is shown
 
 
@@ -182,7 +182,7 @@ def test_a_death_is_for_readers_of_its_jobs_repository(job, shown):
     ],
     ids=["node", "node-alone", "pool-alone", "pool", "image"],
 )
-def test_what_deaths_have_in_common_is_a_sentence(pattern, text):
+def test_properties_that_deaths_have_in_common_are_a_sentence(pattern, text):
     assert pattern_sentence(pattern, NOW) == text
 
 
@@ -193,7 +193,7 @@ def post_mortem(death=WORST, others=(), known=GRANTED, *, manages=True):
     return death_page(death, lines(death, *others), known, NOW, manages=manages)
 
 
-def test_the_developer_reads_what_happened_and_the_platform_team_what_to_change():
+def test_the_page_explains_the_death_to_the_developer_and_the_fix_to_the_platform_team():
     found = post_mortem(WORST._replace(memory_limit="8Gi"))
     assert (found.happened, found.not_yours) == (HAPPENED[Cause.HOST_OOM], NOT_YOURS[Cause.HOST_OOM])
     assert [(each.text, each.is_code) for each in found.advice] == [("Raise ", False), ("limits", True), (".", False)]
@@ -210,7 +210,7 @@ def test_the_developer_reads_what_happened_and_the_platform_team_what_to_change(
     }
 
 
-def test_its_last_minutes_are_in_order_of_time():
+def test_the_last_minutes_of_a_runner_are_in_order_of_time():
     seen = (Sighting(NOW - 300, "job-started"), Sighting(NOW, "job-ended"))
     assert [each.text for each in post_mortem(WORST._replace(last_minutes=seen)).moments] == [
         "The job started",
@@ -220,7 +220,7 @@ def test_its_last_minutes_are_in_order_of_time():
     assert post_mortem(WORST._replace(exit_code=None)).moments == ()
 
 
-def test_what_it_has_in_common_with_earlier_deaths_is_said():
+def test_the_page_says_what_a_death_has_in_common_with_earlier_ones():
     earlier = [died(number, 60.0 + number, job=None) for number in (2, 3)]
     assert post_mortem(others=earlier).common == (
         "It is death number 3 on node node-1 within seven days.",
@@ -239,7 +239,7 @@ def test_what_it_has_in_common_with_earlier_deaths_is_said():
     ],
     ids=["a manager", "a reader", "no job, a manager", "no job, a reader"],
 )
-def test_who_reads_which_log(job, manages, runner_log, host_log, hides):
+def test_each_log_is_shown_only_to_its_permitted_readers(job, manages, runner_log, host_log, hides):
     found = post_mortem(WORST._replace(job=job), manages=manages)
     assert (found.runner_log, found.host_log, found.hides_log) == (runner_log, host_log, hides)
 
@@ -262,7 +262,7 @@ def test_who_reads_which_log(job, manages, runner_log, host_log, hides):
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_the_button_follows_the_rules_of_the_check_runs_button(changes, known, why):
+def test_the_re_run_button_follows_the_rules_of_the_check_runs_button(changes, known, why):
     death = WORST._replace(**changes)
     assert refusal_here(death, known) is why
     shown = post_mortem(death, known=known).rerun
@@ -302,16 +302,16 @@ def test_the_button_follows_the_rules_of_the_check_runs_button(changes, known, w
     ],
     ids=["possible", "not granted", "accepted", "not confirmed", "refused", "tried again later", "final"],
 )
-def test_the_re_run_and_why_there_is_none_are_said(known, sentences):
+def test_the_page_shows_the_state_of_the_re_run_or_why_there_is_none(known, sentences):
     assert post_mortem(known=known).rerun.sentences == sentences
 
 
-def test_who_may_not_use_the_button_reads_where_another_one_is():
+def test_a_visitor_without_the_button_is_referred_to_the_check_run():
     (sentence,) = post_mortem(manages=False).rerun.sentences
     assert sentence == 'The button "Re-run this job" of the check run "Runner post-mortem" runs it again.'
 
 
-def test_every_refusal_has_words():
+def test_every_refusal_has_a_text():
     assert WHY_NOT.keys() == set(RerunRefusal)
     assert {RerunRefusal(each) for each in FINAL} <= set(RerunRefusal)
 

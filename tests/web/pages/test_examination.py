@@ -1,4 +1,4 @@
-"""The doctor's findings on the system page: in the background, once a minute, and for whom."""
+"""The doctor's findings on the system page: computed in the background, once a minute, shown to permitted visitors."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ BAD = wrong("roles", "workers", "no worker is <alive>", "start `ghapp worker`")
         ([WELL, BAD], "critical", "1 check failed."),
         ([RISK, BAD, RISK, BAD], "critical", "2 checks failed, and 2 warnings."),
     ],
-    ids=["running", "well", "warning", "wrong", "both"],
+    ids=["running", "ok", "warning", "failure", "both"],
 )
-def test_the_findings_are_one_sentence(found, severity, sentence):
+def test_the_findings_are_summarized_in_one_sentence(found, severity, sentence):
     view = findings_view(found, NOW, NOW)
     assert (view.severity, view.sentence) == (severity, sentence)
 
@@ -56,7 +56,7 @@ def test_problems_come_first_with_their_fix_and_their_organization():
 
 
 class Doctor:
-    """Counts how often it was asked, and answers when it is let."""
+    """Counts its calls, and answers once the test allows it."""
 
     def __init__(self):
         self.asked, self.may_answer, self.failure = 0, asyncio.Event(), None
@@ -74,7 +74,7 @@ async def settled():
         await asyncio.sleep(0)
 
 
-async def test_a_request_never_waits_for_it_and_only_one_runs_at_a_time():
+async def test_a_request_never_waits_for_an_examination_and_only_one_runs_at_a_time():
     doctor, clock = Doctor(), Clock()
     clock.now = NOW
     examination = Examination(doctor.examine, clock)
@@ -89,7 +89,7 @@ async def test_a_request_never_waits_for_it_and_only_one_runs_at_a_time():
 
 
 @pytest.mark.parametrize(("later", "asked"), [(0, 1), (FRESH_SECONDS - 0.001, 1), (FRESH_SECONDS, 2), (-1, 2)])
-async def test_it_is_begun_again_after_a_minute_and_never_by_itself(later, asked):
+async def test_an_examination_is_started_by_a_request_when_the_last_is_a_minute_old(later, asked):
     doctor, clock = Doctor(), Clock()
     clock.now = NOW
     doctor.may_answer.set()
@@ -104,7 +104,7 @@ async def test_it_is_begun_again_after_a_minute_and_never_by_itself(later, asked
     assert doctor.asked == asked
 
 
-async def test_a_failed_one_keeps_the_last_findings():
+async def test_a_failed_examination_keeps_the_last_findings():
     doctor, clock = Doctor(), Clock()
     clock.now = NOW
     doctor.may_answer.set()
@@ -117,7 +117,7 @@ async def test_a_failed_one_keeps_the_last_findings():
     assert (doctor.asked, examination.latest()) == (2, Examined([BAD], NOW))
 
 
-async def test_its_own_thread_hands_back_findings_and_errors():
+async def test_the_examinations_thread_returns_findings_and_raises_errors():
     assert await in_own_thread(lambda: [WELL]) == [WELL]
 
     def fails():
@@ -161,7 +161,7 @@ async def browser(redis, fleet, clock, github):
         await each.aclose()
 
 
-async def test_findings_are_shown_escaped_with_their_fix_and_their_time(browser, clock):
+async def test_findings_are_escaped_and_shown_with_their_fix_and_time(browser, clock):
     here = browser("127.0.0.1", "http://127.0.0.1:8000")
     assert "The checks are running for the first time" in (await here.get("/system")).text
     await settled()
@@ -176,7 +176,7 @@ async def test_findings_are_shown_escaped_with_their_fix_and_their_time(browser,
 
 
 @pytest.mark.parametrize(("login", "sees"), [("mona", True), ("lisa", False)])
-async def test_they_are_shown_to_those_who_may_replay_dead_letters(browser, signed_in, login, sees):
+async def test_findings_are_shown_to_visitors_who_may_replay_dead_letters(browser, signed_in, login, sees):
     person = await signed_in(login, browser("192.0.2.7", "http://ghapp.example"))
     await person.get("/system")
     await settled()

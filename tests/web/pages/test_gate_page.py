@@ -1,4 +1,4 @@
-"""The gate's page over HTTP: word by word what the API and the command say, and a stop where the sources disagree."""
+"""The gate's page over HTTP: the same texts as the API and the command, and a stop if the sources disagree."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def local(start, config):
     return start("127.0.0.1", "http://127.0.0.1:8000", client=False, GHAPP_OPEN_PAGE="1", **config)
 
 
-async def test_it_says_what_the_api_says_word_by_word(local, shards, redis):
+async def test_the_page_has_the_same_texts_as_the_api(local, shards, redis):
     page = unescape((await local.get(PAGE)).text)
     secret, _ = await Tokens(redis).create("ci", ("acme",), ("read",), NOW)
     for shard in ("pink", "purple"):
@@ -79,7 +79,7 @@ async def test_it_says_what_the_api_says_word_by_word(local, shards, redis):
         assert [text for text in texts if text not in page] == []
 
 
-async def test_it_says_what_the_command_says_word_by_word(local, shards, redis, config, clock, monkeypatch):
+async def test_the_page_has_the_same_texts_as_the_command(local, shards, redis, config, clock, monkeypatch):
     page = unescape((await local.get(PAGE)).text)
     settings = Settings.read(config)
     (pool,) = settings.pools_of("acme")
@@ -89,8 +89,8 @@ async def test_it_says_what_the_command_says_word_by_word(local, shards, redis, 
         return await Shards(redis).answer(shards, "rollout")
 
     monkeypatch.setattr(query, "_active_shard", answered)
-    said = lines(await query.judge(GateRequest("pink", pool.min_online)))
-    texts = [re.sub(r"^ +(?:(?:ok|NO|!) +[a-z-]+ +|\d+\. )?", "", line) for line in said[1:]]
+    expected = lines(await query.judge(GateRequest("pink", pool.min_online)))
+    texts = [re.sub(r"^ +(?:(?:ok|NO|!) +[a-z-]+ +|\d+\. )?", "", line) for line in expected[1:]]
     texts.remove("next, cheapest and safest first:")
     assert len(texts) > 6
     assert [text for text in texts if text not in page] == []
@@ -102,7 +102,7 @@ async def test_the_active_shard_comes_first(local, shards):
     assert "rollout/pink (inactive) does not pass." in page
 
 
-async def test_sources_that_disagree_are_a_stop(local, shards, redis):
+async def test_a_disagreement_of_the_sources_is_a_stop(local, shards, redis):
     await Shards(redis).record(
         shards, "rollout", lambda _: Deploy("pink", Role.ACTIVE, NOW - 30, NOW - 30, "v2", "ci", NOW)
     )
@@ -113,14 +113,14 @@ async def test_sources_that_disagree_are_a_stop(local, shards, redis):
     assert "Next, cheapest and safest first" not in page
 
 
-async def test_without_a_blue_green_pool_it_says_how_to_get_one(start, fleet):
+async def test_without_a_blue_green_pool_the_page_says_how_to_configure_one(start, fleet):
     browser = start("127.0.0.1", "http://127.0.0.1:8000", client=False, GHAPP_OPEN_PAGE="1")
     page = unescape((await browser.get(PAGE)).text)
     assert "No blue/green pool is configured." in page
     assert "shard_label" in page
 
 
-async def test_repositories_are_named_to_this_machine_alone(local, start, signed_in, shards, config):
+async def test_repositories_are_named_only_to_this_machine(local, start, signed_in, shards, config):
     assert "acme/infra" in (await local.get(PAGE)).text
     member = await signed_in("lisa", start(**config))
     page = await member.get(PAGE)
@@ -128,18 +128,18 @@ async def test_repositories_are_named_to_this_machine_alone(local, start, signed
 
 
 @pytest.mark.parametrize(("login", "status"), [("mona", 200), ("lisa", 200), ("sam", 404)])
-async def test_who_sees_the_organization_sees_its_gates(signed_in, shards, login, status):
+async def test_a_visitor_who_sees_the_organization_sees_its_gates(signed_in, shards, login, status):
     browser = await signed_in(login)
     assert (await browser.get(PAGE)).status_code == status
     assert (await browser.get("/orgs/nothing/gate")).status_code == 404
 
 
-async def test_without_a_session_the_sign_in_comes_first(start, shards):
+async def test_without_a_session_the_page_redirects_to_the_sign_in(start, shards):
     answer = await start().get(PAGE)
     assert (answer.status_code, "sign-in" in answer.headers["location"]) == (303, True)
 
 
-async def test_without_redis_there_is_a_page_that_says_so(start, away):
+async def test_without_redis_the_page_reports_the_outage(start, away):
     browser = start("127.0.0.1", "http://127.0.0.1:8000", client=False, GHAPP_OPEN_PAGE="1", database=away)
     away.away = True
     assert (await browser.get(PAGE)).status_code == 503

@@ -59,19 +59,19 @@ PURPLE = gate("purple", Role.ACTIVE)
     ],
     ids=["no pool", "no shard", "one", "all", "shown only", "inactive", "active", "two", "unknown"],
 )
-def test_the_worst_is_said_first(found, severity, sentence):
+def test_the_headline_reports_the_worst_gate(found, severity, sentence):
     page = gate_page(found, NOW)
     assert (page.severity, page.sentence) == (severity, sentence)
 
 
-def test_sources_that_disagree_are_a_stop_of_the_whole_pool():
+def test_a_disagreement_of_the_sources_is_a_stop_of_the_whole_pool():
     unknown = [gate(each, Role.UNKNOWN, [BAD], [STOP], active=None) for each in ("pink", "purple")]
     (pool,) = gate_page([shown(*unknown)], NOW).pools
     assert (pool.stop, pool.active) == (STOP, "")
     assert [each.severity for each in pool.shards] == ["critical", "critical"]
 
 
-def test_a_failing_shard_with_a_known_role_is_no_stop():
+def test_a_failing_shard_with_a_known_role_is_not_a_stop():
     (pool,) = gate_page([shown(gate(checks=[BAD], steps=[FIX]), PURPLE)], NOW).pools
     assert (pool.stop, pool.active, pool.shards[0].next) == (None, "purple", (FIX,))
 

@@ -1,4 +1,4 @@
-"""The pages of incidents over HTTP: what they show, whose they are, and that no link leads to a page that is gone."""
+"""The pages of incidents over HTTP: their content, who may see them, and that every link leads to an existing page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LINKS = PageLinks("http://127.0.0.1:8000", "acme")
 
 @pytest.fixture
 async def over(redis, fleet):
-    """An incident of last week; its runner's record is deleted, its successor is runner 1."""
+    """A completed incident of last week; its runner's record is deleted, the successor is runner 1."""
     ended = RunnerLoss(
         77, "<i>old", "linux-4vcpu", NOW - 7000, successor=1, end=LossEnd.SUCCESSOR_ONLINE, ended_at=NOW - 6900
     )
@@ -44,7 +44,7 @@ def links(answer):
     }
 
 
-async def test_losses_that_no_plan_has_recorded_yet_are_shown(local):
+async def test_losses_that_are_not_yet_in_a_stored_incident_are_shown(local):
     page = unescape((await local.get(LIST)).text)
     assert "1 incident is open: 2 runners are not replaced yet." in page
     one = unescape((await local.get(ONE)).text)
@@ -54,13 +54,13 @@ async def test_losses_that_no_plan_has_recorded_yet_are_shown(local):
     assert "BatchNeverOnline" in one
 
 
-async def test_an_incident_that_is_over_is_listed_with_its_end_and_escaped(local, over):
+async def test_a_completed_incident_is_listed_with_its_end_and_escaped(local, over):
     page = (await local.get(LIST)).text
     assert "&lt;i&gt;old lost in linux-4vcpu" in page
     assert "successor online" in page
     one = (await local.get(over)).text
     assert "<i>old" not in one
-    assert 'runners/77"' not in one, "its record is deleted"
+    assert 'runners/77"' not in one, "the runner's record is deleted"
     assert 'runners/1"' in one
 
 
@@ -71,14 +71,14 @@ async def test_an_incident_is_shown_for_a_month_after_its_end(local, over, clock
     assert ("old lost" in (await local.get(LIST)).text) is (status == 200)
 
 
-async def test_an_incident_that_another_one_took_over_leads_there(local, over):
+async def test_a_merged_incident_redirects_to_the_incident_that_absorbed_it(local, over):
     answer = await local.get(f"{LIST}/merged")
     assert answer.status_code == 303
     assert urljoin(str(answer.url), answer.headers["location"]).endswith(over)
 
 
 @pytest.mark.parametrize("path", ["/", "/orgs/acme", LIST, ONE, "over", "/orgs/acme/gate", "/system", "/setup"])
-async def test_no_link_of_a_page_leads_to_a_page_that_is_gone(local, over, path):
+async def test_every_link_of_a_page_leads_to_an_existing_page(local, over, path):
     page = await local.get(over if path == "over" else path, follow_redirects=True)
     found = links(page)
     assert any(each in found for each in ("http://127.0.0.1:8000/", "http://127.0.0.1:8000/system"))
@@ -87,11 +87,11 @@ async def test_no_link_of_a_page_leads_to_a_page_that_is_gone(local, over, path)
         assert answer.status_code in (200, 303), each
 
 
-async def test_the_overview_links_to_the_incident_that_is_open(local):
+async def test_the_overview_links_to_the_open_incident(local):
     assert ONE in {link.replace("http://127.0.0.1:8000", "") for link in links(await local.get("/orgs/acme"))}
 
 
-async def test_a_healed_loss_is_shown_as_soon_as_its_successor_is(local, redis, fleet):
+async def test_a_loss_is_shown_as_healed_once_its_successor_is_known(local, redis, fleet):
     for lost in (3, 4):
         await Runners(redis).revise(fleet["acme"], {lost: succeeded_by(1, NOW - 10)})
     page = (await local.get(ONE)).text
@@ -110,13 +110,15 @@ async def test_any_page_number_is_answered(local, query):
 
 @pytest.mark.parametrize(("login", "status"), [("mona", 200), ("lisa", 200), ("sam", 404)])
 @pytest.mark.parametrize("path", [LIST, ONE])
-async def test_who_sees_the_organization_sees_its_incidents(signed_in, fleet, login, status, path):
+async def test_a_visitor_who_sees_the_organization_sees_its_incidents(signed_in, fleet, login, status, path):
     browser = await signed_in(login)
     assert (await browser.get(path)).status_code == status
 
 
 @pytest.mark.parametrize("path", [LIST, ONE])
-async def test_another_organization_is_404_and_without_a_session_the_sign_in_comes_first(signed_in, start, path):
+async def test_another_organization_is_404_and_a_request_without_a_session_redirects_to_the_sign_in(
+    signed_in, start, path
+):
     browser = await signed_in("lisa")
     assert (await browser.get(path.replace("acme", "nothing"))).status_code == 404
     answer = await start().get(path)
@@ -124,7 +126,7 @@ async def test_another_organization_is_404_and_without_a_session_the_sign_in_com
 
 
 @pytest.mark.parametrize("path", [LIST, ONE])
-async def test_without_redis_there_is_a_page_that_says_so(start, away, path):
+async def test_without_redis_the_page_reports_the_outage(start, away, path):
     browser = start("127.0.0.1", "http://127.0.0.1:8000", client=False, GHAPP_OPEN_PAGE="1", database=away)
     away.away = True
     assert (await browser.get(path)).status_code == 503
@@ -144,7 +146,7 @@ ADDRESSES = {
 
 
 @pytest.mark.parametrize("address", ADDRESSES.values(), ids=ADDRESSES)
-async def test_each_address_in_check_runs_notifications_and_commands_is_that_of_a_page(local, redis, fleet, address):
+async def test_each_address_in_check_runs_notifications_and_commands_is_a_page(local, redis, fleet, address):
     await Deaths(redis, lambda: NOW).record(fleet["acme"], DEATH)
     assert (await local.get(address)).status_code == 200
 

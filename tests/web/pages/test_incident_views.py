@@ -1,4 +1,4 @@
-"""The content of the pages of incidents as a pure function of what is known."""
+"""The content of the pages of incidents as a pure function of the stored data."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_an_incident_has_one_state(one, state):
     assert state_of(one) == state
 
 
-def test_open_incidents_come_first_then_those_that_are_over_the_latest_first():
+def test_open_incidents_come_first_then_completed_ones_the_latest_first():
     over = [incident(healed(each, ended), identifier=str(each)) for each, ended in ((1, 50), (2, 40))]
     page = listed(*over, incident(loss(3), identifier="3"))
     assert ([each.id for each in page.open], [each.id for each in page.over]) == (["3"], ["2", "1"])
@@ -102,9 +102,9 @@ def test_open_incidents_come_first_then_those_that_are_over_the_latest_first():
         ([incident(healed())], "No incident is open; 1 incident of the last month is over.", True),
         ([incident(healed(), steps=[TRIP])], "1 incident is open: all are replaced.", False),
     ],
-    ids=["none", "over", "replaced"],
+    ids=["no incident", "completed", "replaced"],
 )
-def test_the_month_is_one_sentence(incidents, sentence, good):
+def test_the_last_month_is_summarized_in_one_sentence(incidents, sentence, good):
     page = listed(*incidents)
     assert (page.sentence, page.good) == (sentence, good)
 
@@ -116,7 +116,7 @@ def test_a_line_has_the_counts_and_how_the_losses_ended():
     assert (line.lasted, line.typical_heal, line.fuse) == ("1 min 20 s", "1 min 10 s", "")
 
 
-def test_an_incident_that_was_merged_is_not_listed():
+def test_a_merged_incident_is_not_listed():
     page = listed(incident(loss()), LossIncident("old", POOL, NOW, NOW, merged_into="i"))
     assert (len(page.open), len(page.over)) == (1, 0)
 
@@ -164,11 +164,13 @@ def test_the_time_line_of_a_loss_goes_from_its_first_evidence_to_its_successor()
     ]
 
 
-def test_a_fuse_says_what_it_did_and_why():
+def test_an_entry_of_a_fuse_has_its_change_and_the_reason():
     batch = step(40, Position.PROVING, FuseReason.BATCH_ONLINE, batch=6)
     resumed = step(15, Position.PROVING, FuseReason.RESUMED, batch=3, by="mona")
-    told = [each for each in texts(incident(loss(), steps=[TRIP, batch, STOP, resumed, CLOSE])) if "fuse" in each[0]]
-    assert told == [
+    fuse_entries = [
+        each for each in texts(incident(loss(), steps=[TRIP, batch, STOP, resumed, CLOSE])) if "fuse" in each[0]
+    ]
+    assert fuse_entries == [
         (
             "fuse-proving",
             f"The fuse of {POOL} tripped: too many runners were lost at once (12 of 40); 3 runners may be replaced",
@@ -201,12 +203,12 @@ def test_a_fuse_says_what_it_did_and_why():
 
 
 @pytest.mark.parametrize(("apart", "entries"), [(TOGETHER_SECONDS, 1), (TOGETHER_SECONDS + 0.001, 2)])
-def test_events_that_follow_each_other_closely_are_one_entry(apart, entries):
+def test_events_close_in_time_are_one_entry(apart, entries):
     one = incident(loss(1), loss(2, first_at=NOW - 100 + apart))
     assert sum(each.kind == "first" for each in incident_page(one, {}, NOW).entries) == entries
 
 
-def test_an_entry_names_only_so_many_runners_and_counts_the_others():
+def test_an_entry_names_a_bounded_number_of_runners_and_counts_the_others():
     one = incident(*map(loss, range(MOST_NAMED + 3)), loss(99, first_at=NOW - 200))
     _, first, *_ = incident_page(one, {}, NOW).entries
     assert (first.kind, len(first.runners), first.more) == ("first", MOST_NAMED, 3)
@@ -240,7 +242,7 @@ def test_the_batches_of_a_fuse_are_entries_of_their_own_after_its_change():
         (7260, "2 h 1 min"),
     ],
 )
-def test_an_entry_has_its_clock_and_its_time_after_the_first_evidence(seconds, after):
+def test_an_entry_has_its_time_of_day_and_the_time_since_the_first_evidence(seconds, after):
     began = NOW - 10_000
     one = incident(
         loss(1, first_at=began, missing_at=None, confirmed_at=began + seconds, granted_at=None, accepted_at=None)
@@ -256,7 +258,7 @@ def test_an_entry_of_several_events_has_its_first_and_its_last_time():
 
 
 @pytest.mark.parametrize(("losses", "left_out"), [(MOST_ENTRIES, 0), (MOST_ENTRIES + 3, 3)])
-def test_of_a_very_long_time_line_the_middle_is_left_out(losses, left_out):
+def test_a_very_long_time_line_omits_its_middle(losses, left_out):
     apart = [
         loss(
             each,
@@ -281,7 +283,7 @@ def test_a_runner_whose_record_was_deleted_has_no_link():
     assert (row.successor.name, row.successor.known) == ("linux-new", True)
 
 
-def test_open_losses_are_the_first_rows_and_only_so_many_are_shown():
+def test_open_losses_are_the_first_of_a_bounded_number_of_rows():
     page = incident_page(incident(*(healed(each) for each in range(MOST_ROWS)), loss(MOST_ROWS)), {}, NOW)
     assert (page.rows[0].runner.id, len(page.rows), page.more_rows) == (MOST_ROWS, MOST_ROWS, 1)
 
@@ -305,9 +307,9 @@ def test_the_cards_have_the_counts_and_the_times_to_heal():
         ),
         (incident(healed(), steps=[TRIP]), "1 runner was lost, and none waits; the fuse is not closed yet."),
     ],
-    ids=["healed", "over", "stopped", "fuse alone"],
+    ids=["healed", "completed", "stopped", "fuse alone"],
 )
-def test_an_incident_is_one_sentence(one, sentence):
+def test_an_incident_is_summarized_in_one_sentence(one, sentence):
     assert incident_page(one, {}, NOW).sentence == sentence
 
 
@@ -315,13 +317,13 @@ def test_an_incident_is_one_sentence(one, sentence):
     ("proof", "first"),
     [(Reason.REPLACED_WHILE_OFFLINE, "1 runner went offline"), (Reason.HANGS_AFTER_JOB, "1 runner first missing")],
 )
-def test_the_proof_is_said(proof, first):
+def test_the_proof_of_a_loss_is_explained(proof, first):
     page = incident_page(incident(loss(proof=proof)), {}, NOW)
     assert page.entries[0].text.startswith(first)
     assert [(each.code, each.words) for each in page.proofs] == [(proof.value, PROOFS[proof])]
 
 
-def test_each_code_has_its_words():
+def test_each_code_has_a_text():
     assert set(FUSE_REASONS) == set(FuseReason)
     assert set(ENDS) == set(LossEnd)
     assert all(FUSE_REASONS[each] for each in FuseReason if each)
@@ -351,7 +353,7 @@ def test_each_code_has_its_words():
     ],
     ids=["tripped", "stopped", "resumed", "unknown", "unreadable"],
 )
-def test_the_overview_says_in_words_why_a_fuse_is_not_closed_and_links_to_its_incident(fuse, why):
+def test_the_overview_explains_why_a_fuse_is_not_closed_and_links_to_its_incident(fuse, why):
     fleet = FleetView("acme", "https://github.example", (), Survey(NOW, 0), fuses={POOL: fuse}, rules=RULES)
     page = overview(fleet, NOW, {POOL: "i"})
     (found,) = page.incidents

@@ -1,4 +1,4 @@
-"""The pages of jobs and deaths over HTTP: what each shows, and that nothing of another repository is shown anywhere."""
+"""The pages of jobs and deaths over HTTP: their content, and that no page shows data of a repository that the visitor may not read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ghapp.web.pages.access import ASK_SECONDS
 from tests.web.conftest import NOW
 
 SECRETS = ("acme/infra", "launch", "Rocket", "a secret line", "project-x", "7002", "7012")
-"""Whatever belongs to a job of `acme/infra`."""
+"""All texts that belong to a job of `acme/infra`."""
 
 PAGES = ["/orgs/acme/jobs", "/orgs/acme/jobs?state=all", "/orgs/acme/deaths", "/orgs/acme/deaths?days=30"]
 HERE = [*PAGES, "/orgs/acme/jobs/7001", "/orgs/acme/deaths/a", "/orgs/acme", "/orgs/acme/runners"]
@@ -50,7 +50,7 @@ def died(name, job_id, repository, runner_id, **changes):
 
 @pytest.fixture
 async def at_work(redis, fleet):
-    """Jobs and deaths of acme/api, which everyone here reads, and of acme/infra, which only the owner reads."""
+    """Jobs and deaths of acme/api, which every visitor here may read, and of acme/infra, which only the owner may read."""
     acme = fleet["acme"]
     secret = {"name": "launch", "workflow": "Rocket"}
     ended = {"status": "over", "started_at": NOW - 60, "ended_at": NOW - 5, "conclusion": "failure"}
@@ -100,7 +100,7 @@ async def test_every_page_is_a_whole_page_under_a_strict_policy(local, redis, at
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/orgs/acme/jobs/7001", "/orgs/acme/deaths/a"])
-async def test_its_live_part_is_the_same_without_its_frame(local, at_work, path):
+async def test_the_live_part_is_the_page_without_its_frame(local, at_work, path):
     whole, part = await local.get(path), await local.get(path, headers={"hx-request": "true"})
     assert "<html" not in part.text
     assert part.text.strip() in whole.text
@@ -118,7 +118,7 @@ async def test_the_list_of_jobs_filters(local, at_work):
     assert listed(await local.get("/orgs/acme/jobs?pool=nothing&page=x")) == []
 
 
-async def test_a_job_says_why_it_waits_and_links_its_runners_death(local, at_work):
+async def test_a_job_shows_why_it_waits_and_links_to_its_runners_death(local, at_work):
     waits = unescape((await local.get("/orgs/acme/jobs/7002")).text)
     assert "No runner has the label project-x." in waits
     assert "NoRunnerWithLabels" in waits
@@ -126,7 +126,7 @@ async def test_a_job_says_why_it_waits_and_links_its_runners_death(local, at_wor
     assert '/orgs/acme/deaths/a">read why' in (await local.get("/orgs/acme/jobs?state=over")).text
 
 
-async def test_a_death_tells_the_developer_and_the_platform_team(local, at_work):
+async def test_a_death_page_addresses_the_developer_and_the_platform_team(local, at_work):
     page = unescape((await local.get("/orgs/acme/deaths/a")).text)
     for words in (
         "The runner was stopped from outside.",
@@ -139,7 +139,7 @@ async def test_a_death_tells_the_developer_and_the_platform_team(local, at_work)
         assert words in page
 
 
-async def test_an_earlier_death_of_a_name_has_its_own_page(local, redis, at_work):
+async def test_an_earlier_death_of_a_runner_name_has_its_own_page(local, redis, at_work):
     earlier = died("a", 7000, "acme/api", 9, at=NOW - 900, cause=Cause.DELETED_REGISTRATION)
     await Deaths(redis, lambda: NOW).record(at_work, earlier)
     assert "The registration" not in (await local.get("/orgs/acme/deaths/a")).text
@@ -159,7 +159,7 @@ async def test_an_earlier_death_of_a_name_has_its_own_page(local, redis, at_work
         "/orgs/no/jobs",
     ],
 )
-async def test_what_is_unknown_is_404(local, at_work, path):
+async def test_an_unknown_job_or_death_is_404(local, at_work, path):
     assert (await local.get(path)).status_code == 404
 
 
@@ -176,7 +176,7 @@ async def test_texts_from_outside_are_escaped(local, redis, at_work):
         assert "<b onx" not in page.text
 
 
-async def test_an_address_of_a_job_that_is_no_web_address_is_no_link(local, redis, at_work):
+async def test_a_job_address_that_is_not_a_web_address_is_not_a_link(local, redis, at_work):
     await Demand(redis).record(at_work, [job(7003, "acme/api", html_url="javascript:alert(1)")])
     dead = died("c", 7003, "acme/api", None)
     await Deaths(redis, lambda: NOW).record(
@@ -186,7 +186,7 @@ async def test_an_address_of_a_job_that_is_no_web_address_is_no_link(local, redi
         assert "javascript:" not in (await local.get(path)).text
 
 
-async def test_deaths_of_more_than_an_hour_ago_are_read_once(start, redis, fleet, clock, monkeypatch):
+async def test_deaths_older_than_an_hour_are_read_once(start, redis, fleet, clock, monkeypatch):
     deaths, read = Deaths(redis, lambda: NOW), []
     for number, ago in enumerate((0.0, 3599.0, 3600.0, 3700.0)):
         await deaths.record(fleet["acme"], died(f"vm-{number}", 7100 + number, "acme/api", None, at=NOW - ago))
@@ -208,15 +208,15 @@ async def test_deaths_of_more_than_an_hour_ago_are_read_once(start, redis, fleet
     assert read == [4, 2, 3]
 
 
-# To whom.
+# Permissions of visitors.
 
 
 @pytest.mark.parametrize("login", ["lisa", "olga"], ids=["a member", "an outside collaborator"])
-async def test_nothing_of_a_repository_that_github_does_not_list_is_shown_anywhere(signed_in, redis, at_work, login):
+async def test_no_page_shows_data_of_a_repository_that_the_visitor_may_not_read(signed_in, redis, at_work, login):
     await grant(redis, at_work)
     owner, hidden = await signed_in("mona"), "/orgs/acme/deaths/b/rerun"
     answer = await owner.post(hidden, data={"form_token": await token_of(owner, hidden)})
-    assert answer.status_code == 303, "the audit log is shown to all"
+    assert answer.status_code == 303, "every visitor sees the audit log"
     browser = await signed_in(login)
     for path in [*HERE, *RUNNERS, "/orgs/acme/github", "/system"]:
         answer = await browser.get(path)
@@ -229,7 +229,7 @@ async def test_nothing_of_a_repository_that_github_does_not_list_is_shown_anywhe
         assert all(secret not in answer.text for secret in SECRETS)
 
 
-async def test_other_jobs_and_deaths_are_numbers(signed_in, at_work):
+async def test_jobs_and_deaths_of_hidden_repositories_are_only_counted(signed_in, at_work):
     browser = await signed_in("olga")
     jobs, deaths = await browser.get("/orgs/acme/jobs"), await browser.get("/orgs/acme/deaths")
     assert listed(jobs) == ["7001"]
@@ -239,21 +239,21 @@ async def test_other_jobs_and_deaths_are_numbers(signed_in, at_work):
     assert "1 more is of jobs in repositories that you may not read." in deaths.text
 
 
-async def test_an_owner_reads_all_and_so_does_this_machines_own_browser(signed_in, local, at_work):
+async def test_an_owner_and_this_machines_own_browser_see_all_repositories(signed_in, local, at_work):
     for browser in (await signed_in("mona"), local):
         assert listed(await browser.get("/orgs/acme/jobs")) == ["7001", "7002"]
         assert "a secret line" in (await browser.get("/orgs/acme/deaths/b")).text
         assert (await browser.get("/orgs/acme/jobs/7012")).status_code == 200
 
 
-async def test_the_log_of_a_node_is_for_people_who_manage_the_runners(signed_in, at_work):
+async def test_the_log_of_a_node_is_shown_only_to_managers_of_the_runners(signed_in, at_work):
     member, owner = [await (await signed_in(login)).get("/orgs/acme/deaths/a") for login in ("lisa", "mona")]
     assert ("a line" in member.text, "Log of its node" in member.text) == (True, False)
     assert "Log of its node" in owner.text
     assert "oom" not in (await (await signed_in("lisa")).get("/orgs/acme/runners/1")).text
 
 
-async def test_a_job_without_a_known_repository_is_shown_to_this_machine_alone(signed_in, local, redis, at_work):
+async def test_a_job_without_a_known_repository_is_shown_only_to_this_machine(signed_in, local, redis, at_work):
     await Demand(redis).record(at_work, [job(7004, "")])
     for login in ("mona", "lisa"):
         assert (await (await signed_in(login)).get("/orgs/acme/jobs/7004")).status_code == 404
@@ -261,7 +261,9 @@ async def test_a_job_without_a_known_repository_is_shown_to_this_machine_alone(s
 
 
 @pytest.mark.parametrize("path", [*HERE, "/orgs/acme/deaths/a/rerun"])
-async def test_a_stranger_sees_nothing_and_who_is_not_signed_in_is_sent_to_the_sign_in(start, signed_in, at_work, path):
+async def test_a_stranger_gets_404_and_a_visitor_without_a_session_is_redirected_to_the_sign_in(
+    start, signed_in, at_work, path
+):
     assert (await (await signed_in("sam")).get(path)).status_code == 404
     answer = await start().get(path)
     assert (answer.status_code, "sign-in?to=" in answer.headers["location"]) == (303, True)
@@ -274,7 +276,7 @@ async def test_a_job_of_one_organization_is_not_shown_in_another(signed_in, at_w
     assert listed(await browser.get("/orgs/globex/jobs?state=all")) == []
 
 
-async def test_the_repositories_are_asked_for_again_after_ten_minutes(signed_in, github, clock, redis, at_work):
+async def test_the_visitors_repositories_are_read_again_after_ten_minutes(signed_in, github, clock, redis, at_work):
     browser = await signed_in("lisa")
     path = "/user/installations/"
     assert (await browser.get("/orgs/acme/jobs/7001")).status_code == 200
@@ -286,9 +288,7 @@ async def test_the_repositories_are_asked_for_again_after_ten_minutes(signed_in,
     assert listed(await browser.get("/orgs/acme/jobs?state=all")) == []
 
 
-async def test_of_very_many_repositories_the_first_two_thousand_are_read_and_the_page_says_so(
-    signed_in, github, at_work
-):
+async def test_at_most_two_thousand_repositories_are_read_and_the_page_reports_the_limit(signed_in, github, at_work):
     page = {"total_count": 5000, "repositories": [{"full_name": f"acme/r{number}"} for number in range(100)]}
     github.control.fault(match=r"/repositories$", status=200, body=page)
     browser = await signed_in("lisa")
@@ -297,7 +297,7 @@ async def test_of_very_many_repositories_the_first_two_thousand_are_read_and_the
     assert listed(await browser.get("/orgs/acme/jobs?state=all")) == []
 
 
-async def test_a_renamed_organizations_former_name_is_no_way_around(signed_in, redis, fleet, at_work):
+async def test_the_former_name_of_an_organization_has_the_same_restrictions(signed_in, redis, fleet, at_work):
     await Demand(redis).record(at_work, [job(7005, "former/api"), job(7006, "former/infra")])
     for login in ("former", "acme"):
         await Installations(redis).put(Installation(at_work, login, 1, {"checks": "write"}))
@@ -316,7 +316,9 @@ async def token_of(browser, path=RERUN):
     return re.search(r'name="form_token" value="([^"]+)"', (await browser.get(path)).text)[1]
 
 
-async def test_the_button_asks_then_requests_the_re_run_once_and_is_audited(signed_in, redis, asked, at_work):
+async def test_the_button_requests_the_re_run_once_after_a_confirmation_and_is_audited(
+    signed_in, redis, asked, at_work
+):
     await grant(redis, at_work)
     browser = await signed_in("mona")
     assert 'href="../../../orgs/acme/deaths/a/rerun">Re-run this job' in (await browser.get("/orgs/acme/deaths/a")).text
@@ -329,7 +331,7 @@ async def test_the_button_asks_then_requests_the_re_run_once_and_is_audited(sign
     assert "The re-run is requested." in (await browser.get("/orgs/acme/deaths/a?done=rerun")).text
 
 
-async def test_a_job_that_was_run_again_shows_by_whom_and_has_no_button(signed_in, redis, asked, at_work):
+async def test_a_job_that_was_run_again_shows_the_person_and_has_no_button(signed_in, redis, asked, at_work):
     await grant(redis, at_work)
     browser = await signed_in("mona")
     token = await token_of(browser)
@@ -343,7 +345,7 @@ async def test_a_job_that_was_run_again_shows_by_whom_and_has_no_button(signed_i
     assert asked == []
 
 
-async def test_why_the_last_try_was_not_sent_is_shown(signed_in, redis, at_work):
+async def test_the_reason_why_the_last_request_was_not_sent_is_shown(signed_in, redis, at_work):
     await grant(redis, at_work)
     await Reruns(redis).note(at_work, 7011, RerunNote("RunNotOver", "mona", NOW - 60, NOW + 60))
     page = (await (await signed_in("mona")).get("/orgs/acme/deaths/a")).text
@@ -367,7 +369,7 @@ async def test_without_the_permission_there_is_no_button(signed_in, asked, at_wo
         ("mona", "/orgs/globex/deaths/a/rerun", 404),
     ],
 )
-async def test_who_may_not_use_it_is_refused(signed_in, redis, asked, at_work, login, path, status):
+async def test_a_visitor_without_the_permission_is_refused(signed_in, redis, asked, at_work, login, path, status):
     await grant(redis, at_work)
     browser = await signed_in(login)
     token = re.search(r'name="form_token" value="([^"]+)"', (await browser.get("/orgs/acme")).text)
@@ -377,7 +379,7 @@ async def test_who_may_not_use_it_is_refused(signed_in, redis, asked, at_work, l
     assert (asked, await redis.exists(keys.audit(at_work))) == ([], 0)
 
 
-async def test_a_manager_who_may_not_read_the_repository_has_no_such_death(signed_in, github, redis, asked, at_work):
+async def test_a_death_is_404_for_a_manager_who_may_not_read_its_repository(signed_in, github, redis, asked, at_work):
     await grant(redis, at_work)
     few = {"total_count": 1, "repositories": [{"full_name": "acme/api"}]}
     github.control.fault(match=r"/repositories$", status=200, body=few)
@@ -401,7 +403,7 @@ async def test_a_form_of_another_page_is_refused(signed_in, redis, asked, at_wor
     assert asked == []
 
 
-async def test_while_redis_is_away_the_pages_say_so(start, away, at_work):
+async def test_while_redis_is_away_the_pages_report_the_outage(start, away, at_work):
     browser = start("127.0.0.1", "http://127.0.0.1:8000", client=False, database=away, GHAPP_OPEN_PAGE="1")
     away.away = True
     for path in ("/orgs/acme/jobs", "/orgs/acme/deaths/a"):

@@ -1,4 +1,4 @@
-"""The content of the pages of jobs, as a pure function of what is known and of who reads it."""
+"""The content of the job pages as a pure function of the stored data and the visitor."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def shown(found, query=OPEN, reads=everything):
     return [each.id for each in jobs_page(found, query, reads, NOW).rows]
 
 
-def test_jobs_that_cannot_start_come_first_then_the_oldest_then_running_ones_then_the_latest_that_ended():
+def test_jobs_that_cannot_start_come_first_then_queued_then_running_then_completed_ones():
     found = board(
         job(1, queued_at=NOW - 20),
         job(2, queued_at=NOW - 30),
@@ -88,7 +88,7 @@ def test_jobs_are_selected_by_state_pool_and_text(query, ids):
     assert shown(found, query) == ids
 
 
-def test_a_query_is_read_from_its_own_address_and_nonsense_is_the_default():
+def test_a_query_is_parsed_from_its_own_address_and_invalid_values_are_defaults():
     query = JobsQuery("running", "a b", "x&y", 3)
     assert query.address() == "?state=running&pool=a+b&text=x%26y&page=3"
     assert read_query({"state": "running", "pool": "a b", "text": " x&y ", "page": "3"}) == query
@@ -129,20 +129,20 @@ def test_a_queued_job_shows_why_it_waits_and_the_first_step():
     ],
     ids=["running", "success", "bad", "cancelled-before-its-start", "approval", "about-to-be-assigned"],
 )
-def test_a_row_says_what_became_of_the_job(known, mark, note, lasted):
+def test_a_row_has_the_state_and_the_result_of_the_job(known, mark, note, lasted):
     idle = busy()._replace(busy=False)
     found = board(*((known,) if known.status != "over" else ()), ended=(known,), runners=[idle])
     (row,) = jobs_page(found, JobsQuery("all"), everything, NOW).rows
     assert (row.mark, row.note, row.lasted) == (mark, note, lasted)
 
 
-def test_a_job_whose_runner_died_leads_to_the_death():
+def test_a_job_whose_runner_died_links_to_the_death():
     found = board(ended=(over(4), over(5)))
     rows = jobs_page(found, JobsQuery("over"), everything, NOW, {5: "vm-1"}).rows
     assert {each.id: each.death for each in rows} == {4: "", 5: "vm-1"}
 
 
-def test_jobs_of_other_repositories_are_numbers_and_nothing_else():
+def test_jobs_of_hidden_repositories_are_only_counted():
     found = board(
         job(1, repository="acme/api"),
         job(2, repository="acme/secret", labels=("project-x",), name="launch", workflow="Rocket"),
@@ -151,7 +151,7 @@ def test_jobs_of_other_repositories_are_numbers_and_nothing_else():
     )
     page = jobs_page(found, JobsQuery("all"), only("acme/api"), NOW)
     assert [each.id for each in page.rows] == [1]
-    assert page.hidden == 2, "jobs that are over are not counted"
+    assert page.hidden == 2, "completed jobs are not counted"
     assert [(each.name, each.queued, each.unserved) for each in page.pools] == [(POOL, 1, 0), ("other", 2, 2)]
     assert page.pools[1].query == ""
     for word in ("secret", "project-x", "project-y", "launch", "Rocket"):
@@ -161,11 +161,11 @@ def test_jobs_of_other_repositories_are_numbers_and_nothing_else():
     assert "project-x" in jobs_page(found, JobsQuery(), everything, NOW).pool_names
 
 
-def test_of_a_repository_that_is_not_known_nothing_is_shown_to_a_person():
+def test_a_job_of_an_unknown_repository_is_not_shown_to_a_person():
     assert shown(board(job(1, repository="")), reads=only("acme/api")) == []
 
 
-def test_the_numbers_of_a_pool_are_of_all_repositories():
+def test_the_numbers_of_a_pool_count_all_repositories():
     found = board(
         job(1, repository="acme/secret", queued_at=NOW - 90),
         running(2, repository="acme/secret"),
@@ -192,7 +192,7 @@ def test_the_page_of_a_queued_job_explains_it_with_steps_as_sentences():
     assert (page.started, page.ran, page.ended) == (None, "", None)
 
 
-def test_the_page_of_a_job_that_is_over_says_how_long_it_waited_and_ran():
+def test_the_page_of_a_completed_job_shows_how_long_it_waited_and_ran():
     page = job_page(board(ended=(over(4, queued_at=NOW - 360),)), 4, everything, NOW)
     assert (page.waited, page.ran, page.conclusion, page.runner, page.runner_id) == (
         "5 min",
@@ -209,11 +209,11 @@ def test_a_job_that_is_unknown_or_not_for_this_visitor_has_no_page(job_id):
     assert job_page(board(job(1, repository="acme/secret")), job_id, only("acme/api"), NOW) is None
 
 
-def test_a_command_is_shown_as_it_is_to_be_typed():
+def test_a_command_is_shown_ready_to_copy():
     assert sentence("ghapp resume acme --pool x") == "ghapp resume acme --pool x."
     assert sentence("wait") == "Wait."
 
 
-def test_an_organization_without_anything_has_an_empty_page():
+def test_an_organization_without_jobs_has_an_empty_page():
     page = jobs_page(job_board(JobQueue(QueueInputs("acme", [], []), NOW)), JobsQuery(), everything, NOW)
     assert (page.rows, page.pools, page.pages, page.first, page.last, page.hidden) == ((), (), 1, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""Templates: what they escape, what they may load, and that a distribution has them."""
+"""Templates: escaping, the content security policy, and that the distribution contains them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def test_a_value_that_is_missing_is_an_error():
         render("setup/failed.html", title="a", detail="b")
 
 
-def test_the_policy_of_a_page_without_scripts_permits_our_stylesheet_and_our_icon():
+def test_the_policy_of_a_page_without_scripts_permits_only_our_stylesheet_and_icon():
     assert headers()["Content-Security-Policy"] == (
         "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'"
     )
 
 
-def test_the_policy_of_a_page_with_scripts_permits_what_we_serve_and_no_inline_code():
+def test_the_policy_of_a_page_with_scripts_permits_only_our_scripts_and_no_inline_code():
     assert headers("'self'", scripts=True)["Content-Security-Policy"] == (
         "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     )
@@ -54,28 +54,28 @@ def test_a_template_has_no_inline_script_no_inline_style_and_trusts_no_value(tem
 @pytest.mark.parametrize(
     ("path", "root"), [("/", ""), ("/setup", ""), ("/orgs/acme", "../"), ("/orgs/acme/runners/1", "../../../")]
 )
-def test_a_page_finds_the_top_by_its_own_depth(path, root):
+def test_the_relative_path_to_the_root_follows_the_depth_of_the_page(path, root):
     assert root_of(path) == root
 
 
-def test_a_page_below_the_top_finds_the_stylesheet():
+def test_a_nested_page_links_the_stylesheet():
     assert f'href="../{address_of("style.css")}"' in render("setup/failed.html", **FAILED)
     assert f'href="{address_of("style.css")}"' in render("setup/key_needed.html", wrong=False)
 
 
-async def test_a_static_file_is_kept_for_a_year_at_the_address_of_its_content(http):
+async def test_a_static_file_is_cached_for_a_year_at_the_address_with_its_hash(http):
     answer = await http.get(address_of("style.css"))
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/css; charset=utf-8")
     assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
 
 
 @pytest.mark.parametrize("path", ["static/0123456789abcdef/style.css", "static//style.css", "static/0/../layout.py"])
-async def test_another_address_has_no_static_file_and_is_not_kept(http, path):
+async def test_another_address_has_no_static_file_and_is_not_cached(http, path):
     answer = await http.get(path)
     assert answer.status_code == 404
 
 
-def test_each_static_file_of_others_has_its_licence_and_a_notice():
+def test_each_third_party_file_has_its_licence_and_a_notice():
     notice = (PACKAGE.parent / "NOTICE").read_text()
     assert "htmx.min.js" in notice
     assert "htmx.LICENSE" in notice

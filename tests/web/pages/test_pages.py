@@ -1,4 +1,4 @@
-"""The pages over HTTP: what each shows, what is escaped, what holds for all of them, and Redis away."""
+"""The pages over HTTP: the content of each, escaping, rules for all pages, and Redis outages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def with_job(redis, installation, repository):
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/orgs/acme/history"])
-async def test_every_page_is_a_whole_page_under_a_strict_policy_and_is_not_kept(local, path):
+async def test_every_page_is_complete_has_a_strict_policy_and_is_not_cached(local, path):
     answer = await local.get(path)
     assert answer.status_code == 200
     assert answer.headers["content-security-policy"] == (
@@ -48,7 +48,7 @@ async def test_every_page_is_a_whole_page_under_a_strict_policy_and_is_not_kept(
 
 
 @pytest.mark.parametrize("path", PAGES)
-async def test_its_live_part_is_the_same_without_its_frame(local, path):
+async def test_the_live_part_is_the_page_without_its_frame(local, path):
     whole = await local.get(path)
     part = await local.get(path, headers={"hx-request": "true"})
     assert part.status_code == 200
@@ -57,7 +57,7 @@ async def test_its_live_part_is_the_same_without_its_frame(local, path):
     assert (whole.headers["vary"], part.headers["vary"]) == ("HX-Request", "HX-Request")
 
 
-async def test_the_overview_says_what_is_wrong_and_what_is_open(local):
+async def test_the_overview_shows_the_state_and_the_open_incidents(local):
     text = unescape((await local.get("/orgs/acme")).text)
     assert "1 of 3 runners is lost; nothing is replaced, because remediation is dry-run." in text
     assert "The fuse of linux-4vcpu is stopped" in text
@@ -92,7 +92,7 @@ async def test_a_runner_that_is_unknown_or_of_another_organization_is_404(local,
     [("mona", "acme/infra", True), ("lisa", "acme/api", True), ("lisa", "acme/infra", False)],
     ids=["an owner", "a member who may read it", "a member who may not"],
 )
-async def test_a_job_and_its_log_are_shown_to_readers_of_its_repository(
+async def test_a_job_and_its_log_are_shown_only_to_readers_of_its_repository(
     signed_in, redis, fleet, login, repository, shown
 ):
     await with_job(redis, fleet["acme"], repository)
@@ -136,7 +136,7 @@ async def test_system_shows_roles_queues_and_the_inbox(local):
 
 
 @pytest.mark.parametrize("path", PAGES)
-async def test_without_redis_a_page_says_so(start, away, path):
+async def test_without_redis_a_page_reports_the_outage(start, away, path):
     browser = start("127.0.0.1", "http://127.0.0.1:8000", client=False, database=away, GHAPP_OPEN_PAGE="1")
     away.away = True
     answer = await browser.get(path)

@@ -1,9 +1,9 @@
-"""The address alone, in a browser."""
+"""The root address, opened in a browser."""
 
 from __future__ import annotations
 
 
-async def test_it_leads_to_the_sign_in(http):
+async def test_the_root_redirects_to_the_sign_in(http):
     del http.headers["authorization"]
     answer = await http.get("/")
     assert (answer.status_code, answer.headers["location"]) == (303, "sign-in")

@@ -1,4 +1,4 @@
-"""/setup: who may, from which address, with which state; what is kept; and that it is over when it is done."""
+"""/setup: who may use it, from which address, with which state; which credentials are stored; and that it closes afterwards."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def asked():
 
 @pytest.fixture
 def start(redis, tmp_path, github, clock, asked):
-    """A browser at a web role that was just started; `peer` is the address from which it comes."""
+    """Starts a web role and returns a browser; `peer` is the address from which it comes."""
 
     async def ask_for(what, *_args, **_options):
         asked.append(what)
@@ -75,14 +75,14 @@ def manifest_in(page):
 
 
 async def begin(browser, organization=""):
-    """Presses the button; the state that went to GitHub."""
+    """Presses the button, and returns the state that was sent to GitHub."""
     answer = await browser.post("/setup", data={"organization": organization, "manifest": "{}"})
     assert answer.status_code == 307
     return state_in(answer)
 
 
 def code_of(github, **changes):
-    """GitHub's code, when its own button has been pressed."""
+    """Presses the button at GitHub, and returns GitHub's code."""
     hook = {"url": "http://127.0.0.1:9/webhook", "active": False}
     manifest = {"name": "ghapp", "url": "https://example.com", "redirect_url": f"{HERE}/setup/created"}
     form = {"manifest": json.dumps({**manifest, "hook_attributes": hook, **changes}), "state": "s"}
@@ -96,20 +96,20 @@ async def create(browser, github):
     return await browser.get("/setup/created", params={"code": code_of(github), "state": state})
 
 
-# Who may.
+# Access.
 
 
-async def test_this_machines_own_browser_may(start):
+async def test_this_machines_own_browser_may_set_up(start):
     assert "Create the App" in (await start().get("/setup")).text
     for open_page in ({}, {"GHAPP_OPEN_PAGE": "1"}):
         browser = start(**open_page)
-        assert (await browser.get("/")).headers["location"] == "setup", "and the address alone leads there"
-        assert (await browser.get("/orgs/acme")).headers["location"] == "../setup", "and so does each page"
+        assert (await browser.get("/")).headers["location"] == "setup", "the root redirects to /setup"
+        assert (await browser.get("/orgs/acme")).headers["location"] == "../setup", "each page redirects to /setup"
         assert (await browser.get("/system")).headers["location"] == "setup"
 
 
 @pytest.mark.parametrize("base", ["http://localhost:8000", "http://[::1]:8000", "http://LOCALHOST", "http://127.0.0.2"])
-async def test_this_machine_has_several_names(start, base):
+async def test_each_local_name_of_this_machine_is_accepted(start, base):
     assert (await start(base=base).get("/setup")).status_code == 200
 
 
@@ -123,7 +123,7 @@ ELSEWHERE = {
 
 @pytest.mark.parametrize("come", ELSEWHERE.values(), ids=ELSEWHERE)
 @pytest.mark.parametrize("how", ["GET", "POST"])
-async def test_whoever_comes_from_elsewhere_needs_the_key(start, come, how):
+async def test_a_remote_browser_requires_the_key(start, come, how):
     host = come.pop("base", HERE).removeprefix("http://") if "base" in (come := dict(come)) else "127.0.0.1:8000"
     answer = await start(**come).request(how, f"{HERE}/setup", headers={"host": host})
     assert answer.status_code == 403
@@ -134,11 +134,11 @@ async def test_whoever_comes_from_elsewhere_needs_the_key(start, come, how):
 @pytest.mark.parametrize(
     "header", ["forwarded", "via", "x-real-ip", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"]
 )
-async def test_a_reverse_proxy_on_this_machine_is_elsewhere(start, header):
+async def test_a_request_through_a_local_reverse_proxy_counts_as_remote(start, header):
     assert (await start().get("/setup", headers={header: "127.0.0.1"})).status_code == 403
 
 
-async def test_a_reverse_proxy_that_adds_no_header_is_told_by_http_1_0(start, redis):
+async def test_a_reverse_proxy_without_headers_is_detected_by_http_1_0(start, redis):
     browser = start()
     inner = browser._transport.app
 
@@ -157,7 +157,7 @@ async def test_a_wrong_key_is_refused(start, key):
     assert "set-cookie" not in answer.headers
 
 
-async def test_the_key_goes_into_a_cookie_and_out_of_the_address(start):
+async def test_the_key_is_moved_from_the_address_to_a_cookie(start):
     browser = start(peer="192.0.2.1")
     answer = await browser.get("/setup", params={"key": KEY})
     assert (answer.status_code, answer.headers["location"]) == (303, "setup")
@@ -167,12 +167,12 @@ async def test_the_key_goes_into_a_cookie_and_out_of_the_address(start):
     assert (await browser.get("/setup")).status_code == 200
 
 
-async def test_over_https_cookies_are_for_https(start):
+async def test_cookies_set_over_https_are_secure(start):
     browser = start(peer="192.0.2.1", base="https://ghapp.example")
     assert "secure" in (await browser.get("/setup", params={"key": KEY})).headers["set-cookie"].lower()
 
 
-async def test_a_page_from_elsewhere_cannot_press_the_button(start):
+async def test_a_cross_site_page_cannot_submit_the_form(start):
     assert (await start().post("/setup", headers={"sec-fetch-site": "cross-site"})).status_code == 403
 
 
@@ -181,10 +181,10 @@ async def test_without_a_key_there_is_no_set_up_mode(start):
         start(GHAPP_SETUP_KEY="")
 
 
-# What the page says, and how it is served.
+# The content of the page, and its headers.
 
 
-async def test_every_page_runs_no_script_is_not_kept_and_tells_nobody_its_address(start, github):
+async def test_every_page_runs_no_script_is_not_cached_and_sends_no_referrer(start, github):
     browser = start()
     pages = [await browser.get("/setup"), await browser.get("/setup", headers=STRANGER), await browser.post("/setup")]
     pages += [await browser.get("/setup/created"), await create(browser, github)]
@@ -201,7 +201,7 @@ async def test_every_page_runs_no_script_is_not_kept_and_tells_nobody_its_addres
         assert each.headers["referrer-policy"] == "no-referrer"
 
 
-async def test_forms_may_lead_here_and_to_github_alone(start, github):
+async def test_forms_may_be_submitted_only_to_us_and_to_github(start, github):
     policy = (await start().get("/setup")).headers["content-security-policy"]
     assert re.search("form-action ([^;]*)", policy)[1] == f"'self' {github.url}"
 
@@ -210,7 +210,7 @@ async def test_forms_may_lead_here_and_to_github_alone(start, github):
     ("web_url", "origin"),
     [("https://github.com", "https://github.com"), ("https://ghes.example/github", "https://ghes.example")],
 )
-async def test_github_is_where_the_settings_say(start, web_url, origin):
+async def test_the_address_of_github_is_configurable(start, web_url, origin):
     browser = start(GHAPP_GITHUB_WEB_URL=web_url)
     assert f"'self' {origin};" in (await browser.get("/setup")).headers["content-security-policy"]
     target = (await browser.post("/setup")).headers["location"]
@@ -223,13 +223,13 @@ async def test_an_organization_gets_its_own_page(start, github):
 
 
 @pytest.mark.parametrize("organization", ["a b", "a/b", "../x", "https://github.com/acme", "é", "a" * 101])
-async def test_what_is_no_organizations_name_is_said_so(start, organization):
+async def test_an_invalid_organization_name_is_reported(start, organization):
     answer = await start().post("/setup", data={"organization": organization})
     assert answer.status_code == 422
     assert "not a valid organization name" in answer.text
 
 
-async def test_what_was_entered_cannot_write_html(start):
+async def test_entered_text_is_escaped(start):
     assert "<script" not in (await start().post("/setup", data={"organization": '"><script>'})).text
 
 
@@ -237,21 +237,21 @@ async def test_a_large_form_is_413(start):
     assert (await start().post("/setup", content=b"0" * 65_537)).status_code == 413
 
 
-async def test_the_manifest_is_app_yml_with_our_addresses(start):
+async def test_the_manifest_is_app_yml_with_our_own_addresses(start):
     manifest = manifest_in(await start(GHAPP_PUBLIC_URL="https://ghapp.example").get("/setup"))
     assert manifest["default_permissions"]["organization_self_hosted_runners"] == "write"
     assert manifest["hook_attributes"] == {"url": "https://ghapp.example/webhook", "active": True}
-    assert manifest["redirect_url"] == f"{HERE}/setup/created", "to where this browser has its cookies"
+    assert manifest["redirect_url"] == f"{HERE}/setup/created", "the address for which this browser has cookies"
     assert manifest["setup_url"] == "https://ghapp.example/setup/installed"
 
 
-async def test_from_elsewhere_the_way_back_is_the_public_address(start):
+async def test_a_remote_browser_returns_to_the_public_address(start):
     browser = start(GHAPP_PUBLIC_URL="https://ghapp.example")
     page = await browser.get("/setup", headers={**STRANGER, "cookie": f"ghapp_setup_key={KEY}"})
     assert manifest_in(page)["redirect_url"] == "https://ghapp.example/setup/created"
 
 
-async def test_where_github_cannot_deliver_the_page_says_so_and_the_hook_is_not_active(start):
+async def test_without_a_reachable_address_the_page_says_so_and_the_webhook_is_inactive(start):
     page = await start(GHAPP_GITHUB_WEB_URL="https://github.com").get("/setup")
     assert manifest_in(page)["hook_attributes"]["active"] is False
     assert "GHAPP_PUBLIC_URL" in page.text
@@ -270,14 +270,14 @@ async def test_where_github_cannot_deliver_the_page_says_so_and_the_hook_is_not_
         ("http://127.0.0.1:9100", "http://localhost:8000", True),
     ],
 )
-def test_where_github_can_deliver(web_url, address, can):
+def test_a_reachable_address_activates_the_webhook(web_url, address, can):
     assert can_deliver(web_url, address) is can
 
 
-# The way back.
+# The callback from GitHub.
 
 
-async def test_what_github_made_is_kept_for_us_alone_and_never_shown(start, github, tmp_path):
+async def test_the_credentials_from_github_are_stored_with_owner_access_and_never_shown(start, github, tmp_path):
     browser = start()
     answer = await create(browser, github)
     assert (answer.status_code, answer.headers["location"]) == (303, "../setup")
@@ -289,12 +289,12 @@ async def test_what_github_made_is_kept_for_us_alone_and_never_shown(start, gith
     assert not [secret for secret in (app.client_secret, app.webhook_secret, app.pem) if secret in page.text]
 
 
-async def test_deliveries_are_verified_at_once(start, github, tmp_path):
+async def test_deliveries_are_verified_right_after_the_set_up(start, github, tmp_path):
     browser = start()
     early = await browser.post("/webhook", content=b"{}")
     assert (early.status_code, early.headers["retry-after"]) == (503, "10")
     await create(browser, github)
-    assert (await browser.post("/webhook", content=b"{}")).status_code == 401, "it has a secret now"
+    assert (await browser.post("/webhook", content=b"{}")).status_code == 401, "the role has a webhook secret now"
 
 
 FORGED = {
@@ -306,14 +306,14 @@ FORGED = {
 
 
 @pytest.mark.parametrize("query", FORGED.values(), ids=FORGED)
-async def test_a_state_that_was_not_given_is_refused(start, tmp_path, query):
+async def test_a_forged_state_is_refused(start, tmp_path, query):
     browser = start()
     answer = await browser.get("/setup/created", params=query(await begin(browser)))
     assert answer.status_code == 400
     assert kept(tmp_path) is None
 
 
-async def test_a_state_belongs_to_the_browser_that_began(start, github, tmp_path):
+async def test_a_state_is_valid_only_in_the_browser_that_began(start, github, tmp_path):
     browser = start()
     state = await begin(browser)
     browser.cookies.clear()
@@ -325,7 +325,7 @@ async def test_a_state_belongs_to_the_browser_that_began(start, github, tmp_path
 
 
 @pytest.mark.parametrize(("after", "status"), [(3599.9, 303), (3600.0, 400)])
-async def test_a_state_is_good_for_an_hour(start, github, clock, after, status):
+async def test_a_state_expires_after_an_hour(start, github, clock, after, status):
     browser = start()
     state = await begin(browser)
     clock.now += after
@@ -333,7 +333,7 @@ async def test_a_state_is_good_for_an_hour(start, github, clock, after, status):
     assert answer.status_code == status
 
 
-async def test_whoever_may_not_begin_cannot_end_it(start, github, tmp_path):
+async def test_a_visitor_who_may_not_begin_cannot_complete_the_set_up(start, github, tmp_path):
     browser = start()
     query = {"code": code_of(github), "state": await begin(browser)}
     answer = await browser.get("/setup/created", params=query, headers=STRANGER)
@@ -341,7 +341,7 @@ async def test_whoever_may_not_begin_cannot_end_it(start, github, tmp_path):
     assert kept(tmp_path) is None
 
 
-async def test_a_code_that_github_does_not_know_ends_the_attempt(start, tmp_path):
+async def test_a_code_unknown_to_github_ends_the_attempt(start, tmp_path):
     browser = start()
     query = {"code": "0123abc", "state": await begin(browser)}
     assert "rejected the code" in (await browser.get("/setup/created", params=query)).text
@@ -358,7 +358,7 @@ async def test_a_code_that_was_used_already_creates_nothing(start, github, tmp_p
     assert kept(tmp_path) is None
 
 
-async def test_a_code_cannot_lead_elsewhere_in_the_api(start, github):
+async def test_a_code_with_path_segments_is_refused(start, github):
     browser = start()
     before = len(github.world.registry.apps)
     query = {"code": f"x/../{code_of(github)}", "state": await begin(browser)}
@@ -375,7 +375,9 @@ AWAY = {
 
 
 @pytest.mark.parametrize("fault", AWAY.values(), ids=AWAY)
-async def test_while_github_is_away_the_same_answer_can_be_tried_again(start, github, tmp_path, fault, capfd, caplog):
+async def test_after_an_outage_of_github_the_same_callback_can_be_retried(
+    start, github, tmp_path, fault, capfd, caplog
+):
     browser = start()
     query = {"code": code_of(github), "state": await begin(browser)}
     github.control.fault(match="/conversions$", times=1, **fault)
@@ -383,15 +385,15 @@ async def test_while_github_is_away_the_same_answer_can_be_tried_again(start, gi
     assert away.status_code == 502
     assert "Try again" in away.text
     assert kept(tmp_path) is None
-    assert query["code"] not in caplog.text + "".join(capfd.readouterr()), "it is as good as the App's key"
+    assert query["code"] not in caplog.text + "".join(capfd.readouterr()), "the code grants access to the App's key"
     assert (await browser.get("/setup/created", params=query)).status_code == 303
     assert kept(tmp_path) is not None
 
 
-async def test_what_cannot_be_kept_is_said_and_leaves_nothing(start, github, tmp_path):
+async def test_credentials_that_cannot_be_stored_are_reported_and_leave_no_file(start, github, tmp_path):
     browser = start()
     state = await begin(browser)
-    (tmp_path / "app.json").mkdir()  # so that the file cannot take its place
+    (tmp_path / "app.json").mkdir()  # a directory that the file cannot replace
     answer = await browser.get("/setup/created", params={"code": code_of(github), "state": state})
     assert answer.status_code == 500
     assert "Delete the App on GitHub" in answer.text
@@ -399,10 +401,10 @@ async def test_what_cannot_be_kept_is_said_and_leaves_nothing(start, github, tmp
     assert (await browser.post("/webhook", content=b"{}")).status_code == 503
 
 
-# When it is done.
+# After the set-up.
 
 
-async def test_when_it_is_done_nothing_more_is_created(start, github):
+async def test_a_completed_set_up_creates_no_other_app(start, github):
     browser = start()
     second = await begin(browser)
     code = code_of(github)
@@ -414,7 +416,7 @@ async def test_when_it_is_done_nothing_more_is_created(start, github):
     assert (await browser.post("/setup")).status_code == 409
 
 
-async def test_the_same_answer_twice_at_once_makes_one_app(start, github, tmp_path):
+async def test_two_concurrent_identical_callbacks_create_one_app(start, github, tmp_path):
     browser = start()
     query = {"code": code_of(github), "state": await begin(browser)}
     answers = await asyncio.gather(*(browser.get("/setup/created", params=query) for _ in range(3)))
@@ -422,7 +424,7 @@ async def test_the_same_answer_twice_at_once_makes_one_app(start, github, tmp_pa
     assert kept(tmp_path) is not None
 
 
-async def test_a_later_start_says_that_it_is_done(start, github):
+async def test_a_later_start_reports_that_the_set_up_is_complete(start, github):
     await create(start(), github)
     later = start()
     assert "Install the App" in (await later.get("/setup")).text
@@ -430,25 +432,25 @@ async def test_a_later_start_says_that_it_is_done(start, github):
     assert (await later.post("/webhook", content=b"{}")).status_code == 401
 
 
-async def test_credentials_from_the_environment_leave_nothing_to_set_up(start):
+async def test_credentials_in_the_environment_disable_the_set_up(start):
     given = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "s"}
     assert "nothing to set up" in (await start(**given, GHAPP_SETUP_KEY="").get("/setup")).text
 
 
 @pytest.mark.parametrize(
-    ("action", "says"), [("install", "is installed"), ("update", "is installed"), ("request", "approval")]
+    ("action", "expected"), [("install", "is installed"), ("update", "is installed"), ("request", "approval")]
 )
-async def test_after_the_installation_it_is_said_what_happens_now(start, github, action, says):
+async def test_the_page_after_the_installation_explains_the_next_steps(start, github, action, expected):
     browser = start()
     await create(browser, github)
-    assert says in (await browser.get("/setup/installed", params={"setup_action": action})).text
+    assert expected in (await browser.get("/setup/installed", params={"setup_action": action})).text
 
 
-async def test_after_the_installation_installations_are_looked_for(start, github, asked):
+async def test_the_redirect_after_the_installation_enqueues_a_discovery(start, github, asked):
     browser = start()
     assert (await browser.get("/setup/installed")).status_code == 303, "there is no App yet"
     await create(browser, github)
     await browser.get("/setup/installed", headers=STRANGER)
-    assert asked == [], "not for everyone"
+    assert asked == [], "a remote browser may not trigger it"
     await browser.get("/setup/installed")
     assert asked == [JobName.INSTALLATIONS]

@@ -1,4 +1,4 @@
-"""Signing in: state, PKCE, what the session is and how long, who sees what, and every refusal."""
+"""Signing in: state, PKCE, the session and its lifetime, permissions, and every refusal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def test_the_sign_in_goes_to_github_with_a_state_and_a_challenge(start, gi
     assert "scope" not in query
 
 
-async def test_a_person_comes_back_to_the_page_that_was_asked_for(signed_in):
+async def test_a_person_returns_to_the_requested_page(signed_in):
     browser = await signed_in("mona", to="orgs/acme/runners")
     assert (browser.last.status_code, browser.last.headers["location"]) == (303, "../orgs/acme/runners")
     assert (await browser.get("/orgs/acme/runners")).status_code == 200
@@ -87,7 +87,7 @@ async def test_a_stranger_sees_no_organization_and_no_system(signed_in):
     assert (await browser.get("/system")).status_code == 404
 
 
-async def test_the_only_organization_is_the_first_page(signed_in):
+async def test_a_person_with_one_organization_is_redirected_to_it(signed_in):
     browser = await signed_in("lisa")
     assert (await browser.get("/")).headers["location"] == "orgs/acme"
     both = await (await signed_in("mona")).get("/")
@@ -96,7 +96,7 @@ async def test_the_only_organization_is_the_first_page(signed_in):
 
 
 @pytest.mark.parametrize("page", ["/", "/orgs/acme", "/orgs/acme/runners/1", "/orgs/acme/github", "/system"])
-async def test_without_a_session_every_page_leads_to_the_sign_in(start, page):
+async def test_without_a_session_every_page_redirects_to_the_sign_in(start, page):
     answer = await start().get(page)
     assert answer.status_code == 303
     assert answer.headers["location"].removeprefix("../" * (page.count("/") - 1)).startswith("sign-in")
@@ -115,7 +115,7 @@ async def test_a_session_ends_after_eight_hours(signed_in, clock):
     assert (await browser.get("/orgs/acme")).headers["location"] == SIGN_IN
 
 
-async def test_a_cookie_that_is_unknown_opens_nothing(start):
+async def test_an_unknown_cookie_opens_no_page(start):
     browser = start()
     browser.cookies.set(SESSION_COOKIE, "x" * 43)
     assert (await browser.get("/orgs/acme")).headers["location"] == SIGN_IN
@@ -144,7 +144,7 @@ async def test_signing_out_deletes_the_session_and_its_token(signed_in, redis):
     assert (await browser.get("/orgs/acme")).headers["location"] == SIGN_IN
 
 
-async def test_a_forged_form_signs_nobody_out(signed_in, redis):
+async def test_a_forged_form_does_not_sign_out(signed_in, redis):
     browser = await signed_in("lisa")
     assert (await browser.post("/sign-out", data={"form_token": "x"})).status_code == 403
     assert len(await redis.keys("ghapp:session:*")) == 1
@@ -169,7 +169,7 @@ async def test_a_callback_without_the_state_of_this_browser_is_refused(start, qu
     assert (await browser.get(f"/sign-in/callback{query}")).status_code == 400
 
 
-async def test_a_callback_is_good_once(start, github):
+async def test_a_callback_is_accepted_once(start, github):
     browser = start()
     begun = await browser.get("/sign-in/github")
     back, state = at_github(github, begun, "mona"), browser.cookies[STATE_COOKIE]
@@ -178,13 +178,13 @@ async def test_a_callback_is_good_once(start, github):
     assert (await browser.get(back)).status_code == 400
 
 
-async def test_who_refuses_at_github_is_not_signed_in(signed_in):
+async def test_a_person_who_cancels_at_github_is_not_signed_in(signed_in):
     browser = await signed_in("")
     assert browser.last.status_code == 403
     assert SESSION_COOKIE not in browser.cookies
 
 
-async def test_a_code_that_github_refuses_signs_nobody_in(start):
+async def test_a_code_refused_by_github_does_not_sign_in(start):
     browser = start()
     state = query_of(await browser.get("/sign-in/github"))["state"]
     answer = await browser.get("/sign-in/callback", params={"code": "wrong", "state": state})
@@ -200,7 +200,7 @@ async def test_a_wrong_client_secret_is_refused_and_not_shown(start, github):
     assert "hunter2" not in answer.text
 
 
-async def test_while_github_does_not_answer_nobody_signs_in(start, github):
+async def test_an_outage_of_github_prevents_the_sign_in(start, github):
     browser = start()
     begun = await browser.get("/sign-in/github")
     back = at_github(github, begun, "mona")
@@ -209,7 +209,7 @@ async def test_while_github_does_not_answer_nobody_signs_in(start, github):
     assert SESSION_COOKIE not in browser.cookies
 
 
-async def test_failed_sign_ins_of_an_address_are_limited(start):
+async def test_failed_sign_ins_are_rate_limited_by_address(start):
     browser = start()
     for _ in range(MOST_FAILURES):
         assert (await browser.get("/sign-in/callback?code=x&state=y")).status_code == 400
@@ -218,13 +218,13 @@ async def test_failed_sign_ins_of_an_address_are_limited(start):
     assert (await browser.get("/sign-in/github")).status_code == 429
 
 
-async def test_sign_ins_that_are_begun_are_limited(start):
+async def test_started_sign_ins_are_rate_limited(start):
     browser = start()
     statuses = [(await browser.get("/sign-in/github")).status_code for _ in range(STARTS_AT_ONCE + 1)]
     assert statuses == [303] * STARTS_AT_ONCE + [429]
 
 
-async def test_without_a_client_the_page_says_how_to_configure_it(start):
+async def test_without_an_oauth_client_the_page_says_how_to_configure_one(start):
     browser = start(client=False)
     for page in ("/sign-in", "/sign-in/github", "/sign-in/callback"):
         answer = await browser.get(page)
@@ -244,14 +244,14 @@ async def test_without_a_client_the_page_says_how_to_configure_it(start):
         "orgs/" + "a" * 500,
     ],
 )
-def test_nobody_is_sent_elsewhere(to):
+def test_a_redirect_to_another_site_is_dropped(to):
     assert own_path(to) == ""
 
 
-# GitHub is asked again.
+# Refresh of the permissions.
 
 
-async def test_rights_are_asked_again_after_ten_minutes(signed_in, github, clock):
+async def test_permissions_are_read_again_after_ten_minutes(signed_in, github, clock):
     browser = await signed_in("lisa")
     assert (await browser.get("/orgs/acme")).status_code == 200
     acme = github.world.registry.installations.pop(github.installation_id("acme"))
@@ -264,19 +264,19 @@ async def test_rights_are_asked_again_after_ten_minutes(signed_in, github, clock
         github.world.registry.installations[acme.id] = acme
 
 
-async def test_while_github_does_not_answer_its_last_answers_hold_for_an_hour(signed_in, github, clock):
+async def test_during_an_outage_of_github_permissions_stay_valid_for_an_hour(signed_in, github, clock):
     browser = await signed_in("mona")
     assert (await browser.get("/orgs/acme")).status_code == 200
     github.control.server_errors()
     clock.now = NOW + KEPT_SECONDS
     page = await browser.get("/orgs/acme")
     assert page.status_code == 200
-    assert "/orgs/acme/sweep" in page.text, "with its buttons: an outage of GitHub is when they are needed"
+    assert "/orgs/acme/sweep" in page.text, "the buttons stay: they are needed during an outage of GitHub"
     clock.now = NOW + KEPT_SECONDS + RETRY_SECONDS + 1
     assert (await browser.get("/orgs/acme")).headers["location"] == SIGN_IN
 
 
-async def test_a_token_that_github_revoked_ends_the_session(signed_in, github, clock, redis):
+async def test_a_token_revoked_by_github_ends_the_session(signed_in, github, clock, redis):
     browser = await signed_in("lisa")
     assert (await browser.get("/orgs/acme")).status_code == 200
     assert github.world.authorizations.revoke("lisa") >= 1
@@ -288,7 +288,7 @@ async def test_a_token_that_github_revoked_ends_the_session(signed_in, github, c
 # This machine's own browser.
 
 
-async def test_under_up_this_machine_sees_everything_without_signing_in(local):
+async def test_under_ghapp_up_this_machine_sees_everything_without_a_sign_in(local):
     assert (await local.get("/orgs/globex")).status_code == 200
     assert (await local.get("/system")).status_code == 200
 
@@ -303,6 +303,6 @@ async def test_under_up_this_machine_sees_everything_without_signing_in(local):
     ],
     ids=["not under up", "another machine", "a rebound name", "through a proxy"],
 )
-async def test_nobody_else_does(start, peer, base, environ, headers):
+async def test_other_browsers_must_sign_in(start, peer, base, environ, headers):
     answer = await start(peer, base, **environ).get("/orgs/acme", headers=headers)
     assert (answer.status_code, answer.headers["location"]) == (303, SIGN_IN)

@@ -1,4 +1,4 @@
-"""The content of each page as a pure function of what is known."""
+"""The content of each page as a pure function of the stored data."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def suspect(runner):
     return runner._replace(listed=False, absent_since=NOW - 2, observed_at=NOW - 4)
 
 
-# Words.
+# Formatting.
 
 
 @pytest.mark.parametrize(
@@ -70,16 +70,16 @@ def suspect(runner):
         (NOW + 90, "in 1 min"),
     ],
 )
-def test_a_time_is_said_in_at_most_two_units(at, text):
+def test_a_duration_has_at_most_two_units(at, text):
     assert moment(at, NOW).text == text
 
 
-def test_no_time_is_no_moment_and_a_time_is_exact_for_machines():
+def test_an_unknown_time_is_empty_and_a_known_time_has_an_exact_attribute():
     assert moment(None, NOW) is None
     assert moment(NOW - 0.5, NOW).iso == "2027-01-15T07:59:59Z"
 
 
-def test_counts_have_their_nouns():
+def test_a_count_has_its_noun():
     assert [counted(0, "runner"), counted(1, "runner"), counted(2000, "delivery", "deliveries")] == [
         "0 runners",
         "1 runner",
@@ -132,13 +132,13 @@ HEADLINES = {
 
 
 @pytest.mark.parametrize(("known", "severity", "sentence"), HEADLINES.values(), ids=HEADLINES)
-def test_the_state_is_said_in_one_sentence_the_worst_first(known, severity, sentence):
+def test_the_headline_is_one_sentence_with_the_worst_first(known, severity, sentence):
     page = overview(known, NOW)
     assert page.severity is severity
     assert sentence in page.sentence
 
 
-def test_each_open_thing_is_an_incident_with_its_time_and_its_runners():
+def test_each_open_problem_is_an_incident_with_its_time_and_its_runners():
     attempt = NextAttempt("RateLimited", NOW - 120, NOW + 60)
     page = overview(fleet(*LOST, fuses={POOL: STOPPED}, attempt=attempt), NOW)
     prevented, fuse, lost = page.incidents
@@ -149,7 +149,7 @@ def test_each_open_thing_is_an_incident_with_its_time_and_its_runners():
     assert page.can_resume
 
 
-def test_a_pool_has_its_counts_a_bar_of_all_of_its_width_and_its_pause():
+def test_a_pool_has_its_counts_a_bar_that_adds_up_and_its_pause():
     page = overview(fleet(*LOST, replaced(invalidated(4, "d"), NOW), pauses={POOL: PAUSE}), NOW)
     (pool,) = page.pools
     assert (pool.total, pool.healed, pool.fuse) == (3, 1, "closed")
@@ -204,7 +204,7 @@ def test_runners_are_filtered_and_sorted(query, ids):
     ("page", "shown", "previous", "following"),
     [(1, (1, 100), "", "?page=2"), (3, (201, 201), "?page=2", ""), (99, (201, 201), "?page=2", "")],
 )
-def test_a_list_is_paged_and_the_last_page_is_the_last(page, shown, previous, following):
+def test_a_list_is_paged_and_a_page_beyond_the_end_is_the_last_page(page, shown, previous, following):
     found = runners_page([line(each) for each in range(2 * PAGE_SIZE + 1)], RunnerQuery(page=page), NOW)
     assert ((found.first, found.last), found.previous, found.following) == (shown, previous, following)
     assert (found.matching, found.pages) == (201, 3)
@@ -214,11 +214,11 @@ def test_a_list_is_paged_and_the_last_page_is_the_last(page, shown, previous, fo
     "given",
     [{}, {"state": "x", "sort": "x", "order": "x", "page": "0x1"}, {"page": "-1"}, {"page": "٣"}, {"page": "9" * 8}],
 )
-def test_values_that_make_no_sense_are_defaults(given):
+def test_invalid_values_are_replaced_by_defaults(given):
     assert read_query(given) == RunnerQuery()
 
 
-def test_an_address_is_read_as_it_was_written():
+def test_a_query_round_trips_through_its_address():
     query = RunnerQuery("offline", "a b", "x&y", "é", "since", descending=True, page=7)
     from urllib.parse import parse_qsl
 
@@ -226,7 +226,7 @@ def test_an_address_is_read_as_it_was_written():
     assert RunnerQuery().address() == "?"
 
 
-def test_a_healed_runner_is_called_so_and_one_that_was_never_registered_is_left_out():
+def test_a_healed_runner_is_labelled_healed_and_an_unregistered_one_is_omitted():
     view = OrgView("acme", (), Limits(), SWEPT)
     healed, hosted = replaced(invalidated(4, "d"), NOW), healthy(5, "e")._replace(registered=False)
     assert [(each.id, each.state) for each in lines(view, [*LOST, healed, hosted], NOW)] == [
@@ -262,12 +262,12 @@ def test_evidence_and_death_are_one_time_line_the_latest_first():
     assert "a line" in page.raw
 
 
-def test_a_machine_without_a_container_died():
+def test_a_death_without_a_pod_mentions_no_container():
     page = page_of(AT_WORK, job=JOB, death=DEATH._replace(pod=""))
     assert [each.text for each in page.entries if each.source == "death"] == ["It died: host-oom"]
 
 
-def test_a_job_of_a_repository_that_the_visitor_may_not_read_is_not_even_shown_by_its_number():
+def test_a_job_of_a_repository_that_the_visitor_may_not_read_is_hidden_with_its_number():
     page = page_of(AT_WORK, job=JOB, death=DEATH, reads=False)
     assert (page.job.id, page.job.repository, page.job.hidden) == (None, "", True)
     assert [each.text for each in page.entries if "job" in each.text] == ["Took a job"]
@@ -282,7 +282,7 @@ def test_a_job_of_a_repository_that_the_visitor_may_not_read_is_not_even_shown_b
     [DEATH._replace(runner_id=2), DEATH._replace(runner_id=None, at=NOW - 600 - 60.1)],
     ids=["of another id", "before this runner was first seen"],
 )
-def test_the_death_of_an_earlier_runner_of_that_name_is_not_shown(death):
+def test_the_death_of_an_earlier_runner_with_the_same_name_is_not_shown(death):
     assert page_of(WELL[0], death=death).death is None
 
 
@@ -306,7 +306,7 @@ def test_the_death_of_an_earlier_runner_of_that_name_is_not_shown(death):
     ],
     ids=["healthy", "next", "stopped", "paused", "requested", "accepted"],
 )
-def test_a_replacement_says_how_far_it_is(evidence, view, words):
+def test_a_replacement_has_its_progress(evidence, view, words):
     page = page_of(evidence, view=view)
     assert page.replacement.endswith(words)
     assert bool(page.replacement) is bool(words)
@@ -323,7 +323,7 @@ def test_successors_are_those_of_the_pool_that_registered_soon_after():
 # GitHub and the system.
 
 
-def test_github_shows_what_is_left_and_what_is_missing():
+def test_the_github_page_shows_the_remaining_budget_and_missing_permissions():
     known = fleet(survey=Survey(NOW - 3, 2, blind=((NOW - 7200, NOW - 3600),)), attempt=NextAttempt("", None, NOW + 30))
     installation = Installation(7, "acme", 1, {**NEEDED, "checks": "read"}, login="acme-inc")
     page = github_page(known, installation, Allowance(5000, 600, 1800.0), BudgetLimits(0.5), 60, NOW)
@@ -348,12 +348,12 @@ LOAD = Load(2, {"urgent": 1}, 0)
         (LOAD, 1, None, 0, 1, False, "All roles are alive; 1 delivery was given up."),
     ],
 )
-def test_the_system_is_said_in_one_sentence(load, clocks, watches, lag, dead, good, sentence):
+def test_the_state_of_the_system_is_summarized_in_one_sentence(load, clocks, watches, lag, dead, good, sentence):
     page = system_page(load, clocks, watches, lag, dead, [LETTER] * dead, [], NOW)
     assert (page.good, page.sentence) == (good, sentence)
 
 
-def test_letters_are_latest_first_bounded_and_hidden_from_those_who_may_not_see_them():
+def test_dead_letters_are_latest_first_bounded_and_shown_only_to_permitted_visitors():
     letters = [LETTER._replace(id=f"{each}-1") for each in range(60)]
     page = system_page(LOAD, 1, None, 0, 60, letters, [], NOW)
     assert (page.letters[0].id, len(page.letters), page.more_letters) == ("59-1", 50, 10)
@@ -361,7 +361,7 @@ def test_letters_are_latest_first_bounded_and_hidden_from_those_who_may_not_see_
     assert (hidden.letters, hidden.dead) == (None, 60)
 
 
-def test_an_entry_of_the_audit_log_has_who_what_and_from_where():
+def test_an_entry_of_the_audit_log_has_its_author_action_and_origin():
     entry = AuditEntry(NOW - 60, "mona", "pause", "*", "network", "paused", "192.0.2.7")
     (shown,) = system_page(LOAD, 1, None, 0, 0, [], [entry], NOW).entries
     assert (shown.at.text, shown.who, shown.text, shown.why, shown.result, shown.address) == (
