@@ -21,6 +21,8 @@ from ghapp.web.pages.views.wording import Moment, counted, moment
 SHOWN = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, State.INVALIDATED, State.UNKNOWN)
 """In the order of the bar and of the table. `invalidated` counts lost runners: healed ones are counted apart."""
 
+ALWAYS_SHOWN = (State.HEALTHY.value, State.INVALIDATED.value)
+
 BAR_WIDTH = 100.0
 
 NO_INCIDENTS: Mapping[str, str] = MappingProxyType({})
@@ -100,6 +102,11 @@ class OverviewPage(NamedTuple):
     incidents: tuple[Incident, ...]
     pauses: tuple[PauseLine, ...]
     can_resume: bool
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The states with a column of their own: healthy, lost, and all others in which a runner is."""
+        return tuple(each.state for each in self.states if each.runners or each.state in ALWAYS_SHOWN)
 
 
 def overview(fleet: FleetView, now: float, open_incidents: Mapping[str, str] = NO_INCIDENTS) -> OverviewPage:
