@@ -6,6 +6,7 @@ import pytest
 
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import DeadJob, Death
+from ghapp.health.demand import PoolDemand
 from ghapp.health.installation import NEEDED, Installation
 from ghapp.health.job import Job
 from ghapp.health.pacing import Allowance, BudgetLimits
@@ -156,6 +157,19 @@ def test_a_pool_has_its_counts_a_bar_that_adds_up_and_its_pause():
     assert {each.state: each.runners for each in pool.states if each.runners} == {"healthy": 2, "invalidated": 1}
     assert sum(each.width for each in pool.states) == pytest.approx(100, abs=0.01)
     assert (pool.pause.who, pool.pause.why) == ("mona", "network")
+
+
+def test_a_pool_has_its_idle_runners_and_its_queued_jobs_with_the_oldest():
+    rows = [PoolDemand(POOL, queued=3, running=1, online=2, idle=1, oldest_queued_at=NOW - 300)]
+    (pool,) = overview(fleet(*WELL, demand=rows), NOW).pools
+    assert (pool.idle, pool.queued, pool.oldest.text) == (1, 3, "5 min ago")
+    (pool,) = overview(fleet(*WELL), NOW).pools
+    assert (pool.idle, pool.queued, pool.oldest) == (0, 0, None)
+
+
+def test_a_state_without_a_runner_has_no_column_but_healthy_and_lost():
+    assert overview(fleet(*WELL), NOW).columns == ("healthy", "invalidated")
+    assert overview(fleet(*WELL, suspect(healthy(9, "z"))), NOW).columns == ("healthy", "suspect", "invalidated")
 
 
 def test_a_healthy_fleet_has_no_incident_and_nothing_to_resume():
