@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from cachetools import TTLCache
 from starlette.exceptions import HTTPException
 
+from ghapp.errors import StoreUnavailableError
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.pods.pod import EphemeralRunner, is_fresh
@@ -95,7 +96,9 @@ class FleetReader:
         org_state = self._orgs.fresh(org.lower())
         fleet = None if org_state is None else self._fleets.fresh(org_state.installation.id)
         evidence = None if fleet is None else fleet.runners.get(runner_id)
-        return None if org_state is None or evidence is None else self._document(org_state, evidence, now)
+        if org_state is None or evidence is None or evidence.confirmed_at is not None:
+            return None  # one whose loss is confirmed may be replaced for this answer: its record is read again
+        return self._document(org_state, evidence, now)
 
     async def by_id(self, org: str, runner_id: int, now: float) -> EncodedDocument:
         """Returns the document of one runner; its state is `unknown` if the runner or its org is unknown."""
@@ -109,9 +112,11 @@ class FleetReader:
         """Returns many documents, ids first."""
         org_state = await self.org(org)
         fleet = NO_RUNNERS if org_state is None else await self._fleet(org_state)
+        wanted = {*ids, *filter(None, map(fleet.ids.get, names))}
+        again = {} if org_state is None else await self._read_again(org_state, fleet, wanted)
 
         def document(runner_id: int | None, name: str | None) -> EncodedDocument:
-            evidence = None if runner_id is None else fleet.runners.get(runner_id)
+            evidence = None if runner_id is None else again.get(runner_id, fleet.runners.get(runner_id))
             if org_state is None or evidence is None:
                 return encoded(never_seen(org, runner_id if name is None else None, name))
             return self._document(org_state, evidence, now)
@@ -173,7 +178,9 @@ class FleetReader:
         """
         org_state = await self.org(org)
         fleet = NO_RUNNERS if org_state is None else await self._fleet(org_state)
-        evidence = fleet.runners.get(fleet.ids.get(name, 0))
+        runner_id = fleet.ids.get(name, 0)
+        again = {} if org_state is None else await self._read_again(org_state, fleet, [runner_id])
+        evidence = again.get(runner_id)
         if org_state is None or evidence is None or evidence.granted_at is None:
             return False
         is_lost = org_state.view.verdict(evidence, now).state is State.INVALIDATED
@@ -270,6 +277,21 @@ class FleetReader:
     async def pools(self, org_state: OrgState) -> set[str]:
         """Returns an org's pools: configured pools, those of its runners, and those with a fuse or a pause."""
         return org_state.view.pools((await self.runners(org_state)).values()) - {WHOLE_ORG}
+
+    async def _read_again(self, org_state: OrgState, fleet: Fleet, ids: Iterable[int]) -> Mapping[int, Evidence | None]:
+        """Returns the records, as Redis has them now, of those of the runners whose loss is confirmed.
+
+        A controller or a probe takes a runner away for such an answer. The copy may be a minute old where a process of
+        an older version, which does not announce its writes, has recorded that the runner came back.
+        """
+        lost = [each for each in ids if each in fleet.runners and fleet.runners[each].confirmed_at is not None]
+        if not lost:
+            return {}
+        try:
+            found = await self._runners.some(org_state.installation.id, lost)
+        except StoreUnavailableError:
+            return {each: fleet.runners[each] for each in lost}  # during an outage, the last known state
+        return {each: found.get(each) for each in lost}
 
     def _document(self, org_state: OrgState, evidence: Evidence, now: float) -> EncodedDocument:
         return self._documents.of(org_state.installation.id, org_state.view, evidence, now)

@@ -7,6 +7,7 @@ import asyncio
 import httpx
 import pytest
 
+from ghapp.store import keys
 from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
 from tests.web.conftest import INSTALLATION, NOW, healthy
@@ -96,3 +97,17 @@ async def test_an_expired_token_is_refused_at_once(http, redis, times, answered)
     assert [(await http.get(PATH, headers=headers)).status_code for _ in range(2)] == [200, 200]
     times[0] = NOW + 10
     assert (await http.get(PATH, headers=headers)).status_code == 401
+
+
+async def test_a_lost_runner_that_an_older_version_recorded_as_back_is_not_taken_away(http, redis, answered):
+    """An older version does not announce what it writes, so that the copy still has the loss."""
+    lost = "/v1/orgs/acme/runners/3/health"
+    assert (await http.get(lost)).json()["state"] == "invalidated"
+    known = Runners(redis)
+    await known.revise(INSTALLATION, {3: lambda _: healthy(3, "c")})
+    await redis.delete(keys.runner_changes(INSTALLATION))
+    assert (await http.get(lost)).json()["state"] == "healthy"
+    assert (await http.post("/v1/orgs/acme/runners/health", json={"names": ["c"]})).json()["runners"][0][
+        "replace"
+    ] is False
+    assert (await http.get("/v1/orgs/acme/runners/c/alive")).status_code == 200
