@@ -1,4 +1,4 @@
-# One image for every role: `docker build --tag ghapp:0.1.0 .`, then `docker run ghapp:0.1.0 web`, `… worker`, and so on.
+# One image for every role: `docker build --tag ghapp:0.2.0 .`, then `docker run ghapp:0.2.0 web`, `… worker`, and so on.
 # Both stages are of one Python: what the first installs points to it.
 ARG PYTHON=3.11-slim
 
@@ -15,7 +15,7 @@ RUN pip wheel --no-deps --wheel-dir /wheels . \
  && /opt/ghapp/bin/pip uninstall --yes pip setuptools
 
 FROM python:${PYTHON}
-ARG VERSION=0.1.0
+ARG VERSION=0.2.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="ghapp" \
       org.opencontainers.image.description="Watches the registrations of self-hosted GitHub Actions runners, and has the lost ones replaced." \
