@@ -220,6 +220,9 @@ def test_the_small_redis_has_its_values():
     spec = found(ALL_ON, "StatefulSet", "ghapp-redis")["spec"]
     (container,) = spec["template"]["spec"]["containers"]
     assert (container["image"], container["resources"]) == ("redis:8", {"limits": {"memory": "1Gi"}})
+    assert spec["template"]["spec"]["securityContext"].keys() == {
+        "runAsNonRoot", "fsGroupChangePolicy", "seccompProfile"
+    }  # fmt: skip
     (claim,) = spec["volumeClaimTemplates"]
     assert (claim["spec"]["storageClassName"], claim["spec"]["resources"]["requests"]) == ("fast", {"storage": "1Gi"})
 
