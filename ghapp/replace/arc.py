@@ -39,7 +39,7 @@ async def find(cluster: Cluster, namespace: str, evidence: Evidence, circumstanc
         because=doubt.because if doubt else None,
         after_seconds=doubt.after_seconds if doubt else None,
         uid=found.uid if found else "",
-        said=_description(found, pod) if found else f"no EphemeralRunner of its name in {namespace}",
+        text=_description(found, pod) if found else f"no EphemeralRunner of its name in {namespace}",
         object=found,
         pod=pod,
     )

@@ -28,7 +28,7 @@ async def find(cluster: Cluster, namespace: str, evidence: Evidence, circumstanc
         because=doubt.because if doubt else None,
         after_seconds=doubt.after_seconds if doubt else None,
         uid=pod.uid if pod else "",
-        said=f"{namespace}/{evidence.name} ({pod.uid}, version {pod.version}), {describe_pod(pod)}"
+        text=f"{namespace}/{evidence.name} ({pod.uid}, version {pod.version}), {describe_pod(pod)}"
         if pod
         else f"no pod of its name in {namespace}",
         pod=pod,

@@ -187,7 +187,7 @@ def findings_table(findings: Iterable[Any]) -> Table:
             table.add_row("", Text(group, "bold"), "")
         mark, colour = MARKS[each.status]
         name = each.name if each.org is None else f"{each.org}: {each.name}"
-        table.add_row(Text(mark, colour), name, Text(each.said))
+        table.add_row(Text(mark, colour), name, Text(each.text))
         if each.fix is not None:
             table.add_row("", "", Text(f"→ {each.fix}", "dim"))
     return table

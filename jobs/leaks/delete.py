@@ -187,6 +187,6 @@ class Reaper:
             node=found.node,
             runner=found.runner_name,
             unclaimed_seconds=round(found.found_at - found.unclaimed_since),
-            evidence=[said for _, _, said in found.evidence],
+            evidence=[text for _, _, text in found.evidence],
         )
         await self.count(REAPED)

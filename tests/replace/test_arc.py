@@ -30,7 +30,7 @@ async def test_findings_are_distinguished_by_what_was_found():
         FakeCluster(runner_object(job_id="8f"), pod_of_object()), lost(job_id=7, job_ended_at=LONG_AGO)
     )
     assert finding.uid == "object-1"
-    assert finding.said == (
+    assert finding.text == (
         "EphemeralRunner runners/linux-1 (object-1, version 71), Running, runner id 1, job 8f, "
         "pod Running on node-a, its container has run since 2026-09-20T14:13:25Z"
     )
@@ -106,7 +106,7 @@ async def test_one_that_is_gone_leaves_nothing_to_do():
     cluster = FakeCluster()
     finding = await look(cluster)
     assert finding.ruling is DeletionVerdict.NOTHING_LEFT
-    assert finding.said == "no EphemeralRunner of its name in runners"
+    assert finding.text == "no EphemeralRunner of its name in runners"
     await arc.execute(cluster, finding)
     assert cluster.done == []
 

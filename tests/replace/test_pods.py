@@ -46,7 +46,7 @@ async def test_a_pod_that_is_terminating_is_not_asked_to_go_again_and_its_accoun
 async def test_what_is_gone_is_success():
     cluster = FakeCluster()
     finding = await look(cluster)
-    assert finding.said == "no pod of its name in runners"
+    assert finding.text == "no pod of its name in runners"
     await pods.execute(cluster, finding)
     assert cluster.done == []
 

@@ -44,7 +44,7 @@ async def test_it_is_shown_with_its_reason_and_a_command_lets_it_take_effect_aft
         counted = await app.context.counters.all()
         assert counted['ghapp_deliveries_given_up_total{event="workflow_job"}'] == 2
         found = {each.name: each for each in of_inbox(0, await app.context.inbox.dead_letters(), has_come=True)}
-        assert (found["given up"].status, "2 failed and were set aside") == ("warning", found["given up"].said)
+        assert (found["given up"].status, "2 failed and were set aside") == ("warning", found["given up"].text)
         shown = json.loads((await ghapp(app, "deliveries", "dead", "--json")).stdout)
         assert [(letter["guid"], letter["why"]) for letter in shown] == [
             (guid, "KeyError: 'a mistake of ours'") for guid in ("first", "second")

@@ -144,7 +144,7 @@ async def test_doctor_names_the_rename_and_what_to_write(story, recorded):
             await discover_installations(app.context)
         (name,), found = await named_by_doctor(app)
         assert (name.status, name.org) == ("warning", "acme")
-        assert "its login at GitHub is now acme-two" in name.said
+        assert "its login at GitHub is now acme-two" in name.text
         assert name.fix.startswith("rename it to acme-two in [orgs.acme]")
         assert not [each for each in found if (each.group, each.name) == ("installations", "pools")]
         assert not [each for each in found if (each.group, each.name) == ("installations", "installed")]

@@ -48,7 +48,7 @@ class UserImpact(NamedTuple):
     """True if users' jobs are affected; None if that is unknown."""
 
     hurt: bool | None
-    said: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def warning(running: Collection[RunningJob], what: str) -> str:
 def _alarm(trouble: GateFailure) -> list[NextStep]:
     if not trouble.users.hurt:
         return []
-    return [NextStep("raise the alarm", f"{trouble.users.said}. Notify users, and repair first what users need")]
+    return [NextStep("raise the alarm", f"{trouble.users.text}. Notify users, and repair first what users need")]
 
 
 def _looks(trouble: GateFailure) -> list[NextStep]:
