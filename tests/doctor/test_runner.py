@@ -95,13 +95,13 @@ def test_a_name_server_that_never_answers_times_out(monkeypatch, tmp_path):
     ended, ours = Event(), socket.getaddrinfo
 
     def look_up(host, *args, **kwargs):
-        if host in ("nobody.example", b"nobody.example"):
+        if host in ("unknown.example", b"unknown.example"):
             ended.wait()
         return ours("127.0.0.1", *args, **kwargs)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     monkeypatch.setattr(probe, "TIMEOUT_SECONDS", 1.0)
-    names = dict.fromkeys(("GHAPP_GITHUB_API_URL", "GHAPP_GITHUB_WEB_URL"), "http://nobody.example")
+    names = dict.fromkeys(("GHAPP_GITHUB_API_URL", "GHAPP_GITHUB_WEB_URL"), "http://unknown.example")
     credentials = {"GHAPP_APP_ID": "7", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "hush"}
     environ = {"GHAPP_STATE_DIR": str(tmp_path), **credentials, **names}
     found = asyncio.run(examine(Settings.read(environ), environ))  # returns while the lookup's thread is blocked
@@ -123,7 +123,7 @@ async def test_an_id_or_a_key_of_another_app_is_reported_with_the_cause(story, w
 
 @pytest.mark.parametrize(
     ("repository", "status"),
-    [("acme/.github", "ok"), ("acme/gone", "wrong"), ("globex/.github", "wrong")],
+    [("acme/.github", "ok"), ("acme/missing", "wrong"), ("globex/.github", "wrong")],
     ids=["exists", "does not exist", "of another organization"],
 )
 async def test_a_report_repository_is_verified_before_the_first_report(
@@ -139,7 +139,7 @@ async def test_a_report_repository_is_verified_before_the_first_report(
 
 
 async def test_a_report_repository_that_is_not_verified_yet_is_not_wrong(story):  # noqa: F811
-    async with story(config='[report]\nrepository = "acme/gone"\n') as app:
+    async with story(config='[report]\nrepository = "acme/missing"\n') as app:
         found = (await findings_by_name(app))["installations", "report"]
         assert (found.status, "not verified" in found.text) == ("ok", True), "the token is too new to trust a 404"
 

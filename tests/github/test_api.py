@@ -78,7 +78,7 @@ def private_key():
 
 @pytest.fixture
 def github(private_key):
-    """A GitHub that answers as `answer(request)` says, and the requests it was sent."""
+    """A GitHub that answers with `answer(request)`, and the requests it received."""
 
     def open_github(answer, token_cache=None):
         sent, meter = [], Meter()

@@ -84,7 +84,7 @@ class Vault:
 
 
 class Meter:
-    """Hears what each answer says of the limits."""
+    """Records the limits in each answer."""
 
     def __init__(self):
         self.received, self.held = [], []
@@ -100,7 +100,7 @@ class Meter:
 
 
 def says_who_asks_and_for_what(request):
-    """Whether it bears what GitHub wants of every request."""
+    """True if it has the headers that GitHub requires of every request."""
     asked = (request.headers["user-agent"], request.headers["accept"], request.headers["x-github-api-version"])
     return asked == ("ghapp", "application/vnd.github+json", "2022-11-28")
 

@@ -75,7 +75,7 @@ async def test_the_default_branch_and_its_head_are_found_without_reading_content
 
 
 async def test_a_repository_that_is_not_there_has_neither(open_checks):
-    checks = await open_checks("acme/gone")
+    checks = await open_checks("acme/missing")
     assert [await checks.default_branch(), await checks.head("main", NOW), await checks.create("a" * 40, WELL)] == [
         None
     ] * 3

@@ -60,7 +60,7 @@ class TestWhatTheWatchHasSeen:
     async def test_an_object_of_another_name_is_read_by_that(self, unlisted):
         other = runner_object(name="arc-1")
         cluster = unlisted(other, pod_of_object(name="arc-1"))
-        finding = await look(cluster, object_names=("arc-1", "gone"))
+        finding = await look(cluster, object_names=("arc-1", "absent"))
         assert (finding.ruling, finding.object) == (DeletionVerdict.DELETE, other)
         await arc.execute(cluster, finding)
         assert cluster.done == ["delete object arc-1"]

@@ -73,7 +73,7 @@ async def test_an_account_is_left_to_a_pod_that_has_come_under_its_name_meanwhil
 
     async def comes_back(*_):
         cluster.found_pods["linux-1"] = pod(uid="pod-2")
-        return False  # the one that was meant was gone
+        return False  # the intended pod no longer existed
 
     if there and there[0].deleting_since is None:
         cluster.delete_pod = comes_back

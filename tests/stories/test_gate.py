@@ -1,4 +1,4 @@
-"""Two shards of one pool in the sandbox: what the gate says of them, from real sweeps and deliveries."""
+"""Two shards of one pool in the sandbox: the gate's results for them, from real sweeps and deliveries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.stories.conftest import POOL, Clock, Story
 from tests.stories.processes import environment
 
 LONG_JOBS = Pace(job=(36_000.0, 36_000.0))
-"""A job ends when the story says so."""
+"""A job ends only when the story ends it."""
 
 
 class Shop(Story):
@@ -107,7 +107,7 @@ async def test_a_clean_rollout_passes_takes_over_and_says_what_to_tidy(shards):
     async with shards(pink=0) as app:
         await app.work_on("purple", 2)
         await app.report_deploy("pink", "inactive", "v42")
-        assert not (await app.gate(canary=True)).passed, "there is nobody yet"
+        assert not (await app.gate(canary=True)).passed, "there is no runner yet"
         app.sandbox.control.register("acme", pool="pink", count=3)
         await app.live()
         assert not (await app.gate(min_online=3, canary=True)).passed, "no canary yet"
@@ -204,7 +204,7 @@ async def test_the_worker_asks_the_command_and_keeps_its_answer_for_the_web_role
         (tmp_path / "active").unlink()
         assert await refresh_active_shards_of(app.context, app.installation) == 0
         failed = await Shards(app.context.redis).answer(app.installation, POOL)
-        assert await refresh_active_shards_of(app.context, app.installation + 1) == 0, "nobody knows that installation"
+        assert await refresh_active_shards_of(app.context, app.installation + 1) == 0, "unknown installation"
     assert (kept.shard, kept.failure) == ("purple", "")
     assert (failed.shard, failed.failure) == ("", "exit code 1")
 
@@ -273,7 +273,7 @@ async def test_a_shard_that_flaps_does_not_settle_and_one_that_holds_does(shards
     assert not check(flapping, "settled").passed
     assert settled.passed
     assert check(settled, "settled").text == "it has passed without a gap for 60 of 60 s"
-    assert len(held.results) <= 4, "it is not waited for longer than it takes"
+    assert len(held.results) <= 4, "it ends as soon as it passes"
 
 
 async def test_a_shard_that_starts_is_waited_for(shards):

@@ -211,7 +211,7 @@ def test_a_list_from_before_the_deploy_does_not_pass_the_gate(first_reported_at,
         assert check(answer, "since-deploy").text == "the runners have not been listed since the deploy of pink"
         assert steps(answer) == ["wait for the next list of runners, then run the gate again"]
         assert [each.changes for each in answer.next] == [""]
-        assert "no outage" in answer.checks[0].text, "of the others it says enough"
+        assert "no outage" in answer.checks[0].text, "the other shards are described sufficiently"
 
 
 def test_the_deploy_of_another_shard_delays_nothing():
