@@ -112,10 +112,10 @@ class Reaper:
         found = await self._judge_again(fresh, pods_at, memory, seen)
         if found is None:
             return SPARED
-        coroner = DeathRecorder(
+        recorder = DeathRecorder(
             self.context.settings, self.cluster, self.context, self.context.queue_redis, self.context.clock
         )
-        await coroner.record_before_deletion(fresh)
+        await recorder.record_before_deletion(fresh)
         if not await self.store.begin(self.installation.id, found):
             raise ClusterError("too many deletions were begun and are not finished")
         try:

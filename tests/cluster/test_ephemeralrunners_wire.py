@@ -85,7 +85,7 @@ def test_failures_are_counted_in_either_form(failures, count):
         pytest.param({"kind": "EphemeralRunnerSet", "name": "linux-4vcpu-x7k2p"}, "linux-4vcpu", id="generated"),
         pytest.param({"kind": "EphemeralRunnerSet", "name": "linux-large"}, "linux-large", id="not-generated"),
         pytest.param({"kind": "ReplicaSet", "name": "linux-4vcpu-x7k2p"}, "", id="another-kind"),
-        pytest.param(None, "", id="nobody"),
+        pytest.param(None, "", id="unknown"),
     ],
 )
 def test_without_a_label_its_set_names_the_scale_set(owner, scale_set):

@@ -67,7 +67,7 @@ def each_answer_is_asked_for(vcr):
     assert vcr.all_played
 
 
-class Vault:
+class TokenStore:
     """Has one mint, unless it holds a token."""
 
     def __init__(self, held):
@@ -83,7 +83,7 @@ class Vault:
         self.forgotten.append(installation)
 
 
-class Meter:
+class BudgetRecorder:
     """Records the limits in each answer."""
 
     def __init__(self):
@@ -107,7 +107,7 @@ def says_who_asks_and_for_what(request):
 
 @pytest.fixture
 def meter():
-    return Meter()
+    return BudgetRecorder()
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def sent():
 
 @pytest.fixture
 def token_cache():
-    return Vault(SharedToken("a-token", time.time() - 3000))
+    return TokenStore(SharedToken("a-token", time.time() - 3000))
 
 
 @pytest.fixture

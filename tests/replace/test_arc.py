@@ -9,12 +9,12 @@ from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER
 from ghapp.health.runner.deletion_progress import Deletion
 from ghapp.replace import arc
 from tests.health.builders import LONG_AGO, NOW, lost
-from tests.health.pods.builders import ARCS_OTHER_FINALIZER, NAMESPACE, circumstances, pod, pod_of_object, runner_object
+from tests.health.pods.builders import ARCS_OTHER_FINALIZER, NAMESPACE, pod, pod_of_object, preconditions, runner_object
 from tests.replace.cluster import FakeCluster
 
 
 async def look(cluster, evidence=None, **around):
-    return await arc.find(cluster, NAMESPACE, evidence or lost(), circumstances(**around))
+    return await arc.find(cluster, NAMESPACE, evidence or lost(), preconditions(**around))
 
 
 async def test_the_object_goes_and_its_pod_is_left_to_arc():

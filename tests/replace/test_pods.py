@@ -7,14 +7,14 @@ from ghapp.health.pods.blockers import Blocker
 from ghapp.health.pods.deletion_decision import DeletionVerdict
 from ghapp.replace import pods
 from tests.health.builders import NOW, lost
-from tests.health.pods.builders import NAMESPACE, circumstances, container, pod, pod_of_object
+from tests.health.pods.builders import NAMESPACE, container, pod, pod_of_object, preconditions
 from tests.replace.cluster import FakeCluster
 
 BOTH = ["delete pod linux-1", "delete account linux-1"]
 
 
 async def look(cluster, evidence=None):
-    return await pods.find(cluster, NAMESPACE, evidence or lost(), circumstances())
+    return await pods.find(cluster, NAMESPACE, evidence or lost(), preconditions())
 
 
 async def look_and_act(cluster, evidence=None):

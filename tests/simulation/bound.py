@@ -50,7 +50,7 @@ def tail_of(window: Weather) -> float:
     - Work that failed is tried again with growing pauses; the one that it waits for at the end is about four times
     - Failed jobs are retried with growing back-off; the last wait is about four times
     - A clock that jumped back: what was dated in its future waits for that long; and so do the due sweeps.
-    - Calls that are spent come back at the full hour, and so do those that GitHub told us to wait for, sooner.
+    - Calls that are spent come back at the full hour, and so do those blocked by retry-after, sooner.
     - Who died or froze is taken over from when its claim and its time are out.
     - A discovery may be five minutes away: until then a suspended installation is not swept again.
     - A late delivery may say for ten minutes more that a job runs.

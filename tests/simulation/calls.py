@@ -53,7 +53,7 @@ class Calls:
             NotFound: 404.
         """
         minted_at = yield from self._token()
-        self.store.meter.enter(self.clock(), purpose, self.config.budget)
+        self.store.budget.enter(self.clock(), purpose, self.config.budget)
         sent_at = self.engine.now
         yield CALL
         is_answered = True
@@ -70,7 +70,7 @@ class Calls:
             raise
         finally:
             self.audit.called(purpose, sent_at)
-            self.store.meter.leave(self.github, self.clock(), is_answered=is_answered)
+            self.store.budget.leave(self.github, self.clock(), is_answered=is_answered)
             if is_answered:
                 self.github.unanswered = 0
 
@@ -127,7 +127,7 @@ class Calls:
 
     def _learn(self, error: NoAnswer, minted_at: float) -> Steps:
         if error.reason is Reason.RATE_LIMITED:
-            self.store.meter.hold(self.clock(), error.after_seconds)
+            self.store.budget.hold(self.clock(), error.after_seconds)
         if error.reason is Reason.UNAUTHORIZED and self.engine.now - minted_at >= SETTLING_SECONDS:
             self.store.token = None
         if error.hangs:

@@ -83,7 +83,7 @@ class Driver(Acting):
             self.store.survey = absence.survey_after_failure(survey, reason, began)
             self.audit.failed(began)
             self.engine.trace("sweep failed", reason=reason)
-        allowance = self.store.meter.left(self.clock())
+        allowance = self.store.budget.left(self.clock())
         self.due_at(began + pacing.next_sweep_in(self.config.interval, pages, allowance, self.config.budget))
         self.store.release(me, "sweep")
         for due in confirm_at:

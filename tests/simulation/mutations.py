@@ -242,11 +242,11 @@ MUTATIONS: Mapping[str, Mutation] = {
             "needs_own_get",
             lambda due, control: [each for each in due if each.id not in control.runners and each.running_job is None],
         ),
-        Patch(steps, "successor_of", lambda _evidence, _bearers: None),
+        Patch(steps, "successor_of", lambda _evidence, _runners: None),
     ),
     "a controller's removal does not count": (Patch(observations, "retired_by_controller", lambda known, at: known),),
     "no second look before acting": (
-        Patch(steps, "step_after", lambda _evidence, _answer, _bearers: RemediationStep.REMOVE),
+        Patch(steps, "step_after", lambda _evidence, _answer, _runners: RemediationStep.REMOVE),
     ),
     "old observations answer": _everywhere("judge", _never_stale, verdict, decision, absence, driver, acting),
     "the fuse never trips": _everywhere("next_fuse", lambda before, *_, **__: before, fuse, decision),
@@ -314,9 +314,9 @@ MUTATIONS: Mapping[str, Mutation] = {
     "a fuse that is not closed lets the reaper through": _fuse_as(not_closed=frozenset()),
     "the reaper does not look again": (Patch(reaper.Reaper, "_judge_again", _not_judged_again),),
     "a pod that has changed is deleted": (Patch(cluster, "is_unchanged", lambda _read, _now: True),),
-    "the reaper does not ask GitHub by name": (Patch(reaper, "with_answer", lambda runner, _bearers, _named: runner),),
+    "the reaper does not ask GitHub by name": (Patch(reaper, "with_answer", lambda runner, _runners, _named: runner),),
     "no pod is reaped": (Patch(guards, "_guard", lambda *given: _guard(*given) or Guard.UNNAMED),),
-    "retry-after is ignored": (Patch(store.Meter, "hold", lambda _self, _now, _seconds: None),),
+    "retry-after is ignored": (Patch(store.Budget, "hold", lambda _self, _now, _seconds: None),),
 }
 
 

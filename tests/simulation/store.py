@@ -22,7 +22,7 @@ from tests.simulation.github import HOURLY_LIMIT, GitHub, NoAnswer
 
 
 @dataclass(slots=True)
-class Meter:
+class Budget:
     """The budget of `ghapp.store.budget`, whose rules are Lua there."""
 
     used: int = 0
@@ -98,7 +98,7 @@ class Store:
     """Those that no controller answered 2xx yet."""
     known_jobs: set[int] = field(default_factory=set)
     guids: set[int] = field(default_factory=set)
-    meter: Meter = field(default_factory=Meter)
+    budget: Budget = field(default_factory=Budget)
     due: float = 0.0
     enrolled: bool = True
     token: float | None = None

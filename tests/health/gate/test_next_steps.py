@@ -39,7 +39,7 @@ def test_no_step_destroys_anything_without_a_reported_deploy(provision, failures
     question = GateRequest("pink", provision=provision, failures=failures, canary=canary)
     answer = gate([on("pink", present()), *at_work()], question, UNREPORTED)
     assert not answer.passed
-    assert not {each.rung for each in answer.next} & DESTROYS
+    assert not {each.level for each in answer.next} & DESTROYS
     assert steps(answer).count("report when pink was deployed") == 1
 
 

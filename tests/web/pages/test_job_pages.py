@@ -155,7 +155,7 @@ async def test_an_earlier_death_of_a_runner_name_has_its_own_page(local, redis, 
         "/orgs/acme/jobs/1",
         "/orgs/acme/jobs/x",
         f"/orgs/acme/jobs/{'1' * 30}",
-        "/orgs/acme/deaths/nobody",
+        "/orgs/acme/deaths/unknown",
         "/orgs/no/jobs",
     ],
 )
@@ -365,7 +365,7 @@ async def test_without_the_permission_there_is_no_button(signed_in, asked, at_wo
         ("olga", RERUN, 403),
         ("sam", RERUN, 404),
         ("lisa", "/orgs/acme/deaths/b/rerun", 403),
-        ("mona", "/orgs/acme/deaths/nobody/rerun", 404),
+        ("mona", "/orgs/acme/deaths/unknown/rerun", 404),
         ("mona", "/orgs/globex/deaths/a/rerun", 404),
     ],
 )
