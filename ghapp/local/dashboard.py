@@ -31,8 +31,7 @@ from ghapp.store.connect import connect
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.org_views import load_org_view
 from ghapp.store.stores import Stores, open_stores, stores_over
-from ghapp.terminal.shrinking_table import ShrinkingTable
-from ghapp.terminal.tables import COLOURS
+from ghapp.terminal.tables import COLOURS, ShrinkingTable
 
 INCIDENT_AFTER_SECONDS = 15.0
 DEATH_AFTER_SECONDS = 5.0

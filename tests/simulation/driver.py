@@ -1,4 +1,4 @@
-"""What is looked for: `jobs.scheduler`, `jobs.runners.sweep`, `jobs.runners.confirm` and `jobs.deliveries.inbox`, step by step.
+"""Sweeps, confirmations and deliveries: `jobs.scheduler`, `jobs.runners.sweep`, `…confirm`, `jobs.deliveries.inbox`, step by step.
 
 Each job is a generator. It yields for as long as a call takes, and between any two writes, so that others come in
 between, or it dies there. Whatever it decides is decided by `ghapp.health`, as in `jobs`.
@@ -37,7 +37,7 @@ RUNNERS = "organization_self_hosted_runners"
 
 
 class Tick(NamedTuple):
-    """A look of the clock at its calendar."""
+    """One tick of the scheduler."""
 
     driver: Driver
     dated: float
@@ -47,10 +47,10 @@ class Tick(NamedTuple):
 
 
 class Driver(Acting):
-    """Looks, confirms, and listens."""
+    """Runs sweeps, confirmations and deliveries."""
 
     def tick(self, dated: float) -> None:
-        """`jobs.scheduler`: give out the sweep that is due; again in a while unless it says otherwise.
+        """`jobs.scheduler`: enqueue the sweep that is due; again after a while unless the sweep sets another time.
 
         `dated`: the date that this tick was made for; there may be another by now.
         """
@@ -83,7 +83,7 @@ class Driver(Acting):
             self.store.survey = absence.survey_after_failure(survey, reason, began)
             self.audit.failed(began)
             self.engine.trace("sweep failed", reason=reason)
-        allowance = self.store.meter.left(self.clock())
+        allowance = self.store.budget.left(self.clock())
         self.due_at(began + pacing.next_sweep_in(self.config.interval, pages, allowance, self.config.budget))
         self.store.release(me, "sweep")
         for due in confirm_at:
@@ -132,7 +132,7 @@ class Driver(Acting):
         return absence.confirm_at(records.values(), after, at, limits)
 
     def forget(self, evidence: Evidence | None) -> Evidence | None:
-        """Who is done with is known for an hour, and not for a day: the rest is cost."""
+        """Forgets finished runners after an hour, not a day, to save simulation time."""
         if evidence is None or evidence.online:
             return evidence
         verdict = judge(evidence, self.store.survey, self.clock(), self.config.evidence)
@@ -184,7 +184,7 @@ class Driver(Acting):
             self.audit.answered(runner_id, result.at)
         yield STEP
         revised = self.store.revise({each: absence.confirmed(*result) for each, result in (listed | asked).items()})
-        self.engine.trace("confirmed", gone=[each for each, result in asked.items() if result.registration is None])
+        self.engine.trace("confirmed", absent=[each for each, result in asked.items() if result.registration is None])
         return revised
 
     def control(self, suspects: Mapping[int, Evidence], survey: Survey) -> Steps:
@@ -223,7 +223,7 @@ class Driver(Acting):
         return self.store.revise(folds)
 
     def discover(self, me: Process) -> Steps:
-        """`jobs.deliveries.installations`: where the App is installed, and whether it may look there."""
+        """`jobs.deliveries.installations`: where the App is installed, and whether it has the permissions."""
         yield CALL
         try:
             now = self.github.installation()
@@ -277,7 +277,7 @@ class Driver(Acting):
         self.audit.paused()
 
     def resume(self) -> None:
-        """`Fuses.resume`: a person ends every pause, and lets stopped fuses prove anew; a look comes first."""
+        """`Fuses.resume`: a person ends all pauses and restarts stopped fuses, after a sweep."""
         self.store.paused.clear()
         stopped = {pool: each for pool, each in self.store.fuses.items() if each.position is Position.STOPPED}
         for pool, before in stopped.items():

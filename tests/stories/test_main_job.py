@@ -1,4 +1,4 @@
-"""The main job, step by step, with the clock in the story's hand."""
+"""The main scenario, step by step, with a clock that the story controls."""
 
 from __future__ import annotations
 
@@ -260,7 +260,9 @@ async def test_a_runner_that_is_absent_while_its_job_runs_is_not_confirmed_as_lo
         assert await state_of(app, runner_id) is State.SUSPECT
 
         app.sandbox.control.finish("acme", job_id=job_id)
-        assert await confirm_installation(app.context, app.installation) == 1, "GitHub itself says that the job is over"
+        assert await confirm_installation(app.context, app.installation) == 1, (
+            "GitHub itself reports that the job is over"
+        )
         assert await state_of(app, runner_id) is State.INVALIDATED
 
 
