@@ -82,9 +82,9 @@ def test_a_role_is_given_the_time_that_it_needs_to_end(template):
 
 
 @pytest.mark.parametrize("template", PODS)
-def test_no_image_is_whatever_was_last_and_none_is_of_one_registry(template):
+def test_each_image_has_a_version_and_is_the_released_one_or_redis(template):
     for container in containers(template):
-        assert re.fullmatch(r"[a-z]+:[\d.]+[\w.-]*", container["image"])
+        assert re.fullmatch(r"(ghcr\.io/ghapp/ghapp|redis):[\d.]+[\w.-]*", container["image"])
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)

@@ -235,7 +235,7 @@ def test_the_image_is_of_this_version(overlay):
         for deployment in kinds(overlay, "Deployment")
         for each in deployment["spec"]["template"]["spec"]["containers"]
     }
-    assert images == {f"ghapp:{version}"}
+    assert images == {f"ghcr.io/ghapp/ghapp:{version}"}
 
 
 def test_the_small_redis_keeps_what_it_has_and_forgets_nothing():
