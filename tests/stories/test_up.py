@@ -86,7 +86,7 @@ def test_within_a_minute_a_stranger_sees_an_incident_and_its_recovery_and_ctrl_c
         assert rows, terminal.text[-2000:]
         assert {row["pool"] for row in rows} == {"linux-4vcpu"}
         assert wait_for(lambda: not any(row["replace"] for row in lost() or [{"replace": True}])), "all were accepted"
-        for words in ("12 registrations were deleted", "runner.replace"):
+        for words in ("12 registrations were deleted", "runner.replace", "12 runners lost in linux-4vcpu, healed in "):
             assert wait_for(lambda words=words: words in terminal.text), terminal.text[-2000:]
 
         words = re.search(r"fleet +(\. \S+/env) && ghapp", terminal.text)

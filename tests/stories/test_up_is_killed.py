@@ -34,7 +34,8 @@ def all_run(mark):
     """Them, if everything has started."""
     found = of(mark)
     text = " ".join(found.values())
-    parts = ("ghapp up", "ghapp web", "ghapp worker", "ghapp clock", "ghapp.sandbox", "ghapp.local.watchdog", "redis")
+    roles = tuple(f"ghapp {role}" for role in ("up", "web", "worker", "clock", "watch"))
+    parts = (*roles, "ghapp.sandbox", "ghapp.local.watchdog", "redis")
     return found if all(part in text for part in parts) else None
 
 
