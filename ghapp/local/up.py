@@ -16,15 +16,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ghapp.credentials import kept
 from ghapp.errors import ConfigurationError
 from ghapp.local.local_redis import EmbeddedRedis, supervised_redis
 from ghapp.local.port_check import require_free
+from ghapp.local.role_log import RoleLog
 from ghapp.local.sandbox import Sandbox, run_sandbox, sandbox_environment
 from ghapp.local.watchdog import LAST, Watchdog, end
 from ghapp.settings import Settings
@@ -135,7 +135,7 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show) -> None:
             environ["GHAPP_REDIS_URL"] = own_redis.url
         if sandbox:
             _write_environment(home, environ)
-        log_file = stack.enter_context(home.joinpath("ghapp.log").open("ab"))
+        log_file = stack.enter_context(closing(RoleLog(home / "ghapp.log")))
 
         def start(name: str, environ: Mapping[str, str]) -> _Role:
             return stack.enter_context(_role(name, environ, log_file, watchdog))
@@ -166,7 +166,7 @@ def _make(state_dir: Path) -> None:
 class _Role:
     """One role's process."""
 
-    def __init__(self, name: str, environ: Mapping[str, str], log_file: Any, watchdog: Watchdog) -> None:
+    def __init__(self, name: str, environ: Mapping[str, str], log_file: RoleLog, watchdog: Watchdog) -> None:
         self._name, self._environ, self._log, self._watchdog = name, environ, log_file, watchdog
         self.process = self._start()
 
@@ -180,16 +180,17 @@ class _Role:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and a constant name
             [sys.executable, "-m", "ghapp", self._name],
             env=dict(self._environ),
-            stdout=self._log,
-            stderr=self._log,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        self._log.follow(process)
         self._watchdog.add(process)
         return process
 
 
 @contextmanager
-def _role(name: str, environ: Mapping[str, str], log_file: Any, watchdog: Watchdog) -> Iterator[_Role]:
+def _role(name: str, environ: Mapping[str, str], log_file: RoleLog, watchdog: Watchdog) -> Iterator[_Role]:
     role = _Role(name, {**environ, "GHAPP_LOG_FORMAT": "json"}, log_file, watchdog)
     try:
         yield role
