@@ -17,19 +17,24 @@ import pytest
 
 WITHIN_SECONDS = 60
 
+OWN_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.executable, sys.argv[1:])"
+)
+"""A script that runs its arguments with stdin as their controlling terminal; it needs a session of its own."""
+
 
 class Terminal:
     """What a program shows on a wide terminal."""
 
     def __init__(self):
-        self._ours, self.theirs = pty.openpty()
+        self.ours, self.theirs = pty.openpty()
         self.text = ""
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
         while True:
             try:
-                chunk = os.read(self._ours, 65536)
+                chunk = os.read(self.ours, 65536)
             except OSError:
                 return
             self.text += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", chunk.decode(errors="replace"))
