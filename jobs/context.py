@@ -15,7 +15,7 @@ from ghapp.errors import ConfigurationError
 from ghapp.github.api import GitHub
 from ghapp.github.installation_client import InstallationClient
 from ghapp.health.installation import Installation
-from ghapp.health.pacing import Purpose, ceiling
+from ghapp.health.pacing import Purpose, call_limits
 from ghapp.queue import jobs
 from ghapp.report.links import PageLinks
 from ghapp.report.org_view import OrgView
@@ -43,8 +43,8 @@ class JobContext(Stores):
 
         The client sends the account's own login, also where the configuration uses a former name of the org.
         """
-        most = ceiling(purpose, self.settings.of(installation.org).budget)
-        return await self.github.installation_client(replace(installation, org=installation.called, login=""), most)
+        limits = call_limits(purpose, self.settings.of(installation.org).budget)
+        return await self.github.installation_client(replace(installation, org=installation.called, login=""), limits)
 
     async def org_view(self, installation: Installation) -> OrgView:
         """Returns what applies to all runners of an org: survey, fuses, pauses, claims and rules."""

@@ -31,8 +31,13 @@ from jobs.events.deliver_event import EventDelivery
 log = logger(__name__)
 
 TICK_SECONDS = 0.25
-RETRY_SWEEP_SECONDS = 20.0
-"""Seconds after which an enqueued sweep that did not set its next date is enqueued again."""
+SWEEP_JOB_SECONDS = 1.0
+"""Least seconds between two jobs that sweep what is due: together, many installations cost less than one by one."""
+
+LATE_SECONDS, MOST_SWEEP_JOBS = 5.0, 8
+"""When a sweep has been due for so long, jobs are added up to that number, for other workers to run. The autoscaler
+counts them, too.
+"""
 
 DISCOVER_SECONDS = 300.0
 DRAIN_SECONDS = 1.0
@@ -131,6 +136,7 @@ class Scheduler:
             *([(REAP_SECONDS, self._reap)] if settings.namespaces else []),
         ]
         self._due = [0.0] * len(self._periodic_tasks)
+        self._next_sweep_job = 0.0
         self._lost_before: set[Enqueued] = set()
 
     async def check_redis(self) -> None:
@@ -156,8 +162,13 @@ class Scheduler:
         self._queue_redis.close()
 
     async def _sweep(self) -> None:
-        for installation in await self._schedule.take_due(time.time(), RETRY_SWEEP_SECONDS):
-            jobs.enqueue_sweep(self._queue_redis, installation)
+        """Enqueues a job that sweeps what is due; another one for what the first did not take in time."""
+        now = time.time()
+        if time.monotonic() < self._next_sweep_job or not await self._schedule.is_any_due(now):
+            return
+        is_late = await self._schedule.is_any_due(now - LATE_SECONDS)
+        jobs.enqueue_due_sweeps(self._queue_redis, MOST_SWEEP_JOBS if is_late else 1)
+        self._next_sweep_job = time.monotonic() + SWEEP_JOB_SECONDS
 
     async def _promote(self) -> None:
         jobs.promote_due(self._queue_redis, time.time())

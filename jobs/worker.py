@@ -34,6 +34,7 @@ from jobs.notifications import send_notifications
 from jobs.remediation.remediate import remediate
 from jobs.runners.check_runner import check
 from jobs.runners.confirm import confirm
+from jobs.runners.due_sweeps import sweep_due
 from jobs.runners.sweep import sweep
 
 log = logger(__name__)
@@ -45,6 +46,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     JobName.INBOX: drain,
     JobName.INSTALLATIONS: discover,
     JobName.SWEEP: sweep,
+    JobName.SWEEP_DUE: sweep_due,
     JobName.REAP: reap,
     JobName.CHECK: check,
     JobName.REPORT: report,

@@ -91,14 +91,12 @@ async def _pools(settings: Settings, stores: Stores, installation: Installation)
 
 
 async def _resume(settings: Settings, org: str, pool: str | None) -> list[str]:
-    """Resumes, enqueues a sweep, and returns lines with the result for each pool and what is still paused or stopped.
+    """Resumes, makes a sweep due, and returns lines with the result for each pool and what is still paused or stopped.
 
     Raises:
         UnknownPoolError: there is no such pool; a mistyped name would resume nothing.
     """
     from ghapp.health.remediation.fuse import Position
-    from ghapp.queue.jobs import enqueue_sweep
-    from ghapp.store.connect import connect_sync
     from ghapp.store.fuses import WHOLE_ORG
 
     async with opened(settings) as stores:
@@ -109,6 +107,8 @@ async def _resume(settings: Settings, org: str, pool: str | None) -> list[str]:
         done = await fuses.resume(installation, pool, _user(), time.time(), limits)
         org_pause = (await fuses.pauses(installation.id)).get(WHOLE_ORG)
         whole = (await fuses.all(installation.id)).get(WHOLE_ORG)
+        if done:
+            await stores.schedule.due_at(installation.id, time.time())
     output = [
         f"resumed: {_named(name, each)}, paused by {pause.who}: {pause.why}" for each, pause in done.ended.items()
     ]
@@ -117,9 +117,6 @@ async def _resume(settings: Settings, org: str, pool: str | None) -> list[str]:
         output.append(f"still paused: {name}, by {org_pause.who}: {org_pause.why}")
     if whole is not None and whole.position is Position.STOPPED:
         output.append(f"still stopped: the fuse of the whole installation ({whole.reason}); `ghapp resume {name}`")
-    if done and settings.redis_url is not None:
-        with connect_sync(settings.redis_url) as queue_redis:
-            enqueue_sweep(queue_redis, installation.id)
     return output or ["nothing was paused or stopped"]
 
 

@@ -19,6 +19,7 @@ from ghapp.github.api import GitHub
 from ghapp.github.app import AppRegistration, hook, latest_deliveries, registration, server_date
 from ghapp.github.checks import Checks
 from ghapp.health.installation import NEEDED, Installation
+from ghapp.health.pacing import CallLimits
 from ghapp.settings import Settings
 from ghapp.store.budget import skew
 from ghapp.store.stores import open_stores
@@ -42,7 +43,7 @@ class GitHubProbe(NamedTuple):
 class Unmetered:
     """A rate limiter that lets the few requests of `doctor` pass, whatever budget is left."""
 
-    async def enter(self, installation: int, ceiling: float, points: int) -> str:  # noqa: ARG002
+    async def enter(self, installation: int, limits: CallLimits, points: int) -> str:  # noqa: ARG002
         """Returns at once."""
         return ""
 

@@ -23,6 +23,10 @@ from ghapp.github.installation_client import InstallationClient, RateLimitedCall
 from ghapp.github.ports import RateLimiter, TokenCache
 from ghapp.github.transport import NOT_FOUND, PER_PAGE, GitHubResponse, GitHubTransport, expect, open_client
 from ghapp.health.installation import Installation
+from ghapp.health.pacing import CallLimits
+
+WITHIN_GITHUBS = CallLimits()
+"""GitHub's own limits."""
 
 THE_APP = 0
 """The App's own rate limit, in place of an installation id. GitHub counts it apart; no installation has id 0."""
@@ -81,12 +85,14 @@ class GitHub:
             raise InstallationMissingError(f"GET {path}: the App is not installed there")
         return wire.installation(expect(answer, path))
 
-    async def installation_client(self, installation: Installation, ceiling: float = 1.0) -> InstallationClient:
+    async def installation_client(
+        self, installation: Installation, limits: CallLimits = WITHIN_GITHUBS
+    ) -> InstallationClient:
         """Returns a client for one installation; mints a token if none is cached.
 
         Args:
             installation: the installation.
-            ceiling: the share of its hourly rate limit that the client's calls may use up.
+            limits: how much of its limits the client's calls may use up.
         """
 
         async def mint() -> wire.InstallationToken:
@@ -94,7 +100,7 @@ class GitHub:
 
         token = await self._token_cache.token(installation.id, mint, self._clock())
         transport = GitHubTransport(TokenAuthStrategy(token.secret), self._api_url, self._client)
-        limited = RateLimitedCall(self._rate_limiter, installation.id, ceiling)
+        limited = RateLimitedCall(self._rate_limiter, installation.id, limits)
         return InstallationClient(installation, transport, token, self._token_cache, limited, self._clock)
 
     async def forget_token(self, installation: int) -> None:
@@ -102,15 +108,15 @@ class GitHub:
         await self._token_cache.forget(installation)
 
     async def send(
-        self, method: str, path: str, *, json: Any = None, ceiling: float = 1.0, **params: str | int
+        self, method: str, path: str, *, json: Any = None, limits: CallLimits = WITHIN_GITHUBS, **params: str | int
     ) -> GitHubResponse:
-        """Sends one request as the App, within that share of its own hourly limit; see `GitHubTransport.send`."""
+        """Sends one request as the App, within its own limits; see `GitHubTransport.send`."""
 
         async def once() -> GitHubResponse:
             return await self._as_app.send(method, path, headers=None, json=json, **params)
 
         try:
-            return await RateLimitedCall(self._rate_limiter, THE_APP, ceiling).send(method, once)
+            return await RateLimitedCall(self._rate_limiter, THE_APP, limits).send(method, once)
         except UnauthorizedError:
             raise UnauthorizedError(
                 f"{method} {path}: GitHub does not accept the App's id and key; check that GHAPP_APP_ID and the "

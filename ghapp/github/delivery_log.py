@@ -13,6 +13,7 @@ from ghapp.errors import NotFoundError
 from ghapp.github import wire
 from ghapp.github.api import GitHub
 from ghapp.github.transport import PER_PAGE, expect
+from ghapp.health.pacing import CallLimits
 from ghapp.health.redelivery import Attempt
 
 MOST_PAGES = 10
@@ -29,7 +30,7 @@ class _Item(msgspec.Struct):
 _items = msgspec.json.Decoder(list[_Item])
 
 
-SHARE = 0.5
+LIMITS = CallLimits(share=0.5)
 """Of the App's own hourly limit; the rest is reserved for tokens and confirmations, which cannot wait."""
 
 
@@ -47,7 +48,7 @@ async def failed_attempts(github: GitHub, since: float, cursor: str = "") -> Fai
     for _ in range(MOST_PAGES):
         if cursor:
             params["cursor"] = cursor
-        answer = await github.send("GET", "/app/hook/deliveries", ceiling=SHARE, **params)
+        answer = await github.send("GET", "/app/hook/deliveries", limits=LIMITS, **params)
         page = [_attempt(item) for item in wire.read(_items, expect(answer, "/app/hook/deliveries"))]
         found += [each for each in page if each.at >= since]
         cursor = _next_cursor(answer.headers.get("link", ""))
@@ -60,7 +61,7 @@ async def deliver_again(github: GitHub, attempt_id: int) -> bool:
     """Requests a redelivery; returns False if GitHub no longer has that delivery."""
     path = f"/app/hook/deliveries/{attempt_id}/attempts"
     try:
-        expect(await github.send("POST", path, ceiling=SHARE), path)
+        expect(await github.send("POST", path, limits=LIMITS), path)
     except NotFoundError:
         return False
     return True

@@ -14,7 +14,7 @@ from ghapp.github import wire
 from ghapp.github.ports import CachedToken, RateLimiter, TokenCache
 from ghapp.github.transport import NOT_FOUND, PER_PAGE, UNPROCESSABLE, GitHubResponse, GitHubTransport, expect
 from ghapp.health.installation import Installation
-from ghapp.health.pacing import READ_POINTS, WRITE_POINTS
+from ghapp.health.pacing import READ_POINTS, WRITE_POINTS, CallLimits
 from ghapp.health.runner.evidence import Registration
 
 NO_CONTENT = 204
@@ -47,12 +47,12 @@ class RateLimitedCall:
 
     rate_limiter: RateLimiter
     installation: int
-    ceiling: float
+    limits: CallLimits
 
     async def send(self, method: str, send: Callable[[], Awaitable[GitHubResponse]]) -> GitHubResponse:
         """Waits for admission, sends, and records the rate limit of the answer."""
         points = READ_POINTS if method == "GET" else WRITE_POINTS
-        flight = await self.rate_limiter.enter(self.installation, self.ceiling, points)
+        flight = await self.rate_limiter.enter(self.installation, self.limits, points)
         headers: Mapping[str, str] = {}
         try:
             answer = await send()

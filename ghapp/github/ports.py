@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from ghapp.github import wire
+from ghapp.health.pacing import CallLimits
 
 Mint = Callable[[], Awaitable[wire.InstallationToken]]
 
@@ -35,8 +36,8 @@ class TokenCache(Protocol):
 class RateLimiter(Protocol):
     """Keeps the calls of all processes within each installation's limits."""
 
-    async def enter(self, installation: int, ceiling: float, points: int) -> str:
-        """Waits for admission of one call within that share of the hourly limit; returns its flight id."""
+    async def enter(self, installation: int, limits: CallLimits, points: int) -> str:
+        """Waits for admission of one call within these limits; returns its flight id."""
 
     async def leave(self, installation: int, flight: str, headers: Mapping[str, str]) -> None:
         """Ends a call that was answered with these headers."""

@@ -30,8 +30,19 @@ REPORTING_SHARE = 0.9
 READ_POINTS, WRITE_POINTS = 1, 5
 """Cost of a call, in points of GitHub's limit per minute."""
 
-MOST_POINTS = 800
+MOST_POINTS = 890
 """Maximum points in any 61 seconds, counted by the second. GitHub allows 900 a minute."""
+
+SWEEPING_POINTS = 840
+"""Those that sweeps and reports may use. At this rate a complete list of 100,000 runners takes 73 s, and confirmations
+and removals are still sent meanwhile.
+"""
+
+PATIENCE_SECONDS = 30.0
+"""How long a call waits for a free slot in flight, or for the minute's points."""
+
+SWEEPING_PATIENCE_SECONDS = 70.0
+"""How long a sweep's call does: a list of more than 84,000 runners needs the points of the next minute, too."""
 
 MOST_IN_FLIGHT = 80
 """Maximum concurrent requests of all processes. GitHub allows 100."""
@@ -69,15 +80,30 @@ class Allowance:
     held_for: float = 0.0
 
 
-def ceiling(purpose: Purpose, limits: BudgetLimits) -> float:
-    """Returns the share of the hourly limit that calls of this purpose may use."""
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """How much of GitHub's limits a call may use up, all calls of the installation included.
+
+    Attributes:
+        share: of the hourly limit.
+        points_a_minute: of the limit of points.
+        patience_seconds: how long the call waits for points, or for a free slot.
+    """
+
+    share: float = 1.0
+    points_a_minute: int = MOST_POINTS
+    patience_seconds: float = PATIENCE_SECONDS
+
+
+def call_limits(purpose: Purpose, limits: BudgetLimits) -> CallLimits:
+    """Returns the limits of calls of this purpose."""
     match purpose:
         case Purpose.ACT:
-            return max(ACTING_SHARE, limits.share)
+            return CallLimits(max(ACTING_SHARE, limits.share))
         case Purpose.SWEEP:
-            return limits.share
+            return CallLimits(limits.share, SWEEPING_POINTS, SWEEPING_PATIENCE_SECONDS)
         case Purpose.REPORT:
-            return limits.share * REPORTING_SHARE
+            return CallLimits(limits.share * REPORTING_SHARE, SWEEPING_POINTS)
 
 
 def left(allowance: Allowance, limits: BudgetLimits) -> int:

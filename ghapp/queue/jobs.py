@@ -43,6 +43,9 @@ class JobName(StrEnum):
     INBOX = "jobs.inbox.drain"
     INSTALLATIONS = "jobs.installations.discover"
     SWEEP = "jobs.sweep.sweep"
+    """Of one installation. Only the previous version's clock and buttons enqueue it."""
+
+    SWEEP_DUE = "jobs.runners.due_sweeps.sweep_due"
     REAP = "jobs.reap.reap"
     CHECK = "jobs.check.check"
     REPORT = "jobs.report.report"
@@ -63,6 +66,7 @@ QUEUE_OF = {
     JobName.INBOX: "inbox",
     JobName.INSTALLATIONS: "sweep",
     JobName.SWEEP: "sweep",
+    JobName.SWEEP_DUE: "sweep",
     JobName.REAP: "sweep",
     JobName.CHECK: "report",
     JobName.REPORT: "report",
@@ -78,6 +82,9 @@ QUEUE_OF = {
 
 TIMEOUT_SECONDS = 100
 """Less than `observations.OVERTAKING_SECONDS`: no observation outlives the job that made it."""
+
+SWEEP_TIMEOUT_SECONDS = 200
+"""A complete list of 100,000 runners takes 73 s at GitHub's 900 points a minute."""
 
 BACKOFF_SECONDS = (1, 5, 15, 60, 300, 900, 3600)
 AT_ONCE = (0, 0)
@@ -141,7 +148,7 @@ def enqueue(
         work.value,
         args=args,
         job_id=key,
-        timeout=TIMEOUT_SECONDS,
+        timeout=SWEEP_TIMEOUT_SECONDS if work is JobName.SWEEP_DUE else TIMEOUT_SECONDS,
         result_ttl=0,
         failure_ttl=FAILURE_TTL_SECONDS,
         retry=Retry(max=len(waits), interval=list(waits)),
@@ -150,18 +157,22 @@ def enqueue(
     return transitions.enqueue(redis, job, queue.name, due)
 
 
-def enqueue_sweep(redis: Redis, installation: int) -> bool:
-    """Enqueues a sweep; returns False if one waits or runs. Not retried, because the clock enqueues it again."""
-    return enqueue(redis, JobName.SWEEP, installation, key=f"sweep-{installation}", retry=False)
+def enqueue_due_sweeps(redis: Redis, most: int = 1) -> bool:
+    """Enqueues a job that sweeps what is due when it runs; returns False if `most` such jobs wait or run.
+
+    Jobs of which the first left nothing cost little. More than one is needed for fleets that are large, or many.
+    """
+    keys = (f"sweep-due-{number}" for number in range(most))
+    return any(enqueue(redis, JobName.SWEEP_DUE, key=key, retry=False) for key in keys)
 
 
 def enqueue_report(redis: Redis, installation: int) -> bool:
-    """Enqueues a check whether the report has changed; like a sweep."""
+    """Enqueues a check whether the report has changed. Not retried, because the clock enqueues it again."""
     return enqueue(redis, JobName.REPORT, installation, key=f"report-{installation}", retry=False)
 
 
 def enqueue_gates(redis: Redis, installation: int) -> bool:
-    """Enqueues an update of the gate's check runs on deployed commits; like a sweep."""
+    """Enqueues an update of the gate's check runs on deployed commits. Not retried."""
     return enqueue(redis, JobName.GATE, installation, key=gates_key(installation), retry=False)
 
 

@@ -18,16 +18,13 @@ from redis.asyncio import Redis
 
 from ghapp.errors import BudgetSpentError
 from ghapp.health.history import WHOLE_ORG
-from ghapp.health.pacing import MOST_IN_FLIGHT, MOST_POINTS, Allowance
+from ghapp.health.pacing import MOST_IN_FLIGHT, Allowance, CallLimits
 from ghapp.store import keys
 from ghapp.store.history_counts import COUNT, field, other_field
 from ghapp.store.quarantine import PlainReader, finite
 
 FLIGHT_SECONDS = 60.0
 """Time after which a call of a crashed process no longer counts as in flight; no call takes longer."""
-
-PATIENCE_SECONDS = 30.0
-"""How long a call waits for a free slot in flight, or for the minute's points."""
 
 LEAST_WAIT_SECONDS = 0.05
 """Minimum wait, so that a rounding error of a billionth of a point does not cause a busy loop."""
@@ -36,7 +33,7 @@ FAR_SECONDS = 7200.0
 """GitHub's reset is never further ahead: a later date was written by a clock that had jumped, and is ignored."""
 
 _ENTER = """
-local now, ceiling, points = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local now, share, points = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local row = {}
 local flat = redis.call('HGETALL', KEYS[1])
 for i = 1, #flat, 2 do row[flat[i]] = tonumber(flat[i + 1]) end
@@ -46,7 +43,7 @@ redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
 local flights = redis.call('ZCARD', KEYS[2])
 local resets_in = (row.reset or 0) - now - (row.skew or 0)
 local known = row.used and row.limit -- false for an unreadable value
-if known and resets_in > 0 and resets_in <= tonumber(ARGV[8]) and row.used + flights + 1 > row.limit * ceiling then
+if known and resets_in > 0 and resets_in <= tonumber(ARGV[8]) and row.used + flights + 1 > row.limit * share then
     return {'spent', tostring(resets_in)}
 end
 if flights >= tonumber(ARGV[6]) then return {'busy', ARGV[9]} end
@@ -102,22 +99,22 @@ class Budget:
         self._leave: Any = redis.register_script(_LEAVE)
         self._hold: Any = redis.register_script(_HOLD)
 
-    async def enter(self, installation: int, ceiling: float, points: int) -> str:
+    async def enter(self, installation: int, limits: CallLimits, points: int) -> str:
         """Waits for admission of one call; returns its flight id, which must be passed to `leave`.
 
         Args:
             installation: the installation whose limits apply.
-            ceiling: the share of the hourly limit that this call may use up.
+            limits: how much of the installation's limits this call may use up.
             points: the call's cost in the points per minute of GitHub's secondary limit.
 
         Raises:
             BudgetSpentError: the call may not be sent before the reset, or before the wait ends that GitHub asked for.
         """
-        flight, patience = secrets.token_hex(8), PATIENCE_SECONDS
-        fixed = [flight, FLIGHT_SECONDS, MOST_IN_FLIGHT, MOST_POINTS, FAR_SECONDS, LEAST_WAIT_SECONDS]
+        flight, patience = secrets.token_hex(8), limits.patience_seconds
+        fixed = [flight, FLIGHT_SECONDS, MOST_IN_FLIGHT, limits.points_a_minute, FAR_SECONDS, LEAST_WAIT_SECONDS]
         while True:
             where = [keys.budget(installation), keys.flights(installation)]
-            outcome, wait = await self._enter(keys=where, args=[repr(self._clock()), ceiling, points, *fixed])
+            outcome, wait = await self._enter(keys=where, args=[repr(self._clock()), limits.share, points, *fixed])
             match outcome, float(wait):
                 case b"go", _:
                     return flight
@@ -127,7 +124,7 @@ class Budget:
                     raise BudgetSpentError(f"the share of the hourly limit is spent; it resets in {seconds:.0f} s")
                 case _, seconds if patience <= 0:
                     raise BudgetSpentError(
-                        f"too many concurrent calls; no slot was free within {PATIENCE_SECONDS:.0f} s"
+                        f"too many concurrent calls; no slot was free within {limits.patience_seconds:.0f} s"
                     )
                 case _, seconds:
                     await asyncio.sleep(seconds)

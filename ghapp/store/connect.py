@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Sequence
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import redis as sync_redis
@@ -15,6 +15,8 @@ from redis.exceptions import NoScriptError
 
 from ghapp.errors import ConfigurationError
 from ghapp.redis_errors import FOREIGN, redis_errors, translated
+
+Answer = TypeVar("Answer")
 
 SENTINEL = "redis+sentinel"
 DEFAULT_SENTINEL_PORT = 26379
@@ -30,13 +32,27 @@ MOST_IN_A_PIPELINE = 200
 """Commands per pipeline. Bounds the memory for answers, and how long other clients wait."""
 
 
+async def _cancellable(command: Awaitable[Answer]) -> Answer:
+    """Awaits a command, and raises CancelledError if its task was cancelled meanwhile.
+
+    redis-py sends with `asyncio.wait_for`, which before Python 3.12 loses a cancellation that arrives when the command
+    was just sent (CPython issue 86296). The task would then go on: the holder of a lost lock, for example.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
+    answer = await command
+    if task is not None and task.cancelling() > before:
+        raise asyncio.CancelledError
+    return answer
+
+
 class StorePipeline(Pipeline):
     """A pipeline that raises our errors."""
 
     async def execute(self, raise_on_error: bool = True) -> list[Any]:
         """Sends the commands, and returns their answers."""
         with redis_errors():
-            return await super().execute(raise_on_error)
+            return await _cancellable(super().execute(raise_on_error))
 
 
 class StoreRedis(redis.Redis):
@@ -45,7 +61,7 @@ class StoreRedis(redis.Redis):
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         """Sends a command, and returns its answer."""
         try:
-            return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+            return await _cancellable(super().execute_command(*args, **options))  # type: ignore[no-untyped-call]
         except NoScriptError:
             raise  # redis-py loads the script and tries again
         except FOREIGN as error:

@@ -13,15 +13,15 @@ FAR_SECONDS = 7200.0
 """No sweep waits longer than GitHub's hour: a later date was written by a clock that had jumped, and counts as due."""
 
 _TAKE = """
-local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, 100)
-if #due == 0 then due = redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[3], '+inf', 'LIMIT', 0, 100) end
+local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[4])
+if #due == 0 then due = redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[3], '+inf', 'LIMIT', 0, ARGV[4]) end
 for _, id in ipairs(due) do redis.call('ZADD', KEYS[1], ARGV[1] + ARGV[2], id) end
 return due
 """
 
 
 class Schedule:
-    """The next sweep of each installation. A due sweep is given to one clock only, and postponed at once."""
+    """The next sweep of each installation. A due sweep is given to one job only, and postponed at once."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
@@ -60,7 +60,20 @@ class Schedule:
         """Removes an installation, which is no longer swept."""
         await self._redis.zrem(keys.DUE, str(installation))
 
-    async def take_due(self, now: float, put_off_seconds: float) -> list[int]:
-        """Returns the due installations, and postpones each by `put_off_seconds` unless its sweep sets another time."""
-        rows = await self._take(keys=[keys.DUE], args=[now, put_off_seconds, now + FAR_SECONDS])
+    async def is_any_due(self, now: float) -> bool:
+        """True if a sweep is due at `now` (epoch seconds)."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.zcount(keys.DUE, "-inf", now)
+            pipe.zcount(keys.DUE, now + FAR_SECONDS, "+inf")
+            return any(await pipe.execute())
+
+    async def take_due(self, now: float, put_off_seconds: float, most: int) -> list[int]:
+        """Returns the due installations, the longest due first, and postpones them; their sweeps set another time.
+
+        Args:
+            now: epoch seconds.
+            put_off_seconds: for how long they are not due again.
+            most: how many to return.
+        """
+        rows = await self._take(keys=[keys.DUE], args=[now, put_off_seconds, now + FAR_SECONDS, most])
         return await self._read_due.members(keys.DUE, rows)

@@ -128,7 +128,7 @@ def build(
             *HealthEndpoints(settings, reader, authenticator, enqueue_job, clock).routes(),
             *JobEndpoints(reader, authenticator, clock).routes(),
             *setup.routes(),
-            *RemediationEndpoints(settings, stores, reader, authenticator, enqueue_job, clock).routes(),
+            *RemediationEndpoints(settings, stores, reader, authenticator, clock).routes(),
             *ClaimEndpoints(stores, reader, authenticator, clock).routes(),
             *GateEndpoints(settings, stores, reader, authenticator, enqueue_job, clock).routes(),
             *DeathEndpoints(stores, reader, authenticator, clock).routes(),

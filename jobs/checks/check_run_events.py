@@ -6,7 +6,6 @@ from ghapp.github.checks import external_id
 from ghapp.github.deliveries import CheckRun, CheckSuite, Delivery
 from ghapp.health.installation import Installation
 from ghapp.log import logger
-from ghapp.queue.jobs import enqueue_sweep
 from ghapp.report import NAME, SWEEP, resumes_until
 from ghapp.report.check_run_state import Head
 from jobs.checks.gate_report import restart_gate_check
@@ -108,5 +107,5 @@ async def _press(context: JobContext, installation: Installation, delivery: Deli
     if until is not None:
         await resume_installation(context, installation, by, until)
         return "resumed"
-    enqueue_sweep(context.queue_redis, installation.id)
+    await context.schedule.due_at(installation.id, context.clock())
     return "swept"

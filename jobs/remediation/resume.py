@@ -6,7 +6,6 @@ from math import inf
 
 from ghapp.health.installation import Installation
 from ghapp.health.remediation.decision import DecisionInputs, by_pool, counts_for
-from ghapp.queue.jobs import enqueue_sweep
 from ghapp.store.fuses import Resumption
 from jobs.checks.health_report import enqueue_report_if_wanted
 from jobs.context import JobContext
@@ -28,6 +27,6 @@ async def resume_installation(
     pools = by_pool(runners.values(), survey, rules, now, policy.evidence)
     counts = counts_for(pools, done.proving, rules, policy.fuse, DecisionInputs(survey, now))
     await publish_fuse_changes(context, installation, done.proving, counts, now)
-    enqueue_sweep(context.queue_redis, installation.id)
+    await context.schedule.due_at(installation.id, now)
     enqueue_report_if_wanted(context, installation)
     return done

@@ -83,19 +83,25 @@ class SweepResult:
 
 
 async def sweep(installation_id: int) -> None:
-    """The job: one sweep."""
+    """The job of the previous version: one sweep."""
     async with open_context(configured()) as context:
         await sweep_installation(context, installation_id)
 
 
 async def sweep_installation(
-    context: JobContext, installation_id: int, *, act: bool = True, progress: Progress = lambda _done, _of: None
+    context: JobContext,
+    installation_id: int,
+    *,
+    act: bool = True,
+    progress: Progress = lambda _done, _of: None,
+    patience_seconds: float = OUTLIVING_SECONDS,
 ) -> SweepResult | None:
     """Sweeps once; returns None if the installation is unknown or another process sweeps it.
 
-    With `act` false the sweep records everything and enqueues nothing.
+    With `act` false the sweep records everything and enqueues nothing. `patience_seconds` is the time to wait for
+    another process that sweeps it.
     """
-    async with context.locks.acquire("sweep", installation_id, OUTLIVING_SECONDS) as acquired:
+    async with context.locks.acquire("sweep", installation_id, patience_seconds) as acquired:
         installation = await context.installations.one(installation_id)
         if not acquired or installation is None:
             return None

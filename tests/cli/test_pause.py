@@ -1,15 +1,13 @@
 """`ghapp pause` and `ghapp resume`, as processes."""
 
 import getpass
-
-from rq import Queue
-from rq.serializers import JSONSerializer
+import time
 
 from ghapp.health.installation import Installation
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.store.connect import connect_sync
 from ghapp.store.fuses import Fuses
 from ghapp.store.installations import Installations
+from ghapp.store.schedule import Schedule
 from tests.support import commands
 
 STOPPED = Fuse(Position.STOPPED, since=1.0, batch=3, allowed=3, reason=FuseReason.BATCH_NEVER_ONLINE)
@@ -21,6 +19,7 @@ def ghapp(redis_url, *arguments):
 
 async def test_resume_clears_pauses_restarts_stopped_fuses_and_reports_both(redis, redis_url):
     await Installations(redis).put(Installation(7, "Acme", 70))
+    await Schedule(redis).add(7, time.time() + 60)
     await Fuses(redis).save(7, "gpu", None, STOPPED)
     await Fuses(redis).save(7, "linux", None, Fuse())
     paused = ghapp(redis_url, "pause", "acme", "--why", "maintenance")
@@ -41,8 +40,7 @@ async def test_resume_clears_pauses_restarts_stopped_fuses_and_reports_both(redi
     assert org.stderr == "", "the result is printed only on stdout"
     fuse = (await Fuses(redis).all(7))["gpu"]
     assert (fuse.position, fuse.by) == (Position.PROVING, user)
-    with connect_sync(redis_url) as queue_redis:
-        assert Queue("sweep", connection=queue_redis, serializer=JSONSerializer).job_ids == ["sweep-7"]
+    assert await Schedule(redis).is_any_due(time.time()), "it is swept at once"
     again = ghapp(redis_url, "resume", "acme")
     assert (again.returncode, again.stdout) == (0, "nothing was paused or stopped\n")
 

@@ -17,6 +17,7 @@ from ghapp.github.installation_client import Removal, fingerprint
 from ghapp.github.transport import open_client
 from ghapp.github.wire import JobEnd
 from ghapp.health.installation import Installation
+from ghapp.health.pacing import CallLimits
 from ghapp.sandbox.config import SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.store.token_cache import SharedToken
@@ -59,8 +60,8 @@ class Meter:
     def __init__(self):
         self.entered, self.received, self.held = [], [], []
 
-    async def enter(self, installation, ceiling, points):
-        self.entered.append((installation, ceiling, points))
+    async def enter(self, installation, limits, points):
+        self.entered.append((installation, limits.share, points))
         return "flight"
 
     async def leave(self, installation, flight, headers):
@@ -191,7 +192,7 @@ async def test_a_404_by_a_young_token_means_nothing(github, ask):
 @pytest.mark.parametrize(("ask", "points"), [("runner", 1), ("remove_runner", 5)])
 async def test_each_call_is_admitted_with_its_points_and_under_its_ceiling(github, ask, points):
     api, _, meter = github(lambda _: httpx.Response(404, json={"message": "Not Found"}))
-    await getattr(await api.installation_client(ACME, 0.5), ask)(23)
+    await getattr(await api.installation_client(ACME, CallLimits(0.5)), ask)(23)
     assert meter.entered == [(7, 0.5, points)]
 
 

@@ -89,7 +89,7 @@ class Meter:
     def __init__(self):
         self.received, self.held = [], []
 
-    async def enter(self, installation, ceiling, points):
+    async def enter(self, installation, limits, points):
         return "flight"
 
     async def leave(self, installation, flight, headers):

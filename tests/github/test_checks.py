@@ -34,7 +34,7 @@ class Vault:
 
 
 class Meter:
-    async def enter(self, installation, ceiling, points):
+    async def enter(self, installation, limits, points):
         return "flight"
 
     async def leave(self, installation, flight, headers):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.pacing import Allowance, BudgetLimits, Purpose, ceiling, left, next_sweep_in
+from ghapp.health.pacing import Allowance, BudgetLimits, Purpose, call_limits, left, next_sweep_in
 
 HOUR = 3600.0
 
@@ -89,7 +89,7 @@ def test_a_sweep_does_not_begin_before_github_s_retry_after(held_for, seconds):
     ],
 )
 def test_with_a_short_budget_reports_are_deferred_first_and_confirmations_last(purpose, share, upto):
-    assert ceiling(purpose, BudgetLimits(share)) == pytest.approx(upto)
+    assert call_limits(purpose, BudgetLimits(share)).share == pytest.approx(upto)
 
 
 @pytest.mark.parametrize(("used", "calls"), [(0, 2500), (2499, 1), (2500, 0), (4000, 0)])

@@ -24,7 +24,15 @@ from ghapp.store.installations import Installations
 from ghapp.store.queue_checks import QueueChecks
 from ghapp.store.schedule import Schedule
 from jobs import scheduler
-from jobs.scheduler import REDELIVERY_BATCH_SECONDS, RETRY_SWEEP_SECONDS, TICK_SECONDS, WAIT_SECONDS, Scheduler
+from jobs.scheduler import (
+    LATE_SECONDS,
+    MOST_SWEEP_JOBS,
+    REDELIVERY_BATCH_SECONDS,
+    SWEEP_JOB_SECONDS,
+    TICK_SECONDS,
+    WAIT_SECONDS,
+    Scheduler,
+)
 from tests.support.local_redis import embedded_redis
 
 ACME = Installation(7, "acme", 70, {"organization_self_hosted_runners": "write"})
@@ -188,7 +196,7 @@ async def test_the_queue_is_explained_every_quarter_of_a_minute_while_a_check_is
 
 async def test_unneeded_jobs_are_not_enqueued(clock, queue_redis):
     await clock.tick()
-    assert [key for key in ("inbox", "report-7", "sweep-7", "reap-7") if was_enqueued(queue_redis, key)] == []
+    assert [key for key in ("inbox", "report-7", "sweep-due-0", "reap-7") if was_enqueued(queue_redis, key)] == []
 
 
 @pytest.mark.parametrize("jump", [-86_400.0, 86_400.0], ids=["back", "ahead"])
@@ -206,22 +214,41 @@ async def test_a_jump_of_the_wall_clock_stops_no_periodic_task(clock, queue_redi
 async def test_a_sweep_is_enqueued_when_it_is_due_and_not_before(clock, redis, queue_redis, time):
     await Schedule(redis).add(ACME.id, NOW + TICK_SECONDS)
     await clock.tick()
-    assert not was_enqueued(queue_redis, "sweep-7")
+    assert not was_enqueued(queue_redis, "sweep-due-0")
     time.pass_(TICK_SECONDS)
     await clock.tick()
-    assert was_enqueued(queue_redis, "sweep-7")
-    assert await Schedule(redis).next(ACME.id) == time.time() + RETRY_SWEEP_SECONDS
+    assert was_enqueued(queue_redis, "sweep-due-0")
+
+
+async def test_many_due_sweeps_are_one_job_a_second(clock, redis, queue_redis, time):
+    for number in range(1_001):
+        await Schedule(redis).add(number + 1, NOW)
+    given = []
+    for _ in range(2 * round(SWEEP_JOB_SECONDS / TICK_SECONDS)):
+        await clock.tick()
+        given.append(was_enqueued(queue_redis, "sweep-due-0"))
+        time.pass_(TICK_SECONDS)
+    assert [place for place, enqueued in enumerate(given) if enqueued] == [0, round(SWEEP_JOB_SECONDS / TICK_SECONDS)]
+
+
+@pytest.mark.parametrize(("seconds", "jobs"), [(LATE_SECONDS - 1, 1), (LATE_SECONDS, 2), (3 * LATE_SECONDS, 8)])
+async def test_sweeps_that_stay_due_are_spread_over_more_jobs(clock, redis, queue_redis, time, seconds, jobs):
+    await Schedule(redis).add(ACME.id, NOW)
+    await clock.tick()
+    for _ in range(round(seconds / SWEEP_JOB_SECONDS)):
+        time.pass_(SWEEP_JOB_SECONDS)
+        await clock.tick()
+    found = [was_enqueued(queue_redis, f"sweep-due-{number}") for number in range(MOST_SWEEP_JOBS + 1)]
+    assert sum(found) == jobs
 
 
 async def test_two_schedulers_enqueue_a_due_sweep_once(clock, settings, redis, queue_redis):
     await Schedule(redis).add(ACME.id, NOW)
     other = Scheduler(settings)
-    given = []
     for each in (clock, other):
         await each.tick()
-        given.append(was_enqueued(queue_redis, "sweep-7"))
     await other.close()
-    assert given == [True, False]
+    assert [was_enqueued(queue_redis, f"sweep-due-{number}") for number in range(2)] == [True, False]
 
 
 async def test_a_delayed_job_is_queued_at_its_time(clock, queue_redis, time, monkeypatch):
@@ -255,7 +282,7 @@ async def test_after_a_redis_outage_no_periodic_task_is_missed(tmp_path, time):
         redis, queue_redis = connect(url), connect_sync(url)
         await Schedule(redis).add(ACME.id, NOW)
         assert await clock.tick() == TICK_SECONDS
-        due = ("sweep-7", "redeliver", "installations")
+        due = ("sweep-due-0", "redeliver", "installations")
         assert tuple(key for key in due if was_enqueued(queue_redis, key)) == due
         await clock.close()
         await redis.aclose()

@@ -11,12 +11,12 @@ from ghapp.queue.transitions import Execution
 from jobs.scheduler import HEARTBEAT_SECONDS, Scheduler
 from tests.jobs.test_scheduler import clock, queue_redis, settings, the_work, time  # noqa: F401 - fixtures
 
-KEY, QUEUE = "sweep-7", "rq:queue:sweep"
+KEY, QUEUE = "report-7", "rq:queue:report"
 
 
 def taken(queue_redis):  # noqa: F811
     """A job that is in no queue any more, and that no worker has registered."""
-    assert jobs.enqueue_sweep(queue_redis, 7)
+    assert jobs.enqueue_report(queue_redis, 7)
     assert queue_redis.lrem(QUEUE, 0, KEY) == 1
 
 
@@ -34,7 +34,7 @@ async def test_a_lost_job_is_requeued_when_it_is_missed_for_the_second_time(cloc
     taken(queue_redis)
     await clock.tick()
     assert waiting(queue_redis) == 0, "somebody may just take it"
-    assert not jobs.enqueue_sweep(queue_redis, 7), "it keeps its key"
+    assert not jobs.enqueue_report(queue_redis, 7), "it keeps its key"
     await look(clock, time)
     assert waiting(queue_redis) == 1
 
@@ -52,7 +52,7 @@ async def test_two_clocks_put_it_back_once(clock, settings, queue_redis, time): 
 async def test_what_was_begun_meanwhile_is_left_alone(clock, queue_redis, time):  # noqa: F811
     taken(queue_redis)
     await clock.tick()
-    assert transitions.begin(queue_redis, Execution("sweep", KEY, "one"), 60, "w")
+    assert transitions.begin(queue_redis, Execution("report", KEY, "one"), 60, "w")
     await look(clock, time)
     assert waiting(queue_redis) == 0
 
@@ -68,7 +68,7 @@ async def test_what_is_missed_again_after_it_was_put_back_is_put_back_again(cloc
 async def test_two_runs_of_one_key_that_are_each_on_their_way_are_not_one_lost_job(clock, queue_redis, time):  # noqa: F811
     taken(queue_redis)
     await clock.tick()
-    execution = Execution("sweep", KEY, "one")
+    execution = Execution("report", KEY, "one")
     assert transitions.begin(queue_redis, execution, 60, "w")
     assert transitions.finish(queue_redis, execution)
     taken(queue_redis)
@@ -80,7 +80,7 @@ async def test_two_runs_of_one_key_that_are_each_on_their_way_are_not_one_lost_j
 def test_between_two_looks_it_may_have_begun_or_be_done(queue_redis, step):  # noqa: F811
     taken(queue_redis)
     (lost,) = jobs.find_lost(queue_redis)
-    execution = Execution("sweep", KEY, "one")
+    execution = Execution("report", KEY, "one")
     assert transitions.begin(queue_redis, execution, 60, "w")
     if step == "finished":
         transitions.finish(queue_redis, execution)
@@ -101,7 +101,7 @@ def test_what_waits_is_not_lost(queue_redis, after_seconds):  # noqa: F811
 @pytest.mark.parametrize("ttl_seconds", [60, -60], ids=["alive", "overdue"])
 def test_what_is_registered_as_started_is_not_lost_though_its_heartbeat_be_overdue(queue_redis, ttl_seconds):  # noqa: F811
     taken(queue_redis)
-    transitions.begin(queue_redis, Execution("sweep", KEY, "one"), ttl_seconds, "w")
+    transitions.begin(queue_redis, Execution("report", KEY, "one"), ttl_seconds, "w")
     assert jobs.find_lost(queue_redis) == set()
 
 
@@ -109,7 +109,7 @@ def test_what_was_enqueued_by_a_process_of_another_version_is_found_once_it_is_a
     taken(queue_redis)
     queue_redis.delete(transitions.KNOWN_JOBS)  # which the previous version does not keep
     assert jobs.find_lost(queue_redis) == set()
-    assert not jobs.enqueue_sweep(queue_redis, 7)
+    assert not jobs.enqueue_report(queue_redis, 7)
     (lost,) = jobs.find_lost(queue_redis)
     assert jobs.requeue_lost(queue_redis, lost)
 
@@ -118,10 +118,10 @@ def test_the_remains_of_a_job_free_its_key(queue_redis):  # noqa: F811
     taken(queue_redis)
     queue_redis.delete(Job.key_for(KEY))
     queue_redis.hset(Job.key_for(KEY), "last_heartbeat", "2026-11-22T00:00:00Z")
-    assert not jobs.enqueue_sweep(queue_redis, 7)
+    assert not jobs.enqueue_report(queue_redis, 7)
     (lost,) = jobs.find_lost(queue_redis)
     assert not jobs.requeue_lost(queue_redis, lost)
-    assert jobs.enqueue_sweep(queue_redis, 7)
+    assert jobs.enqueue_report(queue_redis, 7)
 
 
 def test_looking_costs_no_look_at_other_keys(queue_redis):  # noqa: F811

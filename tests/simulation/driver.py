@@ -20,7 +20,7 @@ from ghapp.health.runner.absence import GetResult, RunnerList
 from ghapp.health.runner.evidence import Evidence, Fold, Survey
 from ghapp.health.runner.transitions import ANSWERABLE_SECONDS, may_be_forgotten
 from ghapp.health.runner.verdict import Reason, State, judge
-from jobs.scheduler import RETRY_SWEEP_SECONDS
+from jobs.runners.due_sweeps import RETRY_SECONDS
 from tests.simulation.acting import Acting
 from tests.simulation.calls import CALL, STEP, Steps
 from tests.simulation.fleet import Delivery
@@ -60,7 +60,7 @@ class Driver(Acting):
         for event_id in self.store.unsent:
             self.bring(event_id)
         if self.store.enrolled and (self.store.due <= now or self.store.due > now + FAR_SECONDS):
-            self.due_at(now + RETRY_SWEEP_SECONDS)
+            self.due_at(now + RETRY_SECONDS)
             self.engine.start("sweep", self.sweep)
 
     def due_at(self, at: float) -> None:

@@ -270,7 +270,7 @@ MUTATIONS: Mapping[str, Mutation] = {
         Patch(steps, "may_act", lambda *given, paused, **more: _may_act(*given, paused=False, **more)),
     ),
     "a claim does not hold": _everywhere("claim_on", lambda _claimed, _name, _now: None, decision, acting),
-    "the ceiling is ignored": (Patch(pacing, "ceiling", lambda _purpose, _limits: 2.0),),
+    "the ceiling is ignored": (Patch(pacing, "call_limits", lambda _purpose, _limits: pacing.CallLimits(2.0)),),
     "a pod's claim does not hold": (
         Patch(guards, "claim_on", lambda _claimed, _name, _now: None),
         Patch(reaper, "claim_on", lambda _claimed, _name, _now: None),

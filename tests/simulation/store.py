@@ -37,7 +37,7 @@ class Meter:
             raise NoAnswer(Reason.BUDGET_SPENT)
         self.flights = [until for until in self.flights if until > now]
         spent = self.used + len(self.flights) + 1
-        if 0 < self.reset - now <= FAR_SECONDS and spent > HOURLY_LIMIT * pacing.ceiling(purpose, limits):
+        if 0 < self.reset - now <= FAR_SECONDS and spent > HOURLY_LIMIT * pacing.call_limits(purpose, limits).share:
             raise NoAnswer(Reason.BUDGET_SPENT)
         self.flights.append(now + FLIGHT_SECONDS)
 

@@ -11,6 +11,7 @@ import pytest
 from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
+from ghapp.health.pacing import CallLimits
 from ghapp.health.pods.pod import Pod
 from ghapp.health.runner.observations import first_observation
 from ghapp.local.local_redis import redis_servers
@@ -61,9 +62,9 @@ async def test_the_documented_acl_user_is_sufficient_for_the_stores(limited):
     inbox = Inbox(redis)
     await inbox.done(await inbox.take(10), NOW)
     await Schedule(redis).add(7, NOW)
-    assert await Schedule(redis).take_due(NOW, 60) == [7]
+    assert await Schedule(redis).take_due(NOW, 60, 8) == [7]
     budget = Budget(redis)
-    await budget.leave(7, await budget.enter(7, 0.5, 1), {})
+    await budget.leave(7, await budget.enter(7, CallLimits(0.5), 1), {})
     async with Locks(redis).acquire("sweep", 7) as mine:
         assert mine
     await Events(redis).append(7, {"id": "e"}, None)

@@ -1,12 +1,22 @@
 """One rate limit budget for each installation, shared by all processes."""
 
 import asyncio
+from dataclasses import replace
 from email.utils import formatdate
 
 import pytest
 
 from ghapp.errors import BudgetSpentError
-from ghapp.health.pacing import MOST_IN_FLIGHT, MOST_POINTS, Allowance
+from ghapp.health.pacing import (
+    MOST_IN_FLIGHT,
+    MOST_POINTS,
+    SWEEPING_POINTS,
+    Allowance,
+    BudgetLimits,
+    CallLimits,
+    Purpose,
+    call_limits,
+)
 from ghapp.store import budget as module
 from ghapp.store import keys
 from ghapp.store.budget import FAR_SECONDS, FLIGHT_SECONDS, LEAST_WAIT_SECONDS, Budget, skew
@@ -67,7 +77,7 @@ class TestRateLimitHeaders:
 
     async def test_a_reset_time_written_by_a_jumped_clock_is_ignored_and_replaced(self, budget):
         await record_answer(budget, headers(5000, reset=int(NOW + FAR_SECONDS + 1)))
-        await budget.enter(ORG, 0.5, 1)
+        await budget.enter(ORG, CallLimits(0.5), 1)
         await record_answer(budget, headers(7))
         assert (await budget.left(ORG, NOW)).used == 7
 
@@ -79,9 +89,9 @@ class TestClockDifference:
         await record_answer(budget, headers(2500, reset=RESET + ahead) | {"date": date})
         assert (await budget.left(ORG, NOW)).resets_in == 100.0
         with pytest.raises(BudgetSpentError):
-            await budget.enter(ORG, 0.5, 1)
+            await budget.enter(ORG, CallLimits(0.5), 1)
         clock.now = float(RESET)
-        await budget.enter(ORG, 0.5, 1)
+        await budget.enter(ORG, CallLimits(0.5), 1)
 
     @pytest.mark.parametrize("date", ["", "yesterday"])
     def test_without_a_date_header_the_clocks_are_assumed_to_agree(self, date):
@@ -95,29 +105,32 @@ class TestHourlyLimit:
     async def test_a_call_is_admitted_up_to_its_share_of_the_budget(self, budget, used, share, goes):
         await record_answer(budget, headers(used))
         if goes:
-            await budget.enter(ORG, share, 1)
+            await budget.enter(ORG, CallLimits(share), 1)
         else:
             with pytest.raises(BudgetSpentError, match="resets in 100 s"):
-                await budget.enter(ORG, share, 1)
+                await budget.enter(ORG, CallLimits(share), 1)
 
     async def test_calls_in_progress_count_as_spent(self, budget):
         await record_answer(budget, headers(2497))
-        flights = [await budget.enter(ORG, 0.5, 1) for _ in range(3)]
+        flights = [await budget.enter(ORG, CallLimits(0.5), 1) for _ in range(3)]
         with pytest.raises(BudgetSpentError):
-            await budget.enter(ORG, 0.5, 1)
+            await budget.enter(ORG, CallLimits(0.5), 1)
         await budget.leave(ORG, flights[0], headers(2497))
-        await budget.enter(ORG, 0.5, 1)
+        await budget.enter(ORG, CallLimits(0.5), 1)
 
     async def test_concurrent_processes_never_exceed_the_budget(self, redis, clock, budget):
         await record_answer(budget, headers(2480))
         others = [Budget(redis, clock) for _ in range(50)]
-        came = await asyncio.gather(*(each.enter(ORG, 0.5, 1) for each in others), return_exceptions=True)
+        came = await asyncio.gather(*(each.enter(ORG, CallLimits(0.5), 1) for each in others), return_exceptions=True)
         assert sum(isinstance(each, str) for each in came) == 20
 
     async def test_a_new_hour_admits_every_caller(self, budget, clock):
         await record_answer(budget, headers(5000))
         clock.now = float(RESET)
-        assert await budget.enter(ORG, 0.5, 1)
+        assert await budget.enter(ORG, CallLimits(0.5), 1)
+
+
+AT_ONCE = CallLimits(patience_seconds=0.0)
 
 
 class TestRetryAfter:
@@ -127,10 +140,10 @@ class TestRetryAfter:
         clock.now += passed
         other = Budget(redis, clock)
         if goes:
-            await other.enter(ORG, 1.0, 1)
+            await other.enter(ORG, CallLimits(1.0), 1)
         else:
             with pytest.raises(BudgetSpentError, match="rate limit"):
-                await other.enter(ORG, 1.0, 1)
+                await other.enter(ORG, CallLimits(1.0), 1)
         assert (await other.left(ORG, clock.now)).held_for == pytest.approx(max(0.0, 30 - passed))
 
     async def test_the_longest_retry_after_applies(self, budget):
@@ -143,55 +156,64 @@ class TestRetryAfter:
         await budget.hold(ORG, 10 * FAR_SECONDS)
         clock.now += passed
         if goes:
-            await budget.enter(ORG, 1.0, 1)
+            await budget.enter(ORG, CallLimits(1.0), 1)
         else:
             with pytest.raises(BudgetSpentError, match="rate limit"):
-                await budget.enter(ORG, 1.0, 1)
+                await budget.enter(ORG, CallLimits(1.0), 1)
 
     async def test_a_clock_that_jumped_back_does_not_extend_a_retry_after(self, budget, clock):
         await budget.hold(ORG, 60)
         clock.now -= 86_400
-        await budget.enter(ORG, 1.0, 1)
+        await budget.enter(ORG, CallLimits(1.0), 1)
 
 
 class TestPointsPerMinute:
-    async def test_a_minutes_points_are_not_exceeded(self, budget, monkeypatch):
-        monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.0)
-        for _ in range(MOST_POINTS // 5):
-            await budget.leave(ORG, await budget.enter(ORG, 1.0, 5), {})
+    async def test_sweeps_leave_points_to_confirmations_and_removals(self, budget):
+        policy = BudgetLimits()
+        sweeping = replace(call_limits(Purpose.SWEEP, policy), patience_seconds=0.0)
+        for _ in range(SWEEPING_POINTS):
+            await budget.leave(ORG, await budget.enter(ORG, sweeping, 1), {})
         with pytest.raises(BudgetSpentError, match="too many concurrent calls"):
-            await budget.enter(ORG, 1.0, 5)
+            await budget.enter(ORG, sweeping, 1)
+        for _ in range(MOST_POINTS - SWEEPING_POINTS):
+            await budget.leave(ORG, await budget.enter(ORG, call_limits(Purpose.ACT, policy), 1), {})
+        with pytest.raises(BudgetSpentError, match="too many concurrent calls"):
+            await budget.enter(ORG, AT_ONCE, 1)
+
+    async def test_a_minutes_points_are_not_exceeded(self, budget):
+        for _ in range(MOST_POINTS // 5):
+            await budget.leave(ORG, await budget.enter(ORG, AT_ONCE, 5), {})
+        with pytest.raises(BudgetSpentError, match="too many concurrent calls"):
+            await budget.enter(ORG, AT_ONCE, 5)
 
     @pytest.mark.parametrize("began", [0.0, 0.5, 30.0, 59.0, 59.999])
-    async def test_no_window_of_sixty_seconds_exceeds_the_points(self, budget, clock, monkeypatch, began):
+    async def test_no_window_of_sixty_seconds_exceeds_the_points(self, budget, clock, began):
         """GitHub counts bursts at the end of one calendar minute and at the beginning of the next together."""
-        monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.0)
         clock.now = NOW - NOW % 60 + began
         for _ in range(MOST_POINTS // 5):
-            await budget.leave(ORG, await budget.enter(ORG, 1.0, 5), {})
+            await budget.leave(ORG, await budget.enter(ORG, AT_ONCE, 5), {})
         for later in (0.5, 1.0, 30.0, 60.0):
             clock.now = NOW - NOW % 60 + began + later
             with pytest.raises(BudgetSpentError):
-                await budget.enter(ORG, 1.0, 1)
+                await budget.enter(ORG, AT_ONCE, 1)
 
-    async def test_points_are_available_again_a_minute_after_they_were_spent(self, budget, clock, monkeypatch):
-        monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.0)
+    async def test_points_are_available_again_a_minute_after_they_were_spent(self, budget, clock):
         clock.now = NOW
         for _ in range(MOST_POINTS // 2):
-            await budget.leave(ORG, await budget.enter(ORG, 1.0, 1), {})
+            await budget.leave(ORG, await budget.enter(ORG, AT_ONCE, 1), {})
         clock.now = NOW + 30
         for _ in range(MOST_POINTS // 2):
-            await budget.leave(ORG, await budget.enter(ORG, 1.0, 1), {})
+            await budget.leave(ORG, await budget.enter(ORG, AT_ONCE, 1), {})
         clock.now = NOW + 61
         for _ in range(MOST_POINTS // 2):
-            await budget.leave(ORG, await budget.enter(ORG, 1.0, 1), {})
+            await budget.leave(ORG, await budget.enter(ORG, AT_ONCE, 1), {})
         with pytest.raises(BudgetSpentError):
-            await budget.enter(ORG, 1.0, 1)
+            await budget.enter(ORG, AT_ONCE, 1)
 
     async def test_a_short_wait_for_points_is_a_sleep_and_not_a_busy_loop(self, budget, clock, monkeypatch):
         clock.now = NOW - NOW % 60
         for _ in range(MOST_POINTS):
-            await budget.leave(ORG, await budget.enter(ORG, 1.0, 1), {})
+            await budget.leave(ORG, await budget.enter(ORG, CallLimits(1.0), 1), {})
         clock.now += 60 + 1e-6
         waits = []
 
@@ -200,13 +222,13 @@ class TestPointsPerMinute:
             clock.now += seconds
 
         monkeypatch.setattr(module.asyncio, "sleep", wait)
-        await budget.enter(ORG, 1.0, 1)
+        await budget.enter(ORG, CallLimits(1.0), 1)
         assert 0 < len(waits) <= 3
         assert min(waits) >= LEAST_WAIT_SECONDS
 
     async def test_concurrent_calls_are_limited_and_the_next_waits_for_the_end_of_one(self, budget):
-        flights = [await budget.enter(ORG, 1.0, 1) for _ in range(MOST_IN_FLIGHT)]
-        waiting = asyncio.create_task(budget.enter(ORG, 1.0, 1))
+        flights = [await budget.enter(ORG, CallLimits(1.0), 1) for _ in range(MOST_IN_FLIGHT)]
+        waiting = asyncio.create_task(budget.enter(ORG, CallLimits(1.0), 1))
         await asyncio.sleep(0.15)
         assert not waiting.done()
         await budget.leave(ORG, flights[0], {})
@@ -214,7 +236,7 @@ class TestPointsPerMinute:
 
     async def test_a_call_of_a_dead_process_is_released(self, redis, budget, clock):
         for _ in range(MOST_IN_FLIGHT):
-            await budget.enter(ORG, 1.0, 1)
+            await budget.enter(ORG, CallLimits(1.0), 1)
         clock.now += FLIGHT_SECONDS
-        await budget.enter(ORG, 1.0, 1)
+        await budget.enter(ORG, CallLimits(1.0), 1)
         assert await redis.zcard(keys.flights(ORG)) == 1

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
+from redis.asyncio.connection import AbstractConnection
 
 from ghapp.errors import StoreRefusedError, StoreUnavailableError
 from ghapp.store.connect import MOST_CONNECTIONS, PipeliningRedis, connect
@@ -72,3 +74,27 @@ async def test_a_pipeline_raises_our_errors_too(redis, redis_url):
         with pytest.raises(StoreUnavailableError, match="GHAPP_REDIS_URL"):
             await pipe.execute()
     await away.aclose()
+
+
+@pytest.mark.parametrize("send", [lambda redis: redis.ping(), lambda redis: redis.pipeline().ping().execute()])
+async def test_a_cancellation_that_redis_py_loses_ends_the_task_all_the_same(redis_url, monkeypatch, send):
+    """Before Python 3.12 `asyncio.wait_for` loses one that arrives with the end of what it waits for."""
+    sending = asyncio.Event()
+
+    async def lose_the_cancellation(connection, command, check_health=True):
+        sending.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        await send_packed_command(connection, command, check_health=False)
+
+    redis = connect(redis_url)
+    await redis.ping()
+    send_packed_command = AbstractConnection.send_packed_command
+    monkeypatch.setattr(AbstractConnection, "send_packed_command", lose_the_cancellation)
+    task = asyncio.create_task(send(redis))
+    await sending.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    monkeypatch.undo()
+    await redis.aclose()

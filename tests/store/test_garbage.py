@@ -6,6 +6,7 @@ import pytest
 
 from ghapp.health.history import WHOLE_ORG, WIDTHS
 from ghapp.health.leaks.orphan import Orphan
+from ghapp.health.pacing import CallLimits
 from ghapp.health.pool_matching import OTHER_POOL
 from ghapp.store import keys
 from ghapp.store.budget import Budget
@@ -56,7 +57,7 @@ async def write(redis):
     await samples.write(redis)
     inbox, leaks = Inbox(redis), Leaks(redis)
     await MetricCounters(redis).add("ghapp_deliveries_total", 3)
-    await budget(redis).leave(ORG, await budget(redis).enter(ORG, 1.0, 1), HEADERS)
+    await budget(redis).leave(ORG, await budget(redis).enter(ORG, CallLimits(1.0), 1), HEADERS)
     await budget(redis).hold(ORG, 0.001)
     await Heartbeats(redis).beat("watch", "watch-0", NOW)
     await Schedule(redis).add(ORG, NOW)
@@ -89,7 +90,7 @@ async def read(redis):
     schedule = Schedule(redis)
     await schedule.next_discovery()
     await schedule.all()
-    await schedule.take_due(NOW + 60, 1)
+    await schedule.take_due(NOW + 60, 1, 8)
     await DegradedSources(redis).of(["runners"])
     await PodLocations(redis).all(ORG)
     await Leaks(redis).reaped_by_pool(ORG, 0)
@@ -200,6 +201,6 @@ async def test_an_unreadable_budget_admits_calls_and_is_restored_by_the_next_ans
     await redis.hdel(keys.budget(ORG), "held")
     for field in (b"used", b"reset", b"limit"):
         await spoil(redis, keys.budget(ORG), "hash", field)
-        flight = await budget(redis).enter(ORG, 0.5, 1)
+        flight = await budget(redis).enter(ORG, CallLimits(0.5), 1)
         await budget(redis).leave(ORG, flight, HEADERS)
         assert (await budget(redis).left(ORG, NOW)).used == 7

@@ -16,6 +16,7 @@ from ghapp.store.installations import Installations
 from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD, MetricCounters
 from ghapp.store.schedule import Schedule
 
+MOST = 100
 ORG = 7
 NOW = 1_790_000_000.25
 
@@ -95,24 +96,35 @@ async def test_a_pause_is_stored_with_its_reason_until_it_is_cleared(redis):
     assert await fuses.pauses(ORG) == {}
 
 
-async def test_a_due_sweep_is_taken_by_one_scheduler(redis):
+async def test_a_due_sweep_is_taken_by_one_job(redis):
     for installation in range(50):
         await Schedule(redis).add(installation, NOW)
-    taken = await asyncio.gather(*(Schedule(redis).take_due(NOW, 120.5) for _ in range(10)))
+    taken = await asyncio.gather(*(Schedule(redis).take_due(NOW, 120.5, 5) for _ in range(10)))
+    assert {len(share) for share in taken} == {5}
     assert sorted(each for share in taken for each in share) == list(range(50))
     assert await redis.zscore(keys.DUE, "7") == NOW + 120.5
+
+
+@pytest.mark.parametrize(
+    ("at", "due"),
+    [(NOW + 0.001, False), (NOW, True), (NOW - 1, True), (NOW + 7199, False), (NOW + 7200, True)],
+    ids=["in a moment", "now", "a second ago", "within the limit", "too far ahead"],
+)
+async def test_a_sweep_that_can_be_taken_is_due(redis, at, due):
+    await Schedule(redis).add(ORG, at)
+    assert await Schedule(redis).is_any_due(NOW) is due
 
 
 @pytest.mark.parametrize(("now", "due"), [(NOW - 0.001, []), (NOW, [ORG]), (NOW + 1, [ORG])])
 async def test_a_sweep_is_due_at_its_time_and_not_before(redis, now, due):
     await Schedule(redis).add(ORG, NOW)
-    assert await Schedule(redis).take_due(now, 120) == due
+    assert await Schedule(redis).take_due(now, 120, MOST) == due
 
 
 async def test_a_taken_sweep_is_due_again_after_its_timeout(redis):
     schedule = Schedule(redis)
     await schedule.add(ORG, NOW)
-    taken = [await schedule.take_due(at, 120) for at in (NOW, NOW + 119.999, NOW + 120)]
+    taken = [await schedule.take_due(at, 120, MOST) for at in (NOW, NOW + 119.999, NOW + 120)]
     assert taken == [[ORG], [], [ORG]]
 
 
@@ -120,18 +132,18 @@ async def test_a_taken_sweep_is_due_again_after_its_timeout(redis):
 async def test_a_due_time_written_by_a_jumped_clock_is_due_now(redis, ahead, due):
     schedule = Schedule(redis)
     await schedule.add(ORG, NOW + ahead)
-    assert await schedule.take_due(NOW, 120) == due
+    assert await schedule.take_due(NOW, 120, MOST) == due
 
 
 async def test_adding_an_installation_again_keeps_its_due_time_and_removal_deletes_it(redis):
     schedule = Schedule(redis)
     await schedule.add(ORG, NOW + 60)
     await schedule.add(ORG, NOW)
-    assert await schedule.take_due(NOW + 59, 120) == []
+    assert await schedule.take_due(NOW + 59, 120, MOST) == []
     await schedule.remove(ORG)
-    assert await schedule.take_due(NOW + 9999, 120) == []
+    assert await schedule.take_due(NOW + 9999, 120, MOST) == []
     await schedule.due_at(ORG, NOW)
-    assert await schedule.take_due(NOW + 9999, 120) == [], "a sweep in progress does not schedule it again"
+    assert await schedule.take_due(NOW + 9999, 120, MOST) == [], "a sweep in progress does not schedule it again"
 
 
 ACME = Installation(7, "Acme", 70, {"checks": "write"}, suspended=True)

@@ -35,7 +35,7 @@ def kill(worker: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def fail(_installation: int) -> None:
+async def fail(*_arguments: int) -> None:
     """Instead of a sweep."""
     raise ZeroDivisionError
 
@@ -69,7 +69,7 @@ if __name__ == "__main__":
 
     fast_timings.shorten("worker")
     if "failure" in sys.argv[2]:
-        jobs.worker.FUNCTIONS["jobs.sweep.sweep"] = fail
+        jobs.worker.FUNCTIONS[sys.argv[1]] = fail
     die_at(sys.argv[2], sys.argv[1])
     sys.argv = ["ghapp", "worker"]
     import_module("ghapp.cli").main()

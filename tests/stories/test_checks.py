@@ -251,8 +251,9 @@ async def test_the_button_sweep_now_asks_for_a_sweep(story):
         app.listen()
         (check_run,) = check_runs(app)
         app.sandbox.control.click("acme", check_run_id=check_run, identifier="sweep")
+        assert not await app.context.schedule.is_any_due(app.clock())
         await app.receive()
-        assert waiting(app, "sweep") == [f"sweep-{app.installation}"]
+        assert await app.context.schedule.is_any_due(app.clock())
 
 
 STOPPED = Fuse(Position.STOPPED, since=1.0, batch=3, allowed=3, reason=FuseReason.BATCH_NEVER_ONLINE)
@@ -279,7 +280,7 @@ async def test_a_stopped_fuse_requires_a_person_whose_press_lets_it_prove_again_
         assert await app.context.fuses.pauses(app.installation) == {}
         events = [event for _, event in await app.context.events.latest(app.installation, 9)]
         assert sum(b"ghapp.fuse.tripped.v1" in event and b"Resumed" in event for event in events) == 1
-        assert waiting(app, "sweep") == [f"sweep-{app.installation}"], "a look comes before any action"
+        assert await app.context.schedule.is_any_due(app.clock()), "a sweep comes before any action"
 
         run = await reported(app)
     assert run["conclusion"] == "neutral"
@@ -302,7 +303,8 @@ async def test_a_button_of_a_check_run_that_is_not_ours_has_no_effect(story, ide
             app.sandbox.control.click("acme", check_run_id=check_run, identifier=identifier)
         await app.receive(2)
         assert (await app.context.fuses.all(app.installation))[POOL] == STOPPED
-        assert (waiting(app, "sweep"), waiting(app, "report")) == ([], [])
+        assert waiting(app, "report") == []
+        assert not await app.context.schedule.is_any_due(app.clock())
         assert (await app.context.counters.all())['ghapp_check_requests_total{done="ignored"}'] == 2
 
 

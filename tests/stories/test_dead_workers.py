@@ -53,15 +53,15 @@ def in_the_midst(app, role, claim):
 async def test_a_worker_that_dies_in_a_sweep_is_replaced(story, tmp_path, rudely):
     async with story() as app:
         app.sandbox.control.latency(seconds=5)
-        jobs.enqueue_sweep(app.context.queue_redis, app.installation)
+        jobs.enqueue_due_sweeps(app.context.queue_redis)
         with Role("worker", app.environ, tmp_path, FAST_TIMINGS) as first:
             assert wait_for(lambda: in_the_midst(app, first, keys.lock("sweep", str(app.installation)))), first.log
             rudely(first)
             app.sandbox.control.latency(seconds=0)
-            with Role("worker", app.environ, tmp_path, FAST_TIMINGS):
+            with Role("worker", app.environ, tmp_path, FAST_TIMINGS), Role("clock", app.environ, tmp_path):
                 swept = lambda: app.context.queue_redis.exists(keys.survey(app.installation))  # noqa: E731
                 assert await asyncio.to_thread(wait_for, swept, TAKEN_OVER_SECONDS)
-                free = lambda: jobs.enqueue_sweep(app.context.queue_redis, app.installation)  # noqa: E731
+                free = lambda: jobs.enqueue_due_sweeps(app.context.queue_redis)  # noqa: E731
                 assert await asyncio.to_thread(wait_for, free), "its key is not blocked"
 
 
@@ -85,13 +85,13 @@ async def test_a_worker_that_dies_while_it_remediates_is_replaced_and_the_event_
 async def test_a_worker_that_is_asked_to_end_in_a_long_sweep_hands_it_back(story, tmp_path):
     async with story() as app:
         app.sandbox.control.latency(seconds=9)
-        jobs.enqueue_sweep(app.context.queue_redis, app.installation)
+        jobs.enqueue_due_sweeps(app.context.queue_redis)
         with Role("worker", app.environ, tmp_path, FAST_TIMINGS) as first:
             assert wait_for(lambda: in_the_midst(app, first, keys.lock("sweep", str(app.installation)))), first.log
             first.process.terminate()
             assert await asyncio.to_thread(first.process.wait, 10) == 0
         app.sandbox.control.latency(seconds=0)
-        with Role("worker", app.environ, tmp_path, FAST_TIMINGS):
+        with Role("worker", app.environ, tmp_path, FAST_TIMINGS), Role("clock", app.environ, tmp_path):
             swept = lambda: app.context.queue_redis.exists(keys.survey(app.installation))  # noqa: E731
             assert await asyncio.to_thread(wait_for, swept, TAKEN_OVER_SECONDS)
 

@@ -26,7 +26,7 @@ SWEEP_SECONDS = 1.0
 KILLS = 3
 WATCHED_SECONDS = 10
 STEPS = list(killed_worker.STEPS)
-DYING = (killed_worker.__file__, "jobs.sweep.sweep")
+DYING = (killed_worker.__file__, "jobs.runners.due_sweeps.sweep_due")
 POLICY = f"""
 [sweep]
 interval_seconds = {INTERVAL_SECONDS}

@@ -11,12 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.queue.jobs import JobName
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.stores import Stores
-from ghapp.web.api.health import Clock, Enqueue
+from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader, OrgState
 from ghapp.web.problems import problem
@@ -56,17 +55,10 @@ class RemediationEndpoints:
         stores: Stores,
         reader: FleetReader,
         authenticator: Authenticator,
-        enqueue: Enqueue,
         clock: Clock,
     ) -> None:
-        self._settings, self._reader, self._authenticator, self._enqueue, self._clock = (
-            settings,
-            reader,
-            authenticator,
-            enqueue,
-            clock,
-        )
-        self._fuses = stores.fuses
+        self._settings, self._reader, self._authenticator, self._clock = settings, reader, authenticator, clock
+        self._fuses, self._schedule = stores.fuses, stores.schedule
 
     def routes(self) -> Sequence[Route]:
         """Returns both routes."""
@@ -93,7 +85,7 @@ class RemediationEndpoints:
         )
 
     async def _resume(self, request: Request) -> Response:
-        """Clears pauses, restarts stopped fuses, and enqueues a sweep."""
+        """Clears pauses, restarts stopped fuses, and makes a sweep due."""
         org, now = request.path_params["org"], self._clock()
         await self._authenticator.require(request, "admin", org, now)
         body = parse_json(ResumeBody, await read_body(request, LARGEST_BYTES) or b"{}", TAKES)
@@ -102,7 +94,7 @@ class RemediationEndpoints:
         installation = org_state.installation
         limits = self._settings.of(installation.org).fuse
         done = await self._fuses.resume(installation, body.pool, await self._authenticator.who(request), now, limits)
-        await self._enqueue(JobName.SWEEP, installation.id, key=f"sweep-{installation.id}", retry=False)
+        await self._schedule.due_at(installation.id, now)
         self._reader.forget(org)
         result = ResumeResult(sorted(done.ended), sorted(done.proving))
         return Response(msgspec.json.encode(result), media_type="application/json")

@@ -103,7 +103,7 @@ class Buttons:
         if isinstance(allowed := await self._press_of_org(request), Response):
             return allowed
         visit, _ = allowed
-        await self._enqueue_sweep(visit)
+        await self._host.data.sweep_now(visit.org_state)
         await self._record(request, visit.visitor, visit, "sweep", "", "", "queued")
         return self._done(request, _org_path(visit), "sweep")
 
@@ -171,7 +171,7 @@ class Buttons:
         visit, form = allowed
         pool = form.get("pool", "")[:LONGEST_POOL]
         done = await self._host.data.resume(visit.org_state, pool, visit.visitor.name)
-        await self._enqueue_sweep(visit)
+        await self._host.data.sweep_now(visit.org_state)
         result = "resumed" if done else "nothing-to-resume"
         await self._record(request, visit.visitor, visit, "resume", pool or WHOLE_ORG, "", result)
         return self._done(request, _org_path(visit), result)
@@ -322,10 +322,6 @@ class Buttons:
             return None
         known = await self._host.data.runner(visit.org_state, int(given))
         return None if known is None else (known.id, known.name)
-
-    async def _enqueue_sweep(self, visit: OrgVisit) -> None:
-        installation = visit.org_state.installation.id
-        await self._enqueue(JobName.SWEEP, installation, key=f"sweep-{installation}", retry=False)
 
     async def _record(
         self,

@@ -401,6 +401,10 @@ class PageData:
         self._forget(org_state)
         return done
 
+    async def sweep_now(self, org_state: OrgState) -> None:
+        """Makes a sweep of the organization due."""
+        await self._schedule.due_at(org_state.installation.id, self._clock())
+
     async def audited(self, installation: int | None, most: int) -> list[AuditEntry]:
         """Returns the latest entries of an organization's audit log; None: of what concerns all organizations."""
         return await self._audit.latest(keys.ALL_ORGS if installation is None else installation, most)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.queue.jobs import JobName
 from ghapp.store.fuses import Fuses, Pause
+from ghapp.store.schedule import Schedule
 from ghapp.store.tokens import Tokens
 from tests.web.conftest import INSTALLATION, NOW
 
@@ -37,7 +37,8 @@ async def test_a_pause_takes_effect_at_once_and_has_its_author_and_reason(admin,
     assert (pause.who, pause.why, pause.at) == (named(admin), "a move", NOW)
 
 
-async def test_a_resume_clears_pauses_restarts_stopped_fuses_and_enqueues_a_sweep(admin, redis, asked):
+async def test_a_resume_clears_pauses_restarts_stopped_fuses_and_makes_a_sweep_due(admin, redis):
+    await Schedule(redis).add(INSTALLATION, NOW + 60)
     await admin.post("/v1/orgs/acme/pause", json={"why": "a move"})
     await Fuses(redis).save(INSTALLATION, POOL, None, Fuse(Position.STOPPED, since=NOW - 60))
     answer = await admin.post("/v1/orgs/acme/resume")
@@ -45,7 +46,7 @@ async def test_a_resume_clears_pauses_restarts_stopped_fuses_and_enqueues_a_swee
     assert await paused(admin) is False
     fuse = (await Fuses(redis).all(INSTALLATION))[POOL]
     assert (fuse.position, fuse.reason, fuse.by) == (Position.PROVING, FuseReason.RESUMED, named(admin))
-    assert [work for work, _, _ in asked] == [JobName.SWEEP]
+    assert await Schedule(redis).next(INSTALLATION) == NOW
 
 
 async def test_an_unknown_pool_is_not_paused_and_the_known_pools_are_named(admin, redis):
@@ -78,11 +79,12 @@ async def test_a_repeated_pause_is_idempotent(admin, redis, times):
     assert (await Fuses(redis).pauses(INSTALLATION))["*"].at == NOW
 
 
-async def test_an_unknown_pool_is_not_resumed_and_no_sweep_is_enqueued(admin, asked):
+async def test_an_unknown_pool_is_not_resumed_and_no_sweep_is_due(admin, redis):
+    await Schedule(redis).add(INSTALLATION, NOW + 60)
     answer = await admin.post("/v1/orgs/acme/resume", json={"pool": "linux-4vpcu"})
     assert answer.status_code == 404
     assert answer.json()["detail"] == "acme has no pool linux-4vpcu; it has linux-4vcpu"
-    assert asked == []
+    assert await Schedule(redis).next(INSTALLATION) == NOW + 60
 
 
 async def test_a_paused_pool_without_runners_can_be_resumed(admin, redis):
@@ -112,11 +114,12 @@ async def test_the_fuse_of_the_installation_is_not_listed_as_a_pool(admin, redis
         ("resume", b'{"pool": 1}'),
     ],
 )
-async def test_an_invalid_request_changes_nothing(admin, redis, asked, call, body):
+async def test_an_invalid_request_changes_nothing(admin, redis, call, body):
+    await Schedule(redis).add(INSTALLATION, NOW + 60)
     answer = await admin.post(f"/v1/orgs/acme/{call}", content=body)
     assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
     assert await Fuses(redis).pauses(INSTALLATION) == {}
-    assert asked == []
+    assert await Schedule(redis).next(INSTALLATION) == NOW + 60
 
 
 @pytest.mark.parametrize("call", ["pause", "resume"])

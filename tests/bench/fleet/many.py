@@ -1,0 +1,100 @@
+"""A thousand installations of a hundred runners: is each swept in time, what do all roles cost, and does web answer?"""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import httpx
+
+from tests.bench.figure import Figure, middle
+from tests.bench.fleet.github import Config
+from tests.bench.fleet.place import Place, place
+
+INSTALLATIONS, RUNNERS = 1_000, 100
+INTERVAL_SECONDS = 60
+FIRST_SWEEPS_SECONDS = 150.0
+MEASURED_SECONDS = 2 * INTERVAL_SECONDS
+LOOK_SECONDS = 2.0
+MOST_CORES, MOST_CPU_MILLISECONDS, MOST_ANSWER_MILLISECONDS = 0.7, 8.0, 100.0
+MOST_INTERVALS = 1.1
+ROLES = ("worker", "clock", "web", "redis")
+ANSWERS = {"/readyz": "/readyz", "/metrics": "/metrics", "page of one organization": "/orgs/org-7"}
+POLICY = f"""
+[sweep]
+interval_seconds = {INTERVAL_SECONDS}
+"""
+
+
+def measure(folder: Path) -> list[Figure]:
+    """The figures, all of one run after the first sweep of each installation."""
+    with place(folder, Config(INSTALLATIONS, RUNNERS), POLICY) as running:
+        _await_first_sweeps(running)
+        began, before = time.time(), running.cpu_seconds()
+        answers = _ask(running, began + MEASURED_SECONDS)
+        seconds, after, report = time.time() - began, running.cpu_seconds(), running.report()
+        if report.unknown or report.refused:
+            raise RuntimeError(f"{report.refused} calls refused, unknown: {report.unknown}")
+    spent = {role: after[role] - before[role] for role in after}
+    sweeps = sum(at >= began for times in report.lists.values() for at in times)
+    longest = max(
+        later - earlier
+        for times in report.lists.values()
+        for earlier, later in pairwise([*(at for at in times if at >= began - INTERVAL_SECONDS), began + seconds])
+    )
+    cores = sum(spent[role] for role in ROLES) / seconds
+    return [
+        Figure(
+            f"{INSTALLATIONS:,} installations of {RUNNERS} runners: longest time between two sweeps of one",
+            f"{longest:.1f} s",
+            longest / INTERVAL_SECONDS,
+            against=f"interval {INTERVAL_SECONDS} s",
+            most=MOST_INTERVALS,
+            note=f"{sweeps:,} sweeps in {seconds:.0f} s by one worker",
+        ),
+        Figure(
+            "all roles together",
+            f"{cores:.2f} cores",
+            cores,
+            most=MOST_CORES,
+            unit=" cores",
+            note=", ".join(f"{role} {spent[role] / seconds:.2f}" for role in ROLES)
+            + f" cores; the simulated GitHub {spent['github'] / seconds:.2f}",
+        ),
+        Figure(
+            f"CPU of a quiet sweep of {RUNNERS} runners, worker and Redis",
+            f"{(spent['worker'] + spent['redis']) / sweeps * 1000:.1f} ms",
+            (spent["worker"] + spent["redis"]) / sweeps * 1000,
+            most=MOST_CPU_MILLISECONDS,
+            unit=" ms",
+        ),
+        *(
+            Figure(
+                f"{name}, median", f"{value:.0f} ms", value, spread=spread, most=MOST_ANSWER_MILLISECONDS, unit=" ms"
+            )
+            for name in ANSWERS
+            for value, spread in [middle(answers[name])]
+        ),
+    ]
+
+
+def _await_first_sweeps(running: Place) -> None:
+    ends = time.monotonic() + FIRST_SWEEPS_SECONDS
+    while len(swept := running.report().lists) < INSTALLATIONS:
+        if time.monotonic() > ends:
+            raise RuntimeError(f"only {len(swept)} installations were swept: {running.log('worker')}")
+        time.sleep(1.0)
+
+
+def _ask(running: Place, until: float) -> dict[str, list[float]]:
+    """Returns the milliseconds of each answer of web, asked every few seconds."""
+    answers: dict[str, list[float]] = {name: [] for name in ANSWERS}
+    with httpx.Client(base_url=running.web, timeout=30) as client:
+        while time.time() < until:
+            for name, path in ANSWERS.items():
+                began = time.perf_counter()
+                client.get(path).raise_for_status()
+                answers[name].append((time.perf_counter() - began) * 1000)
+            time.sleep(LOOK_SECONDS)
+    return answers

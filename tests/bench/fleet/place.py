@@ -1,0 +1,155 @@
+"""One deployment under a fleet: a Redis, the roles as processes, the fast simulated GitHub; and what they use."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+import httpx
+import msgspec
+
+from tests.bench.fleet.github import POOL, Config, Report
+from tests.bench.places import START_SECONDS, WEBHOOK_SECRET, await_listening, free_port, private_key, running
+from tests.support.local_redis import embedded_redis
+from tests.support.policy import acting
+
+TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
+KIB = 1024
+
+
+@dataclass(frozen=True)
+class Place:
+    """What runs.
+
+    Attributes:
+        github: the address of the simulated GitHub.
+        redis_url: of the stores.
+        web: the address of `ghapp web`; empty if it does not run.
+        processes: by role, `redis` and `github` among them, the process id.
+        logs: the folder of the logs.
+    """
+
+    github: str
+    redis_url: str
+    web: str
+    processes: dict[str, int]
+    logs: Path
+
+    def report(self) -> Report:
+        """Returns what GitHub saw."""
+        return msgspec.json.decode(httpx.get(f"{self.github}/_report", timeout=30).content, type=Report)
+
+    def lose(self, ids: dict[str, list[int]]) -> float:
+        """Deletes registrations by organization; returns when (epoch seconds)."""
+        answer = httpx.post(f"{self.github}/_lose", content=msgspec.json.encode(ids), timeout=30)
+        return float(answer.raise_for_status().json()["at"])
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """Returns the CPU time of each process and of its ended children."""
+        return {role: _cpu_seconds(process) for role, process in self.processes.items()}
+
+    def log(self, role: str) -> str:
+        """Returns the end of a role's log."""
+        return (self.logs / f"{role}.log").read_text()[-3000:]
+
+
+@contextmanager
+def place(folder: Path, config: Config, policy: str, *, workers: int = 1, web: bool = True) -> Iterator[Place]:
+    """Runs everything until the block ends."""
+    with ExitStack() as stack:
+        redis_url = stack.enter_context(embedded_redis(folder / "redis", durable=True))
+        processes: dict[str, int] = {}
+        given, log = folder / "github.json", folder / "github.log"
+        given.write_bytes(msgspec.json.encode(config))
+        github = stack.enter_context(running(["-m", "tests.bench.fleet.github", str(given)], {}, log))
+        address, processes["github"] = _address(github, log), github.pid
+        environ = _environ(folder, redis_url, address, config, policy)
+        port = free_port()
+        roles = [*(f"worker{number or ''}" for number in range(workers)), "clock", *(["web"] if web else [])]
+        for role in roles:
+            command = ["-m", "ghapp", role.rstrip("0123456789")]
+            given_here = {**environ, "GHAPP_LISTEN": f"127.0.0.1:{port}"}
+            process = stack.enter_context(running(command, given_here, folder / f"{role}.log"))
+            processes[role] = process.pid
+            if role == "web":
+                await_listening(port, process, folder / "web.log")
+        processes["redis"] = redis_process(redis_url)
+        yield Place(address, redis_url, f"http://127.0.0.1:{port}" if web else "", processes, folder)
+
+
+def redis_process(url: str) -> int:
+    """Returns the process id of a Redis server."""
+    from redis import Redis
+
+    with Redis.from_url(url) as redis:
+        info: Any = redis.info("server")
+        return int(info["process_id"])
+
+
+def _address(process: Popen[bytes], log: Path) -> str:
+    ends = time.monotonic() + START_SECONDS
+    while not (text := log.read_text()).endswith("\n"):
+        if process.poll() is not None or time.monotonic() > ends:
+            raise RuntimeError(f"the simulated GitHub did not start: {text}")
+        time.sleep(0.05)
+    return text.splitlines()[0]
+
+
+def _environ(folder: Path, redis_url: str, github: str, config: Config, policy: str) -> dict[str, str]:
+    file = folder / "ghapp.toml"
+    pools = "".join(
+        f"""
+        [[pools]]
+        org = "org-{number}"
+        name = "{POOL}"
+        labels = ["{POOL}"]
+        replacer = "cloudevents"
+        url = "{github}/events"
+        secret_env = "CONTROLLER_SECRET"
+        """
+        for number in range(config.installations)
+    )
+    file.write_text(acting(policy) + pools)
+    return {
+        "GHAPP_CONFIG": str(file),
+        "GHAPP_REDIS_URL": redis_url,
+        "GHAPP_LOG_FORMAT": "json",
+        "GHAPP_GITHUB_API_URL": github,
+        "GHAPP_APP_ID": "1",
+        "GHAPP_PRIVATE_KEY": private_key(),
+        "GHAPP_WEBHOOK_SECRET": WEBHOOK_SECRET,
+        "GHAPP_OPEN_PAGE": "1",
+        "CONTROLLER_SECRET": "whsec_" + "YmVuY2gtc2VjcmV0LWJlbmNoLXNlY3JldA==",
+    }
+
+
+def _cpu_seconds(process: int) -> float:
+    """User and system time of a process, and of its children that it has waited for."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) * TICK_SECONDS
+
+
+def memory_bytes(process: int) -> int:
+    """Returns the memory of a process and its children; a page that several share is counted once."""
+    return sum(_pss(each) for each in (process, *_children(process)))
+
+
+def _children(process: int) -> list[int]:
+    try:
+        return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _pss(process: int) -> int:
+    try:
+        rows = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    except OSError:  # it has just ended
+        return 0
+    return next((int(row.split()[1]) * KIB for row in rows if row.startswith("Pss:")), 0)

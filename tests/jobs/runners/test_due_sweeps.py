@@ -1,0 +1,116 @@
+"""One job sweeps all due installations: many at once, each for itself."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
+from ghapp.sandbox.server import SandboxServer
+from ghapp.settings import Settings
+from jobs.context import open_context
+from jobs.deliveries.installations import discover_installations
+from jobs.runners import due_sweeps
+from jobs.runners.due_sweeps import AT_ONCE, RETRY_SECONDS, sweep_due_installations
+from tests.stories.conftest import Clock
+from tests.stories.processes import environment
+
+ORGS = AT_ONCE + 3
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    """A GitHub with more organizations than a job sweeps at once."""
+    orgs = tuple(OrgConfig(login=f"org-{number}", pools=(PoolConfig(name="linux", size=2),)) for number in range(ORGS))
+    with SandboxServer(SandboxConfig(orgs=orgs, quiet=True, ticking=False)) as server:
+        yield server
+
+
+@pytest.fixture
+async def context(redis, redis_url, sandbox, tmp_path):
+    sandbox.control.latency(seconds=0)
+    sandbox.control.reset_account()
+    (tmp_path / "ghapp.toml").write_text("")
+    settings = Settings.read(environment(sandbox, redis_url, tmp_path / "ghapp.toml"))
+    async with open_context(settings, Clock()) as context:
+        await discover_installations(context)
+        for each in await context.installations.all():
+            await context.schedule.due_at(each.id, context.clock())
+        yield context
+
+
+async def swept(context):
+    surveys = await context.runners.surveys([each.id for each in await context.installations.all()])
+    return [each for each, survey in surveys.items() if survey.swept_at is not None]
+
+
+async def test_one_job_sweeps_all_that_are_due_and_nothing_else(context):
+    first, *others = [each.id for each in await context.installations.all()]
+    await context.schedule.due_at(first, context.clock() + 60)
+    assert await sweep_due_installations(context) == ORGS - 1
+    assert await swept(context) == others
+    assert await sweep_due_installations(context) == 0
+    assert min((await context.schedule.all()).values()) >= context.clock() + 60, "each one has its next date"
+
+
+async def test_no_more_than_that_many_are_swept_at_once(context, monkeypatch):
+    at_once, most = 0, 0
+
+    async def sweep(_context, _installation, *, patience_seconds):
+        nonlocal at_once, most
+        assert patience_seconds == 0, "no place waits for another process"
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(0.01)
+        at_once -= 1
+
+    monkeypatch.setattr(due_sweeps, "sweep_installation", sweep)
+    assert await sweep_due_installations(context) == ORGS
+    assert most == AT_ONCE
+
+
+async def test_a_sweep_that_fails_is_counted_and_stops_no_other(context, monkeypatch):
+    broken, *others = [each.id for each in await context.installations.all()]
+    sweep_installation = due_sweeps.sweep_installation
+
+    async def sweep(context, installation, **options):
+        if installation == broken:
+            raise RuntimeError("unexpected")
+        return await sweep_installation(context, installation, **options)
+
+    monkeypatch.setattr(due_sweeps, "sweep_installation", sweep)
+    assert await sweep_due_installations(context) == ORGS
+    assert await swept(context) == others
+    assert (await context.counters.all())['ghapp_jobs_failed_total{work="sweep"}'] == 1
+    assert await context.schedule.next(broken) == context.clock() + RETRY_SECONDS
+
+
+async def test_a_sweep_that_takes_too_long_is_stopped_and_the_others_are_recorded(context, monkeypatch):
+    slow, *others = [each.id for each in await context.installations.all()]
+    sweep_installation = due_sweeps.sweep_installation
+
+    async def sweep(context, installation, **options):
+        if installation == slow:
+            await asyncio.sleep(3600)
+        return await sweep_installation(context, installation, **options)
+
+    monkeypatch.setattr(due_sweeps, "sweep_installation", sweep)
+    monkeypatch.setattr(due_sweeps, "SWEEP_TIMEOUT_SECONDS", due_sweeps.ENDING_SECONDS + 1.0)
+    assert await sweep_due_installations(context) == ORGS
+    assert await swept(context) == others
+    assert (await context.counters.all())['ghapp_jobs_failed_total{work="sweep"}'] == 1
+
+
+async def test_an_installation_that_another_process_sweeps_is_left_to_it(context):
+    first = (await context.installations.all())[0].id
+    async with context.locks.acquire("sweep", first):
+        assert await sweep_due_installations(context) == ORGS
+        assert first not in await swept(context)
+    assert await context.schedule.next(first) == context.clock() + RETRY_SECONDS
+
+
+async def test_a_job_begins_no_sweep_after_its_time(context, monkeypatch):
+    monkeypatch.setattr(due_sweeps, "TAKING_SECONDS", 0.0)
+    assert await sweep_due_installations(context) == 0
+    assert await swept(context) == []
