@@ -17,19 +17,24 @@ import pytest
 
 WITHIN_SECONDS = 60
 
+OWN_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.executable, sys.argv[1:])"
+)
+"""A script that runs its arguments with stdin as their controlling terminal; it needs a session of its own."""
+
 
 class Terminal:
     """What a program shows on a wide terminal."""
 
     def __init__(self):
-        self._ours, self.theirs = pty.openpty()
+        self.ours, self.theirs = pty.openpty()
         self.text = ""
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
         while True:
             try:
-                chunk = os.read(self._ours, 65536)
+                chunk = os.read(self.ours, 65536)
             except OSError:
                 return
             self.text += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", chunk.decode(errors="replace"))
@@ -86,7 +91,7 @@ def test_within_a_minute_a_stranger_sees_an_incident_and_its_recovery_and_ctrl_c
         assert rows, terminal.text[-2000:]
         assert {row["pool"] for row in rows} == {"linux-4vcpu"}
         assert wait_for(lambda: not any(row["replace"] for row in lost() or [{"replace": True}])), "all were accepted"
-        for words in ("12 registrations were deleted", "runner.replace"):
+        for words in ("12 registrations were deleted", "runner.replace", "12 runners lost in linux-4vcpu, healed in "):
             assert wait_for(lambda words=words: words in terminal.text), terminal.text[-2000:]
 
         words = re.search(r"fleet +(\. \S+/env) && ghapp", terminal.text)

@@ -17,6 +17,7 @@ from ghapp.health.incidents.fold import IncidentsById, observed, outdated
 from ghapp.health.incidents.loss import is_unrecorded
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
+from ghapp.health.leaks.reaper_status import DAY_SECONDS
 from ghapp.health.pacing import Allowance
 from ghapp.health.pool_matching import OTHER_POOL, rule_named
 from ghapp.health.runner.evidence import Evidence
@@ -38,6 +39,7 @@ from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
 from ghapp.web.gates import PoolGates, load_gates
 from ghapp.web.pages.prepared import Prepared
 from ghapp.web.pages.views.charts import ChartView, Sparkline
+from ghapp.web.pages.views.cluster import ClusterView, cluster_view
 from ghapp.web.pages.views.death import RerunKnown
 from ghapp.web.pages.views.deaths import DeathLine, death_line, with_latest
 from ghapp.web.pages.views.history import SPARK_STEPS, ChartSpan, deaths_chart, pool_sparkline, wait_chart
@@ -88,6 +90,7 @@ class PageData:
         self._history = stores.history
         self._fuses, self._audit, self._runners = stores.fuses, stores.audit, stores.runners
         self._due: Cache[int, DueTimes] = Cache(MOST_ORGS, MOST_ORGS)
+        self._clusters: Cache[int, ClusterView] = Cache(MOST_ORGS, MOST_ORGS)
         self._incidents = stores.incidents
         self._lines: Prepared[list[RunnerLine]] = Prepared()
         self._overviews: Prepared[OverviewPage] = Prepared()
@@ -150,6 +153,17 @@ class PageData:
             return overview(fleet, self._clock(), open_incidents(incidents))
 
         return await self._overviews.read(org_state.installation.id, prepare, org_state, runners, due, incidents)
+
+    async def cluster(self, installation: int) -> ClusterView | None:
+        """Returns the cluster side, at most a second old; None if no cluster was checked within ten minutes."""
+
+        async def load() -> ClusterView | None:
+            now = self._clock()
+            summary = await self._stores.cluster_summaries.of(installation)
+            reaped = await self._stores.leaks.reaped_since(installation, now - DAY_SECONDS)
+            return None if summary is None else cluster_view(summary, reaped, now)
+
+        return await self._clusters.read(installation, load)
 
     async def incidents(self, org_state: OrgState) -> IncidentsById:
         """Returns the incidents of the last month: the recorded ones, with what evidence and fuses show since."""
