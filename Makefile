@@ -12,8 +12,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help:               ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
-run: setup          ## a simulated GitHub, a living fleet, an incident and its recovery
-	@$(BIN)/ghapp up --sandbox
+run: setup          ## a simulated GitHub and cluster, a fleet, an incident and its recovery: SCENARIO=mass-loss
+	@$(BIN)/ghapp up --sandbox $(if $(SCENARIO),--scenario $(SCENARIO))
 
 test: setup         ## the whole suite, in parallel, without a network
 	$(BIN)/pytest -n auto --dist loadgroup

@@ -13,7 +13,8 @@ from pathlib import Path
 from playwright.async_api import Page, async_playwright
 from rich.console import Console, Group
 
-from ghapp.local.dashboard import INCIDENT_RUNNERS, frames
+from ghapp.local.dashboard import frames
+from ghapp.local.scenarios import DEFAULT, INCIDENT_RUNNERS, Director
 from ghapp.local.up import Site, up
 from ghapp.store.connect import connect
 from ghapp.store.installations import Installations
@@ -41,7 +42,7 @@ async def _healed(site: Site, folder: Path) -> Group:
     redis = connect(site.settings.redis_url or "")
     calm, shots = 0, dict[str, bytes]()
     async with _pages(site) as pages:
-        async for now in frames(site):
+        async for now in frames(site, None if site.sandbox is None else Director(site.sandbox, DEFAULT)):
             if len(shots) < len(SCHEMES):
                 shots = await _incident(pages)
             for installation in await Installations(redis).all():

@@ -11,6 +11,7 @@ import click
 
 from ghapp import log
 from ghapp.cli.context import require_redis
+from ghapp.errors import ConfigurationError
 from ghapp.settings import Settings
 
 if TYPE_CHECKING:
@@ -20,19 +21,25 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--sandbox", is_flag=True, help="Use a simulated GitHub with a simulated fleet; needs no account.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the web role (default: as in GHAPP_LISTEN).")
-def up(*, sandbox: bool, port: int | None) -> None:
+@click.option("--scenario", metavar="NAME", help="With --sandbox: the one incident to start; see docs/tour.md.")
+def up(*, sandbox: bool, port: int | None, scenario: str | None) -> None:
     """Run everything on this machine, until Ctrl-C or until the terminal is closed.
 
-    Example: ghapp up --sandbox
+    Example: ghapp up --sandbox --scenario mass-loss
     """
     from contextlib import suppress
+    from functools import partial
 
     from ghapp.local.dashboard import show
+    from ghapp.local.scenarios import DEFAULT, scenario_called
     from ghapp.local.up import up as run_all
 
+    if scenario is not None and not sandbox:
+        raise ConfigurationError("--scenario: needs --sandbox; nothing of a real fleet is broken on purpose")
+    chosen = DEFAULT if scenario is None else (scenario_called(scenario),)
     try:
         listen = {} if port is None else {"GHAPP_LISTEN": f"127.0.0.1:{port}"}
-        run_all({**os.environ, **listen}, sandbox=sandbox, show=show)
+        run_all({**os.environ, **listen}, sandbox=sandbox, show=partial(show, scenarios=chosen))
     except KeyboardInterrupt:
         with suppress(OSError):  # the terminal may be closed
             click.echo("stopped")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,12 +17,18 @@ from rich.table import Table
 from rich.text import Text
 
 from ghapp.errors import StoreUnavailableError
+from ghapp.health.cluster_summary import ClusterSummary
+from ghapp.health.deaths.cause import Cause
 from ghapp.health.demand import demand
+from ghapp.health.incidents.incident import LossIncident
 from ghapp.health.installation import Installation
+from ghapp.health.leaks.reaper_status import DAY_SECONDS
 from ghapp.health.queue.explanation import duration
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.remediation.fuse import fuse_of
 from ghapp.health.runner.verdict import State
+from ghapp.local.pressed_keys import pressed_keys
+from ghapp.local.scenarios import DEFAULT, Director, Scenario, keys_line
 from ghapp.local.up import Site
 from ghapp.log import redact
 from ghapp.report.documents import is_healed, timestamp
@@ -31,19 +37,15 @@ from ghapp.store.connect import connect
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.org_views import load_org_view
 from ghapp.store.stores import Stores, open_stores, stores_over
-from ghapp.terminal.shrinking_table import ShrinkingTable
-from ghapp.terminal.tables import COLOURS
-
-INCIDENT_AFTER_SECONDS = 15.0
-DEATH_AFTER_SECONDS = 5.0
-DEATH_POOL = "linux-8vcpu"
-INCIDENT_RUNNERS = 12
-INCIDENT_POOL = "linux-4vcpu"
-MISSPELT_LABEL = "linux-4vpcu"
-"""Requested by one job of the sandbox, so that no runner can take it."""
+from ghapp.terminal.tables import COLOURS, ShrinkingTable
+from ghapp.web.pages.views.incidents import state_of
+from ghapp.web.pages.views.wording import counted, exact
 
 EVENTS_SHOWN = 8
 EVENTS_READ = 200
+SHOWN_SECONDS = 600.0
+"""How long an incident that is over stays visible, since it began."""
+
 STAYS_SECONDS = 20.0
 """How long the last event of each kind stays visible, however many others follow: there may be dozens per frame."""
 
@@ -58,12 +60,12 @@ COLUMNS = (*(state.value for state in State), HEALED)
 KIND_COLOURS = {"replace": "magenta", "recovered": "green", "reset": "green", "offline": "yellow", "fuse": "red"}
 
 
-def show(site: Site) -> None:
-    """Draws twice a second until interrupted. First waits for the set-up; in the sandbox, starts an incident."""
-    asyncio.run(_show(site))
+def show(site: Site, scenarios: Sequence[Scenario] = DEFAULT) -> None:
+    """Draws twice a second until interrupted. First waits for the set-up; in the sandbox, starts scenarios."""
+    asyncio.run(_show(site, scenarios))
 
 
-async def _show(site: Site) -> None:
+async def _show(site: Site, scenarios: Sequence[Scenario]) -> None:
     console = Console()
     if site.setup_key is not None:
         await _set_up(site, site.setup_key, console)
@@ -71,34 +73,31 @@ async def _show(site: Site) -> None:
     if site.sandbox is not None:
         # Printed once, above the frames: lines to be copied must not be redrawn or broken.
         console.print(await _hints(site), soft_wrap=True)
-    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
-        async for frame in frames(site):
+    director = None if site.sandbox is None else Director(site.sandbox, scenarios)
+    with pressed_keys() as keys, Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+        async for frame in frames(site, director):
             live.update(frame, refresh=True)
+            if director is not None:
+                director.press(keys)
 
 
-async def frames(site: Site) -> AsyncIterator[Group]:
-    """Yields a frame each half second, forever, and supervises the processes."""
-    settings, sandbox = site.settings, site.sandbox
+async def frames(site: Site, director: Director | None = None) -> AsyncIterator[Group]:
+    """Yields a frame each half second, forever, supervises the processes, and starts the scenarios that are due."""
+    settings = site.settings
     stores = stores_over(connect(settings.redis_url or ""))
-    began, lost, waiting, died = time.time(), 0, list[int](), 0
     panels: list[Panel] = []
     while True:
         site.supervise()
         try:
             fleets = [await _fleet(settings, stores, each) for each in await stores.installations.all()]
         except StoreUnavailableError as error:  # it may be restarting, or slow; the roles wait for it, too
-            yield Group(*panels, _redis_error(error), _footer(lost, settings))
+            yield Group(*panels, _redis_error(error), _footer(settings, director))
             await asyncio.sleep(0.5)
             continue
-        seen = any(runners for runners, _ in fleets)
-        if sandbox is not None and seen and not waiting:
-            waiting = await asyncio.to_thread(sandbox.queue, "acme", MISSPELT_LABEL)
-        if sandbox is not None and not died and seen and time.time() - began > DEATH_AFTER_SECONDS:
-            died = await asyncio.to_thread(sandbox.stop_runner, "acme", DEATH_POOL)
-        if sandbox is not None and not lost and seen and time.time() - began > INCIDENT_AFTER_SECONDS:
-            lost = len(await asyncio.to_thread(sandbox.lose, "acme", INCIDENT_POOL, INCIDENT_RUNNERS))
+        if director is not None and any(runners for runners, _ in fleets):
+            await director.start_due(time.monotonic())
         panels = [panel for _, panel in fleets] or [_not_installed(settings)]
-        yield Group(*panels, _footer(lost, settings, waiting, died))
+        yield Group(*panels, _footer(settings, director))
         await asyncio.sleep(0.5)
 
 
@@ -174,10 +173,42 @@ async def _fleet(settings: Settings, stores: Stores, installation: Installation)
         cost = Text(
             f"no complete list since {since}: {survey.failure}; no runner counts as lost because of that", "bold yellow"
         )
+    incident = incident_line((await stores.incidents.all(installation.id)).values(), now)
+    reaped = await stores.leaks.reaped_since(installation.id, now - DAY_SECONDS)
+    cluster = cluster_line(await stores.cluster_summaries.of(installation.id), reaped)
     events = await _events(stores, installation.id)
     empty = [state for state in DROPPED_FIRST if not any(counts[state] for counts in pools.values())]
-    body = Group(ShrinkingTable(table, empty), Text(), jobs, cost, Text(), *events)
+    lines = [each for each in (incident, cluster, jobs, cost) if each is not None]
+    body = Group(ShrinkingTable(table, empty), Text(), *lines, Text(), *events)
     return survey.total, Panel(body, title=f"{org}: {survey.total} runners registered")
+
+
+def incident_line(incidents: Iterable[LossIncident], now: float) -> Text | None:
+    """Returns the newest incident, and after how long it healed; None without one of the last ten minutes."""
+    known = [each for each in incidents if not each.merged_into and (each.is_open or now - each.began < SHOWN_SECONDS)]
+    if not known:
+        return None
+    found = max(known, key=lambda each: (each.began, each.id))
+    state = state_of(found)
+    line = Text(
+        f"incident {timestamp(found.began)[11:19]}: {counted(len(found.losses), 'runner')} lost in {found.pool}"
+    )
+    if found.ended is not None:
+        word = "healed in" if state == "healed" else "over after"
+        return line.append(f", {word} {exact(found.ended - found.began)}", "green")
+    waiting = sum(each.is_open for each in found.losses)
+    held = ", a stopped fuse holds the rest" if state == "stopped" else ""
+    return line.append(f", {waiting} not replaced yet{held}", "red" if held else "yellow")
+
+
+def cluster_line(summary: ClusterSummary | None, reaped: int) -> Text | None:
+    """Returns the phantoms, the deaths of a week and the leaked pods deleted in a day; None if there is nothing."""
+    if summary is None or not (summary.phantoms or summary.deaths or reaped):
+        return None
+    line = Text(f"cluster: {counted(len(summary.deaths), 'death')}, {counted(reaped, 'leaked pod')} deleted", "dim")
+    for each in summary.phantoms[:1]:
+        line.append(f", {counted(len(summary.phantoms), 'phantom')}: {each.subject} ({each.reason})", "yellow")
+    return line
 
 
 def jobs_line(queue: JobQueue) -> Text:
@@ -207,7 +238,8 @@ async def _cost(stores: Stores, org: str) -> str:
 
 async def _events(stores: Stores, installation: int) -> list[Text]:
     rows = await stores.events.latest(installation, EVENTS_READ)
-    events = [msgspec.json.decode(row) for _, row in rows]
+    decoded = [msgspec.json.decode(row) for _, row in rows]
+    events = [each for each in decoded if each["data"].get("cause") != Cause.CLEAN_EXIT]
     return [_line(each) for each in worth_a_line(events, time.time())] or [Text("no events yet", "dim")]
 
 
@@ -250,12 +282,11 @@ async def _hints(site: Site) -> Text:
     return Text("\n").join([Text(intro, "bold"), *hints, Text()])
 
 
-def _footer(lost: int, settings: Settings, waiting: Sequence[int] = (), died: int = 0) -> Text:
-    incident = f"Incident: {lost} registrations were deleted in {INCIDENT_POOL}.\n" if lost else ""
-    incident += f"A job with a misspelt label waits: ghapp why acme {waiting[0]}\n" if waiting else ""
-    incident += (
-        f"The runner of job {died} was stopped; its job is run again in two minutes: ghapp deaths --org acme\n"
-        if died
-        else ""
-    )
-    return Text.assemble((incident, "bold"), (f"Ctrl-C stops everything. Log: {settings.state_dir}/ghapp.log", "dim"))
+def _footer(settings: Settings, director: Director | None) -> Text:
+    """Returns the scenarios that were started, each with its page, the keys that start others, and the log."""
+    text = Text()
+    if director is not None:
+        for each in director.shown:
+            text.append(f"{each.look} ", "bold").append(f"{_here(settings)}{each.page}\n", "cyan")
+        text.append(f"Start: {keys_line()}\n", "dim")
+    return text.append(f"Ctrl-C stops everything. Log: {settings.state_dir}/ghapp.log", "dim")

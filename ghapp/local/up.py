@@ -8,7 +8,6 @@ starts; the others start after /setup has stored the credentials.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import secrets
 import shlex
@@ -16,18 +15,18 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ghapp.credentials import kept
-from ghapp.errors import ConfigurationError, GhappError
+from ghapp.errors import ConfigurationError
 from ghapp.local.local_redis import EmbeddedRedis, supervised_redis
 from ghapp.local.port_check import require_free
-from ghapp.local.watchdog import LAST, Watchdog
+from ghapp.local.role_log import RoleLog
+from ghapp.local.sandbox import Sandbox, run_sandbox, sandbox_environment
+from ghapp.local.watchdog import LAST, Watchdog, end
 from ghapp.settings import Settings
 
 BACKGROUND_ROLES = ("worker", "worker", "clock")
@@ -35,80 +34,6 @@ BACKGROUND_ROLES = ("worker", "worker", "clock")
 
 OPEN_PAGE = {"GHAPP_OPEN_PAGE": "1"}
 """For the web role: a browser on this machine may see the page, and press its buttons, without signing in."""
-
-STOP_SECONDS = 10.0
-SANDBOX_START_SECONDS = 20.0
-
-SANDBOX_POLICY = """
-[sweep]
-interval_seconds = 4
-[evidence]
-confirm_seconds = 4
-startup_seconds = 10
-offline_seconds = 30
-[fuse]
-cooldown_seconds = 20
-[remediation]
-mode = "act"
-[report]
-repository = "acme/.github"
-[queue]
-explain_after_seconds = 10
-{pools}
-shard_label = "shard"
-active_url = "{active_url}"
-min_online = 3
-deploy_repository = "acme/infra"
-"""
-"""The last pool is the blue/green pool."""
-
-SANDBOX_POOL = """
-[[pools]]
-org = "acme"
-name = "{name}"
-labels = ["{name}"]
-replacer = "cloudevents"
-url = "{url}"
-secret_env = "CONTROLLER_SECRET"
-rerun = {{ mode = "auto" }}
-"""
-
-
-class Sandbox:
-    """The simulated GitHub, as a process, and its controls."""
-
-    def __init__(self, description: Mapping[str, Any]) -> None:
-        """`description` is the line that the process printed when it was ready."""
-        self.description = description
-
-    def queue(self, org: str, label: str) -> list[int]:
-        """Queues a job that requests this label; returns its id."""
-        import httpx
-
-        answer = httpx.post(
-            f"{self.description['url']}/_sandbox/orgs/{org}/queue", json={"labels": [label]}, timeout=5.0
-        )
-        answer.raise_for_status()
-        return list(answer.json())
-
-    def stop_runner(self, org: str, pool: str) -> int:
-        """Stops the runner of a running job; returns the job's id, 0 if none runs."""
-        import httpx
-
-        url = f"{self.description['url']}/_sandbox/orgs/{org}/stop-runner"
-        answer = httpx.post(url, json={"pool": pool}, timeout=5.0)
-        answer.raise_for_status()
-        return int(answer.json())
-
-    def lose(self, org: str, pool: str, count: int) -> list[int]:
-        """Deletes registrations; returns their ids."""
-        import httpx
-
-        url = f"{self.description['url']}/_sandbox/orgs/{org}/lose"
-        answer = httpx.post(url, json={"count": count, "pool": pool}, timeout=5.0)
-        answer.raise_for_status()
-        ids = answer.json()
-        return list(ids["ids"] if isinstance(ids, dict) else ids)
 
 
 class Site:
@@ -199,8 +124,8 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show) -> None:
         if sandbox:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ghapp-")))
             host, port = settings.listen
-            simulated = stack.enter_context(_sandbox(home, f"http://{host}:{port}/webhook", watchdog))
-            environ |= _sandbox_environment(simulated.description, home)
+            simulated = stack.enter_context(run_sandbox(home, f"http://{host}:{port}/webhook", watchdog))
+            environ |= sandbox_environment(simulated.description, home)
         _make(home)
         own_redis = None
         if settings.redis_url is None:
@@ -210,7 +135,7 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show) -> None:
             environ["GHAPP_REDIS_URL"] = own_redis.url
         if sandbox:
             _write_environment(home, environ)
-        log_file = stack.enter_context(home.joinpath("ghapp.log").open("ab"))
+        log_file = stack.enter_context(closing(RoleLog(home / "ghapp.log")))
 
         def start(name: str, environ: Mapping[str, str]) -> _Role:
             return stack.enter_context(_role(name, environ, log_file, watchdog))
@@ -220,7 +145,11 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show) -> None:
 
 def _write_environment(home: Path, environ: Mapping[str, str]) -> None:
     """Writes the variables that commands in another terminal need, as a shell script."""
-    ours = {name: value for name, value in environ.items() if name.startswith("GHAPP_") or name == "CONTROLLER_SECRET"}
+    ours = {
+        name: environ[name]
+        for name in environ
+        if name.startswith("GHAPP_") or name in ("CONTROLLER_SECRET", "KUBECONFIG")
+    }
     ours["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environ.get('PATH', '')}"
     file = home / "env"
     file.touch(mode=0o600)
@@ -237,7 +166,7 @@ def _make(state_dir: Path) -> None:
 class _Role:
     """One role's process."""
 
-    def __init__(self, name: str, environ: Mapping[str, str], log_file: Any, watchdog: Watchdog) -> None:
+    def __init__(self, name: str, environ: Mapping[str, str], log_file: RoleLog, watchdog: Watchdog) -> None:
         self._name, self._environ, self._log, self._watchdog = name, environ, log_file, watchdog
         self.process = self._start()
 
@@ -251,84 +180,19 @@ class _Role:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and a constant name
             [sys.executable, "-m", "ghapp", self._name],
             env=dict(self._environ),
-            stdout=self._log,
-            stderr=self._log,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        self._log.follow(process)
         self._watchdog.add(process)
         return process
 
 
 @contextmanager
-def _role(name: str, environ: Mapping[str, str], log_file: Any, watchdog: Watchdog) -> Iterator[_Role]:
+def _role(name: str, environ: Mapping[str, str], log_file: RoleLog, watchdog: Watchdog) -> Iterator[_Role]:
     role = _Role(name, {**environ, "GHAPP_LOG_FORMAT": "json"}, log_file, watchdog)
     try:
         yield role
     finally:
         end(role.process)
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Terminates a process, and kills it if it does not exit."""
-    process.terminate()
-    try:
-        process.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-@contextmanager
-def _sandbox(folder: Path, webhook_url: str, watchdog: Watchdog) -> Iterator[Sandbox]:
-    ready = folder / "sandbox.json"
-    # Only the dashboard may write to the terminal.
-    with ready.open("wb") as out, folder.joinpath("sandbox.log").open("wb") as log_file:
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own module
-            [
-                sys.executable,
-                "-m",
-                "ghapp.sandbox",
-                "--rollout",
-                "--reruns",
-                "--port",
-                "0",
-                "--webhook-url",
-                webhook_url,
-            ],
-            stdout=out,
-            stderr=log_file,
-            start_new_session=True,
-        )
-    watchdog.add(process, LAST)
-    try:
-        ends = time.monotonic() + SANDBOX_START_SECONDS
-        while not (text := ready.read_text()).endswith("\n"):
-            if process.poll() is not None or time.monotonic() > ends:
-                raise GhappError("the sandbox did not start; try `python -m ghapp.sandbox` to see why")
-            time.sleep(0.05)
-        yield Sandbox(json.loads(text))
-    finally:
-        end(process)
-
-
-def _sandbox_environment(sandbox: Mapping[str, Any], folder: Path) -> dict[str, str]:
-    """Returns the environment of a deployment, for the sandbox's App and its simulated controller."""
-    names = ("linux-4vcpu", "linux-8vcpu", "gpu", "rollout")
-    pools = "".join(SANDBOX_POOL.format(name=name, url=sandbox["controller_url"]) for name in names)
-    active_url = f"{sandbox['url']}/_sandbox/orgs/acme/active-shard"
-    policy, key = folder / "ghapp.toml", folder / "app.pem"
-    policy.write_text(SANDBOX_POLICY.format(pools=pools, active_url=active_url))
-    key.touch(mode=0o600)
-    key.write_text(sandbox["private_key"])
-    return {
-        "GHAPP_CONFIG": str(policy),
-        "GHAPP_STATE_DIR": str(folder),
-        "GHAPP_GITHUB_API_URL": sandbox["api_url"],
-        "GHAPP_GITHUB_WEB_URL": sandbox["url"],
-        "GHAPP_APP_ID": str(sandbox["app_id"]),
-        "GHAPP_PRIVATE_KEY_FILE": str(key),
-        "GHAPP_WEBHOOK_SECRET": sandbox["webhook_secret"],
-        "GHAPP_CLIENT_ID": sandbox["client_id"],
-        "GHAPP_CLIENT_SECRET": sandbox["client_secret"],
-        "CONTROLLER_SECRET": sandbox["controller_secret"],
-    }

@@ -72,6 +72,16 @@ class Watchdog:
         )
 
 
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Terminates a process, and kills it if it does not exit."""
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 def main() -> None:
     """Reads lists of [process id, rank] from stdin until it is closed, then stops the processes of the last list."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

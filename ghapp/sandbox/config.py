@@ -6,6 +6,8 @@ from JSON by `python -m ghapp.sandbox`; unknown keys are refused.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 #: Labels that GitHub itself assigns to a Linux runner, and that cannot be removed.
@@ -13,6 +15,9 @@ READ_ONLY_LABELS = ("self-hosted", "linux", "x64")
 
 #: A pool with a label that starts so is a shard.
 SHARD_LABEL = "shard:"
+
+PoolPods = Literal["", "arc", "own"]
+"""How the runners of a pool run in the simulated cluster: not at all, by ARC, or by a controller of one's own."""
 
 LEAST_PRIVILEGE = {
     "organization_self_hosted_runners": "write",
@@ -29,6 +34,7 @@ class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         labels: custom labels; default: the pool's name.
         ephemeral: whether a runner runs one job and is deregistered.
         load: the average share of busy runners; near 1, jobs begin to queue.
+        pods: whether its runners are pods, where the sandbox has a cluster.
     """
 
     name: str
@@ -36,6 +42,7 @@ class PoolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     labels: tuple[str, ...] = ()
     ephemeral: bool = True
     load: float = 0.35
+    pods: PoolPods = ""
 
     @property
     def custom_labels(self) -> tuple[str, ...]:
@@ -72,6 +79,17 @@ def with_rollout(pools: tuple[PoolConfig, ...]) -> tuple[PoolConfig, ...]:
     ]
     left = first.size - sum(shard.size for shard in shards)
     return (msgspec.structs.replace(first, size=left), *others, *shards)
+
+
+def with_pods(pools: tuple[PoolConfig, ...]) -> tuple[PoolConfig, ...]:
+    """Returns pools with the same number of runners, some of them in two pools whose runners are pods."""
+    first, *others = pools
+    in_cluster = (
+        PoolConfig(name="k8s-arc", size=12, load=0.5, pods="arc"),
+        PoolConfig(name="k8s-pods", size=12, load=0.5, pods="own"),
+    )
+    left = first.size - sum(pool.size for pool in in_cluster)
+    return (msgspec.structs.replace(first, size=left), *others, *in_cluster)
 
 
 class OrgConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

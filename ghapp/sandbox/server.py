@@ -9,20 +9,25 @@ with SandboxServer(SandboxConfig(quiet=True, ticking=False)) as sandbox:
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Coroutine
 from typing import Any
 
 from ghapp.sandbox import controller
 from ghapp.sandbox.application import ENTERPRISE_PATH, application
 from ghapp.sandbox.apps import App
+from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.sandbox.config import SandboxConfig
 from ghapp.sandbox.control import Control
 from ghapp.sandbox.controller import Controller
 from ghapp.sandbox.fleet.life import FleetLife
+from ghapp.sandbox.fleet_pods import FleetPods
 from ghapp.sandbox.serving import Serving
 from ghapp.sandbox.world import World
 
 TICK_SECONDS = 0.1
+PODS_TICKS = 5
+"""The pods follow the fleet at each of so many ticks."""
 
 
 class SandboxServer(Serving):
@@ -33,15 +38,19 @@ class SandboxServer(Serving):
         world: its state; read by tests, and changed through `control`.
         control: its controls, callable from any thread.
         controller: the simulated runner controller, at `controller_url`.
+        pods: the runners in the cluster; None without a cluster.
     """
 
-    def __init__(self, config: SandboxConfig | None = None) -> None:
+    def __init__(self, config: SandboxConfig | None = None, cluster: ClusterServer | None = None) -> None:
+        """`cluster` runs already, and gets the pods of the pools whose runners are pods."""
         self.config = config or SandboxConfig()
         super().__init__("the sandbox", self.config.host, self.config.port)
         self._api_path = self.config.api_path or ENTERPRISE_PATH
         self.world = World(self.config, self.url)
         self.controller = Controller(self.world)
         self.control = Control(self.world, self.controller)
+        self.pods = None if cluster is None else FleetPods(self.world, self.controller, cluster.control)
+        self.control.fleet_pods = self.pods
         self.serve(lambda living: application(self.world, self.control, self.describe, living), self._background_tasks)
 
     @property
@@ -129,6 +138,8 @@ class SandboxServer(Serving):
         return [self.world.deliveries.run(), *ticking]
 
     async def _tick(self) -> None:
-        while True:
+        for number in itertools.count():
             self.world.tick()
+            if self.pods is not None and number % PODS_TICKS == 0:
+                self.pods.follow()
             await asyncio.sleep(TICK_SECONDS)

@@ -5,6 +5,12 @@ from __future__ import annotations
 INSTALLATIONS = "ghapp:installations"
 """hash: installation id → Installation. One entry per organization."""
 
+UNINSTALLED = "ghapp:uninstalled"
+"""hash: installation id → when it was uninstalled (epoch milliseconds). Deleted when its data has expired."""
+
+UNINSTALLED_CURSOR = "ghapp:uninstalled:cursor"
+"""string: where the next search for their keys continues; expires after 30 days."""
+
 DUE = "ghapp:due"
 """sorted set: installation id → when its next sweep is due. One entry per installation."""
 
@@ -65,6 +71,11 @@ def metric_shards(installation: int, pool: str) -> str:
 
 QUARANTINE = "ghapp:quarantine"
 """hash: key and field → UnreadableRecord, bytes that are not a record. At most 1,000; expires after a week."""
+
+
+def former_expiries(installation: int) -> str:
+    """hash: key → when it expired (epoch milliseconds, -1: never) before the App was uninstalled. Expires with them."""
+    return f"ghapp:{installation}:former-expiries"
 
 
 def seen(hour: int) -> str:

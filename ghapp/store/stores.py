@@ -44,6 +44,7 @@ from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from ghapp.store.shards import Shards
 from ghapp.store.tokens import Tokens
+from ghapp.store.uninstalled import UninstalledData
 
 if TYPE_CHECKING:
     from ghapp.store.sessions import Sessions
@@ -88,6 +89,7 @@ class Stores:
     schedule: Schedule
     shards: Shards
     tokens: Tokens
+    uninstalled: UninstalledData
 
     def token_cache(self, private_key: str) -> SharedTokens:
         """Returns the shared installation tokens; only who has the App's private key (PEM) can read them."""
@@ -151,6 +153,7 @@ def stores_over(
         schedule=Schedule(redis),
         shards=Shards(redis),
         tokens=Tokens(redis),
+        uninstalled=UninstalledData(redis),
     )
 
 

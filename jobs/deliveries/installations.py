@@ -42,7 +42,10 @@ async def discover_installations(context: JobContext) -> int:
     """
     listed = await context.github.installations()
     before = {each.id: each for each in await context.installations.all()}
+    removed = before.keys() - {each.id for each in listed}
+    await context.uninstalled.removed(removed, context.clock())
     found = await context.installations.replace_all(listed)
+    await context.uninstalled.returned([each.id for each in found])
     for installation in found:
         await _renew_token(context, before.get(installation.id), installation)
         warn_of_name(context, installation)
@@ -50,8 +53,9 @@ async def discover_installations(context: JobContext) -> int:
         offset = installation.id % max(1, int(interval)) if len(found) > 1 else 0
         known = before.get(installation.id)
         await _enrol(context, installation, offset, at_once=known is not None and why_not_swept(known) is not None)
-    for gone in before.keys() - {each.id for each in found}:
-        await context.schedule.remove(gone)
+    for each in removed:
+        await context.schedule.remove(each)
+    await context.uninstalled.expire(context.clock())
     await _discover_again(context, found)
     log.info("installations", found=len(found), missing={each.org: each.missing() for each in found if each.missing()})
     return len(found)
@@ -82,6 +86,7 @@ async def installation_changed(context: JobContext, delivery: Delivery) -> None:
         return
     await context.installation_states.contradict(payload.id)
     if action == "deleted":
+        await context.uninstalled.removed([payload.id], context.clock())
         await context.installations.remove(payload.id)
         await context.schedule.remove(payload.id)
     elif payload.account is not None:
@@ -90,6 +95,7 @@ async def installation_changed(context: JobContext, delivery: Delivery) -> None:
         )
         before = await context.installations.one(payload.id)
         known = await context.installations.put(installation)
+        await context.uninstalled.returned([payload.id])
         await _renew_token(context, before, known)
         warn_of_name(context, known)
         await _enrol(context, known, at_once=True)
@@ -114,7 +120,7 @@ def warn_of_name(context: JobContext, installation: Installation) -> None:
             installation=installation.id,
             org=installation.org,
             login=installation.called,
-            why=wrong.said,
+            why=wrong.text,
             fix=wrong.fix,
         )
 

@@ -50,6 +50,22 @@ def test_ghapp_up_reports_an_address_in_use_at_once(ghapp, tmp_path):
     assert not (tmp_path / "state").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--sandbox", "--scenario", "los"), "--scenario: 'los' is unknown; there are loss, mass-loss, oom, leak, "),
+        (("--scenario", "loss"), "--scenario: needs --sandbox; "),
+    ],
+    ids=["unknown", "without the sandbox"],
+)
+def test_a_scenario_that_cannot_be_started_is_wrong_usage(ghapp, tmp_path, arguments, expected):
+    code, error = ghapp("up", *arguments)
+    assert code == 2
+    assert error.startswith(f"ghapp: {expected}")
+    assert error.count("\n") == 1
+    assert not (tmp_path / "state").exists()
+
+
 def test_the_web_role_reports_an_address_in_use(ghapp, redis_url):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

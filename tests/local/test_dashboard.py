@@ -7,10 +7,25 @@ import io
 import pytest
 from rich.console import Console
 
+from ghapp.health.cluster_summary import ClusterSummary
+from ghapp.health.incidents.incident import FuseStep, LossIncident, incident_of
+from ghapp.health.incidents.loss import LossEnd, RunnerLoss
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
+from ghapp.health.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason
 from ghapp.health.queue.job_queue import JobQueue, QueueInputs
-from ghapp.local.dashboard import EVENTS_SHOWN, STAYS_SECONDS, frames, jobs_line, page_line, worth_a_line
+from ghapp.health.remediation.fuse import Position
+from ghapp.local.dashboard import (
+    EVENTS_SHOWN,
+    SHOWN_SECONDS,
+    STAYS_SECONDS,
+    cluster_line,
+    frames,
+    incident_line,
+    jobs_line,
+    page_line,
+    worth_a_line,
+)
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
 from ghapp.store.installations import Installations
@@ -113,6 +128,65 @@ WAITING = "jobs 0 running, 1 queued, the oldest for 5 min; no online runner can 
 )
 def test_jobs_are_one_line(jobs, line):
     assert jobs_line(JobQueue(QueueInputs("acme", jobs, []), NOW)).plain == line
+
+
+def loss(number, healed_at=None):
+    end = LossEnd.OPEN if healed_at is None else LossEnd.SUCCESSOR_ONLINE
+    return RunnerLoss(number, f"r-{number}", "linux", NOW, end=end, ended_at=healed_at)
+
+
+STOPPED = FuseStep(NOW + 5, "linux", Position.STOPPED)
+
+
+@pytest.mark.parametrize(
+    ("losses", "steps", "line"),
+    [
+        ([loss(1), loss(2, NOW + 9)], [], "2 runners lost in linux, 1 not replaced yet"),
+        ([loss(1), loss(2)], [STOPPED], "2 runners lost in linux, 2 not replaced yet, a stopped fuse holds the rest"),
+        ([loss(1, NOW + 14), loss(2, NOW + 9)], [], "2 runners lost in linux, healed in 14 s"),
+        ([loss(1, NOW + 61)._replace(end=LossEnd.NO_SUCCESSOR)], [], "1 runner lost in linux, over after 1 min 1 s"),
+    ],
+    ids=["open", "stopped", "healed", "over"],
+)
+def test_an_incident_is_one_line_that_ends_with_how_long_it_took(losses, steps, line):
+    shown = incident_line([incident_of("a", losses, steps)], NOW + 100).plain
+    assert shown == f"incident {timestamp(NOW)[11:19]}: {line}"
+
+
+def test_the_newest_incident_is_shown_and_not_one_that_another_took_over():
+    old, new = incident_of("a", [loss(1, NOW + 5)], []), incident_of("b", [loss(2)._replace(first_at=NOW + 50)], [])
+    merged = LossIncident("c", "linux", NOW + 60, NOW + 60, merged_into="b")
+    assert "1 not replaced yet" in incident_line([new, old, merged], NOW + 100).plain
+    assert incident_line([merged], NOW + 100) is None
+
+
+@pytest.mark.parametrize(("passed", "is_shown"), [(SHOWN_SECONDS - 0.5, True), (SHOWN_SECONDS, False)])
+def test_an_incident_that_is_over_is_shown_for_a_while_and_an_open_one_always(passed, is_shown):
+    over = incident_of("a", [loss(1, NOW + 5)], [])
+    assert (incident_line([over], NOW + passed) is not None) is is_shown
+    assert incident_line([incident_of("a", [loss(1)], [])], NOW + passed) is not None
+
+
+PHANTOM = Phantom(PhantomKind.OBJECT_WITHOUT_POD, "arc-1", PhantomReason.POD_LOST, "")
+
+
+@pytest.mark.parametrize(
+    ("summary", "reaped", "line"),
+    [
+        (None, 0, None),
+        (ClusterSummary(NOW), 0, None),
+        (ClusterSummary(NOW), 2, "cluster: 0 deaths, 2 leaked pods deleted"),
+        (
+            ClusterSummary(NOW, phantoms=(PHANTOM,)),
+            0,
+            "cluster: 0 deaths, 0 leaked pods deleted, 1 phantom: arc-1 (PodLost)",
+        ),
+    ],
+    ids=["no cluster", "nothing", "reaped", "phantom"],
+)
+def test_the_cluster_is_one_line(summary, reaped, line):
+    shown = cluster_line(summary, reaped)
+    assert (shown and shown.plain) == line
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""docs/kubernetes.md takes a stranger from nothing to a running installation: what it says to type and to paste works."""
+"""docs/kubernetes.md leads a new user to a running installation: its commands and snippets work."""
 
 import json
 import re

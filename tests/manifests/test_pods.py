@@ -1,4 +1,4 @@
-"""Every pod is as the profile `restricted` has it, and stands on its own feet."""
+"""Every pod conforms to the profile `restricted` and is self-contained."""
 
 import re
 
@@ -62,7 +62,7 @@ def test_it_asks_for_what_it_needs_and_cannot_take_a_node_with_it(template):
 
 @pytest.mark.parametrize("template", PODS)
 def test_no_service_becomes_a_variable(template):
-    """A Service called ghapp would set GHAPP_PORT, and the roles refuse what they do not know."""
+    """A Service called ghapp would set GHAPP_PORT, and the roles refuse unknown variables."""
     assert template["spec"]["enableServiceLinks"] is False
 
 

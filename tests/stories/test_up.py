@@ -1,4 +1,4 @@
-"""`make run`, from outside: a terminal, a stranger, and the line that he pastes."""
+"""`make run`, from outside: a terminal, a new user, and the line that the user pastes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,24 @@ import pytest
 
 WITHIN_SECONDS = 60
 
+OWN_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.executable, sys.argv[1:])"
+)
+"""A script that runs its arguments with stdin as their controlling terminal; it needs a session of its own."""
+
 
 class Terminal:
     """What a program shows on a wide terminal."""
 
     def __init__(self):
-        self._ours, self.theirs = pty.openpty()
+        self.ours, self.theirs = pty.openpty()
         self.text = ""
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
         while True:
             try:
-                chunk = os.read(self._ours, 65536)
+                chunk = os.read(self.ours, 65536)
             except OSError:
                 return
             self.text += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", chunk.decode(errors="replace"))
@@ -51,7 +56,7 @@ def wait_for(condition, seconds=WITHIN_SECONDS):
 
 
 def newest_check_run(page):
-    """What it says, from the page that lists the check runs."""
+    """Its text, from the page that lists the check runs."""
     listed = httpx.get(page, timeout=30)
     number = re.search(r'href="[^"]*/runs/(\d+)"', listed.text)
     return httpx.get(f"{page}/{number[1]}", timeout=30).text if number else ""
@@ -72,11 +77,11 @@ def test_within_a_minute_a_stranger_sees_an_incident_and_its_recovery_and_ctrl_c
     try:
         pasted = wait_for(lambda: re.search(r"curl -H 'Authorization: (Bearer \S+)' '(\S+)\?limit=1'", terminal.text))
         assert pasted, terminal.text[-2000:]
-        bearer, url = pasted.groups()
+        authorization, url = pasted.groups()
 
         def lost():
             try:
-                answer = httpx.get(url, params={"state": "invalidated"}, headers={"authorization": bearer})
+                answer = httpx.get(url, params={"state": "invalidated"}, headers={"authorization": authorization})
             except httpx.TransportError:  # the terminal is drawn before the roles listen, and may be drawn slowly
                 return None
             rows = answer.json()["runners"] if answer.status_code == 200 else []
@@ -86,7 +91,7 @@ def test_within_a_minute_a_stranger_sees_an_incident_and_its_recovery_and_ctrl_c
         assert rows, terminal.text[-2000:]
         assert {row["pool"] for row in rows} == {"linux-4vcpu"}
         assert wait_for(lambda: not any(row["replace"] for row in lost() or [{"replace": True}])), "all were accepted"
-        for words in ("12 registrations were deleted", "runner.replace"):
+        for words in ("12 registrations were deleted", "runner.replace", "12 runners lost in linux-4vcpu, healed in "):
             assert wait_for(lambda words=words: words in terminal.text), terminal.text[-2000:]
 
         words = re.search(r"fleet +(\. \S+/env) && ghapp", terminal.text)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stories.test_up import free_port, wait_for
+from tests.stories.test_up import OWN_TERMINAL, free_port, wait_for
 
 ENDED_SECONDS = 60
 
@@ -34,7 +34,8 @@ def all_run(mark):
     """Them, if everything has started."""
     found = of(mark)
     text = " ".join(found.values())
-    parts = ("ghapp up", "ghapp web", "ghapp worker", "ghapp clock", "ghapp.sandbox", "ghapp.local.watchdog", "redis")
+    roles = tuple(f"ghapp {role}" for role in ("up", "web", "worker", "clock", "watch"))
+    parts = (*roles, "ghapp.sandbox", "ghapp.local.watchdog", "redis")
     return found if all(part in text for part in parts) else None
 
 
@@ -45,12 +46,9 @@ def test_no_process_stays_when_up_is_killed_or_its_terminal_is_closed(tmp_path, 
     ours, theirs = pty.openpty()
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GHAPP_")}
     environ |= {"COLUMNS": "100", "LINES": "40", "TERM": "xterm", "TMPDIR": mark}
-    launch = (
-        "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.executable, sys.argv[1:])"
-    )
     command = [sys.executable, "-m", "ghapp", "up", "--sandbox", "--port", str(free_port())]
     up = subprocess.Popen(
-        [sys.executable, "-c", launch, *command],
+        [sys.executable, "-c", OWN_TERMINAL, *command],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

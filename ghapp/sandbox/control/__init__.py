@@ -9,6 +9,7 @@ from ghapp.sandbox.control.failures import RequestFaultControls
 from ghapp.sandbox.control.installations import InstallationControls
 from ghapp.sandbox.control.response_faults import ResponseFaultControls
 from ghapp.sandbox.control.rollouts import RolloutControls
+from ghapp.sandbox.control.runner_pods import RunnerPodControls
 from ghapp.sandbox.control.runners import ControllerControls, RunnerControls
 from ghapp.sandbox.control.webhooks import WebhookControls
 from ghapp.sandbox.control.work import WorkControls
@@ -20,6 +21,7 @@ __all__ = ["Control", "NoSuchThingError"]
 
 class Control(
     RunnerControls,
+    RunnerPodControls,
     RolloutControls,
     WorkControls,
     InstallationControls,

@@ -210,6 +210,7 @@ class FleetPages:
         page = await host.data.overview(visit.org_state)
         entries = audit_lines(await host.data.audited(installation.id, MOST_ENTRIES), now)
         sparklines = await host.data.sparklines(visit.org_state, page)
+        cluster = await host.data.cluster(installation.id)
         shell = host.shell(request, visit.visitor, installation.org, "Overview", live=True)
         base = base_of(shell, installation)
         return host.render(
@@ -219,6 +220,7 @@ class FleetPages:
             shell=shell,
             page=page,
             sparklines=sparklines,
+            cluster=cluster,
             entries=entries,
             rights=visit.rights,
             base=base,

@@ -15,6 +15,7 @@ from ghapp.github.deliveries import Account, DeliveredInstallation, Delivery
 from ghapp.health.installation import Installation
 from ghapp.health.runner.next_attempt import next_attempt
 from ghapp.report.check_run_state import PostFailure
+from ghapp.store import keys
 from jobs.deliveries.installations import (
     BEGUN,
     CALLS_AN_HOUR,
@@ -23,6 +24,7 @@ from jobs.deliveries.installations import (
     discover_installations,
     installation_changed,
 )
+from jobs.runners.sweep import sweep_installation
 from jobs.scheduler import DISCOVER_SECONDS
 
 
@@ -244,3 +246,35 @@ async def test_an_irrelevant_delivery_changes_nothing(story, action):
         await app.context.schedule.remove(app.installation)
         await installation_changed(app.context, delivery(app, action))
         assert await app.context.schedule.next(app.installation) is None
+
+
+async def uninstalled_data(app):
+    """Whether the installation's survey expires."""
+    return await app.context.redis.ttl(keys.survey(app.installation)) > 0
+
+
+@pytest.mark.parametrize("delivered", [True, False], ids=["by delivery", "by discovery"])
+async def test_the_data_of_an_uninstalled_installation_expires_until_it_is_listed_again(story, delivered):
+    async with story() as app:
+        await sweep_installation(app.context, app.installation)
+        listed = [await app.context.installations.one(app.installation)]
+        if delivered:
+            uninstalled = Delivery("deleted", installation=DeliveredInstallation(app.installation))
+            await installation_changed(app.context, uninstalled)
+        app.sandbox.control.uninstall("acme")
+        await discover_installations(app.context)
+        assert await uninstalled_data(app)
+
+        app.context = replace(app.context, github=Lists(listed))
+        await discover_installations(app.context)
+        assert not await uninstalled_data(app)
+
+
+class Lists:
+    """A GitHub that lists these installations, as before an answer that lacked them."""
+
+    def __init__(self, listed):
+        self._listed = listed
+
+    async def installations(self):
+        return self._listed

@@ -7,14 +7,20 @@ from html import unescape
 
 import pytest
 
+from ghapp.health.cluster_summary import ClusterSummary
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.health.job import Job
+from ghapp.health.leaks.orphan import Orphan
+from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
 from ghapp.health.runner.evidence import Registration
 from ghapp.health.runner.observations import registration_seen
+from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.deaths import Deaths
 from ghapp.store.demand import Demand
+from ghapp.store.leaks import Leaks
 from ghapp.store.runners import Runners
+from tests.store.rows.samples import filled
 from tests.web.conftest import NOW
 
 INCIDENT = f"/orgs/acme/incidents/{int(NOW) - 100}-3"
@@ -55,6 +61,22 @@ async def test_the_live_part_is_the_page_without_its_frame(local, path):
     assert "<html" not in part.text
     assert part.text.strip() in whole.text
     assert (whole.headers["vary"], part.headers["vary"]) == ("HX-Request", "HX-Request")
+
+
+async def test_the_overview_has_no_cluster_where_none_was_checked(local):
+    assert 'id="cluster"' not in (await local.get("/orgs/acme")).text
+
+
+async def test_the_overview_shows_phantoms_leaks_and_deaths_of_the_cluster(local, redis, fleet):
+    phantom = Phantom(PhantomKind.OBJECT_WITHOUT_POD, "arc-1", PhantomReason.POD_LOST, ADVICE[PhantomReason.POD_LOST])
+    summary = ClusterSummary(NOW, {key(phantom): NOW - 180}, (phantom,))
+    await ClusterSummaries(redis).keep(fleet["acme"], summary)
+    await Leaks(redis).reaped(fleet["acme"], filled(Orphan), NOW - 60)
+    text = (await local.get("/orgs/acme")).text
+    assert "1 phantom; 1 leaked pod deleted within a day; 0 runners died within a week." in text
+    section = text.partition('id="cluster"')[2].partition('id="audit"')[0]
+    for expected in ("arc-1", "PodLost", "object-without-pod", ADVICE[PhantomReason.POD_LOST]):
+        assert expected in section
 
 
 async def test_the_overview_shows_the_state_and_the_open_incidents(local):

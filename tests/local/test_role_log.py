@@ -1,0 +1,70 @@
+"""`ghapp.log`: the output of all roles in one file that rotates."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+from ghapp.local import role_log
+from ghapp.local.role_log import OLD_FILES, RoleLog
+
+MOST = 4096
+
+
+def printing(script):
+    command = [sys.executable, "-c", script]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def test_all_lines_of_two_roles_are_in_one_file_each_whole_and_in_order(tmp_path):
+    with closing(RoleLog(tmp_path / "ghapp.log")) as log:
+        for name in ("web", "worker"):
+            process = printing(f"import sys; [print('{name}', n, file=sys.stderr, flush=True) for n in range(200)]")
+            log.follow(process)
+            process.wait()
+    lines = (tmp_path / "ghapp.log").read_text().splitlines()
+    for name in ("web", "worker"):
+        assert [line for line in lines if line.startswith(name + " ")] == [f"{name} {n}" for n in range(200)]
+    assert len(lines) == 400
+
+
+def test_the_files_stay_within_their_bound_and_the_newest_lines_are_kept(tmp_path):
+    with closing(RoleLog(tmp_path / "ghapp.log", most_bytes=MOST)) as log:
+        process = printing("[print(f'line {n:06}') for n in range(5000)]")
+        log.follow(process)
+        process.wait()
+    files = sorted(tmp_path.iterdir())
+    assert [each.name for each in files] == ["ghapp.log", *(f"ghapp.log.{n}" for n in range(1, OLD_FILES + 1))]
+    assert max(each.stat().st_size for each in files) <= MOST
+    assert (tmp_path / "ghapp.log").read_text().splitlines()[-1] == "line 004999"
+
+
+def test_a_line_without_an_end_is_split(tmp_path, monkeypatch):
+    monkeypatch.setattr(role_log, "MOST_LINE_BYTES", 100)
+    with closing(RoleLog(tmp_path / "ghapp.log", most_bytes=MOST)) as log:
+        process = printing("print('x' * 250, end='')")
+        log.follow(process)
+        process.wait()
+    assert (tmp_path / "ghapp.log").read_text() == f"{'x' * 100}\n{'x' * 100}\n{'x' * 50}\n"
+
+
+@pytest.mark.parametrize("printed", [b"100 %s", b"\\xff"], ids=["format characters", "no UTF-8"])
+def test_any_bytes_are_written_as_text(tmp_path, printed):
+    with closing(RoleLog(tmp_path / "ghapp.log")) as log:
+        process = printing(f"import sys; sys.stdout.buffer.write(b'{printed.decode()}')")
+        log.follow(process)
+        process.wait()
+    expected = printed.decode().replace("\\xff", "\N{REPLACEMENT CHARACTER}")
+    assert (tmp_path / "ghapp.log").read_text() == f"{expected}\n"
+
+
+def test_a_second_start_appends_to_the_file(tmp_path):
+    for number in range(2):
+        with closing(RoleLog(tmp_path / "ghapp.log")) as log:
+            process = printing(f"print('start {number}')")
+            log.follow(process)
+            process.wait()
+    assert (tmp_path / "ghapp.log").read_text() == "start 0\nstart 1\n"
