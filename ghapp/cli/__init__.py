@@ -17,8 +17,18 @@ from ghapp.errors import (
     GitHubUnavailableError,
     NotFoundError,
     PermissionMissingError,
+    ServerUnavailableError,
     StoreUnavailableError,
     UnauthorizedError,
+)
+
+WRONG_USAGE = (
+    ConfigurationError,
+    ServerUnavailableError,
+    StoreUnavailableError,
+    UnauthorizedError,
+    UnknownOrgError,
+    UnknownPoolError,
 )
 
 
@@ -35,7 +45,7 @@ def _exit_on_error() -> Iterator[None]:
         _exit(
             f"{message} {usage.capitalize()}" if message.endswith("?") else f"{message}; {usage}".rstrip("; "), MISUSED
         )
-    except (ConfigurationError, StoreUnavailableError, UnauthorizedError, UnknownOrgError, UnknownPoolError) as error:
+    except WRONG_USAGE as error:
         _exit(str(error), MISUSED)
     except GitHubUnavailableError as error:
         _exit(f"{error}; check GHAPP_GITHUB_API_URL, or see githubstatus.com", FAILED)

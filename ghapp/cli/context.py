@@ -76,6 +76,11 @@ async def opened(settings: Settings) -> AsyncIterator[Stores]:
     """Yields the stores, closed at the end of the block."""
     from ghapp.store.stores import open_stores
 
+    if settings.url is not None and settings.redis_url is None:
+        raise ConfigurationError(
+            "GHAPP_REDIS_URL: not set; this command does not work over GHAPP_URL, which serves the reading commands, "
+            "pause, resume and gate"
+        )
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set, and no `ghapp up` runs on this machine")
     async with open_stores(settings.redis_url, settings.named) as stores:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
+from ghapp.cli.backend import query
 from ghapp.cli.context import opened, run, settings_here, show
 from ghapp.errors import GhappError
 from ghapp.settings import Settings
@@ -27,11 +27,9 @@ def dead_deliveries(*, as_json: bool) -> None:
 
     Example: ghapp deliveries dead
     """
-    letters = run(_dead_letters(settings_here()))
+    letters = query(lambda backend: backend.dead_letters())
     if as_json:
-        from ghapp.report.documents import timestamp
-
-        click.echo(json.dumps([{**letter._asdict(), "at": timestamp(letter.at)} for letter in letters]))
+        click.echo(json.dumps(letters))
         return
     if not letters:
         click.echo("no delivery was given up")
@@ -55,12 +53,6 @@ def replay_deliveries(guid: str | None, *, everything: bool) -> None:
     if not replayed and guid is not None:
         raise GhappError(f"{guid}: not among the dead letters; see `ghapp deliveries dead`")
     click.echo(f"replayed: {replayed}")
-
-
-async def _dead_letters(settings: Settings) -> list[Any]:
-
-    async with opened(settings) as stores:
-        return list(await stores.inbox.dead())
 
 
 async def _replay(settings: Settings, guid: str | None) -> int:

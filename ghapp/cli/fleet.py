@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from ghapp.cli.backend import Backend, query
 from ghapp.cli.context import FAILED, chosen, run, settings_here, show
 from ghapp.errors import GhappError
 from ghapp.settings import Settings
@@ -70,20 +71,17 @@ def runners(org: str | None, state: str | None, *, everyone: bool, as_json: bool
 
     Example: ghapp runners --org acme --state suspect
     """
-    from ghapp.cli.fleet_queries import fleet_documents
     from ghapp.health.runner.verdict import State
-    from ghapp.report.documents import timestamp
 
     if state is not None and state not in {each.value for each in State}:
         raise click.BadParameter(f"{state!r} is not a state; states are {', '.join(State)}", param_hint="--state")
-    known = run(fleet_documents(settings_here(), org))
+    known = query(lambda backend: backend.fleet(org))
     left = [each for each in known.runners if each["healed"] or each["state"] == State.RETIRED]
     if state is not None:
         documents = [each for each in known.runners if each["state"] == state]
     else:
         documents = known.runners if everyone else [each for each in known.runners if each not in left]
     if as_json:
-        unseen = [(each.namespace, None if each.seen_at is None else timestamp(each.seen_at)) for each in known.unseen]
         document = {
             "runners": documents,
             "total": len(documents),
@@ -92,7 +90,7 @@ def runners(org: str | None, state: str | None, *, everyone: bool, as_json: bool
             "held": known.held,
             "pools": known.pools,
             "phantoms": known.phantoms,
-            "unseen": [{"namespace": namespace, "seen_at": seen_at} for namespace, seen_at in unseen],
+            "unseen": known.unseen,
         }
         click.echo(json.dumps(document, indent=2))
         return
@@ -119,17 +117,18 @@ def explain(org: str, name_or_id: str, *, as_json: bool) -> None:
 
     Example: ghapp explain acme linux-4vcpu-x7k2p
     """
-    from ghapp.cli.fleet_queries import runner_document
 
-    settings = settings_here()
-    document = run(runner_document(settings, org, name_or_id))
+    async def read(backend: Backend) -> tuple[dict[str, Any], str | None]:
+        return await backend.runner(org, name_or_id), backend.page_url
+
+    document, page_url = query(read)
     if as_json:
         click.echo(json.dumps(document, indent=2))
         return
     from ghapp.report.links import PageLinks
     from ghapp.terminal.tables import explanation
 
-    links = PageLinks(settings.public_url, document["org"])
+    links = PageLinks(page_url, document["org"])
     is_only_dead = document["death"] is not None and not document["evidence"]  # its record was deleted
     page = links.death(document["name"]) if is_only_dead else links.runner(document["runner_id"])
     show(explanation(document, page))

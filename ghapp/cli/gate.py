@@ -13,15 +13,14 @@ from typing import Any
 
 import click
 
-from ghapp.cli.context import FAILED, opened, run, settings_here
-from ghapp.cli.gate_query import GateQuery, blue_green
+from ghapp.cli.backend import Backend, query
+from ghapp.cli.context import FAILED
 from ghapp.cli.gate_wait import GateTimeouts, watch
 from ghapp.health.gate.judgement import Gate, GateRequest
 from ghapp.health.gate.terraform_log import LARGEST_BYTES, TerraformRun, read_terraform_log
 from ghapp.health.shards import is_shard
 from ghapp.report.documents import gate_document
 from ghapp.report.gate_report import mark_of
-from ghapp.settings import PoolSettings, Settings
 
 SETTLE_SWEEPS = 3
 """Sweep intervals that are added to the settle time: each list confirms the last, and arrives up to one later."""
@@ -80,21 +79,20 @@ def gate(
     """
     if not is_shard(shard):
         raise click.BadParameter(f"{shard!r} is not a valid name of a shard", param_hint="SHARD")
-    settings = settings_here()
-    rule = blue_green(settings, org, pool)
-    settle_seconds = settle if settle is not None else rule.settle_seconds or 0.0
     if version == "":
         raise click.BadParameter("give a version, like 2.336.0; leave it out for any version", param_hint="--version")
-    if timeout is not None and timeout < settle_seconds:
-        raise click.UsageError(
-            f"--timeout {timeout:g} is shorter than the {settle_seconds:g} seconds to settle; raise --timeout"
-        )
     log = None if provision_log is None else _read(provision_log)
-    request = GateRequest(shard, min_online or rule.min_online, version, canary, log, expect_new, failures)
-    longest = settle_seconds + SETTLE_SWEEPS * settings.of(org).sweep.interval_seconds if settle_seconds else 0.0
-    timeouts = GateTimeouts(timeout or 0.0, longest if timeout is None else timeout, settle_seconds)
+
+    async def judge(backend: Backend) -> Gate:
+        source = await backend.gate(org, pool)
+        timeouts = _timeouts(timeout, source.settle_seconds or 0.0 if settle is None else settle, source.sweep_seconds)
+        least = min_online or source.min_online
+        request = GateRequest(shard, least, version, canary, log, expect_new, failures)
+        report = Progress().report if timeouts.hold_seconds else _report_nothing
+        return await watch(lambda: source.judge(request), timeouts, time.monotonic, asyncio.sleep, report)
+
     try:
-        result = run(_watch(settings, org, rule, request, timeouts))
+        result = query(judge)
     except KeyboardInterrupt:  # not a failure of the gate: there is no result
         click.echo("ghapp: interrupted before there was a result", err=True)
         sys.exit(INTERRUPTED)
@@ -106,13 +104,14 @@ def gate(
         sys.exit(FAILED)
 
 
-async def _watch(
-    settings: Settings, org: str, pool: PoolSettings, request: GateRequest, timeouts: GateTimeouts
-) -> Gate:
-    async with opened(settings) as stores:
-        query = GateQuery(settings, stores, org, pool)
-        report = Progress().report if timeouts.hold_seconds else _report_nothing
-        return await watch(lambda: query.judge(request), timeouts, time.monotonic, asyncio.sleep, report)
+def _timeouts(timeout: float | None, settle_seconds: float, sweep_seconds: float) -> GateTimeouts:
+    """Returns how long to wait; `timeout` is None unless it was given."""
+    if timeout is not None and timeout < settle_seconds:
+        raise click.UsageError(
+            f"--timeout {timeout:g} is shorter than the {settle_seconds:g} seconds to settle; raise --timeout"
+        )
+    longest = settle_seconds + SETTLE_SWEEPS * sweep_seconds if settle_seconds else 0.0
+    return GateTimeouts(timeout or 0.0, longest if timeout is None else timeout, settle_seconds)
 
 
 class Progress:
@@ -122,9 +121,9 @@ class Progress:
         self._last = ""
 
     def report(self, gate: Gate | None, waited: float) -> None:
-        """Called after each query; `gate` is None when Redis did not answer, `waited` is in seconds."""
+        """Called after each query; `gate` is None without an answer, `waited` is in seconds."""
         if gate is None:
-            status = "Redis does not answer"
+            status = "no answer; retrying"
         elif gate.passed:
             status = "passed"
         else:

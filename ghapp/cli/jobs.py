@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from ghapp.cli.context import run, settings_here, show
+from ghapp.cli.backend import JobReference, query
+from ghapp.cli.context import show
 
 SORTS = ("age", "pool", "repository")
 
@@ -26,9 +27,7 @@ def jobs(state: str | None, org: str | None, pool: str | None, sort: str, limit:
 
     Example: ghapp jobs --org acme --queued --pool linux-4vcpu
     """
-    from ghapp.cli.job_queries import job_documents
-
-    found = run(job_documents(settings_here(), org, state, pool))
+    found = query(lambda backend: backend.jobs(org, state, pool))
     orders: dict[str, Any] = {
         "age": lambda each: (each["queued_at"], each["job_id"]),
         "pool": lambda each: (each["pool"], each["queued_at"], each["job_id"]),
@@ -52,13 +51,11 @@ def why(org: str, job_or_url: str, *, as_json: bool) -> None:
 
     Example: ghapp why acme https://github.com/acme/api/actions/runs/41/job/42
     """
-    from ghapp.cli.job_queries import JobReference, jobs_referred_to
-
     reference = JobReference.parse(job_or_url)
     if reference is None:
         message = f"{job_or_url!r} is neither the id of a job nor the URL of a job or of a run"
         raise click.BadParameter(message, param_hint="JOB_OR_URL")
-    found = run(jobs_referred_to(settings_here(), org, reference))
+    found = query(lambda backend: backend.jobs_referred_to(org, reference))
     if as_json:
         click.echo(json.dumps({"jobs": found}, indent=2))
         return

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from datetime import datetime
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from ghapp.health.cluster_summary import StaleNamespace
 from ghapp.report.documents import timestamp
 
 ANY_WIDTH = 100_000
@@ -184,11 +184,11 @@ def phantoms_table(phantoms: Sequence[Mapping[str, Any]]) -> RenderableType:
     )
 
 
-def unseen_line(unseen: Sequence[StaleNamespace], now: float) -> Text:
+def unseen_line(unseen: Sequence[Mapping[str, Any]], now: float) -> Text:
     """Returns a warning that these namespaces are not watched now, and since when."""
-    times = [each.seen_at for each in unseen if each.seen_at is not None]
+    times = [datetime.fromisoformat(each["seen_at"]).timestamp() for each in unseen if each["seen_at"] is not None]
     seen = f"last seen {_ago(now - min(times))} ago" if times else "never seen"
-    names = ", ".join(each.namespace for each in unseen)
+    names = ", ".join(each["namespace"] for each in unseen)
     return Text(
         f"the cluster was {seen} ({names}): check that `ghapp watch` runs; see `ghapp doctor`",
         no_wrap=True,
@@ -225,11 +225,11 @@ def findings_table(findings: Iterable[Any]) -> Table:
     return table
 
 
-def letters_table(letters: Iterable[Any]) -> Table:
+def letters_table(letters: Iterable[Mapping[str, Any]]) -> Table:
     """Returns the deliveries that were given up."""
     table = new_table("given up", "delivery", "event", "reason")
     for each in letters:
-        table.add_row(timestamp(each.at), each.guid, each.event, Text(each.why))
+        table.add_row(each["at"], Text(each["guid"]), Text(each["event"]), Text(each["why"]))
     return table
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.cli.job_queries import JobReference
+from ghapp.cli.backend import JobReference
 from ghapp.health.job import Job
 from ghapp.store.demand import Demand
 from tests.cli.conftest import ACME
