@@ -10,7 +10,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from ghapp.cli import deaths, deliveries, doctor, fleet, gate, jobs, notify, remediation, roles, tokens
-from ghapp.cli.context import FAILED, MISUSED, UnknownOrgError, UnknownPoolError
+from ghapp.cli.context import FAILED, INTERRUPTED, MISUSED, UnknownOrgError, UnknownPoolError
 from ghapp.errors import (
     ConfigurationError,
     GhappError,
@@ -45,6 +45,9 @@ def _exit_on_error() -> Iterator[None]:
         _exit(
             f"{message} {usage.capitalize()}" if message.endswith("?") else f"{message}; {usage}".rstrip("; "), MISUSED
         )
+    except KeyboardInterrupt:
+        click.echo(err=True)  # the terminal shows ^C
+        raise click.exceptions.Exit(INTERRUPTED) from None
     except WRONG_USAGE as error:
         _exit(str(error), MISUSED)
     except GitHubUnavailableError as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import time
 
 import click
 
 from ghapp.cli.backend import query
 from ghapp.cli.context import opened, run, settings_here, show
+from ghapp.cli.options import CommandOutput, OutputCommand, json_fields
 from ghapp.errors import GhappError
 from ghapp.settings import Settings
 
@@ -20,23 +21,23 @@ def deliveries() -> None:
     """
 
 
-@deliveries.command("dead")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def dead_deliveries(*, as_json: bool) -> None:
+@deliveries.command("dead", cls=OutputCommand)
+@json_fields(more=["id", "guid", "event", "why", "at"])
+def dead_deliveries(output: CommandOutput) -> None:
     """Show the deliveries that were given up, and why.
 
     Example: ghapp deliveries dead
     """
     letters = query(lambda backend: backend.dead_letters())
-    if as_json:
-        click.echo(json.dumps(letters))
+    if output.is_json:
+        output.print(letters)
         return
     if not letters:
         click.echo("no delivery was given up")
         return
     from ghapp.terminal.tables import letters_table
 
-    show(letters_table(letters))
+    show(letters_table(letters, time.time()))
 
 
 @deliveries.command("replay", short_help="Process one delivery, or all, again.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import time
 from io import SEEK_END
@@ -14,21 +13,19 @@ from typing import Any
 import click
 
 from ghapp.cli.backend import Backend, query
-from ghapp.cli.context import FAILED
+from ghapp.cli.context import FAILED, INTERRUPTED
 from ghapp.cli.gate_wait import GateTimeouts, watch
+from ghapp.cli.options import WEB, CommandOutput, OutputCommand, json_fields, links, open_page
 from ghapp.health.gate.judgement import Gate, GateRequest
 from ghapp.health.gate.terraform_log import LARGEST_BYTES, TerraformRun, read_terraform_log
 from ghapp.health.shards import is_shard
-from ghapp.report.documents import gate_document
+from ghapp.report.documents import GateDocument, gate_document
 from ghapp.report.gate_report import mark_of
 
 SETTLE_SWEEPS = 3
 """Sweep intervals that are added to the settle time: each list confirms the last, and arrives up to one later."""
 
 LONGEST_SECONDS = 86_400.0
-
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as in shells."""
 
 
 class Seconds(click.FloatRange):
@@ -45,7 +42,7 @@ class Seconds(click.FloatRange):
 SECONDS = Seconds(min=0, max=LONGEST_SECONDS)
 
 
-@click.command()
+@click.command(cls=OutputCommand)
 @click.argument("org")
 @click.argument("pool")
 @click.argument("shard")
@@ -57,7 +54,8 @@ SECONDS = Seconds(min=0, max=LONGEST_SECONDS)
 @click.option("--provision-log", type=click.Path(path_type=Path), help="Terraform's output; used to advise on a retry.")
 @click.option("--expect-new", is_flag=True, help="Accept a shard without any known runner or deploy.")
 @click.option("--failures", type=click.IntRange(min=1), default=1, help="How often in a row it has failed so far.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@WEB
+@json_fields(GateDocument)
 def gate(
     org: str,
     pool: str,
@@ -71,7 +69,8 @@ def gate(
     *,
     canary: bool,
     expect_new: bool,
-    as_json: bool,
+    web: bool,
+    output: CommandOutput,
 ) -> None:
     """May this shard take over? Exits with 0 if it may; with 1 and the next steps if not; with 130 on Ctrl-C.
 
@@ -81,6 +80,9 @@ def gate(
         raise click.BadParameter(f"{shard!r} is not a valid name of a shard", param_hint="SHARD")
     if version == "":
         raise click.BadParameter("give a version, like 2.336.0; leave it out for any version", param_hint="--version")
+    if web:
+        open_page(links(org).gate)
+        return
     log = None if provision_log is None else _read(provision_log)
 
     async def judge(backend: Backend) -> Gate:
@@ -96,8 +98,8 @@ def gate(
     except KeyboardInterrupt:  # not a failure of the gate: there is no result
         click.echo("ghapp: interrupted before there was a result", err=True)
         sys.exit(INTERRUPTED)
-    if as_json:
-        click.echo(json.dumps(gate_document(result), indent=2))
+    if output.is_json:
+        output.print(gate_document(result))
     else:
         click.echo("\n".join(map(_printable, lines(result))))
     if not result.passed:
