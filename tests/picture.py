@@ -17,12 +17,12 @@ from ghapp.local.dashboard import frames
 from ghapp.local.scenarios import DEFAULT, INCIDENT_RUNNERS, Director
 from ghapp.local.up import Site, up
 from ghapp.store.connect import connect
+from ghapp.store.incidents import Incidents
 from ghapp.store.installations import Installations
-from ghapp.store.runners import Runners
 
 WIDTH = 118
 PATIENCE_SECONDS = 120
-CALM_FRAMES = 20
+CALM_FRAMES = 4
 SCREEN = (1200, 700)
 SCHEMES = ("light", "dark")
 MOST_BYTES = 200_000
@@ -46,9 +46,9 @@ async def _healed(site: Site, folder: Path) -> Group:
             if len(shots) < len(SCHEMES):
                 shots = await _incident(pages)
             for installation in await Installations(redis).all():
-                runners = (await Runners(redis).all(installation.id)).values()
-                calm += sum(each.replaced_at is not None for each in runners) == INCIDENT_RUNNERS
-            if calm == CALM_FRAMES:  # by then the replacements are online
+                incidents = (await Incidents(redis).all(installation.id)).values()
+                calm += any(len(each.losses) == INCIDENT_RUNNERS and not each.is_open for each in incidents)
+            if calm == CALM_FRAMES:  # by then the frame shows it, too
                 frame = now
                 break
     await redis.aclose()

@@ -214,7 +214,7 @@ def incident_line(incidents: Iterable[LossIncident], now: float) -> Text | None:
         return line.append(f", {word} {exact(found.ended - found.began)}", "green")
     waiting = sum(each.is_open for each in found.losses)
     held = ", a stopped fuse holds the rest" if state == "stopped" else ""
-    return line.append(f", {waiting} not replaced yet{held}", "red" if held else "yellow")
+    return line.append(f", {waiting} not healed yet{held}", "red" if held else "yellow")
 
 
 def cluster_line(summary: ClusterSummary | None, reaped: int) -> Text | None:

@@ -155,8 +155,8 @@ STOPPED = FuseStep(NOW + 5, "linux", Position.STOPPED)
 @pytest.mark.parametrize(
     ("losses", "steps", "line"),
     [
-        ([loss(1), loss(2, NOW + 9)], [], "2 runners lost in linux, 1 not replaced yet"),
-        ([loss(1), loss(2)], [STOPPED], "2 runners lost in linux, 2 not replaced yet, a stopped fuse holds the rest"),
+        ([loss(1), loss(2, NOW + 9)], [], "2 runners lost in linux, 1 not healed yet"),
+        ([loss(1), loss(2)], [STOPPED], "2 runners lost in linux, 2 not healed yet, a stopped fuse holds the rest"),
         ([loss(1, NOW + 14), loss(2, NOW + 9)], [], "2 runners lost in linux, healed in 14 s"),
         ([loss(1, NOW + 61)._replace(end=LossEnd.NO_SUCCESSOR)], [], "1 runner lost in linux, over after 1 min 1 s"),
     ],
@@ -170,7 +170,7 @@ def test_an_incident_is_one_line_that_ends_with_how_long_it_took(losses, steps, 
 def test_the_newest_incident_is_shown_and_not_one_that_another_took_over():
     old, new = incident_of("a", [loss(1, NOW + 5)], []), incident_of("b", [loss(2)._replace(first_at=NOW + 50)], [])
     merged = LossIncident("c", "linux", NOW + 60, NOW + 60, merged_into="b")
-    assert "1 not replaced yet" in incident_line([new, old, merged], NOW + 100).plain
+    assert "1 not healed yet" in incident_line([new, old, merged], NOW + 100).plain
     assert incident_line([merged], NOW + 100) is None
 
 
