@@ -1,9 +1,13 @@
-# One image for every role: `docker build --tag ghapp:0.1.0 .`, then `docker run ghapp:0.1.0 web`, `… worker`, and so on.
-# Both stages are of one Python: what the first installs points to it.
+# One image for every role: `docker build --tag ghapp:0.2.0 .`, then `docker run ghapp:0.2.0 web`, `… worker`, and so on.
+# For several platforms: `docker buildx build --platform linux/amd64,linux/arm64 .`; nothing here depends on one.
+# Both stages are of one Python: what the first installs points to it. A release pins it by digest: release.yml resolves
+# the tag once and builds all platforms with PYTHON=3.11-slim@sha256:…; the image's provenance has the digest.
 ARG PYTHON=3.11-slim
 
 FROM python:${PYTHON} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
+# The build backend is pinned, too; newer pip reads the second variable.
+ENV PIP_CONSTRAINT=/src/constraints.txt PIP_BUILD_CONSTRAINT=/src/constraints.txt
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE NOTICE app.yml ./
 COPY ghapp ghapp
@@ -15,13 +19,15 @@ RUN pip wheel --no-deps --wheel-dir /wheels . \
  && /opt/ghapp/bin/pip uninstall --yes pip setuptools
 
 FROM python:${PYTHON}
-ARG VERSION=0.1.0
+ARG VERSION=0.2.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="ghapp" \
       org.opencontainers.image.description="Watches the registrations of self-hosted GitHub Actions runners, and has the lost ones replaced." \
+      org.opencontainers.image.source="https://github.com/ghapp/ghapp" \
+      org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-# A user with a name and no home; everything else is root's, and may be mounted read-only.
+# A user with a name and no home; everything else is root's. Run it with a read-only root: `--read-only --tmpfs /tmp`.
 RUN groupadd --gid 10001 ghapp \
  && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin ghapp
 COPY --from=build /opt/ghapp /opt/ghapp

@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 # Without bytecode each process compiles what it imports again; collecting the tests alone takes twice the CPU then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test picture bench simulate chaos check setup clean
+.PHONY: help run test picture bench simulate chaos check dist setup clean
 
 help:               ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -35,6 +35,10 @@ check: setup        ## format, lint, types, architecture
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+dist: setup         ## wheel and sdist, in dist/
+	rm -rf dist
+	$(BIN)/python -m build
 
 setup: $(STAMP)     ## just the environment
 

@@ -23,7 +23,7 @@ BLOCKED_LOOKS = 100
 
 LONGEST = ("tests/chaos/", "tests/stories/", "tests/simulation/")
 
-# How long an example takes says how busy the machine is.
+# The duration of an example depends on the load of the machine.
 settings.register_profile("unhurried", settings.default, deadline=None)
 settings.load_profile("unhurried")
 

@@ -128,7 +128,7 @@ class Progress:
         elif gate.passed:
             status = "passed"
         else:
-            status = next(check.said for check in gate.checks if check.decides and not check.passed)
+            status = next(check.text for check in gate.checks if check.decides and not check.passed)
         if status != self._last:
             click.echo(_printable(f"{waited:5.0f} s: {status}"), err=True)
         self._last = status
@@ -142,7 +142,7 @@ def lines(gate: Gate) -> list[str]:
     """Returns the gate's result as lines of text; the impact on users comes first."""
     passed = "passes" if gate.passed else "does not pass"
     output = [f"{gate.pool}/{gate.shard} ({gate.role}) {passed}"]
-    output += [f"  {mark_of(check):2} {check.name:12} {check.said}" for check in gate.checks]
+    output += [f"  {mark_of(check):2} {check.name:12} {check.text}" for check in gate.checks]
     if gate.next:
         output.append("next, cheapest and safest first:")
     for number, step in enumerate(gate.next, 1):

@@ -65,7 +65,7 @@ def of_arrivals(latest: Sequence[Delivered], page: str) -> list[Finding]:
     if not lost:
         return [ok(GROUP, "arrivals", f"the last {len(attempts)} arrived")]
     last = lost[0]
-    text = f"{len(lost)} of the last {len(attempts)} failed: {last.status} {last.said} at {timestamp(last.at)}"
+    text = f"{len(lost)} of the last {len(attempts)} failed: {last.status} {last.text} at {timestamp(last.at)}"
     fix = f"see the responses at {page}/advanced; failed deliveries are requested again automatically"
     finding = wrong if len(lost) == len(attempts) else warning
     return [finding(GROUP, "arrivals", text, fix)]

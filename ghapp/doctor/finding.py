@@ -22,7 +22,7 @@ class Finding:
         group: one of `runner.GROUPS`.
         name: of the check, unique within its group and org.
         status: the severity.
-        said: the result, as text.
+        text: the result, as text.
         fix: what to do, in one sentence; None when the status is ok.
         org: the organization concerned; None when the finding concerns all.
     """
@@ -30,21 +30,21 @@ class Finding:
     group: str
     name: str
     status: FindingStatus
-    said: str
+    text: str
     fix: str | None = None
     org: str | None = None
 
 
-def ok(group: str, name: str, said: str, org: str | None = None) -> Finding:
+def ok(group: str, name: str, text: str, org: str | None = None) -> Finding:
     """A passed check."""
-    return Finding(group, name, FindingStatus.OK, said, None, org)
+    return Finding(group, name, FindingStatus.OK, text, None, org)
 
 
-def warning(group: str, name: str, said: str, fix: str, org: str | None = None) -> Finding:
+def warning(group: str, name: str, text: str, fix: str, org: str | None = None) -> Finding:
     """A check that found a risk: it works now."""
-    return Finding(group, name, FindingStatus.WARNING, said, fix, org)
+    return Finding(group, name, FindingStatus.WARNING, text, fix, org)
 
 
-def wrong(group: str, name: str, said: str, fix: str, org: str | None = None) -> Finding:
+def wrong(group: str, name: str, text: str, fix: str, org: str | None = None) -> Finding:
     """A failed check: it does not work."""
-    return Finding(group, name, FindingStatus.WRONG, said, fix, org)
+    return Finding(group, name, FindingStatus.WRONG, text, fix, org)

@@ -137,7 +137,7 @@ async def _of_repositories(settings: Settings, url: str | None, installations: I
 def of_name(installation: Installation, named: Collection[str]) -> list[Finding]:
     """Warns of an organization that was renamed on GitHub but not in the configuration."""
     found = stale_name(installation, named)
-    return [] if found is None else [warning(GROUP, "name", found.said, found.fix, installation.org)]
+    return [] if found is None else [warning(GROUP, "name", found.text, found.fix, installation.org)]
 
 
 def of_installation(installation: Installation, web_url: str, *, has_pool: bool) -> list[Finding]:

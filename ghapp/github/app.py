@@ -73,7 +73,7 @@ class Delivered(NamedTuple):
     guid: str
     at: float
     status: int
-    said: str
+    text: str
 
     @property
     def arrived(self) -> bool:

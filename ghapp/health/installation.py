@@ -114,7 +114,7 @@ def named_by(installation: Installation, named: Mapping[str, int]) -> Installati
 class StaleName(NamedTuple):
     """A problem with the names in the configuration, and how to fix it."""
 
-    said: str
+    text: str
     fix: str
 
 

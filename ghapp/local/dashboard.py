@@ -37,8 +37,7 @@ from ghapp.store.connect import connect
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.org_views import load_org_view
 from ghapp.store.stores import Stores, open_stores, stores_over
-from ghapp.terminal.shrinking_table import ShrinkingTable
-from ghapp.terminal.tables import COLOURS
+from ghapp.terminal.tables import COLOURS, ShrinkingTable
 from ghapp.web.pages.views.incidents import state_of
 from ghapp.web.pages.views.wording import counted, exact
 

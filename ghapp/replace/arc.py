@@ -18,20 +18,20 @@ from ghapp.health.pods.pod import EphemeralRunner, Pod
 from ghapp.health.runner.evidence import Evidence
 
 
-async def find(cluster: Cluster, namespace: str, evidence: Evidence, circumstances: Preconditions) -> DeletionDecision:
+async def find(cluster: Cluster, namespace: str, evidence: Evidence, preconditions: Preconditions) -> DeletionDecision:
     """Reads the runner's object and pod, and decides about the deletion. Changes nothing.
 
     Raises:
         ClusterError: no answer, which says nothing about the object.
     """
-    candidates = await _objects(cluster, namespace, evidence.name, circumstances.object_names)
+    candidates = await _objects(cluster, namespace, evidence.name, preconditions.object_names)
     if len(candidates) > 1:
         return DeletionDecision(namespace, evidence.name, DeletionVerdict.REFUSE, Blocker.SEVERAL_OBJECTS)
     pod_name = candidates[0].name if candidates else evidence.name
     pod = await cluster.pod(namespace, pod_name)
     # The object is read last, because it is deleted as of this version.
     found = await cluster.ephemeral_runner(namespace, candidates[0].name) if candidates else None
-    ruling, doubt = may_delete_object(evidence, found, pod, circumstances)
+    ruling, doubt = may_delete_object(evidence, found, pod, preconditions)
     return DeletionDecision(
         namespace,
         evidence.name,
@@ -39,7 +39,7 @@ async def find(cluster: Cluster, namespace: str, evidence: Evidence, circumstanc
         because=doubt.because if doubt else None,
         after_seconds=doubt.after_seconds if doubt else None,
         uid=found.uid if found else "",
-        said=_description(found, pod) if found else f"no EphemeralRunner of its name in {namespace}",
+        text=_description(found, pod) if found else f"no EphemeralRunner of its name in {namespace}",
         object=found,
         pod=pod,
     )

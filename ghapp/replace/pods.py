@@ -13,14 +13,14 @@ SHARED_ACCOUNT = "default"
 """Exists in every namespace, and is shared by its pods."""
 
 
-async def find(cluster: Cluster, namespace: str, evidence: Evidence, circumstances: Preconditions) -> DeletionDecision:
+async def find(cluster: Cluster, namespace: str, evidence: Evidence, preconditions: Preconditions) -> DeletionDecision:
     """Reads the runner's pod, and decides about the deletion. Changes nothing.
 
     Raises:
         ClusterError: no answer, which says nothing about the pod.
     """
     pod = await cluster.pod(namespace, evidence.name)
-    ruling, doubt = may_delete_pod(evidence, pod, circumstances)
+    ruling, doubt = may_delete_pod(evidence, pod, preconditions)
     return DeletionDecision(
         namespace,
         evidence.name,
@@ -28,7 +28,7 @@ async def find(cluster: Cluster, namespace: str, evidence: Evidence, circumstanc
         because=doubt.because if doubt else None,
         after_seconds=doubt.after_seconds if doubt else None,
         uid=pod.uid if pod else "",
-        said=f"{namespace}/{evidence.name} ({pod.uid}, version {pod.version}), {describe_pod(pod)}"
+        text=f"{namespace}/{evidence.name} ({pod.uid}, version {pod.version}), {describe_pod(pod)}"
         if pod
         else f"no pod of its name in {namespace}",
         pod=pod,

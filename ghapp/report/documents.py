@@ -164,8 +164,8 @@ def health_document(
         "fuse": brakes.fuse,
         "paused": brakes.paused,
         "evidence": [
-            {"at": timestamp(at), "source": source, "said": said}
-            for at, source, said in history(evidence, survey, claim)
+            {"at": timestamp(at), "source": source, "said": text}
+            for at, source, text in history(evidence, survey, claim)
         ],
     }
 
@@ -231,7 +231,7 @@ def gate_document(gate: Gate) -> GateDocument:
         "shard": gate.shard,
         "passed": gate.passed,
         "role": gate.role,
-        "checks": [{"name": each.name, "passed": each.passed, "said": each.said} for each in gate.checks],
+        "checks": [{"name": each.name, "passed": each.passed, "said": each.text} for each in gate.checks],
         "next": [{"step": each.step, "why": each.why} for each in gate.next],
     }
 
@@ -248,7 +248,7 @@ def orphan_document(org: str, found: Orphan) -> dict[str, Any]:
         "pool": found.pool or None,
         "at": timestamp(found.found_at),
         "unclaimed_since": timestamp(found.unclaimed_since),
-        "evidence": [{"at": timestamp(at), "source": source, "said": said} for at, source, said in found.evidence],
+        "evidence": [{"at": timestamp(at), "source": source, "said": text} for at, source, text in found.evidence],
     }
 
 
@@ -291,7 +291,7 @@ def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -
         facts.append((observed_at(evidence, survey), "list", f"{state} in a complete list of {survey.total}"))
     if claim is not None:
         facts.append((claim.claimed_at, "claim", _claimed(claim)))
-    return sorted((at, source, said) for at, source, said in facts if at is not None)
+    return sorted((at, source, text) for at, source, text in facts if at is not None)
 
 
 def _is_left_to_arc(evidence: Evidence) -> bool:

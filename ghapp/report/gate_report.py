@@ -111,11 +111,11 @@ def _summary(gate: Gate, begun: GateCheck, stage: GateCheckStage) -> Iterable[st
                 "The check timed out; click Re-run to check it for another hour."
             )
         case GateCheckStage.WAITS:
-            waits = next((code(each.said, LONGEST_TEXT) for each in _failing(gate)), "a list of runners since then")
+            waits = next((code(each.text, LONGEST_TEXT) for each in _failing(gate)), "a list of runners since then")
             yield f"{where} was deployed at {timestamp(begun.deployed_at)}. Waiting until {until} for: {waits}"
     users = next((check for check in gate.checks if check.name == "users"), None)
     if users is not None:
-        yield f"Users: {code(users.said, LONGEST_TEXT)}"
+        yield f"Users: {code(users.text, LONGEST_TEXT)}"
 
 
 def _text(gate: Gate) -> Iterable[str]:
@@ -132,7 +132,7 @@ def _text(gate: Gate) -> Iterable[str]:
 
 def _ageless(check: Check) -> str:
     """Returns the check's sentence; while GitHub answers, a text without the age, which would change constantly."""
-    return "it answers" if check.name == "github" and check.passed else check.said
+    return "it answers" if check.name == "github" and check.passed else check.text
 
 
 def mark_of(check: Check) -> str:

@@ -9,8 +9,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ghapp.terminal.shrinking_table import ShrinkingTable
-from ghapp.terminal.tables import constant_column, count_line, new_table, printable
+from ghapp.terminal.tables import ShrinkingTable, constant_column, count_line, new_table, printable
 
 MOST_SHARED = 5
 """Values of one kind in the summary, the most frequent."""

@@ -9,8 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ghapp.health.queue.explanation import duration
-from ghapp.terminal.shrinking_table import ShrinkingTable
-from ghapp.terminal.tables import constant_column, count_line, new_table, printable
+from ghapp.terminal.tables import ShrinkingTable, constant_column, count_line, new_table, printable
 
 STATE_COLOURS = {"queued": "yellow", "running": "green", "over": "bright_black"}
 

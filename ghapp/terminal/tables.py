@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from ghapp.health.cluster_summary import StaleNamespace
 from ghapp.report.documents import timestamp
-from ghapp.terminal.shrinking_table import ShrinkingTable
+
+ANY_WIDTH = 100_000
 
 COLOURS = {
     "healthy": "green",
@@ -29,6 +31,36 @@ ABSENT = ("suspect", "invalidated", "retired")
 """States of runners that GitHub does not list any more: for them the age of the last answer means nothing."""
 
 MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "wrong": ("✗", "red")}
+
+
+class ShrinkingTable:
+    """A table that drops redundant columns when it is too wide; the remaining cells are never folded."""
+
+    def __init__(self, table: Table, optional: Sequence[str]) -> None:
+        """`optional` are the headers of the columns that may be dropped, in that order."""
+        self._table, self._optional = table, optional
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draws the table; wider than the terminal if no more columns can be dropped, so that names can be copied."""
+        table, width = self._table, 0
+        for table in _narrower(self._table, self._optional):
+            width = console.measure(table, options=options.update(max_width=ANY_WIDTH)).maximum
+            if width <= options.max_width:
+                break
+        yield from console.render(table, options.update(width=width, max_width=width))
+
+
+def _narrower(table: Table, optional: Sequence[str]) -> Iterable[Table]:
+    yield table
+    for header in optional:
+        table = _without(table, header)
+        yield table
+
+
+def _without(table: Table, header: str) -> Table:
+    smaller = copy(table)
+    smaller.columns = [column for column in table.columns if column.header != header]
+    return smaller
 
 
 def sweeps_table(accounts: Iterable[Any]) -> Table:
@@ -187,7 +219,7 @@ def findings_table(findings: Iterable[Any]) -> Table:
             table.add_row("", Text(group, "bold"), "")
         mark, colour = MARKS[each.status]
         name = each.name if each.org is None else f"{each.org}: {each.name}"
-        table.add_row(Text(mark, colour), name, Text(each.said))
+        table.add_row(Text(mark, colour), name, Text(each.text))
         if each.fix is not None:
             table.add_row("", "", Text(f"→ {each.fix}", "dim"))
     return table

@@ -8,7 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import uvicorn
@@ -112,15 +112,6 @@ def build(
     setup = SetupEndpoints(settings, enqueue_job, clock)
     access = PageAccess(settings, stores, setup.credentials, clock)
     host = PageHost(settings, PageData(settings, reading, reader, read_load or _no_load, clock), access, clock)
-
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        gc.collect()
-        gc.freeze()  # imported objects are permanent; scanning them would only delay the slowest requests
-        gc.set_threshold(GC_THRESHOLD)
-        yield
-        await redis.aclose()
-
     application = WebApplication(
         Webhook(stores.inbox, setup.webhook_secrets),
         FastHealth(reader, authenticator, clock),
@@ -139,15 +130,23 @@ def build(
             *SignInEndpoints(settings, access, clock).routes(),
             *_page_routes(host, Examination(examine, clock), enqueue_job),
         ],
-        exception_handlers={
-            HTTPException: _as_problem,
-            StoreUnavailableError: _away,
-            Exception: _as_problem,
-        },
-        lifespan=lifespan,
+        exception_handlers={HTTPException: _as_problem, StoreUnavailableError: _away, Exception: _as_problem},
+        lifespan=_lifespan(redis),
     )
     application.state.stopping = stopping
     return application
+
+
+def _lifespan(redis: Redis) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        gc.collect()
+        gc.freeze()  # imported objects are permanent; scanning them would only delay the slowest requests
+        gc.set_threshold(GC_THRESHOLD)
+        yield
+        await redis.aclose()
+
+    return lifespan
 
 
 def _page_routes(host: PageHost, examination: Examination, enqueue_job: Enqueue) -> Sequence[Route]:

@@ -6,6 +6,8 @@ gate check that a later deploy supersedes is completed first, so that no commit 
 
 from __future__ import annotations
 
+from functools import partial
+
 from ghapp.errors import GitHubError
 from ghapp.github.checks import Checks
 from ghapp.health.gate.active_shard import Deploy
@@ -24,22 +26,15 @@ from ghapp.health.gate.gate_checks import (
 from ghapp.health.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_gate
 from ghapp.health.gate.shard_status import ShardInputs
 from ghapp.health.installation import Installation
+from ghapp.health.queue.queue_check import QueueCheck
 from ghapp.log import logger
 from ghapp.queue import jobs
 from ghapp.report.gate_report import gate_report, name_of, summary_digest, superseded_report
 from ghapp.settings import PoolSettings
 from ghapp.store.locks import OUTLIVING_SECONDS
 from ghapp.store.org_views import load_shard_inputs
-from jobs.checks.publisher import (
-    POSTED,
-    RETRY_SECONDS,
-    TRANSIENT,
-    CheckRunOutcome,
-    open_checks,
-    outcome_of,
-    publish,
-    retry_after,
-)
+from jobs.checks.commit_check import CommitCheckPost
+from jobs.checks.publisher import TRANSIENT, CheckRunOutcome, open_checks, outcome_of, publish
 from jobs.context import JobContext, configured, open_context
 
 log = logger(__name__)
@@ -78,8 +73,8 @@ async def report_gates_of(context: JobContext, installation_id: int) -> dict[str
             answer = await context.shards.answer(installation_id, pool.name) if pool.active_source else None
             sources = ActiveShardSources(deploys[pool.name], pool.active_source, answer)
             for deploy, gate_check in goes_on:
-                look = _Look(context, installation, pool, deploy, _name(pool.name, pools))
-                done[place_of(pool.name, deploy.shard)] = await look.run(gate_check, inputs, sources, now)
+                look = _Look(context, installation, pool, deploy, _name(pool.name, pools), now)
+                done[place_of(pool.name, deploy.shard)] = await look.run(gate_check, inputs, sources)
     return done
 
 
@@ -147,56 +142,58 @@ async def _checks_of(
     return await open_checks(context, installation, repository, name=name, subject=subject, details_url=details_url)
 
 
-class _Look:
+class _Look(CommitCheckPost):
     """One evaluation of one gate check."""
 
-    def __init__(
-        self, context: JobContext, installation: Installation, pool: PoolSettings, deploy: Deploy, name: str
-    ) -> None:
-        self._context, self._installation, self._pool, self._deploy = context, installation, pool, deploy
-        self._name, self._place = name, place_of(pool.name, deploy.shard)
+    FAILED = "gate not reported"
+    WHY = "GitHub shows no such commit or repository to this installation"
 
-    async def run(
-        self, gate_check: GateCheck, inputs: ShardInputs, sources: ActiveShardSources, now: float
-    ) -> CheckRunOutcome:
+    def __init__(
+        self,
+        context: JobContext,
+        installation: Installation,
+        pool: PoolSettings,
+        deploy: Deploy,
+        name: str,
+        now: float,
+    ) -> None:
+        super().__init__(context, installation, place_of(pool.name, deploy.shard), now)
+        self._pool, self._deploy, self._name = pool, deploy, name
+
+    async def run(self, gate_check: GateCheck, inputs: ShardInputs, sources: ActiveShardSources) -> CheckRunOutcome:
         """Evaluates the gate check, publishes a changed text, and records the result."""
-        outcome, why = CheckRunOutcome.NOTHING_TO_DO, ""
-        after, gate, stage = self._judged(gate_check, inputs, sources, now)
-        try:
-            is_due = not now < gate_check.again_at <= now + RETRY_SECONDS  # later: a clock jumped
-            if is_due and gate_check.private is None:
-                after = after._replace(private=await (await self._checks(gate_check)).is_private())
-                after, gate, stage = self._judged(after, inputs, sources, now)
-            if is_due:
-                after, outcome = await self._publish(after, gate, stage, now)
-        except GitHubError as error:
-            outcome, why = outcome_of(error), str(error)
-        if outcome not in (CheckRunOutcome.NOTHING_TO_DO, *POSTED):
-            after = self._put_off(after, outcome, why, now)
+        after, outcome = gate_check, CheckRunOutcome.NOTHING_TO_DO
+        if after.private is None:
+            after, outcome = await self.attempt(after, self._with_privacy)
+        after, gate, stage = self._judged(after, inputs, sources)
+        if outcome is CheckRunOutcome.NOTHING_TO_DO:
+            after, outcome = await self.attempt(after, partial(self._publish, gate, stage))
         is_published = stage is not GateCheckStage.WAITS and not after.setback
-        kept = after._replace(over=is_published or is_forgotten(after, now))
+        kept = after._replace(over=is_published or is_forgotten(after, self._now))
         await self._context.gate_checks.keep(self._installation.id, self._place, kept)
-        if outcome is not CheckRunOutcome.NOTHING_TO_DO:
-            await self._context.counters.add("ghapp_reports_total", org=self._installation.org, outcome=outcome.value)
         return outcome
 
+    async def _with_privacy(self, gate_check: GateCheck) -> tuple[GateCheck, CheckRunOutcome]:
+        is_private = await (await self._checks(gate_check)).is_private()
+        return gate_check._replace(private=is_private), CheckRunOutcome.NOTHING_TO_DO
+
     def _judged(
-        self, gate_check: GateCheck, inputs: ShardInputs, sources: ActiveShardSources, now: float
+        self, gate_check: GateCheck, inputs: ShardInputs, sources: ActiveShardSources
     ) -> tuple[GateCheck, Gate, GateCheckStage]:
         question = GateRequest(self._deploy.shard, self._pool.min_online)
         known = inputs if gate_check.private else inputs.without_repositories
-        gate = judge_gate(question, known, sources, now)
-        return observed(gate_check, gate, self._pool.settle_seconds or 0.0, now)
+        gate = judge_gate(question, known, sources, self._now)
+        return observed(gate_check, gate, self._pool.settle_seconds or 0.0, self._now)
 
     async def _checks(self, gate_check: GateCheck) -> Checks:
         return await _checks_of(self._context, self._installation, gate_check, self._place, self._name)
 
     async def _publish(
-        self, gate_check: GateCheck, gate: Gate, stage: GateCheckStage, now: float
+        self, gate: Gate, stage: GateCheckStage, gate_check: GateCheck
     ) -> tuple[GateCheck, CheckRunOutcome]:
         report = gate_report(gate, gate_check, stage)
         relevant = summary_digest(report, gate)
-        if not is_to_be_posted(gate_check, report.digest, relevant, now):
+        if not is_to_be_posted(gate_check, report.digest, relevant, self._now):
             return gate_check, CheckRunOutcome.NOTHING_TO_DO
         if gate_check.check_run is None:  # recorded before it is created, so that it is completed even after a crash
             await self._context.gate_checks.keep(self._installation.id, self._place, gate_check)
@@ -204,25 +201,12 @@ class _Look:
         if check_run is None:
             return gate_check._replace(check_run=None), outcome
         posted = {"check_run": check_run, "outcome": outcome.value, "conclusion": report.conclusion}
-        log.info("gate reported", **self._named(gate_check), **posted)
+        log.info("gate reported", **self.named(gate_check), **posted)
         published = gate_check._replace(
-            check_run=check_run, digest=report.digest, summary_digest=relevant, posted_at=now
+            check_run=check_run, digest=report.digest, summary_digest=relevant, posted_at=self._now
         )
         return published._replace(setback="", again_at=0.0), outcome
 
-    def _put_off(self, gate_check: GateCheck, outcome: CheckRunOutcome, why: str, now: float) -> GateCheck:
-        """Records what prevents publication; logged if it differs from the last failure."""
-        if gate_check.setback != outcome.value:
-            why = why or "GitHub shows no such commit or repository to this installation"
-            log.warning("gate not reported", **self._named(gate_check), reason=outcome.value, why=why)
-        return gate_check._replace(setback=outcome.value, again_at=now + retry_after(outcome))
-
-    def _named(self, gate_check: GateCheck) -> dict[str, str | int]:
+    def named(self, check: GateCheck | QueueCheck) -> dict[str, str | int]:
         """Returns the fields of the log that identify the gate check."""
-        return {
-            "installation": self._installation.id,
-            "org": self._installation.org,
-            "place": self._place,
-            "repository": gate_check.repository,
-            "sha": gate_check.sha,
-        }
+        return {**super().named(check), "place": self._place}

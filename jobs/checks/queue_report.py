@@ -31,7 +31,8 @@ from ghapp.report.queue_report import QUEUE_CHECK, QUIET_TOPIC, queue_report, re
 from ghapp.store.locks import OUTLIVING_SECONDS
 from ghapp.store.org_views import load_job_queue
 from ghapp.store.queue_checks import MOST
-from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
+from jobs.checks.commit_check import CommitCheckPost
+from jobs.checks.publisher import CheckRunOutcome, open_checks, publish
 from jobs.context import JobContext, configured, open_context
 
 log = logger(__name__)
@@ -111,30 +112,23 @@ async def _with_outcomes(
     return with_outcomes(check, jobs, ids, queue.now)
 
 
-class _QueuePost:
+class _QueuePost(CommitCheckPost):
     """One evaluation of one check."""
 
+    FAILED = "queue check not posted"
+    WHY = "GitHub shows no such commit or repository, or the posts of this hour are spent"
+
     def __init__(self, context: JobContext, installation: Installation, place: str, queue: JobQueue) -> None:
-        self._context, self._installation, self._place, self._queue = context, installation, place, queue
-        self._store, self._now = context.queue_checks, queue.now
+        super().__init__(context, installation, place, queue.now)
+        self._queue, self._store = queue, context.queue_checks
 
     async def run(self, check: QueueCheck, known: QueueCheck | None) -> CheckRunOutcome:
         """Posts the check if it changed, and records it."""
-        outcome, why = CheckRunOutcome.NOTHING_TO_DO, ""
-        after: QueueCheck | None = check
-        try:
-            if not self._now < check.again_at <= self._now + retry_after(CheckRunOutcome.REFUSED):
-                after, outcome = await self._post(check)
-        except GitHubError as error:
-            outcome, why = outcome_of(error), str(error)
-        if outcome not in (CheckRunOutcome.NOTHING_TO_DO, *POSTED):
-            after = self._put_off(check, outcome, why)
+        after, outcome = await self.attempt(check, self._post)
         if after is None:
             await self._store.forget(self._installation.id, self._place)
         elif after != known:
             await self._store.keep(self._installation.id, self._place, after)
-        if outcome is not CheckRunOutcome.NOTHING_TO_DO:
-            await self._context.counters.add("ghapp_reports_total", org=self._installation.org, outcome=outcome.value)
         return outcome
 
     async def _post(self, check: QueueCheck) -> tuple[QueueCheck | None, CheckRunOutcome]:
@@ -156,8 +150,8 @@ class _QueuePost:
             await self._store.keep(self._installation.id, self._place, check)
         check_run, outcome = await publish(checks, check.sha, report, known)
         if check_run is None:
-            return check._replace(check_run=None), outcome
-        log.info("queue check posted", **self._named(check), check_run=check_run, outcome=outcome.value, over=over)
+            return check, outcome
+        log.info("queue check posted", **self.named(check), check_run=check_run, outcome=outcome.value, over=over)
         posted = check._replace(
             check_run=check_run, digest=report.digest, reasons_digest=relevant, posted_at=self._now, over=over
         )
@@ -177,18 +171,3 @@ class _QueuePost:
             known = QUIET_TOPIC in (await checks.topics() or ())
             await self._store.remember_quiet(self._installation.id, repository, quiet=known)
         return known
-
-    def _put_off(self, check: QueueCheck, outcome: CheckRunOutcome, why: str) -> QueueCheck:
-        """Records what prevents the post; logged if it differs from the last failure."""
-        if check.setback != outcome.value:
-            why = why or "GitHub shows no such commit or repository, or the posts of this hour are spent"
-            log.warning("queue check not posted", **self._named(check), reason=outcome.value, why=why)
-        return check._replace(setback=outcome.value, again_at=self._now + retry_after(outcome))
-
-    def _named(self, check: QueueCheck) -> dict[str, str | int]:
-        return {
-            "installation": self._installation.id,
-            "org": self._installation.org,
-            "repository": check.repository,
-            "sha": check.sha,
-        }

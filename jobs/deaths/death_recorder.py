@@ -47,7 +47,7 @@ class DeathRecorder:
         settings: for the namespaces of the pools.
         cluster: asked for the last lines of a runner.
         stores: where deaths are kept.
-        desk: where work is asked for.
+        queue_redis: where jobs are enqueued.
         clock: epoch seconds.
         grace: since when the right to read logs is refused.
     """
@@ -77,17 +77,17 @@ class DeathRecorder:
 
     async def _last_lines(self, pod: Pod, *, previous: bool) -> tuple[str, ...]:
         """The last log lines of its runner; a death is recorded without them, too."""
-        troubles, place = self.stores.degraded_sources, logs_source(pod.namespace)
+        degraded, place = self.stores.degraded_sources, logs_source(pod.namespace)
         try:
             lines = await self.cluster.log(pod, previous=previous)
         except ClusterForbiddenError as error:
             if self.grace.lasts(place, redact(str(error))):
-                await troubles.record(place, redact(str(error)))
+                await degraded.record(place, redact(str(error)))
         except ClusterError:  # the pod or its node may be deleted by now
             pass
         else:
             self.grace.over(place)
-            await troubles.over(place)
+            await degraded.over(place)
             return tuple(map(redact, lines))
         return ()
 
@@ -96,8 +96,8 @@ class DeathRecorder:
 
         A refusal that lasts is recorded again, for the record expires after minutes.
         """
-        troubles, place = self.stores.degraded_sources, logs_source(namespace)
-        why = (await troubles.of([place])).get(place) or self.grace.why(place)
+        degraded, place = self.stores.degraded_sources, logs_source(namespace)
+        why = (await degraded.of([place])).get(place) or self.grace.why(place)
         if not why:
             return
         try:
@@ -106,9 +106,9 @@ class DeathRecorder:
             return
         if is_allowed:
             self.grace.over(place)
-            await troubles.over(place)
+            await degraded.over(place)
         elif self.grace.lasts(place, why):
-            await troubles.record(place, why)
+            await degraded.record(place, why)
 
     async def record_vanished(self, pod: Pod) -> bool:
         """Records a pod that disappeared before its end was seen; False if nothing ran, or if the end is on record.

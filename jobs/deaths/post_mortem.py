@@ -98,7 +98,7 @@ async def _with_lines(context: JobContext, installation: Installation, death: De
     """With the logs around it; and whether the log store failed to answer."""
     if look > COMPLETE_AT_LOOK and death.host_log:
         return death, False
-    post_mortems, troubles, lacks = context.post_mortems, context.degraded_sources, False
+    post_mortems, degraded, lacks = context.post_mortems, context.degraded_sources, False
     for with_more in (with_runner_lines, with_host_lines):
         if await post_mortems.is_log_store_paused():
             return death, context.settings.loki_url is not None and wants_lines(death)
@@ -107,11 +107,11 @@ async def _with_lines(context: JobContext, installation: Installation, death: De
         except LogStoreUnreachableError as error:
             lacks = True
             await post_mortems.pause_log_store()
-            await troubles.record(LOG_STORE, "it gives no answer; `ghapp doctor` says why")
+            await degraded.record(LOG_STORE, "it gives no answer; `ghapp doctor` says why")
             await _log_once(context, installation, error)
         except LogStoreUnavailableError as error:
             lacks = True
-            await troubles.record(LOG_STORE, "it does not take our questions; `ghapp doctor` says why")
+            await degraded.record(LOG_STORE, "it does not take our questions; `ghapp doctor` says why")
             await _log_once(context, installation, error)
     return death, lacks
 

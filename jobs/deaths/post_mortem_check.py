@@ -40,7 +40,7 @@ async def post_check_run(
     rerun = await context.reruns.of(installation.id, facts.id)
     has_button = rerun is None and refusal(await rerun_request(context, installation, death, facts, "")) is None
     before = await context.deaths.unclean(installation.id, death.at - WEEK_SECONDS, MOST_COMPARED)
-    said = post_mortem_report(
+    rendered = post_mortem_report(
         death,
         death.job,
         show_host=await checks.is_private(),
@@ -49,13 +49,13 @@ async def post_check_run(
         common=correlation(death, before),
     )
     posted = await post_mortems.posted(subject)
-    if posted is not None and posted.digest == said.digest:
+    if posted is not None and posted.digest == rendered.digest:
         return CheckRunOutcome.RECORDED
     known = None if posted is None else posted.check_run
-    check_run, outcome = await publish(checks, facts.head_sha, said, known)
+    check_run, outcome = await publish(checks, facts.head_sha, rendered, known)
     if check_run is None:
         raise NotFoundError(f"{death.job.repository}: GitHub does not take a check run for {facts.head_sha}")
-    await post_mortems.post(subject, PostedMortem(check_run, said.digest, identity(death)))
+    await post_mortems.post(subject, PostedMortem(check_run, rendered.digest, identity(death)))
     log.info(
         "post-mortem posted",
         installation=installation.id,

@@ -120,7 +120,7 @@ def warn_of_name(context: JobContext, installation: Installation) -> None:
             installation=installation.id,
             org=installation.org,
             login=installation.called,
-            why=wrong.said,
+            why=wrong.text,
             fix=wrong.fix,
         )
 

@@ -112,10 +112,10 @@ class Reaper:
         found = await self._judge_again(fresh, pods_at, memory, seen)
         if found is None:
             return SPARED
-        coroner = DeathRecorder(
+        recorder = DeathRecorder(
             self.context.settings, self.cluster, self.context, self.context.queue_redis, self.context.clock
         )
-        await coroner.record_before_deletion(fresh)
+        await recorder.record_before_deletion(fresh)
         if not await self.store.begin(self.installation.id, found):
             raise ClusterError("too many deletions were begun and are not finished")
         try:
@@ -187,6 +187,6 @@ class Reaper:
             node=found.node,
             runner=found.runner_name,
             unclaimed_seconds=round(found.found_at - found.unclaimed_since),
-            evidence=[said for _, _, said in found.evidence],
+            evidence=[text for _, _, text in found.evidence],
         )
         await self.count(REAPED)

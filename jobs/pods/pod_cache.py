@@ -25,17 +25,17 @@ class PodCache(NamespaceCache[Pod]):
     """
 
     def __init__(
-        self, namespace: str, coroner: DeathRecorder, leads: Callable[[], bool], clock: Clock = time.time
+        self, namespace: str, recorder: DeathRecorder, leads: Callable[[], bool], clock: Clock = time.time
     ) -> None:
-        super().__init__(namespace, pods_source(namespace), coroner.stores, leads, clock)
-        self._coroner = coroner
+        super().__init__(namespace, pods_source(namespace), recorder.stores, leads, clock)
+        self._recorder = recorder
         self._known: dict[str, Pod] = {}
 
     async def _begin(self) -> None:
         self._known = {each.uid: each for each in await self._pods.known(self._namespace)}
 
     def _follow(self) -> AsyncGenerator[WatchEvent[Pod], None]:
-        return follow(self._coroner.cluster, self._namespace)
+        return follow(self._recorder.cluster, self._namespace)
 
     async def see(self, event: WatchEvent[Pod]) -> None:
         """Records one event of the watch. Deaths go first: a pod that has left the view is not looked for again."""
@@ -45,7 +45,7 @@ class PodCache(NamespaceCache[Pod]):
                 await self._see_all([each for each in event.items if each.is_runners])
             case WatchChange(found=None):
                 await self._pods.touch_pods(self._namespace, self._clock(), self._cluster_clock.ahead())
-                await self._coroner.look_at_log_right(self._namespace)
+                await self._recorder.look_at_log_right(self._namespace)
             case WatchChange(kind="deleted", found=Pod() as pod):
                 await self._see_deleted(pod)
             case WatchChange(found=Pod() as pod) if pod.is_runners:
@@ -58,16 +58,16 @@ class PodCache(NamespaceCache[Pod]):
     async def _see_all(self, pods: list[Pod]) -> None:
         listed = {each.uid for each in pods}
         deleted = [each for uid, each in self._known.items() if uid not in listed]
-        await _each(self._coroner.record_end, [each for each in pods if self._has_ended(each)])
-        await _each(self._coroner.record_vanished, deleted)
-        await self._coroner.ask_again(self._namespace)
-        await self._coroner.look_at_log_right(self._namespace)
+        await _each(self._recorder.record_end, [each for each in pods if self._has_ended(each)])
+        await _each(self._recorder.record_vanished, deleted)
+        await self._recorder.ask_again(self._namespace)
+        await self._recorder.look_at_log_right(self._namespace)
         await self._pods.replace_pods(self._namespace, pods, self._clock(), self._cluster_clock.ahead())
         self._known = {each.uid: each for each in pods}
 
     async def _see_one(self, pod: Pod) -> None:
         if self._has_ended(pod):
-            await self._coroner.record_end(pod)
+            await self._recorder.record_end(pod)
         await self._pods.put(self._namespace, pod)
         self._known[pod.uid] = pod
 
@@ -80,9 +80,9 @@ class PodCache(NamespaceCache[Pod]):
         """Records a deleted pod: its last state may be the first that shows its end."""
         known = self._known.get(pod.uid)
         if pod.is_runners and self._has_ended(pod):
-            await self._coroner.record_end(pod)
+            await self._recorder.record_end(pod)
         elif known is not None or pod.is_runners:
-            await self._coroner.record_vanished(pod if pod.is_running else known or pod)
+            await self._recorder.record_vanished(pod if pod.is_running else known or pod)
         await self._pods.drop(self._namespace, pod.name, pod.uid)
         self._known.pop(pod.uid, None)
 

@@ -203,5 +203,5 @@ class ClusterReplacement:
         elif because in (Blocker.JOB_UNKNOWN, Blocker.SEEN_BUSY) and finding.object is not None:
             await look_up_unknown_job(self.context, self.installation, evidence, finding.object)
         if evidence.removed_at is not None:  # it must be replaced, however long that takes
-            return await self.progress.waits(evidence, because, finding.after_seconds, finding.said)
-        return await self.progress.called_off(evidence, because, finding.after_seconds, finding.said)
+            return await self.progress.waits(evidence, because, finding.after_seconds, finding.text)
+        return await self.progress.called_off(evidence, because, finding.after_seconds, finding.text)

@@ -36,7 +36,7 @@ class ReplacementProgress:
             return evidence
         return await self.step(
             evidence,
-            lambda before, at: deletion_progress.found(before, at, finding.uid, finding.said, left_to_arc=left_to_arc),
+            lambda before, at: deletion_progress.found(before, at, finding.uid, finding.text, left_to_arc=left_to_arc),
         )
 
     async def accepted(self, evidence: Evidence, *, is_over: bool, already_deleted: bool) -> None:

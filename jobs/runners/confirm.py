@@ -44,42 +44,72 @@ async def confirm_installation(context: JobContext, installation_id: int) -> int
         installation = await context.installations.one(installation_id)
         if not acquired or installation is None:
             return 0
-        now = context.clock()
-        suspects = await _due(context, installation, now)
-        lost = 0
-        if suspects:
-            try:
-                lost = await _confirm(context, installation, suspects, now)
-            except GitHubError as error:
-                if not isinstance(error, BudgetSpentError | GitHubUnavailableError | RateLimitedError):
-                    await context.installation_states.contradict(installation_id)
-                log.warning("not confirmed", installation=installation_id, org=installation.org, why=str(error))
+        runners = await context.runners.all(installation_id)
+        survey = await context.runners.survey(installation_id)
+        suspects = absence.due(
+            runners.values(), survey, context.clock(), context.settings.of(installation.org).evidence
+        )
+        revised = await _try(context, installation, suspects)
     await plan_remediation(context, installation)
-    return lost
+    return sum(each.confirmed_at is not None for each in revised.values())
 
 
-async def _due(context: JobContext, installation: Installation, now: float) -> dict[int, Evidence]:
-    runners = await context.runners.all(installation.id)
-    survey = await context.runners.survey(installation.id)
-    return absence.due(runners.values(), survey, now, context.settings.of(installation.org).evidence)
+async def confirm_listed(
+    context: JobContext, installation: Installation, suspects: dict[int, Evidence], control: RunnerList
+) -> dict[int, Evidence]:
+    """Confirms suspects that are due with the list of a sweep as the control list, which saves another one.
+
+    Does nothing while another process confirms.
+
+    Args:
+        context: the context of the job.
+        installation: the installation.
+        suspects: from `absence.due_in_sweep`.
+        control: the complete list.
+
+    Returns:
+        The records that were changed.
+    """
+    if not suspects:
+        return {}
+    async with context.locks.acquire("confirm", installation.id) as acquired:
+        return await _try(context, installation, suspects, control) if acquired else {}
 
 
-async def _confirm(context: JobContext, installation: Installation, suspects: dict[int, Evidence], now: float) -> int:
-    if not await _is_installation_unchanged(context, installation, suspects.values(), now):
+async def _try(
+    context: JobContext, installation: Installation, suspects: dict[int, Evidence], control: RunnerList | None = None
+) -> dict[int, Evidence]:
+    """As `_confirm`; an answer that is missing, or contradicts the installation, confirms nothing."""
+    if not suspects:
+        return {}
+    try:
+        return await _confirm(context, installation, suspects, control)
+    except GitHubError as error:
+        if not isinstance(error, BudgetSpentError | GitHubUnavailableError | RateLimitedError):
+            await context.installation_states.contradict(installation.id)
+        log.warning("not confirmed", installation=installation.id, org=installation.org, why=str(error))
+        return {}
+
+
+async def _confirm(
+    context: JobContext, installation: Installation, suspects: dict[int, Evidence], control: RunnerList | None
+) -> dict[int, Evidence]:
+    """Returns the records that were changed. Without a control list, one is read."""
+    if not await _is_installation_unchanged(context, installation, suspects.values(), context.clock()):
         log.warning("installation changed, confirmation skipped", org=installation.org)
-        return 0
+        return {}
     installation_client = await context.installation_client(installation, Purpose.ACT)
     suspects = await _without_ended_jobs(context, installation_client, suspects)
     suspects = {each.id: each for each in suspects.values() if each.running_job is None}
     if not suspects:
-        return 0
+        return {}
     concurrency = context.settings.of(installation.org).sweep.concurrency
     # Read the clock again: GitHub may have been queried for jobs, and an answer counts from its request.
     survey, listed_at = await context.runners.survey(installation.id), context.clock()
-    control = await _control(context, installation_client, suspects.values(), survey)
+    control = control or await _control(context, installation_client, suspects.values(), survey)
     if doubt := absence.why_unusable(control, survey):
         log.warning("control list unusable", org=installation.org, reason=doubt)
-        return 0
+        return {}
     listed = {each: GetResult(control.runners[each], listed_at) for each in suspects if each in control.runners}
     unproven = [each.id for each in absence.needs_own_get(suspects.values(), control)]
     queried = await get_each(installation_client, unproven, concurrency, context.clock)
@@ -87,7 +117,7 @@ async def _confirm(context: JobContext, installation: Installation, suspects: di
     revised = await context.runners.revise(installation.id, folds)
     lost = sum(each.confirmed_at is not None for each in revised.values())
     log.info("confirmed", installation=installation.id, org=installation.org, lost=lost, of=len(suspects))
-    return lost
+    return revised
 
 
 async def _is_installation_unchanged(

@@ -34,6 +34,7 @@ from jobs.deliveries.installations import warn_of_name
 from jobs.pods.remains import observe_remains
 from jobs.remediation.job_lookup import look_up_jobs
 from jobs.remediation.plan_remediation import plan_remediation
+from jobs.runners.confirm import confirm_listed
 from jobs.runners.heal_times import count_heals
 from jobs.runners.incidents import record_deleted
 from jobs.runners.list_runners import ListResult, Progress, get_each, list_runners
@@ -111,7 +112,7 @@ async def sweep_installation(
             if installation.suspended:
                 raise InstallationSuspendedError(f"{installation.org} suspended the App")
             observation = await _observe(context, installation, progress)
-            swept, seen = await _record(context, installation, observation, survey, began)
+            swept, seen = await _record(context, installation, observation, survey, began, act=act)
         except GitHubError as error:
             reason = await _reason(context, installation, error)
             log.warning(
@@ -163,9 +164,9 @@ async def _reason(context: JobContext, installation: Installation, error: GitHub
 
 
 async def _record(
-    context: JobContext, installation: Installation, observation: ListResult, survey: Survey, began: float
+    context: JobContext, installation: Installation, observation: ListResult, survey: Survey, began: float, *, act: bool
 ) -> tuple[SweepResult, HistorySample | None]:
-    """Records the listed and the missing runners, and queries GitHub for each suspect.
+    """Records the listed and the missing runners, queries GitHub for each suspect, and confirms those that are due.
 
     Returns:
         What was found, and what it adds to the history; None if the list is not complete.
@@ -191,6 +192,9 @@ async def _record(
         installation.id, {runner_id: absence.folds_of_get(*result) for runner_id, result in answers.items()}, records
     )
     await context.runners.save_survey(installation.id, after)
+    if act:
+        due = absence.due_in_sweep(records.values(), listed, after, began, at, policy.evidence)
+        records |= await confirm_listed(context, installation, due, listed)
     records |= await count_heals(context, installation, records.values(), at)
     jobs = await _forget(context, installation, records, after, at, policy.evidence)
     rules = context.settings.pools_of(installation.org)

@@ -8,20 +8,13 @@ from functools import partial
 import httpx
 
 from ghapp.queue.jobs import JobName, enqueue
-from ghapp.sandbox.config import LEAST_PRIVILEGE, OrgConfig, PoolConfig, SandboxConfig
+from ghapp.sandbox.config import LEAST_PRIVILEGE, OrgConfig, PoolConfig
 from ghapp.sandbox.fleet.jobs import SHUTDOWN_SIGNAL
-from ghapp.sandbox.server import SandboxServer
 from ghapp.store.connect import connect_sync
-from tests.stories.test_up import free_port, wait_for
-from tests.support.running import running
+from tests.browser.site import POOL, Site, site
+from tests.stories.test_up import wait_for
 
-POOL = "linux-4vcpu"
 POLICY = f"""
-[sweep]
-interval_seconds = 1
-[evidence]
-confirm_seconds = 1
-startup_seconds = 1
 [queue]
 explain_after_seconds = 1
 busy_after_seconds = 1
@@ -33,13 +26,8 @@ replacer = "none"
 """
 
 
-class JobsSite:
-    """`base` is its address for this machine's own browser, `proxied` the headers of everyone else's."""
-
-    def __init__(self, github, app):
-        self.github, self.app, self.base = github, app, app.base
-        self.proxied = {"x-forwarded-for": "192.0.2.1"}
-        self.redis_url = f"unix://{app.state}/redis/redis.sock"
+class JobsSite(Site):
+    """With jobs."""
 
     def job(self, job_id):
         """The job as GitHub has it."""
@@ -91,25 +79,9 @@ class JobsSite:
 
 @contextmanager
 def jobs_site(folder):
-    """Starts them; the pool has six runners, and the App may re-run jobs."""
-    policy = folder / "ghapp.toml"
-    policy.write_text(POLICY)
+    """Runs it; the pool has six runners, and the App may re-run jobs."""
     orgs = tuple(OrgConfig(login=login, pools=(PoolConfig(name=POOL, size=6),)) for login in ("acme", "globex"))
     permissions = LEAST_PRIVILEGE | {"actions": "write"}
-    config = SandboxConfig(orgs=orgs, quiet=True, permissions=permissions)
-    with SandboxServer(config) as github:
-        key = folder / "app.pem"
-        key.write_text(github.private_key_pem)
-        key.chmod(0o600)
-        more = {
-            "GHAPP_CONFIG": str(policy),
-            "GHAPP_APP_ID": str(github.app_id),
-            "GHAPP_PRIVATE_KEY_FILE": str(key),
-            "GHAPP_WEBHOOK_SECRET": github.webhook_secret,
-            "GHAPP_CLIENT_ID": github.client_id,
-            "GHAPP_CLIENT_SECRET": github.app.client_secret,
-        }
-        with running(github, folder, free_port(), more=more) as app:
-            github.control.webhook(url=f"{app.base}/webhook")
-            assert wait_for(lambda: "All 6 runners" in httpx.get(f"{app.base}/orgs/acme").text, 60), app.log()
-            yield JobsSite(github, app)
+    with site(folder, orgs, POLICY, JobsSite, permissions) as shown:
+        shown.github.control.webhook(url=f"{shown.base}/webhook")
+        yield shown

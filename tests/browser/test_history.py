@@ -14,7 +14,8 @@ from ghapp.store.connect import connect
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.history import HistoryStore
 from tests.browser.axe import violations
-from tests.browser.test_pages import open_page, site  # noqa: F401 - open_page is a fixture
+from tests.browser.site import site
+from tests.browser.test_pages import open_page  # noqa: F401 - a fixture
 from tests.stories.test_up import wait_for
 from tests.support.local_redis import embedded_redis
 

@@ -8,19 +8,13 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
-from ghapp.sandbox.server import SandboxServer
+from ghapp.sandbox.config import OrgConfig, PoolConfig
 from tests.browser.axe import violations
-from tests.browser.test_pages import Site, open_page  # noqa: F401 - a fixture
-from tests.stories.test_up import free_port, wait_for
-from tests.support.running import running
+from tests.browser.site import POOL, Site, site
+from tests.browser.test_pages import open_page  # noqa: F401 - a fixture
+from tests.stories.test_up import wait_for
 
 POLICY = """
-[sweep]
-interval_seconds = 1
-[evidence]
-confirm_seconds = 1
-startup_seconds = 1
 [remediation]
 mode = "act"
 [[pools]]
@@ -54,41 +48,25 @@ class IncidentSite(Site):
 
 
 @contextmanager
-def site(folder):
-    policy = folder / "ghapp.toml"
+def incident_site(folder):
+    """Loses eight runners, and waits until they are replaced and the findings are complete."""
     shards = [
         PoolConfig(name=each, size=2, labels=("rollout", f"shard:{each}"), ephemeral=False)
         for each in ("pink", "purple")
     ]
-    pools = (PoolConfig(name="linux-4vcpu", size=12), *shards)
-    with SandboxServer(SandboxConfig(orgs=(OrgConfig(pools=pools),), quiet=True)) as github:
-        policy.write_text(POLICY.format(url=github.controller_url))
-        key = folder / "app.pem"
-        key.write_text(github.private_key_pem)
-        key.chmod(0o600)
-        more = {
-            "GHAPP_CONFIG": str(policy),
-            "GHAPP_APP_ID": str(github.app_id),
-            "GHAPP_PRIVATE_KEY_FILE": str(key),
-            "GHAPP_WEBHOOK_SECRET": github.webhook_secret,
-            "GHAPP_CLIENT_ID": github.client_id,
-            "GHAPP_CLIENT_SECRET": github.app.client_secret,
-            "CONTROLLER_SECRET": github.controller_secret,
-        }
-        with running(github, folder, free_port(), more=more) as app:
-            shown = IncidentSite(github, app)
-            assert wait_for(lambda: "All 16 runners" in httpx.get(f"{app.base}/orgs/acme").text, 60), app.log()
-            github.control.lose("acme", pool="linux-4vcpu", count=8)
-            listed = f"{app.base}/orgs/acme/incidents"
-            assert wait_for(lambda: "No incident is open; 1 incident" in httpx.get(listed).text, 90), app.log()
-            findings = f"{app.base}/system"
-            assert wait_for(lambda: "Passed checks" in httpx.get(findings).text, 60), app.log()
-            yield shown
+    orgs = (OrgConfig(pools=(PoolConfig(name=POOL, size=12), *shards)),)
+    with site(folder, orgs, POLICY, IncidentSite) as shown:
+        shown.github.control.lose("acme", pool=POOL, count=8)
+        listed, findings = f"{shown.base}/orgs/acme/incidents", f"{shown.base}/system"
+        healed = "No incident is open; 1 incident"
+        assert wait_for(lambda: healed in httpx.get(listed).text, 90), shown.app.log()
+        assert wait_for(lambda: "Passed checks" in httpx.get(findings).text, 60), shown.app.log()
+        yield shown
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory, chromium):
-    with site(tmp_path_factory.mktemp("incident")) as shown:
+    with incident_site(tmp_path_factory.mktemp("incident")) as shown:
         yield shown
 
 

@@ -7,7 +7,8 @@ import re
 import pytest
 
 from tests.browser.axe import violations
-from tests.browser.jobs_site import POOL, jobs_site
+from tests.browser.jobs_site import jobs_site
+from tests.browser.site import POOL
 from tests.browser.test_pages import open_page, sign_in  # noqa: F401 - a fixture
 from tests.stories.test_up import wait_for
 

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import re
 import time
-from contextlib import contextmanager
 
-import httpx
 import pytest
 
-from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
-from ghapp.sandbox.server import SandboxServer
 from ghapp.store import keys
 from ghapp.store.connect import connect_sync
 from tests.browser.axe import violations
-from tests.stories.test_up import free_port, wait_for
-from tests.support.running import running
+from tests.browser.site import Site, site
 
-POLICY = """
-[sweep]
-interval_seconds = 1
-[evidence]
-confirm_seconds = 1
-startup_seconds = 1
-"""
 PAGES = {
     "organizations": "/?all",
     "overview": "/orgs/acme",
@@ -41,45 +29,17 @@ REFUSED = re.compile(r"the server responded with a status of 40[34]")
 """What Chromium logs of a page that is refused on purpose."""
 
 
-class Site:
-    """`base` is its address for this machine's own browser, `proxied` the headers of everyone else's."""
-
-    def __init__(self, github, app):
-        self.github, self.app, self.base = github, app, app.base
-        self.proxied = {"x-forwarded-for": "192.0.2.1"}
+class PageSite(Site):
+    """With the addresses of its pages."""
 
     def path(self, name):
         runner = next(iter(self.github.fleet.roster.registered))
         return PAGES[name].format(runner=runner)
 
 
-@contextmanager
-def site(folder, **environ):
-    policy = folder / "ghapp.toml"
-    policy.write_text(POLICY)
-    config = SandboxConfig(orgs=(OrgConfig(pools=(PoolConfig(name="linux-4vcpu", size=12),)),), quiet=True)
-    with SandboxServer(config) as github:
-        key = folder / "app.pem"
-        key.write_text(github.private_key_pem)
-        key.chmod(0o600)
-        more = {
-            "GHAPP_CONFIG": str(policy),
-            "GHAPP_APP_ID": str(github.app_id),
-            "GHAPP_PRIVATE_KEY_FILE": str(key),
-            "GHAPP_WEBHOOK_SECRET": github.webhook_secret,
-            "GHAPP_CLIENT_ID": github.client_id,
-            "GHAPP_CLIENT_SECRET": github.app.client_secret,
-            **environ,
-        }
-        with running(github, folder, free_port(), more=more) as app:
-            shown = Site(github, app)
-            assert wait_for(lambda: "All 12 runners" in httpx.get(f"{app.base}/orgs/acme").text, 60), app.log()
-            yield shown
-
-
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory, chromium):
-    with site(tmp_path_factory.mktemp("page")) as shown:
+    with site(tmp_path_factory.mktemp("page"), kind=PageSite) as shown:
         yield shown
 
 

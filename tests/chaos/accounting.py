@@ -1,4 +1,4 @@
-"""What came of it: every runner, delivery and key accounted for."""
+"""The result of a run: every runner, delivery and key is accounted for."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_POINTS_A_MINUTE = 900
 
 
 class Stored(NamedTuple):
-    """What the house holds of it: deliveries kept and given up (GUIDs), what waits, where the fuses stand."""
+    """The state in Redis: deliveries kept and dead (GUIDs), backlogs, and positions of the fuses."""
 
     kept: set[str]
     dead: set[str]
@@ -38,7 +38,7 @@ class Stored(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A line of the account; `wrong` says why it fails, and is empty when it does not."""
+    """A line of the account; `wrong` is the reason if it fails, else empty."""
 
     name: str
     value: str
@@ -46,12 +46,12 @@ class Figure(NamedTuple):
 
 
 class Account(NamedTuple):
-    """All that was counted.
+    """All counts of a run.
 
     Attributes:
         seen: the sandbox' own account, `ghapp.sandbox.ledger.statement`.
         sent: GUIDs of all deliveries that GitHub's record has.
-        blocked: ids of jobs that keep their key and that nobody will do, and claims that never run out.
+        blocked: ids of jobs that block their key and will never run, and locks that never expire.
         resumed: how often a person had to resume a stopped fuse.
     """
 
@@ -65,38 +65,38 @@ class Account(NamedTuple):
 
     @property
     def lost(self) -> list[dict[str, Any]]:
-        """Registrations that were lost, whatever became of them."""
+        """Registrations that were lost."""
         return list(self.seen["losses"])
 
     @property
     def own_end(self) -> list[dict[str, Any]]:
-        """Those that came back, or whose runner ended by itself, before anybody acted."""
+        """Lost registrations that came back, or whose runner ended by itself, before ghapp acted."""
         return [each for each in self.lost if not _noticed_at(each) and (each["restored_at"] or each["ended_at"])]
 
     @property
     def open(self) -> list[dict[str, Any]]:
-        """Those that nobody has had replaced, and that have not come to an end of their own."""
+        """Lost registrations that were not replaced and did not end by themselves."""
         return [each for each in self.lost if not (each["replace_event_at"] or each["restored_at"] or each["ended_at"])]
 
     @property
     def seconds_to_notice(self) -> list[float]:
-        """From each loss to the first that was done about it."""
+        """Seconds from each loss to ghapp's first action on it."""
         return sorted(at - each["lost_at"] for each in self.lost if (at := _noticed_at(each)))
 
     @property
     def not_reflected(self) -> set[str]:
-        """Deliveries in GitHub's record that have had no effect, and are no dead letters either."""
+        """Deliveries in GitHub's log without an effect that are not dead letters."""
         return self.sent - self.stored.kept - self.stored.dead
 
     @property
     def settled(self) -> bool:
-        """Whether there is nothing left to wait for."""
+        """True if there is nothing left to wait for."""
         stored = self.stored
         waiting = self.open or self.not_reflected or self.blocked or stored.lag or stored.unsent
         return not waiting and all(position is Position.CLOSED for position in stored.fuses.values())
 
     def figures(self) -> Iterator[Figure]:
-        """Line by line, with what is wrong."""
+        """Yields the lines of the account."""
         noticed, seen, stored = self.seconds_to_notice, self.seen, self.stored
         yield Figure("runners lost", f"{len(self.lost)}, of them {len(self.own_end)} came back or ended by themselves")
         yield _none("lost and not replaced", [f"{each['name']} ({each['runner_id']})" for each in self.open])
@@ -108,7 +108,7 @@ class Account(NamedTuple):
         reflected = len(self.sent) - len(self.not_reflected)
         attempts, dropped = seen["deliveries"], seen["deliveries"]["dropped"]
         yield Figure("deliveries sent", f"{len(self.sent)}, in {attempts['sent'] + attempts['failed']} attempts")
-        yield Figure("deliveries without a trace", f"{dropped}, which only sweeps can make up for")
+        yield Figure("deliveries lost", f"{dropped}, which only sweeps can compensate")
         yield Figure("deliveries reflected", f"{reflected}, of them {len(stored.dead)} dead letters")
         yield _none("deliveries not reflected", sorted(self.not_reflected))
         yield _none("keys still blocked", self.blocked)

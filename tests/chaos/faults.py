@@ -1,4 +1,4 @@
-"""What can go wrong, in lanes: within a lane one after the other, the lanes all at once."""
+"""The faults, in lanes: within a lane one after the other, all lanes at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOMENT = (0.0, 0.0)
 
 
 class Fault(NamedTuple):
-    """What is done to the house, how long it lasts (seconds, from and to), and how often it comes beside the others."""
+    """An action on the installation, its duration (seconds, minimum and maximum), and its weight in the lane."""
 
     act: Act
     seconds: tuple[float, float] = WINDOW
@@ -23,20 +23,22 @@ class Fault(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """Faults, and the pause between two of them (seconds, from and to)."""
+    """Faults, and the pause between two of them (seconds, minimum and maximum)."""
 
     pause: tuple[float, float]
     faults: Mapping[str, Fault]
 
 
-def lever(pull: Callable[[Control, Random, float], object], seconds: tuple[float, float] = WINDOW) -> Fault:
-    """A fault of GitHub's."""
-    return Fault(lambda context, rng, lasting: pull(context.sandbox.control, rng, lasting), seconds)
+def github_fault(
+    call_control: Callable[[Control, Random, float], object], seconds: tuple[float, float] = WINDOW
+) -> Fault:
+    """Returns a fault that calls a control of the simulated GitHub."""
+    return Fault(lambda context, rng, lasting: call_control(context.sandbox.control, rng, lasting), seconds)
 
 
 def _go_offline(context: Installation, rng: Random, seconds: float) -> None:
-    gone = context.sandbox.control.take_offline(ORG, count=rng.randint(1, 5))
-    context.later(seconds, lambda: context.bring_online(gone))
+    offline = context.sandbox.control.take_offline(ORG, count=rng.randint(1, 5))
+    context.later(seconds, lambda: context.bring_online(offline))
 
 
 def _stop_redis(context: Installation, rng: Random, seconds: float) -> None:
@@ -56,44 +58,46 @@ RUNNERS = {
 }
 
 ANSWERS = {
-    "permission_missing": lever(lambda c, _, s: c.withhold_permission(ORG, seconds=s)),
-    "permission_missing_in_guise": lever(lambda c, _, s: c.withhold_permission(ORG, status=404, seconds=s)),
-    "permission_missing_not_admitted": lever(
+    "permission_missing": github_fault(lambda c, _, s: c.withhold_permission(ORG, seconds=s)),
+    "permission_missing_in_guise": github_fault(lambda c, _, s: c.withhold_permission(ORG, status=404, seconds=s)),
+    "permission_missing_not_admitted": github_fault(
         lambda c, _, s: c.withhold_permission(ORG, status=404, admitted=False, seconds=s)
     ),
-    "organization_renamed": lever(lambda c, _, s: c.rename(ORG, OTHER_NAME, seconds=s)),
-    "installation_suspended": lever(lambda c, _, s: c.suspend(ORG, seconds=s)),
-    "fresh_tokens_doubted": lever(lambda c, _, s: c.doubt_new_tokens(ORG, seconds=s)),
-    "server_errors": lever(lambda c, _, s: c.server_errors(share=0.5, seconds=s)),
-    "connections_reset": lever(lambda c, _, s: c.reset_connections(share=0.5, seconds=s)),
-    "answers_hang": lever(lambda c, _, s: c.hang(pause=15.0, share=0.3, seconds=s)),
-    "bodies_cut_short": lever(lambda c, _, s: c.cut_short(share=0.5, seconds=s)),
-    "html_instead_of_json": lever(lambda c, _, s: c.answer_html(share=0.7, seconds=s)),
-    "address_blocked": lever(lambda c, _, s: c.block_address(ORG, seconds=s)),
-    "list_leaves_out_live_runners": lever(lambda c, r, s: c.unlist(ORG, share=r.uniform(0.05, 0.6), seconds=s)),
-    "list_leaves_out_and_counts": lever(lambda c, _, s: c.unlist(ORG, share=0.2, counted=True, seconds=s)),
-    "list_empty": lever(lambda c, _, s: c.empty_list(ORG, seconds=s)),
-    "list_miscounted": lever(lambda c, r, s: c.miscount(ORG, by=r.choice([-7, 3, 100]), seconds=s)),
-    "list_stale": lever(lambda c, r, s: c.stale_lists(ORG, age=r.uniform(2, 9), seconds=s)),
-    "pages_slip": lever(lambda c, r, s: c.slip_pages(ORG, vanish=r.randint(0, 2), appear=r.randint(0, 2), seconds=s)),
-    "deleted_runners_linger": lever(lambda c, _, s: c.linger(ORG, seconds=s)),
-    "busy_runners_shown_idle": lever(lambda c, _, s: c.misreport(ORG, busy=False, seconds=s)),
-    "online_runners_shown_offline": lever(lambda c, _, s: c.misreport(ORG, status="offline", seconds=s)),
-    "rate_limited": lever(lambda c, _, s: c.exhaust_limit(ORG, status=429, seconds=s)),
-    "secondary_limit": lever(lambda c, _, s: c.secondary_limit(ORG, retry_after=int(s) + 1)),
-    "clock_ahead": lever(lambda c, _, s: c.skew_clock(ahead=90, seconds=s)),
-    "clock_behind": lever(lambda c, _, s: c.skew_clock(ahead=-90, seconds=s)),
-    "controller_fails": lever(lambda c, _, s: c.fail_controller(seconds=s)),
+    "organization_renamed": github_fault(lambda c, _, s: c.rename(ORG, OTHER_NAME, seconds=s)),
+    "installation_suspended": github_fault(lambda c, _, s: c.suspend(ORG, seconds=s)),
+    "fresh_tokens_doubted": github_fault(lambda c, _, s: c.doubt_new_tokens(ORG, seconds=s)),
+    "server_errors": github_fault(lambda c, _, s: c.server_errors(share=0.5, seconds=s)),
+    "connections_reset": github_fault(lambda c, _, s: c.reset_connections(share=0.5, seconds=s)),
+    "answers_hang": github_fault(lambda c, _, s: c.hang(pause=15.0, share=0.3, seconds=s)),
+    "bodies_cut_short": github_fault(lambda c, _, s: c.cut_short(share=0.5, seconds=s)),
+    "html_instead_of_json": github_fault(lambda c, _, s: c.answer_html(share=0.7, seconds=s)),
+    "address_blocked": github_fault(lambda c, _, s: c.block_address(ORG, seconds=s)),
+    "list_leaves_out_live_runners": github_fault(lambda c, r, s: c.unlist(ORG, share=r.uniform(0.05, 0.6), seconds=s)),
+    "list_leaves_out_and_counts": github_fault(lambda c, _, s: c.unlist(ORG, share=0.2, counted=True, seconds=s)),
+    "list_empty": github_fault(lambda c, _, s: c.empty_list(ORG, seconds=s)),
+    "list_miscounted": github_fault(lambda c, r, s: c.miscount(ORG, by=r.choice([-7, 3, 100]), seconds=s)),
+    "list_stale": github_fault(lambda c, r, s: c.stale_lists(ORG, age=r.uniform(2, 9), seconds=s)),
+    "pages_slip": github_fault(
+        lambda c, r, s: c.slip_pages(ORG, vanish=r.randint(0, 2), appear=r.randint(0, 2), seconds=s)
+    ),
+    "deleted_runners_linger": github_fault(lambda c, _, s: c.linger(ORG, seconds=s)),
+    "busy_runners_shown_idle": github_fault(lambda c, _, s: c.misreport(ORG, busy=False, seconds=s)),
+    "online_runners_shown_offline": github_fault(lambda c, _, s: c.misreport(ORG, status="offline", seconds=s)),
+    "rate_limited": github_fault(lambda c, _, s: c.exhaust_limit(ORG, status=429, seconds=s)),
+    "secondary_limit": github_fault(lambda c, _, s: c.secondary_limit(ORG, retry_after=int(s) + 1)),
+    "clock_ahead": github_fault(lambda c, _, s: c.skew_clock(ahead=90, seconds=s)),
+    "clock_behind": github_fault(lambda c, _, s: c.skew_clock(ahead=-90, seconds=s)),
+    "controller_fails": github_fault(lambda c, _, s: c.fail_controller(seconds=s)),
 }
 
 DELIVERIES = {
-    "hook_unreachable": lever(lambda c, _, s: c.unreachable_webhook(seconds=s)),
-    "deliveries_lost": lever(lambda c, _, s: c.lose_deliveries(share=0.3, seconds=s)),
-    "deliveries_fail": lever(lambda c, _, s: c.fail_deliveries(share=0.5, seconds=s)),
-    "answers_to_deliveries_lost": lever(lambda c, _, s: c.fail_deliveries(arrive=True, share=0.5, seconds=s)),
-    "deliveries_repeated": lever(lambda c, _, s: c.repeat_deliveries(copies=3, seconds=s)),
-    "deliveries_late": lever(lambda c, _, s: c.delay_deliveries(by=10, share=0.5, seconds=s)),
-    "deliveries_out_of_order": lever(lambda c, _, s: c.reorder_deliveries(batch=5, seconds=s)),
+    "hook_unreachable": github_fault(lambda c, _, s: c.unreachable_webhook(seconds=s)),
+    "deliveries_lost": github_fault(lambda c, _, s: c.lose_deliveries(share=0.3, seconds=s)),
+    "deliveries_fail": github_fault(lambda c, _, s: c.fail_deliveries(share=0.5, seconds=s)),
+    "answers_to_deliveries_lost": github_fault(lambda c, _, s: c.fail_deliveries(arrive=True, share=0.5, seconds=s)),
+    "deliveries_repeated": github_fault(lambda c, _, s: c.repeat_deliveries(copies=3, seconds=s)),
+    "deliveries_late": github_fault(lambda c, _, s: c.delay_deliveries(by=10, share=0.5, seconds=s)),
+    "deliveries_out_of_order": github_fault(lambda c, _, s: c.reorder_deliveries(batch=5, seconds=s)),
 }
 
 PROCESSES = {

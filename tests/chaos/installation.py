@@ -1,4 +1,4 @@
-"""What the faults befall: seven roles under a supervisor, a Redis that can be stopped, an org of five hundred."""
+"""The system under test: seven roles under a supervisor, a Redis that can be stopped, an org of 500 runners."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PROVE_SECONDS = 30.0
 JOB_SECONDS = (20.0, 60.0)
 PATIENCE_SECONDS = 60.0
 WITHOUT_REDIS_SECONDS = 15.0
-"""A role that starts, or is at work, with a Redis that is away may end within this; its orchestrator starts it anew."""
+"""A role that starts or runs while Redis is away may exit within this time; its orchestrator restarts it."""
 
 POLICY = f"""
 [sweep]
@@ -66,7 +66,7 @@ secret_env = "CONTROLLER_SECRET"
 
 
 class StoppableRedis:
-    """A durable Redis that goes away and comes back with what it had."""
+    """A durable Redis that stops and restarts with its data."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -84,7 +84,7 @@ class StoppableRedis:
             self.is_up, self.away_at = True, time.monotonic()
 
     def stop(self) -> None:
-        """In good order: what it said is kept, is kept."""
+        """Stops it cleanly: acknowledged writes are kept."""
         if self.is_up:
             self.is_up = False
             self._running.close()
@@ -92,7 +92,7 @@ class StoppableRedis:
 
 @dataclass
 class Installation:
-    """Everything, while it runs.
+    """The running system.
 
     Attributes:
         gave_up: roles that ended by themselves, with Redis there: name, exit code and the end of its log.
@@ -113,11 +113,11 @@ class Installation:
     _later: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
 
     def later(self, seconds: float, act: Callable[[], object]) -> None:
-        """Do something when so many seconds have passed; `supervise` does it."""
+        """Run something after that many seconds, in `supervise`."""
         self._later.append((time.monotonic() + seconds, act))
 
     def supervise(self) -> None:
-        """Do what is due, and start whatever has ended, as an orchestrator would."""
+        """Run what is due, and restart roles that ended, like an orchestrator."""
         now = time.monotonic()
         due = [act for at, act in self._later if at <= now]
         self._later = [(at, act) for at, act in self._later if at > now]
@@ -129,7 +129,7 @@ class Installation:
                 self._start(key)
 
     def calm_down(self) -> None:
-        """Whatever was to end later ends now."""
+        """Ends all faults now."""
         self.sandbox.control.no_faults()
         for _, act in self._later:
             act()
@@ -145,18 +145,18 @@ class Installation:
         self.roles[key].kill_all()
 
     def kill_horses(self, rng: Random) -> None:
-        """kill -9 of the work-horse of one worker that has one, if any does."""
+        """kill -9 of the work-horse of one worker, if any has one."""
         at_work = [role for (name, _), role in self.roles.items() if name == "worker" and role.children]
         if at_work:
             rng.choice(at_work).kill_children()
 
     def deliver_to_the_next_web(self) -> None:
-        """As a load balancer would."""
+        """Sends deliveries to the next web process, like a load balancer."""
         self._hook = (self._hook + 1) % len(self.hooks)
         self.sandbox.control.webhook(url=self.hooks[self._hook])
 
     def lose(self, rng: Random, count: int, pool: str | None = None, seconds: float | None = None) -> list[int]:
-        """Idle runners that are known lose their registrations, for so long or for good; their ids."""
+        """Idle known runners lose their registrations, for that many seconds or for good; returns their ids."""
         if not self.redis.is_up:
             self.later(1.0, lambda: self.lose(rng, count, pool, seconds))
             return []
@@ -174,7 +174,7 @@ class Installation:
         return control.in_world(lambda: control.lose(ORG, ids=ids, seconds=seconds) if (ids := chosen()) else [])
 
     def bring_online(self, ids: Sequence[int]) -> None:
-        """Those of them that are still there, or, without ids, all."""
+        """Brings those online that are still registered; without ids, all."""
         control, registered = self.sandbox.control, self.sandbox.fleet.roster.registered
 
         def bring() -> None:
@@ -185,7 +185,7 @@ class Installation:
         control.in_world(bring)
 
     def ask(self, question: Callable[[Redis], Awaitable[Result]]) -> Result:
-        """What the store answers."""
+        """Runs a query on the store."""
 
         async def answer() -> Result:
             redis = connect(self.redis.url)
@@ -198,12 +198,12 @@ class Installation:
 
     @property
     def installation(self) -> int:
-        """The id of the one that there is."""
+        """The id of the only installation."""
         return self.sandbox.installation_id(ORG)
 
     @property
     def settings(self) -> Settings:
-        """What all roles were started with."""
+        """The settings of all roles."""
         return Settings.read(self.environ)
 
     async def _known(self, redis: Redis) -> set[int]:
@@ -224,7 +224,7 @@ class Installation:
             self.gave_up.append(f"{key[0]} ended with {role.process.returncode}: …{role.log[-500:]}")
 
     def open(self) -> None:
-        """Start all roles; return when deliveries have where to go and the whole fleet is known."""
+        """Start all roles; return when a web process listens and the whole fleet is known."""
         for name, count in ROLES.items():
             for number in range(count):
                 self._start((name, number))
@@ -237,7 +237,7 @@ class Installation:
 
 @contextmanager
 def open_installation(folder: Path, seed: int) -> Iterator[Installation]:
-    """The house while the block runs; its processes' logs and its Redis' data are in `folder`."""
+    """The running system for the block; logs of its processes and data of its Redis are in `folder`."""
     config = SandboxConfig(
         orgs=(OrgConfig(login=ORG, pools=pools_of(RUNNERS)),),
         pace=Pace(job=JOB_SECONDS, boot=(1.0, 3.0), settle=(0.5, 1.5)),

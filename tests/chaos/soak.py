@@ -1,4 +1,4 @@
-"""Lets everything go wrong, lets it calm down, and draws up the account."""
+"""Runs the faults, waits for recovery, and returns the account."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TAKEN_OVER_SECONDS = 20.0
 
 
 def soak(seed: int, seconds: float, folder: Path, report: Callable[[str], object]) -> Account:
-    """Run it once; `tell` hears of each fault as it strikes."""
+    """Run one chaos test; `report` receives each fault when it begins."""
     with open_installation(folder, seed) as context:
         _strike(context, seed, seconds, report)
         context.calm_down()
@@ -45,9 +45,9 @@ def soak(seed: int, seconds: float, folder: Path, report: Callable[[str], object
 
 
 def calm_seconds(seconds: float) -> float:
-    """How long the last loss and the last delivery may take, after a soak of so many seconds.
+    """Longest recovery in seconds of the last loss and the last delivery, after faults of this many seconds.
 
-    What failed again and again is left alone for longer each time: for no longer than it can have grown to by then.
+    The back-off of failed jobs and deliveries grows with each attempt; the bound is its largest value by then.
     """
     redelivered = FIRST_WAIT_SECONDS
     while 2 * redelivered <= seconds + FIRST_WAIT_SECONDS:  # its attempts were at 0, 30, 90, 210 …
@@ -71,7 +71,7 @@ def _strike(context: Installation, seed: int, seconds: float, report: Callable[[
 
 
 def _calm(context: Installation, seconds: float, report: Callable[[str], object]) -> Account:
-    """The account once nothing is left to wait for, or as it is when that never comes."""
+    """Returns the account once nothing is left to wait for, or at the time limit."""
     report(f"calm, for {seconds:.0f} s at most")
     ends, resumed = time.monotonic() + seconds, 0
     while True:

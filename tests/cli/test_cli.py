@@ -85,6 +85,7 @@ def test_without_redis_doctor_reports_all_other_findings():
     assert answer.returncode == 1
     assert (found["answers"]["status"], found["credentials"]["status"]) == ("wrong", "wrong")
     assert all(each["fix"] for each in found.values() if each["status"] != "ok")
+    assert all({*each} == {"group", "name", "status", "said", "fix", "org"} for each in found.values())
 
 
 def test_a_stale_socket_of_a_killed_redis_is_ignored(tmp_path):
@@ -116,9 +117,9 @@ def test_commands_find_the_local_redis_of_ghapp_up(tmp_path):
         assert table.split()[:6] == ["id", "name", "orgs", "scopes", "created", "expires"]
         assert not any(line.endswith(" ") for line in table.splitlines()), "lines have no trailing spaces"
         assert ghapp("deliveries", "dead", GHAPP_STATE_DIR=str(tmp_path)).stdout == "no delivery was given up\n"
-        for words in (["runners", "--org", "nobody"], ["explain", "nobody", "x"], ["resume", "nobody"]):
+        for words in (["runners", "--org", "unknown"], ["explain", "unknown", "x"], ["resume", "unknown"]):
             unknown = ghapp(*words, GHAPP_STATE_DIR=str(tmp_path))
-            assert "nobody: the App is not installed there; it is installed on: acme" in one_line(unknown, 2)
+            assert "unknown: the App is not installed there; it is installed on: acme" in one_line(unknown, 2)
         nothing = ghapp("doctor", "--json", GHAPP_STATE_DIR=str(tmp_path))
         assert (nothing.returncode, json.loads(nothing.stdout)["ok"]) == (1, False)
 
@@ -138,8 +139,8 @@ def test_a_key_of_another_app_is_reported_in_one_line(tmp_path):
         assert (head.split()[:2], found.split()[:2]) == (["org", "runners"], ["acme", "300"])
         away = ghapp("sweep", **{**theirs, **ours, "GHAPP_GITHUB_API_URL": "http://127.0.0.1:1"})
         assert "check GHAPP_GITHUB_API_URL" in one_line(away, 1)
-        unknown = ghapp("sweep", "--org", "nobody", **{**theirs, **ours})
-        assert "nobody: the App is not installed there; it is installed on: acme" in one_line(unknown, 2)
+        unknown = ghapp("sweep", "--org", "unknown", **{**theirs, **ours})
+        assert "unknown: the App is not installed there; it is installed on: acme" in one_line(unknown, 2)
         name = json.loads(ghapp("runners", "--json", **{**theirs, **ours}).stdout)["runners"][0]["name"]
         explained = ghapp("explain", "acme", name, COLUMNS="20", FORCE_COLOR="1", NO_COLOR="1", **{**theirs, **ours})
         assert f"acme/{name} (" in explained.stdout, "a name is not wrapped in a narrow terminal"

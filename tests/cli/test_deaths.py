@@ -57,5 +57,5 @@ async def test_the_text_names_what_several_deaths_have_in_common(known):
 
 
 async def test_unknown_organizations_and_causes_are_wrong_usage(known):
-    for options in (["--org", "nobody"], ["--cause", "murder"]):
+    for options in (["--org", "unknown"], ["--cause", "murder"]):
         assert options[1] in one_line(await known.ask("deaths", *options), 2)

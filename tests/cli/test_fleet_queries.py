@@ -116,7 +116,7 @@ async def test_an_unknown_name_is_explained_by_its_death(known):
 
 
 async def test_a_name_that_never_existed_is_reported_in_one_line(known):
-    assert "unknown runner" in one_line(await known.ask("explain", "acme", "nobody"), 1)
+    assert "unknown runner" in one_line(await known.ask("explain", "acme", "unknown"), 1)
 
 
 async def test_the_evidence_of_a_runner_has_the_claim_on_its_pod(known):

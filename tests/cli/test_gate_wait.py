@@ -21,7 +21,7 @@ class Time:
     """One query a second; each returns the script's next result, based on a list of that second."""
 
     def __init__(self, script):
-        self.script, self.now, self.said = script, 0.0, []
+        self.script, self.now, self.reports = script, 0.0, []
 
     async def query(self):
         now = self.script[min(int(self.now), len(self.script) - 1)]
@@ -33,7 +33,7 @@ class Time:
         self.now += seconds
 
     def report(self, answer, waited):
-        self.said.append((None if answer is None else answer.passed, waited))
+        self.reports.append((None if answer is None else answer.passed, waited))
 
     async def watch(self, *patience):
         return await watch(self.query, GateTimeouts(*patience), lambda: self.now, self.pause, self.report)
@@ -77,12 +77,12 @@ async def test_the_gate_is_queried_until_it_settles_or_times_out(script, patienc
     time = Time(script)
     answer = await time.watch(*patience)
     assert answer.passed is passed
-    assert time.said[-1] == (passed, waited)
-    assert len(time.said) == waited / POLL_SECONDS + 1
+    assert time.reports[-1] == (passed, waited)
+    assert len(time.reports) == waited / POLL_SECONDS + 1
 
 
 async def test_a_lasting_redis_outage_ends_the_wait():
     time = Time(AWAY)
     with pytest.raises(StoreUnavailableError):
         await time.watch(3, 3, 0)
-    assert time.said == [(None, 0.0), (None, 1.0), (None, 2.0)]
+    assert time.reports == [(None, 0.0), (None, 1.0), (None, 2.0)]

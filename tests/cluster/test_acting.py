@@ -12,8 +12,8 @@ ARC_S = "ephemeralrunner.actions.github.com/finalizer"
 
 
 def made(api, kind: str, name: str = "linux-0"):
-    lever = {"pods": api.control.pod, "ephemeralrunners": api.control.ephemeral_runner}[kind]
-    meta = lever("runners", name, finalizers=())["metadata"]
+    create = {"pods": api.control.pod, "ephemeralrunners": api.control.ephemeral_runner}[kind]
+    meta = create("runners", name, finalizers=())["metadata"]
     return meta["uid"], meta["resourceVersion"]
 
 
@@ -25,7 +25,7 @@ KINDS = pytest.mark.parametrize("kind", ["pods", "ephemeralrunners"])
 
 
 @KINDS
-async def test_what_was_read_is_deleted(api, cluster, kind):
+async def test_an_object_is_deleted_in_the_version_that_was_read(api, cluster, kind):
     api.control.kubelet_deletes_after(0)
     uid, version = made(api, kind)
     assert await deleting(cluster, kind)("runners", "linux-0", uid, version) is True
@@ -33,12 +33,12 @@ async def test_what_was_read_is_deleted(api, cluster, kind):
 
 
 @KINDS
-async def test_what_is_gone_needs_no_deletion(api, cluster, kind):
+async def test_the_deletion_of_an_absent_object_succeeds(api, cluster, kind):
     assert await deleting(cluster, kind)("runners", "linux-0", "uid", "1") is False
 
 
 @KINDS
-async def test_what_was_changed_since_is_not_deleted(api, cluster, kind):
+async def test_an_object_changed_since_it_was_read_is_not_deleted(api, cluster, kind):
     uid, version = made(api, kind)
     api.control.set_labels(kind, "runners", "linux-0", since="changed")
     with pytest.raises(ConflictError):
@@ -56,7 +56,7 @@ async def test_another_of_the_same_name_is_not_deleted(api, cluster, kind):
 
 @KINDS
 @pytest.mark.parametrize("name", ["", "..", "linux-0/../linux-1"])
-async def test_a_name_that_is_none_deletes_nothing(api, cluster, kind, name):
+async def test_an_invalid_name_deletes_nothing(api, cluster, kind, name):
     made(api, kind)
     api.control.forget_calls()
     assert await deleting(cluster, kind)("runners", name, "uid", "1") is False
@@ -65,7 +65,7 @@ async def test_a_name_that_is_none_deletes_nothing(api, cluster, kind, name):
 
 
 @KINDS
-async def test_a_deletion_whose_answer_was_lost_may_be_asked_for_again(api, cluster, kind):
+async def test_a_deletion_whose_answer_was_lost_may_be_repeated(api, cluster, kind):
     api.control.kubelet_deletes_after(0)
     uid, version = made(api, kind)
     api.control.loses_answers(times=1)
@@ -75,7 +75,7 @@ async def test_a_deletion_whose_answer_was_lost_may_be_asked_for_again(api, clus
 
 
 @KINDS
-async def test_a_deletion_is_sent_once_whatever_becomes_of_it(api, cluster, kind):
+async def test_a_deletion_is_sent_only_once_whatever_its_result(api, cluster, kind):
     uid, version = made(api, kind)
     api.control.fails(503)
     api.control.forget_calls()
@@ -93,7 +93,7 @@ async def test_a_deleted_pod_is_shown_as_terminating_until_it_is_deleted(api, cl
     assert await cluster.delete_pod("runners", "linux-0", uid, pod.version) is True
 
 
-async def test_a_service_account_goes_as_it_is_now(api, cluster):
+async def test_a_service_account_is_deleted_in_its_current_version(api, cluster):
     api.control.service_account("runners", "linux-0")
     assert await cluster.delete_service_account("runners", "linux-0") is True
     assert await cluster.delete_service_account("runners", "linux-0") is False
@@ -154,29 +154,29 @@ async def test_a_finalizer_is_taken_by_a_json_patch_that_tests_whose_and_which_i
     ]
 
 
-async def test_the_last_one_lets_it_go(api, cluster, stuck):
+async def test_releasing_the_last_finalizer_removes_the_object(api, cluster, stuck):
     api.control.release("ephemeralrunners", "runners", "linux-0", ARC_S)
     assert await cluster.free_finalizer(await cluster.ephemeral_runner("runners", "linux-0"), OURS) is True
     assert api.control.names("ephemeralrunners", "runners") == []
 
 
-async def test_one_that_was_freed_before_is_gone(api, cluster, stuck):
+async def test_an_object_without_finalizers_is_absent(api, cluster, stuck):
     await cluster.free_finalizer(stuck, OURS)
     assert await cluster.free_finalizer(await cluster.ephemeral_runner("runners", "linux-0"), OURS) is False
 
 
 @pytest.mark.parametrize(
-    ("order", "gone", "left"),
+    ("order", "released", "left"),
     [
         pytest.param((ARC_S, OURS), ARC_S, OURS, id="its-place-is-empty"),
         pytest.param((OURS, ARC_S), OURS, ARC_S, id="its-place-is-another-s"),
     ],
 )
-async def test_where_it_was_may_be_another_by_now_and_that_one_stays(api, cluster, order, gone, left):
+async def test_a_finalizer_that_moved_in_the_list_is_found_and_the_others_stay(api, cluster, order, released, left):
     api.control.ephemeral_runner("runners", "linux-0", finalizers=order)
     api.control.delete("ephemeralrunners", "runners", "linux-0")
     read = await cluster.ephemeral_runner("runners", "linux-0")
-    api.control.release("ephemeralrunners", "runners", "linux-0", gone)
+    api.control.release("ephemeralrunners", "runners", "linux-0", released)
     with pytest.raises(ConflictError):
         await cluster.free_finalizer(read, OURS)
     assert finalizers(api) == [left]
@@ -196,19 +196,19 @@ async def test_an_object_that_changed_since_it_was_read_keeps_its_finalizers(api
     assert finalizers(api) == [ARC_S, OURS]
 
 
-async def test_an_object_that_is_gone_needs_no_freeing(api, cluster, stuck):
+async def test_releasing_a_finalizer_of_an_absent_object_succeeds(api, cluster, stuck):
     api.control.release("ephemeralrunners", "runners", "linux-0")
     assert await cluster.free_finalizer(stuck, OURS) is False
 
 
-async def test_nothing_is_freed_that_is_not_being_deleted(api, cluster):
+async def test_no_finalizer_of_an_object_that_is_not_being_deleted_is_released(api, cluster):
     api.control.ephemeral_runner("runners", "linux-0", finalizers=(ARC_S, OURS))
     with pytest.raises(ConflictError, match="not being deleted"):
         await cluster.free_finalizer(await cluster.ephemeral_runner("runners", "linux-0"), OURS)
     assert finalizers(api) == [ARC_S, OURS]
 
 
-async def test_a_free_finalizer_needs_a_role(worker, stuck):
+async def test_releasing_a_finalizer_needs_permission(worker, stuck):
     with pytest.raises(ClusterForbiddenError) as denied:
         await worker.free_finalizer(stuck, OURS)
     assert (denied.value.verb, denied.value.resource) == ("patch", "ephemeralrunners.actions.github.com")

@@ -17,7 +17,7 @@ from ghapp.health.pods.pod import Ended
 NAMES = [f"linux-{number}" for number in range(5)]
 
 
-async def test_a_kubeconfig_is_all_that_it_takes(api, tmp_path):
+async def test_a_kubeconfig_is_sufficient(api, tmp_path):
     api.control.pod("runners", "linux-0")
     environ = {"KUBECONFIG": str(api.kubeconfig(tmp_path / "kubeconfig", namespace="ghapp"))}
     async with open_cluster(environ) as cluster:
@@ -25,7 +25,7 @@ async def test_a_kubeconfig_is_all_that_it_takes(api, tmp_path):
         assert [pod.name for pod in (await cluster.pods("runners")).items] == ["linux-0"]
 
 
-async def test_whatever_is_read_says_when_by_the_clusters_clock(api, cluster):
+async def test_everything_read_has_its_time_by_the_clusters_clock(api, cluster):
     api.control.pod("runners", "linux-0")
     api.control.ephemeral_runner("runners", "linux-0")
     api.cluster.clock = lambda: 1_790_000_000.75
@@ -36,7 +36,7 @@ async def test_whatever_is_read_says_when_by_the_clusters_clock(api, cluster):
     assert {each.read_at for each in (*read, *listed[0].items, *listed[1].items)} == {1_790_000_000.0}
 
 
-async def test_a_token_that_is_not_good_any_more_is_no_answer(api, cluster):
+async def test_an_expired_token_gives_no_answer(api, cluster):
     api.control.revoke("admin")
     with pytest.raises(ClusterUnavailableError, match="credentials"):
         await cluster.pod("runners", "linux-0")
@@ -69,7 +69,7 @@ async def test_a_long_list_is_read_to_its_end_as_it_was_at_its_beginning(api, cl
     assert "changed" not in found.items[-1].labels
 
 
-async def test_a_list_whose_rest_is_forgotten_is_read_again_from_the_start(api, cluster, monkeypatch):
+async def test_a_list_whose_continuation_expired_is_read_again_from_the_start(api, cluster, monkeypatch):
     for name in NAMES:
         api.control.pod("runners", name)
     monkeypatch.setattr(paged_list, "PER_PAGE", 2)
@@ -77,7 +77,7 @@ async def test_a_list_whose_rest_is_forgotten_is_read_again_from_the_start(api, 
     assert [pod.name for pod in (await cluster.pods("runners")).items] == NAMES
 
 
-async def test_a_list_whose_rest_is_always_forgotten_is_none(api, cluster, monkeypatch):
+async def test_a_list_whose_continuation_always_expires_is_no_answer(api, cluster, monkeypatch):
     for name in NAMES:
         api.control.pod("runners", name)
     monkeypatch.setattr(paged_list, "PER_PAGE", 2)
@@ -103,7 +103,7 @@ async def test_a_part_that_fails_fails_the_list(api, cluster, monkeypatch, times
         await cluster.pods("runners")
 
 
-async def test_a_list_without_end_is_given_up(api, cluster, monkeypatch):
+async def test_an_endless_list_is_abandoned(api, cluster, monkeypatch):
     for name in NAMES:
         api.control.pod("runners", name)
     monkeypatch.setattr(paged_list, "PER_PAGE", 1)
@@ -142,7 +142,7 @@ async def test_runner_objects_are_read(api, cluster):
 
 
 @pytest.mark.parametrize("plain", [True, False], ids=["plain-text", "status"])
-async def test_without_arc_nothing_is_reported_of_any_runner(api, cluster, plain):
+async def test_without_arc_no_runner_object_is_reported(api, cluster, plain):
     api.control.uninstall()
     api.control.answers_plain_not_found(plain=plain)
     for ask in (
@@ -154,16 +154,16 @@ async def test_without_arc_nothing_is_reported_of_any_runner(api, cluster, plain
             await ask
 
 
-@pytest.mark.parametrize("lever", ["fails", "answers_html", "resets", "cuts_short"])
-async def test_a_cluster_that_is_unwell_says_nothing_of_any_pod(api, cluster, lever):
+@pytest.mark.parametrize("fault", ["fails", "answers_html", "resets", "cuts_short"])
+async def test_a_failing_cluster_is_no_evidence_about_any_pod(api, cluster, fault):
     api.control.pod("runners", "linux-0")
-    getattr(api.control, lever)()
+    getattr(api.control, fault)()
     for ask in (cluster.pod("runners", "linux-0"), cluster.pods("runners"), cluster.may("get", "pods", "runners")):
         with pytest.raises(ClusterUnavailableError):
             await ask
 
 
-async def test_an_html_404_says_nothing_of_any_pod(api, cluster):
+async def test_an_html_404_is_no_evidence_about_any_pod(api, cluster):
     api.control.answers_html(404)
     with pytest.raises(ResourceMissingError):
         await cluster.pod("runners", "linux-0")
@@ -180,7 +180,7 @@ async def test_what_rbac_lacks_is_named(worker):
     assert denied.value.verb == "watch"
 
 
-async def test_one_may_ask_what_one_may(worker):
+async def test_access_reviews_need_no_permission(worker):
     assert await worker.may("list", "pods", "runners") is True
     assert await worker.may("list", "pods", "others") is False
     assert await worker.may("get", "pods", "runners", subresource="log") is False
@@ -242,7 +242,7 @@ async def test_another_pod_s_log_is_not_given_out_under_the_same_name(api, clust
     assert await cluster.log(first) == ()
 
 
-async def test_a_node_that_does_not_answer_is_no_empty_log(api, cluster):
+async def test_a_node_without_an_answer_is_not_an_empty_log(api, cluster):
     api.control.pod("runners", "linux-0", node="node-7")
     pod = await cluster.pod("runners", "linux-0")
     api.control.node_lost("node-7")

@@ -19,7 +19,7 @@ GET = ClusterRequest("get", EPHEMERAL_RUNNERS, "runners", "x")
 ABSENT = status(404, "NotFound", 'ephemeralrunners.actions.github.com "x" not found', name="x", kind="ephemeralrunners")
 
 
-def test_the_object_s_own_404_says_that_it_is_gone():
+def test_a_404_of_the_object_itself_proves_its_absence():
     assert proves_absence(GET, 404, encoded(ABSENT)) is True
 
 
@@ -40,11 +40,11 @@ def test_the_object_s_own_404_says_that_it_is_gone():
         pytest.param(503, encoded(ABSENT), id="out-of-order"),
     ],
 )
-def test_nothing_else_does(code, body):
+def test_no_other_answer_proves_absence(code, body):
     assert proves_absence(GET, code, body) is False
 
 
-def test_a_list_s_404_never_does():
+def test_a_404_of_a_list_never_proves_absence():
     assert (
         proves_absence(ClusterRequest("list", EPHEMERAL_RUNNERS, "runners"), 404, encoded(ABSENT | {"details": {}}))
         is False
@@ -73,7 +73,7 @@ def test_each_code_is_one_error(code, error):
     assert type(error_of(GET, code, b"")) is error
 
 
-def test_a_denial_says_which_role_lacks_what():
+def test_a_denial_names_the_role_and_the_missing_permission():
     who = "system:serviceaccount:ghapp:worker"
     message = (
         f'ephemeralrunners "x" is forbidden: User "{who}" cannot delete resource "ephemeralrunners" in API group …'
@@ -94,7 +94,7 @@ def test_a_denied_subresource_is_named():
     assert "RBAC lacks get on pods/log: a Role in namespace runners bound to ghapp's ServiceAccount" in str(error)
 
 
-def test_another_s_veto_is_not_laid_at_rbac_s_door():
+def test_a_veto_of_an_admission_webhook_is_not_attributed_to_rbac():
     error = error_of(GET, 403, encoded(status(403, "Forbidden", 'admission webhook "x" denied the request:\n no')))
     assert "RBAC" not in str(error)
     assert str(error).endswith('forbidden: admission webhook "x" denied the request: no')
@@ -113,7 +113,7 @@ def test_another_s_veto_is_not_laid_at_rbac_s_door():
         pytest.param(ClusterRequest("list", PODS, "runners"), b"", "check the cluster's address", id="no-api-server"),
     ],
 )
-def test_a_404_says_what_is_missing(call, body, text):
+def test_a_404_names_the_missing_resource(call, body, text):
     assert text in str(error_of(call, 404, body))
 
 

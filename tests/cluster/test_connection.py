@@ -47,7 +47,7 @@ def kubeconfig(tmp_path: Path, server: object, user: dict[str, object] | None = 
 VERSION = b'{"gitVersion": "v1.35.2", "major": "1"}'
 
 
-async def test_a_kubeconfig_leads_to_its_cluster_as_its_user(tmp_path):
+async def test_a_kubeconfig_determines_the_cluster_and_the_user(tmp_path):
     async with answering(VERSION) as server:
         environ = kubeconfig(tmp_path, server.url, {"token": "a-token"}, namespace="ghapp")
         async with open_cluster(environ) as cluster:
@@ -102,7 +102,7 @@ REFUSED = re.compile(r"KUBECONFIG: [^\n]+")
         pytest.param("current-context: x\nclusters: [{name: c}]\ncontexts: [{name: x}]", id="rows-of-nothing"),
     ],
 )
-async def test_what_is_no_kubeconfig_is_refused_in_one_line(tmp_path, text):
+async def test_an_invalid_kubeconfig_is_refused_in_one_line(tmp_path, text):
     path = tmp_path / "kubeconfig"
     path.write_text(text)
     with pytest.raises(ConfigurationError) as refused:
@@ -143,7 +143,7 @@ async def test_credentials_that_cannot_be_used_are_refused(tmp_path, user):
         pytest.param({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "service account", id="no-service-account"),
     ],
 )
-async def test_an_environment_that_leads_nowhere_is_refused(tmp_path, environ, expected):
+async def test_an_environment_without_a_cluster_is_refused(tmp_path, environ, expected):
     with pytest.raises(ConfigurationError, match=REFUSED) as refused:
         async with open_cluster(environ, account=tmp_path):
             pass
@@ -165,13 +165,13 @@ def service_account(tmp_path: Path) -> Path:
         pytest.param("kubernetes", "", "https://kubernetes", id="no-port"),
     ],
 )
-async def test_in_a_cluster_the_service_account_says_who_we_are(tmp_path, host, port, url):
+async def test_in_a_cluster_the_service_account_is_our_identity(tmp_path, host, port, url):
     environ = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
     async with open_cluster(environ, account=service_account(tmp_path)) as cluster:
         assert str(cluster.transport._client.base_url).rstrip("/") == url
 
 
-async def test_a_kubeconfig_goes_before_the_service_account(tmp_path):
+async def test_a_kubeconfig_has_precedence_over_the_service_account(tmp_path):
     async with answering(VERSION) as server:
         environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", **kubeconfig(tmp_path, server.url, {"token": "t"})}
         async with open_cluster(environ, account=service_account(tmp_path)) as cluster:

@@ -1,4 +1,4 @@
-"""What the JSON of ARC's objects says, in the versions that are about."""
+"""Parsing of ARC's objects, in the versions in use."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_failures_are_counted_in_either_form(failures, count):
         pytest.param({"kind": "EphemeralRunnerSet", "name": "linux-4vcpu-x7k2p"}, "linux-4vcpu", id="generated"),
         pytest.param({"kind": "EphemeralRunnerSet", "name": "linux-large"}, "linux-large", id="not-generated"),
         pytest.param({"kind": "ReplicaSet", "name": "linux-4vcpu-x7k2p"}, "", id="another-kind"),
-        pytest.param(None, "", id="nobody"),
+        pytest.param(None, "", id="unknown"),
     ],
 )
 def test_without_a_label_its_set_names_the_scale_set(owner, scale_set):
@@ -97,7 +97,7 @@ def test_the_label_goes_before_the_owner():
     assert read(metadata={"labels": {"actions.github.com/scale-set-name": "blue"}}).scale_set == "blue"
 
 
-def test_one_that_is_being_deleted_says_since_when():
+def test_an_object_that_is_being_deleted_has_the_time_of_the_request():
     found = read(metadata={"deletionTimestamp": "2026-11-20T12:02:00Z", "deletionGracePeriodSeconds": 0})
     assert found.deleting_since == CREATED_AT + 120
 
@@ -109,7 +109,7 @@ def test_a_list_is_read_with_its_token():
 
 
 @pytest.mark.parametrize("key", ["uid", "resourceVersion", "creationTimestamp"])
-def test_what_is_acted_upon_must_be_there(key):
+def test_required_fields_must_be_present(key):
     with pytest.raises(ClusterUnavailableError):
         read(metadata={key: None})
 

@@ -1,4 +1,4 @@
-"""What each line of a watch says."""
+"""Parsing of each line of a watch."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_bookmark_contains_only_a_version():
         pytest.param({}, ClusterUnavailableError, id="of-nothing"),
     ],
 )
-def test_an_error_is_the_one_that_it_says(value, error):
+def test_an_error_event_is_mapped_by_its_status(value, error):
     with pytest.raises(error):
         read("ERROR", value)
 
@@ -66,6 +66,6 @@ def test_an_error_is_the_one_that_it_says(value, error):
         pytest.param(encoded({"type": "ADDED", "object": pod()})[:-1], id="cut"),
     ],
 )
-def test_what_is_no_event_is_no_answer(line):
+def test_an_invalid_event_is_no_answer(line):
     with pytest.raises(ClusterUnavailableError):
         change_of(WATCH, line, pods.pod)

@@ -1,4 +1,4 @@
-"""What a pod's JSON says, whatever it lacks."""
+"""Parsing of pods, whatever fields are missing."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_restarted_container_shows_how_it_ended_before():
         pytest.param({"waiting": {}}, "Waiting", id="no-reason"),
     ],
 )
-def test_a_waiting_container_says_why(state, waiting):
+def test_a_waiting_container_has_its_reason(state, waiting):
     assert read(status=status_of({"name": "runner", "state": state})).runner == Container("runner", waiting=waiting)
 
 
@@ -108,8 +108,8 @@ def test_of_contradicting_states_the_one_that_forbids_most_is_believed():
     "status",
     [
         pytest.param({"phase": "Pending", "containerStatuses": None}, id="pending"),
-        pytest.param({"containerStatuses": []}, id="told-of-none"),
-        pytest.param({"containerStatuses": [{"name": "dind", "state": RUNNING}]}, id="told-of-another"),
+        pytest.param({"containerStatuses": []}, id="no statuses"),
+        pytest.param({"containerStatuses": [{"name": "dind", "state": RUNNING}]}, id="another container's status"),
     ],
 )
 def test_a_status_without_the_runner_s_container_has_none(status):
@@ -122,7 +122,7 @@ def test_a_whole_part_may_be_missing(part):
     assert read(**{part: None}).name == "linux-4vcpu-x7k2p-runner-abcde"
 
 
-def test_nulls_are_nothing():
+def test_nulls_count_as_missing():
     body = pod()
     for part, keys in (
         ("metadata", ("labels", "annotations", "ownerReferences", "finalizers", "deletionTimestamp")),
@@ -173,7 +173,7 @@ def test_a_disruption_is_a_condition_that_holds(condition, disruption):
     assert read(status=status).disruption == disruption
 
 
-def test_an_evicted_pod_says_so_itself():
+def test_an_evicted_pod_is_recognized_by_its_status():
     found = read(status={"phase": "Failed", "reason": "Evicted", "message": "low on memory", "containerStatuses": None})
     assert (found.phase, found.reason, found.message, found.runner) == ("Failed", "Evicted", "low on memory", None)
 
@@ -189,7 +189,7 @@ def test_deletion_was_asked_for_before_its_grace(grace, since):
 
 @pytest.mark.parametrize("key", ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"])
 @pytest.mark.parametrize("how", ["missing", "empty"])
-def test_what_is_acted_upon_must_be_there(key, how):
+def test_required_fields_must_be_present(key, how):
     body = pod(metadata={key: None})
     if how == "empty":
         body["metadata"][key] = ""
@@ -211,12 +211,12 @@ def test_what_is_acted_upon_must_be_there(key, how):
         pytest.param(b'{"metadata": {"resourceVersion": "1", "continue": "\xff"}, "items": []}', id="no-utf-8"),
     ],
 )
-def test_a_body_that_is_no_list_is_not_an_empty_one(body):
+def test_a_body_without_a_list_is_not_an_empty_list(body):
     with pytest.raises(ClusterUnavailableError):
         pods.pods(body)
 
 
-def test_go_s_empty_list_is_one():
+def test_a_null_list_of_go_is_an_empty_list():
     assert pods.pods(encoded(listed([]) | {"items": None})) == envelope.ObjectPage([], "500", "")
 
 
@@ -227,7 +227,7 @@ JSON = st.recursive(
 
 
 @given(JSON, st.sampled_from(["metadata", "spec", "status"]))
-def test_whatever_comes_is_a_pod_or_no_answer(value, part):
+def test_any_body_is_a_pod_or_no_answer(value, part):
     body = pod()
     body[part] = value
     try:

@@ -63,7 +63,7 @@ async def test_a_namespace_that_cannot_exist_is_a_mistake(namespace):
         pytest.param(httpx2.InvalidURL("no"), id="no-address"),
         pytest.param(ConfigError("Exec aws returned 255: expired\nlog in"), id="a-command-that-failed"),
         pytest.param(FileNotFoundError("aws"), id="a-command-that-is-missing"),
-        pytest.param(KeyError("status"), id="a-command-that-says-something-else"),
+        pytest.param(KeyError("status"), id="a-command-with-unexpected-output"),
         pytest.param(ValueError("no JSON"), id="a-command-that-speaks-no-json"),
     ],
 )
@@ -79,20 +79,20 @@ async def test_no_answer_is_one_line_and_one_error(failure):
 
 
 async def test_no_server_is_no_answer():
-    async with answering(b"") as gone:
+    async with answering(b"") as closed:
         pass
-    async with transport_to(gone.url) as transport:
+    async with transport_to(closed.url) as transport:
         with pytest.raises(ClusterUnavailableError):
             await transport.send(LIST)
 
 
-async def test_an_answer_that_stops_in_the_middle_is_none():
+async def test_a_truncated_answer_is_no_answer():
     async with answering(b'{"items": []', length=100) as server, transport_to(server.url) as transport:
         with pytest.raises(ClusterUnavailableError, match="no answer"):
             await transport.send(LIST)
 
 
-async def test_an_answer_that_never_ends_is_none():
+async def test_an_endless_answer_is_no_answer():
     async with answering(b"{", length=100, hangs=True) as server, transport_to(server.url, 0.05) as transport:
         with pytest.raises(ClusterUnavailableError, match="no answer in time"):
             await transport.send(LIST)
@@ -105,7 +105,7 @@ async def test_a_watch_that_is_refused_yields_nothing(code):
             await all_lines(transport)
 
 
-async def test_a_watch_that_says_nothing_ends_in_time():
+async def test_a_silent_watch_ends_in_time():
     async with answering(b"{}\n", length=100, hangs=True) as server, transport_to(server.url) as transport:
         seen = []
         with pytest.raises(ClusterUnavailableError, match="in time"):
@@ -133,7 +133,7 @@ async def test_a_broken_connection_between_lines_is_not_an_end():
         assert seen == [b'{"a": 1}']
 
 
-async def test_a_line_without_end_is_given_up(monkeypatch):
+async def test_an_endless_line_is_abandoned(monkeypatch):
     monkeypatch.setattr(transports, "LONGEST_LINE", 10)
     async with answering(b"x" * 11) as server, transport_to(server.url) as transport:
         with pytest.raises(ClusterUnavailableError, match="more than 10 bytes"):
@@ -178,7 +178,7 @@ async def test_a_client_that_stops_reading_a_watch_closes_it():
         ({"Date": "the twentieth"}, None),
         ({"Date": "Fri, 20 Nov 99999 12:00:03 GMT"}, None),
     ],
-    ids=["told", "of no zone", "not told", "empty", "in words", "of no year"],
+    ids=["present", "without a zone", "missing", "empty", "in words", "without a year"],
 )
 async def test_an_answer_contains_its_time(headers, at):
     answer = await mocked(lambda _: httpx2.Response(200, content=b"{}", headers=headers)).request(LIST)

@@ -22,7 +22,7 @@ from ghapp.errors import (
 from tests.cluster.shapes import encoded, pod
 
 AWAY = ClusterUnavailableError("away")
-GONE = ResourceVersionExpiredError("gone")
+GONE = ResourceVersionExpiredError("expired")
 DENIED = ClusterForbiddenError("denied", verb="watch", resource="pods")
 
 
@@ -104,7 +104,7 @@ async def test_a_watch_goes_on_after_the_last_event_that_was_whole(events, resum
     assert [event for event in seen if not isinstance(event, WatchFailure)] == [listed("10"), *events, change("99")]
 
 
-async def test_a_version_that_is_gone_is_listed_again_and_is_no_trouble():
+async def test_an_expired_version_is_listed_again_and_is_not_degraded():
     cluster = Scripted(listed("10"), [change("11"), GONE], listed("50"), [change("51")])
     assert await cluster.play() == [listed("10"), change("11"), listed("50"), change("51")]
     assert cluster.asked[:4] == ["list", "watch 10", "list", "watch 50"]
@@ -116,20 +116,20 @@ async def test_a_list_that_fails_is_tried_again():
 
 
 @pytest.mark.parametrize("error", [DENIED, ResourceMissingError("missing")])
-async def test_where_watching_is_not_to_be_had_lists_must_do(error):
+async def test_without_watch_support_lists_are_used(error):
     cluster = Scripted(listed("10"), [error], listed("20"), [error], listed("30"))
     seen = await cluster.play()
     assert seen == [listed("10"), WatchFailure(error), listed("20"), WatchFailure(error), listed("30")]
 
 
-async def test_a_version_that_fails_again_and_again_is_given_up():
+async def test_a_version_that_fails_repeatedly_is_abandoned():
     cluster = Scripted(listed("10"), *[[AWAY]] * RESUME_ATTEMPTS, listed("20"), [change("21")])
     seen = await cluster.play()
     assert cluster.asked[: RESUME_ATTEMPTS + 3] == ["list", *["watch 10"] * RESUME_ATTEMPTS, "list", "watch 20"]
     assert seen == [listed("10"), *[WatchFailure(AWAY)] * RESUME_ATTEMPTS, listed("20"), change("21")]
 
 
-async def test_everything_is_listed_again_from_time_to_time():
+async def test_everything_is_listed_again_periodically():
     cluster = Scripted(listed("10"), *[[]] * WATCHES, listed("20"), [])
     await cluster.play()
     assert cluster.asked[: WATCHES + 3] == ["list", *["watch 10"] * WATCHES, "list", "watch 20"]
@@ -142,21 +142,21 @@ async def test_pauses_grow_while_it_fails_and_are_short_again_after_an_event():
     assert all(low <= pause <= 2 * low for low, pause in zip(least, cluster.pauses, strict=True))
 
 
-async def test_a_server_that_hangs_up_at_once_is_not_asked_without_a_pause():
+async def test_a_server_that_closes_at_once_is_retried_with_pauses():
     cluster = Scripted(listed("10"), *[[]] * 5)
     await cluster.play()
     assert len(cluster.pauses) == 5
     assert min(cluster.pauses) >= FIRST_PAUSE / 2
 
 
-async def test_a_mistake_in_the_configuration_is_no_trouble_of_the_cluster_s():
+async def test_an_error_in_the_configuration_does_not_degrade_the_cluster():
     events = follow(Scripted(ConfigurationError("namespace")), "runners")
     with pytest.raises(ConfigurationError):
         await anext(events)
 
 
 @given(st.integers(0, 10**6), st.floats(0, 1, exclude_max=True))
-def test_a_pause_is_never_nothing_and_never_for_ever(failures, chance):
+def test_a_pause_has_a_minimum_and_a_maximum(failures, chance):
     assert FIRST_PAUSE / 2 <= pause_after(failures, lambda: chance) <= LONGEST_PAUSE
 
 

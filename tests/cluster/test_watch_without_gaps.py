@@ -18,7 +18,7 @@ LAST = "linux-last"
 
 
 def happens(api) -> None:
-    """Pods die and are gone a moment later; one is born and dies; the last one says that this was all."""
+    """Pods end and are removed a moment later; one is created and ends; the last one marks the end of the script."""
     control = api.control
     control.container_ends("runners", "linux-0", exit_code=137, reason="OOMKilled")
     control.vanish("runners", "linux-0")
@@ -96,7 +96,7 @@ def changes_in(seen):
 
 
 def known(seen) -> set[str]:
-    """The pods that are there, to whoever has followed all this."""
+    """The existing pods, from the events so far."""
     there: set[str] = set()
     for each in seen:
         match each:

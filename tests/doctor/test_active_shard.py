@@ -63,7 +63,7 @@ BROKEN = ActiveShardAnswer("", "it ended with 1", NOW - 12)
 def test_the_active_shard_here_is_compared_with_that_of_the_workers(here, there, known, status, text):
     found = of_answers(POOL, here, there, NOW, known=known)
     assert (found.status, found.org, found.name) == (status, "acme", "active shard of linux")
-    assert text in found.said
+    assert text in found.text
     assert (found.fix is None) is (found.status is FindingStatus.OK)
 
 
@@ -96,7 +96,7 @@ async def test_the_answer_of_the_command_is_compared_with_the_stored_one(finding
 
 async def test_without_an_installation_the_answer_is_not_compared_with_the_workers(findings, redis, redis_url):
     (found,) = await findings(ECHO, redis_url)
-    assert (found.status, found.said) == (FindingStatus.OK, "purple, from active_command")
+    assert (found.status, found.text) == (FindingStatus.OK, "purple, from active_command")
 
 
 async def test_a_redis_outage_does_not_hide_the_answer_of_the_command(findings):
@@ -111,4 +111,4 @@ async def test_a_url_that_hangs_times_out(findings, monkeypatch):
     monkeypatch.setattr("ghapp.active_shard.TIMEOUT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         (found,) = await findings(f'active_url = "http://127.0.0.1:{silent.getsockname()[1]}/"')
-    assert (found.status, found.said) == (FindingStatus.WRONG, "active_url failed: no answer within 0 s")
+    assert (found.status, found.text) == (FindingStatus.WRONG, "active_url failed: no answer within 0 s")

@@ -92,8 +92,8 @@ async def test_in_a_healthy_cluster_every_finding_is_ok(api, redis, findings_by_
         "view of runners",
         "leader",
     }
-    assert found["answers"].said.startswith("Kubernetes v")
-    assert found["leader"].said == "watch-0, of 1 alive"
+    assert found["answers"].text.startswith("Kubernetes v")
+    assert found["leader"].text == "watch-0, of 1 alive"
 
 
 @pytest.mark.parametrize(
@@ -109,20 +109,20 @@ async def test_in_a_healthy_cluster_every_finding_is_ok(api, redis, findings_by_
 )
 def test_a_clock_that_differs_from_the_clusters_is_reported(ahead, status, expected):
     found = of_clock(ahead)
-    assert (found.group, found.name, found.status, found.said) == ("cluster", "clock", status, expected)
+    assert (found.group, found.name, found.status, found.text) == ("cluster", "clock", status, expected)
     assert (found.fix is None) is (status is FindingStatus.OK)
 
 
 def test_answers_without_a_date_header_are_reported_as_wrong():
     assert of_clock(None).status is FindingStatus.WRONG
-    assert "Date" in of_clock(None).said
+    assert "Date" in of_clock(None).text
 
 
 async def test_the_clusters_clock_is_read(api, findings_by_name):
     api.cluster.clock = lambda: time.time() - 3600
     clock = (await findings_by_name())["clock"]
     assert clock.status is FindingStatus.WRONG
-    assert "ahead of the cluster's" in clock.said
+    assert "ahead of the cluster's" in clock.text
 
 
 async def test_each_missing_resource_is_reported_by_name(api, findings_by_name):
@@ -135,7 +135,7 @@ async def test_each_missing_resource_is_reported_by_name(api, findings_by_name):
         "view of runners": FindingStatus.WARNING,
         "leader": FindingStatus.WARNING,
     }
-    assert "install its CRD" in found["ARC in runners"].said
+    assert "install its CRD" in found["ARC in runners"].text
     assert "start `ghapp watch`" in found["leader"].fix
 
 
@@ -150,8 +150,8 @@ async def test_without_an_arc_pool_the_crds_of_arc_are_not_required(api, finding
 async def test_a_missing_verb_is_reported_with_its_role_and_namespace(api, findings_by_name):
     may(api, "watch", "worker", without={("patch", "ephemeralrunners"), ("get", "pods/log")})
     found = await findings_by_name(user="ours")
-    assert found["rights of worker in runners"].said == "RBAC lacks patch on ephemeralrunners.actions.github.com"
-    assert found["rights of watch in runners"].said == "RBAC lacks get on pods/log"
+    assert found["rights of worker in runners"].text == "RBAC lacks patch on ephemeralrunners.actions.github.com"
+    assert found["rights of watch in runners"].text == "RBAC lacks get on pods/log"
     assert [each.status for name, each in found.items() if name.startswith("rights")] == [FindingStatus.WRONG] * 2
     assert "the account of `ghapp worker`" in found["rights of worker in runners"].fix
 
@@ -174,13 +174,13 @@ async def test_the_identity_is_shown_and_other_roles_rights_are_not_reported_as_
     rules = [rule(each, "runners") for each in NEAR_RUNNERS if each.role == role]
     api.control.user(name, [each for each in rules if (*each.verbs, *each.resources) != without])
     found = await findings_by_name(user=name)
-    assert found["account"].said == f"{name}, the account of `ghapp {role}`"
+    assert found["account"].text == f"{name}, the account of `ghapp {role}`"
     mine, others = found[f"rights of {role} in runners"], found[f"rights of {other} in runners"]
     assert (mine.status, others.status) == (FindingStatus.WRONG if without else FindingStatus.OK, FindingStatus.WARNING)
-    assert "lacks" not in others.said
+    assert "lacks" not in others.text
     assert "Role" not in others.fix, "no finding advises to grant the other role's rights"
     if without:
-        assert mine.said == "RBAC lacks list on pods"
+        assert mine.text == "RBAC lacks list on pods"
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ async def test_an_unavailable_cluster_is_one_finding(api, findings_by_name, trou
 async def test_a_cluster_that_hangs_times_out(api, findings_by_name, monkeypatch):
     monkeypatch.setattr("ghapp.doctor.probe.TIMEOUT_SECONDS", 0.2)
     api.control.hangs()
-    assert (await findings_by_name())["answers"].said.startswith("no answer within")
+    assert (await findings_by_name())["answers"].text.startswith("no answer within")
 
 
 async def test_a_later_failure_hides_no_other_finding(api, findings_by_name):
@@ -244,7 +244,7 @@ async def test_a_refused_token_is_reported(api, findings_by_name, tmp_path):
     api.control.revoke("ours")
     found = await findings_by_name(KUBECONFIG=str(config))
     assert found["answers"].status is FindingStatus.WRONG
-    assert "(401)" in found["answers"].said
+    assert "(401)" in found["answers"].text
 
 
 @pytest.mark.parametrize("text", ["", "{", "clusters: []"], ids=["empty", "no YAML", "no cluster"])
@@ -252,7 +252,7 @@ async def test_an_invalid_kubeconfig_is_reported(findings_by_name, tmp_path, tex
     (tmp_path / "broken").write_text(text)
     found = await findings_by_name(KUBECONFIG=str(tmp_path / "broken"))
     assert found["connection"].status is FindingStatus.WRONG
-    assert found["connection"].said.startswith("KUBECONFIG: ")
+    assert found["connection"].text.startswith("KUBECONFIG: ")
 
 
 async def test_without_a_pool_namespace_the_cluster_is_not_queried(api, findings_by_name):
@@ -299,7 +299,7 @@ def pod(name, container="runner", **labels):
 def test_the_owner_label_must_be_on_pods_of_runners(pods, status, expected):
     found = of_label("runners", "owner", pods)
     assert [each.status for each in found] == ([status] if status else [])
-    assert all(expected in each.said for each in found)
+    assert all(expected in each.text for each in found)
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_an_outdated_view_is_a_warning(at, status):
 )
 def test_exactly_one_live_process_must_lead(holder, alive, status, expected):
     found = of_holder(holder, alive)
-    assert (found.status, found.said) == (status, expected)
+    assert (found.status, found.text) == (status, expected)
 
 
 def test_the_rights_of_each_role_are_reviewed_in_its_namespaces():
@@ -347,10 +347,10 @@ async def test_an_empty_log_store_is_reported_with_the_queried_labels_and_a_fix(
         assert all(expected.startswith("Basic ") for *_, expected in loki.asked)
         assert {found[name].status for name in CONTENTS} == {FindingStatus.WARNING}
         for query in {params["query"] for _, params, _ in loki.asked[1:]}:
-            assert any(query in found[name].said for name in CONTENTS)
+            assert any(query in found[name].text for name in CONTENTS)
         assert len(loki.asked) == 1 + 1 + len(JOURNAL_SELECTORS)
         assert all("alloy-values.yaml" in found[name].fix for name in CONTENTS)
-    assert not any("hush" in each.said for each in found.values())
+    assert not any("hush" in each.text for each in found.values())
 
 
 async def test_a_log_store_with_lines_of_the_last_day_is_ok(findings_by_name):
@@ -404,12 +404,12 @@ async def test_refused_reviews_are_retried(api, findings_by_name, monkeypatch):
 async def test_a_refusal_of_the_log_store_is_reported_with_its_answer(findings_by_name, status):
     with Loki(status=status) as loki:
         found = (await findings_by_name("", GHAPP_LOKI_URL=loki.url))["log store"]
-    assert (found.status, found.said) == (FindingStatus.WARNING, f"{loki.address}: it answered {status}")
+    assert (found.status, found.text) == (FindingStatus.WARNING, f"{loki.address}: it answered {status}")
 
 
 async def test_an_unavailable_log_store_is_reported(findings_by_name):
     found = (await findings_by_name("", GHAPP_LOKI_URL="http://mona:hush@127.0.0.1:1"))["log store"]
-    assert (found.status, found.said) == (FindingStatus.WARNING, "127.0.0.1:1: no answer (ConnectError)")
+    assert (found.status, found.text) == (FindingStatus.WARNING, "127.0.0.1:1: no answer (ConnectError)")
 
 
 async def test_a_log_store_that_hangs_times_out(findings_by_name, monkeypatch):
@@ -418,4 +418,4 @@ async def test_a_log_store_that_hangs_times_out(findings_by_name, monkeypatch):
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         found = (await findings_by_name("", GHAPP_LOKI_URL=url))["log store"]
     assert found.status is FindingStatus.WARNING
-    assert "no answer" in found.said
+    assert "no answer" in found.text

@@ -83,7 +83,7 @@ def test_a_clock_that_is_off_by_more_than_a_minute_is_wrong(skew, status):
 
 @pytest.mark.parametrize(("skew", "text"), [(90, "90 s behind"), (-90, "90 s ahead of")])
 def test_a_wrong_clock_is_reported_as_ahead_or_behind(skew, text):
-    assert of_clock(skew)[0].said == f"our clock is {text} GitHub's"
+    assert of_clock(skew)[0].text == f"our clock is {text} GitHub's"
 
 
 def test_a_refusal_is_attributed_to_the_key_only_if_the_clock_is_right():
@@ -145,14 +145,14 @@ def test_a_wrong_webhook_address_is_reported_with_the_right_address_and_the_sett
         ([*ARRIVED, FAILED], "warning", "1 of the last 6 failed: 503 Service Unavailable"),
         ([FAILED], "wrong", "1 of the last 1 failed"),
         ([FAILED._replace(status=200), FAILED], "ok", "the last 1 arrived"),
-        ([FAILED._replace(status=0, said="timed out"), FAILED], "wrong", "1 of the last 1 failed: 0 timed out"),
+        ([FAILED._replace(status=0, text="timed out"), FAILED], "wrong", "1 of the last 1 failed: 0 timed out"),
     ],
     ids=["all arrived", "no delivery", "one failed", "all failed", "redelivered", "failed twice"],
 )
 def test_a_delivery_counts_by_its_last_attempt(latest, status, text):
     (found,) = of_arrivals(latest, PAGE)
     assert found.status == status
-    assert text in found.said
+    assert text in found.text
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_redis_must_be_durable_and_encrypted_or_local(url, info, policy, status)
 def test_a_redis_that_rejects_writes_is_wrong_and_the_reason_is_reported(refusal, text, fix):
     (found,) = of_writing(refusal)
     assert found.status is FindingStatus.WRONG
-    assert text in found.said
+    assert text in found.text
     assert fix in found.fix
 
 
@@ -260,7 +260,7 @@ def test_missing_replacement_settings_are_reported(tmp_path, toml, status):
     secret = "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"
     environ = {"GHAPP_CONFIG": str(policy), "GHAPP_STATE_DIR": str(tmp_path), "SECRET": secret}
     found = of_configuration(Settings.read(environ), environ)
-    assert found[0].said == str(policy)
+    assert found[0].text == str(policy)
     assert worst([each for each in found if each.name != "credentials"]) == status
 
 
@@ -308,7 +308,7 @@ def test_a_stopped_fuse_and_a_pause_are_reported_with_the_resume_command():
     ]
     assert "`ghapp resume acme --pool gpu`" in found[0].fix
     assert found[1].fix == "`ghapp resume acme`"
-    assert "mona" in found[1].said
+    assert "mona" in found[1].text
 
 
 def test_the_fuse_of_the_installation_is_reported_with_the_reason_why_it_tripped():
@@ -316,8 +316,8 @@ def test_the_fuse_of_the_installation_is_reported_with_the_reason_why_it_tripped
     (found,) = of_remediation("acme", {"*": Fuse(Position.STOPPED, since=NOW, **reasons)}, {})
     assert (found.name, found.status) == ("fuse of the whole installation", "wrong")
     assert found.fix.endswith("`ghapp resume acme`")
-    assert "MassLoss" in found.said
-    assert "BatchNeverOnline" in found.said
+    assert "MassLoss" in found.text
+    assert "BatchNeverOnline" in found.text
 
 
 @pytest.mark.parametrize(
@@ -335,7 +335,7 @@ def test_the_fuse_of_the_installation_is_reported_with_the_reason_why_it_tripped
 def test_the_reason_that_prevents_sweeps_is_reported_with_the_next_attempt(survey, attempt, status, text):
     (found,) = of_sweeps("acme", survey, 60, NOW, attempt)
     assert found.status == status
-    assert text in found.said
+    assert text in found.text
 
 
 def test_sweeps_are_attributed_to_roles_only_if_overdue():
@@ -349,7 +349,7 @@ def test_a_report_repository_of_an_owner_without_the_app_is_wrong(tmp_path):
     policy.write_text('[report]\nrepository = "acme/.github"\n[orgs.globex.report]\nrepository = "globx/.github"\n')
     settings = Settings.read({"GHAPP_CONFIG": str(policy), "GHAPP_STATE_DIR": "/nowhere"})
     found = of_report_owners(settings, ["Acme", "globex"])
-    assert [(each.org, each.status, "globx/.github" in each.said) for each in found] == [("globex", "wrong", True)]
+    assert [(each.org, each.status, "globx/.github" in each.text) for each in found] == [("globex", "wrong", True)]
     assert [each.org for each in of_report_owners(settings, ["globex"])] == [None, "globex"]
 
 
@@ -369,9 +369,9 @@ def test_unreadable_records_are_reported_up_to_a_maximum():
     many = [UnreadableRecord("runner", "ghapp:7:runners", f"#{number}", NOW, b"x") for number in range(MOST_NAMED + 2)]
     (found,) = of_records([UnreadableRecord("survey", "ghapp:7:survey", "", NOW, b"x"), *many])
     assert found.status is FindingStatus.WARNING
-    assert "survey in ghapp:7:survey" in found.said
+    assert "survey in ghapp:7:survey" in found.text
     assert all(
-        (f"runner #{number} in ghapp:7:runners" in found.said) == (number < MOST_NAMED - 1) for number in range(7)
+        (f"runner #{number} in ghapp:7:runners" in found.text) == (number < MOST_NAMED - 1) for number in range(7)
     )
 
 
@@ -387,17 +387,17 @@ def test_unreadable_records_are_reported_up_to_a_maximum():
 def test_the_durability_of_writes_is_reported_with_its_cost(fsync, status, named):
     found = {each.name: each for each in of_redis("redis://localhost", 1.0, {"aof_enabled": 1}, "noeviction", fsync)}
     assert found["persistence"].status is status
-    assert named in found["persistence"].said
+    assert named in found["persistence"].text
 
 
 @pytest.mark.parametrize(
-    ("environ", "said"),
+    ("environ", "text"),
     [
         ({"GHAPP_PUBLIC_URL": "https://ghapp.example.com"}, "https://ghapp.example.com/; check runs and notifications"),
         ({}, "GHAPP_PUBLIC_URL is not set: check runs and notifications have no links to the page"),
     ],
     ids=["public", "not public"],
 )
-def test_the_address_of_the_page_is_reported(environ, said):
+def test_the_address_of_the_page_is_reported(environ, text):
     (found,) = [each for each in of_configuration(Settings.read(environ), environ) if each.name == "page"]
-    assert (found.status, found.said.startswith(said)) == (FindingStatus.OK, True)
+    assert (found.status, found.text.startswith(text)) == (FindingStatus.OK, True)

@@ -22,14 +22,14 @@ async def test_receivers_are_reported_only_by_their_schemes(redis, redis_url):
     assert {name: each.status for name, each in findings.items()} == dict.fromkeys(
         ("receivers", "waiting"), FindingStatus.OK
     )
-    assert findings["receivers"].said == "json://…"
+    assert findings["receivers"].text == "json://…"
 
 
 async def test_an_address_that_apprise_rejects_is_wrong(redis_url):
     findings = await found(redis_url, f"{ADDRESS},nonsense://secret")
     assert findings["receivers"].status is FindingStatus.WRONG
-    assert "address 2 (nonsense://…)" in findings["receivers"].said
-    assert "secret" not in findings["receivers"].said
+    assert "address 2 (nonsense://…)" in findings["receivers"].text
+    assert "secret" not in findings["receivers"].text
 
 
 async def test_a_failed_receiver_is_a_warning_unless_it_was_removed(redis, redis_url):
@@ -37,4 +37,4 @@ async def test_a_failed_receiver_is_a_warning_unless_it_was_removed(redis, redis
     removed = waits._replace(receiver=digest("json://127.0.0.1:10/"))
     await Notifications(redis).record(7, {}, [waits, removed, waits._replace(tries=0)])
     waiting = (await found(redis_url, ADDRESS))["waiting"]
-    assert (waiting.status, waiting.said) == (FindingStatus.WARNING, "1 not sent yet, to json://…")
+    assert (waiting.status, waiting.text) == (FindingStatus.WARNING, "1 not sent yet, to json://…")

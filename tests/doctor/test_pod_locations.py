@@ -46,7 +46,7 @@ async def test_a_pool_with_pods_in_its_namespace_is_ok(findings):
 @pytest.mark.parametrize("seen", [(), (("linux", "elsewhere"),), (("mac", "runners"),)])
 async def test_a_pool_whose_pods_were_never_seen_in_its_namespace_is_reported(findings, seen):
     (found,) = await findings(*seen)
-    assert (found.status, found.said) == (
+    assert (found.status, found.text) == (
         FindingStatus.WARNING,
         "no pod in runners has the name of one of its runners, so its lost runners are not replaced there",
     )

@@ -89,12 +89,12 @@ def orphan(name="linux-1", **changes):
 def test_the_last_tick_is_summarized(last, status, text):
     found = of_tick("acme", last, NOW)
     assert (found.status, found.org) == (status, "acme")
-    assert found.said.startswith(text)
+    assert found.text.startswith(text)
 
 
 def test_a_secret_in_the_cause_of_a_blocked_reaper_is_redacted():
     trouble = "GET https://mona:hush@10.0.0.1/api: no answer"
-    assert "hush" not in of_tick("acme", tick(trouble=trouble, trouble_since=NOW), NOW).said
+    assert "hush" not in of_tick("acme", tick(trouble=trouble, trouble_since=NOW), NOW).text
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_secret_in_the_cause_of_a_blocked_reaper_is_redacted():
 def test_deletions_that_stay_unfinished_are_reported(begun, text):
     found = of_unfinished("acme", begun, NOW)
     assert [(each.status, each.org) for each in found] == ([("warning", "acme")] if text else [])
-    assert all(each.said.startswith(text) for each in found)
+    assert all(each.text.startswith(text) for each in found)
 
 
 @pytest.fixture

@@ -35,8 +35,8 @@ async def test_in_a_healthy_installation_only_the_stopped_roles_are_wrong(story)
         found = await findings_by_name(app)
         wrong = {where for where, each in found.items() if each.status == "wrong"}
         assert wrong == {("roles", "workers"), ("roles", "clocks")}
-        assert found["github", "app"].said.startswith("ghapp")
-        assert found["installations", "sweeps"].said.startswith("12 runners")
+        assert found["github", "app"].text.startswith("ghapp")
+        assert found["installations", "sweeps"].text.startswith("12 runners")
         assert found["controllers", "controller of linux-4vcpu"].status == "ok"
 
 
@@ -49,7 +49,7 @@ async def test_an_unreadable_runner_is_reported_until_the_next_sweep_overwrites_
         assert set(await app.context.runners.all(app.installation)) == set(known) - {spoiled}
         records = (await findings_by_name(app))["redis", "records"]
         assert records.status == "warning"
-        assert f"runner {spoiled} in {keys.runners(app.installation)}" in records.said
+        assert f"runner {spoiled} in {keys.runners(app.installation)}" in records.text
         await app.pass_(60)
         await sweep_installation(app.context, app.installation)
         assert set(await app.context.runners.all(app.installation)) == set(known)
@@ -68,7 +68,7 @@ async def test_a_redis_that_never_answers_does_not_block_other_checks(story):  #
     async with story() as app:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             found = await findings_by_name(app, GHAPP_REDIS_URL=f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
-        assert found["redis", "answers"].said == "no answer within 4 s"
+        assert found["redis", "answers"].text == "no answer within 4 s"
         assert found["installations", "permissions"].status == "ok", "the findings from GitHub are reported"
 
 
@@ -87,27 +87,27 @@ async def test_a_redis_replica_is_wrong_and_its_data_is_still_shown(story, reque
         await sweep_installation(app.context, app.installation)
         request.getfixturevalue("replica")
         found = await findings_by_name(app)
-        assert found["redis", "writing"].said == "it is a replica and rejects writes"
-        assert found["installations", "sweeps"].said.startswith("12 runners")
+        assert found["redis", "writing"].text == "it is a replica and rejects writes"
+        assert found["installations", "sweeps"].text.startswith("12 runners")
 
 
 def test_a_name_server_that_never_answers_times_out(monkeypatch, tmp_path):
     ended, ours = Event(), socket.getaddrinfo
 
     def look_up(host, *args, **kwargs):
-        if host in ("nobody.example", b"nobody.example"):
+        if host in ("unknown.example", b"unknown.example"):
             ended.wait()
         return ours("127.0.0.1", *args, **kwargs)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     monkeypatch.setattr(probe, "TIMEOUT_SECONDS", 1.0)
-    names = dict.fromkeys(("GHAPP_GITHUB_API_URL", "GHAPP_GITHUB_WEB_URL"), "http://nobody.example")
+    names = dict.fromkeys(("GHAPP_GITHUB_API_URL", "GHAPP_GITHUB_WEB_URL"), "http://unknown.example")
     credentials = {"GHAPP_APP_ID": "7", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "hush"}
     environ = {"GHAPP_STATE_DIR": str(tmp_path), **credentials, **names}
     found = asyncio.run(examine(Settings.read(environ), environ))  # returns while the lookup's thread is blocked
     ended.set()
     (app,) = [each for each in found if each.name == "app"]
-    assert app.said == "no answer within 1 s"
+    assert app.text == "no answer within 1 s"
 
 
 @pytest.mark.parametrize("wrong", ["GHAPP_PRIVATE_KEY", "GHAPP_APP_ID"])
@@ -123,7 +123,7 @@ async def test_an_id_or_a_key_of_another_app_is_reported_with_the_cause(story, w
 
 @pytest.mark.parametrize(
     ("repository", "status"),
-    [("acme/.github", "ok"), ("acme/gone", "wrong"), ("globex/.github", "wrong")],
+    [("acme/.github", "ok"), ("acme/missing", "wrong"), ("globex/.github", "wrong")],
     ids=["exists", "does not exist", "of another organization"],
 )
 async def test_a_report_repository_is_verified_before_the_first_report(
@@ -139,9 +139,9 @@ async def test_a_report_repository_is_verified_before_the_first_report(
 
 
 async def test_a_report_repository_that_is_not_verified_yet_is_not_wrong(story):  # noqa: F811
-    async with story(config='[report]\nrepository = "acme/gone"\n') as app:
+    async with story(config='[report]\nrepository = "acme/missing"\n') as app:
         found = (await findings_by_name(app))["installations", "report"]
-        assert (found.status, "not verified" in found.said) == ("ok", True), "the token is too new to trust a 404"
+        assert (found.status, "not verified" in found.text) == ("ok", True), "the token is too new to trust a 404"
 
 
 async def test_an_unavailable_github_is_reported(story):  # noqa: F811
@@ -196,7 +196,7 @@ async def test_failed_deliveries_are_reported_with_their_answer(story):  # noqa:
             arrivals = (await findings_by_name(app))["deliveries", "arrivals"]
             if arrivals.status == "wrong":
                 break
-        assert "failed: 503" in arrivals.said
+        assert "failed: 503" in arrivals.text
 
 
 async def test_findings_come_in_the_order_in_which_to_fix_them(story):  # noqa: F811

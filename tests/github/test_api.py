@@ -36,7 +36,7 @@ RUNNER = {
 }
 
 
-class Vault:
+class TokenStore:
     """Holds a token of that age (seconds)."""
 
     def __init__(self, age=3000.0):
@@ -54,7 +54,7 @@ class MintingVault:
         return SharedToken((await mint()).secret, now)
 
 
-class Meter:
+class BudgetRecorder:
     """Lets everything pass, and remembers it."""
 
     def __init__(self):
@@ -79,10 +79,10 @@ def private_key():
 
 @pytest.fixture
 def github(private_key):
-    """A GitHub that answers as `answer(request)` says, and the requests it was sent."""
+    """A GitHub that answers with `answer(request)`, and the requests it received."""
 
     def open_github(answer, token_cache=None):
-        sent, meter = [], Meter()
+        sent, meter = [], BudgetRecorder()
 
         def handle(request):
             sent.append(request)
@@ -91,7 +91,7 @@ def github(private_key):
         client = open_client(BASE)
         client._transport, client._mounts = httpx.MockTransport(handle), {}
         credentials = AppCredentials("Iv1.abc", private_key, ("s",))
-        return GitHub(BASE, credentials, token_cache or Vault(), meter, client, lambda: NOW), sent, meter
+        return GitHub(BASE, credentials, token_cache or TokenStore(), meter, client, lambda: NOW), sent, meter
 
     return open_github
 
@@ -175,7 +175,7 @@ async def test_an_unforeseen_answer_is_an_error_and_nothing_is_concluded_from_it
 
 @pytest.mark.parametrize(("age", "forgotten"), [(10.0, [7]), (9.9, [])], ids=["settled", "too young"])
 async def test_a_401_ends_a_settled_token_and_excuses_a_young_one(github, age, forgotten):
-    token_cache = Vault(age)
+    token_cache = TokenStore(age)
     api, _, _ = github(lambda _: httpx.Response(401, json={"message": "Bad credentials"}), token_cache)
     with pytest.raises(errors.UnauthorizedError):
         await (await api.installation_client(ACME)).runner(23)
@@ -184,7 +184,7 @@ async def test_a_401_ends_a_settled_token_and_excuses_a_young_one(github, age, f
 
 @pytest.mark.parametrize("ask", ["runner", "remove_runner"])
 async def test_a_404_by_a_young_token_means_nothing(github, ask):
-    api, _, _ = github(lambda _: httpx.Response(404, json={"message": "Not Found"}), Vault(9.9))
+    api, _, _ = github(lambda _: httpx.Response(404, json={"message": "Not Found"}), TokenStore(9.9))
     with pytest.raises(errors.UnauthorizedError):
         await getattr(await api.installation_client(ACME), ask)(23)
 

@@ -1,4 +1,4 @@
-"""The cassettes themselves: what they say is what GitHub describes, and none of it is secret."""
+"""The cassettes conform to GitHub's description and contain no secrets."""
 
 from __future__ import annotations
 

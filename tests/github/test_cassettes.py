@@ -67,7 +67,7 @@ def each_answer_is_asked_for(vcr):
     assert vcr.all_played
 
 
-class Vault:
+class TokenStore:
     """Has one mint, unless it holds a token."""
 
     def __init__(self, held):
@@ -83,8 +83,8 @@ class Vault:
         self.forgotten.append(installation)
 
 
-class Meter:
-    """Hears what each answer says of the limits."""
+class BudgetRecorder:
+    """Records the limits in each answer."""
 
     def __init__(self):
         self.received, self.held = [], []
@@ -100,14 +100,14 @@ class Meter:
 
 
 def says_who_asks_and_for_what(request):
-    """Whether it bears what GitHub wants of every request."""
+    """True if it has the headers that GitHub requires of every request."""
     asked = (request.headers["user-agent"], request.headers["accept"], request.headers["x-github-api-version"])
     return asked == ("ghapp", "application/vnd.github+json", "2022-11-28")
 
 
 @pytest.fixture
 def meter():
-    return Meter()
+    return BudgetRecorder()
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def sent():
 
 @pytest.fixture
 def token_cache():
-    return Vault(SharedToken("a-token", time.time() - 3000))
+    return TokenStore(SharedToken("a-token", time.time() - 3000))
 
 
 @pytest.fixture

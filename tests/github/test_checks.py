@@ -26,14 +26,14 @@ WELL = Report("12 of 12 runners healthy", "summary", "text", Conclusion.SUCCESS,
 ILL = Report("1 of 12 runners offline", "s" * 65_535, "t" * 65_535, Conclusion.ACTION_REQUIRED, (SWEEP, RESUME))
 
 
-class Vault:
+class TokenStore:
     """Mints a token that has been used for an hour."""
 
     async def token(self, installation, mint, now):
         return SharedToken((await mint()).secret, now - 3000)
 
 
-class Meter:
+class BudgetRecorder:
     async def enter(self, installation, limits, points):
         return "flight"
 
@@ -51,7 +51,7 @@ def sandbox():
 @pytest.fixture
 async def open_checks(sandbox):
     credentials = AppCredentials(str(sandbox.app_id), sandbox.private_key_pem, ("s",))
-    async with GitHub.open(sandbox.api_url, credentials, Vault(), Meter(), time.time) as github:
+    async with GitHub.open(sandbox.api_url, credentials, TokenStore(), BudgetRecorder(), time.time) as github:
         acme = Installation(sandbox.installation_id(), "acme", 1)
 
         async def open_for(repository=HERE, **options):
@@ -75,7 +75,7 @@ async def test_the_default_branch_and_its_head_are_found_without_reading_content
 
 
 async def test_a_repository_that_is_not_there_has_neither(open_checks):
-    checks = await open_checks("acme/gone")
+    checks = await open_checks("acme/missing")
     assert [await checks.default_branch(), await checks.head("main", NOW), await checks.create("a" * 40, WELL)] == [
         None
     ] * 3

@@ -160,7 +160,7 @@ def test_the_installation_that_had_the_configured_name_first_keeps_it(news, name
 )
 def test_what_to_change_in_the_configuration_is_logged(record, named, words):
     found = stale_name(record, named)
-    assert all(word in f"{found.said} {found.fix}" for word in words)
+    assert all(word in f"{found.text} {found.fix}" for word in words)
 
 
 @pytest.mark.parametrize(

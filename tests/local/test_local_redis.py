@@ -62,7 +62,7 @@ def test_two_on_one_folder_would_write_into_each_others_data(tmp_path):
 
 @pytest.fixture
 def binaries(tmp_path):
-    """Makes a `redis-server` in a folder of this name, that says it is of this version."""
+    """Makes a `redis-server` in a folder of this name that reports this version."""
 
     def make(folder, version):
         (tmp_path / folder).mkdir()

@@ -29,7 +29,7 @@ TOP = {
     "patches",
 }
 MERGED_BY = {"containers": "name", "env": "name", "volumes": "name", "volumeMounts": "mountPath"}
-"""Lists of which a strategic merge patch changes single items, by what tells these apart; all others it replaces."""
+"""Lists that a strategic merge patch merges, with the merge key of their items; all other lists are replaced."""
 
 CLUSTER_WIDE = {"Namespace"}
 LETTERS = str.maketrans("013ae", "ghkmt")
@@ -37,7 +37,7 @@ LETTERS = str.maketrans("013ae", "ghkmt")
 
 @dataclass
 class Item:
-    """An object, and whether its name will bear a hash of what is in it."""
+    """An object, and whether its name gets a hash of its contents."""
 
     thing: Object
     hashed: bool = False

@@ -1,4 +1,4 @@
-"""The image: small, nobody's in particular, and made of what is in the checkout."""
+"""The image: small, independent of a registry, and built from the checkout."""
 
 import fnmatch
 import re

@@ -1,4 +1,4 @@
-"""docs/kubernetes.md takes a stranger from nothing to a running installation: what it says to type and to paste works."""
+"""docs/kubernetes.md leads a new user to a running installation: its commands and snippets work."""
 
 import json
 import re
@@ -122,7 +122,7 @@ def test_an_overlay_of_ones_own_renders_with_its_image_and_its_address(tmp_path)
     found = really(mine)
     of_roles = [each for each in found if each["kind"] == "Deployment"]
     assert {each["spec"]["template"]["spec"]["containers"][0]["image"] for each in of_roles} == {
-        "registry.example.com/ghapp:0.1.0"
+        "registry.example.com/ghapp:0.2.0"
     }
     assert {"GHAPP_PUBLIC_URL": "https://ghapp.example.com"} in [each.get("data") for each in found]
 

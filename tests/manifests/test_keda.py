@@ -24,7 +24,7 @@ def rules(path):
 
 @pytest.fixture(params=redis_servers(), ids=str)
 def theirs(tmp_path, request):
-    """A client for the user that the README says to make, beside one that may do everything."""
+    """A client for the user described in the README, and one with all rights."""
     with embedded_redis(tmp_path / "redis", durable=False, server=request.param) as url:
         admin = connect_sync(url)
         admin.execute_command("ACL", "SETUSER", "keda", "on", ">hush", *rules("manifests/README.md"))

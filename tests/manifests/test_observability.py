@@ -1,4 +1,4 @@
-"""Alerts and the dashboard ask for what is there; each alert has a runbook; the logs bear the labels that are asked for."""
+"""Alerts and the dashboard query existing metrics; each alert has a runbook; logs have the labels that are queried."""
 
 import ast
 import json
@@ -49,7 +49,7 @@ GAUGES = {
     "ghapp_job_run_seconds": {"org", "pool", "shard", "le"},
     "ghapp_heal_seconds": {"org", "pool", "shard", "le"},
 }
-"""Labels of what `web.status` tells; those of counters are found where they are counted."""
+"""Labels of the gauges of `web.status`; those of counters are found in the code that counts."""
 
 REAPER = {"reaped", "gone", "changed", "spared", "failed", "skipped"}
 
@@ -89,7 +89,7 @@ def metrics(query):
 
 
 @pytest.mark.parametrize("query", [query for _, query in QUERIES], ids=[name for name, _ in QUERIES])
-def test_what_is_asked_for_is_there(query):
+def test_queried_metrics_exist(query):
     assert metrics(query)
     assert metrics(query) <= HELP.keys()
 
@@ -103,7 +103,7 @@ VALUES = {
 }
 
 
-def test_every_number_is_known_with_its_labels():
+def test_every_metric_is_known_with_its_labels():
     assert LABELS.keys() == HELP.keys()
 
 
@@ -139,7 +139,7 @@ def calls_around(query, position):
 
 @pytest.mark.parametrize("query", [query for name, query in QUERIES if not name.startswith("variable")])
 def test_no_number_is_counted_twice_for_two_replicas(query):
-    """Each replica tells the whole fleet's numbers: take the greatest first, and add up only after that."""
+    """Each replica exports the whole fleet's numbers: a query takes the maximum first, and sums afterwards."""
     for found in re.finditer(r"\bghapp_\w+", query):
         around = [name for name in calls_around(query, found.start()) if name not in ("rate", "increase")]
         assert around[0] in ("max", "min", "absent")
@@ -218,7 +218,7 @@ def block(kind, label):
 
 
 @pytest.mark.parametrize(("name", "path"), [("node", "/var/log/journal"), ("volatile", "/run/log/journal")])
-def test_the_journal_bears_the_labels_that_are_asked_for_on_disk_and_in_memory(name, path):
+def test_the_journal_has_the_labels_that_are_queried_on_disk_and_in_memory(name, path):
     journal, (job, node) = block("loki.source.journal", name), client.JOURNALS[0]
     assert re.search(rf'job\s+= "{job}"', journal)
     assert re.search(rf'{node}\s+= sys.env\("HOSTNAME"\)', journal)
@@ -226,18 +226,18 @@ def test_the_journal_bears_the_labels_that_are_asked_for_on_disk_and_in_memory(n
     assert re.search(r'max_age\s+= "12h"', journal)
 
 
-def test_what_bears_no_unit_is_kept():
+def test_lines_without_a_unit_are_kept():
     rules = block("loki.relabel", "journal")
     assert "action" not in rules
     assert re.search(r'"__journal__systemd_unit"\]\s+target_label\s+= "unit"', rules)
 
 
 @pytest.mark.parametrize("label", ["namespace", "pod"])
-def test_a_runners_log_bears_the_labels_that_are_asked_for(label):
+def test_a_runners_log_has_the_labels_that_are_queried(label):
     assert re.search(rf'target_label\s+= "{label}"', block("discovery.relabel", "runners"))
 
 
-def test_every_node_is_looked_at_whatever_its_taint():
+def test_every_node_is_collected_from_whatever_its_taint():
     assert ALLOY["controller"]["type"] == "daemonset"
     assert ALLOY["controller"]["tolerations"] == [{"operator": "Exists"}]
 

@@ -1,4 +1,4 @@
-"""Every pod is as the profile `restricted` has it, and stands on its own feet."""
+"""Every pod conforms to the profile `restricted` and is self-contained."""
 
 import re
 
@@ -62,7 +62,7 @@ def test_it_asks_for_what_it_needs_and_cannot_take_a_node_with_it(template):
 
 @pytest.mark.parametrize("template", PODS)
 def test_no_service_becomes_a_variable(template):
-    """A Service called ghapp would set GHAPP_PORT, and the roles refuse what they do not know."""
+    """A Service called ghapp would set GHAPP_PORT, and the roles refuse unknown variables."""
     assert template["spec"]["enableServiceLinks"] is False
 
 
@@ -82,9 +82,9 @@ def test_a_role_is_given_the_time_that_it_needs_to_end(template):
 
 
 @pytest.mark.parametrize("template", PODS)
-def test_no_image_is_whatever_was_last_and_none_is_of_one_registry(template):
+def test_each_image_has_a_version_and_is_the_released_one_or_redis(template):
     for container in containers(template):
-        assert re.fullmatch(r"[a-z]+:[\d.]+[\w.-]*", container["image"])
+        assert re.fullmatch(r"(ghcr\.io/ghapp/ghapp|redis):[\d.]+[\w.-]*", container["image"])
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)

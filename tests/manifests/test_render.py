@@ -1,4 +1,4 @@
-"""Every kustomization renders, and our renderer says what kustomize says."""
+"""Every kustomization renders, and our renderer's output equals kustomize's."""
 
 import pytest
 import yaml
@@ -42,7 +42,7 @@ def by_key(objects):
 
 @pytest.fixture(params=["Deployment", "StatefulSet"])
 def runners(request, tmp_path):
-    """A kustomization of somebody who uses our component, outside of our tree."""
+    """A user's kustomization with our component, outside of our tree."""
     (tmp_path / "manifests").symlink_to(MANIFESTS)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "mine.yaml").write_text(WORKLOAD.format(kind=request.param))
@@ -88,7 +88,7 @@ def test_what_a_variable_is_made_of_stands_above_it(runners):
     assert {"name": "X", "value": "1"} in runner["env"]
 
 
-def test_what_our_renderer_does_not_know_it_refuses(tmp_path):
+def test_our_renderer_refuses_unknown_fields(tmp_path):
     (tmp_path / "kustomization.yaml").write_text("namePrefix: x-\n")
     with pytest.raises(ValueError, match="does not know namePrefix"):
         ours(tmp_path)

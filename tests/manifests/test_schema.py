@@ -1,4 +1,4 @@
-"""Every object is what Kubernetes, or its own controller, says that its kind is."""
+"""Every object is valid by the schema of Kubernetes or of its own controller."""
 
 import copy
 
@@ -27,7 +27,7 @@ CUSTOM = [(name(*each), each[1]) for each in everything() if (each[1]["apiVersio
 
 
 def lost(before, after, path=""):
-    """What a model did not take in: fields that it does not know."""
+    """Fields that a model does not know."""
     if isinstance(before, dict):
         after = after if isinstance(after, dict) else {}
         for key, value in before.items():
@@ -41,7 +41,7 @@ def lost(before, after, path=""):
 
 
 def is_told(value):
-    """An empty selector says something and yet looks like a default; it is told apart by its kind, not here."""
+    """An empty selector has a meaning and yet looks like a default; the check of its kind covers it."""
     return value not in ({}, [], None)
 
 

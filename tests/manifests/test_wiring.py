@@ -1,4 +1,4 @@
-"""What the manifests say of ghapp is so: variables, files, commands, probes, ports, selectors, queues, versions."""
+"""The manifests match ghapp: variables, files, commands, probes, ports, selectors, queues, versions."""
 
 import re
 import tomllib
@@ -87,7 +87,7 @@ ADDRESS_FILES = sorted(MANIFESTS.rglob("ghapp.env"))
 
 @pytest.mark.parametrize("path", ADDRESS_FILES, ids=lambda path: path.parent.parent.name)
 def test_every_line_of_the_addresses_can_be_uncommented(path, tmp_path):
-    """Kustomize takes a line as it is, to its end: whatever is said of an address stands above it."""
+    """Kustomize takes a line to its end: comments on an address are on the line above."""
     lines = [line.lstrip("#") for line in path.read_text().splitlines() if re.match(r"#?GHAPP_", line)]
     environ = dict(line.split("=", 1) for line in lines)
     assert environ.keys() == {"GHAPP_PUBLIC_URL", "GHAPP_LOKI_URL", "GHAPP_GITHUB_API_URL", "GHAPP_GITHUB_WEB_URL"}
@@ -235,7 +235,7 @@ def test_the_image_is_of_this_version(overlay):
         for deployment in kinds(overlay, "Deployment")
         for each in deployment["spec"]["template"]["spec"]["containers"]
     }
-    assert images == {f"ghapp:{version}"}
+    assert images == {f"ghcr.io/ghapp/ghapp:{version}"}
 
 
 def test_the_small_redis_keeps_what_it_has_and_forgets_nothing():
@@ -249,7 +249,7 @@ def test_the_small_redis_keeps_what_it_has_and_forgets_nothing():
     assert redis["spec"]["volumeClaimTemplates"]
 
 
-def test_its_user_may_do_what_security_md_says():
+def test_its_user_has_the_rights_described_in_security_md():
     def rules(path):
         return re.search(r"^user ghapp on >\S+ (.+)$", (ROOT / path).read_text(), re.MULTILINE)[1]
 

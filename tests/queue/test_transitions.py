@@ -119,7 +119,7 @@ def test_a_job_that_kills_every_worker_is_given_up(queue_redis):
         outcomes.append(transitions.abandon(queue_redis, execution, time.time() + TTL + 1, FAILURE_TTL_SECONDS))
     assert outcomes == ["queued"] * len(jobs.AT_ONCE) + ["failed"]
     assert jobs.load(queue_redis).failed == 1
-    assert jobs.enqueue_report(queue_redis, 7), "and blocks nobody"
+    assert jobs.enqueue_report(queue_redis, 7), "and blocks no other"
     assert jobs.load(queue_redis).failed == 0
 
 

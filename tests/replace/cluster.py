@@ -14,7 +14,7 @@ class FakeCluster:
     Attributes:
         done: the changes that were accepted, in order.
         fails: by method, what it raises; an exception that is taken out of a list is raised once.
-        clock: its own, by which it says when something was read; without one, things keep what they say.
+        clock: its own, by which reads are dated; without one, objects keep their date.
         before_delete: called before a deletion looks at anything: somebody was faster.
     """
 

@@ -9,12 +9,12 @@ from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER
 from ghapp.health.runner.deletion_progress import Deletion
 from ghapp.replace import arc
 from tests.health.builders import LONG_AGO, NOW, lost
-from tests.health.pods.builders import ARCS_OTHER_FINALIZER, NAMESPACE, circumstances, pod, pod_of_object, runner_object
+from tests.health.pods.builders import ARCS_OTHER_FINALIZER, NAMESPACE, pod, pod_of_object, preconditions, runner_object
 from tests.replace.cluster import FakeCluster
 
 
 async def look(cluster, evidence=None, **around):
-    return await arc.find(cluster, NAMESPACE, evidence or lost(), circumstances(**around))
+    return await arc.find(cluster, NAMESPACE, evidence or lost(), preconditions(**around))
 
 
 async def test_the_object_goes_and_its_pod_is_left_to_arc():
@@ -30,7 +30,7 @@ async def test_findings_are_distinguished_by_what_was_found():
         FakeCluster(runner_object(job_id="8f"), pod_of_object()), lost(job_id=7, job_ended_at=LONG_AGO)
     )
     assert finding.uid == "object-1"
-    assert finding.said == (
+    assert finding.text == (
         "EphemeralRunner runners/linux-1 (object-1, version 71), Running, runner id 1, job 8f, "
         "pod Running on node-a, its container has run since 2026-09-20T14:13:25Z"
     )
@@ -60,7 +60,7 @@ class TestWhatTheWatchHasSeen:
     async def test_an_object_of_another_name_is_read_by_that(self, unlisted):
         other = runner_object(name="arc-1")
         cluster = unlisted(other, pod_of_object(name="arc-1"))
-        finding = await look(cluster, object_names=("arc-1", "gone"))
+        finding = await look(cluster, object_names=("arc-1", "absent"))
         assert (finding.ruling, finding.object) == (DeletionVerdict.DELETE, other)
         await arc.execute(cluster, finding)
         assert cluster.done == ["delete object arc-1"]
@@ -106,7 +106,7 @@ async def test_one_that_is_gone_leaves_nothing_to_do():
     cluster = FakeCluster()
     finding = await look(cluster)
     assert finding.ruling is DeletionVerdict.NOTHING_LEFT
-    assert finding.said == "no EphemeralRunner of its name in runners"
+    assert finding.text == "no EphemeralRunner of its name in runners"
     await arc.execute(cluster, finding)
     assert cluster.done == []
 

@@ -59,8 +59,8 @@ async def test_arc_from_the_first_look_to_the_last(server, cluster):
     assert finalizers(server) == [ARCS_OTHER_FINALIZER]
 
     server.control.release("ephemeralrunners", NAMESPACE, NAME)
-    gone = await arc.find(cluster, NAMESPACE, done, now())
-    assert gone.ruling is DeletionVerdict.NOTHING_LEFT
+    absent = await arc.find(cluster, NAMESPACE, done, now())
+    assert absent.ruling is DeletionVerdict.NOTHING_LEFT
     changes = [(call.verb, call.resource) for call in server.control.calls() if call.verb not in ("get", "list")]
     assert changes == [("delete", "ephemeralrunners"), ("patch", "ephemeralrunners")]
 

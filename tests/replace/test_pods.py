@@ -7,14 +7,14 @@ from ghapp.health.pods.blockers import Blocker
 from ghapp.health.pods.deletion_decision import DeletionVerdict
 from ghapp.replace import pods
 from tests.health.builders import NOW, lost
-from tests.health.pods.builders import NAMESPACE, circumstances, container, pod, pod_of_object
+from tests.health.pods.builders import NAMESPACE, container, pod, pod_of_object, preconditions
 from tests.replace.cluster import FakeCluster
 
 BOTH = ["delete pod linux-1", "delete account linux-1"]
 
 
 async def look(cluster, evidence=None):
-    return await pods.find(cluster, NAMESPACE, evidence or lost(), circumstances())
+    return await pods.find(cluster, NAMESPACE, evidence or lost(), preconditions())
 
 
 async def look_and_act(cluster, evidence=None):
@@ -46,7 +46,7 @@ async def test_a_pod_that_is_terminating_is_not_asked_to_go_again_and_its_accoun
 async def test_what_is_gone_is_success():
     cluster = FakeCluster()
     finding = await look(cluster)
-    assert finding.said == "no pod of its name in runners"
+    assert finding.text == "no pod of its name in runners"
     await pods.execute(cluster, finding)
     assert cluster.done == []
 
@@ -73,7 +73,7 @@ async def test_an_account_is_left_to_a_pod_that_has_come_under_its_name_meanwhil
 
     async def comes_back(*_):
         cluster.found_pods["linux-1"] = pod(uid="pod-2")
-        return False  # the one that was meant was gone
+        return False  # the intended pod no longer existed
 
     if there and there[0].deleting_since is None:
         cluster.delete_pod = comes_back

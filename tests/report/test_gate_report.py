@@ -70,7 +70,7 @@ def test_other_names_and_numbers_in_the_same_steps_do_not_change_the_summary_dig
 
 
 def test_the_title_of_a_passing_gate_that_settles_says_that_it_must_keep_passing():
-    checks = (*PASSES.checks, Check("settled", passed=False, said="for 10 of 60 s"))
+    checks = (*PASSES.checks, Check("settled", passed=False, text="for 10 of 60 s"))
     of = Gate("linux", "pink", Role.INACTIVE, checks, (), NOW)
     assert report_of(of).title == "pink passes, and must keep passing"
 

@@ -92,7 +92,7 @@ class Watching:
         return event
 
     def so_far(self) -> list[dict[str, Any]]:
-        """The events up to now, without the bookmark that says that it is now."""
+        """The events up to now, without the bookmark that marks the end."""
         until = self._api.control.version()
         self._api.control.bookmark()
         found: list[dict[str, Any]] = []
@@ -108,7 +108,7 @@ class Watching:
 
 
 def status(answer: httpx.Response) -> tuple[int, str, str]:
-    """Code, reason and message of a refusal, which is a Status and says the same as HTTP does."""
+    """Code, reason and message of a refusal: a Status whose code equals the HTTP status."""
     document = answer.json()
     assert answer.headers["content-type"] == "application/json"
     assert (document["kind"], document["apiVersion"], document["status"]) == ("Status", "v1", "Failure")

@@ -23,8 +23,8 @@ _formats.checks("uri", raises=ValueError)(lambda text: bool(urlsplit(text).schem
 @cache
 def description() -> dict[str, Any]:
     described = msgspec.json.decode(DESCRIPTION.read_bytes(), type=dict[str, Any])
-    # In this one place GitHub says that an account is a user and an enterprise at once, which none is; everywhere else,
-    # the single installation included, it says "or".
+    # In this one place GitHub describes an account as a user and an enterprise at once, which is impossible; elsewhere,
+    # the single installation included, it is "or".
     listed = described["paths"]["/app/installations"]["get"]["responses"]["200"]["content"]["application/json"]
     account = listed["schema"]["items"]["properties"]["account"]
     account["anyOf"] = account.pop("allOf")
@@ -37,7 +37,7 @@ def statuses(method: str, template: str) -> set[int]:
 
 
 def mistakes(method: str, template: str, answer: httpx.Response) -> list[str]:
-    """What is wrong with an answer; an error that the description does not mention must at least be a `basic-error`."""
+    """The mistakes in an answer; an error not in the description must at least be a `basic-error`."""
     schema = _schema(method, template, answer.status_code)
     if schema is None:
         return [f"a body where there is none: {answer.text[:80]}"] if answer.content else []
@@ -63,7 +63,7 @@ def _schema(method: str, template: str, status: int) -> dict[str, Any] | None:
 
 
 def _json_schema(described: Any) -> Any:
-    """OpenAPI 3.0 says `nullable` where JSON Schema has a type `null`."""
+    """OpenAPI 3.0 has `nullable` where JSON Schema has a type `null`."""
     if isinstance(described, list):
         return [_json_schema(item) for item in described]
     if not isinstance(described, dict):

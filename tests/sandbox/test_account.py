@@ -1,4 +1,4 @@
-"""What the account says of a client, on which stories rely."""
+"""The ledger's statement about a client, on which stories rely."""
 
 from __future__ import annotations
 

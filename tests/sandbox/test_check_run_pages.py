@@ -18,7 +18,7 @@ def posted(acme, sandbox):
     return acme.post("/repos/acme/.github/check-runs", json=body).raise_for_status().json()
 
 
-def test_a_check_run_is_shown_where_its_html_url_says_and_cannot_write_html(posted):
+def test_a_check_run_is_shown_at_its_html_url_and_cannot_write_html(posted):
     page = httpx.get(posted["html_url"])
     assert page.headers["content-type"].startswith("text/html")
     for expected in (
@@ -42,10 +42,10 @@ def test_its_tables_are_tables_and_its_links_may_be_followed(acme, sandbox, post
     assert f'<a href="{sandbox.url}{path}/{lost}"><code>lost</code></a>' in page
     assert "<script>" not in page
     assert 'href="javascript' not in page
-    gone, there = httpx.get(f"{sandbox.url}{path}/{lost}"), httpx.get(f"{sandbox.url}{path}/{known.id}")
-    assert (gone.status_code, there.status_code) == (404, 200)
-    assert f"No runner {lost} is registered" in gone.text
-    assert known.name in there.text
+    missing, present = httpx.get(f"{sandbox.url}{path}/{lost}"), httpx.get(f"{sandbox.url}{path}/{known.id}")
+    assert (missing.status_code, present.status_code) == (404, 200)
+    assert f"No runner {lost} is registered" in missing.text
+    assert known.name in present.text
 
 
 def test_code_elements_are_code_as_on_github_and_nothing_within_them_is_html(acme, posted):
@@ -80,7 +80,7 @@ def test_a_repository_lists_its_check_runs(sandbox, posted):
     assert f"/acme/.github/runs/{posted['id']}" in httpx.get(f"{sandbox.url}/acme/.github/runs").text
 
 
-@pytest.mark.parametrize("path", ["/acme/.github/runs/1", "/acme/nothing/runs", "/nobody/api/runs/1"])
+@pytest.mark.parametrize("path", ["/acme/.github/runs/1", "/acme/nothing/runs", "/unknown/api/runs/1"])
 def test_what_is_not_there_is_a_404_page(sandbox, path):
     assert httpx.get(sandbox.url + path).status_code == 404
     assert "Page not found" in httpx.get(sandbox.url + path).text

@@ -156,7 +156,7 @@ class TestDenials:
         assert httpx.get(api.server.url + "/api/v1").status_code == 403
         assert httpx.post(api.server.url + REVIEWS, json={}).status_code == 403
 
-    @pytest.mark.parametrize("text", ["Bearer nobody", "Bearer", "Basic YTpi", "nothing"])
+    @pytest.mark.parametrize("text", ["Bearer unknown", "Bearer", "Basic YTpi", "nothing"])
     def test_an_unknown_token_is_unauthorized(self, api, text):
         answer = httpx.get(api.server.url + ALL_PODS, headers={"authorization": text})
         assert status(answer) == (401, "Unauthorized", "Unauthorized")
@@ -294,8 +294,8 @@ class TestCalls:
             ClusterCall("reader", "get", "", "pods", "log", "runners", "a", 403),
             ClusterCall("reader", "watch", "", "pods", "", "runners", "", 200),
         ]
-        gone = ClusterCall("admin", "delete", "actions.github.com", "ephemeralrunners", "", "runners", "b", 404)
-        assert gone in api.control.calls()
+        deletion = ClusterCall("admin", "delete", "actions.github.com", "ephemeralrunners", "", "runners", "b", 404)
+        assert deletion in api.control.calls()
         api.control.forget_calls()
         assert api.control.calls() == []
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.sandbox.apiservers import ACCOUNTS, NOON, PODS, RUNNERS, SETS, Api, names, status
 
-GONE = "ephemeralrunner.actions.github.com/finalizer"
+FINALIZER = "ephemeralrunner.actions.github.com/finalizer"
 REGISTRATION = "ephemeralrunner.actions.github.com/runner-registration-finalizer"
 
 
@@ -116,14 +116,14 @@ class TestFinalizers:
         )
         assert meta["generation"] == made["metadata"]["generation"] + 1
         with api.watching(RUNNERS, meta["resourceVersion"]) as watch:
-            first = api.merge(f"{RUNNERS}/a", {"metadata": {"finalizers": [GONE]}})
-            assert first.json()["metadata"]["finalizers"] == [GONE]
+            first = api.merge(f"{RUNNERS}/a", {"metadata": {"finalizers": [FINALIZER]}})
+            assert first.json()["metadata"]["finalizers"] == [FINALIZER]
             last = api.json_patch(f"{RUNNERS}/a", {"op": "remove", "path": "/metadata/finalizers/0"})
             assert last.status_code == 200
             assert "finalizers" not in last.json()["metadata"]
             modified, deleted = watch.so_far()
         assert (modified["type"], deleted["type"]) == ("MODIFIED", "DELETED")
-        assert deleted["object"]["metadata"]["finalizers"] == [GONE], "the last write was never kept"
+        assert deleted["object"]["metadata"]["finalizers"] == [FINALIZER], "the last write is not stored"
         assert status(api.get(f"{RUNNERS}/a"))[:2] == (404, "NotFound")
 
     def test_a_second_delete_changes_nothing(self, api):
@@ -135,7 +135,7 @@ class TestFinalizers:
     def test_none_can_be_added_to_what_is_going(self, api):
         api.control.ephemeral_runner("runners", "a")
         api.delete(f"{RUNNERS}/a")
-        answer = api.merge(f"{RUNNERS}/a", {"metadata": {"finalizers": [GONE, REGISTRATION, "x/y"]}})
+        answer = api.merge(f"{RUNNERS}/a", {"metadata": {"finalizers": [FINALIZER, REGISTRATION, "x/y"]}})
         code, reason, message = status(answer)
         assert (code, reason) == (422, "Invalid")
         assert 'found new finalizers []string{"x/y"}' in message
@@ -150,7 +150,7 @@ class TestFinalizers:
         api.control.delete("ephemeralrunners", "runners", "a")
         api.control.release("ephemeralrunners", "runners", "a", REGISTRATION)
         left = api.control.object("ephemeralrunners", "runners", "a")
-        assert left["metadata"]["finalizers"] == [GONE]
+        assert left["metadata"]["finalizers"] == [FINALIZER]
         api.control.release("ephemeralrunners", "runners", "a")
         assert api.control.names("ephemeralrunners") == []
 
@@ -192,8 +192,8 @@ class TestGrace:
             api.control.container_ends("runners", "a", exit_code=int(why == "failed"))
         with api.watching(PODS, api.version()) as watch:
             api.remove(f"{PODS}/a", **({"gracePeriodSeconds": 0} if why == "asked for none" else {}))
-            marked, gone = watch.so_far()
-        assert (marked["type"], gone["type"]) == ("MODIFIED", "DELETED")
+            marked, deleted = watch.so_far()
+        assert (marked["type"], deleted["type"]) == ("MODIFIED", "DELETED")
         assert marked["object"]["metadata"]["deletionGracePeriodSeconds"] == 0
         assert api.control.names("pods") == []
 
@@ -210,8 +210,8 @@ class TestGrace:
         api.delete(f"{PODS}/a")
         with api.watching(PODS, api.version()) as watch:
             api.control.finish_deletion("runners", "a", exit_code=143)
-            ended, marked, gone = watch.so_far()
-        assert (ended["type"], marked["type"], gone["type"]) == ("MODIFIED", "MODIFIED", "DELETED")
+            ended, marked, deleted = watch.so_far()
+        assert (ended["type"], marked["type"], deleted["type"]) == ("MODIFIED", "MODIFIED", "DELETED")
         terminated = ended["object"]["status"]["containerStatuses"][0]["state"]["terminated"]
         assert (terminated["exitCode"], ended["object"]["status"]["phase"]) == (143, "Failed")
         assert marked["object"]["metadata"]["deletionGracePeriodSeconds"] == 0
@@ -221,8 +221,8 @@ class TestGrace:
         api.delete(f"{PODS}/a")
         with api.watching(PODS, api.version()) as watch:
             api.control.finish_deletion("runners", "a", exit_code=None)
-            *_, gone = watch.so_far()
-        assert gone["object"]["status"]["phase"] == "Running"
+            *_, deleted = watch.so_far()
+        assert deleted["object"]["status"]["phase"] == "Running"
 
     @pytest.mark.parametrize(("takes", "gone_after"), [(0, 0), (12, 12), (300, 30)])
     def test_a_kubelet_that_works_by_itself_takes_its_time_and_no_more_than_the_grace(self, api, takes, gone_after):

@@ -1,4 +1,4 @@
-"""The client that the project uses, as it comes: what it takes for an API server is one."""
+"""The project's client library works unchanged with the simulated API server."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ async def test_it_watches(server, client):
 async def test_it_raises_on_a_version_that_is_forgotten(server, client):
     version = str(server.control.version())
     server.control.forget_versions()
-    with pytest.raises(ApiError) as gone:
+    with pytest.raises(ApiError) as raised:
         await anext(aiter(client.watch(Pod, resource_version=version)))
-    assert (gone.value.status.code, gone.value.status.reason) == (410, "Expired")
+    assert (raised.value.status.code, raised.value.status.reason) == (410, "Expired")
 
 
 async def test_it_patches_gets_creates_and_deletes(server, client):
@@ -75,9 +75,9 @@ async def test_it_patches_gets_creates_and_deletes(server, client):
     await client.delete(EphemeralRunner, "a")
     assert (await client.get(EphemeralRunner, "a")).metadata.deletionTimestamp is not None
     await client.patch(EphemeralRunner, "a", operations, patch_type=PatchType.JSON)
-    with pytest.raises(ApiError) as gone:
+    with pytest.raises(ApiError) as raised:
         await client.get(EphemeralRunner, "a")
-    assert gone.value.status.reason == "NotFound"
+    assert raised.value.status.reason == "NotFound"
 
     await client.create(ServiceAccount(metadata=ObjectMeta(name="sa", namespace="runners")))
     await client.delete(ServiceAccount, "sa")
@@ -96,7 +96,7 @@ async def test_a_user_is_refused_what_its_rules_do_not_allow(server, tmp_path):
 
 
 async def test_a_plain_404_is_no_api_error_to_it(server, client):
-    """Older API servers say so of a CRD that is not installed: whoever waits for ApiError alone does not see it."""
+    """Older API servers answer so for a CRD that is not installed: code that expects only ApiError misses it."""
     server.control.uninstall()
     with pytest.raises(ApiError) as refused:
         [runner async for runner in client.list(EphemeralRunner)]
@@ -109,4 +109,4 @@ async def test_a_plain_404_is_no_api_error_to_it(server, client):
 
 def test_a_user_without_a_token_has_no_kubeconfig(tmp_path):
     with ClusterServer() as server, pytest.raises(LookupError, match=r"control\.user"):
-        server.kubeconfig(tmp_path / "kubeconfig", "nobody")
+        server.kubeconfig(tmp_path / "kubeconfig", "unknown")

@@ -85,10 +85,10 @@ class TestShapes:
         with pytest.raises(ValueError, match="already"):
             api.control.pod("runners", "a")
 
-    @pytest.mark.parametrize("lever", ["container_ends", "evict", "finish_deletion", "vanish", "preempt"])
-    def test_a_pod_that_is_not_there_is_the_test_s_mistake(self, api, lever):
+    @pytest.mark.parametrize("control", ["container_ends", "evict", "finish_deletion", "vanish", "preempt"])
+    def test_a_control_of_an_unknown_pod_raises(self, api, control):
         with pytest.raises(LookupError, match="no pod 'b' in 'runners'"):
-            getattr(api.control, lever)("runners", "b")
+            getattr(api.control, control)("runners", "b")
 
     def test_a_kind_that_is_not_there_says_which_there_are(self, api):
         with pytest.raises(LookupError, match="ephemeralrunners"):
@@ -176,12 +176,12 @@ class TestEnds:
         assert conditions(pod)["DisruptionTarget"] == ("True", "DeletionByTaintManager")
         assert "deletionTimestamp" in pod["metadata"]
 
-    def test_what_vanishes_is_never_seen_to_end(self, api):
+    def test_a_pod_that_vanishes_has_no_end(self, api):
         api.control.pod("runners", "a", finalizers=("x.dev/y",))
         with api.watching(PODS, api.version()) as watch:
             api.control.vanish("runners", "a")
-            (gone,) = watch.so_far()
-        assert (gone["type"], gone["object"]["status"]["phase"]) == ("DELETED", "Running")
+            (deleted,) = watch.so_far()
+        assert (deleted["type"], deleted["object"]["status"]["phase"]) == ("DELETED", "Running")
         assert names(api.get(PODS)) == []
 
 
@@ -232,7 +232,7 @@ class TestLogs:
         api.control.pod("runners", "a", containers=("runner", "dind"), running=False)
         assert status(api.get(LOG, params=query)) == (400, "BadRequest", expected)
 
-    def test_a_log_goes_with_its_pod(self, api):
+    def test_a_log_is_deleted_with_its_pod(self, api):
         assert status(api.get(LOG))[:2] == (404, "NotFound")
         api.control.pod("runners", "a")
         api.control.set_log("runners", "a", ["old"])

@@ -74,12 +74,12 @@ def test_only_so_many_changes_are_kept(monkeypatch):
         assert (forgotten.value.asked, forgotten.value.oldest) == (versions[0], versions[1])
 
 
-def test_who_no_longer_listens_hears_nothing():
-    store, heard = Store(), []
-    leave = store.listen(PODS, heard.append)
+def test_a_listener_that_left_gets_no_changes():
+    store, changes = Store(), []
+    leave = store.listen(PODS, changes.append)
     put(store, "a", kind=SERVICE_ACCOUNTS)
     put(store, "a")
     leave()
     leave()
     put(store, "b")
-    assert [change.last.key.name for change in heard] == ["a"]
+    assert [change.last.key.name for change in changes] == ["a"]

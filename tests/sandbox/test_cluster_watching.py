@@ -45,10 +45,10 @@ def test_a_deletion_shows_what_was_last_under_the_version_of_its_end(api):
     made = api.control.pod("runners", "a")
     with api.watching(PODS, api.version()) as watch:
         api.control.vanish("runners", "a")
-        gone = watch.next()["object"]
-    assert int(gone["metadata"].pop("resourceVersion")) == api.control.version()
+        deleted = watch.next()["object"]
+    assert int(deleted["metadata"].pop("resourceVersion")) == api.control.version()
     made["metadata"].pop("resourceVersion")
-    assert gone == made
+    assert deleted == made
 
 
 @pytest.mark.parametrize("version", [None, "0"])
@@ -67,7 +67,7 @@ def test_a_watch_from_a_version_that_has_not_come_is_silent_until_then(api):
         assert watch.brief() == [("ADDED", "c")]
 
 
-def test_what_stops_matching_is_deleted_as_it_last_matched_and_what_begins_to_is_added(api):
+def test_an_object_that_stops_matching_is_deleted_as_it_last_matched_and_one_that_starts_is_added(api):
     api.control.pod("runners", "a", labels={"pool": "linux"})
     api.control.pod("runners", "b", labels={"pool": "gpu"})
     with api.watching(PODS, api.version(), labelSelector="pool=linux") as watch:
@@ -90,7 +90,7 @@ def test_fields_select_in_a_watch_too(api):
         assert watch.brief() == [("DELETED", "a"), ("ADDED", "b")]
 
 
-def test_a_watch_of_a_namespace_hears_of_no_other_and_one_of_all_hears_of_all(api):
+def test_a_watch_of_a_namespace_gets_only_its_events_and_one_of_all_gets_all(api):
     version = api.version()
     api.control.pod("other", "x")
     api.control.pod("runners", "a")
@@ -110,7 +110,7 @@ def test_a_bookmark_has_a_version_and_no_name(api):
         assert runners.next() == {"type": "BOOKMARK", "object": runner}
 
 
-def test_who_asks_for_no_bookmarks_gets_none(api):
+def test_bookmarks_are_sent_only_on_request(api):
     with api.watching(PODS, api.version(), allowWatchBookmarks="false") as watch:
         api.control.bookmark()
         api.control.pod("runners", "a")
@@ -146,11 +146,11 @@ def test_a_streaming_list_marks_the_end_of_the_present_objects(api):
     ],
     ids=str,
 )
-def test_a_watch_that_cannot_be_is_refused(api, query, code, reason):
+def test_an_invalid_watch_is_refused(api, query, code, reason):
     assert status(api.get(PODS, params={"watch": "true", **query}))[:2] == (code, reason)
 
 
-def test_a_version_that_is_forgotten_is_an_error_event_of_410(api):
+def test_an_expired_version_is_an_error_event_of_410(api):
     version = api.version()
     now = api.control.forget_versions()
     answer = api.get(PODS, params={"watch": "true", "resourceVersion": version})
@@ -162,7 +162,7 @@ def test_a_version_that_is_forgotten_is_an_error_event_of_410(api):
     assert expected == (410, "Expired", f"too old resource version: {version} ({now})")
 
 
-def test_a_version_that_is_forgotten_is_410_when_the_lever_says_so(api):
+def test_an_expired_version_is_410_if_the_control_is_set(api):
     version = api.version()
     api.control.forget_versions(by_http=True)
     answer = api.get(PODS, params={"watch": "true", "resourceVersion": version})
@@ -233,7 +233,7 @@ def test_a_watch_is_cut_after_so_many_events_and_the_next_goes_on_from_there(api
         with pytest.raises(httpx.RemoteProtocolError):
             watch.next()
     with api.watching(PODS, seen[-1]["object"]["metadata"]["resourceVersion"]) as watch:
-        assert watch.brief() == [("ADDED", "c")], "it cuts once unless it is told otherwise"
+        assert watch.brief() == [("ADDED", "c")], "by default it cuts once"
 
 
 def test_watches_can_be_cut_after_each_event_for_ever(api):
@@ -264,7 +264,7 @@ def test_a_watch_of_a_crd_that_is_uninstalled_reports_its_objects_and_ends(api):
     assert [event["type"] for event in events] == ["DELETED"]
 
 
-def test_who_leaves_is_noticed(api):
+def test_a_client_that_disconnects_is_noticed(api):
     with api.watching(PODS, api.version()):
         assert api.control.watches() == 1
     while api.control.watches():
@@ -278,7 +278,7 @@ STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["put", "vani
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, data=st.data())
 def test_a_list_and_the_events_after_it_give_the_next_list(api, steps, data):
-    """From whatever moment one lists, and whatever selector: replayed events lead to what a new list says."""
+    """For any list and any selector, replayed events lead to the contents of a new list."""
     for name in api.control.names("pods", "runners"):
         api.control.vanish("runners", name)
     selector = data.draw(st.sampled_from(["", "pool=linux", "pool", "!pool", "pool notin (gpu)"]))

@@ -20,7 +20,7 @@ def test_an_app_may_sign_with_its_id_or_its_client_id(sandbox):
 
 
 @pytest.mark.parametrize(
-    ("claims", "says"),
+    ("claims", "text"),
     [
         ({"exp": -1}, "exp"),
         ({"exp": 900}, "too far in the future"),
@@ -30,13 +30,13 @@ def test_an_app_may_sign_with_its_id_or_its_client_id(sandbox):
     ],
     ids=["expired", "good for too long", "issued in the future", "of no App", "without an end"],
 )
-def test_a_bad_jwt_is_401_in_githubs_shape(sandbox, claims, says):
+def test_a_bad_jwt_is_401_in_githubs_shape(sandbox, claims, text):
     now = int(time.time())
     moved = {name: now + value if isinstance(value, int) else value for name, value in claims.items()}
     with app_client(sandbox, app_jwt(sandbox, **moved)) as app:
         answer = app.get("/app")
     assert answer.status_code == 401
-    assert says in answer.json()["message"]
+    assert text in answer.json()["message"]
     assert answer.json().keys() == {"message", "documentation_url", "status"}
 
 
@@ -68,11 +68,11 @@ def test_a_token_sees_its_own_organization_alone(sandbox, acme):
 
 
 def test_an_unknown_organization_is_404(acme, app):
-    assert acme.get("/orgs/nobody/actions/runners").status_code == 404
-    assert app.get("/orgs/nobody/installation").status_code == 404
+    assert acme.get("/orgs/unknown/actions/runners").status_code == 404
+    assert app.get("/orgs/unknown/installation").status_code == 404
 
 
-def test_a_missing_permission_is_403_and_says_which(sandbox, acme):
+def test_a_missing_permission_is_403_and_is_named(sandbox, acme):
     sandbox.control.permissions("acme", permissions={"organization_self_hosted_runners": "read"})
     assert acme.get(RUNNERS).status_code == 200
     answer = acme.delete(f"{RUNNERS}/{next(iter(sandbox.fleet.roster.registered))}")
@@ -90,7 +90,7 @@ def test_a_token_may_be_minted_with_less_but_not_with_more(sandbox: SandboxServe
     assert app.post(path, json={"permissions": {"administration": "write"}}).status_code == 422
 
 
-def test_a_suspended_installation_gets_no_token_and_its_old_ones_rest(sandbox, app, acme):
+def test_a_suspended_installation_gets_no_token_and_its_old_ones_are_refused(sandbox, app, acme):
     path = f"/app/installations/{sandbox.installation_id()}/access_tokens"
     sandbox.control.suspend("acme")
     assert app.post(path).status_code == 403

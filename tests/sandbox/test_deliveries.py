@@ -82,7 +82,7 @@ def test_a_failed_delivery_stays_failed_until_it_is_asked_for_again_under_its_gu
 
 
 def test_a_receiver_that_is_not_there_is_logged_as_502(sandbox, app):
-    sandbox.control.webhook(url="http://127.0.0.1:1/nobody")
+    sandbox.control.webhook(url="http://127.0.0.1:1/unreachable")
     sandbox.control.head("acme", repository="api")
     (failed,) = logged(app, 1)
     assert (failed["status_code"], failed["status"]) == (502, "failed to connect to host")
@@ -114,7 +114,7 @@ def test_a_logged_delivery_shows_what_was_sent_and_answered(sandbox, receiver, a
 
 
 @pytest.mark.parametrize(
-    ("lever", "arguments", "event", "action"),
+    ("control", "arguments", "event", "action"),
     [
         ("suspend", {}, "installation", "suspend"),
         ("uninstall", {}, "installation", "deleted"),
@@ -122,16 +122,16 @@ def test_a_logged_delivery_shows_what_was_sent_and_answered(sandbox, receiver, a
         ("select", {"repositories": ["api"]}, "installation_repositories", "removed"),
     ],
 )
-def test_what_admins_do_is_delivered(sandbox, receiver, lever, arguments, event, action):
+def test_actions_of_admins_are_delivered(sandbox, receiver, control, arguments, event, action):
     installation = sandbox.installation_id()
-    getattr(sandbox.control, lever)("acme", **arguments)
+    getattr(sandbox.control, control)("acme", **arguments)
     (got,) = receiver.wait(1)
     assert (got.event, got.payload["action"]) == (event, action)
     assert got.payload["installation"]["id"] == installation
     assert got.payload["installation"]["account"]["login"] == "acme"
 
 
-def test_a_suspended_installation_hears_of_no_jobs(sandbox, receiver):
+def test_a_suspended_installation_gets_no_deliveries_of_jobs(sandbox, receiver):
     sandbox.control.suspend("acme")
     sandbox.control.queue("acme", labels=LABELS)
     sandbox.control.unsuspend("acme")
@@ -140,7 +140,7 @@ def test_a_suspended_installation_hears_of_no_jobs(sandbox, receiver):
     assert deliveries["waiting"] + deliveries["sent"] == 2
 
 
-def test_an_installation_without_actions_hears_of_no_jobs(sandbox, receiver):
+def test_an_installation_without_actions_gets_no_deliveries_of_jobs(sandbox, receiver):
     sandbox.control.permissions("acme", permissions={"checks": "write"})
     sandbox.control.queue("acme", labels=LABELS)
     sandbox.control.head("acme", repository="api")

@@ -1,4 +1,4 @@
-"""Calls that fail: how, for which callers, and that it ends."""
+"""Faults of calls: their kinds, their scope, and their end."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ def test_calls_that_name_no_organization_fail_with_that_of_their_token(sandbox, 
 
 
 @pytest.mark.parametrize("status", [403, 429])
-def test_a_secondary_limit_says_how_long_to_stay_away_and_lasts_as_long(sandbox, acme, globex, status):
+def test_a_secondary_limit_has_a_retry_after_and_lasts_as_long(sandbox, acme, globex, status):
     sandbox.control.secondary_limit("acme", status=status, retry_after=SECONDS)
     answer = acme.get(RUNNERS)
     assert (answer.status_code, answer.headers["retry-after"]) == (status, str(SECONDS))
     assert "secondary rate limit" in answer.json()["message"]
     assert globex.get(ELSEWHERE).status_code == 200
-    assert mint(sandbox).startswith("ghs_"), "the App's own calls are another matter"
+    assert mint(sandbox).startswith("ghs_"), "the App's own calls are not affected"
     sandbox.control.step(seconds=SECONDS)
     assert acme.get(RUNNERS).status_code == 200
 
@@ -120,7 +120,7 @@ def test_an_exhausted_limit_may_be_lifted_before_its_reset(sandbox, acme):
     assert acme.get(RUNNERS).status_code == 403
 
 
-def test_an_address_that_is_not_on_the_allow_list_is_403_and_says_so(sandbox, acme, globex):
+def test_an_address_that_is_not_on_the_allow_list_is_403_with_that_reason(sandbox, acme, globex):
     sandbox.control.block_address("acme", seconds=SECONDS)
     answer = acme.get(RUNNERS)
     assert (answer.status_code, "IP allow list" in answer.json()["message"]) == (403, True)

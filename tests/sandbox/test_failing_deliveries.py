@@ -1,4 +1,4 @@
-"""Deliveries that go wrong: how, whose, what the log says of it, and that it ends."""
+"""Faults of deliveries: their kinds, their scope, their entries in the log, and their end."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_delivery_comes_late(sandbox, receiver, app):
     assert numbers(receiver.wait(4)) == [2, 3, 1, 4]
 
 
-def test_what_is_late_when_that_is_lifted_goes_out_at_once(sandbox, receiver):
+def test_delayed_deliveries_are_sent_at_once_when_the_fault_ends(sandbox, receiver):
     sandbox.control.delay_deliveries("acme", by=1000)
     send(sandbox, 1)
     sandbox.control.no_faults()
@@ -137,7 +137,9 @@ def test_deliveries_come_in_another_order_than_they_happened(sandbox, receiver):
     assert numbers(receiver.wait(4)) == [9, 3, 2, 1]
     send(sandbox, 4, 5)
     sandbox.control.step(seconds=SECONDS)
-    assert numbers(receiver.wait(6)) == [9, 3, 2, 1, 5, 4], "what waits for others goes out when it is over"
+    assert numbers(receiver.wait(6)) == [9, 3, 2, 1, 5, 4], (
+        "deliveries held for reordering are sent when the fault ends"
+    )
 
 
 def test_faults_of_deliveries_add_up(sandbox, receiver):

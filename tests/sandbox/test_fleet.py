@@ -66,7 +66,7 @@ def test_a_job_that_no_runner_has_the_labels_for_waits():
     assert fleet.queue == [job]
 
 
-def test_a_happening_shows_the_job_as_it_was_then():
+def test_an_event_shows_the_job_as_it_was_then():
     fleet, repository = fleet_of()
     submit(fleet, repository)
     seen = [h.job.status for h in fleet.step(NOON + 60) if isinstance(h, JobMoved)]
@@ -136,7 +136,7 @@ def test_a_crowded_pool_makes_jobs_wait():
     assert all(runner.busy for runner in fleet.roster.registered.values())
 
 
-def test_names_bear_the_pool_and_five_characters():
+def test_names_consist_of_the_pool_and_five_characters():
     fleet, _ = fleet_of(pools_of(300))
     names = [runner.name for runner in fleet.roster.registered.values()]
     assert len(set(names)) == 300

@@ -1,4 +1,4 @@
-"""Losses and what is done about them, from the control API to the account."""
+"""Losses and replacements, from the control API to the ledger."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def runner_of(sandbox, runner_id):
 
 def replace(sandbox, runner_id, webhook_id="msg_1", **change):
     runner = runner_of(sandbox, runner_id)
-    name, pool = (runner.name, runner.pool) if runner else ("gone", "linux-4vcpu")
+    name, pool = (runner.name, runner.pool) if runner else ("unknown", "linux-4vcpu")
     data = {"org": "acme", "runner_id": runner_id, "name": name, "pool": pool}
     return send(sandbox, data, webhook_id=webhook_id, **change)
 
@@ -56,14 +56,14 @@ def test_the_account_follows_a_loss_from_end_to_end(sandbox, acme):
     assert sandbox.control.account()["wrongful_removals"] == []
 
 
-def test_deleting_a_runner_that_works_is_put_to_the_account(sandbox, acme):
+def test_deleting_a_working_runner_is_recorded_in_the_ledger(sandbox, acme):
     victim = next(iter(sandbox.fleet.roster.registered))
     acme.delete(f"{RUNNERS}/{victim}")
     (wrong,) = sandbox.control.account()["wrongful_removals"]
     assert (wrong["org"], wrong["runner_id"], wrong["by"]) == ("acme", victim, "delete")
 
 
-def test_replacing_a_runner_that_works_is_put_to_the_account(sandbox, acme):
+def test_replacing_a_working_runner_is_recorded_in_the_ledger(sandbox, acme):
     victim = next(iter(sandbox.fleet.roster.registered))
     replace(sandbox, victim)
     (wrong,) = sandbox.control.account()["wrongful_removals"]
@@ -169,7 +169,7 @@ def test_the_account_counts_calls_by_template_and_by_org(sandbox, acme):
     assert sandbox.control.account()["calls"] == {}
 
 
-def test_every_lever_can_be_pulled_over_http(sandbox):
+def test_every_control_can_be_called_over_http(sandbox):
     control = f"{sandbox.url}/_sandbox"
     lost = httpx.post(f"{control}/orgs/acme/lose", json={"count": 2}).json()
     assert httpx.post(f"{control}/orgs/acme/restore", json={"ids": lost}).json() == lost
@@ -183,7 +183,7 @@ def test_every_lever_can_be_pulled_over_http(sandbox):
 @pytest.mark.parametrize(
     ("path", "body", "status"),
     [
-        ("orgs/nobody/lose", {"count": 1}, 404),
+        ("orgs/unknown/lose", {"count": 1}, 404),
         ("orgs/acme/lose", {"ids": [1]}, 404),
         ("orgs/acme/lose", {"how_many": 1}, 422),
         ("orgs/acme/register", {"pool": "windows"}, 404),
@@ -191,7 +191,7 @@ def test_every_lever_can_be_pulled_over_http(sandbox):
         ("faults", {"match": "x"}, 422),
     ],
 )
-def test_a_control_call_that_makes_no_sense_says_so(sandbox, path, body, status):
+def test_an_invalid_control_call_is_refused_with_a_reason(sandbox, path, body, status):
     answer = httpx.post(f"{sandbox.url}/_sandbox/{path}", json=body)
     assert answer.status_code == status
     assert answer.json()["error"]

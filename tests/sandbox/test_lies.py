@@ -282,16 +282,16 @@ def test_a_renamed_organization_is_404_under_its_old_name_and_the_same_under_its
     assert acme.get("/organizations/5001/actions/runners").json()["total_count"] == 25
     shown = app.get(f"/app/installations/{installation}").json()
     assert (shown["account"]["login"], shown["account"]["id"]) == ("acme-two", 5001)
-    assert mint(sandbox, "acme").startswith("ghs_"), "the sandbox' own levers still know it by its old name"
+    assert mint(sandbox, "acme").startswith("ghs_"), "controls still accept the old name"
     sandbox.control.step(seconds=SECONDS)
     assert acme.get(RUNNERS).status_code == 200
     assert acme.get("/orgs/acme-two/actions/runners").status_code == 404
 
 
 def test_a_renamed_organization_is_called_so_in_deliveries(sandbox, receiver):
-    sandbox.control.queue("acme", labels=["nobody"])
+    sandbox.control.queue("acme", labels=["unknown"])
     sandbox.control.rename("acme", "acme-two")
-    sandbox.control.queue("acme-two", labels=["nobody"])
+    sandbox.control.queue("acme-two", labels=["unknown"])
     payloads = [got.payload for got in receiver.wait(2)]
     assert {p["organization"]["login"] for p in payloads} == {"acme", "acme-two"}
     assert {p["repository"]["full_name"] for p in payloads} == {"acme/api", "acme-two/api"}
@@ -348,7 +348,7 @@ def test_a_clock_that_is_wrong_is_wrong_in_everything_that_github_states(sandbox
 
 
 @pytest.mark.parametrize(
-    ("ahead", "claims", "says"),
+    ("ahead", "claims", "text"),
     [
         (90, {"iat": -120, "exp": 80}, "exp"),
         (-90, {"iat": -60, "exp": 500}, "iat"),
@@ -360,20 +360,20 @@ def test_a_clock_that_is_wrong_is_wrong_in_everything_that_github_states(sandbox
         "too far off for one that is behind",
     ],
 )
-def test_a_jwt_is_judged_by_a_clock_that_is_wrong(sandbox, ahead, claims, says):
+def test_a_jwt_is_judged_by_a_clock_that_is_wrong(sandbox, ahead, claims, text):
     stated = {name: int(time.time()) + value for name, value in claims.items()}
     with app_client(sandbox, app_jwt(sandbox, **stated)) as app:
         assert app.get("/app").status_code == 200
         sandbox.control.skew_clock(ahead=ahead)
         answer = app.get("/app")
-        assert (answer.status_code, says in answer.json()["message"]) == (401, True)
+        assert (answer.status_code, text in answer.json()["message"]) == (401, True)
         sandbox.control.no_faults()
         assert app.get("/app").status_code == 200
 
 
 def test_deliveries_are_logged_by_a_clock_that_is_wrong(sandbox, app, receiver):
     sandbox.control.skew_clock(ahead=90)
-    sandbox.control.queue("acme", labels=["nobody"])
+    sandbox.control.queue("acme", labels=["unknown"])
     receiver.wait(1)
     at = time.strptime(logged(app, 1)[0]["delivered_at"], "%Y-%m-%dT%H:%M:%SZ")
     assert abs(time.mktime(at) - time.timezone - (sandbox.world.now() + 90)) <= 1
@@ -393,7 +393,7 @@ def test_lies_add_up(sandbox, acme):
     assert [runner for runner, status in shown.items() if status == "offline"] == ids[2:3]
 
 
-def test_no_faults_ends_every_lie_at_once(sandbox, acme):
+def test_no_faults_ends_every_false_answer_at_once(sandbox, acme):
     sandbox.control.unlist("acme", share=0.5)
     sandbox.control.withhold_permission("acme", seconds=1000)
     sandbox.control.lose("acme", count=3, seconds=1000)
@@ -410,4 +410,4 @@ def test_a_fault_for_all_orgs_affects_all_and_works_over_http_too(sandbox, acme,
     assert (listed(acme)[1], listed(globex, org="globex")[1]) == ([25], [0])
     described = httpx.get(f"{sandbox.url}/_sandbox/controls").json()
     assert "org" in described["empty-list"]["takes"]
-    assert all(lever["does"] for lever in described.values())
+    assert all(control["does"] for control in described.values())

@@ -34,7 +34,7 @@ def bare() -> Iterator[SandboxServer]:
 
 
 def press(client: httpx.Client, page: httpx.Response, label: str) -> httpx.Response:
-    """Submits the form whose button says this."""
+    """Submits the form whose button has this text."""
     forms = re.findall(r'<form method="post" action="([^"]+)">(.*?)<button>([^<]+)</button>', page.text)
     (action, fields) = next((a, f) for a, f, expected in forms if label in expected)
     values = {unescape(name): unescape(value) for name, value in re.findall(r'name="([^"]*)" value="([^"]*)"', fields)}
@@ -85,7 +85,7 @@ def test_a_code_is_good_once_and_for_an_hour(bare):
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "text"),
     [
         ({"name": " "}, "name"),
         ({"redirect_url": "/setup"}, "redirect_url"),
@@ -95,10 +95,10 @@ def test_a_code_is_good_once_and_for_an_hour(bare):
         ({"default_events": "workflow_job"}, "default_events"),
     ],
 )
-def test_a_bad_manifest_is_an_error_page_that_says_what_is_wrong(bare, change, says):
+def test_a_bad_manifest_is_an_error_page_with_the_reason(bare, change, text):
     answer = httpx.post(f"{bare.url}/settings/apps/new", data={"manifest": json.dumps(MANIFEST | change)})
     assert answer.status_code == 422
-    assert says in answer.text
+    assert text in answer.text
     assert "<button>" not in answer.text
 
 
@@ -131,6 +131,6 @@ def test_an_app_without_a_setup_url_lands_on_its_installation(bare):
 
 
 def test_an_unknown_organization_or_app_is_a_404_page(bare):
-    path = "/organizations/nobody/settings/apps/new"
+    path = "/organizations/unknown/settings/apps/new"
     assert httpx.post(bare.url + path, data={"manifest": json.dumps(MANIFEST)}).status_code == 404
     assert httpx.get(f"{bare.url}/apps/nothing/installations/new").status_code == 404

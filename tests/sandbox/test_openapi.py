@@ -53,12 +53,12 @@ class Stage:
     ids: dict[str, Any] = field(default_factory=dict)
 
     def call(
-        self, method: str, template: str, *, nobody: bool = False, query: str = "", job: str = "", **options: Any
+        self, method: str, template: str, *, anonymous: bool = False, query: str = "", job: str = "", **options: Any
     ) -> httpx.Response:
         if job:
             options["ids"] = {"job_id": self.ids[job]}
         path = template.format(**(self.ids | options.pop("ids", {}))) + query
-        if nobody:
+        if anonymous:
             return httpx.request(method, self.sandbox.url + path, **options)
         if template.startswith("/user"):
             return self.person.request(method, path, **options)
@@ -135,18 +135,18 @@ def absent(**ids: Any) -> dict[str, Any]:
 
 CASES = [
     case("GET", "/app", 200),
-    case("GET", "/app", 401, nobody=True),
+    case("GET", "/app", 401, anonymous=True),
     case("GET", "/app/installations", 200),
     case("GET", "/app/installations/{installation_id}", 200),
     case("GET", "/app/installations/{installation_id}", 404, **absent(installation_id=1)),
     case("POST", TOKENS, 201),
     case("POST", TOKENS, 201, json={"permissions": {"checks": "read"}}),
-    case("POST", TOKENS, 401, nobody=True),
+    case("POST", TOKENS, 401, anonymous=True),
     case("POST", TOKENS, 404, **absent(installation_id=1)),
     case("POST", TOKENS, 422, json={"permissions": {"checks": "admin"}}),
     case("POST", TOKENS, 400, content=b"{"),
     case("GET", "/orgs/{org}/installation", 200),
-    case("GET", "/orgs/{org}/installation", 404, **absent(org="nobody")),
+    case("GET", "/orgs/{org}/installation", 404, **absent(org="unknown")),
     case("POST", "/app-manifests/{code}/conversions", 404, **absent(code="unknown")),
     case("GET", "/app/hook/config", 200),
     case("PATCH", "/app/hook/config", 200, json={"content_type": "json"}),
@@ -158,11 +158,11 @@ CASES = [
     case("POST", "/app/hook/deliveries/{delivery_id}/attempts", 202),
     case("POST", "/app/hook/deliveries/{delivery_id}/attempts", 404, **absent(delivery_id=1)),
     case("GET", "/installation/repositories", 200),
-    case("GET", "/installation/repositories", 401, nobody=True),
+    case("GET", "/installation/repositories", 401, anonymous=True),
     case("GET", "/rate_limit", 200),
     case("GET", RUNNERS, 200),
-    case("GET", RUNNERS, 401, nobody=True),
-    case("GET", RUNNERS, 404, **absent(org="nobody")),
+    case("GET", RUNNERS, 401, anonymous=True),
+    case("GET", RUNNERS, 404, **absent(org="unknown")),
     case("GET", f"{RUNNERS}/{{runner_id}}", 200),
     case("GET", f"{RUNNERS}/{{runner_id}}", 404, **absent(runner_id=1)),
     case("DELETE", f"{RUNNERS}/{{runner_id}}", 422),
@@ -205,9 +205,9 @@ CASES = [
     case("GET", f"{REPO}/check-runs/{{check_run_id}}/annotations", 404, **absent(check_run_id=1)),
     case("GET", f"{REPO}/commits/{{ref}}/check-runs", 200),
     case("GET", "/user", 200),
-    case("GET", "/user", 401, nobody=True),
+    case("GET", "/user", 401, anonymous=True),
     case("GET", "/user/installations", 200),
-    case("GET", "/user/installations", 401, nobody=True),
+    case("GET", "/user/installations", 401, anonymous=True),
     case("GET", "/user/installations/{installation_id}/repositories", 200),
     case("GET", "/user/installations/{installation_id}/repositories", 404, **absent(installation_id=1)),
 ]
@@ -236,7 +236,7 @@ def test_jobs_and_check_runs_are_as_described_in_every_state_of_theirs(stage):
 
 
 @pytest.mark.xdist_group("openapi")
-def test_what_only_happens_in_trouble_is_as_described_too(stage):
+def test_answers_under_faults_are_as_described_too(stage):
     control, list_url = stage.sandbox.control, RUNNERS
     unmodified = {"if-none-match": stage.call("GET", list_url).headers["etag"]}
     answer = stage.call("GET", list_url, headers=unmodified)
@@ -261,7 +261,7 @@ def test_what_only_happens_in_trouble_is_as_described_too(stage):
 
 @pytest.mark.xdist_group("openapi")
 @pytest.mark.parametrize(
-    ("lever", "arguments", "status"),
+    ("control_name", "arguments", "status"),
     [
         ("withhold_permission", {}, 403),
         ("withhold_permission", {"status": 404}, 404),
@@ -282,10 +282,10 @@ def test_what_only_happens_in_trouble_is_as_described_too(stage):
         ("skew_clock", {}, 200),
     ],
 )
-def test_a_lie_has_the_shape_of_the_truth(stage, lever, arguments, status):
+def test_a_false_answer_has_the_shape_of_a_true_one(stage, control_name, arguments, status):
     control = stage.sandbox.control
     try:
-        getattr(control, lever)(**({"org": "acme"} if lever != "skew_clock" else {}), **arguments)
+        getattr(control, control_name)(**({"org": "acme"} if control_name != "skew_clock" else {}), **arguments)
         for template in (RUNNERS, f"{RUNNERS}/{{runner_id}}"):
             answer = stage.call("GET", template)
             assert answer.status_code == status
@@ -322,12 +322,12 @@ def test_every_operation_that_github_describes_here_is_played_and_tried():
 
 
 @pytest.mark.parametrize(
-    ("template", "answer", "says"),
+    ("template", "answer", "text"),
     [
         ("/app", httpx.Response(200, json={"id": "one"}), "$.id"),
         (RUNNERS, httpx.Response(200, json={"total_count": 1, "runners": [{"id": 1}]}), "$.runners[0]"),
-        (RUNNERS, httpx.Response(404, json={"message": "gone"}), "documentation_url"),
+        (RUNNERS, httpx.Response(404, json={"message": "missing"}), "documentation_url"),
     ],
 )
-def test_a_wrong_answer_would_be_found(template, answer, says):
-    assert says in " ".join(mistakes("GET", template, answer))
+def test_a_wrong_answer_would_be_found(template, answer, text):
+    assert text in " ".join(mistakes("GET", template, answer))

@@ -45,7 +45,7 @@ def test_a_name_finds_its_runner_alone(sandbox, acme):
     answer = acme.get(RUNNERS, params={"name": wanted.name}).json()
     assert answer["total_count"] == 1
     assert answer["runners"][0]["id"] == wanted.id
-    assert acme.get(RUNNERS, params={"name": "nobody"}).json() == {"total_count": 0, "runners": []}
+    assert acme.get(RUNNERS, params={"name": "unknown"}).json() == {"total_count": 0, "runners": []}
 
 
 def test_an_unchanged_page_is_304_and_costs_nothing(acme):
@@ -100,7 +100,7 @@ def test_a_jit_registration_is_listed_offline_until_its_process_starts(acme):
     assert acme.post(f"{RUNNERS}/generate-jitconfig", json=body).status_code == 409
 
 
-def test_labels_say_which_are_githubs_own(acme):
+def test_labels_of_github_are_marked_as_such(acme):
     labels = {label["name"]: label["type"] for label in acme.get(RUNNERS).json()["runners"][0]["labels"]}
     assert labels == {"self-hosted": "read-only", "linux": "read-only", "x64": "read-only", "linux-4vcpu": "custom"}
 

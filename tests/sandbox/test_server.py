@@ -21,7 +21,7 @@ async def test_async_code_can_use_it_alike():
         assert len(sandbox.control.lose("acme", count=2)) == 2
 
 
-def test_a_lever_pulled_before_the_start_says_what_to_do():
+def test_a_control_called_before_the_start_raises_with_a_fix():
     server = SandboxServer()
     with pytest.raises(RuntimeError, match="with SandboxServer"):
         server.control.quiet()
@@ -43,7 +43,7 @@ def test_a_path_that_is_nothing_is_404_in_githubs_shape(sandbox):
         assert (answer.status_code, answer.json()["message"]) == (404, "Not Found")
 
 
-def test_it_lives_by_the_wall_clock_when_it_ticks():
+def test_time_passes_by_the_wall_clock_when_it_ticks():
     with SandboxServer() as sandbox:
         deadline = time.time() + 10
         while not sandbox.fleet.jobs:
@@ -68,7 +68,7 @@ async def test_a_hundred_pages_at_100_ms_ten_at_a_time_take_less_than_one_after_
             pages = await asyncio.gather(*(page(number) for number in range(1, 101)))
             elapsed = time.perf_counter() - started
     assert len({runner["id"] for runners in pages for runner in runners}) == 10_000
-    assert elapsed < 100 * 0.1, "that long they would take at least"
+    assert elapsed < 100 * 0.1, "the least time of sequential requests"
 
 
 def test_as_a_process_it_prints_its_address_and_ends_on_a_signal(tmp_path):
@@ -95,7 +95,7 @@ def test_a_configuration_that_cannot_be_is_refused_in_one_line(expected):
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_sandbox_without_an_app_says_so():
+def test_a_sandbox_without_an_app_reports_it():
     with SandboxServer(SandboxConfig(app=False, quiet=True)) as sandbox:
         with pytest.raises(LookupError, match="no App yet"):
             _ = sandbox.app_id

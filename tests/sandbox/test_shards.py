@@ -52,7 +52,7 @@ def test_a_deployed_shard_comes_online_or_mostly_not(shards, badly, up):
     before = [each.id for each in of(shards, "pink")]
     answer = shards.control.deploy("acme", shard="pink", badly=badly)
     assert answer == {"shard": "pink", "runners": before, "sha": ""}
-    assert online(shards, "pink") == 0, "while it is made anew"
+    assert online(shards, "pink") == 0, "while the shard is created again"
     shards.control.step(seconds=60)
     assert (online(shards, "pink"), online(shards, "purple")) == (up, 4)
     assert [each.id for each in of(shards, "pink")] == before, "they keep their registrations"
@@ -78,8 +78,8 @@ def test_a_deploy_under_a_running_job_fails_it(shards):
 def test_it_may_be_deployed_from_a_commit(shards):
     sha = shards.control.deploy("acme", shard="pink", repository="infra")["sha"]
     assert sha == shards.world.orgs["acme"].repositories["infra"].head_sha
-    with pytest.raises(NoSuchThingError, match="gone"):
-        shards.control.deploy("acme", shard="pink", repository="gone")
+    with pytest.raises(NoSuchThingError, match="missing"):
+        shards.control.deploy("acme", shard="pink", repository="missing")
 
 
 def test_users_jobs_come_to_the_active_shard_and_follow_it(shards):
@@ -109,9 +109,9 @@ def test_the_active_shard_is_answered_as_plain_text(shards):
     assert httpx.get(f"{shards.url}/_sandbox/orgs/initech/active-shard").status_code == 404
 
 
-@pytest.mark.parametrize("lever", ["deploy", "switch"])
-def test_an_unknown_shard_is_answered_with_the_known_ones(shards, lever):
-    answer = httpx.post(f"{shards.url}/_sandbox/orgs/acme/{lever}", json={"shard": "green"})
+@pytest.mark.parametrize("control", ["deploy", "switch"])
+def test_an_unknown_shard_is_answered_with_the_known_ones(shards, control):
+    answer = httpx.post(f"{shards.url}/_sandbox/orgs/acme/{control}", json={"shard": "green"})
     assert (answer.status_code, answer.json()["error"]) == (404, "no shard 'green'; there are purple, pink")
 
 

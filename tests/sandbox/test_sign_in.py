@@ -1,4 +1,4 @@
-"""People who authorize an App: what each of them sees, and what a code is good for."""
+"""People who authorize an App: what each of them can see, and the life of a code."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def test_a_wrong_secret_and_another_redirect_are_refused(sandbox):
     assert exchange(sandbox, code, redirect_uri=f"{CALLBACK}/x")["error"] == "redirect_uri_mismatch"
 
 
-def test_who_refuses_comes_back_with_an_error_and_the_state(sandbox):
+def test_a_refusal_redirects_with_an_error_and_the_state(sandbox):
     answer = authorized(sandbox, "")
     assert (answer["error"], answer["state"]) == ("access_denied", "s")
 
 
 @pytest.mark.parametrize("redirect", ["https://elsewhere.example/", "http://127.0.0.1:9/elsewhere", ""])
-def test_nobody_is_sent_to_an_address_that_is_not_registered(sandbox, redirect):
+def test_an_unregistered_redirect_address_is_refused(sandbox, redirect):
     query = {"client_id": sandbox.client_id, "redirect_uri": redirect}
     shown = httpx.get(f"{sandbox.url}/login/oauth/authorize", params=query)
     assert shown.status_code == (400 if redirect else 200)

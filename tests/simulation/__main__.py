@@ -1,4 +1,4 @@
-"""`python -m tests.simulation`: many seeds on all cores; or one seed alone, with its story."""
+"""`python -m tests.simulation`: runs many seeds on all cores, or one seed with its trace."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.simulation.mutations import MUTATIONS, broken
 
 
 class Outcome(NamedTuple):
-    """How one seed ended; `wrong` is empty when all held."""
+    """The result of one seed; `wrong` is empty if all invariants held."""
 
     seed: int
     wrong: str
@@ -31,7 +31,7 @@ class Outcome(NamedTuple):
 def main() -> int:
     arguments = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     arguments.add_argument("seed", type=int, nargs="?", help="run this one alone")
-    arguments.add_argument("--trace", action="store_true", help="tell the story of that one")
+    arguments.add_argument("--trace", action="store_true", help="print the trace of that seed")
     arguments.add_argument("--seeds", type=int, default=10_000, help="how many, from --first on")
     arguments.add_argument("--first", type=int, default=0)
     arguments.add_argument("--broken", default="", choices=MUTATIONS, metavar="RULE", help="with this rule broken")
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def print_result(seed: int, *, tracing: bool) -> int:
-    """Run one seed, and tell its story, whether it ends well or not."""
+    """Run one seed and print its trace, whether it passes or fails."""
     engine = Engine(seed, tracing=tracing)
     wrong = ""
     try:
@@ -51,12 +51,15 @@ def print_result(seed: int, *, tracing: bool) -> int:
     except Violation as violation:
         wrong = str(violation)
     echo("\n".join(engine.story))
-    echo(wrong or f"seed {seed}: all held; {engine.audit.noticed} losses, {engine.audit.replaced} replacements")
+    echo(
+        wrong
+        or f"seed {seed}: all invariants held; {engine.audit.noticed} losses, {engine.audit.replaced} replacements"
+    )
     return 1 if wrong else 0
 
 
 def outcome(seed: int, rule: str = "") -> Outcome:
-    """One seed, in one process of many; with a broken rule, if one is named."""
+    """Run one seed in a worker process; with a mutation, if one is named."""
     try:
         with broken(rule):
             audit = (engine := simulate(seed)).audit
@@ -66,7 +69,7 @@ def outcome(seed: int, rule: str = "") -> Outcome:
 
 
 def run_all(seeds: Iterable[int], rule: str = "") -> int:
-    """All of them; those that fail are printed at once, with how to see their story."""
+    """Run all seeds; a failure is printed at once, with the command that prints its trace."""
     began, cores = time.monotonic(), os.cpu_count() or 1
     done = steps = lost = replaced = 0
     failed = []

@@ -1,4 +1,4 @@
-"""What is done about the lost: `jobs.remediation.plan_remediation`, `jobs.remediation.remediate` and `jobs.events.deliver_event`, step by step."""
+"""Remediation of lost runners: `jobs.remediation.plan_remediation`, `…remediate`, `jobs.events.deliver_event`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Acting(Calls):
-    """Grants, removes, has replaced."""
+    """Grants, removes and replaces."""
 
     def decide(self, me: Process) -> Steps:
         if not (yield from self.hold(me, "plan")):
@@ -157,7 +157,7 @@ class Acting(Calls):
         return steps.may_act(evidence, state, fuse, mode, self.clock(), paused=paused, claimed=claimed)
 
     def is_claimed(self, evidence: Evidence) -> bool:
-        """By its controller: somebody works there."""
+        """By its controller: a process works there."""
         return claim_on(self.engine.claiming.held(), evidence.name, self.clock()) is not None
 
     def fold(self, runner_id: int, fold: Fold) -> None:
@@ -170,7 +170,7 @@ class Acting(Calls):
             self.store.unsent.discard(event_id)
             return
         if known is not None and runs_a_job(known, self.clock()):
-            return  # reported since; the clock asks again
+            return  # reported since; the scheduler enqueues it again
         yield CALL
         self.engine.fleet.accept(event_id, runner_id)  # raises: the controller refuses
         yield STEP

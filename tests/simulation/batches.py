@@ -1,4 +1,4 @@
-"""Invariant 4: the fuse lets the first batch through, and the next when that one is online. Counted anew, from states."""
+"""Invariant 4: the fuse grants a first batch, and the next once that is online. Counted independently, from states."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
 
 
 JITTER_SECONDS = 5.0
-"""A return is dated by when it was seen, and judged a moment later."""
+"""A return is dated by the list that showed it, and judged slightly later."""
 
 LOST = {State.INVALIDATED, State.SUSPECT}
 
 
 @dataclass(slots=True)
 class Mass:
-    """A pool that lost too many: since when, and from when on newcomers count as proof."""
+    """A mass loss in a pool: when it began, and since when newcomers count as proof."""
 
     since: float
     proof_since: float
     most: int = 0
     """How many may be granted while registrations came back within the window; 0: none did."""
     most_since: float = 0.0
-    """When the fuse tripped for which `most` is: what an earlier one, that healed, let through is not of its batches."""
+    """When the fuse tripped to which `most` applies. Grants of an earlier trip that healed do not count."""
     resumed: int = 0
-    """Pools that a person let begin anew since, each with a first batch of its own."""
+    """Number of pools that a person resumed since; each has a new first batch."""
     holds: bool = True
-    """Whether it goes on: what is lost by ones and twos afterwards, while nothing is on watch, is no part of it."""
+    """True while the mass loss continues; single losses after the cooldown are not part of it."""
 
 
 class Grant(NamedTuple):
-    """One that was let through."""
+    """One granted replacement."""
 
     at: float
     pool: str
@@ -47,10 +47,10 @@ class Grant(NamedTuple):
 
 
 class Batches:
-    """What each fuse has let through in a mass event, against what proves that it helps.
+    """Compares the grants of each fuse in a mass loss with the newcomers that prove that replacing helps.
 
-    A grant counts while it stands, and for good once a controller took its request: one that was called off, or whose
-    runner came back before that, has cost nothing.
+    A grant counts while it is valid, and permanently once a controller accepted its request. A grant that was revoked,
+    or whose runner came back before acceptance, does not count.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -59,26 +59,26 @@ class Batches:
         self._grants: list[Grant] = []
         self._accepted: set[str] = set()
         self._tripped: dict[float, float] = {}
-        """When a fuse of this `since` was first seen, in true time: our clock may have jumped since."""
+        """By the fuse's `since`: when it was first observed, in true time, because our clock may have jumped."""
 
     def turned(self, after: Fuse) -> None:
-        """A fuse changed."""
+        """Records a change of a fuse."""
         if after.since is not None:
             self._tripped.setdefault(after.since, self._engine.now)
 
     def count(
         self, pools: Mapping[str, Sequence[tuple[Evidence, State]]], now: float, fuses: Mapping[str, Fuse]
     ) -> None:
-        """The plan is about to be made of these."""
+        """Counts the losses of all pools, immediately before the remediation plan is made."""
         for pool, members in pools.items():
             self._count(pool, _lost(members, fuses.get(pool, Fuse()), now, self._limits), members, now, fuses)
         whole = fuses.get(WHOLE_INSTALLATION, Fuse())
         stopped = {pool for pool, fuse in fuses.items() if fuse.position is Position.STOPPED}
-        # A pool that stopped by itself waits for itself: what it lost is no part of the whole installation's mass loss.
+        # Losses of a pool whose own fuse stopped are not part of the whole installation's mass loss.
         of_whole = {pool: members for pool, members in pools.items() if pool not in stopped}
         several = {pool: _lost(members, whole, now, self._limits) for pool, members in of_whole.items()}
         everyone = [each for members in pools.values() for each in members]
-        # Losses of one pool are its own fuse's matter, unless the installation's fuse has tripped for more.
+        # Losses of a single pool concern its own fuse only, unless the installation's fuse has tripped already.
         is_spread = sum(lost > 0 for lost in several.values()) > 1 or whole.position is not Position.CLOSED
         if is_spread or WHOLE_INSTALLATION in self._mass:
             self._count(WHOLE_INSTALLATION, sum(several.values()) if is_spread else 0, everyone, now, fuses)
@@ -100,9 +100,9 @@ class Batches:
             if not lately:
                 mass.most = 0
             elif not mass.most:
-                # A mass may outlast its fuse: suspects that nobody can confirm remain while it heals and trips again.
-                # `allowed` is what the fuse lets through since it last tripped, so only grants since then are held
-                # against it. The return is of this fuse, so that a first batch bought by it is among them.
+                # A mass loss may outlast its fuse: unconfirmable suspects remain while the fuse heals and trips again.
+                # `allowed` counts the grants since the fuse last tripped, so only those are compared
+                # with it. The return happened under this fuse, so its first batch is included.
                 mass.most = max(limits.first_batch, fuse.allowed)
                 mass.most_since = self._tripped.get(fuse.since or 0.0, mass.since)
             mass.holds = is_mass or fuse.position is not Position.CLOSED
@@ -113,7 +113,7 @@ class Batches:
             del self._mass[pool]
 
     def _is_of_stopped(self, evidence: Evidence, fuses: Mapping[str, Fuse]) -> bool:
-        """Whether its pool stopped by itself: then it is no part of the whole installation's."""
+        """True if its pool's own fuse stopped: then it does not count for the whole installation."""
         pool = self._engine.world.machines[evidence.id].pool.name
         return fuses.get(pool, Fuse()).position is Position.STOPPED
 
@@ -122,23 +122,23 @@ class Batches:
         return self._engine.scenario.config.fuse
 
     def _returned_lately(self, fuse: Fuse, now: float) -> bool:
-        """Registrations that come back buy no new first batch."""
+        """True if registrations returned within the window: no new first batch is allowed."""
         is_for_returns = fuse.reason is FuseReason.REGISTRATIONS_RETURNED
         return is_for_returns and fuse.healed_at is not None and now - fuse.healed_at < self._limits.window_seconds
 
     def restart(self, pools: Iterable[str]) -> None:
-        """A person resumed them: each has a first batch anew, of the whole installation's, too."""
+        """A person resumed these pools: each has a new first batch, in the installation's fuse also."""
         now, begun = self._engine.now, set(pools)
         if WHOLE_INSTALLATION in self._mass:
             self._mass[WHOLE_INSTALLATION].resumed += len(begun)
         self._mass |= {pool: Mass(now, now - self._limits.window_seconds) for pool in begun}
 
     def accepted(self, event_id: str) -> None:
-        """A controller took a request."""
+        """Records that a controller accepted a request."""
         self._accepted.add(event_id)
 
     def granted(self, pool: str, evidence: Evidence) -> str:
-        """One more is let through; what is wrong with that, or nothing."""
+        """Records a grant; returns the violation, or an empty string."""
         self._grants.append(Grant(self._engine.now, pool, evidence.id, evidence.event_id or ""))
         return self._wrong(pool) or self._wrong(WHOLE_INSTALLATION)
 
@@ -160,12 +160,12 @@ class Batches:
         return f"{pool}: {granted} are granted in a mass event, and {proof} newcomers prove that it helps"
 
     def _granted(self, pool: str, since: float) -> int:
-        """Grants since then that count."""
+        """Number of grants since then that count."""
         is_whole = pool == WHOLE_INSTALLATION
         return sum(each.at >= since and (is_whole or each.pool == pool) and self._counts(each) for each in self._grants)
 
     def _of_stopped(self, since: float, pool: str) -> int:
-        """Of the whole installation's grants those in pools that stopped by themselves: they are no part of it."""
+        """Number of the installation's grants in pools whose own fuse stopped: those do not count."""
         if pool != WHOLE_INSTALLATION:
             return 0
         fuses = self._engine.store.fuses
@@ -177,7 +177,7 @@ class Batches:
         return grant.event_id in self._accepted or (evidence is not None and evidence.event_id == grant.event_id)
 
     def _stopped(self) -> int:
-        """Pools whose own fuse stopped: what they took of the installation's batch another pool may have."""
+        """Number of pools whose own fuse stopped: their share of the installation's batch is free for other pools."""
         fuses = self._engine.store.fuses.items()
         return sum(fuse.position is Position.STOPPED for pool, fuse in fuses if pool != WHOLE_INSTALLATION)
 

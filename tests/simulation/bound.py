@@ -17,15 +17,15 @@ def noticed_within(config: Config, lost_of_pool: int) -> float:
     """Seconds of fair weather within which a lost runner's replacement is asked for, or it is reported as deferred.
 
     Fair weather is time without any lie, and without a pause or a stopped fuse in its pool: then the runner is
-    deferred, and the report says so. It begins at the loss, or when the last weather and its tail are over, or when
-    the pool's rounds begin anew by one more loss or return. From there, each at its worst:
+    deferred, and the report shows it. It begins at the loss, or when the last weather and its tail are over, or when
+    the pool's rounds restart because of one more loss or return. From there, the worst case of each:
 
-    - a look that has just begun is too early; the next one begins an interval later, and one that churned wants a
+    - a sweep that has just begun is too early; the next begins an interval later, and a list that churned needs a
       second: 2 intervals
     - a runner that was registered a moment ago may be absent: `startup_seconds`
     - a runner whose job ran by deliveries is asked for when the delivery that ends it has had its time:
       `startup_seconds`, and the interval in which that is noticed
-    - if a job ran on it, GitHub says that it is over when its lease is: `JOB_LEASE_SECONDS`, and the interval after
+    - if a job ran on it, GitHub reports its end when the lease expires: `JOB_LEASE_SECONDS`, and the interval after
       which the confirmation asks again
     - the second 404: `confirm_seconds`, and a job's life if another confirmation holds the claim
     - if it is one of many, the fuse doubles its batches: ⌈log₂(n/first_batch + 1)⌉ rounds. A round ends when its batch
@@ -45,12 +45,12 @@ def noticed_within(config: Config, lost_of_pool: int) -> float:
 
 
 def tail_of(window: Weather) -> float:
-    """Seconds for which weather goes on to hinder us when it is over.
+    """Seconds for which weather has effects after its end.
 
     - Work that failed is tried again with growing pauses; the one that it waits for at the end is about four times
-      as long as all of it was so far, and an hour at most.
+    - Failed jobs are retried with growing back-off; the last wait is about four times
     - A clock that jumped back: what was dated in its future waits for that long; and so do the due sweeps.
-    - Calls that are spent come back at the full hour, and so do those that GitHub told us to wait for, sooner.
+    - Calls that are spent come back at the full hour, and so do those blocked by retry-after, sooner.
     - Who died or froze is taken over from when its claim and its time are out.
     - A discovery may be five minutes away: until then a suspended installation is not swept again.
     - A late delivery may say for ten minutes more that a job runs.

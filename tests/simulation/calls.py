@@ -1,4 +1,4 @@
-"""How a job gets at GitHub, and at the exclusive right to act: as `ghapp.github.api`, `jobs.runners.list_runners` and claims do."""
+"""How a job calls GitHub and acquires locks: like `ghapp.github.api`, `jobs.runners.list_runners` and `store.locks`."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from tests.simulation.engine import Engine, Process
 
 Steps = Generator[float, None, Any]
-"""A job, or a part of one. It yields seconds: until its call is answered, or just to let others come in between."""
+"""A job, or a part of one. It yields seconds: until its call is answered, or only to let other jobs run."""
 
 STEP, CALL, TIME_OUT, WAIT = 0.002, 0.1, 10.0, 1.0
 TOKEN_SECONDS = 3300.0
 
 
 class Calls:
-    """What all jobs need."""
+    """Common operations of all jobs."""
 
     def __init__(self, engine: Engine, store: Store, github: GitHub) -> None:
         self.engine, self.store, self.github, self.audit = engine, store, github, engine.audit
         self.config, self.rules = engine.scenario.config, engine.scenario.pools
 
     def clock(self) -> float:
-        """Our own, which may be off."""
+        """Our own clock, which may be skewed."""
         return self.engine.now + self.engine.skew
 
     def hold(self, me: Process, key: str) -> Steps:
-        """Wait for a claim as long as a dead holder's lasts; False: somebody else lives and has it."""
+        """Wait for a lock until that of a dead holder expires; False: a living holder has it."""
         waited = 0.0
         while not self.store.take(key, me, self.engine.now):
             if waited > OUTLIVING_SECONDS:
@@ -49,11 +49,11 @@ class Calls:
         """One request within the budget.
 
         Raises:
-            NoAnswer: none, or one that says no; or a 404 by a token that is too young to be believed.
+            NoAnswer: no answer or a refusal; or a 404 by a token that is too new to be trusted.
             NotFound: 404.
         """
         minted_at = yield from self._token()
-        self.store.meter.enter(self.clock(), purpose, self.config.budget)
+        self.store.budget.enter(self.clock(), purpose, self.config.budget)
         sent_at = self.engine.now
         yield CALL
         is_answered = True
@@ -70,19 +70,19 @@ class Calls:
             raise
         finally:
             self.audit.called(purpose, sent_at)
-            self.store.meter.leave(self.github, self.clock(), is_answered=is_answered)
+            self.store.budget.leave(self.github, self.clock(), is_answered=is_answered)
             if is_answered:
                 self.github.unanswered = 0
 
     def call_or_none(self, purpose: Purpose, ask: Callable[..., Any], *args: Any) -> Steps:
-        """None is a 404."""
+        """GET a runner; None for a 404."""
         try:
             return (yield from self.call(purpose, ask, *args))
         except NotFound:
             return None
 
     def observe(self, purpose: Purpose) -> Steps:
-        """The whole list, and how many pages it had."""
+        """The complete list, and its number of pages."""
         pages, last = [], 1
         while len(pages) < last:
             pages.append((yield from self.call(purpose, self.github.page, len(pages) + 1)))
@@ -91,7 +91,7 @@ class Calls:
         return RunnerList(runners, pages[0].total, flaw_of(pages, len(runners))), len(pages)
 
     def ask_each(self, ids: Iterable[int]) -> Steps:
-        """GET each alone; those that gave no answer are left out."""
+        """GET each runner; those without an answer are left out."""
         answers: dict[int, GetResult] = {}
         ids = list(ids)
         if ids:
@@ -100,7 +100,7 @@ class Calls:
             try:
                 text = yield from self.call_or_none(Purpose.ACT, self.github.runner, runner_id)
                 if text is None:
-                    self.audit.said_404(runner_id)
+                    self.audit.answered_404(runner_id)
                 answers[runner_id] = GetResult(text, self.clock())
                 self.audit.answered(runner_id)
             except NoAnswer as error:
@@ -109,14 +109,14 @@ class Calls:
         return answers
 
     def settle(self) -> Steps:
-        """`Tenant.settle`: wait until a 404 by the token can be believed."""
+        """Like `InstallationClient.settle`: wait until a 404 with this token can be trusted."""
         minted_at = yield from self._token()
         left = SETTLING_SECONDS - (self.clock() - self.engine.skew - minted_at)
         if left > 0:
             yield left
 
     def unanswered(self, answers: dict[int, GetResult], runner_id: int) -> None:
-        """No answer is not absence: nothing is known of this runner."""
+        """Records that a GET had no answer, which does not prove absence."""
 
     def _token(self) -> Steps:
         minted_at = self.store.token
@@ -127,7 +127,7 @@ class Calls:
 
     def _learn(self, error: NoAnswer, minted_at: float) -> Steps:
         if error.reason is Reason.RATE_LIMITED:
-            self.store.meter.hold(self.clock(), error.after_seconds)
+            self.store.budget.hold(self.clock(), error.after_seconds)
         if error.reason is Reason.UNAUTHORIZED and self.engine.now - minted_at >= SETTLING_SECONDS:
             self.store.token = None
         if error.hangs:

@@ -1,4 +1,4 @@
-"""A controller that claims pods and gives them back, at random: whom it claims is not replaced for so long."""
+"""A controller that claims and releases pods at random: a claimed pod's runner must not be replaced meanwhile."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ OFTEN = 0.3
 HALF = 0.5
 
 LOOKS_AFTER_SECONDS = (0.0, 5.0, 30.0, 60.0, 90.0, 120.0, 300.0)
-"""When it looks for whom to claim, before and after all that befalls the fleet."""
+"""When the controller selects pods to claim, in seconds before and after each incident."""
 
 
 class Claiming:
-    """Claims, and gives back. It draws by itself, so that days on which it does nothing are as they were without it."""
+    """Claims and releases pods. It has its own random numbers, so that days without claims are as without it."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._random = Random(f"claims of {engine.seed}")
         self._since: dict[str, float] = {}
         self._until: dict[str, float] = {}
-        """Until when a claim held, or will hold, for each name (true time)."""
+        """By name: when the latest claim expires or expired (true time)."""
 
     def begin(self) -> None:
-        """Put the day's claims on the calendar."""
+        """Schedule the claims of the day."""
         random = self._random
         if random.random() > OFTEN:
             return
@@ -43,18 +43,18 @@ class Claiming:
                 self._engine.at(at + random.choice(LOOKS_AFTER_SECONDS), self._claim_some)
 
     def held(self) -> Claimed:
-        """The claims that hold, by our clock."""
+        """The active claims, by our clock."""
         now = self._engine.driver.clock()
         return by_name(each for each in self._engine.store.pod_claims.values() if each.is_live(now))
 
     def held_for(self, name: str) -> float:
-        """For how many seconds a claim on that name has held; 0 for none. While clocks jump, nobody can say."""
+        """Age of the active claim on that name in seconds; 0 for no claim. Undefined while clocks jump."""
         if name not in self.held() or self._engine.audit.is_skewed:
             return 0.0
         return self._engine.now - self._since[name]
 
     def _claim_some(self) -> None:
-        """Of those that are lost, and of those that work: where a claim does not hold, the lost ones tell."""
+        """Lost runners and working ones: only the lost ones show whether claims are respected."""
         lost = [each for each in self._engine.world.recent.values() if each.fate is Fate.LOST]
         here = self._engine.world.registered()
         for machines in (lost, here):
@@ -67,7 +67,7 @@ class Claiming:
         self.claim(machine.name, machine.name, seconds, give_back_in)
 
     def claim(self, pod: str, runner_name: str, seconds: float, give_back_in: float | None) -> None:
-        """A controller claims a pod, and perhaps gives it back before that runs out."""
+        """A controller claims a pod, and may release it before the claim expires."""
         now, held = self._engine.driver.clock(), self.held()
         for name in (pod, runner_name):
             if name not in held:
@@ -80,7 +80,7 @@ class Claiming:
             self._engine.after(give_back_in, partial(self._give_back, pod, claim))
 
     def unclaimed_for(self, name: str) -> float:
-        """For how many seconds no claim has held for that name that lasted long enough for every look to see it."""
+        """Seconds since the end of the last claim on that name that was long enough for each tick to see it."""
         until = self._until.get(name, 0.0)
         was_long = until - self._since.get(name, 0.0) >= MOST_GAP_SECONDS
         return self._engine.now - until if was_long or until > self._engine.now else inf

@@ -1,4 +1,4 @@
-"""The API server, and the pods of runners as they truly are. It answers as of now, late, or not at all."""
+"""The API server, and the true state of the pods. Answers are current, stale, or missing."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class TruePod:
         started_at: when its container last started; None: never.
         ended_at: when its container ended; None while it runs or waits.
         for_good: an ended container is not started again.
-        is_final: its phase says so, too.
+        is_final: its phase is final as well.
         restarts: how often its container was started again.
         is_decided: its controller has made up its mind: it takes the pod down, or forgets it.
-        deleting_since, gone_at: when its deletion was accepted, and when it is gone.
+        deleting_since, gone_at: when its deletion was accepted, and when the pod no longer exists.
         versions: what the API server shows, from when on; None: nothing.
     """
 
@@ -66,12 +66,12 @@ class TruePod:
 
     @property
     def exists(self) -> bool:
-        """Whether nobody has asked for its deletion."""
+        """True if its deletion was not requested."""
         return self.deleting_since is None
 
     @property
     def is_dead(self) -> bool:
-        """Whether no process is in it, nor will be again."""
+        """True if no process runs in it, and none will be started again."""
         return self.ended_at is not None and self.for_good
 
     def changed(self, now: float) -> None:
@@ -126,7 +126,7 @@ class Cluster:
         return pod
 
     def take_down(self, pod: TruePod, seconds: float) -> None:
-        """Its deletion is accepted; it is gone after that many seconds."""
+        """Its deletion is accepted; the pod is removed after that many seconds."""
         if not pod.exists:
             return
         now = self._engine.now
@@ -141,7 +141,7 @@ class Cluster:
         pod.changed(pod.gone_at)
 
     def end_process(self, machine: Machine) -> None:
-        """It ends with its pod, or its container: it never comes back."""
+        """The runner ends with its pod or container, and never comes back."""
         machine.dead = True
         machine.go_offline(self._engine.now)
         if machine.job is not None:
@@ -150,7 +150,7 @@ class Cluster:
             machine.fate = Fate.LOST
 
     def forget(self) -> None:
-        """Pods that no list can show any more."""
+        """Removes pods that no list can show any longer."""
         since = self._engine.now - KEPT_SECONDS
         for pod in [each for each in self.pods.values() if each.gone_at is not None and each.gone_at < since]:
             del self.pods[pod.name]
@@ -167,7 +167,7 @@ class Cluster:
         return self._shown(self.pods[name]) if name in self.pods else None
 
     def delete(self, pod: Pod) -> None:
-        """DELETE on condition of its uid and version: what is read may be stale, this is not. Its answer may be lost.
+        """DELETE with preconditions on uid and version, which are never stale. The answer may be lost.
 
         Raises:
             Unreachable: no answer.
@@ -204,5 +204,5 @@ class Cluster:
 
 
 def is_unchanged(pod: Pod, read: Pod) -> bool:
-    """The condition of a DELETE: the pod is the one that was read, in that version."""
+    """The preconditions of a DELETE: same uid and version as read."""
     return (pod.uid, pod.version) == (read.uid, read.version)

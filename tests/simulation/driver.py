@@ -1,4 +1,4 @@
-"""What is looked for: `jobs.scheduler`, `jobs.runners.sweep`, `jobs.runners.confirm` and `jobs.deliveries.inbox`, step by step.
+"""Sweeps, confirmations and deliveries: `jobs.scheduler`, `jobs.runners.sweep`, `…confirm`, `jobs.deliveries.inbox`, step by step.
 
 Each job is a generator. It yields for as long as a call takes, and between any two writes, so that others come in
 between, or it dies there. Whatever it decides is decided by `ghapp.health`, as in `jobs`.
@@ -37,7 +37,7 @@ RUNNERS = "organization_self_hosted_runners"
 
 
 class Tick(NamedTuple):
-    """A look of the clock at its calendar."""
+    """One tick of the scheduler."""
 
     driver: Driver
     dated: float
@@ -47,10 +47,10 @@ class Tick(NamedTuple):
 
 
 class Driver(Acting):
-    """Looks, confirms, and listens."""
+    """Runs sweeps, confirmations and deliveries."""
 
     def tick(self, dated: float) -> None:
-        """`jobs.scheduler`: give out the sweep that is due; again in a while unless it says otherwise.
+        """`jobs.scheduler`: enqueue the sweep that is due; again after a while unless the sweep sets another time.
 
         `dated`: the date that this tick was made for; there may be another by now.
         """
@@ -77,13 +77,13 @@ class Driver(Acting):
         try:
             look, pages = yield from self.look_at(installation)
             yield STEP
-            confirm_at = yield from self.record(look, survey, began)
+            confirm_at = yield from self.record(me, look, survey, began)
         except (NoAnswer, NotFound) as error:
             reason = yield from self.reason(error)
             self.store.survey = absence.survey_after_failure(survey, reason, began)
             self.audit.failed(began)
             self.engine.trace("sweep failed", reason=reason)
-        allowance = self.store.meter.left(self.clock())
+        allowance = self.store.budget.left(self.clock())
         self.due_at(began + pacing.next_sweep_in(self.config.interval, pages, allowance, self.config.budget))
         self.store.release(me, "sweep")
         for due in confirm_at:
@@ -107,7 +107,7 @@ class Driver(Acting):
         self.store.installation = now
         return Reason.ORGANIZATION_RENAMED if renamed else Reason.PERMISSION_MISSING
 
-    def record(self, look: RunnerList, survey: Survey, began: float) -> Steps:
+    def record(self, me: Process, look: RunnerList, survey: Survey, began: float) -> Steps:
         limits, known = self.config.evidence, dict(self.store.runners)
         look = absence.allow_for_churn(look)
         if absence.is_doubtful(look, known, self.config.fuse.floor):
@@ -124,13 +124,15 @@ class Driver(Acting):
         records |= self.store.revise({each: absence.folds_of_get(*result) for each, result in answers.items()}, records)
         yield STEP
         self.store.survey = after
+        due = absence.due_in_sweep(records.values(), look, after, began, at, limits)
+        records |= yield from self.confirm_listed(me, due, look)
         self.store.revise({each.id: self.forget for each in records.values() if self.forget(each) is None})
         if self.engine.tracing:
             self.engine.trace("swept", listed=len(look.runners), flaw=look.flaw or "", asked=answers)
         return absence.confirm_at(records.values(), after, at, limits)
 
     def forget(self, evidence: Evidence | None) -> Evidence | None:
-        """Who is done with is known for an hour, and not for a day: the rest is cost."""
+        """Forgets finished runners after an hour, not a day, to save simulation time."""
         if evidence is None or evidence.online:
             return evidence
         verdict = judge(evidence, self.store.survey, self.clock(), self.config.evidence)
@@ -143,35 +145,47 @@ class Driver(Acting):
         if not (yield from self.hold(me, "confirm")):
             return
         due = absence.due(self.store.runners.values(), self.store.survey, self.clock(), self.config.evidence)
-        if due:
-            try:
-                yield from self.confirm_due(due)
-            except (NoAnswer, NotFound) as error:
-                self.engine.trace("not confirmed", why=repr(error))
+        yield from self.try_to_confirm(due)
         self.store.release(me, "confirm")
         yield from self.decide(me)
 
-    def confirm_due(self, suspects: dict[int, Evidence]) -> Steps:
+    def confirm_listed(self, me: Process, due: dict[int, Evidence], control: RunnerList) -> Steps:
+        if not due or not self.store.take("confirm", me, self.engine.now):
+            return {}
+        revised = yield from self.try_to_confirm(due, control)
+        self.store.release(me, "confirm")
+        return revised
+
+    def try_to_confirm(self, due: dict[int, Evidence], control: RunnerList | None = None) -> Steps:
+        try:
+            return (yield from self.confirm_due(due, control)) if due else {}
+        except (NoAnswer, NotFound) as error:
+            self.engine.trace("not confirmed", why=repr(error))
+            return {}
+
+    def confirm_due(self, suspects: dict[int, Evidence], control: RunnerList | None) -> Steps:
         known = self.store.installation
         yield CALL
         if not absence.is_sane(known, self.github.installation()):
-            return
+            return {}
         suspects = suspects | (yield from self.ended_jobs(suspects))
         suspects = {each.id: each for each in suspects.values() if each.running_job is None}
         if not suspects:
-            return
+            return {}
         listed_at, survey = self.clock(), self.store.survey
-        control = yield from self.control(suspects, survey)
+        if control is None:
+            control = yield from self.control(suspects, survey)
         if absence.why_unusable(control, survey):
-            return
+            return {}
         self.engine.fleet.confirming(suspects)
         listed = {each: GetResult(control.runners[each], listed_at) for each in suspects if each in control.runners}
         asked = yield from self.ask_each(each.id for each in absence.needs_own_get(suspects.values(), control))
         for runner_id, result in listed.items():
             self.audit.answered(runner_id, result.at)
         yield STEP
-        self.store.revise({each: absence.confirmed(*result) for each, result in (listed | asked).items()})
-        self.engine.trace("confirmed", gone=[each for each, result in asked.items() if result.registration is None])
+        revised = self.store.revise({each: absence.confirmed(*result) for each, result in (listed | asked).items()})
+        self.engine.trace("confirmed", absent=[each for each, result in asked.items() if result.registration is None])
+        return revised
 
     def control(self, suspects: Mapping[int, Evidence], survey: Survey) -> Steps:
         """`jobs.runners.confirm._control`."""
@@ -209,7 +223,7 @@ class Driver(Acting):
         return self.store.revise(folds)
 
     def discover(self, me: Process) -> Steps:
-        """`jobs.deliveries.installations`: where the App is installed, and whether it may look there."""
+        """`jobs.deliveries.installations`: where the App is installed, and whether it has the permissions."""
         yield CALL
         try:
             now = self.github.installation()
@@ -263,7 +277,7 @@ class Driver(Acting):
         self.audit.paused()
 
     def resume(self) -> None:
-        """`Fuses.resume`: a person ends every pause, and lets stopped fuses prove anew; a look comes first."""
+        """`Fuses.resume`: a person ends all pauses and restarts stopped fuses, after a sweep."""
         self.store.paused.clear()
         stopped = {pool: each for pool, each in self.store.fuses.items() if each.position is Position.STOPPED}
         for pool, before in stopped.items():

@@ -1,4 +1,4 @@
-"""Virtual time: one heap of what is to happen, processes that are killed and frozen between steps, and the weather."""
+"""Virtual time: one heap of events, processes that are killed and frozen between steps, and the weather."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from tests.simulation.store import Store
 from tests.simulation.world import World
 
 RECOVERY_SECONDS = 20.0
-"""Until another worker takes over what a dead one held."""
+"""Seconds until another worker requeues the job of a dead worker."""
 
 MISHAP = 0.03
-"""How likely a step is the one at which a process dies or freezes, while they do."""
+"""Probability that a process dies or freezes at a step, while such weather lasts."""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +49,7 @@ class Process:
 
 
 class Engine:
-    """One simulated day, all of it from one seed."""
+    """One simulated day, determined by one seed."""
 
     def __init__(self, seed: int, *, tracing: bool = False) -> None:
         self.seed, self.tracing, self.story = seed, tracing, []
@@ -78,10 +78,10 @@ class Engine:
     # ---- time
 
     def run(self) -> None:
-        """Live the day.
+        """Run the day.
 
         Raises:
-            Violation: an invariant does not hold; its message says which, and when.
+            Violation: an invariant does not hold; the message names the invariant and the time.
         """
         self.fleet.begin()
         self.claiming.begin()
@@ -105,7 +105,7 @@ class Engine:
         self.at(self.now + seconds, action)
 
     def trace(self, what: str, **facts: Any) -> None:
-        """Add a line to the story, where anyone will read it."""
+        """Add a line to the trace, if it is printed."""
         if self.tracing:
             self.story.append(
                 f"{self.now - MIDNIGHT:10.3f}  {what}  " + "  ".join(f"{k}={v}" for k, v in facts.items())
@@ -118,7 +118,7 @@ class Engine:
     # ---- processes
 
     def start(self, key: str, make: Callable[[Process], Steps], *, after: float = 0.0, retries: bool = False) -> None:
-        """Ask for a job; at most one waits or runs under a key."""
+        """Enqueue a job; at most one is queued or runs per key."""
         if key not in self._alive:
             process = self._alive[key] = Process(key, make, retries)
             self.after(after, lambda: self._step(process))
@@ -155,7 +155,7 @@ class Engine:
         self.after(wait, lambda: self._step(me))
 
     def _thaw(self, me: Process) -> bool:
-        """A sweep or a confirmation that lost its claim may write once more before it notices."""
+        """A sweep or a confirmation that lost its lock may write once more before it notices."""
         me.frozen = False
         me.overtaken = not self.store.thaw(me, self.now)
         return not me.overtaken or me.key == "sweep" or me.key.startswith("confirm")
@@ -255,7 +255,7 @@ class Engine:
 
 
 def simulate(seed: int, *, tracing: bool = False) -> Engine:
-    """One seed, to its end; `Violation` bears the seed's number."""
+    """Run one seed to its end; a `Violation` has the seed's number."""
     engine = Engine(seed, tracing=tracing)
     try:
         engine.run()

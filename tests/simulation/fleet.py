@@ -1,4 +1,4 @@
-"""The life of the fleet: jobs come and go, controllers replace, incidents befall it, deliveries tell of it."""
+"""The life of the fleet: jobs, controllers that replace runners, incidents, and deliveries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Delivery(NamedTuple):
 
 
 class Fleet:
-    """Lets the world live."""
+    """Schedules all events of the fleet."""
 
     def __init__(self, engine: Engine, world: World) -> None:
         self.engine, self.world, self.random = engine, world, engine.random
@@ -48,11 +48,11 @@ class Fleet:
         """The pool of each job that waits for a runner."""
 
     def queued_labels(self) -> list[frozenset[str]]:
-        """As the deliveries of queued jobs told them."""
+        """Queued jobs as reported by deliveries."""
         return [frozenset({pool.name}) for pool in self._queue if pool.sends_deliveries]
 
     def begin(self) -> None:
-        """Bring up every pool, and put the day on the calendar."""
+        """Start every pool, and schedule the day."""
         scenario = self.engine.scenario
         for pool in scenario.pools:
             for _ in range(pool.size):
@@ -85,7 +85,7 @@ class Fleet:
             self._queue.append(self.random.choice(self.engine.scenario.pools))
 
     def confirming(self, runner_ids: Iterable[int]) -> None:
-        """Their absence is about to be confirmed: just now a job is reported that one of them took before."""
+        """Their absence is about to be confirmed: at this moment a delivery reports an earlier job of one of them."""
         for runner_id in runner_ids:
             job = self._unreported.pop(runner_id, None)
             if job is not None and job.over_at is None:
@@ -202,21 +202,21 @@ class Fleet:
                 self._scale_down(idle[: (len(idle) + 1) // 2], reported=False)
             case "some go offline":
                 self._go_offline(random.sample(here, k=(len(here) + 1) // 2))
-            case "one is configured anew":
+            case "one is reconfigured":
                 for machine in self.world.idle(pool)[:1]:
                     self.world.configure_again(machine, self.engine.now)
             case "scaled up":
                 for _ in range(random.randint(1, 8)):
                     self.engine.after(random.uniform(0.0, 30.0), partial(self._register, pool))
-            case "scaled down, and said" | "scaled down in silence":
-                self._scale_down(self.world.idle(pool)[: random.randint(1, 3)], reported=what.endswith("said"))
+            case "scaled down, reported" | "scaled down, unreported":
+                self._scale_down(self.world.idle(pool)[: random.randint(1, 3)], reported=what.endswith(", reported"))
             case "a person pauses":
                 self.engine.driver.pause(random.choice((pool.name, None)))
             case "a person resumes":
                 self.engine.driver.resume()
 
     def planned(self, runner_ids: Iterable[int]) -> None:
-        """The plan is made, and not recorded yet: one that it lets through is back, and may be looked at just now."""
+        """The plan is made and not yet recorded: a granted runner is back, and may be read at this moment."""
         for runner_id in runner_ids:
             machine = self.world.machines[runner_id]
             if self._returns_as_planned and machine.fate is Fate.VANISHED and not self.engine.github.lies:
@@ -226,7 +226,7 @@ class Fleet:
                     self.engine.driver.check(runner_id)
 
     def _crash(self, machine: Machine) -> None:
-        """The agent crashes and is started again: GitHub gives its old job up ten minutes later, and tells of that.
+        """The agent crashes and is started again: GitHub fails its old job ten minutes later, and sends a delivery.
 
         By then it runs another one, and loses its registration.
         """

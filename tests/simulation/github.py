@@ -20,7 +20,7 @@ PER_PAGE = 5
 """GitHub's is 100: a model fleet is small, and must have pages that slip."""
 
 SMALL = 4
-"""A fleet of no more than that may truly be gone at once, by the fuse's floor."""
+"""A fleet of at most this size may truly be lost at once, because of the fuse's floor."""
 
 LONG = 300.0
 LIST_LAG = 50.0
@@ -59,7 +59,7 @@ class GitHub:
         self.on_delete: Callable[[Machine], None] = lambda _machine: None
         self.login = "acme"
         self.used, self.unanswered, self.hour = 0, 0, 0
-        """Calls this hour; and those of them of whose cost no header told."""
+        """Calls this hour, and those of them without an answer's headers."""
         self.wait_requested_at = self.wait_until = 0.0
 
     # ---- what is asked
@@ -119,7 +119,7 @@ class GitHub:
         return [self._registration(each) for each in found if not self._omitted(each)]
 
     def remove(self, runner_id: int, org: str) -> str:
-        """DELETE: `removed`, `already-gone` or `busy`. It is the truth that is deleted, whatever is shown."""
+        """DELETE: `removed`, `already-gone` or `busy`. Acts on the true state, whatever lists and GETs show."""
         self._admit(org)
         machine = self._world.recent.get(runner_id)
         if machine is None or not machine.registered or self._unseen(machine):
@@ -182,14 +182,14 @@ class GitHub:
         return not too_much and self._chosen(machine, Lie.OMITS)
 
     def _may_be_empty(self, shown: list[Machine]) -> bool:
-        """Within the model: an empty list gives itself away, or nothing else lies; and it hides nobody's heir."""
+        """Within the model: an empty list is detectable, or nothing else lies; and it hides no successor."""
         if any(each.is_successor for each in shown):
             return False
         long_known = sum(each.absences == 0 and self._clock() - each.born > LONG for each in shown)
         return Lie.GETS_404 not in self.lies or (long_known > SMALL and long_known == len(shown))
 
     def _denied(self, machine: Machine) -> bool:
-        """By its own GET. Whoever came back a moment ago, as it was being acted on, has no other witness."""
+        """Whether its GET lies. For a runner that came back a moment ago the GET is the only evidence."""
         came_back_at = machine.spans[-1][0] if machine.absences else None
         return Lie.GETS_404 in self.lies and (came_back_at is None or self._clock() - came_back_at > SECOND_THOUGHTS)
 

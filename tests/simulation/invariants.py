@@ -1,4 +1,4 @@
-"""What must hold at every step, checked against the truth and not against what the judgement believes."""
+"""The invariants of every step, checked against the true state and not against the records."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from tests.simulation.engine import Engine
 
 JOB_LIFE = 120.0
-"""An answer is recorded no later than this after it was given."""
+"""An answer is recorded at most this many seconds after it was given."""
 
 ACT_LIFE = 15.0
-"""What is told while a runner is acted on comes too late: its last look, the DELETE, and the event."""
+"""Reports during these seconds come too late: the last look, the DELETE and the event of one runner."""
 
 SHARES = {Purpose.ACT: 0.9}
-"""What the contract lets confirmations and removals go on to; sweeps stop at the configured share."""
+"""The contract's share for confirmations and removals; sweeps stop at the configured share."""
 
 
 class Violation(AssertionError):  # noqa: N818 - that is what it is
@@ -39,14 +39,14 @@ class Violation(AssertionError):  # noqa: N818 - that is what it is
 
 @dataclass(slots=True)
 class Loss:
-    """A runner that is really lost, and since when nothing has hindered us."""
+    """A runner that is truly lost, and since when no lie, pause or stopped fuse delays its replacement."""
 
     machine: Machine
     fair_since: float
 
 
 class Accepted(NamedTuple):
-    """A request that a controller took; both times are by our clock, as a fuse's are."""
+    """A request that a controller accepted; both times are by our clock, like a fuse's."""
 
     pool: str
     granted_at: float
@@ -72,9 +72,9 @@ class Audit:
         self._granted_at: dict[str, float] = {}
         """By event, when its replacement was granted."""
         self._accepted: list[Accepted] = []
-        self._said_404: set[int] = set()
+        self._answered_404: set[int] = set()
         self._shown_busy: dict[int, tuple[int, float]] = {}
-        """The job of each that GitHub showed busy with it, when it last showed them, and when that was."""
+        """By runner: the job it truly ran when a list last showed it busy, and the time of that list."""
         self.last_total = 0
         """How many runners the last complete list had."""
         self.replaced = self.noticed = 0
@@ -84,25 +84,29 @@ class Audit:
             self._engine.trace(f"VIOLATION: {what}")
             raise Violation(f"seed {self._engine.seed}, {self._engine.now - MIDNIGHT:.1f} s: {what}")
 
-    # ---- 1. a runner that works is never taken away
+    # ---- 1. a working runner is never removed
 
     def confirmed(self, evidence: Evidence) -> None:
-        """Whoever is called invalidated has been gone: a liveness probe may act on that word."""
+        """An invalidated runner was absent from GitHub: a liveness probe may act on this state."""
         machine = self._engine.world.machines[evidence.id]
-        gone = not machine.registered or self._engine.now - machine.spans[-1][0] < JOB_LIFE
-        self.require(gone, f"runner {evidence.id} is called lost, and was registered all the time")
-        self.require(evidence.running_job is None, f"runner {evidence.id} is called lost while a job is known to run")
+        absent = not machine.registered or self._engine.now - machine.spans[-1][0] < JOB_LIFE
+        self.require(absent, f"runner {evidence.id} is confirmed lost, and was registered all the time")
+        self.require(
+            evidence.running_job is None, f"runner {evidence.id} is confirmed lost while a job is known to run"
+        )
 
-    def said_404(self, runner_id: int) -> None:
+    def answered_404(self, runner_id: int) -> None:
         """GitHub answered a GET of this runner with 404."""
-        self._said_404.add(runner_id)
+        self._answered_404.add(runner_id)
 
     def missing(self, evidence: Evidence) -> None:
-        """A first 404 is recorded: no answer is none."""
-        self.require(evidence.id in self._said_404, f"runner {evidence.id} is missing, and GitHub never said so")
+        """A first 404 is recorded only if GitHub answered 404."""
+        self.require(
+            evidence.id in self._answered_404, f"runner {evidence.id} is missing, and GitHub never answered 404"
+        )
 
     def delivered(self, runner_id: int, job_id: int, over_at: float | None) -> None:
-        """A delivery about a job of this runner took effect: its end can be told from a loss."""
+        """A delivery about a job of this runner took effect: its end can be distinguished from a loss."""
         machine = self._engine.world.machines[runner_id]
         shown, shown_at = self._shown_busy.get(runner_id, (0, 0.0))
         if over_at is not None and job_id != shown and over_at >= shown_at:
@@ -112,11 +116,11 @@ class Audit:
                 each.first_delivery_at = self._engine.now if each.first_delivery_at is None else each.first_delivery_at
 
     def _was_reported(self, at: float | None) -> bool:
-        """Whether we were, before the act began that is under way."""
+        """True if it was reported before the current action began."""
         return at is not None and self._engine.now - at > ACT_LIFE
 
     def is_known_busy(self, machine: Machine) -> bool:
-        """Whether we can know that the job runs which it has: by a delivery, or because GitHub showed it at last."""
+        """True if its job can be known: by a delivery, or because the last list showed the runner busy."""
         job = machine.job
         return job is not None and (
             self._was_reported(job.first_delivery_at) or self._shown_busy.get(machine.id, (0,))[0] == job.id
@@ -135,12 +139,12 @@ class Audit:
         self.require(asked_for or not was_there, f"runner {machine.id} works, and is deleted")
 
     def _unclaimed(self, machine: Machine, done: str) -> None:
-        """7: whom a controller claims is left alone."""
+        """7: a runner whose pod is claimed is not removed or replaced."""
         claimed_for = self._engine.claiming.held_for(machine.name)
         self.require(claimed_for <= ACT_LIFE, f"runner {machine.id} is {done}, and claimed for {claimed_for:.0f} s")
 
     def about_to_remove(self, evidence: Evidence, survey: Survey, now: float) -> None:
-        """6: nothing is done about what is not known."""
+        """6: a runner in state unknown is never removed."""
         state = judge(evidence, survey, now - JOB_LIFE, self._engine.scenario.config.evidence).state
         self.require(state is not State.UNKNOWN, f"runner {evidence.id} is unknown, and removed")
 
@@ -216,32 +220,32 @@ class Audit:
     # ---- 2. every loss is noticed in time
 
     def lost(self, machine: Machine) -> None:
-        """A registration is gone for good: to be replaced, if anybody can know that it was more than a job's end."""
+        """A registration is lost for good: a replacement is due, if the loss is distinguishable from a job's end."""
         self.disturbed(machine.pool)
         evidence = self._engine.store.runners.get(machine.id)
         had_job = machine.last_job_over_at is not None or machine.job is not None
         may_be_spent = had_job and machine.pool.kind is not Kind.PERSISTENT
-        # Where nothing tells of its jobs, one that was last shown busy is left alone for as long as the longest job.
+        # Without deliveries of its jobs, a runner last shown busy is kept for as long as the longest job.
         may_be_spent = may_be_spent or (evidence is not None and evidence.busy)
         is_replaced = evidence is not None and evidence.event_id in self._engine.store.events  # if not yet accepted
         if evidence is not None and evidence.registered and not may_be_spent and not is_replaced:
             self._losses[machine.id] = Loss(machine, self._engine.now)
 
     def disturbed(self, pool: Pool) -> None:
-        """Further losses and returns in a pool begin its fuse's rounds anew."""
+        """Further losses and returns in a pool restart its fuse's rounds."""
         self._unsettled_at[pool.name] = self._engine.now
         for loss in self._losses.values():
             if loss.machine.pool is pool:
                 loss.fair_since = self._engine.now
 
     def cleared(self, window: Weather) -> None:
-        """Some weather is over: nothing is asked of the judgement until its tail is over, too."""
+        """A lie ended: bounds count again once its tail is over."""
         self._fair_since = max(self._fair_since, self._engine.now + tail_of(window))
         if window.lie is Lie.CLOCK:
             self._skewed_until = self._engine.now + 3600.0
 
     def resumed(self, stopped: Iterable[str]) -> None:
-        """A person's word begins everything anew, and lets stopped pools prove anew."""
+        """A person resumed: all bounds restart, and stopped fuses prove again."""
         for loss in self._losses.values():
             loss.fair_since = self._engine.now
         self._batches.restart(stopped)
@@ -252,7 +256,7 @@ class Audit:
 
     @property
     def is_fair(self) -> bool:
-        """Whether nothing hinders us: no lie, and the tail of the last one is over."""
+        """True without any lie, once the tail of the last one is over."""
         return not self._engine.github.lies and self._engine.now >= self._fair_since
 
     def _in_time(self) -> None:
@@ -291,15 +295,15 @@ class Audit:
                 pool.name in queued
                 or pool.name in engine.store.paused
                 or engine.github.lies
-                or not self._tells_of_jobs()
+                or not self._has_deliveries()
             ):
                 self._unsettled_at[pool.name] = engine.now
             since = max(self._unsettled_at.get(pool.name, 0.0), self._fair_since, fuse.stopped_at or engine.now)
             for_seconds = engine.now - since
             bound = 2 * window + 4 * interval + noticed_within(engine.scenario.config, pool.size + 1)
-            self.require(for_seconds <= bound, f"{pool.name} is stopped for {for_seconds:.0f} s, and nothing needs it")
+            self.require(for_seconds <= bound, f"{pool.name} is stopped for {for_seconds:.0f} s, and no job needs it")
 
-    def _tells_of_jobs(self) -> bool:
+    def _has_deliveries(self) -> bool:
         runners = self._engine.store.runners.values()
         return deliveries_flow(runners, self._engine.driver.clock())
 
@@ -312,7 +316,7 @@ class Audit:
         return self._engine.store.fuses.get(pool, Fuse())
 
     def written_off(self, runner_id: int) -> None:
-        """A loss is called not needed: its pool's batches brought nothing, and no job waits for it."""
+        """A loss is written off: its pool's batches had no effect, and no job waits for it."""
         machine = self._engine.world.machines[runner_id]
         queued = machine.pool.sends_deliveries and any(
             machine.pool.name in each for each in self._engine.fleet.queued_labels()
@@ -332,17 +336,17 @@ class Audit:
         """A call has reached GitHub."""
         engine, github = self._engine, self._engine.github
         if self.is_skewed:
-            return  # our clock's error is the budget's
+            return  # the budget depends on our clock
         share = SHARES.get(purpose, engine.scenario.config.budget.share)
         spent = github.used - github.unanswered
         self.require(spent <= HOURLY_LIMIT * share + 1, f"{github.used} calls are spent, of {share:.0%} for {purpose}")
         found = github.wait_requested_at < sent_at and engine.now < github.wait_until
-        self.require(not found, "GitHub is called while it told us to stay away")
+        self.require(not found, "GitHub is called during its rate limit")
 
     # ---- 4. the fuse lets the first batch through, and the next when that one is online
 
     def judged(self, pools: Pools, now: float) -> None:
-        """The plan is about to be made of these states."""
+        """Checks the states from which the plan is made."""
         self._in_time()
         self._settles()
         self._batches.count(pools, now, self._engine.store.fuses)
@@ -351,7 +355,7 @@ class Audit:
                 self._fresh(evidence, state, now)
 
     def granted(self, fresh: Mapping[int, str], now: float) -> None:
-        """These are let through, each with its pool."""
+        """Checks the granted runners, each with its pool."""
         for runner_id, pool in fresh.items():
             evidence = self._engine.store.runners[runner_id]
             self._granted_at[evidence.event_id or ""] = now
@@ -364,10 +368,10 @@ class Audit:
                 unproven = self._batches.granted(pool, evidence)
                 self.require(not unproven, unproven)
 
-    # ---- 6. what is answered was observed not long ago
+    # ---- 6. answers rest on recent observations
 
     def looked(self, look: RunnerList, at: float) -> None:
-        """A list was weighed: a flawed one says nothing of those whom it lacks, one that churned only the second time."""
+        """A list was evaluated. A flawed list is no evidence of absence; a churned one only the second time."""
         self._swept.append((at, look.flaw is None))
         if look.flaw is None:
             self.last_total = look.total
@@ -379,22 +383,22 @@ class Audit:
                 self._shown_busy[runner.id] = (machine.job.id, self._engine.now)
             else:
                 self._shown_busy.pop(runner.id, None)
-        words = {*look.runners}
+        covered = {*look.runners}
         if look.flaw is None:
-            missed = (each for each in self._engine.store.runners.values() if each.id not in words)
-            words |= {
+            missed = (each for each in self._engine.store.runners.values() if each.id not in covered)
+            covered |= {
                 each.id for each in missed if not look.churned or each.absent_since or each.missing_from_partial_list_at
             }
-        for runner_id in words:
+        for runner_id in covered:
             self.answered(runner_id, at)
 
     def answered(self, runner_id: int, at: float | None = None) -> None:
-        """GitHub said something of this runner."""
+        """GitHub answered about this runner."""
         at = self._engine.driver.clock() if at is None else at
         self._answers[runner_id] = max(at, self._answers.get(runner_id, at))
 
     def skipped(self, seconds: float) -> None:
-        """Sweeps were left out that would have heard of everyone again, and would have been complete."""
+        """Sweeps were skipped that would have been complete and would have listed all runners."""
         interval, (last, complete) = self._engine.scenario.config.interval, self._swept[-1]
         self._swept += [(last + interval * (1 + each), complete) for each in range(int(seconds / interval))]
         for runner_id in self._answers:
@@ -405,4 +409,4 @@ class Audit:
         if state in (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT):
             age = now - self._answers.get(evidence.id, 0.0)
             limit = self._engine.scenario.config.evidence.stale_seconds + 1.0
-            self.require(age <= limit, f"runner {evidence.id} is {state}, by what is {age:.0f} s old")
+            self.require(age <= limit, f"runner {evidence.id} is {state}, by an observation {age:.0f} s old")

@@ -1,36 +1,36 @@
-"""GitHub's ways of not telling the truth, and the house's own bad days, as windows of time that overlap.
+"""Wrong answers of GitHub, and failures of our own processes, as overlapping windows of time.
 
-What is in the model, and what is not. DESIGN lets a 404 count only when all of these hold: the installation is
+The bounds of the model. DESIGN lets a 404 count only when all of these hold: the installation is
 sane; a control list with the same token is complete and lacks the runner; a second GET answers 404 at least
 `confirm_seconds` after the first; and it is no mass event. So GitHub may lie in any of these ways at any time, and in
-several at once. What the rule cannot survive is every one of its witnesses lying about the same runner, and that is
+several at once. The rule cannot survive that all its sources are wrong about the same runner at once, and that is
 where the model ends:
 
 - A list that leaves out live runners and whose total agrees with it (`OMITS`, and `EMPTY` in a fleet that is too small
-  for the floor) can not be told from the truth. It may last for as long as it likes, unless GETs lie, too
-  (`GETS_404`): then one of them comes, once, and is over before `confirm_seconds` are, so that the control list is true. Lists
-  that give themselves away (`MISCOUNTS`, `SLIPS`, `EMPTY` in a larger fleet) may last as long as the lying GETs.
-- Nor can a list that is as old as `STALE` makes it, of a runner that has just come back. It is true soon enough,
-  unless GETs lie, too: these two are not at work together.
-- Nor can an empty list while GETs lie, too: in a fleet that is all gone both say so, and nothing else does.
-- Of the ways to answer a GET 404 for a live runner, only one is at work in an episode; else one could begin between
+  for the floor) is indistinguishable from a true one. It may last any time, unless GETs lie, too
+  (`GETS_404`): then one of them comes once, for less than `confirm_seconds`, so that the control list is true.
+  Detectable lists (`MISCOUNTS`, `SLIPS`, `EMPTY` in a larger fleet) may last as long as the lying GETs.
+- So is a list as old as `STALE` makes it, for a runner that has just come back. It is true soon enough,
+  unless GETs lie, too: these two never overlap.
+- So is an empty list while GETs lie, too: for a fleet that was removed completely, both look the same.
+- Of the ways to answer a GET 404 for a live runner, only one is active in an episode; else one could begin between
   the sanity check and the control list of the same confirmation, just after another had made the first 404.
-- That a job runs is known by its delivery. Where that was lost, nobody knows it once the registration is gone.
-  Lists that show the runner busy tell of it, until the end of an older job explains them: GitHub ends the job of a
+- A running job is known by its delivery. If that was lost, the job is unknown once the registration is removed.
+  Lists that show the runner busy are evidence of it, until the end of an older job explains them: GitHub ends the job of a
   crashed agent ten minutes late, when that agent may run another one.
-- Whoever was granted for being offline, in a pool that asks for it, is acted on when the last look is a 404. What else
-  may lie behind that one 404 is the pool's risk.
-- The last look before acting is one GET alone, so that GETs do not lie about whoever came back within that minute.
-- A list asked for by name leaves out nobody but in `OMITS`: it is too short to slip.
-- DELETE refuses (422) whoever runs a job, also while lists and GETs say `busy: false`.
-- Whoever was configured anew is shown under the new id by the list that lacks the old one.
-- Whoever comes back after it was replaced, and is lost again before anybody has seen it, is replaced already.
-- A claim that begins and ends between two looks of the reaper is seen by none of them, and shields nobody afterwards.
-- A pool that asks for its offline runners to be replaced gives up their pods, too, whatever runs in them unknown.
+- A runner granted for being offline, in a pool that asks for it, is removed when the last look is a 404. Any other
+  reason for that one 404 is the pool's risk.
+- The last look before acting is a single GET, so GETs do not lie about a runner that came back within that minute.
+- A list filtered by name omits runners in `OMITS` only: it is too short to slip.
+- DELETE refuses (422) a runner with a job, also while lists and GETs show `busy: false`.
+- A reconfigured runner is shown under its new id by the list that lacks the old id.
+- A runner that comes back after it was replaced, and is lost again before any list shows it, counts as replaced.
+- A claim that begins and ends between two ticks of the reaper is seen by neither, and protects nothing afterwards.
+- A pool that asks for its offline runners to be replaced allows the deletion of their pods, unknown jobs included.
 - A pod's container that changes between the last look and the DELETE is kept by the DELETE's precondition. A
-  registration, a job or a claim that begins between the two is nobody's fault.
+  registration, a job or a claim that begins between the two is not a violation.
 - GitHub has no conditional DELETE. A registration that was truly gone at the last look, and came back before the
-  DELETE or the replace event of that same act, is nobody's fault.
+  DELETE or the replace event of that same action, is not a violation.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from random import Random
 
 
 class Lie(StrEnum):
-    """One way; each is a window of time."""
+    """A wrong answer or a failure; each lasts for a window of time."""
 
-    # No answer, or one that says no.
+    # No answer, or a refusal.
     FORBIDDEN = "403 to every runner call"
     HIDDEN = "404 to every runner call, in place of a 403"
     RENAMED = "the organization has another name"
@@ -53,7 +53,7 @@ class Lie(StrEnum):
     UNAVAILABLE = "5xx for a share of the calls"
     BROKEN = "resets, hangs, half bodies, HTML"
     LIMITED = "429 with retry-after"
-    SPENT = "somebody else spends the hour's calls"
+    SPENT = "another client spends the hour's calls"
     # Lists.
     OMITS = "lists leave out live runners, and the total agrees"
     MISCOUNTS = "lists leave out live runners, and the total does not"
@@ -63,12 +63,12 @@ class Lie(StrEnum):
     STALE = "lists as of 50 s ago"
     # GETs.
     GETS_404 = "404 to each GET of a runner; lists work"
-    BLIND = "a permission that is half gone: lists leave out what GETs then answer 404"
+    BLIND = "a permission that is partly revoked: lists omit runners whose GETs answer 404"
     GHOSTS = "200 for runners deleted a moment ago"
     # Flags.
     IDLE = "busy: false while a job runs"
     OFFLINE = "offline while executing"
-    # Not GitHub's: deliveries, and our own house.
+    # Deliveries, controllers and our own processes.
     DELIVERIES = "deliveries lost, late, doubled, in another order"
     REFUSES = "the controllers refuse"
     ROLLED_BACK = "an older version writes records, and drops what it does not know"
@@ -97,7 +97,7 @@ NOT_TOGETHER = (
 )
 
 SMALL_FLEET = 8
-"""Below this an empty list may not give itself away: what is listed at a time may be no more than the fuse's floor."""
+"""Below this size an empty list may be undetectable: the runners listed at a time may not exceed the fuse's floor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Weather:
 
 
 def weather(random: Random, begins: float, ends: float, confirm_seconds: float, fleet: int) -> tuple[Weather, ...]:
-    """The windows of one episode: up to four at once, of every family, within the model's bounds."""
+    """The windows of one episode: up to four at once, of all families, within the model's bounds."""
     chosen: list[Lie] = []
     for family in random.sample((NO_ANSWER, LISTS, GETS, FLAGS, OURS, LISTS), k=random.choice((0, 1, 2, 3, 4))):
         lie = random.choice(family)

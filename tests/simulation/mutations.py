@@ -113,7 +113,7 @@ def _no_installation_fuse(turned: Any, *_rest: Any, **_more: Any) -> dict[str, d
 
 
 def _shielded_as(**changes: Any) -> Mutation:
-    """The reaper takes each pod's runner for one of which this is heard."""
+    """Replaces the activity of each pod's runner as the reaper sees it."""
 
     def shield(found: Any, look: TickInputs, limits: guards.LeakLimits) -> Guard | None:
         return _shield(found._replace(runner=found.runner._replace(**changes)), look, limits)
@@ -122,7 +122,7 @@ def _shielded_as(**changes: Any) -> Mutation:
 
 
 def _looked_as(**changes: Any) -> Mutation:
-    """The reaper takes each of its looks for one of which this is true."""
+    """Replaces fields of each snapshot as the reaper sees it."""
 
     def guard(found: Any, look: TickInputs, now: float, limits: guards.LeakLimits) -> Guard | None:
         return _guard(found, look._replace(**changes), now, limits)
@@ -148,7 +148,7 @@ def _pool_by_pool(leaks: Any, stamped: Any, view: FuseView) -> dict[str, Guard]:
 
 
 def _fuse_as(**changes: Any) -> Mutation:
-    """The reaper takes its view of the fuses for this."""
+    """Replaces the state of the fuses as the reaper sees it."""
 
     def held_back(leaks: Any, stamped: Any, view: FuseView) -> dict[str, Guard]:
         return _held_back(leaks, stamped, view._replace(**changes))
@@ -242,11 +242,11 @@ MUTATIONS: Mapping[str, Mutation] = {
             "needs_own_get",
             lambda due, control: [each for each in due if each.id not in control.runners and each.running_job is None],
         ),
-        Patch(steps, "successor_of", lambda _evidence, _bearers: None),
+        Patch(steps, "successor_of", lambda _evidence, _runners: None),
     ),
-    "a controller's word does not count": (Patch(observations, "retired_by_controller", lambda known, at: known),),
+    "a controller's removal does not count": (Patch(observations, "retired_by_controller", lambda known, at: known),),
     "no second look before acting": (
-        Patch(steps, "step_after", lambda _evidence, _answer, _bearers: RemediationStep.REMOVE),
+        Patch(steps, "step_after", lambda _evidence, _answer, _runners: RemediationStep.REMOVE),
     ),
     "old observations answer": _everywhere("judge", _never_stale, verdict, decision, absence, driver, acting),
     "the fuse never trips": _everywhere("next_fuse", lambda before, *_, **__: before, fuse, decision),
@@ -282,7 +282,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     ),
     "an ended container is not started again": (Patch(guards, "_has_ended", _ended_at_once),),
     "a job that is over lets any runner's pod go": (Patch(guards, "_is_long_over", _over_for_any),),
-    "registered and offline is gone": _shielded_as(registered=False),
+    "a registered offline runner counts as absent": _shielded_as(registered=False),
     "an unknown name is idle": (Patch(guards, "_shield", _unnamed_is_named),),
     "a name from before the container's last run counts": (
         Patch(guards, "_started_at", _named_since_the_pod_was_made),
@@ -314,9 +314,9 @@ MUTATIONS: Mapping[str, Mutation] = {
     "a fuse that is not closed lets the reaper through": _fuse_as(not_closed=frozenset()),
     "the reaper does not look again": (Patch(reaper.Reaper, "_judge_again", _not_judged_again),),
     "a pod that has changed is deleted": (Patch(cluster, "is_unchanged", lambda _read, _now: True),),
-    "the reaper asks nobody by name": (Patch(reaper, "with_answer", lambda runner, _bearers, _named: runner),),
+    "the reaper does not ask GitHub by name": (Patch(reaper, "with_answer", lambda runner, _runners, _named: runner),),
     "no pod is reaped": (Patch(guards, "_guard", lambda *given: _guard(*given) or Guard.UNNAMED),),
-    "retry-after is ignored": (Patch(store.Meter, "hold", lambda _self, _now, _seconds: None),),
+    "retry-after is ignored": (Patch(store.Budget, "hold", lambda _self, _now, _seconds: None),),
 }
 
 
@@ -336,7 +336,7 @@ CAUGHT_BY: Mapping[str, int] = {
     "what a job waits for is written off": 50,
     "a grant outlives its reason": 2,
     "newcomers under way prove a batch": 48,
-    "a controller's word does not count": 25,
+    "a controller's removal does not count": 25,
     "no second look before acting": 51,
     "old observations answer": 8,
     "the fuse never trips": 7,
@@ -354,7 +354,7 @@ CAUGHT_BY: Mapping[str, int] = {
     "a job in progress does not keep its pod": 56,
     "an ended container is not started again": 143,
     "a job that is over lets any runner's pod go": 47,
-    "registered and offline is gone": 17,
+    "a registered offline runner counts as absent": 17,
     "an unknown name is idle": 7,
     "a name from before the container's last run counts": 17,
     "a registration that is left offline names its pod": 203,
@@ -374,16 +374,16 @@ CAUGHT_BY: Mapping[str, int] = {
     "a fuse that is not closed lets the reaper through": 7,
     "the reaper does not look again": 17,
     "a pod that has changed is deleted": 17,
-    "the reaper asks nobody by name": 1114,
+    "the reaper does not ask GitHub by name": 1114,
     "no pod is reaped": 56,
     "retry-after is ignored": 18,
 }
-"""A day that catches it, where the first ones do not: `python -m tests.simulation --broken RULE` finds another."""
+"""A seed that catches it, where the first seeds do not: `python -m tests.simulation --broken RULE` finds another."""
 
 
 @contextmanager
 def broken(name: str) -> Iterator[None]:
-    """The judgement with that rule broken; none is by an empty name."""
+    """Applies the mutation of that name while the block runs; an empty name applies none."""
     with ExitStack() as stack:
         for each in MUTATIONS[name] if name else ():
             stack.enter_context(patch.object(each.where, each.name, each.by))

@@ -1,4 +1,4 @@
-"""What must hold of the reaper, checked against the truth: it deletes nothing that may be alive, and every true leak."""
+"""Invariants of the reaper, checked against the true state: it deletes no live pod, and deletes each leak in time."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from tests.simulation.engine import Engine
 
 LOOK_SECONDS = 0.05
-"""From GitHub's answer in the last look until what is recorded is read, too."""
+"""From GitHub's answer in the last look until the records are read."""
 
 SLACK = 2.0
-"""Between a moment and its observation."""
+"""Tolerance between an event and its observation."""
 
 
 class LookedAt(NamedTuple):
-    """The truth of a pod at the last look before its deletion: what speaks for it, and what forbids the deletion."""
+    """The true state of a pod at the last look before its deletion: signs of life, and rules that forbid deletion."""
 
     alive: str
     forbidden: str
@@ -47,15 +47,15 @@ class PodAudit:
         self._expected: Counter[str] = Counter()
         self._fair_since: dict[str, float] = {}
         self._named_at: dict[str, float] = {}
-        """By which list the reaper last could see each name online."""
+        """By name: the time of the last list that showed it online."""
         self._known: set[str] = set()
         self._connected: set[str] = set()
         self._looked_at: set[str] = set()
         self._listed_at = 0.0
         self._lacked_at: dict[str, float] = {}
-        """Since when usable lists have lacked each name: GitHub may deny a runner before it is gone."""
+        """By name: since when usable lists have lacked it. GitHub may hide a runner before it is removed."""
         self._waited_with: dict[str, int] = {}
-        """How many others looked like leaks at most, while each one waited."""
+        """By leak: the highest number of apparent leaks while it waited."""
         self._judged_at = 0.0
         self.reaped = 0
 
@@ -65,13 +65,13 @@ class PodAudit:
 
     @property
     def _look_seconds(self) -> float:
-        """How long the last look before a deletion takes: what is new since it began may be overlooked."""
+        """Duration of the last look before a deletion: changes after its start may be missed."""
         return ACT_LIFE if Lie.FREEZES in self._engine.github.lies else LOOK_SECONDS
 
     # ---- what is seen
 
     def swept(self, runners: Iterable[Registration], at: float) -> None:
-        """A usable list showed these, and no others."""
+        """Records a usable list."""
         if not self._engine.pod_life.pools:
             return
         shown = {each.name: each.online or each.busy for each in runners}
@@ -83,7 +83,7 @@ class PodAudit:
         self._connected, self._listed_at = {name for name in shown if shown[name]}, at
 
     def listed(self, pods: Sequence[Pod]) -> None:
-        """The reaper listed these: so many are expected in each pool."""
+        """Records the pods that the reaper listed: the expected number in each pool."""
         pods = [each for each in pods if each.namespace not in self._engine.store.paused]
         there = [each.namespace for each in pods if each.deleting_since is None]
         self._looked_at = {each.name for each in pods}
@@ -92,13 +92,13 @@ class PodAudit:
     # ---- nothing that may be alive is deleted
 
     def looked_again(self, pod: Pod) -> None:
-        """The last look before its deletion ends now."""
+        """Records the true state at the end of the last look before a deletion."""
         found = self._engine.cluster.pods[pod.name]
         self._looks[pod.name] = LookedAt(self._alive(found), self._forbidden(found), found.restarts)
         self._engine.pod_life.looked_again(found)
 
     def deleting(self, pod: TruePod) -> None:
-        """The API server is about to delete this pod."""
+        """Checks a pod that the API server is about to delete."""
         require, look = self._engine.audit.require, self._looks[pod.name]
         require(not look.alive, f"pod {pod.name} is reaped: {look.alive}")
         require(not look.forbidden, f"pod {pod.name} is reaped: {look.forbidden}")
@@ -111,7 +111,7 @@ class PodAudit:
             self._within_a_batch(scope)
 
     def _within_a_batch(self, scope: str) -> None:
-        """Guard 18: as many as trip a fuse are no more than a first batch within its window."""
+        """Guard 18: in a mass leak at most a first batch is deleted within the fuse's window."""
         engine, limits = self._engine, self._engine.scenario.config.fuse
         since = engine.now - limits.window_seconds
         count = sum(at > since and scope in (pool, WHOLE_INSTALLATION) for at, pool, _ in self._deleted)
@@ -120,7 +120,7 @@ class PodAudit:
         engine.audit.require(holds, f"{count} pods of {scope} are reaped within a window, of {self._expected[scope]}")
 
     def _alive(self, pod: TruePod) -> str:
-        """Why this pod's runner works or could work; empty when it cannot."""
+        """Why this pod's runner works or could work; empty if it cannot."""
         machine, now = pod.machine, self._engine.now
         if pod.started_at is None:
             return "its container has never started"
@@ -139,14 +139,14 @@ class PodAudit:
         )
 
     def _is_given_up(self, machine: Machine) -> bool:
-        """Whether its pool replaces offline runners, and it has been offline for that long."""
+        """True if its pool replaces offline runners and this one has been offline for that long."""
         patience, since = machine.pool.replace_offline_after_seconds, machine.offline_since
         if patience is None or since is None:
             return False
         return self._engine.audit.is_skewed or self._engine.audit.covered(since) >= patience - SLACK
 
     def _forbidden(self, pod: TruePod) -> str:
-        """Which rule that does not depend on the pod's runner forbids its deletion; empty for none."""
+        """The rule, independent of the pod's runner, that forbids its deletion; empty if there is none."""
         engine, audit = self._engine, self._engine.audit
         if audit.is_skewed:
             return ""
@@ -173,7 +173,7 @@ class PodAudit:
         return ""
 
     def _is_spent(self, machine: Machine | None) -> bool:
-        """Whether its one job has been over for long."""
+        """True if the only job of an ephemeral runner ended long ago."""
         over_at = None if machine is None else machine.last_job_over_at
         is_ephemeral = machine is not None and machine.pool.kind.ephemeral
         return is_ephemeral and over_at is not None and self._engine.now - over_at >= TERMINAL_SECONDS - 60.0
@@ -181,7 +181,7 @@ class PodAudit:
     # ---- every true leak is reaped in time
 
     def judged(self, reaping: TickResult) -> None:
-        """A tick has judged: those that are to go are about to be deleted."""
+        """Checks the result of a tick, before its deletions."""
         engine = self._engine
         named_at = self._named_at | dict.fromkeys(self._connected, self._listed_at)
         self._named_at = {name: at for name, at in named_at.items() if name in self._looked_at}  # a pause forgets
@@ -190,7 +190,7 @@ class PodAudit:
         self._waited_with = {each.name: max(len(waiting), self._waited_with.get(each.name, 0)) for each in leaks}
         chosen = {each.name for each in reaping.reap}
         if engine.now - self._judged_at > MOST_GAP_SECONDS:
-            self._fair_since.clear()  # it did not run, or saw nothing
+            self._fair_since.clear()  # the reaper did not run, or had no lists
         self._judged_at = engine.now
         self._fair_since = {each.name: self._fair_since.get(each.name, engine.now) for each in leaks}
         for pod in leaks:
@@ -207,7 +207,7 @@ class PodAudit:
         return pod.is_dead or (pod.machine is not None and not pod.machine.registered)
 
     def _is_leak(self, pod: TruePod) -> bool:
-        """Whether it is nobody's, for good: no process, or no registration, and no job."""
+        """True for a permanent leak: no process or no registration, and no job."""
         machine = pod.machine
         if not pod.exists or pod.started_at is None or pod.hidden or machine is None:
             return False
@@ -218,14 +218,14 @@ class PodAudit:
         return pod.is_dead or (not machine.registered and machine.successor is None)
 
     def _is_hindered(self, pod: TruePod) -> bool:
-        """Whether a guard may rightly keep it."""
+        """True if a guard may rightly keep it."""
         engine, audit = self._engine, self._engine.audit
         evidence = None if pod.machine is None else engine.store.runners.get(pod.machine.id)
         if evidence is not None and may_run_an_unknown_job(evidence):
             self._named_at.pop(pod.name, None)  # it is kept when its record is forgotten, too
             return True
         if evidence is not None and evidence.running_job is not None:
-            return True  # its end was never told
+            return True  # no delivery reported its end
         if engine.pod_life.limits.mode != "act" or not audit.is_fair or audit.is_skewed or not audit.sees_github:
             return True
         if any(fuse.position is not Position.CLOSED for fuse in engine.store.fuses.values()):
@@ -238,7 +238,7 @@ class PodAudit:
         return audit.last_total == 0 or never_named
 
     def _bound(self, waiting: int) -> float:
-        """Seconds from when nothing hinders it until its deletion.
+        """Longest time in seconds from when no guard applies until its deletion.
 
         - two lists lack the registration, the second time for certain: 2 intervals; then it is confirmed as lost
         - unclaimed, absent and started for the grace, all at once
@@ -253,7 +253,7 @@ class PodAudit:
         )
 
     def closing(self) -> None:
-        """At the end of the day: a deletion that was not told is on record as begun."""
+        """At the end of the day each deletion is recorded, as completed or as begun."""
         store = self._engine.store
         for _, _, uid in self._deleted:
             self._engine.audit.require(uid in store.reaped or uid in store.begun, f"{uid} is deleted, and forgotten")

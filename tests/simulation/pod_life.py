@@ -24,16 +24,16 @@ OFTEN = 0.2
 
 TICK_SECONDS = 60.0
 WARM_UP_SECONDS = 420.0
-"""The reaper runs for so long before an episode: longer than its grace."""
+"""The reaper runs this long before an episode: longer than its grace."""
 
 SETTLED_SECONDS = 9000.0
-"""It runs for so long after lists that churned: what they left behind must not outlast them."""
+"""The reaper runs this long after lists that churned: their effects must end within it."""
 
 JUST_NOW = 0.2
-"""The share of deletions before which something happens at the last moment."""
+"""The share of deletions with an event at the last moment."""
 
 FORGOTTEN = 0.2
-"""The share of pods that a controller forgets when their runner is done."""
+"""The share of pods that a controller forgets when their runner is finished."""
 
 INCIDENTS = {
     "runners are partitioned from GitHub": 4,
@@ -52,7 +52,7 @@ INCIDENTS = {
 
 
 class PodLife:
-    """Controllers, kubelets, and what goes wrong with them."""
+    """Controllers, kubelets and their failures."""
 
     def __init__(self, engine: Engine) -> None:
         self.random = random = Random(f"pods of {engine.seed}")
@@ -65,7 +65,7 @@ class PodLife:
         self.limits = LeakLimits(mode=random.choices(("act", "dry-run"), (19, 1))[0])
 
     def begin(self) -> None:
-        """Put the day's pods on the calendar."""
+        """Schedule the pods of the day."""
         if not self.pools:
             return
         engine, random = self._engine, self.random
@@ -92,7 +92,7 @@ class PodLife:
     # ---- controllers
 
     def reconcile(self) -> None:
-        """What controllers did since the last time: a pod for each new runner, and an end for those that are done."""
+        """Actions of controllers since the last call: a pod for each new runner, and the end of finished pods."""
         self._cluster.forget()
         for pod in list(self._cluster.pods.values()):
             self._see_to(pod)
@@ -123,7 +123,7 @@ class PodLife:
             return
         evidence = self._engine.store.runners.get(machine.id)
         if machine.fate in (Fate.LOST, Fate.DELETED) and evidence is not None and evidence.replaced_at is None:
-            return  # nobody has told its controller
+            return  # its controller was not informed
         pod.is_decided = True
         if random.random() < FORGOTTEN:
             self._engine.trace("its controller forgets", pod=pod.name)
@@ -133,7 +133,7 @@ class PodLife:
     # ---- at the last moment
 
     def chosen(self, pods: Sequence[TruePod]) -> None:
-        """The reaper is about to look again at these: one is claimed just now, or its runner is back."""
+        """Before the reaper's last look at these pods: one is claimed at this moment, or its runner is back."""
         for pod in pods:
             if self.random.random() > JUST_NOW:
                 continue
@@ -143,7 +143,7 @@ class PodLife:
                 self._claim(pod)
 
     def looked_again(self, pod: TruePod) -> None:
-        """The reaper has looked again: just now the kubelet starts the container again, and its agent registers."""
+        """After the reaper's last look: at this moment the kubelet restarts the container, and its agent registers."""
         if pod.exists and not pod.is_dead and self.random.random() < JUST_NOW / 4:
             if pod.machine is not None:
                 self._cluster.end_process(pod.machine)
@@ -213,7 +213,7 @@ class PodLife:
         self._engine.claiming.claim(pod.name, called, seconds, give_back_in)
 
     def _partition(self, pods: Sequence[TruePod]) -> None:
-        """They are offline, and registered: for minutes, or for hours; some are started again meanwhile."""
+        """They are offline and registered, for minutes or hours; some are restarted meanwhile."""
         random = self.random
         seconds = random.choice((90.0, 300.0, 1200.0, 2 * HOUR))
         for pod in pods:
@@ -246,7 +246,7 @@ class PodLife:
         self._engine.trace("container starts", pod=pod.name)
 
     def _register_again(self, pod: TruePod, name: str) -> None:
-        """Its registration goes, and its container is started again and registers: a new runner, for GitHub."""
+        """Its registration is removed; its container restarts and registers: a new runner for GitHub."""
         old, now = pod.machine, self._engine.now
         if old is None:
             return
@@ -265,7 +265,7 @@ class PodLife:
         self._engine.after(down, partial(self._started, pod))
 
     def _wait_for_node(self, pool: Pool) -> None:
-        """Its runner may be registered beforehand, as just-in-time runners are; and that registration may go."""
+        """Its runner may be registered beforehand, like just-in-time runners; that registration may be removed."""
         random, now = self.random, self._engine.now
         name = f"slow-{self._number()}"
         machine = self._world.register(pool, now, name, online=False) if random.random() < 0.7 else None
@@ -278,7 +278,7 @@ class PodLife:
         self._engine.after(waits, partial(self._placed, pod))
 
     def _placed(self, pod: TruePod) -> None:
-        """It starts at last. One that was to use a registration which is gone by now fails at once."""
+        """It starts late. A pod whose registration was removed meanwhile fails at once."""
         if not pod.exists:
             return
         self._started(pod)
@@ -290,7 +290,7 @@ class PodLife:
             self._end(pod)
 
     def _other_name(self, pool: Pool) -> None:
-        """A runner that is called otherwise than its pod, or that belongs to a repository."""
+        """A runner whose name differs from its pod's, or that belongs to a repository."""
         random, number = self.random, self._number()
         machine = None
         if random.random() < 0.7:
@@ -301,7 +301,7 @@ class PodLife:
             self._claim(pod)
 
     def _leak(self, pods: Sequence[TruePod]) -> None:
-        """Their registrations are gone, their containers hang, and their controller knows of nothing."""
+        """Their registrations are removed, their containers hang, and their controller does not know."""
         for pod in pods:
             if pod.machine is not None:
                 self._engine.fleet.lose([pod.machine])
@@ -309,7 +309,7 @@ class PodLife:
                 self._engine.trace("leaks", pod=pod.name, runner=pod.machine.id)
 
     def _end(self, pod: TruePod) -> None:
-        """Its process was killed; GitHub shows its runner offline from then on."""
+        """Its process was killed; GitHub shows the runner offline afterwards."""
         if pod.machine is not None:
             pod.machine.dead = True
             pod.machine.go_offline(self._engine.now)
@@ -317,7 +317,7 @@ class PodLife:
         self._stop(pod, for_good=True)
 
     def _work_on(self, pod: TruePod) -> None:
-        """A long job runs on while its runner's registration is gone."""
+        """A long job continues without its runner's registration."""
         machine, random = pod.machine, self.random
         if machine is None:
             return

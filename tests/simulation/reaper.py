@@ -1,4 +1,4 @@
-"""The reaper: `jobs.leaks.reap` and `jobs.leaks`, step by step. What is nobody's is decided by `ghapp.health.leaks`."""
+"""The reaper: `jobs.leaks.reap` and `jobs.leaks`, step by step. `ghapp.health.leaks` decides which pods are leaks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Reaper(Calls):
-    """Looks for pods that are nobody's, and deletes them.
+    """Finds leaks, and deletes them.
 
     Attributes:
         pools: those that have pods, each in a namespace of its own.
@@ -325,7 +325,7 @@ def _names(pods: Sequence[Pod]) -> list[str]:
 
 
 def _kept(reaping: TickResult) -> dict[str, list[str]]:
-    """For the story: the pods that each guard keeps."""
+    """For the trace: the pods that each guard keeps."""
     kept = defaultdict[str, list[str]](list)
     for pod, guard in (*reaping.kept, *reaping.held):
         kept[guard.value].append(pod.name)

@@ -1,4 +1,4 @@
-"""What one seed is about: a configuration, a fleet, and a day's weather and incidents. Values, made from the seed."""
+"""What a seed determines: a configuration, a fleet, and the weather and incidents of a day. Values only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOUR = 3600.0
 
 
 class Kind(StrEnum):
-    """What a pool's runners are, and whether GitHub says so."""
+    """The kind of a pool's runners, and whether GitHub shows it."""
 
     PERSISTENT = "persistent"
     EPHEMERAL = "ephemeral"
@@ -36,7 +36,7 @@ class Kind(StrEnum):
 
 
 class Controller(StrEnum):
-    """How soon an accepted request becomes a runner."""
+    """Seconds from an accepted request to its runner."""
 
     FAST = "fast"
     SLOW = "slow"
@@ -63,7 +63,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The configuration that the judgement works by."""
+    """The configuration under test."""
 
     interval: float
     evidence: Limits
@@ -74,7 +74,7 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Something that befalls the fleet at a time."""
+    """An incident in the fleet, and its time."""
 
     at: float
     what: str
@@ -82,7 +82,7 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """Some time of a day in which much happens; between them the fleet is quiet."""
+    """A busy span of the day; between episodes the fleet is quiet."""
 
     begins: float
     ends: float
@@ -92,7 +92,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """All that a seed decides beforehand."""
+    """Everything a seed determines before the day begins."""
 
     config: Config
     pools: tuple[Pool, ...]
@@ -109,10 +109,10 @@ INCIDENTS = {
     "many vanish and return": 4,
     "many vanish and return by halves": 4,
     "some go offline": 3,
-    "one is configured anew": 3,
+    "one is reconfigured": 3,
     "scaled up": 3,
-    "scaled down, and said": 2,
-    "scaled down in silence": 1,
+    "scaled down, reported": 2,
+    "scaled down, unreported": 1,
     "scaled down by half in silence": 1,
     "those at work lose their registrations": 2,
     "one crashes, and its agent takes another job": 2,
@@ -125,7 +125,7 @@ INCIDENTS = {
 
 
 def scenario(random: Random) -> Scenario:
-    """Everything that is drawn before the day begins."""
+    """Returns the scenario of a seed."""
     config = Config(
         interval=random.choice((20.0, 60.0, 60.0, 60.0, 120.0, 120.0)),
         evidence=Limits(confirm_seconds=random.choice((5.0, 30.0, 30.0, 60.0))),

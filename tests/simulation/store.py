@@ -22,7 +22,7 @@ from tests.simulation.github import HOURLY_LIMIT, GitHub, NoAnswer
 
 
 @dataclass(slots=True)
-class Meter:
+class Budget:
     """The budget of `ghapp.store.budget`, whose rules are Lua there."""
 
     used: int = 0
@@ -53,7 +53,7 @@ class Meter:
         self.used, self.reset = github.used, reset
 
     def hold(self, now: float, seconds: float) -> None:
-        """GitHub told us to stay away."""
+        """Records GitHub's rate limit answer: no calls until then."""
         self.held = max(self.held, now + seconds)
 
     def left(self, now: float) -> Allowance:
@@ -98,7 +98,7 @@ class Store:
     """Those that no controller answered 2xx yet."""
     known_jobs: set[int] = field(default_factory=set)
     guids: set[int] = field(default_factory=set)
-    meter: Meter = field(default_factory=Meter)
+    budget: Budget = field(default_factory=Budget)
     due: float = 0.0
     enrolled: bool = True
     token: float | None = None
@@ -165,7 +165,7 @@ class Store:
         return True
 
     def take(self, key: str, holder: object, at: float) -> bool:
-        """Take a claim, unless somebody else's still holds. Who lives renews it for as long as he needs it."""
+        """Acquire a lock unless another holder has it. A living holder renews it for as long as it needs it."""
         owner, until = self.claims.get(key, (holder, 0.0))
         if owner is not holder and until > at:
             return False
@@ -173,18 +173,18 @@ class Store:
         return True
 
     def freeze(self, holder: object, at: float) -> None:
-        """He renews nothing any more: all that he holds runs out."""
+        """A dead holder renews nothing: its locks expire."""
         for key, (owner, until) in self.claims.items():
             if owner is holder:
                 self.claims[key] = (holder, min(until, at + LEASE_SECONDS))
 
     def thaw(self, holder: object, at: float) -> bool:
-        """He renews again; False when a claim of his ran out meanwhile."""
+        """A holder renews again; False if one of its locks expired meanwhile."""
         mine = {key: until for key, (owner, until) in self.claims.items() if owner is holder}
         self.claims.update((key, (holder, inf)) for key, until in mine.items() if until > at)
         return all(until > at for until in mine.values())
 
     def release(self, holder: object, key: str | None = None) -> None:
-        """Let go of one of one's own, or of all."""
+        """Release one lock of a holder, or all of them."""
         for each in [each for each, (owner, _) in self.claims.items() if owner is holder and key in (None, each)]:
             del self.claims[each]

@@ -1,4 +1,4 @@
-"""The truth: machines, their registrations, their jobs. Nothing in here is seen but through `github` and deliveries."""
+"""The true state: machines, registrations, jobs. The code under test sees it through `github` and deliveries only."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Fate(StrEnum):
     HERE = "here"
     LOST = "lost"
     VANISHED = "vanished for a while"
-    SPENT = "gone when its one job was over"
-    CONFIGURED_AGAIN = "configured anew under its name"
+    SPENT = "removed when its one job was over"
+    CONFIGURED_AGAIN = "reconfigured under its name"
     SCALED_DOWN = "removed by its controller"
     DELETED = "deleted by us"
 
@@ -33,9 +33,9 @@ class Job:
     started_at: float
     over_at: float | None = None
     dead: bool = False
-    """The machine is gone; GitHub does not know yet."""
+    """The machine no longer exists; GitHub does not know yet."""
     first_delivery_at: float | None = None
-    """When a delivery first said so to us."""
+    """When a delivery first reported it to us."""
 
 
 @dataclass(slots=True)
@@ -44,9 +44,9 @@ class Machine:
 
     Attributes:
         spans: from when to when its registration existed; the last has no end while it does.
-        told_at: when a delivery first named a job of it, so that its end can be told from a loss.
-        heir: whom it was configured anew as.
-        said_removed: its controller told us that it removed it.
+        first_delivery_at: when a delivery first named a job of it, so that its end can be distinguished from a loss.
+        successor: the machine as which it was reconfigured.
+        removal_reported: its controller reported the removal.
         offline_since: when its process last lost its connection to GitHub; None while it has one.
         dead: its process ended for good with its container or its pod, whatever GitHub still shows.
     """
@@ -105,7 +105,7 @@ class World:
     latest_job: int = 0
     ended_jobs: dict[int, float] = field(default_factory=dict)
     recent: dict[int, Machine] = field(default_factory=dict)
-    """Registered now, or not long ago: whom lists and lies may speak of."""
+    """Registered now or recently: those that lists and lies may contain."""
 
     def registered(self, pool: Pool | None = None) -> list[Machine]:
         return [each for each in self.recent.values() if each.registered and pool in (None, each.pool)]
@@ -164,9 +164,9 @@ class World:
         return job
 
     def forget(self, now: float) -> None:
-        """Lists and lies speak of nobody who left longer ago than this."""
-        gone = [each for each in self.recent.values() if not each.registered and now - each.fate_at > 1800.0]
-        for each in gone:
+        """Removes machines that left too long ago for lists and lies to contain."""
+        former = [each for each in self.recent.values() if not each.registered and now - each.fate_at > 1800.0]
+        for each in former:
             if each.fate is not Fate.VANISHED and each.job is None:
                 del self.recent[each.id]
 

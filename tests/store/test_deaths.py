@@ -226,7 +226,7 @@ async def test_each_death_is_found_by_its_identity(deaths):
     for each in ends:
         await deaths.record(ORG, each)
     assert [await deaths.one(ORG, module.identity(each)) for each in ends] == ends
-    assert await deaths.one(ORG, "nobody") is None
+    assert await deaths.one(ORG, "unknown") is None
 
 
 async def test_ten_thousand_deaths_are_kept(redis, deaths):

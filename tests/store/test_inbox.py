@@ -43,7 +43,7 @@ async def test_deliveries_that_arrive_during_a_write_are_the_next_batch(redis):
 
 
 async def test_a_redis_that_is_away_refuses_every_delivery_of_the_batch(tmp_path):
-    away = connect(f"unix://{tmp_path}/nobody.sock")
+    away = connect(f"unix://{tmp_path}/unknown.sock")
     inbox = Inbox(away)
     answers = await asyncio.gather(*(inbox.keep(str(each), "ping", b"") for each in range(3)), return_exceptions=True)
     assert [type(answer) for answer in answers] == [StoreUnavailableError] * 3

@@ -122,7 +122,7 @@ async def test_a_name_refers_to_the_latest_id_for_any_order_of_writes(redis, ord
     runners = Runners(redis)
     for each in order:
         await runners.revise(ORG, {each: first(RUNNER._replace(id=each))})
-    assert await runners.ids_of(ORG, ["linux-1", "nobody"]) == {"linux-1": 10}
+    assert await runners.ids_of(ORG, ["linux-1", "unknown"]) == {"linux-1": 10}
 
 
 async def test_a_deleted_runner_releases_its_name(redis):

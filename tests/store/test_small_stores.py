@@ -210,7 +210,7 @@ async def test_each_of_the_first_shards_of_a_pool_has_a_counter_and_the_others_s
 
 async def test_an_unavailable_redis_raises_our_own_error(tmp_path):
     with pytest.raises(StoreUnavailableError, match="GHAPP_REDIS_URL"):
-        await connect(f"unix://{tmp_path}/nobody.sock").ping()
+        await connect(f"unix://{tmp_path}/unknown.sock").ping()
 
 
 def test_a_sentinel_url_names_hosts_service_and_database():

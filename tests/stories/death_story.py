@@ -61,5 +61,5 @@ def check_runs(app, repository="api"):
 
 
 def lease_is_over(app, job):
-    """GitHub gives the job up: it failed, no step of it did, and a note says why."""
+    """GitHub fails the job without a failed step, and annotates the reason."""
     app.sandbox.control.finish("acme", job_id=job.id, lost=True)

@@ -1,6 +1,6 @@
 """`killed_rerun.py INSTALLATION DEATH SECONDS` requests a re-run, and is killed when GitHub has accepted it.
 
-SECONDS is how far the story's clock is ahead. The lock is short: nobody gives it back.
+SECONDS is how far the story's clock is ahead. The lock is short, because its holder is killed.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Leaking:
 
     @contextmanager
     def at_once(self):
-        """Many levers of the cluster; what follows from them is seen to once, at the end."""
+        """Many control calls of the cluster; their effects are processed once, at the end."""
         with self.api.cluster.lock:
             with mock.patch.object(self.api.cluster, "settle"):
                 yield
@@ -187,7 +187,7 @@ class Leaking:
         return set(self.api.control.names("serviceaccounts", NAMESPACE)) - {"default"}
 
     def deletions(self, resource="pods"):
-        """Names in accepted DELETE calls; levers make none."""
+        """Names in accepted DELETE calls; controls make no such calls."""
         calls = self.api.control.calls()
         return [each.name for each in calls if (each.verb, each.resource, each.code) == ("delete", resource, 200)]
 

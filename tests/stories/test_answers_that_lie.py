@@ -81,7 +81,7 @@ LIES = {
 
 
 async def is_reported(app, flaws):
-    """A metric counts what was wrong; and while it is, the report says so and the reason is each runner's."""
+    """A metric counts the flaws; while a list is flawed, the report and each runner show the reason."""
     counted = await app.context.counters.all()
     org = (await app.context.installations.one(app.installation)).org
     for flaw in flaws - {"", "OrganizationRenamed"}:
@@ -99,7 +99,7 @@ async def is_reported(app, flaws):
 
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
-async def test_no_runner_that_works_is_lost_to(story, lie):
+async def test_no_working_runner_is_lost_because_of(story, lie):
     async with story(runners=RUNNERS) as app:
         await app.live_through_an_interval()
         await app.live_through_an_interval()
@@ -111,7 +111,7 @@ async def test_no_runner_that_works_is_lost_to(story, lie):
             flaws.add((await app.live_through_an_interval()).flaw)
             assert set(await app.states()) <= lie.states
         assert flaws <= lie.flaws
-        assert flaws, "each sweep says how it went"
+        assert flaws, "each sweep logs its result"
         await is_reported(app, flaws)
 
         lie.end(app.sandbox.control)
@@ -154,7 +154,7 @@ async def test_a_token_that_is_not_known_everywhere_yet_loses_no_runner(story):
         assert await app.replacements() == []
 
 
-async def test_a_registration_that_vanishes_and_comes_back_is_let_be(story):
+async def test_a_registration_that_vanishes_and_returns_is_kept(story):
     async with story(runners=RUNNERS) as app:
         await app.live_through_an_interval()
         await app.live_through_an_interval()
@@ -180,7 +180,7 @@ async def test_a_runner_deleted_seconds_ago_that_is_still_there_is_not_replaced_
         assert await app.replacements() == [lost]
 
 
-async def test_an_answer_that_never_comes_is_none(story, monkeypatch):
+async def test_an_answer_that_never_comes_is_no_evidence(story, monkeypatch):
     import httpx
 
     from ghapp.github import transport
@@ -230,7 +230,7 @@ async def test_an_organization_that_installs_it_again_is_swept_again_and_loses_n
 
 
 @pytest.mark.parametrize("patience", ["", "replace_offline_after_seconds = 300"], ids=["", "offline is replaced"])
-async def test_one_that_is_shown_idle_and_offline_while_its_job_runs_is_let_be(story, patience):
+async def test_a_runner_shown_idle_and_offline_while_its_job_runs_is_kept(story, patience):
     async with story(runners=8, ephemeral=False, pool=patience) as app:
         await app.live_through_an_interval()
         await app.live_through_an_interval()

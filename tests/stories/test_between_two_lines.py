@@ -86,7 +86,7 @@ async def test_one_that_comes_back_while_the_plan_is_made_is_granted_nothing(sto
         assert app.account()["calls"].get("DELETE /orgs/{org}/actions/runners/{runner_id}") is None
 
 
-async def test_in_dry_run_too_it_is_not_counted(story, monkeypatch):
+async def test_in_dry_run_it_is_not_counted_either(story, monkeypatch):
     async with story(config='[remediation]\nmode = "dry-run"') as app:
         await settled(app)
         (lost,) = await confirmed_but_not_planned(app, monkeypatch)
@@ -104,7 +104,7 @@ async def test_in_dry_run_too_it_is_not_counted(story, monkeypatch):
         assert 'ghapp_remediations_total{org="acme",outcome="dry-run"}' not in await app.context.counters.all()
 
 
-async def test_a_crash_after_a_fuse_turned_loses_no_word_of_it(story, monkeypatch):
+async def test_a_crash_after_a_fuse_change_loses_no_event(story, monkeypatch):
     async with story(runners=40) as app:
         await settled(app)
         await confirmed_but_not_planned(app, monkeypatch, count=20)
@@ -166,7 +166,7 @@ async def test_a_job_reported_between_the_removal_and_its_record_does_not_lose_t
 
         monkeypatch.setattr(app.context.github, "installation_client", installation_client)
         for each in lost:
-            assert await remediate_runner(app.context, app.installation, each) == "held", "its job vouches for it"
+            assert await remediate_runner(app.context, app.installation, each) == "held", "its job protects it"
         assert await app.replacements() == []
         for each in lost:
             ended = {each: lambda known, job_id=each: job_ended(known, job_id, app.clock())}

@@ -61,7 +61,7 @@ async def test_reports_wait_first_then_sweeps_and_confirmations_last(story, used
             assert await goes(app, purpose) is (purpose in let_through), purpose
 
 
-async def test_while_sweeps_wait_who_was_missing_is_confirmed_and_replaced(story):
+async def test_while_sweeps_wait_missing_runners_are_confirmed_and_replaced(story):
     async with story() as app:
         await settled(app)
         (lost,) = app.sandbox.control.lose("acme", count=1)
@@ -75,14 +75,14 @@ async def test_while_sweeps_wait_who_was_missing_is_confirmed_and_replaced(story
         assert await app.replacements() == [lost]
 
 
-async def test_what_is_spent_makes_no_runner_lost_and_sweeps_go_on_at_the_reset(story):
+async def test_a_spent_budget_loses_no_runner_and_sweeps_resume_at_the_reset(story):
     async with story(runners=250) as app:
         await settled(app)
         await calls_are_spent(app, 2500, resets_in=1200.0)
         account = await sweep_installation(app.context, app.installation)
         assert (account.flaw, account.left) == ("BudgetSpent", 0)
         await app.pass_(400)
-        assert set(await app.states()) == {State.UNKNOWN}, "nobody has looked for longer than stale_seconds"
+        assert set(await app.states()) == {State.UNKNOWN}, "no sweep for longer than stale_seconds"
         await app.pass_(801)
         account = await sweep_installation(app.context, app.installation)
         assert (account.flaw, account.runners) == ("", 250)
@@ -102,7 +102,7 @@ async def test_the_interval_stretches_as_the_hour_is_spent_and_is_the_configured
             waits.append((await sweep_installation(app.context, app.installation)).next_in)
         assert 60.0 <= waits[0] < waits[1] < waits[2], waits
         due = await app.context.schedule.next(app.installation)
-        assert due == pytest.approx(app.clock() + waits[-1], abs=5), "the clock is told"
+        assert due == pytest.approx(app.clock() + waits[-1], abs=5), "the scheduler knows the time"
         await app.pass_(HOUR)
         await app.context.redis.delete(keys.pages(app.installation))
         assert (await sweep_installation(app.context, app.installation)).next_in == 60.0
@@ -125,7 +125,7 @@ async def test_a_retry_after_applies_to_every_job(story, status):
         account = await sweep_installation(app.context, app.installation)
         assert account.flaw == "BudgetSpent"
         asked = [call for call in app.account()["calls"] if "/orgs/" in call]
-        assert asked == [], "nobody asked"
+        assert asked == [], "no call was made"
         await app.pass_(10)
         assert await confirm_installation(app.context, app.installation) == 1
         assert await state_of(app, lost) is State.INVALIDATED
@@ -137,12 +137,12 @@ async def test_calls_as_the_app_itself_wait_too_after_a_retry_after(story):
         app.clock.now = app.sandbox.world.now() + 60
         await app.context.budget.hold(0, 30)
         assert await redeliver_failed(app.context) == 0
-        assert await app.context.inbox.complete_until() is None, "and nothing is taken for well"
+        assert await app.context.inbox.complete_until() is None, "and no state is healthy"
         app.clock.pass_(31)
         assert await redeliver_failed(app.context) == 3
 
 
-async def test_the_command_says_what_is_left_and_when_the_next_sweep_is(story):
+async def test_the_command_shows_the_remaining_budget_and_the_next_sweep(story):
     async with story() as app:
         await settled(app)
         await app.context.redis.delete(keys.budget(app.installation))

@@ -16,7 +16,7 @@ async def known_fleet(app):
     await sweep_installation(app.context, app.installation)
 
 
-async def test_a_look_at_a_lost_runner_starts_the_clock_of_its_confirmation(story):
+async def test_a_check_of_a_lost_runner_starts_the_time_of_its_confirmation(story):
     async with story() as app:
         await known_fleet(app)
         (lost,) = app.sandbox.control.lose("acme", count=1)
@@ -26,7 +26,7 @@ async def test_a_look_at_a_lost_runner_starts_the_clock_of_its_confirmation(stor
         assert await confirm_installation(app.context, app.installation) == 1
 
 
-async def test_a_look_costs_one_call_and_none_when_reports_have_spent_their_share(story):
+async def test_a_check_costs_one_call_and_none_when_reports_have_spent_their_share(story):
     async with story() as app:
         await known_fleet(app)
         runner_id = next(iter(await app.context.runners.all(app.installation)))

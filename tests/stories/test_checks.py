@@ -61,7 +61,7 @@ async def reported(app):
     return only(check_runs(app))
 
 
-async def test_a_fleet_that_breathes_is_posted_every_five_minutes_and_a_loss_at_once(story):
+async def test_ordinary_changes_are_posted_every_five_minutes_and_a_loss_at_once(story):
     async with story(config=CONFIG) as app:
         await sweep(app)
         await report(app)
@@ -94,7 +94,7 @@ async def test_a_healthy_fleet_has_one_green_check_run_on_the_head(story):
     assert [action["identifier"] for action in run["actions"]] == ["sweep"]
 
 
-async def test_while_nothing_changes_github_is_asked_for_nothing(story):
+async def test_while_nothing_changes_no_calls_are_made(story):
     async with story(config=CONFIG) as app:
         await sweep(app)
         await report(app)
@@ -120,7 +120,7 @@ async def test_a_lost_runner_is_explained_from_suspicion_to_replacement(story):
         run = await reported(app)
         assert (run["conclusion"], run["output"]["title"]) == ("neutral", "1 of 12 runners invalidated")
         name = (await app.context.runners.all(app.installation))[lost].name
-        assert f"| `{name}` | invalidated |" in run["output"]["text"], "without a link: its page is gone"
+        assert f"| `{name}` | invalidated |" in run["output"]["text"], "without a link: its page no longer exists"
         assert "fuse" not in run["output"]["text"]
 
         await remediate_runner(app.context, app.installation, lost)
@@ -145,7 +145,7 @@ async def test_a_runner_that_comes_back_makes_it_green_again(story):
         assert (await reported(app))["conclusion"] == "success"
 
 
-async def test_what_time_alone_changes_is_reported_too(story):
+async def test_changes_caused_by_time_alone_are_reported_too(story):
     async with story(config=CONFIG) as app:
         await sweep(app)
         app.clock.pass_(300)
@@ -155,7 +155,7 @@ async def test_what_time_alone_changes_is_reported_too(story):
         app.clock.pass_(299)
         assert await report(app) is CheckRunOutcome.NOTHING_TO_DO
         app.clock.pass_(1.001)
-        assert "unknown" in (await reported(app))["output"]["title"], "nobody has swept since"
+        assert "unknown" in (await reported(app))["output"]["title"], "no sweep since"
         await sweep(app)
         app.clock.pass_(60)  # the time that no list covers does not count
         await sweep(app)
@@ -187,7 +187,7 @@ async def test_a_push_elsewhere_moves_nothing(story):
         assert await report(app) is CheckRunOutcome.NOTHING_TO_DO
 
 
-async def test_a_move_whose_delivery_was_lost_is_found_when_there_is_something_to_say(story):
+async def test_a_push_whose_delivery_was_lost_is_found_at_the_next_report(story):
     async with story(config=CONFIG) as app:
         await sweep(app)
         await report(app)
@@ -341,7 +341,7 @@ async def test_without_the_permission_github_is_asked_for_nothing_until_it_is_gr
 @pytest.mark.parametrize(
     ("repository", "outcome"),
     [
-        ("acme/gone", CheckRunOutcome.REPOSITORY_MISSING),
+        ("acme/missing", CheckRunOutcome.REPOSITORY_MISSING),
         ("globex/.github", CheckRunOutcome.NOTHING_TO_DO),
     ],
 )
@@ -360,7 +360,7 @@ async def test_a_repository_that_is_not_there_or_not_the_org_s_costs_one_call_in
         assert await report(app) is outcome
 
 
-async def test_while_github_is_away_nothing_is_posted_and_then_it_is(story):
+async def test_a_report_is_posted_once_github_is_available_again(story):
     async with story(config=CONFIG) as app:
         await sweep(app)
         app.sandbox.control.fault(match=".*", status=502)
@@ -372,7 +372,7 @@ async def test_while_github_is_away_nothing_is_posted_and_then_it_is(story):
     assert counted['ghapp_reports_total{org="acme",outcome="created"}'] == 1
 
 
-async def test_a_press_that_comes_late_ends_nothing_that_was_stopped_after_it_was_shown(story):
+async def test_a_late_press_resumes_nothing_that_stopped_after_the_report(story):
     async with story(config=CONFIG) as app:
         await sweep(app)
         await app.context.fuses.pause(app.installation, POOL, Pause("octocat", "maintenance", app.clock()))

@@ -85,7 +85,7 @@ def test_a_leader_that_is_killed_during_fifty_deaths_loses_none_and_reports_none
         app.until(lambda: asks_for_a_log.struck)
         first, second = sorted((each for each in app.began if each.name == "watch"), key=app.leads, reverse=True)
         first.kill_all()
-        assert 20 <= app.recorded() < 38, "it was killed in the midst"
+        assert 20 <= app.recorded() < 38, "it was killed while running"
         asks_for_a_log.end()
         for name in names[38:]:
             app.control.vanish(NAMESPACE, name)  # while no watch runs, and two of them had ended
@@ -100,11 +100,11 @@ def test_a_leader_that_is_killed_during_fifty_deaths_loses_none_and_reports_none
         assert app.recorded() == 50
         text = [each["pod"] for each in app.lines("runner pod terminated")]
         assert set(text) == set(names)
-        assert len(text) <= len(names) + 1, "what it was at when it was killed may be said again"
+        assert len(text) <= len(names) + 1, "the line being processed at the kill may be logged again"
 
 
 @pytest.mark.xdist_group("cluster-away")
-def test_while_the_api_server_is_away_nothing_is_taken_for_gone_and_afterwards_no_death_is_missing(tmp_path):
+def test_while_the_api_server_is_away_no_pod_counts_as_absent_and_afterwards_no_death_is_missing(tmp_path):
     with site(tmp_path, "web", "worker", "clock", "watch", patience=FAST_TIMINGS, jobs=8, pods=2) as app:
         names = app.stand(JOBS)
         app.stand(PODS)
@@ -124,7 +124,7 @@ def test_while_the_api_server_is_away_nothing_is_taken_for_gone_and_afterwards_n
                 app.until(lambda name=name: deaths_sent(app, name))
             (waits,) = app.lines("replacement waits", "worker")
             assert (waits["runner"], waits["because"]) == (pod, Blocker.CLUSTER_UNAVAILABLE)
-            assert app.removals() == 0, "whoever cannot see the pod takes nothing away"
+            assert app.removals() == 0, "without a view of the pod nothing is removed"
         app.ends(names[3])
         app.until(lambda: deaths_sent(app, names[3]))
         assert app.recorded() == 4, "and the others live"
@@ -132,7 +132,7 @@ def test_while_the_api_server_is_away_nothing_is_taken_for_gone_and_afterwards_n
         app.until(lambda: replaced(app, lost))
         assert ("delete", "pods", pod, 200) in app.asked(WORKER, "delete")
         assert app.lines("watch failed")
-        assert all(each.process.poll() is None for each in app.began), "nobody gave up"
+        assert all(each.process.poll() is None for each in app.began), "no process exited"
 
 
 @pytest.mark.xdist_group("cluster-ends")
@@ -151,7 +151,7 @@ def test_while_redis_is_away_the_watch_waits_and_afterwards_no_death_is_missing(
             (reported,) = app.until(lambda name=name: deaths_sent(app, name))
             assert reported["cause"] == cause
         assert app.recorded() == 3
-        assert all(each.process.poll() is None for each in app.began), "nobody gave up"
+        assert all(each.process.poll() is None for each in app.began), "no process exited"
 
 
 @ONE_FLEET
@@ -199,7 +199,7 @@ def test_a_clean_exit_is_reported_and_posts_no_check_run(fleet):
     (reported,) = app.until(lambda: [each for each in app.events("runner.died") if each["subject"] == job.runner_name])
     assert reported["data"]["cause"] == "clean-exit"
     app.until(lambda: not app.waits("post-mortem"))
-    assert app.asked_for(f"post-mortem-{reported['id']}") == set(), "nobody looks again"
+    assert app.asked_for(f"post-mortem-{reported['id']}") == set(), "no further attempt is enqueued"
     assert app.check_runs("web") == {}
 
 
@@ -229,7 +229,7 @@ def test_a_lost_runner_of_arcs_is_replaced_by_deleting_its_object_and_nothing_el
 
 
 @ONE_FLEET
-def test_a_lost_runner_of_a_controller_of_ones_own_goes_with_its_pod_and_its_account(fleet):
+def test_a_lost_runner_of_another_controller_is_replaced_by_deleting_its_pod_and_service_account(fleet):
     app = fleet
     before = len(app.asked(WORKER, "delete"))
     name, lost = next(iter(app.runners(PODS).items()))
@@ -272,7 +272,7 @@ def replaced(app, runner_id):
 
 
 @ONE_FLEET
-def test_the_reaper_looks_at_stamped_pods_and_spares_a_young_one(fleet):
+def test_the_reaper_examines_stamped_pods_and_keeps_a_new_one(fleet):
     app = fleet
     app.control.pod(NAMESPACE, "stamped", labels={"ghapp.dev/owner": PODS}, service_account="stamped", age_seconds=60)
     tick = app.until(lambda: reaped(app))
@@ -310,8 +310,8 @@ def test_an_object_that_is_stuck_for_two_minutes_is_freed_of_the_finalizer_that_
 STORIES = (
     test_a_runner_that_is_killed_under_its_job_is_explained_to_everyone_who_asks,
     test_a_lost_runner_of_arcs_is_replaced_by_deleting_its_object_and_nothing_else,
-    test_a_lost_runner_of_a_controller_of_ones_own_goes_with_its_pod_and_its_account,
-    test_the_reaper_looks_at_stamped_pods_and_spares_a_young_one,
+    test_a_lost_runner_of_another_controller_is_replaced_by_deleting_its_pod_and_service_account,
+    test_the_reaper_examines_stamped_pods_and_keeps_a_new_one,
     test_an_object_that_is_stuck_for_two_minutes_is_freed_of_the_finalizer_that_waits_for_github,
 )
 """Between them they use every right."""
@@ -327,7 +327,7 @@ def test_every_right_that_the_manifests_grant_is_used_and_no_other(fleet):
         if story.__name__ not in fleet.lived:
             story(fleet)
     calls = fleet.control.calls()
-    assert {each.user for each in calls} == {WATCH, WORKER}, "no other role has anything to ask"
+    assert {each.user for each in calls} == {WATCH, WORKER}, "no other role makes calls"
     for role, user in ACCOUNTS.items():
         used = {right_of(each) for each in calls if each.user == user} - REVIEWS
         rights = {
@@ -386,4 +386,4 @@ def test_up_watches_the_cluster_where_one_is_configured_and_ends_the_watch_with_
             app.sees()
             app.ends(names[0])
             assert wait_for(lambda: deaths_sent(app, names[0])), up.log()
-        assert app.leader() == "", "it was asked to end, and not killed"
+        assert app.leader() == "", "it received SIGTERM and was not killed"

@@ -38,13 +38,13 @@ def ghapp(app, *words):
     return asyncio.to_thread(partial(commands.ghapp, *words, **app.environ, COLUMNS="200"))
 
 
-async def test_it_is_shown_with_its_reason_and_a_command_lets_it_take_effect_after_all(story, monkeypatch):
+async def test_a_dead_letter_is_shown_with_its_reason_and_can_be_replayed_by_command(story, monkeypatch):
     async with story() as app:
         await given_up(app, monkeypatch, "first", "second")
         counted = await app.context.counters.all()
         assert counted['ghapp_deliveries_given_up_total{event="workflow_job"}'] == 2
         found = {each.name: each for each in of_inbox(0, await app.context.inbox.dead_letters(), has_come=True)}
-        assert (found["given up"].status, "2 failed and were set aside") == ("warning", found["given up"].said)
+        assert (found["given up"].status, "2 failed and were set aside") == ("warning", found["given up"].text)
         shown = json.loads((await ghapp(app, "deliveries", "dead", "--json")).stdout)
         assert [(letter["guid"], letter["why"]) for letter in shown] == [
             (guid, "KeyError: 'a mistake of ours'") for guid in ("first", "second")
@@ -60,7 +60,7 @@ async def test_it_is_shown_with_its_reason_and_a_command_lets_it_take_effect_aft
         assert (again.returncode, again.stderr.count("\n")) == (1, 1)
 
 
-async def test_one_that_came_again_meanwhile_has_no_second_effect_when_it_is_replayed(story, monkeypatch):
+async def test_replaying_a_delivery_that_arrived_again_has_no_second_effect(story, monkeypatch):
     async with story() as app:
         await given_up(app, monkeypatch, "first")
         await deliver(app, "first", "queued", None, job_id=0)
@@ -71,7 +71,7 @@ async def test_one_that_came_again_meanwhile_has_no_second_effect_when_it_is_rep
 
 
 @pytest.mark.parametrize("failures", range(1, MOST_TRIES + 1))
-async def test_it_is_tried_three_times(story, monkeypatch, failures):
+async def test_a_delivery_is_tried_three_times(story, monkeypatch, failures):
     async with story() as app:
         tries = []
         take_effect = inbox._take_effect

@@ -241,7 +241,7 @@ async def test_what_a_dry_run_left_waiting_goes_through_proving_when_acting_begi
         object.__setattr__(app.settings.policy.remediation, "mode", "act")
         for _ in range(6):
             await app.live_through_an_interval()
-        assert len(await app.replacements()) == 3, "nobody has shown yet that it helps"
+        assert len(await app.replacements()) == 3, "no newcomer proves yet that replacing helps"
         assert await position(app) is Position.STOPPED
 
 

@@ -1,4 +1,4 @@
-"""Two shards of one pool in the sandbox: what the gate says of them, from real sweeps and deliveries."""
+"""Two shards of one pool in the sandbox: the gate's results for them, from real sweeps and deliveries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.stories.conftest import POOL, Clock, Story
 from tests.stories.processes import environment
 
 LONG_JOBS = Pace(job=(36_000.0, 36_000.0))
-"""A job ends when the story says so."""
+"""A job ends only when the story ends it."""
 
 
 class Shop(Story):
@@ -107,7 +107,7 @@ async def test_a_clean_rollout_passes_takes_over_and_says_what_to_tidy(shards):
     async with shards(pink=0) as app:
         await app.work_on("purple", 2)
         await app.report_deploy("pink", "inactive", "v42")
-        assert not (await app.gate(canary=True)).passed, "there is nobody yet"
+        assert not (await app.gate(canary=True)).passed, "there is no runner yet"
         app.sandbox.control.register("acme", pool="pink", count=3)
         await app.live()
         assert not (await app.gate(min_online=3, canary=True)).passed, "no canary yet"
@@ -138,7 +138,7 @@ async def test_the_inactive_shard_is_down_and_no_user_is_hurt(shards):
         await app.work_on("purple", 0)
         answer = await app.gate()
     assert not answer.passed
-    assert check(answer, "users").said == "the active shard purple has taken 3 jobs in the last 10 minutes; no outage"
+    assert check(answer, "users").text == "the active shard purple has taken 3 jobs in the last 10 minutes; no outage"
     assert [step.partition(":")[0] for step in steps(answer)] == [
         "provision pink again",
         "shut down pink and start it again",
@@ -156,7 +156,7 @@ async def test_both_are_down_and_that_is_an_outage(shards):
             await app.live()
         answer = await app.gate()
         active = await app.gate(shard="purple")
-    assert check(answer, "users").said == "the active shard purple has no runner online: an outage"
+    assert check(answer, "users").text == "the active shard purple has no runner online: an outage"
     assert steps(answer)[:2] == ["raise the alarm", "provision pink again"]
     assert steps(active) == ["raise the alarm", "break glass"], "nothing is done to the active one below that"
 
@@ -174,7 +174,7 @@ async def test_the_sources_disagree_and_there_is_one_step_stop(shards, tmp_path)
     assert "the configuration says that pink is active (active_command)" in disputed.next[0].why
     assert "GitHub assigned 2 jobs to purple lately" in disputed.next[0].why
     assert (agreed.passed, silent.passed) == (True, True)
-    assert "the configuration has no answer: active_command failed, exit code 1" in check(silent, "role").said
+    assert "the configuration has no answer: active_command failed, exit code 1" in check(silent, "role").text
 
 
 async def test_the_command_is_called_again_after_a_while_and_when_the_clock_goes_back(shards, tmp_path):
@@ -186,7 +186,7 @@ async def test_the_command_is_called_again_after_a_while_and_when_the_clock_goes
         text = []
         for seconds in (14.9, 0.1, -60.0):
             app.clock.pass_(seconds)
-            text.append(check(await look(), "role").said)
+            text.append(check(await look(), "role").text)
             if seconds == 0.1:
                 (tmp_path / "active").write_text("green\n")
     reported = [
@@ -204,7 +204,7 @@ async def test_the_worker_asks_the_command_and_keeps_its_answer_for_the_web_role
         (tmp_path / "active").unlink()
         assert await refresh_active_shards_of(app.context, app.installation) == 0
         failed = await Shards(app.context.redis).answer(app.installation, POOL)
-        assert await refresh_active_shards_of(app.context, app.installation + 1) == 0, "nobody knows that installation"
+        assert await refresh_active_shards_of(app.context, app.installation + 1) == 0, "unknown installation"
     assert (kept.shard, kept.failure) == ("purple", "")
     assert (failed.shard, failed.failure) == ("", "exit code 1")
 
@@ -218,7 +218,7 @@ async def test_a_shard_that_is_online_and_takes_no_jobs_does_not_pass_with_a_can
         assert (await app.gate()).passed
     assert not answer.passed
     assert check(answer, "online").passed
-    assert check(answer, "canary").said == "no job was taken and completed on pink since the deploy of v42"
+    assert check(answer, "canary").text == "no job was taken and completed on pink since the deploy of v42"
     assert steps(answer)[0] == "send a canary job to pink"
 
 
@@ -230,7 +230,7 @@ async def test_while_github_is_away_nothing_passes_and_nothing_is_changed(shards
         await app.live()
         answer = await app.gate()
     assert not answer.passed
-    assert check(answer, "github").said.startswith("GitHubUnavailable: ")
+    assert check(answer, "github").text.startswith("GitHubUnavailable: ")
     assert steps(answer) == ["wait until GitHub answers, then run the gate again"]
     assert [each.changes for each in answer.next] == [""]
 
@@ -239,7 +239,7 @@ class Waiting:
     """A gate that is waited for: each pause is an interval of the fleet's life."""
 
     def __init__(self, app, happen=lambda: None):
-        self.app, self.happen, self.began, self.said = app, happen, app.clock(), []
+        self.app, self.happen, self.began, self.results = app, happen, app.clock(), []
 
     def clock(self):
         return self.app.clock() - self.began
@@ -249,7 +249,7 @@ class Waiting:
         await self.app.live(30)
 
     def say(self, answer, _waited):
-        self.said.append(answer.passed)
+        self.results.append(answer.passed)
 
     async def watch(self, patience, **asked):
         return await watch(self.app.look(**asked), patience, self.clock, self.pause, self.say)
@@ -272,8 +272,8 @@ async def test_a_shard_that_flaps_does_not_settle_and_one_that_holds_does(shards
     assert not flapping.passed
     assert not check(flapping, "settled").passed
     assert settled.passed
-    assert check(settled, "settled").said == "it has passed without a gap for 60 of 60 s"
-    assert len(held.said) <= 4, "it is not waited for longer than it takes"
+    assert check(settled, "settled").text == "it has passed without a gap for 60 of 60 s"
+    assert len(held.results) <= 4, "it ends as soon as it passes"
 
 
 async def test_a_shard_that_starts_is_waited_for(shards):
@@ -286,4 +286,4 @@ async def test_a_shard_that_starts_is_waited_for(shards):
         waiting = Waiting(app, provision)
         answer = await waiting.watch(GateTimeouts(300, 300), min_online=2, expect_new=True)
     assert answer.passed
-    assert waiting.said[0] is False
+    assert waiting.results[0] is False

@@ -100,7 +100,7 @@ async def test_a_deploy_is_followed_from_its_beginning_to_its_success(shards):  
         before = calls(app)
         assert not await waits(app)
         await app.report_deploy("pink", "active")
-        assert await look(app) is None, "told of again, it is the same deploy"
+        assert await look(app) is None, "reported again, it is the same deploy"
         assert calls(app) == before
 
 
@@ -142,13 +142,13 @@ async def test_while_nothing_happens_github_is_asked_for_nothing(shards):  # noq
         assert calls(app) == before
 
 
-async def test_a_deploy_from_a_tag_gets_none(shards):  # noqa: F811
+async def test_a_deploy_from_a_tag_gets_no_check_run(shards):  # noqa: F811
     async with shards(rows=HERE) as app:
         await app.report_deploy("pink", "inactive", "v42")
         assert (await look(app), await waits(app), check_runs(app)) == (None, False, [])
 
 
-async def test_a_deploy_from_no_repository_gets_none(shards):  # noqa: F811
+async def test_a_deploy_from_no_repository_gets_no_check_run(shards):  # noqa: F811
     async with shards() as app:
         await deploy(app)
         assert (await look(app), await waits(app), check_runs(app)) == (None, False, [])
@@ -291,7 +291,7 @@ async def test_hundreds_of_deploys_in_an_hour_cost_a_few_calls_each_and_leave_on
 
 
 @pytest.mark.parametrize(("status", "tried"), [(502, 6), (410, 1), (451, 1), (301, 6)])
-async def test_what_github_will_answer_again_is_not_asked_at_each_look(shards, status, tried):  # noqa: F811
+async def test_a_permanent_refusal_is_not_repeated_at_each_look(shards, status, tried):  # noqa: F811
     async with shards(pink=0, rows=HERE) as app:
         await deploy(app)
         app.sandbox.control.fault(match="/repos/acme/infra", status=status)
@@ -323,7 +323,7 @@ async def test_a_deleted_check_run_is_created_again(shards):  # noqa: F811
         assert shown(only(app))[1] == "success"
 
 
-async def test_one_that_is_gone_and_refused_is_missed_though_all_is_as_it_was(shards):  # noqa: F811
+async def test_a_deleted_check_run_that_github_refuses_is_missed_without_any_change(shards):  # noqa: F811
     async with shards(pink=1, rows=f"{HERE}min_online = 2\n") as app:
         await deploy(app)
         await app.live()
@@ -384,7 +384,7 @@ async def test_while_github_is_away_it_is_tried_at_each_look(shards):  # noqa: F
         assert await look(app) is CheckRunOutcome.UNAVAILABLE
         app.sandbox.control.no_faults()
         assert await look(app) is CheckRunOutcome.CREATED
-        assert not await waits(app), "it has passed, and that was told"
+        assert not await waits(app), "it has passed, and the result was published"
         counted = await app.context.counters.all()
     assert counted['ghapp_reports_total{org="acme",outcome="unavailable"}'] == 1
     assert counted['ghapp_reports_total{org="acme",outcome="created"}'] == 1

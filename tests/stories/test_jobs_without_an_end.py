@@ -15,7 +15,7 @@ from tests.stories.test_main_job import at_work, state_of, sweep
 
 
 async def lost_at_work(app):
-    """A persistent runner whose registration went while a job of its own ran; nothing but a delivery says so."""
+    """A persistent runner that lost its registration during a job that only a delivery reported."""
     await sweep(app)
     app.clock.pass_(300)
     await sweep(app)
@@ -40,8 +40,8 @@ async def test_an_end_that_does_not_name_its_runner_is_the_end_of_its_job(story)
         assert await state_of(app, runner_id) is State.INVALIDATED
 
 
-@pytest.mark.parametrize(("more", "gone"), [(0, 0), (1, 1)], ids=["as long as a job may run", "longer"])
-async def test_where_github_cannot_be_asked_a_job_vouches_for_as_long_as_one_may_run(story, more, gone):
+@pytest.mark.parametrize(("more", "lost"), [(0, 0), (1, 1)], ids=["as long as a job may run", "longer"])
+async def test_where_github_cannot_be_asked_a_job_vouches_for_as_long_as_one_may_run(story, more, lost):
     async with story(ephemeral=False) as app:
         runner_id, _ = await lost_at_work(app)
         known = await app.context.installations.one(app.installation)
@@ -50,7 +50,7 @@ async def test_where_github_cannot_be_asked_a_job_vouches_for_as_long_as_one_may
         evidence = (await app.context.runners.some(app.installation, [runner_id]))[runner_id]
         app.clock.now = evidence.job_started_at + RUNNING_TOO_LONG_SECONDS + more
         await sweep_installation(app.context, app.installation)
-        assert await confirm_installation(app.context, app.installation) == gone
+        assert await confirm_installation(app.context, app.installation) == lost
 
 
 @pytest.mark.parametrize(

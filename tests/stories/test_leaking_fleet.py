@@ -47,7 +47,7 @@ async def test_of_500_pods_3_percent_leak_a_minute_and_all_of_those_go_within_6_
         assert last.held == 0
     assert {way: len(names) for way, names in fleet.forgotten.items()} == {
         "never registered": 36,
-        "job over, registration gone": 36,
+        "job over, registration removed": 36,
         "job over, hangs online": 8,
         "hung, offline": 50,
         "container ended, online": 50,
@@ -89,18 +89,18 @@ class Fleet:
         """New runners' pods are made, ended runners' pods go, and the others are claimed as they need it."""
         runners = self.at.runners
         forgotten = set().union(*self.forgotten.values())
-        new, gone = runners.keys() - self.cared_for - forgotten, self.cared_for - runners.keys()
+        new, ended = runners.keys() - self.cared_for - forgotten, self.cared_for - runners.keys()
         with self.at.at_once():
             for name in new:
                 self.at.make_pod(name, age_seconds=age_seconds)
-            for name in gone:
+            for name in ended:
                 self.at.drop_pod(name)
         for name in sorted(new):
             (kind,) = self.chance.choices([self.trusts_deliveries, self.never_claimed, set()], (4, 2, 4))
             kind.add(name)
-        for name in gone:
+        for name in ended:
             await self.release(name)
-        self.cared_for = self.cared_for - gone | new
+        self.cared_for = self.cared_for - ended | new
         for name in self.cared_for - self.never_claimed:
             if runners[name].job is not None and name in self.trusts_deliveries:
                 await self.release(name)
@@ -118,7 +118,7 @@ class Fleet:
             await self.at.release(name)
 
     async def leak(self, count, *, is_hanging):
-        """Forget so many, in all ways: no controller speaks for them any more."""
+        """Forget that many, in all ways: no controller claims them any more."""
         runners, control = self.at.runners, self.at.app.sandbox.control
         unregistered = [f"{POOL}-never-{len(self.forgotten.get('never registered', ())) + each}" for each in range(3)]
         for name in unregistered:
@@ -133,7 +133,7 @@ class Fleet:
         else:
             for name in over:
                 control.finish("acme", job_id=runners[name].job.id)
-            await self.forget("job over, registration gone", over)
+            await self.forget("job over, registration removed", over)
         idle = sorted(name for name in self.cared_for if runners[name].job is None)
         rest = self.chance.sample(idle, count - len(unregistered) - len(over))
         self.at.go_offline(*rest[::2], alive=False)

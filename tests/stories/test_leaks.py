@@ -224,7 +224,7 @@ async def test_a_claim_that_comes_back_just_before_the_deletion_spares_the_pod(l
         assert await at.counted("spared") == 1
         at.cluster.pod = read
         await at.minutes(2 + GRACE_MINUTES)
-        assert spared in at.pods(), "its clock has started anew"
+        assert spared in at.pods(), "its grace has restarted"
         await at.minutes(2)
         assert set(at.deletions()) == leaks
 
@@ -272,7 +272,9 @@ async def test_a_pod_whose_runner_turns_out_to_be_another_just_before_the_deleti
 
         async def read_and_renamed(namespace, name):
             if name == renamed:
-                await at.claim(name, "jit-7", seconds=0)  # it has run out, and says that GitHub was asked for another
+                await at.claim(
+                    name, "jit-7", seconds=0
+                )  # it has expired, and names another runner that was looked up at GitHub
             return await read(namespace, name)
 
         at.cluster.pod = read_and_renamed

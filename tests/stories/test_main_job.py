@@ -1,4 +1,4 @@
-"""The main job, step by step, with the clock in the story's hand."""
+"""The main scenario, step by step, with a clock that the story controls."""
 
 from __future__ import annotations
 
@@ -66,6 +66,51 @@ async def test_a_lost_registration_is_noticed_confirmed_removed_and_replaced_onc
     assert events[0]["id"] == event_id
     assert events[0]["data"]["replace"] is True
     assert account["wrongful_removals"] == []
+
+
+async def test_a_sweep_confirms_what_is_due_with_its_own_list(story):
+    async with story(runners=250) as app:
+        await sweep(app)
+        app.clock.pass_(300)
+        await sweep(app)
+        lost = app.sandbox.control.lose("acme", count=5)
+        await sweep(app)
+        app.clock.pass_(30)
+        app.sandbox.control.reset_account()
+        swept = await sweep(app)
+        calls = {name: each["total"] for name, each in app.account()["calls"].items()}
+        assert (swept.suspects, swept.confirm_at) == (0, ())
+        assert {await state_of(app, each) for each in lost} == {State.INVALIDATED}
+    assert calls == {
+        "GET /orgs/{org}/actions/runners": 3,
+        "GET /orgs/{org}/actions/runners/{runner_id}": len(lost),
+        "GET /app/installations/{installation_id}": 1,
+    }
+
+
+async def test_a_sweep_that_does_not_act_confirms_nothing(story):
+    async with story() as app:
+        await sweep(app)
+        app.clock.pass_(300)
+        await sweep(app)
+        (lost,) = app.sandbox.control.lose("acme", count=1)
+        await sweep(app)
+        app.clock.pass_(30)
+        await sweep_installation(app.context, app.installation, act=False)
+        assert await state_of(app, lost) is State.SUSPECT
+
+
+async def test_while_another_process_confirms_a_sweep_does_not(story):
+    async with story() as app:
+        await sweep(app)
+        app.clock.pass_(300)
+        await sweep(app)
+        (lost,) = app.sandbox.control.lose("acme", count=1)
+        await sweep(app)
+        app.clock.pass_(30)
+        async with app.context.locks.acquire("confirm", app.installation):
+            await sweep(app)
+        assert await state_of(app, lost) is State.SUSPECT
 
 
 async def test_a_registration_that_comes_back_before_its_confirmation_is_left_alone(story):
@@ -215,7 +260,9 @@ async def test_a_runner_that_is_absent_while_its_job_runs_is_not_confirmed_as_lo
         assert await state_of(app, runner_id) is State.SUSPECT
 
         app.sandbox.control.finish("acme", job_id=job_id)
-        assert await confirm_installation(app.context, app.installation) == 1, "GitHub itself says that the job is over"
+        assert await confirm_installation(app.context, app.installation) == 1, (
+            "GitHub itself reports that the job is over"
+        )
         assert await state_of(app, runner_id) is State.INVALIDATED
 
 

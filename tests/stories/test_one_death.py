@@ -24,7 +24,7 @@ EXITED = Ended(0, None, "Completed")
 
 
 class NoLogs:
-    """A cluster whose pods are gone: their logs cannot be read."""
+    """A cluster whose pods were deleted: their logs cannot be read."""
 
     async def log(self, pod, *, previous):
         raise ClusterUnavailableError("no such pod")

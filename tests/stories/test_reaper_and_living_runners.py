@@ -1,4 +1,4 @@
-"""What looks like a leak and is alive: the reaper deletes none of it; and of a true mass leak the first batch at most."""
+"""Live pods that look like leaks: the reaper deletes none of them, and of a true mass leak at most the first batch."""
 
 from __future__ import annotations
 

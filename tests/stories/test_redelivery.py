@@ -99,7 +99,7 @@ async def test_a_dead_letter_is_kept_and_is_not_asked_for_again_though_its_first
         (letter,) = await app.context.inbox.dead()
         assert letter.guid == guid
         assert await app.context.inbox.complete_until() == app.clock(), (
-            "what people must mend keeps nobody else waiting"
+            "a delivery that people must fix delays no other"
         )
 
 

@@ -1,4 +1,4 @@
-"""Redis goes away for a while, and comes back with what it had."""
+"""Redis is stopped for a while, and restarts with its data."""
 
 from __future__ import annotations
 
@@ -83,17 +83,17 @@ def answers(client, path="/livez", **kwargs):
 @pytest.mark.xdist_group("redis-away")
 def test_while_redis_is_away_nothing_is_accepted_that_cannot_be_kept_and_reads_say_how_old_they_are(tmp_path):
     with context(tmp_path) as (client, redis, url, roles):
-        bearer = token(url)
+        headers = token(url)
         assert wait_for(lambda: answers(client)), roles[0].log
 
         def fleet():
-            return client.get("/v1/orgs/acme/runners", headers=bearer).json()
+            return client.get("/v1/orgs/acme/runners", headers=headers).json()
 
         assert wait_for(lambda: fleet().get("total") == 12), roles[1].log
-        assert '"job": "sweep-due-0"' in roles[1].log, "each line of a job bears its id"
+        assert '"job": "sweep-due-0"' in roles[1].log, "each line of a job has its id"
         runner_id = fleet()["runners"][0]["runner_id"]
         health = f"/v1/orgs/acme/runners/{runner_id}/health"
-        before = client.get(health, headers=bearer).json()
+        before = client.get(health, headers=headers).json()
         assert deliver(client, "a").status_code == 202
 
         redis.close()
@@ -102,29 +102,29 @@ def test_while_redis_is_away_nothing_is_accepted_that_cannot_be_kept_and_reads_s
         assert int(refused.headers["retry-after"]) > 0
         assert client.get("/readyz").status_code == 503
         assert client.get("/livez").status_code == 200
-        during = client.get(health, headers=bearer)
+        during = client.get(health, headers=headers)
         assert during.status_code == 200
         assert during.json()["observed_at"] >= before["observed_at"]
-        older = wait_for(lambda: client.get(health, headers=bearer).json()["age_seconds"] > 3)
-        assert older, "its age grows, and it says so"
+        older = wait_for(lambda: client.get(health, headers=headers).json()["age_seconds"] > 3)
+        assert older, "its reported age grows"
 
         redis.enter_context(embedded_redis(tmp_path / "redis", durable=True))
         assert wait_for(lambda: client.get("/readyz").status_code == 200)
         assert deliver(client, "b").status_code == 202
-        fresh = lambda: client.get(health, headers=bearer).json()["age_seconds"] < 3  # noqa: E731
+        fresh = lambda: client.get(health, headers=headers).json()["age_seconds"] < 3  # noqa: E731
         assert wait_for(fresh), "sweeps go on by themselves:\n" + roles[1].log + roles[2].log
         queue_redis = connect_sync(url)
         assert wait_for(lambda: queue_redis.xlen("ghapp:inbox") == 0), "and so do drains"
-        assert all(role.process.poll() is None for role in roles), "nobody gave up"
+        assert all(role.process.poll() is None for role in roles), "no process exited"
 
 
 @pytest.mark.xdist_group("redis-away")
 def test_asked_to_end_every_role_does_within_ten_seconds_and_says_that_it_is_well(tmp_path):
     with context(tmp_path) as (client, _, url, roles):
-        bearer = token(url)
+        headers = token(url)
         assert wait_for(lambda: answers(client)), roles[0].log
         assert wait_for(lambda: "swept" in roles[1].log), roles[1].log
-        with client.stream("GET", "/v1/orgs/acme/events", headers=bearer):
+        with client.stream("GET", "/v1/orgs/acme/events", headers=headers):
             began = time.monotonic()
             for role in roles:
                 role.process.terminate()
@@ -156,5 +156,5 @@ def test_a_web_role_that_is_killed_in_the_midst_of_a_burst_has_kept_all_that_it_
             thread.join()
         queue_redis = connect_sync(url)
         kept = {row[b"g"].decode() for _, row in queue_redis.xrange("ghapp:inbox")}
-        assert len(accepted) < 8 * 200, "it was killed in the midst"
+        assert len(accepted) < 8 * 200, "it was killed while running"
         assert set(accepted) <= kept

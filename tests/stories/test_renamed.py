@@ -1,4 +1,4 @@
-"""An organization is renamed: all goes on as the configuration has it, until the configuration bears the new name."""
+"""An organization is renamed: ghapp continues under the configured name until the configuration has the new name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STRANGER = 99_000
 
 
 async def renamed(app, *logins, former="acme"):
-    """Two looks at the fleet; then GitHub calls it each of these in turn, and we hear of it by looking."""
+    """Two sweeps; then GitHub gives it each of these names in turn, each discovered by a sweep."""
     for _ in range(2):
         await app.live_through_an_interval()
     for login in logins:
@@ -111,10 +111,10 @@ def installed_by_a_stranger(login):
     return Delivery("created", reported)
 
 
-@pytest.mark.parametrize("heard", [False, True], ids=["before we heard of the rename", "after it"])
-async def test_who_takes_the_old_name_gets_neither_tables_nor_pools(story, heard):
+@pytest.mark.parametrize("is_known", [False, True], ids=["before the rename is known", "after it"])
+async def test_another_organization_with_the_old_name_gets_neither_tables_nor_pools(story, is_known):
     async with story(config=DRY_RUN) as app:
-        if heard:
+        if is_known:
             await renamed(app, "acme-two")
         await installation_changed(app.context, installed_by_a_stranger("acme"))
         stranger = await app.context.installations.one(STRANGER)
@@ -144,7 +144,7 @@ async def test_doctor_names_the_rename_and_what_to_write(story, recorded):
             await discover_installations(app.context)
         (name,), found = await named_by_doctor(app)
         assert (name.status, name.org) == ("warning", "acme")
-        assert "its login at GitHub is now acme-two" in name.said
+        assert "its login at GitHub is now acme-two" in name.text
         assert name.fix.startswith("rename it to acme-two in [orgs.acme]")
         assert not [each for each in found if (each.group, each.name) == ("installations", "pools")]
         assert not [each for each in found if (each.group, each.name) == ("installations", "installed")]

@@ -107,7 +107,7 @@ async def test_the_jobs_go_on_and_the_next_sweep_knows_the_fleet_again(story):
         await reap_installation(app.context, app.installation)
         assert await app.states() == {State.HEALTHY: 12}
         standing = await Quarantine(app.context.redis).unresolved()
-        assert keys.runners(app.installation) not in {each.key for each in standing}, "all were written anew"
+        assert keys.runners(app.installation) not in {each.key for each in standing}, "all were written again"
         assert len(await Installations(app.context.redis).all()) == 1
         assert app.account()["wrongful_removals"] == []
         assert app.account()["replacements"]["asked"] == 0

@@ -1,4 +1,4 @@
-"""`make run`, from outside: a terminal, a stranger, and the line that he pastes."""
+"""`make run`, from outside: a terminal, a new user, and the line that the user pastes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def wait_for(condition, seconds=WITHIN_SECONDS):
 
 
 def newest_check_run(page):
-    """What it says, from the page that lists the check runs."""
+    """Its text, from the page that lists the check runs."""
     listed = httpx.get(page, timeout=30)
     number = re.search(r'href="[^"]*/runs/(\d+)"', listed.text)
     return httpx.get(f"{page}/{number[1]}", timeout=30).text if number else ""
@@ -77,11 +77,11 @@ def test_within_a_minute_a_stranger_sees_an_incident_and_its_recovery_and_ctrl_c
     try:
         pasted = wait_for(lambda: re.search(r"curl -H 'Authorization: (Bearer \S+)' '(\S+)\?limit=1'", terminal.text))
         assert pasted, terminal.text[-2000:]
-        bearer, url = pasted.groups()
+        authorization, url = pasted.groups()
 
         def lost():
             try:
-                answer = httpx.get(url, params={"state": "invalidated"}, headers={"authorization": bearer})
+                answer = httpx.get(url, params={"state": "invalidated"}, headers={"authorization": authorization})
             except httpx.TransportError:  # the terminal is drawn before the roles listen, and may be drawn slowly
                 return None
             rows = answer.json()["runners"] if answer.status_code == 200 else []

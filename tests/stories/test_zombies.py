@@ -1,4 +1,4 @@
-"""Runners that hang, are half gone, or left on purpose: what the cluster shows decides, and each heals by itself.
+"""Runners that hang, are partly removed, or left on purpose: the cluster's state decides, and each is replaced.
 
 The first stories are issues of actions-runner-controller, by their numbers.
 """
@@ -40,7 +40,7 @@ async def test_4307_a_runner_whose_registration_is_not_found_and_that_loops_for_
         await app.app.receive(2)
         await job_ends(app, job)
         await app.live(HANG_SECONDS - 30)
-        assert (await app.verdict(runner)).reason is Reason.JOB_COMPLETED, "it may be on its way out"
+        assert (await app.verdict(runner)).reason is Reason.JOB_COMPLETED, "it may be ending"
         assert app.changes() == []
         await app.live(240)
         assert app.changes() == app.replaced(runner)
@@ -85,7 +85,7 @@ async def test_4396_a_runner_that_lost_its_registration_while_busy_is_replaced_w
         await app.live()
         app.app.sandbox.control.lose("acme", ids=[runner.id])
         await app.live(1800)
-        assert app.changes() == [], "it works, and GitHub says so"
+        assert app.changes() == [], "it works, and GitHub lists it online"
         assert (await app.evidence(runner)).running_job == job.id
         app.app.sandbox.control.finish("acme", job_id=job.id, lost=True)
         await app.live(LONG_ENOUGH)

@@ -1,4 +1,4 @@
-"""A browser without a screen: follows redirects, keeps cookies, fills in forms, and knows nothing else of a page."""
+"""A headless browser: follows redirects, keeps cookies and submits forms, nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import httpx
 
 
 class _Page(HTMLParser):
-    """A page's forms and links, each by what its button or text says."""
+    """A page's forms and links, each by the text of its button or link."""
 
     def __init__(self, html):
         super().__init__()

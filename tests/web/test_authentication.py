@@ -26,7 +26,7 @@ async def made(redis, scopes=("read",), orgs=("acme",), expires_at=None):
         (None, 401, "Bearer"),
         ("Basic eDp5", 401, "Bearer"),
         ("Bearer", 401, "Bearer"),
-        ("Bearer ghapp_nobody", 401, 'Bearer error="invalid_token"'),
+        ("Bearer ghapp_unknown", 401, 'Bearer error="invalid_token"'),
         ("Bearer " + "x" * 5000, 401, 'Bearer error="invalid_token"'),
         ("bearer ghapp_" + "é".encode().decode("latin-1"), 401, 'Bearer error="invalid_token"'),
     ],

@@ -70,7 +70,7 @@ class SourceStatement(NamedTuple):
 
     source: str
     active: str | None
-    said: str
+    text: str
     inactive: frozenset[str] = frozenset()
 
     @property
@@ -87,13 +87,13 @@ class ShardRole:
         role: unknown if the sources disagree or have no answer.
         active: the active shard, in lower case; None if unknown or disputed.
         disagree: True if the sources disagree.
-        said: the statements of all sources.
+        text: the statements of all sources.
     """
 
     role: Role
     active: str | None
     disagree: bool
-    said: str
+    text: str
 
 
 def with_deploy(deploys: Sequence[Deploy], deploy: Deploy) -> tuple[Deploy, ...]:
@@ -165,15 +165,15 @@ def jobs_state(taken: Mapping[str, int], canary: str | None) -> SourceStatement:
 
 def shard_role(shard: str, statements: Sequence[SourceStatement]) -> ShardRole:
     """Combines the statements on a shard, in lower case."""
-    said = "; ".join(each.said for each in sorted(statements, key=lambda each: each.is_silent))
+    text = "; ".join(each.text for each in sorted(statements, key=lambda each: each.is_silent))
     named = {each.active for each in statements if each.active is not None}
     denied = frozenset[str]().union(*(each.inactive for each in statements))
     if len(named) > 1 or named & denied:
-        return ShardRole(Role.UNKNOWN, None, disagree=True, said=said)
+        return ShardRole(Role.UNKNOWN, None, disagree=True, text=text)
     active = next(iter(named), None)
     if active is not None:
-        return ShardRole(Role.ACTIVE if active == shard else Role.INACTIVE, active, disagree=False, said=said)
-    return ShardRole(Role.INACTIVE if shard in denied else Role.UNKNOWN, None, disagree=False, said=said)
+        return ShardRole(Role.ACTIVE if active == shard else Role.INACTIVE, active, disagree=False, text=text)
+    return ShardRole(Role.INACTIVE if shard in denied else Role.UNKNOWN, None, disagree=False, text=text)
 
 
 def counted(count: int, what: str) -> str:

@@ -45,18 +45,18 @@ def user_impact(active: str | None, shards: Mapping[str, ShardStatus], known: Sh
     if active not in shards:
         others = ", ".join(sorted(shards)) or "no shard"
         text = f"no runner of the active shard {active} is known, only of {others}; {queue or 'no job waits'}"
-        return UserImpact(hurt=True, said=f"{text}: an outage, or the name is wrong")
+        return UserImpact(hurt=True, text=f"{text}: an outage, or the name is wrong")
     if not online:
         before = f"; it took {counted(taken, 'job')} {LATELY}" if taken else ""
-        return UserImpact(hurt=True, said=f"{has} no runner online{before}{'; ' + queue if queue else ''}: an outage")
+        return UserImpact(hurt=True, text=f"{has} no runner online{before}{'; ' + queue if queue else ''}: an outage")
     if taken and not (wait and status.idle and not status.taken(wait[0].queued_at, now)):
-        return UserImpact(hurt=False, said=f"{has} taken {counted(taken, 'job')} {LATELY}; no outage")
+        return UserImpact(hurt=False, text=f"{has} taken {counted(taken, 'job')} {LATELY}; no outage")
     if wait and status.idle:
         idle = counted(status.idle, "idle runner")
-        return UserImpact(hurt=True, said=f"{has} {idle} online and takes no jobs; {queue}: users are affected")
+        return UserImpact(hurt=True, text=f"{has} {idle} online and takes no jobs; {queue}: users are affected")
     if wait:
-        return UserImpact(hurt=False, said=f"{has} {counted(online, 'runner')} online, all busy; {queue}; no outage")
-    return UserImpact(hurt=False, said=f"{has} {counted(online, 'runner')} online, and no job waits; no outage")
+        return UserImpact(hurt=False, text=f"{has} {counted(online, 'runner')} online, all busy; {queue}; no outage")
+    return UserImpact(hurt=False, text=f"{has} {counted(online, 'runner')} online, and no job waits; no outage")
 
 
 def _for(seconds: float) -> str:
@@ -162,7 +162,7 @@ def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSo
                 failures=question.failures,
             )
         )
-    first = Check("users", users.hurt is False, users.said, decides=False)
+    first = Check("users", users.hurt is False, users.text, decides=False)
     shown = [shard_checks.at_once(shards, now), shard_checks.running(ruling, shards)]
     observed = known.survey.swept_at if github.passed else None
     return Gate(
@@ -199,7 +199,7 @@ def _statements(
 
 
 def _unknown_impact(github: Check) -> UserImpact:
-    return UserImpact(None, f"the impact on users is unknown: {github.said}")
+    return UserImpact(None, f"the impact on users is unknown: {github.text}")
 
 
 def _of_the_shard(
@@ -211,7 +211,7 @@ def _of_the_shard(
     sources: ActiveShardSources,
 ) -> list[Check]:
     if not github.passed:
-        return [Check("online", passed=False, said="unknown while GitHub does not answer")]
+        return [Check("online", passed=False, text="unknown while GitHub does not answer")]
     checks = [shard_checks.online(question.min_online, mine, shards)]
     deploy = active_shard.last_deploy(sources.deploys, mine.shard)
     if deploy is not None and deploy.first_reported_at:
@@ -228,9 +228,9 @@ def _of_the_shard(
 def _stop(ruling: ShardRole) -> NextStep:
     if ruling.disagree:
         why = "Change nothing until they agree: the shard that is changed now may be the one that works for users. "
-        return NextStep(STOP, f"the sources disagree on the active shard: {ruling.said}. {why}{METRICS}")
+        return NextStep(STOP, f"the sources disagree on the active shard: {ruling.text}. {why}{METRICS}")
     why = "Change nothing until it is known; set active_command or active_url, or report the deploy (PUT …/shards)"
-    return NextStep(STOP, f"the active shard is unknown: {ruling.said}. {why}")
+    return NextStep(STOP, f"the active shard is unknown: {ruling.text}. {why}")
 
 
 def _wait_for_list(shard: str) -> NextStep:
@@ -240,4 +240,4 @@ def _wait_for_list(shard: str) -> NextStep:
 
 def _wait(github: Check) -> NextStep:
     why = "Do not change what cannot be observed. See githubstatus.com and `ghapp doctor`"
-    return NextStep("wait until GitHub answers, then run the gate again", f"{github.said}. {why}")
+    return NextStep("wait until GitHub answers, then run the gate again", f"{github.text}. {why}")

@@ -40,7 +40,7 @@ class NextStep(NamedTuple):
 
     step: str
     why: str
-    rung: StepLevel = StepLevel.LOOK
+    level: StepLevel = StepLevel.LOOK
     changes: str = ""
 
 
@@ -48,7 +48,7 @@ class UserImpact(NamedTuple):
     """True if users' jobs are affected; None if that is unknown."""
 
     hurt: bool | None
-    said: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +115,17 @@ class GateFailure:
         return self.shards.get(self.shard) or ShardStatus(self.shard)
 
 
-def next_steps(trouble: GateFailure) -> list[NextStep]:
+def next_steps(failure: GateFailure) -> list[NextStep]:
     """Returns the steps for a failing shard, in order."""
-    if trouble.ruling.role is Role.ACTIVE:
-        return [*_alarm(trouble), *_looks(trouble), *_others(trouble), _break_glass(trouble)]
-    if trouble.has_wrong_request:
-        return [*_alarm(trouble), *_looks(trouble)]
-    rungs = [_provision(trouble)]
-    if trouble.may_destroy:
-        rungs += [_shut_down(trouble), _clean_up(trouble), _delete(trouble), _taint(trouble)]
-    repairs = [step for step in rungs if step is not None]
-    return [*_alarm(trouble), *_looks(trouble), *repairs, _break_glass(trouble)]
+    if failure.ruling.role is Role.ACTIVE:
+        return [*_alarm(failure), *_looks(failure), *_others(failure), _break_glass(failure)]
+    if failure.has_wrong_request:
+        return [*_alarm(failure), *_looks(failure)]
+    candidates = [_provision(failure)]
+    if failure.may_destroy:
+        candidates += [_shut_down(failure), _clean_up(failure), _delete(failure), _taint(failure)]
+    repairs = [step for step in candidates if step is not None]
+    return [*_alarm(failure), *_looks(failure), *repairs, _break_glass(failure)]
 
 
 def job_list(running: Collection[RunningJob]) -> str:
@@ -146,144 +146,144 @@ def warning(running: Collection[RunningJob], what: str) -> str:
     return f"Warning: {what} would interrupt {counted(len(running), 'running job')}: {job_list(running)}."
 
 
-def _alarm(trouble: GateFailure) -> list[NextStep]:
-    if not trouble.users.hurt:
+def _alarm(failure: GateFailure) -> list[NextStep]:
+    if not failure.users.hurt:
         return []
-    return [NextStep("raise the alarm", f"{trouble.users.said}. Notify users, and repair first what users need")]
+    return [NextStep("raise the alarm", f"{failure.users.text}. Notify users, and repair first what users need")]
 
 
-def _looks(trouble: GateFailure) -> list[NextStep]:
+def _looks(failure: GateFailure) -> list[NextStep]:
     """Returns steps that change nothing: wait, check, ask."""
-    mine, shard, found = trouble.mine, trouble.shard, []
+    mine, shard, found = failure.mine, failure.shard, []
     if mine.starting:
         some = counted(mine.starting, "runner")
         found.append(
             NextStep(f"wait for {some} of {shard}", "they are starting, or went offline moments ago. Use --timeout")
         )
-    if trouble.taken and trouble.ruling.role is not Role.ACTIVE:
-        jobs = counted(trouble.taken, "job")
+    if failure.taken and failure.ruling.role is not Role.ACTIVE:
+        jobs = counted(failure.taken, "job")
         why = f"it is not active, but GitHub assigned it {jobs} lately. A shard that takes jobs is not "
         found.append(NextStep(f"find out why {shard} takes jobs", why + "destroyed: they may be users' jobs"))
-    if "deaths" in trouble.failed:
+    if "deaths" in failure.failed:
         advice = next((f"; {death.advice.rstrip('.')}" for death in mine.deaths if death.advice), "")
         why = f"{causes(mine.deaths)}{advice}. Until that is fixed, newly provisioned runners die, too"
         found.append(NextStep(f"find out why runners of {shard} die: `ghapp explain`", why))
-    if "canary" in trouble.failed and trouble.lacks_deploy:
-        found.append(_report_deploy(trouble, "the canary must run after the deploy"))
-    elif "canary" in trouble.failed and mine.online:
+    if "canary" in failure.failed and failure.lacks_deploy:
+        found.append(_report_deploy(failure, "the canary must run after the deploy"))
+    elif "canary" in failure.failed and mine.online:
         why = "its runners are online, but none has completed a job since the deploy: their labels or group may not "
         found.append(NextStep(f"send a canary job to {shard}", why + "match any job"))
-    if "version" in trouble.failed and mine.online:
+    if "version" in failure.failed and mine.online:
         have = sorted({each.version or "unknown" for each in mine.online})
-        newer = f", newer than {trouble.version}: require that version instead" if trouble.asks_older_version else ""
+        newer = f", newer than {failure.version}: require that version instead" if failure.asks_older_version else ""
         found.append(
             NextStep(f"check the runner version of {shard}", f"its runners have version {', '.join(have)}{newer}")
         )
-    if trouble.provision is not None and trouble.provision.errors:
-        why = f"it ended with: {trouble.provision.errors[0]}. Until that is fixed, provisioning fails the same way"
+    if failure.provision is not None and failure.provision.errors:
+        why = f"it ended with: {failure.provision.errors[0]}. Until that is fixed, provisioning fails the same way"
         found.append(NextStep("fix the provisioning error", why))
-    if trouble.lacks_deploy and trouble.ruling.role is Role.INACTIVE and "canary" not in trouble.failed:
-        found.append(_report_deploy(trouble, "destructive steps are listed only after that"))
+    if failure.lacks_deploy and failure.ruling.role is Role.INACTIVE and "canary" not in failure.failed:
+        found.append(_report_deploy(failure, "destructive steps are listed only after that"))
     return found
 
 
-def _report_deploy(trouble: GateFailure, why: str) -> NextStep:
-    reason = f"no deploy of it was reported, and {why}: PUT …/shards/{trouble.shard}"
-    return NextStep(f"report when {trouble.shard} was deployed", reason)
+def _report_deploy(failure: GateFailure, why: str) -> NextStep:
+    reason = f"no deploy of it was reported, and {why}: PUT …/shards/{failure.shard}"
+    return NextStep(f"report when {failure.shard} was deployed", reason)
 
 
-def _provision(trouble: GateFailure) -> NextStep | None:
-    if trouble.provision is not None and trouble.provision.is_futile:
+def _provision(failure: GateFailure) -> NextStep | None:
+    if failure.provision is not None and failure.provision.is_futile:
         return None
-    why = f"it adds what {trouble.shard} lacks and keeps what exists. Warning: if the plan destroys anything, do not "
+    why = f"it adds what {failure.shard} lacks and keeps what exists. Warning: if the plan destroys anything, do not "
     why += "apply it"
-    if trouble.provision is not None and trouble.provision.destroyed:
-        why += f"; according to its log, the last run destroyed {trouble.provision.destroyed}"
-    return NextStep(f"provision {trouble.shard} again", why, StepLevel.PROVISION, trouble.shard)
+    if failure.provision is not None and failure.provision.destroyed:
+        why += f"; according to its log, the last run destroyed {failure.provision.destroyed}"
+    return NextStep(f"provision {failure.shard} again", why, StepLevel.PROVISION, failure.shard)
 
 
-def _shut_down(trouble: GateFailure) -> NextStep | None:
-    if trouble.failures >= SEVERAL_FAILURES or not _is_dispensable(trouble):
+def _shut_down(failure: GateFailure) -> NextStep | None:
+    if failure.failures >= SEVERAL_FAILURES or not _is_dispensable(failure):
         return None
-    why = f"{_futile(trouble)}this can be undone: nothing is destroyed, and the shard is started again. "
-    why += _confirm(trouble) + warning(trouble.mine.running.values(), f"shutting down {trouble.shard} now")
-    return NextStep(f"shut down {trouble.shard} and start it again", why, StepLevel.SHUT_DOWN, trouble.shard)
+    why = f"{_futile(failure)}this can be undone: nothing is destroyed, and the shard is started again. "
+    why += _confirm(failure) + warning(failure.mine.running.values(), f"shutting down {failure.shard} now")
+    return NextStep(f"shut down {failure.shard} and start it again", why, StepLevel.SHUT_DOWN, failure.shard)
 
 
-def _clean_up(trouble: GateFailure) -> NextStep | None:
+def _clean_up(failure: GateFailure) -> NextStep | None:
     """Only if another shard with a known runner is active, and users do not depend on this one."""
-    if trouble.failures < SEVERAL_FAILURES or not _is_dispensable(trouble):
+    if failure.failures < SEVERAL_FAILURES or not _is_dispensable(failure):
         return None
-    why = f"{_futile(trouble)}it has failed {trouble.failures} times in a row, so it starts from an empty state. "
-    why += _confirm(trouble) + warning(trouble.mine.running.values(), f"cleaning up {trouble.shard} now")
-    why += f" Never do this to {trouble.ruling.active}, which is active"
-    return NextStep(f"clean up {trouble.shard} and provision it again", why, StepLevel.CLEAN_UP, trouble.shard)
+    why = f"{_futile(failure)}it has failed {failure.failures} times in a row, so it starts from an empty state. "
+    why += _confirm(failure) + warning(failure.mine.running.values(), f"cleaning up {failure.shard} now")
+    why += f" Never do this to {failure.ruling.active}, which is active"
+    return NextStep(f"clean up {failure.shard} and provision it again", why, StepLevel.CLEAN_UP, failure.shard)
 
 
-def _delete(trouble: GateFailure) -> NextStep | None:
-    unhealthy = trouble.mine.unhealthy
-    if not unhealthy and (not _is_futile(trouble) or trouble.is_needed):
+def _delete(failure: GateFailure) -> NextStep | None:
+    unhealthy = failure.mine.unhealthy
+    if not unhealthy and (not _is_futile(failure) or failure.is_needed):
         return None
-    target = runner_list([each.name for each in unhealthy]) if unhealthy else f"the machines of {trouble.shard}"
-    why = f"{_futile(trouble)}unhealthy runners recover only by being recreated; then provision. {_confirm(trouble)}"
-    why += warning(trouble.mine.running.values(), f"deleting more of {trouble.shard} than these")
-    return NextStep(f"delete unhealthy runners: {target}", why, StepLevel.DELETE, trouble.shard)
+    target = runner_list([each.name for each in unhealthy]) if unhealthy else f"the machines of {failure.shard}"
+    why = f"{_futile(failure)}unhealthy runners recover only by being recreated; then provision. {_confirm(failure)}"
+    why += warning(failure.mine.running.values(), f"deleting more of {failure.shard} than these")
+    return NextStep(f"delete unhealthy runners: {target}", why, StepLevel.DELETE, failure.shard)
 
 
-def _taint(trouble: GateFailure) -> NextStep | None:
-    if not _is_dispensable(trouble):
+def _taint(failure: GateFailure) -> NextStep | None:
+    if not _is_dispensable(failure):
         return None
     why = "if deleting did not help: the next provisioning, and nothing else, destroys and recreates tainted "
-    why += f"resources. {_confirm(trouble)}"
-    why += warning(trouble.mine.running.values(), f"recreating {trouble.shard}")
+    why += f"resources. {_confirm(failure)}"
+    why += warning(failure.mine.running.values(), f"recreating {failure.shard}")
     return NextStep(
-        f"taint the resources of {trouble.shard} and provision it again", why, StepLevel.TAINT, trouble.shard
+        f"taint the resources of {failure.shard} and provision it again", why, StepLevel.TAINT, failure.shard
     )
 
 
-def _is_dispensable(trouble: GateFailure) -> bool:
+def _is_dispensable(failure: GateFailure) -> bool:
     """True if another shard with a known runner is active, and users do not depend on this one."""
-    return trouble.ruling.active in trouble.shards and not trouble.is_needed
+    return failure.ruling.active in failure.shards and not failure.is_needed
 
 
-def _confirm(trouble: GateFailure) -> str:
+def _confirm(failure: GateFailure) -> str:
     """Renders the confirmation required before each destructive step."""
-    stack = trouble.pool or "its pool"
+    stack = failure.pool or "its pool"
     return (
-        f"First confirm stack {stack}, shard {trouble.shard}, role {trouble.ruling.role.value}; declare and announce "
+        f"First confirm stack {stack}, shard {failure.shard}, role {failure.ruling.role.value}; declare and announce "
         "it. "
     )
 
 
-def _others(trouble: GateFailure) -> list[NextStep]:
+def _others(failure: GateFailure) -> list[NextStep]:
     return [
         NextStep(
             f"run the gate for {name}",
             f"{counted(len(each.online), 'runner')} of it online. If it passes, make it active and repair "
-            f"{trouble.shard} without pressure; the same fault may affect {name}",
+            f"{failure.shard} without pressure; the same fault may affect {name}",
         )
-        for name, each in sorted(trouble.shards.items())
-        if name != trouble.shard and each.online
+        for name, each in sorted(failure.shards.items())
+        if name != failure.shard and each.online
     ]
 
 
-def _break_glass(trouble: GateFailure) -> NextStep:
+def _break_glass(failure: GateFailure) -> NextStep:
     why = "if nothing above has helped: repair it by hand, bypassing the automation, in a pair, and log each step. "
     why += (
-        f"After that succeeds: verify it (run the gate), make {trouble.shard} active, shut down the other shard, and "
+        f"After that succeeds: verify it (run the gate), make {failure.shard} active, shut down the other shard, and "
     )
     why += "run the whole pipeline once for a clean run. The same fault may affect the other shard."
-    if trouble.ruling.active is not None:
-        why += f" Warning: {trouble.ruling.active} is active; any change to it affects users."
-    return NextStep("break glass", why, StepLevel.BREAK_GLASS, trouble.ruling.active or trouble.shard)
+    if failure.ruling.active is not None:
+        why += f" Warning: {failure.ruling.active} is active; any change to it affects users."
+    return NextStep("break glass", why, StepLevel.BREAK_GLASS, failure.ruling.active or failure.shard)
 
 
-def _is_futile(trouble: GateFailure) -> bool:
-    return trouble.provision is not None and trouble.provision.is_futile
+def _is_futile(failure: GateFailure) -> bool:
+    return failure.provision is not None and failure.provision.is_futile
 
 
-def _futile(trouble: GateFailure) -> str:
-    if not _is_futile(trouble):
+def _futile(failure: GateFailure) -> str:
+    if not _is_futile(failure):
         return ""
     return (
         "provisioning again does not help unless something was changed since: its log says 0 added, 0 changed, "

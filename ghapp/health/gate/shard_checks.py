@@ -29,7 +29,7 @@ class Check(NamedTuple):
 
     name: str
     passed: bool
-    said: str
+    text: str
     decides: bool = True
 
 
@@ -39,23 +39,23 @@ def github(survey: Survey, limits: Limits, now: float) -> Check:
     listed = "it has never listed the runners" if age is None else f"it listed the runners {max(age, 0.0):.0f} s ago"
     is_fresh = age is not None and -OVERTAKING_SECONDS <= age <= limits.stale_seconds
     if survey.failing_since is None and is_fresh:
-        return Check("github", passed=True, said=listed)
-    return Check("github", passed=False, said=f"{why_stale(survey).value}: {listed}, and no complete list since")
+        return Check("github", passed=True, text=listed)
+    return Check("github", passed=False, text=f"{why_stale(survey).value}: {listed}, and no complete list since")
 
 
 def since_deploy(survey: Survey, deploy: Deploy) -> Check:
     """Passes if the last list of runners was begun after the deploy was reported: an older list shows the old state."""
     of = f"the deploy of {deploy.ref or deploy.shard}"
     if survey.swept_at is not None and survey.swept_at >= deploy.first_reported_at:
-        return Check(SINCE_DEPLOY, passed=True, said=f"the runners have been listed since {of}")
-    return Check(SINCE_DEPLOY, passed=False, said=f"the runners have not been listed since {of}")
+        return Check(SINCE_DEPLOY, passed=True, text=f"the runners have been listed since {of}")
+    return Check(SINCE_DEPLOY, passed=False, text=f"the runners have not been listed since {of}")
 
 
 def role(ruling: ShardRole) -> Check:
     """Passes if the active shard is known."""
     if ruling.disagree:
-        return Check("role", passed=False, said=f"the sources disagree: {ruling.said}")
-    return Check("role", ruling.role is not Role.UNKNOWN, f"{ruling.role.value}: {ruling.said}")
+        return Check("role", passed=False, text=f"the sources disagree: {ruling.text}")
+    return Check("role", ruling.role is not Role.UNKNOWN, f"{ruling.role.value}: {ruling.text}")
 
 
 def online(least: int, mine: ShardStatus, shards: Mapping[str, ShardStatus]) -> Check:
@@ -90,7 +90,7 @@ def deaths(mine: ShardStatus) -> Check:
 def canary(mine: ShardStatus, deploy: Deploy | None) -> Check:
     """Passes if a job was completed since the deploy; fails if no deploy was reported."""
     if deploy is None:
-        return Check("canary", passed=False, said=f"no deploy of {mine.shard} was reported")
+        return Check("canary", passed=False, text=f"no deploy of {mine.shard} was reported")
     done = mine.has_completed_since(deploy.deployed_at)
     of = f"the deploy of {deploy.ref}" if deploy.ref else "the deploy"
     return Check("canary", done, f"{'a' if done else 'no'} job was taken and completed on {mine.shard} since {of}")

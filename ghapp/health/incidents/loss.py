@@ -5,8 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.health.runner.evidence import LIST_LASTS_SECONDS, Evidence
-from ghapp.health.runner.past_loss import PastLoss
+from ghapp.health.runner.evidence import LIST_LASTS_SECONDS, Evidence, PastLoss
 from ghapp.health.runner.verdict import Reason, State, Verdict, is_absent, is_zombie, missing_since
 from ghapp.health.successors import HEALED_WITHIN_SECONDS
 

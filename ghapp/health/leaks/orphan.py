@@ -54,7 +54,7 @@ def orphan(pod: Pod, runner_name: str, pool: str, runner: RunnerActivity, since:
         (since, "claim", "unclaimed since then: no pod claim, and no job in progress by delivery"),
         (now, "list", _listed_as(runner, now)),
     ]
-    evidence = tuple(sorted((at, source, said) for at, source, said in facts if at is not None))
+    evidence = tuple(sorted((at, source, text) for at, source, text in facts if at is not None))
     return Orphan(pod.namespace, pod.name, pod.uid, runner_name, pool, pod.node, now, since, evidence)
 
 

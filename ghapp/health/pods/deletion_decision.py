@@ -56,7 +56,7 @@ class DeletionDecision(NamedTuple):
         because: the blocker; None if there is none.
         after_seconds: seconds until that may have changed; None: unknown.
         uid: of the object or, without ARC, of the pod; empty if there is none.
-        said: what was found, for people.
+        text: what was found, for people.
         object: ARC's object, as last read.
         pod: as last read.
     """
@@ -67,7 +67,7 @@ class DeletionDecision(NamedTuple):
     because: Blocker | None = None
     after_seconds: float | None = None
     uid: str = ""
-    said: str = ""
+    text: str = ""
     object: EphemeralRunner | None = None
     pod: Pod | None = None
 

@@ -31,7 +31,7 @@ CLOCK_SLACK_SECONDS = 5.0
 
 
 def may_delete_object(
-    evidence: Evidence, found: EphemeralRunner | None, pod: Pod | None, circumstances: Preconditions
+    evidence: Evidence, found: EphemeralRunner | None, pod: Pod | None, preconditions: Preconditions
 ) -> tuple[DeletionVerdict, BlockedBy | None]:
     """Decides whether ARC's object may be deleted. Its pod is never deleted: ARC would restart a used runner.
 
@@ -51,27 +51,27 @@ def may_delete_object(
         return (DeletionVerdict.NOTHING_LEFT, None) if is_deleted else _refusal(Blocker.POD_OUTLIVES_OBJECT)
     if _is_superseded(evidence, found.uid):
         return DeletionVerdict.NOTHING_LEFT, None
-    succeeds = _succeeds(evidence, found, circumstances)
+    succeeds = _succeeds(evidence, found, preconditions)
     if succeeds:
         return DeletionVerdict.NOTHING_LEFT, None
-    if not _is_ours(circumstances, found.org):
+    if not _is_ours(preconditions, found.org):
         return _refusal(Blocker.OF_ANOTHER_ORG)
     if found.deleting_since is not None:
-        return _terminating(evidence, found, pod, circumstances)
-    no_pod = _lacks_its_pod(evidence, circumstances.now) if pod is None else None
+        return _terminating(evidence, found, pod, preconditions)
+    no_pod = _lacks_its_pod(evidence, preconditions.now) if pod is None else None
     has_process = pod is not None or no_pod is not None
     doubt = (
         (BlockedBy(Blocker.CLOCKS_DISAGREE) if succeeds is None else None)
-        or _too_young(circumstances, found.age, pod)
-        or _claimed(circumstances, evidence.name, found.name)
-        or _job(evidence, circumstances, has_job=_names_a_job(found), has_process=has_process)
+        or _too_young(preconditions, found.age, pod)
+        or _claimed(preconditions, evidence.name, found.name)
+        or _job(evidence, preconditions, has_job=_names_a_job(found), has_process=has_process)
         or (no_pod if pod is None else _pod_of_object(found, pod))
     )
     return (DeletionVerdict.REFUSE, doubt) if doubt else (DeletionVerdict.DELETE, None)
 
 
 def may_delete_pod(
-    evidence: Evidence, pod: Pod | None, circumstances: Preconditions
+    evidence: Evidence, pod: Pod | None, preconditions: Preconditions
 ) -> tuple[DeletionVerdict, BlockedBy | None]:
     """Decides whether a pod, and the ServiceAccount of its name, may be deleted.
 
@@ -86,18 +86,18 @@ def may_delete_pod(
     """
     if evidence.deletion is not None and evidence.deletion.accepted_at is not None:
         return DeletionVerdict.NOTHING_LEFT, None
-    succeeds = False if pod is None else _is_superseded(evidence, pod.uid) or _succeeds(evidence, pod, circumstances)
+    succeeds = False if pod is None else _is_superseded(evidence, pod.uid) or _succeeds(evidence, pod, preconditions)
     if succeeds:
         return DeletionVerdict.NOTHING_LEFT, None
-    if not _is_ours(circumstances, "" if pod is None else pod.labels.get(ORGANIZATION_LABEL, "")):
+    if not _is_ours(preconditions, "" if pod is None else pod.labels.get(ORGANIZATION_LABEL, "")):
         return _refusal(Blocker.OF_ANOTHER_ORG)
     if pod is not None and any(owner.kind == ARC_KIND for owner in pod.owners):
         return _refusal(Blocker.POD_OF_ARC)
-    doubt = _claimed(circumstances, evidence.name) or (BlockedBy(Blocker.CLOCKS_DISAGREE) if succeeds is None else None)
+    doubt = _claimed(preconditions, evidence.name) or (BlockedBy(Blocker.CLOCKS_DISAGREE) if succeeds is None else None)
     if pod is not None and pod.deleting_since is None:
-        doubt = doubt or _too_young(circumstances, pod.age, pod)
+        doubt = doubt or _too_young(preconditions, pod.age, pod)
         doubt = doubt or (None if pod.is_running else BlockedBy(Blocker.NOT_RUNNING))
-    doubt = doubt or _job(evidence, circumstances, has_job=False)
+    doubt = doubt or _job(evidence, preconditions, has_job=False)
     return (DeletionVerdict.REFUSE, doubt) if doubt else (DeletionVerdict.DELETE, None)
 
 
@@ -110,7 +110,7 @@ def _is_superseded(evidence: Evidence, uid: str) -> bool:
     return evidence.deletion is not None and evidence.deletion.uid not in ("", uid)
 
 
-def _succeeds(evidence: Evidence, found: EphemeralRunner | Pod, circumstances: Preconditions) -> bool | None:
+def _succeeds(evidence: Evidence, found: EphemeralRunner | Pod, preconditions: Preconditions) -> bool | None:
     """True if the object or pod was created long after the registration went missing: it is a successor.
 
     The loss is dated by our clock, the creation by the cluster's. So it is computed in two ways, from the creation time
@@ -118,16 +118,16 @@ def _succeeds(evidence: Evidence, found: EphemeralRunner | Pod, circumstances: P
     """
     if not is_absent(evidence) or (evidence.deletion is not None and evidence.deletion.uid == found.uid):
         return False
-    latest = missing_since(evidence) + circumstances.grace_seconds
+    latest = missing_since(evidence) + preconditions.grace_seconds
     by_time = found.created_at > latest
     if found.read_at is None:
         return by_time
-    by_age = circumstances.now - (found.read_at - found.created_at) > latest
+    by_age = preconditions.now - (found.read_at - found.created_at) > latest
     return by_time if by_time == by_age else None
 
 
-def _is_ours(circumstances: Preconditions, org_label: str) -> bool:
-    return is_in(circumstances.org, org_label) and not circumstances.known_elsewhere
+def _is_ours(preconditions: Preconditions, org_label: str) -> bool:
+    return is_in(preconditions.org, org_label) and not preconditions.known_elsewhere
 
 
 def _names_a_job(found: EphemeralRunner) -> bool:
@@ -135,7 +135,7 @@ def _names_a_job(found: EphemeralRunner) -> bool:
 
 
 def _terminating(
-    evidence: Evidence, found: EphemeralRunner, pod: Pod | None, circumstances: Preconditions
+    evidence: Evidence, found: EphemeralRunner, pod: Pod | None, preconditions: Preconditions
 ) -> tuple[DeletionVerdict, BlockedBy]:
     """Requires two minutes by both clocks: the cluster's since the deletion, and ours.
 
@@ -144,13 +144,13 @@ def _terminating(
     """
     accepted_at = None if evidence.deletion is None else evidence.deletion.accepted_at
     if accepted_at is None:
-        doubt = _claimed(circumstances, evidence.name, found.name)
-        doubt = doubt or _job(evidence, circumstances, has_job=_names_a_job(found), has_process=pod is not None)
+        doubt = _claimed(preconditions, evidence.name, found.name)
+        doubt = doubt or _job(evidence, preconditions, has_job=_names_a_job(found), has_process=pod is not None)
         if doubt is not None:
             return DeletionVerdict.REFUSE, doubt
     by_ours = _watched_for(evidence, RemainsKind.TERMINATING)
     if accepted_at is not None:
-        by_ours = max(by_ours, circumstances.now - accepted_at)
+        by_ours = max(by_ours, preconditions.now - accepted_at)
     left = TERMINATING_SECONDS - min(found.terminating_for, by_ours)
     if left > 0:
         return DeletionVerdict.UNDER_WAY, BlockedBy(Blocker.TERMINATING, min(left, TERMINATING_SECONDS))
@@ -173,32 +173,32 @@ def _lacks_its_pod(evidence: Evidence, now: float) -> BlockedBy | None:
     return BlockedBy(Blocker.NO_POD, min(left, NO_POD_LOOK_SECONDS)) if left > 0 else None
 
 
-def _too_young(circumstances: Preconditions, age: float, pod: Pod | None) -> BlockedBy | None:
+def _too_young(preconditions: Preconditions, age: float, pod: Pod | None) -> BlockedBy | None:
     """Blocks young objects. A restarted container may be registering again at this moment."""
     run = None if pod is None else pod.container_age
     age = age if run is None else min(age, run)
-    if age >= circumstances.grace_seconds:
+    if age >= preconditions.grace_seconds:
         return None
-    return BlockedBy(Blocker.WITHIN_GRACE, circumstances.grace_seconds - age)
+    return BlockedBy(Blocker.WITHIN_GRACE, preconditions.grace_seconds - age)
 
 
-def _claimed(circumstances: Preconditions, *names: str) -> BlockedBy | None:
-    return BlockedBy(Blocker.POD_CLAIMED) if any(name in circumstances.claimed for name in names) else None
+def _claimed(preconditions: Preconditions, *names: str) -> BlockedBy | None:
+    return BlockedBy(Blocker.POD_CLAIMED) if any(name in preconditions.claimed for name in names) else None
 
 
 def _job(
-    evidence: Evidence, circumstances: Preconditions, *, has_job: bool, has_process: bool = True
+    evidence: Evidence, preconditions: Preconditions, *, has_job: bool, has_process: bool = True
 ) -> BlockedBy | None:
     """Returns the blocker of a job that may still run. For a job with an unknown end the caller asks GitHub.
 
     Without a process (`has_process`) only a job that is known to be in progress counts.
     """
-    now = circumstances.now
-    if _runs_a_known_job(evidence, now) or evidence.name in circumstances.at_work:
+    now = preconditions.now
+    if _runs_a_known_job(evidence, now) or evidence.name in preconditions.at_work:
         return BlockedBy(Blocker.JOB_IN_PROGRESS)
     ended_at = evidence.job_ended_at
-    if ended_at is not None and now - ended_at < circumstances.grace_seconds:
-        return BlockedBy(Blocker.JOB_JUST_ENDED, circumstances.grace_seconds - (now - ended_at))
+    if ended_at is not None and now - ended_at < preconditions.grace_seconds:
+        return BlockedBy(Blocker.JOB_JUST_ENDED, preconditions.grace_seconds - (now - ended_at))
     if not has_process or _is_beyond_any_job(evidence, now):
         return None
     if has_job and ended_at is None:

@@ -49,7 +49,7 @@ class PhantomInputs(NamedTuple):
 
     Attributes:
         known: listed runners.
-        gone: by name, when a registration ended because its job was over or its controller removed the runner.
+        ended: by name, when a registration ended because its job was over or its controller removed the runner.
         pods: all pods of the namespaces.
         objects: ARC's objects; empty, with a time, if there is no ARC.
         ahead: seconds by which the cluster's clock, which dates pods and objects, is ahead of ours.
@@ -58,7 +58,7 @@ class PhantomInputs(NamedTuple):
     org: str
     known: Sequence[ListedRunner] = ()
     known_at: float | None = None
-    gone: Mapping[str, float] = {}
+    ended: Mapping[str, float] = {}
     pods: Sequence[Pod] = ()
     pods_at: float | None = None
     objects: Sequence[EphemeralRunner] = ()
@@ -98,7 +98,7 @@ def phantoms(view: PhantomInputs, now: float, limits: PhantomLimits) -> list[Pha
         found += _without_object([*pods, *long_held], view.objects, objects_at + view.ahead, limits)
     if known_at is not None and pods_at is not None:
         found += _unknown_to_github(view, pods, known_at, pods_at, limits)
-        found += _machine_gone(view, min(known_at, pods_at), limits)
+        found += _without_machine(view, min(known_at, pods_at), limits)
     pools = {each.name: each.pool for each in view.known}
     named = (each._replace(pool=pools.get(each.subject, "")) for each in found)
     return sorted(named, key=lambda each: (each.kind, each.namespace, each.subject))
@@ -149,14 +149,14 @@ def _unknown_to_github(
             continue
         if name in listed or known_at + view.ahead - container.running_since < limits.startup_seconds:
             continue
-        ended_at = view.gone.get(name)
+        ended_at = view.ended.get(name)
         if ended_at is None:
             yield _of_pod(PhantomKind.POD_UNKNOWN_TO_GITHUB, pod, PhantomReason.NOT_REGISTERED)
         elif pods_at - ended_at >= limits.grace_seconds:
             yield _of_pod(PhantomKind.POD_UNKNOWN_TO_GITHUB, pod, PhantomReason.HANGS_AFTER_JOB)
 
 
-def _machine_gone(view: PhantomInputs, read_at: float, limits: PhantomLimits) -> Iterator[Phantom]:
+def _without_machine(view: PhantomInputs, read_at: float, limits: PhantomLimits) -> Iterator[Phantom]:
     """Yields offline runners without a pod, in pools that have pods of other runners.
 
     An online runner runs elsewhere, a persistent runner may be off by design, and for a runner with an ARC object the

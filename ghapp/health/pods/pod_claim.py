@@ -32,7 +32,7 @@ class PodClaim(NamedTuple):
 Claimed = Mapping[str, PodClaim]
 """Claims by each name that they cover."""
 
-NOBODY: Claimed = MappingProxyType({})
+NO_CLAIMS: Claimed = MappingProxyType({})
 
 
 def by_name(claims: Iterable[PodClaim]) -> dict[str, PodClaim]:

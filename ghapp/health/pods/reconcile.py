@@ -75,7 +75,7 @@ def find_phantoms(
                 org=org,
                 known=_known(records, namespace, rules),
                 known_at=survey.swept_at,
-                gone=ended,
+                ended=ended,
                 pods=pods,
                 pods_at=seen_at,
                 objects=objects,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from ghapp.health.pods.pod_claim import NOBODY, Claimed, claim_on
+from ghapp.health.pods.pod_claim import NO_CLAIMS, Claimed, claim_on
 from ghapp.health.pool_matching import PoolRule, runner_pool
 from ghapp.health.remediation.fuse import (
     WHOLE_INSTALLATION,
@@ -61,7 +61,7 @@ class DecisionInputs(NamedTuple):
     survey: Survey
     now: float
     queued: Sequence[frozenset[str]] | None = None
-    claimed: Claimed = NOBODY
+    claimed: Claimed = NO_CLAIMS
     reaped: Mapping[str, int] = MappingProxyType({})
 
 

@@ -16,7 +16,7 @@ class RemediationStep(StrEnum):
 
     REMOVE = "remove"
     RECORD_RETURN = "record-return"
-    RECORD_SUCCESSOR = "record-heir"
+    RECORD_SUCCESSOR = "record-successor"
     CALL_OFF = "call-off"
 
 

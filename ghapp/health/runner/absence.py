@@ -168,6 +168,22 @@ def due(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits)
     }
 
 
+def due_in_sweep(
+    records: Iterable[Evidence], look: RunnerList, survey: Survey, began: float, now: float, limits: Limits
+) -> dict[int, Evidence]:
+    """Returns the suspects that a sweep's own list, begun at `began`, can confirm.
+
+    The list must be complete, free of page churn, and younger than their first 404, as a control list is.
+    """
+    if look.flaw is not None or look.churned:
+        return {}
+    return {
+        runner_id: each
+        for runner_id, each in due(records, survey, now, limits).items()
+        if runner_id not in look.runners and each.missing_at is not None and each.missing_at < began
+    }
+
+
 def confirm_at(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[float]:
     """Returns when confirmations are due: one time for all overdue ones, and each later time.
 

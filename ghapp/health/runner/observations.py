@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from ghapp.health.runner import remains as cluster
 from ghapp.health.runner.deletion_progress import Deletion
-from ghapp.health.runner.evidence import Evidence, Fold, Registration, Survey, observed_at
-from ghapp.health.runner.past_loss import PastLoss
+from ghapp.health.runner.evidence import Evidence, Fold, PastLoss, Registration, Survey, observed_at
 from ghapp.health.runner.remains import RemainsKind
 from ghapp.health.runner.verdict import (
     LONGEST_JOB_SECONDS,

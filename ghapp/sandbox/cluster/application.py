@@ -61,9 +61,9 @@ class ApiServer:
             await self._answer(Request(scope, receive), user, asked, query, send)
 
         try:
-            if self._cluster.troubles.delay_seconds:
-                await asyncio.sleep(self._cluster.troubles.delay_seconds)
-            effect = self._cluster.troubles.effect_on(user.name, asked)
+            if self._cluster.faults.delay_seconds:
+                await asyncio.sleep(self._cluster.faults.delay_seconds)
+            effect = self._cluster.faults.effect_on(user.name, asked)
             # Recorded before the answer is sent, so that a client with an answer finds its call among the records.
             if asked:
                 sender.note = partial(self._cluster.calls.note, user.name, asked)

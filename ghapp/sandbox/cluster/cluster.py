@@ -42,7 +42,7 @@ class SimulatedCluster:
         self.kubelet = Kubelet(self.store, self.logs)
         self.calls = ClusterCalls()
         self.cuts = Cuts()
-        self.troubles = ClusterFaults(clock)
+        self.faults = ClusterFaults(clock)
         self.watches: set[Watch] = set()
         self.installed: set[ObjectKind] = set(KINDS)
         self.users: dict[str, User] = {}

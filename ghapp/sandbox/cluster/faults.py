@@ -19,10 +19,10 @@ from ghapp.sandbox.wire import break_connection
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 TOO_MANY = b"Too many requests, please try again later.\n"
-_SAID = {
-    403: ("Forbidden", "forbidden: the sandbox says so"),
+_ERRORS = {
+    403: ("Forbidden", "forbidden: injected fault"),
     404: ("NotFound", "the server could not find the requested resource"),
-    409: ("Conflict", "the sandbox says so"),
+    409: ("Conflict", "injected fault"),
     500: ("InternalError", "Internal error occurred: etcdserver: leader changed"),
     502: ("", "bad gateway"),
     503: ("ServiceUnavailable", "the server is currently unable to handle the request"),
@@ -142,7 +142,7 @@ def status(code: int, *, retry_after: int = 1) -> AnswerInstead:
         return AnswerInstead(code, TOO_MANY, {"retry-after": str(retry_after)}, TEXT)
     if code == 401:  # noqa: PLR2004
         return AnswerInstead(code, msgspec.json.encode(unauthorized().document()), {}, JSON)
-    reason, message = _SAID.get(code, ("", "the sandbox says so"))
+    reason, message = _ERRORS.get(code, ("", "injected fault"))
     details = {"retryAfterSeconds": retry_after} if code in (503, 504) else {}
     document = StatusError(code, reason, message, details).document()
     return AnswerInstead(code, msgspec.json.encode(document), {}, JSON)

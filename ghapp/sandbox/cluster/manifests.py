@@ -24,9 +24,9 @@ def users_of(documents: Iterable[Obj]) -> dict[str, list[RbacRule]]:
         named = (reference["kind"], (namespace or "") if reference["kind"] == "Role" else "", reference["name"])
         if named not in roles:
             raise ValueError(
-                f"{_said(binding)} binds the {reference['kind']} {reference['name']!r}, which is not given"
+                f"{_label(binding)} binds the {reference['kind']} {reference['name']!r}, which is not given"
             )
-        rules = rules_of(roles[named], namespace, _said(binding))
+        rules = rules_of(roles[named], namespace, _label(binding))
         for subject in binding.get("subjects") or ():
             users.setdefault(_user(subject, namespace), []).extend(rules)
     return users
@@ -54,7 +54,7 @@ def _name_of(role: Obj) -> tuple[str, str, str]:
     return role["kind"], namespace, role["metadata"]["name"]
 
 
-def _said(binding: Obj) -> str:
+def _label(binding: Obj) -> str:
     meta = binding["metadata"]
     where = f"/{meta['namespace']}" if meta.get("namespace") else ""
     return f'{binding["kind"]} "{meta["name"]}{where}"'

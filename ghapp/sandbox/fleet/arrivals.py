@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 
 from ghapp.sandbox.config import Pace, PoolConfig
-from ghapp.sandbox.fleet.events import Agenda
+from ghapp.sandbox.fleet.events import Timers
 
 #: Creates a job for a pool at a time.
 Submit = Callable[[PoolConfig, float], None]
@@ -16,12 +16,12 @@ Submit = Callable[[PoolConfig, float], None]
 class Arrivals:
     """A stream of jobs for each pool, which can be stopped and resumed."""
 
-    def __init__(self, pools: Iterable[PoolConfig], pace: Pace, rng: Random, agenda: Agenda, submit: Submit) -> None:
+    def __init__(self, pools: Iterable[PoolConfig], pace: Pace, rng: Random, timers: Timers, submit: Submit) -> None:
         self._pools = list(pools)
         self._loads = {pool.name: pool.load for pool in self._pools}
         self._pace = pace
         self._rng = rng
-        self._agenda = agenda
+        self._timers = timers
         self._submit = submit
         self._quiet = True
         self._season = 0
@@ -48,7 +48,7 @@ class Arrivals:
         per_second = self._loads[pool.name] * pool.size * self._pace.speed / ((shortest + longest) / 2)
         if per_second > 0:
             gap = self._rng.expovariate(per_second)
-            self._agenda.at(at + gap, partial(self._arrive, pool=pool, season=self._season))
+            self._timers.at(at + gap, partial(self._arrive, pool=pool, season=self._season))
 
     def _arrive(self, at: float, *, pool: PoolConfig, season: int) -> None:
         # An arrival that was planned before the fleet was last quieted is void.

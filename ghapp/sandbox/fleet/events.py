@@ -13,7 +13,7 @@ from ghapp.sandbox.fleet.runners import Runner
 Act = Callable[[float], None]
 
 
-class Agenda:
+class Timers:
     """Scheduled calls, in order of time and, at the same time, of entry."""
 
     def __init__(self) -> None:

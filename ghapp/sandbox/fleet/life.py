@@ -15,7 +15,7 @@ from random import Random
 from ghapp.sandbox.config import Pace, PoolConfig
 from ghapp.sandbox.fleet.arrivals import Arrivals
 from ghapp.sandbox.fleet.board import JobBoard
-from ghapp.sandbox.fleet.events import Agenda, FleetEvent, JobMoved, RunnerEnded, RunnerOnline
+from ghapp.sandbox.fleet.events import FleetEvent, JobMoved, RunnerEnded, RunnerOnline, Timers
 from ghapp.sandbox.fleet.jobs import JobAction, SandboxJob, SandboxRepository
 from ghapp.sandbox.fleet.roster import Roster
 from ghapp.sandbox.fleet.runners import GroupAccess, Runner
@@ -50,10 +50,10 @@ class FleetLife:
         self._repositories = list(repositories)
         self._pace = pace
         self._rng = rng
-        self._agenda = Agenda()
+        self._timers = Timers()
         self._job_numbers = itertools.count(first_id)
         self._board = JobBoard()
-        self._arrivals = Arrivals(pools, pace, rng, self._agenda, self._submit_for)
+        self._arrivals = Arrivals(pools, pace, rng, self._timers, self._submit_for)
         self._happened: list[FleetEvent] = []
         for pool in pools:
             for _ in range(pool.size):
@@ -63,7 +63,7 @@ class FleetLife:
 
     def step(self, now: float) -> list[FleetEvent]:
         """Advances to `now` (epoch seconds) and returns the events since the last step."""
-        self._agenda.run_until(now)
+        self._timers.run_until(now)
         happened, self._happened = self._happened, []
         return happened
 
@@ -113,14 +113,14 @@ class FleetLife:
 
     def boot(self, pool_name: str, now: float, *, replaces: int | None = None) -> None:
         """Requests a runner: it registers after the boot time, and is online a little later."""
-        self._agenda.at(
+        self._timers.at(
             now + self._lasting(self._pace.boot),
             lambda at: self.come_online_soon(self.register(pool_name, replaces=replaces), at),
         )
 
     def come_online_soon(self, runner: Runner, now: float) -> None:
         """Schedules a registered runner to come online after the settling time."""
-        self._agenda.at(now + self._lasting(self._pace.settle), partial(self._settle, runner=runner))
+        self._timers.at(now + self._lasting(self._pace.settle), partial(self._settle, runner=runner))
 
     def retire(self, runner: Runner, now: float) -> None:
         """Removes registration and process; a running job fails as one does that lost its runner."""
@@ -252,7 +252,7 @@ class FleetLife:
         self.roster.touch()
         self._tell("in_progress", job, at)
         conclusion = "failure" if self._rng.random() < FAILING_SHARE else "success"
-        self._agenda.at(at + job.duration, lambda end: None if job.abandoned else self.finish(job, end, conclusion))
+        self._timers.at(at + job.duration, lambda end: None if job.abandoned else self.finish(job, end, conclusion))
 
     def _offer(self, runner: Runner, at: float) -> None:
         """Gives a runner that became idle the oldest job it can run, or lets it wait."""

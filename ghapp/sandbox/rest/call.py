@@ -200,7 +200,7 @@ def organization_in(world: World, params: dict[str, str]) -> Organization | None
 
 
 def organization_calling(world: World, request: Request) -> Organization | None:
-    """The organization whose installation's token a request bears."""
+    """The organization of the installation whose token a request has."""
     value = request.headers.get("authorization", "").rpartition(" ")[2]
     token = world.registry.token(value, world.now())
     return None if token is None else world.directory.home_of(token.installation)

@@ -41,7 +41,7 @@ class Annotation(msgspec.Struct, omit_defaults=True):
 
 
 class Output(msgspec.Struct, omit_defaults=True):
-    """What a check run says."""
+    """The output of a check run."""
 
     summary: Text
     title: str | None = None

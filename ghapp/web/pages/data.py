@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import operator
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from cachetools import LRUCache
 
@@ -36,9 +34,10 @@ from ghapp.store.fuses import WHOLE_ORG, Pause, Resumption
 from ghapp.store.inbox import DeadLetter
 from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
-from ghapp.web.cache import FRESH_SECONDS, Cache
+from ghapp.web.cache import Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
 from ghapp.web.gates import PoolGates, load_gates
+from ghapp.web.pages.prepared import Prepared
 from ghapp.web.pages.views.charts import ChartView, Sparkline
 from ghapp.web.pages.views.cluster import ClusterView, cluster_view
 from ghapp.web.pages.views.death import RerunKnown
@@ -48,8 +47,6 @@ from ghapp.web.pages.views.incidents import open_incidents
 from ghapp.web.pages.views.jobs import JobSurvey, job_board
 from ghapp.web.pages.views.overview import OverviewPage, overview
 from ghapp.web.pages.views.runners import RunnerLine, lines
-
-V = TypeVar("V")
 
 MOST_DEATHS = 2_000
 """Deaths of the last 30 days that the pages know, the latest; clean exits are not among them."""
@@ -78,58 +75,6 @@ class DueTimes(NamedTuple):
 
     sweep_at: float | None = None
     discovery_at: float | None = None
-
-
-class PreparedValue(NamedTuple, Generic[V]):
-    """A prepared value, what it was made from, and when (seconds of the event loop)."""
-
-    value: V
-    inputs: tuple[object, ...]
-    at: float
-
-
-class Prepared(Generic[V]):
-    """What takes long to prepare, by installation, for all visitors.
-
-    A value is prepared again when one of its inputs was read again, and after `FRESH_SECONDS`, because texts and states
-    depend on the time. So it is never older than its inputs: a live page asks each second, and shows an event within
-    two.
-    """
-
-    def __init__(self) -> None:
-        self._last: LRUCache[int, PreparedValue[V]] = LRUCache(MOST_ORGS)
-        self._preparing: dict[int, tuple[tuple[object, ...], asyncio.Task[V]]] = {}
-
-    async def read(self, installation: int, prepare: Callable[[], Coroutine[Any, Any, V]], *inputs: object) -> V:
-        """Returns the value that `prepare` makes from the inputs, which are compared by identity.
-
-        Visitors who ask at the same time wait for one preparation. Errors are those of `prepare`.
-        """
-        last = self._last.get(installation)
-        if last is not None and _same(last.inputs, inputs) and _time() - last.at <= FRESH_SECONDS:
-            return last.value
-        preparing = self._preparing.get(installation)
-        if preparing is None or not _same(preparing[0], inputs):
-            task = asyncio.create_task(prepare())
-            self._preparing[installation] = preparing = inputs, task
-            task.add_done_callback(partial(self._prepared, installation, inputs))
-        return await asyncio.shield(preparing[1])
-
-    def _prepared(self, installation: int, inputs: tuple[object, ...], done: asyncio.Task[V]) -> None:
-        failed = done.cancelled() or done.exception() is not None  # raised in the tasks that await it
-        preparing = self._preparing.get(installation)
-        if preparing is not None and preparing[1] is done:
-            del self._preparing[installation]
-            if not failed:
-                self._last[installation] = PreparedValue(done.result(), inputs, _time())
-
-
-def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
-    return len(one) == len(other) and all(map(operator.is_, one, other))
-
-
-def _time() -> float:
-    return asyncio.get_running_loop().time()
 
 
 class PageData:

@@ -17,6 +17,7 @@ from ghapp.web.pages.views import deaths as death_views
 from ghapp.web.pages.views import jobs as job_views
 from ghapp.web.pages.views.death import death_page
 from ghapp.web.pages.views.history import span_named, span_of_days
+from ghapp.web.pages.views.job import job_page
 
 LONGEST_ID = 600
 """Characters of a death's identity in an address."""
@@ -73,7 +74,7 @@ class JobPages:
             return visit
         is_id = given.isascii() and given.isdigit() and len(given) <= MOST_DIGITS
         board = await host.data.board(visit.org_state)
-        page = job_views.job_page(board, int(given), visit.reads, host.clock()) if is_id else None
+        page = job_page(board, int(given), visit.reads, host.clock()) if is_id else None
         if page is None:
             return host.absent(request, visit.visitor)
         lines = await host.data.deaths(visit.org_state)

@@ -49,7 +49,8 @@ def measure(folder: Path) -> list[Figure]:
             for number, phase in enumerate(PHASES):
                 times = _await_lists(running, len(times) + 1)
                 time.sleep(phase * cycle)
-                ids = [each * 1_000 + number for each in range(10, 10 + LOST_AT_ONCE)]
+                last = RUNNERS - number * LOST_AT_ONCE  # of the last page: the others stay as they are
+                ids = list(range(last - LOST_AT_ONCE + 1, last + 1))
                 lost |= dict.fromkeys(ids, running.lose({ORG: ids}))
             confirmed = _await_confirmed(running, lost)
             report = running.report()

@@ -63,7 +63,7 @@ PINK_IS_NOT = SourceStatement(DEPLOY, None, "not pink, says the last deploy", fr
 def test_the_role_is_known_if_no_source_contradicts_it(statements, role, active, disagree):
     found = shard_role("pink", statements)
     assert (found.role, found.active, found.disagree) == (role, active, disagree)
-    assert all(statement.said in found.said for statement in statements)
+    assert all(statement.text in found.text for statement in statements)
 
 
 @given(st.lists(st.sampled_from([SILENT, PINK, PURPLE, GITHUB_PURPLE, PINK_IS_NOT])), st.sampled_from(["pink", "x"]))
@@ -89,7 +89,7 @@ def test_a_source_without_an_answer_and_the_order_of_sources_change_nothing(stat
 def test_the_answer_of_the_configuration_is_valid_for_five_minutes(answer, active, expected):
     statement = answer_states("active_command", answer, NOW)
     assert statement.active == active
-    assert expected in statement.said
+    assert expected in statement.text
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_the_answer_of_the_configuration_is_valid_for_five_minutes(answer, activ
 def test_github_names_the_one_shard_that_takes_jobs(taken, canary, active, expected):
     statement = jobs_state(taken, canary)
     assert statement.active == active
-    assert expected in statement.said
+    assert expected in statement.text
 
 
 @pytest.mark.parametrize(

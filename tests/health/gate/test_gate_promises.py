@@ -80,11 +80,11 @@ def test_the_gate_keeps_its_guarantees_for_every_fleet(fleet, question, sources,
     if not check(answer, "github").passed:
         assert not answer.passed
         assert not any(each.changes for each in answer.next)
-    levels = [each.rung for each in answer.next]
+    levels = [each.level for each in answer.next]
     assert levels == sorted(levels), "steps are ordered, cheapest and safest first"
     for each in answer.next:
-        assert each.rung is StepLevel.BREAK_GLASS or not each.changes or each.changes != answer.active
-        assert each.rung is not StepLevel.CLEAN_UP or answer.active, (
+        assert each.level is StepLevel.BREAK_GLASS or not each.changes or each.changes != answer.active
+        assert each.level is not StepLevel.CLEAN_UP or answer.active, (
             "no shard is torn down while no active shard is known"
         )
     if answer.passed:

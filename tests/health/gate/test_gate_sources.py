@@ -40,7 +40,7 @@ def test_a_failed_source_is_named_and_does_not_disagree():
     sources = ActiveShardSources(PURPLE_IS_ACTIVE.deploys, "active_url", ActiveShardAnswer("", "it answered 503", NOW))
     answer = gate([*pink(3), *at_work()], sources=sources)
     assert answer.passed
-    assert "the configuration has no answer: active_url failed, it answered 503" in check(answer, "role").said
+    assert "the configuration has no answer: active_url failed, it answered 503" in check(answer, "role").text
 
 
 def test_without_an_answer_of_any_source_no_step_changes_anything():
@@ -62,18 +62,18 @@ def test_jobs_taken_before_the_last_deploy_reported_the_active_shard_do_not_cont
 def test_two_shards_that_take_jobs_at_once_cause_a_warning_without_an_active_one():
     answer = gate([*at_work("pink", 2), *at_work("purple", 3)])
     assert answer.passed
-    assert check(answer, "one-shard").said == (
+    assert check(answer, "one-shard").text == (
         "warning: 2 shards take jobs at once: pink has taken 2 jobs, purple has taken 3 jobs in the last 10 minutes"
     )
     assert not check(answer, "one-shard").passed
-    assert "it assigns jobs to pink and purple at once" in check(answer, "role").said
+    assert "it assigns jobs to pink and purple at once" in check(answer, "role").text
 
 
 def test_the_step_to_stop_a_shard_names_the_jobs_that_it_would_interrupt():
     busy = on("pink", online(busy=True), 9)
     job = Job(77, "running", (), "acme/api", NOW - 90, on("pink", online()).id, "pink-1", NOW - 80)
     answer = gate([busy, on("pink", online()), *at_work("purple", 1)], jobs=[job])
-    assert check(answer, "running-jobs").said == (
+    assert check(answer, "running-jobs").text == (
         "stopping pink would interrupt 2 running jobs: one on pink-9, 77 of acme/api; "
         "purple, which is active, runs 1 job: 101"
     )

@@ -152,19 +152,19 @@ def test_a_shard_named_active_by_any_source_is_never_torn_down(fleet, jobs, ques
     if len(reported) > 1 or reported & denied or (not question.canary and len(reported | github) > 1):
         assert (answer.passed, answer.role, steps(answer)) == (False, Role.UNKNOWN, [STOP])
     for step in answer.next:
-        if not step.changes or step.rung is StepLevel.BREAK_GLASS:
+        if not step.changes or step.level is StepLevel.BREAK_GLASS:
             continue
         assert seen.failing_since is None
         assert step.changes not in reported
         assert step.changes not in github or (question.canary and step.changes == own)
-        if step.rung is StepLevel.CLEAN_UP and not answer.passed:
+        if step.level is StepLevel.CLEAN_UP and not answer.passed:
             event("cleans up")
             assert step.changes == own
             assert step.changes not in github
             assert not jobs_of(fleet, jobs, own, since(sources)), "a shard that takes jobs is not torn down"
             seen_of = {shard_of(each) for each in fleet} | {each.runner_name.split("-")[0] for each in deaths or ()}
             assert answer.active in seen_of, "somebody is known to be, or to have died, on the active one"
-        if step.rung is StepLevel.CLEAN_UP and answer.passed:
+        if step.level is StepLevel.CLEAN_UP and answer.passed:
             event("tidies")
             assert answer.active
             assert step.changes not in (own, answer.active)

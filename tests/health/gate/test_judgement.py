@@ -110,7 +110,7 @@ def test_a_runner_counts_if_it_is_registered_online_and_can_take_a_job(runner, g
 def test_the_required_number_of_runners_must_have_the_expected_version(versions, passed, text):
     runners = [on("pink", online(version=version), number) for number, version in enumerate(versions)]
     answer = gate([*runners, *at_work()], GateRequest("pink", 2, version="2.336.0"))
-    assert check(answer, "version").said.startswith(text)
+    assert check(answer, "version").text.startswith(text)
     assert answer.passed is passed
 
 
@@ -186,7 +186,7 @@ def test_without_a_deploy_there_is_no_canary_and_the_next_step_is_to_report_it()
     answer = gate(
         [*pink(3), *at_work()], GateRequest("pink", canary=True), ActiveShardSources((deploy("purple", "active"),))
     )
-    assert check(answer, "canary").said == "no deploy of pink was reported"
+    assert check(answer, "canary").text == "no deploy of pink was reported"
     assert steps(answer)[0] == "report when pink was deployed"
 
 
@@ -208,10 +208,10 @@ def test_a_list_from_before_the_deploy_does_not_pass_the_gate(first_reported_at,
     answer = gate([*pink(3), *at_work()], sources=sources, survey=survey(swept_at=NOW - 5))
     assert answer.passed is passed
     if not passed:
-        assert check(answer, "since-deploy").said == "the runners have not been listed since the deploy of pink"
+        assert check(answer, "since-deploy").text == "the runners have not been listed since the deploy of pink"
         assert steps(answer) == ["wait for the next list of runners, then run the gate again"]
         assert [each.changes for each in answer.next] == [""]
-        assert "no outage" in answer.checks[0].said, "of the others it says enough"
+        assert "no outage" in answer.checks[0].text, "the other shards are described sufficiently"
 
 
 def test_the_deploy_of_another_shard_delays_nothing():
@@ -236,10 +236,10 @@ def test_the_deploy_of_another_shard_delays_nothing():
 def test_while_github_does_not_answer_the_gate_fails_and_no_step_changes_anything(seen, reason):
     answer = gate([*pink(3), *at_work()], survey=seen)
     assert not answer.passed
-    assert check(answer, "github").said.startswith(f"{reason}: ")
+    assert check(answer, "github").text.startswith(f"{reason}: ")
     assert steps(answer) == ["wait until GitHub answers, then run the gate again"]
     assert [each.changes for each in answer.next] == [""]
-    assert answer.checks[0].said.startswith(f"the impact on users is unknown: {reason}")
+    assert answer.checks[0].text.startswith(f"the impact on users is unknown: {reason}")
 
 
 def test_a_list_is_fresh_until_stale_seconds():

@@ -17,8 +17,8 @@ def test_a_failing_inactive_shard_is_reported_as_no_outage_with_the_steps():
     answer = gate([on("pink", present()), *at_work()])
     assert not answer.passed
     assert answer.checks[0][:2] == ("users", True)
-    assert answer.checks[0].said == "the active shard purple has taken 14 jobs in the last 10 minutes; no outage"
-    assert check(answer, "online").said == "0 runners of pink online, 1 needed; unhealthy: pink-1"
+    assert answer.checks[0].text == "the active shard purple has taken 14 jobs in the last 10 minutes; no outage"
+    assert check(answer, "online").text == "0 runners of pink online, 1 needed; unhealthy: pink-1"
     assert steps(answer) == [
         "provision pink again",
         "shut down pink and start it again",
@@ -39,7 +39,7 @@ def test_no_step_destroys_anything_without_a_reported_deploy(provision, failures
     question = GateRequest("pink", provision=provision, failures=failures, canary=canary)
     answer = gate([on("pink", present()), *at_work()], question, UNREPORTED)
     assert not answer.passed
-    assert not {each.rung for each in answer.next} & DESTROYS
+    assert not {each.level for each in answer.next} & DESTROYS
     assert steps(answer).count("report when pink was deployed") == 1
 
 
@@ -64,13 +64,13 @@ def test_starting_runners_are_waited_for_first():
 
 def test_the_answer_for_a_misspelt_shard_names_the_known_shards():
     answer = gate([*pink(1), *at_work()], GateRequest("pinc"))
-    assert check(answer, "online").said.endswith("no runner of that shard is known, only of pink, purple")
+    assert check(answer, "online").text.endswith("no runner of that shard is known, only of pink, purple")
 
 
 def test_an_online_shard_without_a_canary_gets_one_before_anything_is_changed():
     answer = gate([*pink(3), *at_work()], GateRequest("pink", canary=True))
     assert failed(answer) == {"canary"}
-    assert check(answer, "canary").said == "no job was taken and completed on pink since the deploy of v42"
+    assert check(answer, "canary").text == "no job was taken and completed on pink since the deploy of v42"
     assert steps(answer)[0] == "send a canary job to pink"
 
 
@@ -160,7 +160,7 @@ IDLE, BUSY = on("purple", online()), on("purple", online(busy=True, job_id=1, jo
 def test_users_are_affected_if_the_active_shard_does_not_take_waiting_jobs(runners, jobs, passed, text):
     # GitHub names no active shard: the dead runner took purple's last job, and a deploy was reported as active
     answer = gate([*pink(1), *runners], jobs=jobs)
-    assert text in answer.checks[0].said
+    assert text in answer.checks[0].text
     assert answer.checks[0].passed is passed
 
 
@@ -204,10 +204,10 @@ CLEAN_UP = "clean up pink and provision it again"
 
 @pytest.mark.parametrize(("role", "cleaned"), [(Role.INACTIVE, True), (Role.UNKNOWN, False)])
 def test_a_shard_is_cleaned_up_only_if_it_is_known_to_be_inactive(role, cleaned):
-    ruling = ShardRole(role, "purple", disagree=False, said="")
+    ruling = ShardRole(role, "purple", disagree=False, text="")
     known = {"purple": ShardStatus("purple")}
     trouble = next_steps.GateFailure(
-        "pink", ruling, {"online"}, known, next_steps.UserImpact(hurt=False, said=""), NOW, failures=3
+        "pink", ruling, {"online"}, known, next_steps.UserImpact(hurt=False, text=""), NOW, failures=3
     )
     assert (CLEAN_UP in [each.step for each in next_steps.next_steps(trouble)]) is cleaned
 
@@ -219,7 +219,7 @@ def test_a_shard_without_runners_is_not_cleaned_up():
     answer = gate([on("pink", present()), *at_work("purple", 2, ago=3600)], GateRequest("pink", failures=3), sources)
     assert (answer.role, answer.active) == (Role.INACTIVE, "none")
     assert CLEAN_UP not in steps(answer)
-    assert "no runner of the active shard none is known, only of pink, purple" in answer.checks[0].said
+    assert "no runner of the active shard none is known, only of pink, purple" in answer.checks[0].text
 
 
 @pytest.mark.parametrize(("ago", "cleaned"), [(600.0, False), (600.0 + MICROSECOND, True)])

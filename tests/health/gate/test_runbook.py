@@ -20,7 +20,7 @@ DOWN = [on("pink", present()), *at_work()]
 
 
 def levels(answer):
-    return [each.rung for each in answer.next]
+    return [each.level for each in answer.next]
 
 
 def provision_it_again():
@@ -63,7 +63,7 @@ def each_destructive_step_with_the_confirmation_of_stack_shard_and_role_declared
     destroys = 0
     for failures in (1, SEVERAL_FAILURES):
         for each in gate(DOWN, GateRequest("pink", failures=failures)).next:
-            if each.rung in DESTROYS:
+            if each.level in DESTROYS:
                 destroys += 1
                 assert "First confirm stack linux, shard pink, role inactive; declare and announce it." in each.why
     assert destroys == 6

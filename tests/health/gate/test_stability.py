@@ -44,7 +44,7 @@ def test_a_passing_gate_has_settled_after_settle_seconds(held, passed):
     answer = held_for(gate([*pink(3), *at_work()]), held, 60.0)
     assert answer.passed is passed
     assert check(answer, "settled").passed is passed
-    assert check(answer, "settled").said == f"it has passed without a gap for {60 if passed else 59} of 60 s"
+    assert check(answer, "settled").text == f"it has passed without a gap for {60 if passed else 59} of 60 s"
     assert steps(answer) == (["make pink active in place of purple"] if passed else ["wait, then run the gate again"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ghapp.health.incidents.loss import LossEnd, is_unrecorded, losses_of, returned
-from ghapp.health.runner.evidence import LIST_LASTS_SECONDS, Survey
+from ghapp.health.runner.evidence import LIST_LASTS_SECONDS, PastLoss, Survey
 from ghapp.health.runner.observations import (
     busy_after_all,
     job_started,
@@ -17,7 +17,6 @@ from ghapp.health.runner.observations import (
     retired_by_controller,
     succeeded_by,
 )
-from ghapp.health.runner.past_loss import PastLoss
 from ghapp.health.runner.remains import Remains, RemainsKind
 from ghapp.health.runner.verdict import Limits, Reason, judge
 from ghapp.health.successors import HEALED_WITHIN_SECONDS

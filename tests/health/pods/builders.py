@@ -55,6 +55,6 @@ def pod_of_object(**changes) -> Pod:
     return pod(owners=(Owner("EphemeralRunner", "linux-1", "object-1"),))._replace(**changes)
 
 
-def circumstances(**changes) -> Preconditions:
+def preconditions(**changes) -> Preconditions:
     """Preconditions that block no deletion."""
     return Preconditions(now=NOW, grace_seconds=GRACE, org="acme")._replace(**changes)

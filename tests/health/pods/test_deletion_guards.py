@@ -23,10 +23,10 @@ from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, present
 from tests.health.pods.builders import (
     ARCS_OTHER_FINALIZER,
     GRACE,
-    circumstances,
     container,
     pod,
     pod_of_object,
+    preconditions,
     runner_object,
 )
 
@@ -159,14 +159,14 @@ BOTH = [
 @pytest.mark.parametrize("app", BOTH, ids=lambda app: app.text)
 def test_an_object_is_deleted_only_if_each_guard_allows_it(app):
     ruling = may_delete_object(
-        lost(**app.evidence), runner_object(**app.found), pod_of_object(**app.pod), circumstances(**app.around)
+        lost(**app.evidence), runner_object(**app.found), pod_of_object(**app.pod), preconditions(**app.around)
     )
     assert ruling == app.expected
 
 
 @pytest.mark.parametrize("app", BOTH, ids=lambda app: app.text)
 def test_a_pod_is_deleted_only_if_each_guard_allows_it(app):
-    assert may_delete_pod(lost(**app.evidence), pod(**app.pod), circumstances(**app.around)) == app.expected
+    assert may_delete_pod(lost(**app.evidence), pod(**app.pod), preconditions(**app.around)) == app.expected
 
 
 ORPHANS = (Owner("EphemeralRunner", "linux-1", "object-0"),)
@@ -197,7 +197,7 @@ ARC_ALONE = [
 def test_an_object_of_arc_has_further_guards(app):
     found = {"name": "arc-1"} | app.found
     ruling = may_delete_object(
-        lost(**app.evidence), runner_object(**found), pod_of_object(**app.pod), circumstances(**app.around)
+        lost(**app.evidence), runner_object(**found), pod_of_object(**app.pod), preconditions(**app.around)
     )
     assert ruling == app.expected
 
@@ -205,22 +205,22 @@ def test_an_object_of_arc_has_further_guards(app):
 def test_a_target_found_before_a_crash_is_deleted_though_clocks_show_a_successor():
     lost_before_creation = {"absent_since": LONG_AGO - GRACE - 1}
     target = lost(deletion=Deletion(uid="object-1", found_at=NOW), **lost_before_creation)
-    assert may_delete_object(target, runner_object(), pod_of_object(), circumstances()) == DELETE
+    assert may_delete_object(target, runner_object(), pod_of_object(), preconditions()) == DELETE
     target = lost(deletion=Deletion(uid="pod-1", found_at=NOW), **lost_before_creation)
-    assert may_delete_pod(target, pod(), circumstances()) == DELETE
+    assert may_delete_pod(target, pod(), preconditions()) == DELETE
 
 
 def test_an_object_or_pod_with_another_organizations_label_is_kept():
     theirs = refused(Blocker.OF_ANOTHER_ORG)
-    assert may_delete_object(lost(), runner_object(org="umbrella"), pod_of_object(), circumstances()) == theirs
+    assert may_delete_object(lost(), runner_object(org="umbrella"), pod_of_object(), preconditions()) == theirs
     labelled = pod(labels={"actions.github.com/organization": "umbrella"})
-    assert may_delete_pod(lost(), labelled, circumstances()) == theirs
-    assert may_delete_object(lost(), runner_object(org="ACME"), pod_of_object(), circumstances()) == DELETE
+    assert may_delete_pod(lost(), labelled, preconditions()) == theirs
+    assert may_delete_object(lost(), runner_object(org="ACME"), pod_of_object(), preconditions()) == DELETE
 
 
 def test_a_terminating_object_of_another_organization_is_not_freed():
     stuck = runner_object(deleting_since=NOW - 9000)
-    refusal = may_delete_object(accepted(NOW - 9000), stuck, pod_of_object(), circumstances(known_elsewhere=True))
+    refusal = may_delete_object(accepted(NOW - 9000), stuck, pod_of_object(), preconditions(known_elsewhere=True))
     assert refusal == refused(Blocker.OF_ANOTHER_ORG)
 
 
@@ -249,7 +249,7 @@ class TestAnObjectWithoutAPod:
         ],
     )
     def test_the_object_is_deleted_once_no_pod_was_seen_for_five_minutes(self, evidence, expected):
-        assert may_delete_object(lost(**evidence), runner_object(), None, circumstances()) == expected
+        assert may_delete_object(lost(**evidence), runner_object(), None, preconditions()) == expected
 
     @pytest.mark.parametrize(
         ("evidence", "found", "around", "expected"),
@@ -264,11 +264,11 @@ class TestAnObjectWithoutAPod:
     )
     def test_each_guard_applies_except_those_for_a_running_process(self, evidence, found, around, expected):
         evidence = lost(remains=remains_seen("no-pod", NO_POD_SECONDS), **evidence)
-        assert may_delete_object(evidence, runner_object(**found), None, circumstances(**around)) == expected
+        assert may_delete_object(evidence, runner_object(**found), None, preconditions(**around)) == expected
 
     def test_the_object_is_kept_for_its_job_until_the_pod_was_missing_for_five_minutes(self):
         found = runner_object(job_id="8f-a1")
-        assert may_delete_object(lost(), found, None, circumstances()) == refused(Blocker.JOB_UNKNOWN)
+        assert may_delete_object(lost(), found, None, preconditions()) == refused(Blocker.JOB_UNKNOWN)
 
 
 @pytest.mark.parametrize(
@@ -281,18 +281,18 @@ class TestAnObjectWithoutAPod:
     ids=["the pod is deleted too", "the pod remains", "deleted by ghapp, the pod follows"],
 )
 def test_an_object_that_no_longer_exists(evidence, pod, expected):
-    assert may_delete_object(evidence, None, pod, circumstances()) == expected
+    assert may_delete_object(evidence, None, pod, preconditions()) == expected
 
 
 def test_another_object_or_pod_of_the_same_name_is_not_deleted():
     target = lost(deletion=Deletion(uid="object-0", found_at=NOW))
-    assert may_delete_object(target, runner_object(), pod_of_object(), circumstances()) == NOTHING_LEFT
-    assert may_delete_pod(target, pod(), circumstances()) == NOTHING_LEFT
+    assert may_delete_object(target, runner_object(), pod_of_object(), preconditions()) == NOTHING_LEFT
+    assert may_delete_pod(target, pod(), preconditions()) == NOTHING_LEFT
 
 
 def test_the_same_object_after_a_crash_is_deleted_again():
     target = lost(deletion=Deletion(uid="object-1", found_at=NOW))
-    assert may_delete_object(target, runner_object(), pod_of_object(), circumstances()) == DELETE
+    assert may_delete_object(target, runner_object(), pod_of_object(), preconditions()) == DELETE
 
 
 def accepted(at):
@@ -323,7 +323,7 @@ TERMINATING = BlockedBy(Blocker.TERMINATING)
 )  # fmt: skip
 def test_a_terminating_object_is_freed_after_two_minutes_by_both_clocks(evidence, since, finalizers, expected):
     found = runner_object(deleting_since=since, finalizers=finalizers)
-    assert may_delete_object(evidence, found, pod_of_object(), circumstances()) == expected
+    assert may_delete_object(evidence, found, pod_of_object(), preconditions()) == expected
 
 
 def test_the_limit_without_a_pod_is_five_minutes():
@@ -358,7 +358,7 @@ class TestADeletionByAnother:
     ):
         found = runner_object(deleting_since=since, finalizers=finalizers)
         evidence = lost(remains=remains_seen("terminating", watched))
-        assert may_delete_object(evidence, found, pod_of_object(), circumstances()) == expected
+        assert may_delete_object(evidence, found, pod_of_object(), preconditions()) == expected
 
     @pytest.mark.parametrize(
         ("evidence", "found", "around", "because"),
@@ -373,17 +373,17 @@ class TestADeletionByAnother:
     def test_the_object_is_not_freed_while_its_pod_may_run_a_job(self, evidence, found, around, because):
         evidence = lost(remains=remains_seen("terminating", 9000), **evidence)
         found = runner_object(deleting_since=NOW - 9000, **found)
-        refusal = may_delete_object(evidence, found, pod_of_object(), circumstances(**around))
+        refusal = may_delete_object(evidence, found, pod_of_object(), preconditions(**around))
         assert refusal == refused(because)
 
     def test_a_terminating_object_without_a_pod_is_freed_though_it_names_a_job(self):
         evidence = lost(remains=remains_seen("terminating", 9000), busy=True)
         found = runner_object(deleting_since=NOW - 9000, job_id="8f-a1")
-        assert may_delete_object(evidence, found, None, circumstances()) == (DeletionVerdict.FREE, TERMINATING)
+        assert may_delete_object(evidence, found, None, preconditions()) == (DeletionVerdict.FREE, TERMINATING)
 
     def test_an_object_that_is_not_terminating_is_never_freed(self):
         evidence = lost(remains=remains_seen("terminating", 9000))
-        assert may_delete_object(evidence, runner_object(), pod_of_object(), circumstances()) == DELETE
+        assert may_delete_object(evidence, runner_object(), pod_of_object(), preconditions()) == DELETE
 
 
 @pytest.mark.parametrize("ahead", [-86_400.0, -300.0, 300.0, 86_400.0])
@@ -397,11 +397,11 @@ def test_the_age_of_an_object_does_not_depend_on_the_clusters_clock_offset(ahead
         # With a large offset, age and creation time disagree on which came first, so the deletion is refused.
         expected_here = refused(Blocker.CLOCKS_DISAGREE) if ahead > age - 60 + GRACE else expected
         assert (
-            may_delete_object(lost(**absent), runner_object(**times), pod_of_object(**ran), circumstances())
+            may_delete_object(lost(**absent), runner_object(**times), pod_of_object(**ran), preconditions())
             == expected_here
         )
         assert (
-            may_delete_pod(lost(**absent), pod(**times, runner=container(running_since=theirs - age)), circumstances())
+            may_delete_pod(lost(**absent), pod(**times, runner=container(running_since=theirs - age)), preconditions())
             == expected_here
         )
 
@@ -409,7 +409,7 @@ def test_the_age_of_an_object_does_not_depend_on_the_clusters_clock_offset(ahead
 @pytest.mark.parametrize("jump", [60.0, 600.0, 86_400.0])
 def test_a_forward_jump_of_the_local_clock_makes_an_object_no_older(jump):
     """The runner was lost, a new object was created under its name, and then the clock jumped."""
-    around = circumstances(now=NOW + jump)
+    around = preconditions(now=NOW + jump)
     young = {"created_at": YOUNG, "read_at": NOW}
     for ruling, _ in (
         may_delete_object(lost(), runner_object(**young), pod_of_object(), around),
@@ -434,7 +434,7 @@ def test_a_successor_is_recognized_by_both_clocks_and_is_kept_if_they_disagree(c
     evidence = lost(absent_since=NOW - 60 if created_at > NOW else NOW - 500)
     now = NOW + 390 if expected is NOTHING_LEFT else NOW
     ran = container(running_since=created_at)
-    around = circumstances(now=now)
+    around = preconditions(now=now)
     its_pod = {"created_at": created_at, "read_at": read_at, "runner": ran}
     found = runner_object(created_at=created_at, read_at=read_at)
     assert may_delete_object(evidence, found, pod_of_object(**its_pod), around) == expected
@@ -443,24 +443,24 @@ def test_a_successor_is_recognized_by_both_clocks_and_is_kept_if_they_disagree(c
 
 def test_an_object_or_pod_without_a_read_time_counts_as_young():
     young = refused(Blocker.WITHIN_GRACE, GRACE)
-    assert may_delete_object(lost(), runner_object(read_at=None), pod_of_object(), circumstances()) == young
-    assert may_delete_object(lost(), runner_object(), pod_of_object(read_at=None), circumstances()) == young
-    assert may_delete_pod(lost(), pod(read_at=None), circumstances()) == young
+    assert may_delete_object(lost(), runner_object(read_at=None), pod_of_object(), preconditions()) == young
+    assert may_delete_object(lost(), runner_object(), pod_of_object(read_at=None), preconditions()) == young
+    assert may_delete_pod(lost(), pod(read_at=None), preconditions()) == young
     stuck = runner_object(deleting_since=NOW - 9000, read_at=None)
     waits = (DeletionVerdict.UNDER_WAY, BlockedBy(Blocker.TERMINATING, TERMINATING_SECONDS))
-    assert may_delete_object(accepted(NOW - 9000), stuck, pod_of_object(), circumstances()) == waits
+    assert may_delete_object(accepted(NOW - 9000), stuck, pod_of_object(), preconditions()) == waits
 
 
 @pytest.mark.parametrize("jump", [600.0, 86_400.0])
 def test_a_jump_of_either_clock_does_not_count_as_two_minutes_of_terminating(jump):
     ours = runner_object(deleting_since=NOW - 10)
     assert (
-        may_delete_object(accepted(NOW - 10), ours, pod_of_object(), circumstances(now=NOW + jump))[0]
+        may_delete_object(accepted(NOW - 10), ours, pod_of_object(), preconditions(now=NOW + jump))[0]
         is DeletionVerdict.UNDER_WAY
     )
     theirs = runner_object(deleting_since=NOW - 10, read_at=NOW + jump)
     assert (
-        may_delete_object(accepted(NOW - 10), theirs, pod_of_object(), circumstances())[0] is DeletionVerdict.UNDER_WAY
+        may_delete_object(accepted(NOW - 10), theirs, pod_of_object(), preconditions())[0] is DeletionVerdict.UNDER_WAY
     )
 
 
@@ -480,7 +480,7 @@ def test_the_limit_of_terminating_is_two_minutes():
     ids=["owned by ARC", "owned by a ReplicaSet", "too young", "Terminating: its registration remains", "done before"],
 )
 def test_a_pod_without_an_arc_object(evidence, changes, expected):
-    assert may_delete_pod(evidence, pod(**changes), circumstances()) == expected
+    assert may_delete_pod(evidence, pod(**changes), preconditions()) == expected
 
 
 @pytest.mark.parametrize("there", [None, pod(deleting_since=NOW - 60)], ids=["no pod", "a pod that is Terminating"])
@@ -495,17 +495,17 @@ def test_a_pod_without_an_arc_object(evidence, changes, expected):
     ids=["claimed", "a job", "a job under its name", "known elsewhere"],
 )
 def test_a_terminating_or_missing_pod_is_refused_while_its_runner_may_be_needed(there, evidence, around, because):
-    ruling, blocked = may_delete_pod(lost(**evidence), there, circumstances(**around))
+    ruling, blocked = may_delete_pod(lost(**evidence), there, preconditions(**around))
     assert (ruling, blocked.because) == (DeletionVerdict.REFUSE, because)
 
 
 def test_the_registration_of_a_runner_without_a_pod_may_be_deleted():
-    assert may_delete_pod(lost(), None, circumstances()) == DELETE
+    assert may_delete_pod(lost(), None, preconditions()) == DELETE
 
 
 def test_a_registered_busy_runner_is_never_deleted():
     offline = present(busy=True, offline_since=LONG_AGO)
-    assert may_delete_pod(offline, pod(), circumstances()) == refused(Blocker.SEEN_BUSY)
+    assert may_delete_pod(offline, pod(), preconditions()) == refused(Blocker.SEEN_BUSY)
 
 
 @given(
@@ -518,7 +518,7 @@ def test_a_registered_busy_runner_is_never_deleted():
 def test_a_deleted_pod_is_old_and_has_no_job(created_at, running_since, job_ended_at, busy, claimed):
     evidence = lost(job_id=7 if job_ended_at else None, job_ended_at=job_ended_at, busy=busy)
     its_pod = pod(created_at=created_at, runner=container(running_since=running_since))
-    around = circumstances(claimed={"linux-1"} if claimed else ())
+    around = preconditions(claimed={"linux-1"} if claimed else ())
     ruling, _ = may_delete_pod(evidence, its_pod, around)
     is_old = NOW - max(created_at, running_since) >= GRACE
     is_idle = not busy and (job_ended_at is None or NOW - job_ended_at >= GRACE)

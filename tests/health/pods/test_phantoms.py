@@ -223,7 +223,7 @@ class TestPodUnknownToGitHub:
 
     @pytest.mark.parametrize(("ago", "is_reported"), [(300.0, True), (300.0 - MICROSECOND, False)])
     def test_a_pod_that_runs_five_minutes_after_its_job_is_reported(self, ago, is_reported):
-        changes = {"pods": [pod()], "objects": [runner()], "gone": {"linux-1": NOW - ago}}
+        changes = {"pods": [pod()], "objects": [runner()], "ended": {"linux-1": NOW - ago}}
         expected = [(PhantomKind.POD_UNKNOWN_TO_GITHUB, PhantomReason.HANGS_AFTER_JOB)] if is_reported else []
         assert found(**changes) == found(NOW + 200, **changes) == expected
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ghapp.health.pods.pod_claim import NOBODY, PodClaim, by_name, claim_on
+from ghapp.health.pods.pod_claim import NO_CLAIMS, PodClaim, by_name, claim_on
 from ghapp.health.remediation.fuse import Position
 from ghapp.health.runner.verdict import Limits, judge
 from ghapp.report.documents import PoolBrakes, health_document, history, should_replace
@@ -26,7 +26,7 @@ CLAIM = PodClaim("pod-1", "linux-1", 42, NOW + 60, NOW)
 )
 def test_a_claim_protects_its_runner_until_it_expires(name, now, held):
     assert claim_on(by_name([CLAIM]), name, now) == (CLAIM if held else None)
-    assert claim_on(NOBODY, name, now) is None
+    assert claim_on(NO_CLAIMS, name, now) is None
 
 
 def test_of_several_claims_for_one_name_the_longest_holds():

@@ -231,6 +231,29 @@ class TestConfirmation:
         assert bool(found) is is_due
 
     @pytest.mark.parametrize(
+        ("found_list", "began", "now", "due"),
+        [
+            (listing(2), NOW - 99, NOW, [1]),
+            (listing(2), NOW - 100, NOW, []),
+            (listing(2), NOW - 99, NOW - 70 - MICROSECOND, []),
+            (listing(1, 2), NOW - 99, NOW, []),
+            (listing(2, flaw=Reason.LIST_INCOMPLETE), NOW - 99, NOW, []),
+            (listing(2)._replace(churned=True), NOW - 99, NOW, []),
+        ],
+        ids=[
+            "a list begun after the first 404",
+            "a list begun with it",
+            "a first 404 that is too young",
+            "a list with the runner",
+            "an incomplete list",
+            "a list with page churn",
+        ],
+    )
+    def test_a_sweep_confirms_with_its_own_list_what_a_control_list_would(self, found_list, began, now, due):
+        waiting = suspect(1, missing_at=NOW - 100)
+        assert [*absence.due_in_sweep([waiting], found_list, survey(), began, now, LIMITS)] == due
+
+    @pytest.mark.parametrize(
         ("changes", "patience"),
         [
             ({"busy": True}, LONGEST_JOB_SECONDS),

@@ -657,7 +657,7 @@ class TestASharedNamespace:
 
     async def test_a_pod_is_reaped_only_by_the_org_of_its_runner(self, leak_cluster):
         async with leak_cluster(pools=SHARED) as at:
-            at.make_pod("nobody-knows", age_seconds=3600)
+            at.make_pod("unknown-pod", age_seconds=3600)
             theirs = sorted(at.runners)[:2]
             later = at.app.clock() + 36_000
             await self.with_globex(at, [theirs[0]], [PodClaim(theirs[1], theirs[1], None, later)])
@@ -669,7 +669,7 @@ class TestASharedNamespace:
     async def test_the_pods_of_ours_are_reaped_although_the_other_org_is_not_installed(self, leak_cluster):
         async with leak_cluster(pools=SHARED) as at:
             leaks = await prepare_leaks(at)
-            at.make_pod("nobody-knows", age_seconds=3600)
+            at.make_pod("unknown-pod", age_seconds=3600)
             await at.minutes(7)
             assert set(at.deletions()) == leaks
 

@@ -286,7 +286,7 @@ SCRIPT = [
     ("d comes", lambda app: app.pod(NS, "d")),
     ("a goes", lambda app: app.vanish(NS, "a")),
     ("c is evicted", lambda app: app.evict(NS, "c")),
-    ("a comes anew", lambda app: app.pod(NS, "a")),
+    ("a is created again", lambda app: app.pod(NS, "a")),
     ("c goes", lambda app: app.vanish(NS, "c")),
     ("e comes", lambda app: app.pod(NS, "e")),
     ("d ends", lambda app: app.container_ends(NS, "d", exit_code=143, reason="Error")),

@@ -46,7 +46,7 @@ async def test_the_latest_death_is_shown_with_its_job_and_its_context(http, redi
     assert (document["job"]["id"], document["job"]["repository"]) == (42, "acme/api")
 
 
-@pytest.mark.parametrize("name", ["nobody", "a", "%00", "%C3%A4", "x" * 300])
+@pytest.mark.parametrize("name", ["unknown", "a", "%00", "%C3%A4", "x" * 300])
 async def test_a_runner_without_a_death_is_404(http, name):
     answer = await http.get(f"/v1/orgs/acme/deaths/{name}")
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")

@@ -24,7 +24,7 @@ async def test_a_runner_is_shown_with_its_state_its_age_and_its_evidence(http):
 
 
 async def test_a_runner_that_was_never_observed_is_unknown_and_not_404(http):
-    for path in ("runners/99/health", "runners/health?name=nobody"):
+    for path in ("runners/99/health", "runners/health?name=unknown"):
         answer = await http.get(f"/v1/orgs/acme/{path}")
         assert (answer.status_code, answer.json()["state"], answer.json()["reason"]) == (
             200,
@@ -41,8 +41,8 @@ async def test_a_non_numeric_id_is_a_400_problem(http, given):
 
 
 async def test_a_batch_is_answered_in_the_order_of_the_request_ids_first(http):
-    answer = await http.post("/v1/orgs/acme/runners/health", json={"ids": [3, 1], "names": ["b", "nobody"]})
-    assert [each["name"] for each in answer.json()["runners"]] == ["c", "a", "b", "nobody"]
+    answer = await http.post("/v1/orgs/acme/runners/health", json={"ids": [3, 1], "names": ["b", "unknown"]})
+    assert [each["name"] for each in answer.json()["runners"]] == ["c", "a", "b", "unknown"]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ async def test_alive_requires_no_token_and_is_410_only_for_an_invalidated_runner
     assert held_back.status_code == 200, "in a false mass loss, liveness probes must not terminate every pod"
     await Runners(redis).revise(INSTALLATION, {3: lambda known: granted(known, NOW, "event")})
     await asyncio.sleep(1.1)
-    codes = [(await http.get(f"/v1/orgs/acme/runners/{name}/alive")).status_code for name in ("a", "c", "nobody")]
+    codes = [(await http.get(f"/v1/orgs/acme/runners/{name}/alive")).status_code for name in ("a", "c", "unknown")]
     assert codes == [200, 410, 200]
     assert (await http.get("/v1/orgs/elsewhere/runners/c/alive")).status_code == 200
 

@@ -15,7 +15,6 @@ from ghapp.web.pages.views.death import FINAL, WHY_NOT, RerunKnown, death_page, 
 from ghapp.web.pages.views.deaths import (
     CAUSES,
     MOST_COUNTED,
-    PAGE_SIZE,
     DeathsQuery,
     address_of,
     death_line,
@@ -25,6 +24,7 @@ from ghapp.web.pages.views.deaths import (
     read_query,
     with_latest,
 )
+from ghapp.web.pages.views.paging import PAGE_SIZE
 from ghapp.web.pages.views.wording import coded
 from tests.health.builders import NOW
 
@@ -122,14 +122,14 @@ def test_the_most_frequent_values_are_named_and_the_others_counted():
 
 def test_many_deaths_are_paged():
     found = page(*(died(number, number) for number in range(PAGE_SIZE + 1)), query=DeathsQuery(page=9))
-    assert (found.page, found.pages, found.first, found.last, found.previous) == (
+    assert (found.paging.page, found.paging.pages, found.paging.first, found.paging.last, found.paging.previous) == (
         2,
         2,
         PAGE_SIZE + 1,
         PAGE_SIZE + 1,
         "?",
     )
-    assert (page().rows, page().groups, page().first) == ((), (), 0)
+    assert (page().rows, page().groups, page().paging.first) == ((), (), 0)
 
 
 def test_an_earlier_death_of_a_runner_name_has_its_own_address():

@@ -82,7 +82,7 @@ def test_a_failing_shard_with_a_known_role_is_not_a_stop():
 def test_a_check_has_the_mark_of_the_command_and_of_the_check_run(check, mark, kind):
     (pool,) = gate_page([shown(gate(checks=[check]))], NOW).pools
     (line,) = pool.shards[0].checks
-    assert (line.mark, line.kind, line.said) == (mark, kind, check.said)
+    assert (line.mark, line.kind, line.text) == (mark, kind, check.text)
 
 
 def test_the_last_deploy_of_a_shard_is_dated():

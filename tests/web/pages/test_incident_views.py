@@ -20,8 +20,9 @@ from ghapp.web.pages.views.incident import (
     TOGETHER_SECONDS,
     incident_page,
 )
-from ghapp.web.pages.views.incidents import PAGE_SIZE, incidents_page, open_incidents, state_of, title_of
+from ghapp.web.pages.views.incidents import incidents_page, open_incidents, state_of, title_of
 from ghapp.web.pages.views.overview import overview
+from ghapp.web.pages.views.paging import PAGE_SIZE
 from tests.web.conftest import NOW
 
 POOL = "linux-4vcpu"
@@ -125,7 +126,7 @@ def test_a_merged_incident_is_not_listed():
 def test_the_list_has_pages(given, shown, first):
     many = [incident(healed(each, 40 - each / 10), identifier=str(each)) for each in range(PAGE_SIZE + 1)]
     page = listed(*many, page=given)
-    assert (page.page, page.pages, page.of_over) == (shown, 2, PAGE_SIZE + 1)
+    assert (page.paging.page, page.paging.pages, page.paging.matching) == (shown, 2, PAGE_SIZE + 1)
     assert page.over[0].id == str(first)
 
 

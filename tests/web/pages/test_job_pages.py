@@ -20,7 +20,7 @@ from ghapp.store.demand import Demand
 from ghapp.store.installations import Installations
 from ghapp.store.reruns import Reruns
 from ghapp.store.runners import Runners
-from ghapp.web.pages import data
+from ghapp.web.pages import prepared
 from ghapp.web.pages.access import ASK_SECONDS
 from tests.web.conftest import NOW
 
@@ -155,7 +155,7 @@ async def test_an_earlier_death_of_a_runner_name_has_its_own_page(local, redis, 
         "/orgs/acme/jobs/1",
         "/orgs/acme/jobs/x",
         f"/orgs/acme/jobs/{'1' * 30}",
-        "/orgs/acme/deaths/nobody",
+        "/orgs/acme/deaths/unknown",
         "/orgs/no/jobs",
     ],
 )
@@ -198,7 +198,7 @@ async def test_deaths_older_than_an_hour_are_read_once(start, redis, fleet, cloc
             yield each
 
     monkeypatch.setattr(Deaths, "each_of", counting)
-    monkeypatch.setattr(data, "FRESH_SECONDS", -1.0)
+    monkeypatch.setattr(prepared, "FRESH_SECONDS", -1.0)
     browser = start("127.0.0.1", "http://127.0.0.1:8000", client=False, GHAPP_OPEN_PAGE="1")
     for _ in range(2):
         assert listed(await browser.get("/orgs/acme/deaths")) == [f"vm-{number}" for number in range(4)]
@@ -365,7 +365,7 @@ async def test_without_the_permission_there_is_no_button(signed_in, asked, at_wo
         ("olga", RERUN, 403),
         ("sam", RERUN, 404),
         ("lisa", "/orgs/acme/deaths/b/rerun", 403),
-        ("mona", "/orgs/acme/deaths/nobody/rerun", 404),
+        ("mona", "/orgs/acme/deaths/unknown/rerun", 404),
         ("mona", "/orgs/globex/deaths/a/rerun", 404),
     ],
 )

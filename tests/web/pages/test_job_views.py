@@ -5,16 +5,15 @@ from __future__ import annotations
 import pytest
 
 from ghapp.health.queue.job_queue import JobQueue, QueueInputs
+from ghapp.web.pages.views.job import job_page
 from ghapp.web.pages.views.jobs import (
-    HIGHEST_PAGE,
-    PAGE_SIZE,
     JobsQuery,
     job_board,
-    job_page,
     jobs_page,
     read_query,
     sentence,
 )
+from ghapp.web.pages.views.paging import HIGHEST_PAGE, PAGE_SIZE
 from tests.health.builders import NOW
 from tests.health.queue.builders import busy, job, queue
 
@@ -99,15 +98,15 @@ def test_a_query_is_parsed_from_its_own_address_and_invalid_values_are_defaults(
 def test_a_thousand_jobs_are_paged():
     found = board(*(job(number) for number in range(1, 1001)))
     first, last = (jobs_page(found, JobsQuery(page=page), everything, NOW) for page in (1, 99))
-    assert (len(first.rows), first.matching, first.pages, first.first, first.last) == (
+    assert (len(first.rows), first.paging.matching, first.paging.pages, first.paging.first, first.paging.last) == (
         PAGE_SIZE,
         1000,
         10,
         1,
         PAGE_SIZE,
     )
-    assert (first.previous, first.following) == ("", "?page=2")
-    assert (last.page, last.first, last.last, last.previous, last.following) == (10, 901, 1000, "?page=9", "")
+    assert (first.paging.previous, first.paging.following) == ("", "?page=2")
+    assert last.paging == (1000, 901, 1000, 10, 10, "?page=9", "")
 
 
 def test_a_queued_job_shows_why_it_waits_and_the_first_step():
@@ -216,4 +215,11 @@ def test_a_command_is_shown_ready_to_copy():
 
 def test_an_organization_without_jobs_has_an_empty_page():
     page = jobs_page(job_board(JobQueue(QueueInputs("acme", [], []), NOW)), JobsQuery(), everything, NOW)
-    assert (page.rows, page.pools, page.pages, page.first, page.last, page.hidden) == ((), (), 1, 0, 0, 0)
+    assert (page.rows, page.pools, page.paging.pages, page.paging.first, page.paging.last, page.hidden) == (
+        (),
+        (),
+        1,
+        0,
+        0,
+        0,
+    )

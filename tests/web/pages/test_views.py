@@ -23,8 +23,9 @@ from ghapp.store.fuses import Pause
 from ghapp.store.inbox import DeadLetter
 from ghapp.web.pages.views.github_status import github_page
 from ghapp.web.pages.views.overview import Severity, overview
+from ghapp.web.pages.views.paging import PAGE_SIZE
 from ghapp.web.pages.views.runner import SUCCESSOR_SECONDS, runner_page
-from ghapp.web.pages.views.runners import PAGE_SIZE, RunnerLine, RunnerQuery, lines, read_query, runners_page
+from ghapp.web.pages.views.runners import RunnerLine, RunnerQuery, lines, read_query, runners_page
 from ghapp.web.pages.views.system import system_page
 from ghapp.web.pages.views.wording import counted, duration, moment
 from tests.web.conftest import NOW, healthy, invalidated
@@ -220,8 +221,12 @@ def test_runners_are_filtered_and_sorted(query, ids):
 )
 def test_a_list_is_paged_and_a_page_beyond_the_end_is_the_last_page(page, shown, previous, following):
     found = runners_page([line(each) for each in range(2 * PAGE_SIZE + 1)], RunnerQuery(page=page), NOW)
-    assert ((found.first, found.last), found.previous, found.following) == (shown, previous, following)
-    assert (found.matching, found.pages) == (201, 3)
+    assert ((found.paging.first, found.paging.last), found.paging.previous, found.paging.following) == (
+        shown,
+        previous,
+        following,
+    )
+    assert (found.paging.matching, found.paging.pages) == (201, 3)
 
 
 @pytest.mark.parametrize(

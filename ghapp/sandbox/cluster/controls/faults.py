@@ -57,11 +57,11 @@ class FaultControls(ClusterControls):
 
     def delay(self, seconds: float) -> None:
         """Delays each request by this much of the wall clock."""
-        self._cluster.troubles.delay_seconds = seconds
+        self._cluster.faults.delay_seconds = seconds
 
     def all_is_well(self) -> None:
         """Ends all faults, delays and cuts to come."""
-        self._cluster.troubles.end_all()
+        self._cluster.faults.end_all()
         self._cluster.cuts.disarm()
         self._cluster.expires_by_http = False
 
@@ -128,7 +128,7 @@ class FaultControls(ClusterControls):
 
     def _begin(self, effect: ClusterFaultEffect, match: RequestMatch) -> ClusterFault:
         until = self._cluster.clock() + match["seconds"] if "seconds" in match else None
-        return self._cluster.troubles.begin(
+        return self._cluster.faults.begin(
             ClusterFault(
                 effect,
                 match.get("verbs", ()),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from math import ceil
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -16,10 +15,10 @@ from ghapp.health.deaths.cause import HAPPENED, Cause
 from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.health.deaths.patterns import DeathPattern, DeathSummary, PatternKind, death_patterns, death_summary
 from ghapp.report.post_mortem import NEEDS_A_PERSON
-from ghapp.web.pages.views.jobs import HIGHEST_PAGE, LONGEST_FILTER, Reads
+from ghapp.web.pages.views.jobs import Reads
+from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, counted, moment
 
-PAGE_SIZE = 100
 MOST_COUNTED = 6
 """Values of one kind that are counted by name, the most frequent."""
 
@@ -55,16 +54,15 @@ class DeathsQuery(NamedTuple):
     def address(self, **changes: object) -> str:
         """Returns the query string of this selection with changes; without defaults."""
         asked = self._replace(**changes)  # type: ignore[arg-type]
-        values = {
-            "days": "" if asked.days == DEFAULT_PERIOD else asked.days,
-            "cause": asked.cause,
-            "pool": asked.pool,
-            "node": asked.node,
-            "image": asked.image,
-            "text": asked.text,
-            "page": "" if asked.page == 1 else str(asked.page),
-        }
-        return "?" + urlencode({name: value for name, value in values.items() if value})
+        return query_string(
+            asked.page,
+            days="" if asked.days == DEFAULT_PERIOD else asked.days,
+            cause=asked.cause,
+            pool=asked.pool,
+            node=asked.node,
+            image=asked.image,
+            text=asked.text,
+        )
 
 
 class CountLine(NamedTuple):
@@ -103,8 +101,7 @@ class DeathRow(NamedTuple):
 class DeathsPageView(NamedTuple):
     """The page's content. `hidden` counts deaths of jobs of repositories that the visitor may not read.
 
-    `is_cut`: more deaths happened than are known here. `previous` and `following` are query strings; empty without such
-    a page.
+    `is_cut`: more deaths happened than are known here.
     """
 
     query: DeathsQuery
@@ -114,29 +111,22 @@ class DeathsPageView(NamedTuple):
     patterns: tuple[str, ...]
     causes: tuple[str, ...]
     pools: tuple[str, ...]
-    matching: int
     hidden: int
     is_cut: bool
-    first: int
-    last: int
-    page: int
-    pages: int
-    previous: str
-    following: str
+    paging: Paging
 
 
 def read_query(given: Mapping[str, str]) -> DeathsQuery:
     """Returns the query of an address; values that make no sense are taken as their defaults."""
-    days, cause, page = given.get("days", ""), given.get("cause", ""), given.get("page", "")
-    is_page = page.isascii() and page.isdigit() and len(page) <= len(str(HIGHEST_PAGE))
+    days, cause = given.get("days", ""), given.get("cause", "")
     return DeathsQuery(
         days=days if days in PERIODS else DEFAULT_PERIOD,
         cause=cause if cause in CAUSES else "",
-        pool=given.get("pool", "")[:LONGEST_FILTER],
-        node=given.get("node", "")[:LONGEST_FILTER],
-        image=given.get("image", "")[:LONGEST_FILTER],
-        text=given.get("text", "").strip()[:LONGEST_FILTER],
-        page=int(page) if is_page else 1,
+        pool=filter_of(given, "pool"),
+        node=filter_of(given, "node"),
+        image=filter_of(given, "image"),
+        text=text_of(given),
+        page=page_of(given),
     )
 
 
@@ -181,10 +171,7 @@ def deaths_page(
     recent = [each for each in known if each.summary.at >= since]
     seen = [each for each in recent if is_shown(each.job, reads)]
     matching = [each for each in seen if _matches(each, query)]
-    pages = max(1, ceil(len(matching) / PAGE_SIZE))
-    page = min(max(query.page, 1), pages)
-    begin = (page - 1) * PAGE_SIZE
-    rows = matching[begin : begin + PAGE_SIZE]
+    rows, paging = paged(matching, query.page, lambda page: query.address(page=page))
     visible = [each.summary for each in known if is_shown(each.job, reads)]
     return DeathsPageView(
         query=query,
@@ -194,15 +181,9 @@ def deaths_page(
         patterns=tuple(pattern_sentence(each, now) for each in death_patterns(visible, now)),
         causes=CAUSES,
         pools=tuple(sorted({each.summary.pool for each in seen if each.summary.pool})),
-        matching=len(matching),
         hidden=len(recent) - len(seen),
         is_cut=is_cut,
-        first=begin + 1 if rows else 0,
-        last=begin + len(rows),
-        page=page,
-        pages=pages,
-        previous=query.address(page=page - 1) if page > 1 else "",
-        following=query.address(page=page + 1) if page < pages else "",
+        paging=paging,
     )
 
 

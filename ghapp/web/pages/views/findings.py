@@ -28,7 +28,7 @@ class FindingLike(Protocol):
         """`ok`, `warning` or `wrong`."""
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """The result."""
 
     @property
@@ -47,7 +47,7 @@ class FindingLine(NamedTuple):
     kind: str
     where: str
     name: str
-    said: tuple[TextPart, ...]
+    text: tuple[TextPart, ...]
     fix: tuple[TextPart, ...]
 
 
@@ -90,4 +90,4 @@ def _sentence(wrong: int, warnings: int, total: int) -> str:
 def _line(finding: FindingLike) -> FindingLine:
     where = finding.group if finding.org is None else f"{finding.group}, {finding.org}"
     status = str(finding.status)
-    return FindingLine(status, KINDS[status], where, finding.name, coded(finding.said), coded(finding.fix or ""))
+    return FindingLine(status, KINDS[status], where, finding.name, coded(finding.text), coded(finding.fix or ""))

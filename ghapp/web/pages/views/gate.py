@@ -22,7 +22,7 @@ class GateCheckLine(NamedTuple):
     mark: str
     kind: str
     name: str
-    said: str
+    text: str
 
 
 class GateShard(NamedTuple):
@@ -77,7 +77,7 @@ def _pool(found: PoolGates, now: float) -> GatePool:
 
 def _shard(gate: Gate, found: PoolGates, now: float) -> GateShard:
     deploy = last_deploy(found.deploys, gate.shard)
-    checks = tuple(GateCheckLine(mark_of(each), CLASSES[mark_of(each)], each.name, each.said) for each in gate.checks)
+    checks = tuple(GateCheckLine(mark_of(each), CLASSES[mark_of(each)], each.name, each.text) for each in gate.checks)
     return GateShard(
         gate.shard,
         gate.role.value,

@@ -11,9 +11,8 @@ from ghapp.health.incidents.incident import LossIncident
 from ghapp.health.incidents.loss import LossEnd, RunnerLoss
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.report.incidents import ENDS, PROOFS
+from ghapp.web.pages.views.paging import Paging, paged, query_string
 from ghapp.web.pages.views.wording import Moment, counted, duration, exact, moment
-
-PAGE_SIZE = 100
 
 HEALED_ENDS = {LossEnd.SUCCESSOR_ONLINE, LossEnd.RETURNED, LossEnd.REREGISTERED}
 """Ends after which the pool has as many runners as before."""
@@ -44,15 +43,13 @@ class IncidentLine(NamedTuple):
 
 
 class IncidentsPageView(NamedTuple):
-    """The page's content. `page` and `pages` count from 1."""
+    """The page's content; `paging` is of the incidents that are over."""
 
     sentence: str
     good: bool
     open: tuple[IncidentLine, ...]
     over: tuple[IncidentLine, ...]
-    of_over: int
-    page: int
-    pages: int
+    paging: Paging
 
 
 def incidents_page(incidents: Mapping[str, LossIncident], page: int, now: float) -> IncidentsPageView:
@@ -64,17 +61,13 @@ def incidents_page(incidents: Mapping[str, LossIncident], page: int, now: float)
     )
     still = [each for each in known if each.is_open]
     over = sorted((each for each in known if not each.is_open), key=lambda each: each.ended or 0.0, reverse=True)
-    pages = max(1, -(-len(over) // PAGE_SIZE))
-    page = min(max(1, page), pages)
-    shown = over[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+    shown, paging = paged(over, page, query_string)
     return IncidentsPageView(
         _sentence(still, len(over)),
         not still,
         tuple(incident_line(each, now) for each in still),
         tuple(incident_line(each, now) for each in shown),
-        len(over),
-        page,
-        pages,
+        paging,
     )
 
 

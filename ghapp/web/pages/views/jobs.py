@@ -1,4 +1,4 @@
-"""Jobs: queued with their reason and next step, running, and recently over. Pure.
+"""The list of jobs: queued with their reason and next step, running, and recently over. Pure.
 
 A board is made once for all visitors; each visitor sees the jobs of repositories that they may read, and the numbers of
 all jobs.
@@ -8,23 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from math import ceil
 from typing import NamedTuple
 from urllib.parse import urlencode
 
 from ghapp.health.demand import PoolDemand, demand
 from ghapp.health.job import Job
 from ghapp.health.pool_matching import OTHER_POOL
-from ghapp.health.queue.explanation import QueueExplanation, QueueStep, explain
+from ghapp.health.queue.explanation import QueueExplanation, explain
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.queue.reason import STUCK
 from ghapp.report.jobs import JOB_STATES, select_jobs, state_of
-from ghapp.web.pages.views.wording import Moment, duration, moment, web_address
-
-PAGE_SIZE = 100
-LONGEST_FILTER = 200
-HIGHEST_PAGE = 9_999_999
-SHORT_SHA = 7
+from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
+from ghapp.web.pages.views.wording import Moment, duration, moment
 
 OPEN = ""
 """The state of a query without one: queued and running jobs."""
@@ -72,9 +67,12 @@ class JobsQuery(NamedTuple):
     def address(self, **changes: object) -> str:
         """Returns the query string of this selection with changes; without defaults."""
         asked = self._replace(**changes)  # type: ignore[arg-type]
-        page = "" if asked.page == 1 else str(asked.page)
-        values = {"state": asked.state, "pool": asked.pool, "text": asked.text, "page": page}
-        return "?" + urlencode({name: value for name, value in values.items() if value})
+        return query_string(
+            asked.page,
+            state=asked.state,
+            pool=asked.pool,
+            text=asked.text,
+        )
 
 
 class JobRow(NamedTuple):
@@ -115,81 +113,24 @@ class PoolRow(NamedTuple):
 
 
 class JobsPageView(NamedTuple):
-    """The page's content. `hidden` counts open jobs of repositories that the visitor may not read.
-
-    `previous` and `following` are query strings; empty without such a page.
-    """
+    """The page's content. `hidden` counts open jobs of repositories that the visitor may not read."""
 
     query: JobsQuery
     rows: tuple[JobRow, ...]
     pools: tuple[PoolRow, ...]
     pool_names: tuple[str, ...]
-    matching: int
     hidden: int
-    first: int
-    last: int
-    page: int
-    pages: int
-    previous: str
-    following: str
-
-
-class StepLine(NamedTuple):
-    """A next step, and why, as sentences. `is_command`: the step is to be typed as it is."""
-
-    step: str
-    why: str
-    is_command: bool
-
-
-class WhyView(NamedTuple):
-    """Why a queued job waits."""
-
-    reason: str
-    sentence: str
-    since: Moment | None
-    ahead: int | None
-    typical: str
-    steps: tuple[StepLine, ...]
-    stuck: bool
-
-
-class JobPageView(NamedTuple):
-    """The page of one job. `waited` and `ran` are lengths of time so far; empty if there is none."""
-
-    id: int
-    name: str
-    repository: str
-    workflow: str
-    url: str
-    state: str
-    mark: str
-    conclusion: str
-    pool: str
-    labels: tuple[str, ...]
-    attempt: int
-    sha: str
-    runner: str
-    runner_id: int | None
-    runner_group: str
-    queued: Moment | None
-    started: Moment | None
-    ended: Moment | None
-    waited: str
-    ran: str
-    why: WhyView | None
-    waits_for_approval: bool
+    paging: Paging
 
 
 def read_query(given: Mapping[str, str]) -> JobsQuery:
     """Returns the query of an address; values that make no sense are taken as their defaults."""
-    state, page = given.get("state", ""), given.get("page", "")
-    is_page = page.isascii() and page.isdigit() and len(page) <= len(str(HIGHEST_PAGE))
+    state = given.get("state", "")
     return JobsQuery(
         state=state if state in (EVERY, *JOB_STATES) else OPEN,
-        pool=given.get("pool", "")[:LONGEST_FILTER],
-        text=given.get("text", "").strip()[:LONGEST_FILTER],
-        page=int(page) if is_page else 1,
+        pool=filter_of(given, "pool"),
+        text=text_of(given),
+        page=page_of(given),
     )
 
 
@@ -223,59 +164,15 @@ def jobs_page(
     """
     seen = [each for each in board.lines if reads(each.job.repository)]
     matching = [each for each in seen if _matches(each, query)]
-    pages = max(1, ceil(len(matching) / PAGE_SIZE))
-    page = min(max(query.page, 1), pages)
-    begin = (page - 1) * PAGE_SIZE
-    rows = matching[begin : begin + PAGE_SIZE]
+    rows, paging = paged(matching, query.page, lambda page: query.address(page=page))
     open_jobs = Counter(reads(each.job.repository) for each in board.lines if each.state != "over")
     return JobsPageView(
         query=query,
         rows=tuple(_row(each, explain(board.queue, each.job), deaths.get(each.job.id, ""), now) for each in rows),
         pools=tuple(_pools(board.pools, board.known_pools | {each.pool for each in seen}, now)),
         pool_names=tuple(sorted(board.known_pools | {each.pool for each in seen})),
-        matching=len(matching),
         hidden=open_jobs[False],
-        first=begin + 1 if rows else 0,
-        last=begin + len(rows),
-        page=page,
-        pages=pages,
-        previous=query.address(page=page - 1) if page > 1 else "",
-        following=query.address(page=page + 1) if page < pages else "",
-    )
-
-
-def job_page(board: JobSurvey, job_id: int, reads: Reads, now: float) -> JobPageView | None:
-    """Returns the page of a job; None if it is unknown, over for more than an hour, or not for this visitor."""
-    line = next((each for each in board.lines if each.job.id == job_id), None)
-    if line is None or not reads(line.job.repository):
-        return None
-    job = line.job
-    why = explain(board.queue, job)
-    begun = job.started_at if line.state != "queued" else None
-    waited_until = begun or job.ended_at or now
-    return JobPageView(
-        id=job.id,
-        name=_name(job),
-        repository=job.repository,
-        workflow=job.workflow,
-        url=web_address(job.html_url),
-        state=line.state,
-        mark=_mark(line),
-        conclusion=job.conclusion,
-        pool=line.pool,
-        labels=job.labels,
-        attempt=job.attempt,
-        sha=job.head_sha[:SHORT_SHA],
-        runner=job.runner_name or "",
-        runner_id=job.runner_id,
-        runner_group=job.runner_group,
-        queued=moment(job.queued_at, now),
-        started=moment(begun, now),
-        ended=moment(job.ended_at, now),
-        waited=duration(max(0.0, waited_until - job.queued_at)),
-        ran="" if begun is None else duration(max(0.0, (job.ended_at or now) - begun)),
-        why=None if why is None else _why(line, why, now),
-        waits_for_approval=job.waiting and line.state == "queued",
+        paging=paging,
     )
 
 
@@ -284,22 +181,18 @@ def sentence(text: str) -> str:
     return f"{text}." if text.startswith("ghapp ") else f"{text[:1].upper()}{text[1:]}."
 
 
-def _why(line: JobLine, found: QueueExplanation, now: float) -> WhyView:
-    typical = found.typical_wait_seconds
-    return WhyView(
-        reason=found.reason.value,
-        sentence=sentence(found.text),
-        since=moment(found.since, now),
-        ahead=found.ahead,
-        typical="" if typical is None else duration(typical),
-        steps=tuple(_step(each) for each in found.next),
-        stuck=line.stuck,
-    )
+def name_of(job: Job) -> str:
+    """Returns the name of a job, or its id."""
+    return job.name or f"Job {job.id}"
 
 
-def _step(found: QueueStep) -> StepLine:
-    is_command = found.step.startswith("ghapp ")
-    return StepLine(found.step if is_command else sentence(found.step), sentence(found.why), is_command)
+def mark_of(line: JobLine) -> str:
+    """Returns the class of a job's mark."""
+    if line.state == "over":
+        return "bad" if line.job.conclusion in BAD else "ended"
+    if line.state == "running":
+        return "running"
+    return "stuck" if line.stuck else "queued"
 
 
 def _matches(line: JobLine, query: JobsQuery) -> bool:
@@ -315,28 +208,16 @@ def _matches(line: JobLine, query: JobsQuery) -> bool:
     return not text or any(text in each.lower() for each in words) or text == str(job.id)
 
 
-def _name(job: Job) -> str:
-    return job.name or f"Job {job.id}"
-
-
-def _mark(line: JobLine) -> str:
-    if line.state == "over":
-        return "bad" if line.job.conclusion in BAD else "ended"
-    if line.state == "running":
-        return "running"
-    return "stuck" if line.stuck else "queued"
-
-
 def _row(line: JobLine, why: QueueExplanation | None, death: str, now: float) -> JobRow:
     job = line.job
     at = {"queued": job.queued_at, "running": job.started_at or job.queued_at}.get(line.state, job.ended_at)
     return JobRow(
         id=job.id,
-        name=_name(job),
+        name=name_of(job),
         repository=job.repository,
         workflow=job.workflow,
         state=line.state,
-        mark=_mark(line),
+        mark=mark_of(line),
         pool=line.pool,
         reason="" if why is None else why.reason.value,
         note=_note(line, why),

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import ceil
 from operator import attrgetter
 from typing import NamedTuple
-from urllib.parse import urlencode
 
 from ghapp.health.pool_matching import PoolMatcher
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.verdict import State, judge
 from ghapp.report.documents import is_healed
 from ghapp.report.org_view import OrgView
+from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, moment
 
-PAGE_SIZE = 100
 MOST_LABELS = 6
-LONGEST_FILTER = 200
-HIGHEST_PAGE = 9_999_999
 
 CURRENT, EVERY, HEALED = "", "all", "healed"
 GONE = ("retired", HEALED)
@@ -59,16 +55,15 @@ class RunnerQuery(NamedTuple):
     def address(self, **changes: object) -> str:
         """Returns the query string of this selection with changes; without defaults."""
         asked = self._replace(**changes)  # type: ignore[arg-type]
-        values = {
-            "state": asked.state,
-            "pool": asked.pool,
-            "label": asked.label,
-            "text": asked.text,
-            "sort": "" if asked.sort == "state" else asked.sort,
-            "order": "desc" if asked.descending else "",
-            "page": "" if asked.page == 1 else str(asked.page),
-        }
-        return "?" + urlencode({name: value for name, value in values.items() if value})
+        return query_string(
+            asked.page,
+            state=asked.state,
+            pool=asked.pool,
+            label=asked.label,
+            text=asked.text,
+            sort="" if asked.sort == "state" else asked.sort,
+            order="desc" if asked.descending else "",
+        )
 
 
 class Column(NamedTuple):
@@ -94,35 +89,27 @@ class RunnerTableRow(NamedTuple):
 
 
 class RunnersPageView(NamedTuple):
-    """The page's content. `previous` and `following` are query strings; empty without such a page."""
+    """The page's content."""
 
     query: RunnerQuery
     rows: tuple[RunnerTableRow, ...]
-    matching: int
     known: int
-    first: int
-    last: int
-    page: int
-    pages: int
-    previous: str
-    following: str
+    paging: Paging
     columns: tuple[Column, ...]
     pools: tuple[str, ...]
 
 
 def read_query(given: Mapping[str, str]) -> RunnerQuery:
     """Returns the query of an address; values that make no sense are taken as their defaults."""
-    state, sort, page = given.get("state", ""), given.get("sort", ""), given.get("page", "")
+    state, sort = given.get("state", ""), given.get("sort", "")
     return RunnerQuery(
         state=state if state in (EVERY, *STATES) else CURRENT,
-        pool=given.get("pool", "")[:LONGEST_FILTER],
-        label=given.get("label", "").strip()[:LONGEST_FILTER],
-        text=given.get("text", "").strip()[:LONGEST_FILTER],
+        pool=filter_of(given, "pool"),
+        label=text_of(given, "label"),
+        text=text_of(given),
         sort=sort if sort in SORTS else "state",
         descending=given.get("order") == "desc",
-        page=min(int(page), HIGHEST_PAGE)
-        if page.isascii() and page.isdigit() and len(page) < len(str(HIGHEST_PAGE)) + 1
-        else 1,
+        page=page_of(given),
     )
 
 
@@ -145,21 +132,12 @@ def runners_page(known: Sequence[RunnerLine], query: RunnerQuery, now: float) ->
     """Returns one page of the runners that match."""
     matching = _matching(known, query)
     _sort(matching, query)
-    pages = max(1, ceil(len(matching) / PAGE_SIZE))
-    page = min(max(query.page, 1), pages)
-    begin = (page - 1) * PAGE_SIZE
-    rows = matching[begin : begin + PAGE_SIZE]
+    rows, paging = paged(matching, query.page, lambda page: query.address(page=page))
     return RunnersPageView(
         query=query,
         rows=tuple(_shown(each, now) for each in rows),
-        matching=len(matching),
         known=len(known),
-        first=begin + 1 if rows else 0,
-        last=begin + len(rows),
-        page=page,
-        pages=pages,
-        previous=query.address(page=page - 1) if page > 1 else "",
-        following=query.address(page=page + 1) if page < pages else "",
+        paging=paging,
         columns=tuple(_column(name, query) for name in SORTS),
         pools=tuple(sorted({each.pool for each in known})),
     )

@@ -1,0 +1,111 @@
+"""The page of one job, and why it waits. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ghapp.health.queue.explanation import QueueExplanation, QueueStep, explain
+from ghapp.web.pages.views.jobs import JobLine, JobSurvey, Reads, mark_of, name_of, sentence
+from ghapp.web.pages.views.wording import Moment, duration, moment, web_address
+
+SHORT_SHA = 7
+
+
+class StepLine(NamedTuple):
+    """A next step, and why, as sentences. `is_command`: the step is to be typed as it is."""
+
+    step: str
+    why: str
+    is_command: bool
+
+
+class WhyView(NamedTuple):
+    """Why a queued job waits."""
+
+    reason: str
+    sentence: str
+    since: Moment | None
+    ahead: int | None
+    typical: str
+    steps: tuple[StepLine, ...]
+    stuck: bool
+
+
+class JobPageView(NamedTuple):
+    """The page of one job. `waited` and `ran` are lengths of time so far; empty if there is none."""
+
+    id: int
+    name: str
+    repository: str
+    workflow: str
+    url: str
+    state: str
+    mark: str
+    conclusion: str
+    pool: str
+    labels: tuple[str, ...]
+    attempt: int
+    sha: str
+    runner: str
+    runner_id: int | None
+    runner_group: str
+    queued: Moment | None
+    started: Moment | None
+    ended: Moment | None
+    waited: str
+    ran: str
+    why: WhyView | None
+    waits_for_approval: bool
+
+
+def job_page(board: JobSurvey, job_id: int, reads: Reads, now: float) -> JobPageView | None:
+    """Returns the page of a job; None if it is unknown, over for more than an hour, or not for this visitor."""
+    line = next((each for each in board.lines if each.job.id == job_id), None)
+    if line is None or not reads(line.job.repository):
+        return None
+    job = line.job
+    why = explain(board.queue, job)
+    begun = job.started_at if line.state != "queued" else None
+    waited_until = begun or job.ended_at or now
+    return JobPageView(
+        id=job.id,
+        name=name_of(job),
+        repository=job.repository,
+        workflow=job.workflow,
+        url=web_address(job.html_url),
+        state=line.state,
+        mark=mark_of(line),
+        conclusion=job.conclusion,
+        pool=line.pool,
+        labels=job.labels,
+        attempt=job.attempt,
+        sha=job.head_sha[:SHORT_SHA],
+        runner=job.runner_name or "",
+        runner_id=job.runner_id,
+        runner_group=job.runner_group,
+        queued=moment(job.queued_at, now),
+        started=moment(begun, now),
+        ended=moment(job.ended_at, now),
+        waited=duration(max(0.0, waited_until - job.queued_at)),
+        ran="" if begun is None else duration(max(0.0, (job.ended_at or now) - begun)),
+        why=None if why is None else _why(line, why, now),
+        waits_for_approval=job.waiting and line.state == "queued",
+    )
+
+
+def _why(line: JobLine, found: QueueExplanation, now: float) -> WhyView:
+    typical = found.typical_wait_seconds
+    return WhyView(
+        reason=found.reason.value,
+        sentence=sentence(found.text),
+        since=moment(found.since, now),
+        ahead=found.ahead,
+        typical="" if typical is None else duration(typical),
+        steps=tuple(_step(each) for each in found.next),
+        stuck=line.stuck,
+    )
+
+
+def _step(found: QueueStep) -> StepLine:
+    is_command = found.step.startswith("ghapp ")
+    return StepLine(found.step if is_command else sentence(found.step), sentence(found.why), is_command)

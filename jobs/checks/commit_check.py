@@ -1,0 +1,67 @@
+"""One attempt at a check run on a commit whose state is recorded: what "Runner gate" and "Runner queue" share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import ClassVar, TypeVar
+
+from ghapp.errors import GitHubError
+from ghapp.health.gate.gate_checks import GateCheck
+from ghapp.health.installation import Installation
+from ghapp.health.queue.queue_check import QueueCheck
+from ghapp.log import logger
+from jobs.checks.publisher import POSTED, RETRY_SECONDS, CheckRunOutcome, outcome_of, retry_after
+from jobs.context import JobContext
+
+log = logger(__name__)
+
+Check = TypeVar("Check", GateCheck, QueueCheck)
+After = TypeVar("After")
+
+
+class CommitCheckPost:
+    """One evaluation of one check, at one time.
+
+    Attributes:
+        FAILED: the log event of a failed attempt.
+        WHY: its reason where GitHub gives none.
+    """
+
+    FAILED: ClassVar[str]
+    WHY: ClassVar[str]
+
+    def __init__(self, context: JobContext, installation: Installation, place: str, now: float) -> None:
+        self._context, self._installation, self._place, self._now = context, installation, place, now
+
+    async def attempt(
+        self, check: Check, post: Callable[[Check], Awaitable[tuple[After, CheckRunOutcome]]]
+    ) -> tuple[After | Check, CheckRunOutcome]:
+        """Returns the check after `post`, or put off after a failure, and the outcome; without effect before its time.
+
+        A check is due at `again_at`, or if that is further away than any back-off, because a clock jumped.
+        """
+        if self._now < check.again_at <= self._now + RETRY_SECONDS:
+            return check, CheckRunOutcome.NOTHING_TO_DO
+        after: After | Check
+        why = ""
+        try:
+            after, outcome = await post(check)
+        except GitHubError as error:
+            after, outcome, why = check, outcome_of(error), str(error)
+        if outcome is not CheckRunOutcome.NOTHING_TO_DO:
+            await self._context.counters.add("ghapp_reports_total", org=self._installation.org, outcome=outcome.value)
+        if outcome in (CheckRunOutcome.NOTHING_TO_DO, *POSTED):
+            return after, outcome
+        failed = after if isinstance(after, type(check)) else check
+        if failed.setback != outcome.value:
+            log.warning(self.FAILED, **self.named(failed), reason=outcome.value, why=why or self.WHY)
+        return failed._replace(setback=outcome.value, again_at=self._now + retry_after(outcome)), outcome
+
+    def named(self, check: GateCheck | QueueCheck) -> dict[str, str | int]:
+        """Returns the fields of the log that identify the check."""
+        return {
+            "installation": self._installation.id,
+            "org": self._installation.org,
+            "repository": check.repository,
+            "sha": check.sha,
+        }
