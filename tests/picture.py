@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -19,6 +20,7 @@ from ghapp.local.up import Site, up
 from ghapp.store.connect import connect
 from ghapp.store.incidents import Incidents
 from ghapp.store.installations import Installations
+from tests.stories.test_up import wait_for
 
 WIDTH = 118
 PATIENCE_SECONDS = 120
@@ -61,6 +63,12 @@ async def _healed(site: Site, folder: Path) -> Group:
     return frame
 
 
+def listens(host: str, port: int) -> bool:
+    """Whether the web role accepts connections."""
+    with socket.socket() as client:
+        return client.connect_ex((host, port)) == 0
+
+
 @asynccontextmanager
 async def _pages(site: Site) -> AsyncIterator[Mapping[str, Page]]:
     """Yields a tab of each colour scheme."""
@@ -72,6 +80,7 @@ async def _pages(site: Site) -> AsyncIterator[Mapping[str, Page]]:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         pages = {each: await browser.new_page(color_scheme=each, viewport=size) for each in SCHEMES}
+        await asyncio.to_thread(wait_for, lambda: listens(host, port))
         for page in pages.values():
             await page.goto(f"http://{host}:{port}/orgs/acme")
         yield pages
