@@ -24,6 +24,7 @@ from packaging.utils import canonicalize_name
 from tests.manifests.rendered import ROOT
 from tests.manifests.test_image import LAST_STAGE, STEPS, arguments_of
 from tests.packaging.built import NOT_OURS, clean
+from tests.stories.test_up import free_port
 
 pytestmark = pytest.mark.xdist_group("packaging")
 FIRST_STAGE = STEPS[1 : len(STEPS) - len(LAST_STAGE)]
@@ -103,7 +104,7 @@ def test_a_role_without_redis_names_the_variable_and_writes_no_file(image, role)
         return {path: path.stat().st_mtime_ns for path in (image / "opt").rglob("*")}
 
     before = files()
-    done = run(image, role)
+    done = run(image, role, GHAPP_LISTEN=f"127.0.0.1:{free_port()}")
     assert (done.returncode, "GHAPP_REDIS_URL" in done.stderr) == (2, True), done.stderr
     assert files() == before
 

@@ -285,6 +285,7 @@ if __name__ == "__main__":
     given = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Config)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
+        listener.listen(1024)  # a client may connect as soon as the address is printed
         sys.stdout.write(f"http://127.0.0.1:{listener.getsockname()[1]}\n")
         sys.stdout.flush()
         server = uvicorn.Server(uvicorn.Config(GitHub(given), access_log=False, log_config=None))
