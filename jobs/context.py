@@ -20,7 +20,7 @@ from ghapp.queue import jobs
 from ghapp.report.links import PageLinks
 from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
-from ghapp.store.connect import connect, connect_sync
+from ghapp.store.connect import PipeliningRedis, connect, connect_sync
 from ghapp.store.org_views import load_org_view
 from ghapp.store.stores import Stores, stores_over
 
@@ -71,7 +71,7 @@ async def open_context(settings: Settings, clock: Clock = time.time) -> AsyncIte
     if settings.credentials is None:
         raise ConfigurationError("GHAPP_APP_ID: not set; create the App with `ghapp up` and /setup")
     redis, queue_redis = connect(settings.redis_url), connect_sync(settings.redis_url)
-    stores = stores_over(redis, settings.named, clock)
+    stores = stores_over(PipeliningRedis(redis), settings.named, clock)  # a job sweeps many installations at once
     token_cache = stores.token_cache(settings.credentials.private_key)
     try:
         async with (

@@ -31,8 +31,10 @@ from jobs.events.deliver_event import EventDelivery
 log = logger(__name__)
 
 TICK_SECONDS = 0.25
-SWEEP_JOB_SECONDS = 1.0
-"""Least seconds between two jobs that sweep what is due: together, many installations cost less than one by one."""
+SWEEP_JOB_SECONDS = 2.0
+"""Seconds between two jobs that sweep what is due: together, many installations cost less than one by one. At short
+intervals a tenth of the interval.
+"""
 
 LATE_SECONDS, MOST_SWEEP_JOBS = 5.0, 8
 """When a sweep has been due for so long, jobs are added up to that number, for other workers to run. The autoscaler
@@ -136,6 +138,7 @@ class Scheduler:
             *([(REAP_SECONDS, self._reap)] if settings.namespaces else []),
         ]
         self._due = [0.0] * len(self._periodic_tasks)
+        self._between_sweep_jobs = min(SWEEP_JOB_SECONDS, settings.shortest_interval_seconds / 10)
         self._next_sweep_job = 0.0
         self._lost_before: set[Enqueued] = set()
 
@@ -168,7 +171,7 @@ class Scheduler:
             return
         is_late = await self._schedule.is_any_due(now - LATE_SECONDS)
         jobs.enqueue_due_sweeps(self._queue_redis, MOST_SWEEP_JOBS if is_late else 1)
-        self._next_sweep_job = time.monotonic() + SWEEP_JOB_SECONDS
+        self._next_sweep_job = time.monotonic() + self._between_sweep_jobs
 
     async def _promote(self) -> None:
         jobs.promote_due(self._queue_redis, time.time())

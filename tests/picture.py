@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -17,12 +18,13 @@ from ghapp.local.dashboard import frames
 from ghapp.local.scenarios import DEFAULT, INCIDENT_RUNNERS, Director
 from ghapp.local.up import Site, up
 from ghapp.store.connect import connect
+from ghapp.store.incidents import Incidents
 from ghapp.store.installations import Installations
-from ghapp.store.runners import Runners
+from tests.stories.test_up import wait_for
 
 WIDTH = 118
 PATIENCE_SECONDS = 120
-CALM_FRAMES = 20
+CALM_FRAMES = 4
 SCREEN = (1200, 700)
 SCHEMES = ("light", "dark")
 MOST_BYTES = 200_000
@@ -46,9 +48,9 @@ async def _healed(site: Site, folder: Path) -> Group:
             if len(shots) < len(SCHEMES):
                 shots = await _incident(pages)
             for installation in await Installations(redis).all():
-                runners = (await Runners(redis).all(installation.id)).values()
-                calm += sum(each.replaced_at is not None for each in runners) == INCIDENT_RUNNERS
-            if calm == CALM_FRAMES:  # by then the replacements are online
+                incidents = (await Incidents(redis).all(installation.id)).values()
+                calm += any(len(each.losses) == INCIDENT_RUNNERS and not each.is_open for each in incidents)
+            if calm == CALM_FRAMES:  # by then the frame shows it, too
                 frame = now
                 break
     await redis.aclose()
@@ -59,6 +61,12 @@ async def _healed(site: Site, folder: Path) -> Group:
             raise AssertionError(f"the picture of the page in {scheme} has {len(shot)} bytes")
         (folder / f"page-{scheme}.png").write_bytes(shot)
     return frame
+
+
+def listens(host: str, port: int) -> bool:
+    """Whether the web role accepts connections."""
+    with socket.socket() as client:
+        return client.connect_ex((host, port)) == 0
 
 
 @asynccontextmanager
@@ -72,6 +80,7 @@ async def _pages(site: Site) -> AsyncIterator[Mapping[str, Page]]:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         pages = {each: await browser.new_page(color_scheme=each, viewport=size) for each in SCHEMES}
+        await asyncio.to_thread(wait_for, lambda: listens(host, port))
         for page in pages.values():
             await page.goto(f"http://{host}:{port}/orgs/acme")
         yield pages

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -43,6 +43,11 @@ from ghapp.web.pages.views.wording import counted, exact
 
 EVENTS_SHOWN = 8
 EVENTS_READ = 200
+FIXED_ROWS = 13
+"""Rows of a frame besides pools, events and scenarios."""
+
+SCENARIO_ROWS = 2
+UNLIMITED = 1_000
 SHOWN_SECONDS = 600.0
 """How long an incident that is over stays visible, since it began."""
 
@@ -75,21 +80,30 @@ async def _show(site: Site, scenarios: Sequence[Scenario]) -> None:
         console.print(await _hints(site), soft_wrap=True)
     director = None if site.sandbox is None else Director(site.sandbox, scenarios)
     with pressed_keys() as keys, Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
-        async for frame in frames(site, director):
+        async for frame in frames(site, director, lambda: console.height):
             live.update(frame, refresh=True)
             if director is not None:
                 director.press(keys)
 
 
-async def frames(site: Site, director: Director | None = None) -> AsyncIterator[Group]:
-    """Yields a frame each half second, forever, supervises the processes, and starts the scenarios that are due."""
+async def frames(
+    site: Site, director: Director | None = None, height: Callable[[], int] = lambda: UNLIMITED
+) -> AsyncIterator[Group]:
+    """Yields a frame each half second, forever, supervises the processes, and starts the scenarios that are due.
+
+    Args:
+        site: the processes.
+        director: of the sandbox; None without one.
+        height: returns the rows of the terminal; a low one shows fewer events.
+    """
     settings = site.settings
     stores = stores_over(connect(settings.redis_url or ""))
     panels: list[Panel] = []
     while True:
         site.supervise()
         try:
-            fleets = [await _fleet(settings, stores, each) for each in await stores.installations.all()]
+            rows = height() - FIXED_ROWS - SCENARIO_ROWS * (len(director.shown) if director is not None else 0)
+            fleets = [await _fleet(settings, stores, each, rows) for each in await stores.installations.all()]
         except StoreUnavailableError as error:  # it may be restarting, or slow; the roles wait for it, too
             yield Group(*panels, _redis_error(error), _footer(settings, director))
             await asyncio.sleep(0.5)
@@ -146,7 +160,8 @@ def _not_installed(settings: Settings) -> Panel:
     return Panel(Group(text, Text(f"Install it: {where}", "bold", overflow="fold")) if where else text, title="ghapp")
 
 
-async def _fleet(settings: Settings, stores: Stores, installation: Installation) -> tuple[int, Panel]:
+async def _fleet(settings: Settings, stores: Stores, installation: Installation, rows: int) -> tuple[int, Panel]:
+    """Returns the number of registered runners, and the panel; `rows` are left for pools and events."""
     now, org = time.time(), installation.org
     view = await load_org_view(stores, installation, settings)
     survey = view.survey
@@ -176,7 +191,7 @@ async def _fleet(settings: Settings, stores: Stores, installation: Installation)
     incident = incident_line((await stores.incidents.all(installation.id)).values(), now)
     reaped = await stores.leaks.reaped_since(installation.id, now - DAY_SECONDS)
     cluster = cluster_line(await stores.cluster_summaries.of(installation.id), reaped)
-    events = await _events(stores, installation.id)
+    events = await _events(stores, installation.id, max(1, min(EVENTS_SHOWN, rows - len(pools))))
     empty = [state for state in DROPPED_FIRST if not any(counts[state] for counts in pools.values())]
     lines = [each for each in (incident, cluster, jobs, cost) if each is not None]
     body = Group(ShrinkingTable(table, empty), Text(), *lines, Text(), *events)
@@ -198,7 +213,7 @@ def incident_line(incidents: Iterable[LossIncident], now: float) -> Text | None:
         return line.append(f", {word} {exact(found.ended - found.began)}", "green")
     waiting = sum(each.is_open for each in found.losses)
     held = ", a stopped fuse holds the rest" if state == "stopped" else ""
-    return line.append(f", {waiting} not replaced yet{held}", "red" if held else "yellow")
+    return line.append(f", {waiting} not healed yet{held}", "red" if held else "yellow")
 
 
 def cluster_line(summary: ClusterSummary | None, reaped: int) -> Text | None:
@@ -236,19 +251,19 @@ async def _cost(stores: Stores, org: str) -> str:
     return f"sweeps {sweeps:.0f}, calls {calls:.0f}, billable {billable:.0f}, {mean:.0f} ms per sweep"
 
 
-async def _events(stores: Stores, installation: int) -> list[Text]:
+async def _events(stores: Stores, installation: int, most: int) -> list[Text]:
     rows = await stores.events.latest(installation, EVENTS_READ)
     decoded = [msgspec.json.decode(row) for _, row in rows]
     events = [each for each in decoded if each["data"].get("cause") != Cause.CLEAN_EXIT]
-    return [_line(each) for each in worth_a_line(events, time.time())] or [Text("no events yet", "dim")]
+    return [_line(each) for each in worth_a_line(events, time.time(), most)] or [Text("no events yet", "dim")]
 
 
-def worth_a_line(events: Sequence[dict[str, Any]], now: float) -> list[dict[str, Any]]:
+def worth_a_line(events: Sequence[dict[str, Any]], now: float, most: int = EVENTS_SHOWN) -> list[dict[str, Any]]:
     """Returns the CloudEvents to show, oldest first: recent last events of each kind, and the latest others."""
     lasts = {event["type"]: number for number, event in enumerate(events)}
     stay = [each for each in lasts.values() if now - _time_of(events[each]) < STAYS_SECONDS]
     others = [each for each in range(len(events)) if each not in stay]
-    shown = (sorted(stay, reverse=True) + others[::-1])[:EVENTS_SHOWN]
+    shown = (sorted(stay, reverse=True) + others[::-1])[:most]
     return [events[each] for each in sorted(shown)]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated, Any, Literal, TypedDict
 
 from ghapp.health.deaths.cause import Cause
@@ -20,7 +21,7 @@ from ghapp.health.gate.judgement import Gate
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.pods.blockers import SENTENCES
 from ghapp.health.pods.pod_claim import PodClaim
-from ghapp.health.pool_matching import rule_named, runner_pool
+from ghapp.health.pool_matching import rule_named
 from ghapp.health.remediation.fuse import Position
 from ghapp.health.runner.deletion_progress import Deletion, outcome
 from ghapp.health.runner.evidence import Evidence, Survey, observed_at
@@ -128,14 +129,19 @@ class PoolBrakes:
     paused: bool = False
 
 
+@lru_cache(maxsize=4096)
 def timestamp(at: float) -> str:
-    """Formats epoch seconds as RFC 3339 in UTC, to the millisecond; whole seconds have no fraction."""
+    """Formats epoch seconds as RFC 3339 in UTC, to the millisecond; whole seconds have no fraction.
+
+    Cached: each runner's document states the time of the last list twice.
+    """
     text = datetime.fromtimestamp(round(at, 3), UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z").replace(".000Z", "Z")
 
 
 def health_document(
     org: str,
+    pool: str,
     evidence: Evidence,
     verdict: Verdict,
     survey: Survey,
@@ -145,7 +151,6 @@ def health_document(
     claim: PodClaim | None = None,
 ) -> HealthDocument:
     """Returns the document of a known runner as of `now`; `claim` is its live pod claim, if there is one."""
-    pool = runner_pool(evidence, rules)
     rule = rule_named(pool, rules)
     observed = verdict.observed_at
     return {
@@ -287,7 +292,8 @@ def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -
         (None if _is_left_to_arc(evidence) else evidence.removed_at, "claim", "registration removed"),
         (evidence.replaced_at, "claim", "replacement accepted"),
     ]
-    facts += _in_cluster(evidence.deletion or Deletion())
+    if evidence.deletion is not None:
+        facts += _in_cluster(evidence.deletion)
     if evidence.listed:
         state = "busy" if evidence.busy else "online" if evidence.online else "offline"
         facts.append((observed_at(evidence, survey), "list", f"{state} in a complete list of {survey.total}"))

@@ -96,4 +96,4 @@ class OrgView:
         brakes = PoolBrakes(fuse_of(self.fuses, pool).position, self.is_paused(pool))
         claim = self.claim_on((evidence.name,), now)
         verdict = self.verdict(evidence, now)
-        return health_document(self.org, evidence, verdict, self.survey, brakes, self.rules, now, claim)
+        return health_document(self.org, pool, evidence, verdict, self.survey, brakes, self.rules, now, claim)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -41,7 +42,7 @@ CLUSTER = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
 """Kubernetes' own variables, which say how to reach a cluster, from outside or from one of its pods."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Settings:
     """The validated configuration."""
 
@@ -127,7 +128,21 @@ class Settings:
 
     def pools_of(self, org: str) -> tuple[PoolSettings, ...]:
         """Returns an org's configured pools, in the order in which they match."""
-        return tuple(pool for pool in self.pools if pool.org.lower() == org.lower())
+        return self._pools_by_org.get(org.lower(), ())
+
+    @cached_property
+    def _pools_by_org(self) -> Mapping[str, tuple[PoolSettings, ...]]:
+        """The pools by org in lower case, grouped once: each sweep asks several times, and there may be thousands."""
+        by_org: dict[str, list[PoolSettings]] = {}
+        for pool in self.pools:
+            by_org.setdefault(pool.org.lower(), []).append(pool)
+        return {org: tuple(pools) for org, pools in by_org.items()}
+
+    @property
+    def shortest_interval_seconds(self) -> float:
+        """Returns the shortest time between sweeps of one installation that is configured for any org."""
+        policies = (self.policy, *self.org_policies.values())
+        return min(each.sweep.interval_seconds for each in policies)
 
     @property
     def named(self) -> Mapping[str, int]:

@@ -99,24 +99,25 @@ class RecordWriter(Generic[Record]):
             StoreUnavailableError: a record was changed concurrently at each of `ATTEMPTS`.
         """
         key, left = where[0], list(folds)
+        stored: dict[Key, bytes] = {}
+        records = dict(known or {})
         if known is None:
             stored, records = await self._stored(key, left)
-        else:
-            records = dict(known)
-            stored = {field: self._codec.encode(record) for field, record in records.items() if field in folds}
         revised: dict[Key, Record] = {}
         for _ in range(ATTEMPTS):
             args: list[str | bytes] = []
             for field in left:
-                if not create and field not in stored:
-                    continue
                 before = records.get(field)
+                if not create and before is None and field not in stored:
+                    continue
                 after = folds[field](before)
                 revised.pop(field, None)
                 if after is not None:
                     revised[field] = after
                 if after is not before:
-                    args += self._change(field, stored.get(field, b""), before, after)
+                    # Of a record that was read before, the row is made again only now: most of them do not change.
+                    row = stored[field] if field in stored else self._row(before)
+                    args += self._change(field, row, before, after)
             refused = await self._write(where, args)
             left = [field for field in left if str(field).encode() in refused] if refused else []
             if not left:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from redis.asyncio import Redis
@@ -31,6 +32,12 @@ class Schedule:
     async def due_at(self, installation: int, at: float) -> None:
         """Sets when the next sweep of an installation is due (epoch seconds), unless the installation was removed."""
         await self._redis.zadd(keys.DUE, {str(installation): at}, xx=True)
+
+    async def put_off(self, installations: Iterable[int], until: float) -> None:
+        """Makes sweeps due at `until` (epoch seconds) that would be due earlier."""
+        dates = {str(each): until for each in installations}
+        if dates:
+            await self._redis.zadd(keys.DUE, dates, xx=True, gt=True)
 
     async def next(self, installation: int) -> float | None:
         """Returns when the next sweep is due (epoch seconds); None if the installation is not swept."""

@@ -106,7 +106,7 @@ async def _confirm(
     concurrency = context.settings.of(installation.org).sweep.concurrency
     # Read the clock again: GitHub may have been queried for jobs, and an answer counts from its request.
     survey, listed_at = await context.runners.survey(installation.id), context.clock()
-    control = control or await _control(context, installation_client, suspects.values(), survey)
+    control = await _control(context, installation_client, suspects.values(), survey, control)
     if doubt := absence.why_unusable(control, survey):
         log.warning("control list unusable", org=installation.org, reason=doubt)
         return {}
@@ -141,14 +141,20 @@ async def _is_installation_unchanged(
 
 
 async def _control(
-    context: JobContext, installation_client: InstallationClient, suspects: Collection[Evidence], survey: Survey
+    context: JobContext,
+    installation_client: InstallationClient,
+    suspects: Collection[Evidence],
+    survey: Survey,
+    listed: RunnerList | None,
 ) -> RunnerList:
     """Returns the list that must lack the suspects.
 
-    It is the whole list or, of a large fleet, the lists of runners with each suspect's name.
+    It is the whole list, of a sweep or read for this, or the lists of runners with each suspect's name.
     """
     concurrency = context.settings.of(installation_client.installation.org).sweep.concurrency
-    if absence.wants_whole_list(suspects, survey, PER_PAGE):
+    if listed is not None:
+        control = listed
+    elif absence.wants_whole_list(suspects, survey, PER_PAGE):
         control = absence.allow_for_churn(
             (await list_runners(installation_client, context.pages, concurrency)).runner_list
         )

@@ -22,7 +22,7 @@ log = logger(__name__)
 
 RETRY_SECONDS = LEASE_SECONDS + 2.0
 """Seconds after which an installation is due again whose sweep was begun, and did not set its next date. If its process
-crashed, its lock has expired by then; if it takes so long, the other job finds the lock held, and leaves it alone.
+crashed, its lock has expired by then. While it runs, it is put off.
 """
 
 AT_ONCE = 8
@@ -48,17 +48,21 @@ async def sweep_due_installations(context: JobContext) -> int:
     `RETRY_SECONDS`.
     """
     began, swept = asyncio.get_running_loop().time(), 0
-    running: set[asyncio.Task[None]] = set()
+    running: dict[asyncio.Task[None], int] = {}
     try:
         while True:
             if asyncio.get_running_loop().time() - began < TAKING_SECONDS:
                 due = await context.schedule.take_due(context.clock(), RETRY_SECONDS, AT_ONCE - len(running))
                 ends = began + SWEEP_TIMEOUT_SECONDS - ENDING_SECONDS
-                running |= {asyncio.create_task(_sweep(context, each, ends)) for each in due}
+                running |= {asyncio.create_task(_sweep(context, each, ends)): each for each in due}
                 swept += len(due)
             if not running:
                 return swept
-            _, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(running, timeout=RETRY_SECONDS / 2, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                del running[each]
+            if not done:  # they take long, and other jobs should not ask for them meanwhile
+                await context.schedule.put_off(running.values(), context.clock() + RETRY_SECONDS)
     finally:
         for each in running:
             each.cancel()

@@ -107,7 +107,8 @@ async def list_runners(
 
     async with asyncio.TaskGroup() as group:
         others = [group.create_task(next_page(number)) for number in range(2, last + 1)]
-    await pages.keep(installation, installation_client.token, changed, last)
+    if changed or any(number > last for number in known):
+        await pages.keep(installation, installation_client.token, changed, last)
     if failures:
         raise failures[0]
     listed = [first, *(page for task in others if (page := task.result()) is not None)]

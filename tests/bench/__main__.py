@@ -1,4 +1,4 @@
-"""The bench: `python -m tests.bench [--strict] [NAME…]`.
+"""The bench: `python -m tests.bench [--strict] [--scale] [NAME…]`.
 
 Prints each figure beside what it is compared with, in one run and on one machine, so that a slower machine changes
 both. Ratios are medians of rounds that alternate between the two. Exit 1 with `--strict` when a figure is missed.
@@ -21,6 +21,8 @@ from rich.table import Table
 
 from tests.bench import deliveries, healing, history, pages, reads, steady, sweeps
 from tests.bench.figure import Figure
+from tests.bench.fleet import large, losses
+from tests.bench.fleet import many as many_installations
 
 BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "deliveries": deliveries.measure,
@@ -33,24 +35,35 @@ BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "steady": steady.measure,
     "start": reads.measure_start,
 }
+SCALE: dict[str, Callable[[Path], list[Figure]]] = {
+    "losses": losses.measure,
+    "installations": many_installations.measure,
+    "large": large.measure,
+}
+"""Fleets of the largest size, some twenty minutes: `--scale`."""
+
 WIDTH = 150
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these of {', '.join(BENCHES)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these of {', '.join([*BENCHES, *SCALE])}")
+    parser.add_argument(
+        "--scale", action="store_true", help=f"the largest fleets: {', '.join(SCALE)}; takes 20 minutes"
+    )
     parser.add_argument("--strict", action="store_true", help="exit 1 when a figure is not reached")
     options = parser.parse_args()
-    if unknown := set(options.names) - set(BENCHES):
-        parser.error(f"{', '.join(sorted(unknown))}: no such bench; there are {', '.join(BENCHES)}")
+    benches = BENCHES | SCALE
+    if unknown := set(options.names) - set(benches):
+        parser.error(f"{', '.join(sorted(unknown))}: no such bench; there are {', '.join(benches)}")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     began, load = time.monotonic(), os.getloadavg()[0]
     figures: list[Figure] = []
-    for name in options.names or BENCHES:
+    for name in options.names or (SCALE if options.scale else BENCHES):
         console.print(f"[dim]{name} …[/]", highlight=False)
         with tempfile.TemporaryDirectory(prefix="ghapp-bench-") as folder:
-            figures += BENCHES[name](Path(folder))
+            figures += benches[name](Path(folder))
     console.print(_table(figures))
     for figure in figures:
         if figure.note:

@@ -220,7 +220,7 @@ async def test_a_sweep_is_enqueued_when_it_is_due_and_not_before(clock, redis, q
     assert was_enqueued(queue_redis, "sweep-due-0")
 
 
-async def test_many_due_sweeps_are_one_job_a_second(clock, redis, queue_redis, time):
+async def test_many_due_sweeps_are_one_job_every_other_second(clock, redis, queue_redis, time):
     for number in range(1_001):
         await Schedule(redis).add(number + 1, NOW)
     given = []
@@ -231,7 +231,22 @@ async def test_many_due_sweeps_are_one_job_a_second(clock, redis, queue_redis, t
     assert [place for place, enqueued in enumerate(given) if enqueued] == [0, round(SWEEP_JOB_SECONDS / TICK_SECONDS)]
 
 
-@pytest.mark.parametrize(("seconds", "jobs"), [(LATE_SECONDS - 1, 1), (LATE_SECONDS, 2), (3 * LATE_SECONDS, 8)])
+async def test_at_short_intervals_a_job_is_enqueued_each_tenth_of_the_interval(
+    redis_url, redis, queue_redis, time, tmp_path
+):
+    (tmp_path / "ghapp.toml").write_text("[orgs.acme.sweep]\ninterval_seconds = 5\n")
+    clock = Scheduler(Settings.read({"GHAPP_REDIS_URL": redis_url, "GHAPP_CONFIG": str(tmp_path / "ghapp.toml")}))
+    await Schedule(redis).add(ACME.id, NOW)
+    given = []
+    for _ in range(4):
+        await clock.tick()
+        given.append(was_enqueued(queue_redis, "sweep-due-0"))
+        time.pass_(TICK_SECONDS)
+    await clock.close()
+    assert given == [True, False, True, False]
+
+
+@pytest.mark.parametrize(("seconds", "jobs"), [(LATE_SECONDS - 1, 1), (LATE_SECONDS + 1, 2), (20, 8)])
 async def test_sweeps_that_stay_due_are_spread_over_more_jobs(clock, redis, queue_redis, time, seconds, jobs):
     await Schedule(redis).add(ACME.id, NOW)
     await clock.tick()

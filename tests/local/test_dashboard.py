@@ -17,6 +17,7 @@ from ghapp.health.queue.job_queue import JobQueue, QueueInputs
 from ghapp.health.remediation.fuse import Position
 from ghapp.local.dashboard import (
     EVENTS_SHOWN,
+    FIXED_ROWS,
     SHOWN_SECONDS,
     STAYS_SECONDS,
     cluster_line,
@@ -28,6 +29,7 @@ from ghapp.local.dashboard import (
 )
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
+from ghapp.store.events import Events
 from ghapp.store.installations import Installations
 
 NOW = 1_790_000_000.0
@@ -82,6 +84,18 @@ def event(number, kind, at=NOW):
 
 def subjects(events, now=NOW):
     return [each["subject"] for each in worth_a_line(events, now)]
+
+
+@pytest.mark.parametrize(("height", "events"), [(5, 1), (16, 3), (24, EVENTS_SHOWN), (60, EVENTS_SHOWN)])
+async def test_a_low_terminal_shows_fewer_events_so_that_the_rest_fits(redis, redis_url, height, events):
+    await Installations(redis).put(Installation(7, "acme", 70))
+    for number in range(20):
+        await Events(redis).append(7, {**event(number, "runner.offline"), "id": str(number), "data": {}}, None)
+    shown = frames(Tended(redis_url), None, lambda: height)
+    lines = drawn(await anext(shown), 100).splitlines()
+    await shown.aclose()
+    assert sum("runner.offline" in line for line in lines) == events
+    assert len(lines) <= max(height, FIXED_ROWS + events)
 
 
 def test_the_last_events_are_shown_oldest_first():
@@ -141,8 +155,8 @@ STOPPED = FuseStep(NOW + 5, "linux", Position.STOPPED)
 @pytest.mark.parametrize(
     ("losses", "steps", "line"),
     [
-        ([loss(1), loss(2, NOW + 9)], [], "2 runners lost in linux, 1 not replaced yet"),
-        ([loss(1), loss(2)], [STOPPED], "2 runners lost in linux, 2 not replaced yet, a stopped fuse holds the rest"),
+        ([loss(1), loss(2, NOW + 9)], [], "2 runners lost in linux, 1 not healed yet"),
+        ([loss(1), loss(2)], [STOPPED], "2 runners lost in linux, 2 not healed yet, a stopped fuse holds the rest"),
         ([loss(1, NOW + 14), loss(2, NOW + 9)], [], "2 runners lost in linux, healed in 14 s"),
         ([loss(1, NOW + 61)._replace(end=LossEnd.NO_SUCCESSOR)], [], "1 runner lost in linux, over after 1 min 1 s"),
     ],
@@ -156,7 +170,7 @@ def test_an_incident_is_one_line_that_ends_with_how_long_it_took(losses, steps, 
 def test_the_newest_incident_is_shown_and_not_one_that_another_took_over():
     old, new = incident_of("a", [loss(1, NOW + 5)], []), incident_of("b", [loss(2)._replace(first_at=NOW + 50)], [])
     merged = LossIncident("c", "linux", NOW + 60, NOW + 60, merged_into="b")
-    assert "1 not replaced yet" in incident_line([new, old, merged], NOW + 100).plain
+    assert "1 not healed yet" in incident_line([new, old, merged], NOW + 100).plain
     assert incident_line([merged], NOW + 100) is None
 
 

@@ -173,8 +173,7 @@ class Driver(Acting):
         if not suspects:
             return {}
         listed_at, survey = self.clock(), self.store.survey
-        if control is None:
-            control = yield from self.control(suspects, survey)
+        control = yield from self.control(suspects, survey, control)
         if absence.why_unusable(control, survey):
             return {}
         self.engine.fleet.confirming(suspects)
@@ -187,9 +186,11 @@ class Driver(Acting):
         self.engine.trace("confirmed", absent=[each for each, result in asked.items() if result.registration is None])
         return revised
 
-    def control(self, suspects: Mapping[int, Evidence], survey: Survey) -> Steps:
+    def control(self, suspects: Mapping[int, Evidence], survey: Survey, listed: RunnerList | None) -> Steps:
         """`jobs.runners.confirm._control`."""
-        if absence.wants_whole_list(suspects.values(), survey, PER_PAGE):
+        if listed is not None:
+            control = listed
+        elif absence.wants_whole_list(suspects.values(), survey, PER_PAGE):
             look, _ = yield from self.observe(Purpose.ACT)
             control = absence.allow_for_churn(look)
         else:

@@ -128,6 +128,14 @@ async def test_a_taken_sweep_is_due_again_after_its_timeout(redis):
     assert taken == [[ORG], [], [ORG]]
 
 
+@pytest.mark.parametrize(("until", "due_at"), [(NOW + 12, NOW + 60), (NOW + 61, NOW + 61)])
+async def test_a_sweep_is_put_off_and_never_brought_forward(redis, until, due_at):
+    schedule = Schedule(redis)
+    await schedule.add(ORG, NOW + 60)
+    await schedule.put_off([ORG, ORG + 1], until)
+    assert await schedule.all() == {ORG: due_at}
+
+
 @pytest.mark.parametrize(("ahead", "due"), [(7200.0, [ORG]), (7199.0, [])], ids=["too far ahead", "within the limit"])
 async def test_a_due_time_written_by_a_jumped_clock_is_due_now(redis, ahead, due):
     schedule = Schedule(redis)

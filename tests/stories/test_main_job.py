@@ -10,6 +10,7 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 
 from ghapp.health.job import Job
+from ghapp.health.runner import absence
 from ghapp.health.runner.observations import job_started, removed
 from ghapp.health.runner.verdict import State, judge
 from jobs.events.deliver_event import EventDelivery
@@ -86,6 +87,21 @@ async def test_a_sweep_confirms_what_is_due_with_its_own_list(story):
         "GET /orgs/{org}/actions/runners/{runner_id}": len(lost),
         "GET /app/installations/{installation_id}": 1,
     }
+
+
+async def test_a_sweep_whose_pages_shifted_lists_each_suspect_by_name(story, monkeypatch):
+    async with story(runners=250) as app:
+        await sweep(app)
+        app.clock.pass_(300)
+        await sweep(app)
+        (lost,) = app.sandbox.control.lose("acme", count=1)
+        await sweep(app)
+        app.clock.pass_(30)
+        monkeypatch.setattr(absence, "allow_for_churn", lambda look: look._replace(churned=True))
+        app.sandbox.control.reset_account()
+        await sweep(app)
+        assert await state_of(app, lost) is State.INVALIDATED
+        assert app.account()["calls"]["GET /orgs/{org}/actions/runners"]["total"] == 3 + 1
 
 
 async def test_a_sweep_that_does_not_act_confirms_nothing(story):

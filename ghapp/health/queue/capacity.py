@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ghapp.health.pool_matching import PoolRule, pool_of
+from ghapp.health.pool_matching import PoolMatcher, PoolRule
 from ghapp.health.queue.labels import folded
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.verdict import is_absent, is_spent, missing_since, was_taken_down
@@ -50,14 +50,11 @@ class AvailableRunner(NamedTuple):
 
 def available_runners(evidence: Iterable[Evidence], rules: Sequence[PoolRule]) -> list[AvailableRunner]:
     """Returns the runners that can take a job, now or when they or their successors are online."""
-    pools: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}  # ten thousand runners have a few kinds of labels
-    found = []
+    found, matcher = [], PoolMatcher(rules)
     for each in evidence:
         lost = is_absent(each)
         if each.registered and not _has_left(each, lost):
-            labels = (each.labels, each.custom_labels)
-            if (pool := pools.get(labels)) is None:
-                pool = pools[labels] = pool_of(*labels, rules)
+            pool = matcher.pool(each)
             found.append(_lost(each, pool) if lost else _present(each, pool))
     return found
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from ghapp.health.pods.pod_claim import NO_CLAIMS, Claimed, claim_on
-from ghapp.health.pool_matching import PoolRule, runner_pool
+from ghapp.health.pool_matching import PoolMatcher, PoolRule
 from ghapp.health.remediation.fuse import (
     WHOLE_INSTALLATION,
     Fuse,
@@ -100,9 +100,9 @@ def by_pool(
 ) -> Pools:
     """Judges each runner and groups the runners by pool."""
     pools: Pools = defaultdict(list)
+    matcher = PoolMatcher(rules)
     for evidence in runners:
-        pool = runner_pool(evidence, rules)
-        pools[pool].append((evidence, judge(evidence, survey, now, limits).state))
+        pools[matcher.pool(evidence)].append((evidence, judge(evidence, survey, now, limits).state))
     return pools
 
 

@@ -144,9 +144,12 @@ class FuseCounts:
         return self.pending == 0 and has_begun and self.successors >= self.accepted
 
 
+_CLOSED = Fuse()
+
+
 def fuse_of(fuses: Mapping[str, Fuse], pool: str) -> Fuse:
     """Returns the fuse in force for a pool: its own or the installation's, whichever allows less."""
-    own, whole = fuses.get(pool, Fuse()), fuses.get(WHOLE_INSTALLATION, Fuse())
+    own, whole = fuses.get(pool, _CLOSED), fuses.get(WHOLE_INSTALLATION, _CLOSED)
     order = (Position.CLOSED, Position.PROVING, Position.STOPPED)
     return whole if order.index(whole.position) > order.index(own.position) else own
 

@@ -124,6 +124,11 @@ class ScrapedValues(Collector):
         yield from families.values()
 
 
+def media_type(accept: str) -> str:
+    """Returns the media type of the answer to an `Accept` header."""
+    return str(choose_encoder(accept)[1])
+
+
 def exposition(accept: str, gauges: Iterable[Sample], counters: Mapping[str, float]) -> tuple[bytes, str]:
     """Returns all series, and their media type.
 
@@ -134,8 +139,8 @@ def exposition(accept: str, gauges: Iterable[Sample], counters: Mapping[str, flo
     """
     registry = CollectorRegistry()
     registry.register(ScrapedValues(gauges, counters))
-    encode, media_type = choose_encoder(accept)
-    return encode(registry), media_type
+    encode, chosen = choose_encoder(accept)
+    return encode(registry), chosen
 
 
 def _place_in_histogram(sample: StoredSample) -> tuple[list[tuple[str, str]], bool, float, str]:

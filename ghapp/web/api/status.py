@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -17,12 +18,13 @@ from ghapp.health.cluster_summary import ClusterSummary
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.demand import demand
 from ghapp.health.installation import Installation
-from ghapp.health.job import is_over
+from ghapp.health.job import Job, is_over
 from ghapp.health.pacing import Allowance, left
 from ghapp.health.pods.phantom_kinds import PhantomKind
 from ghapp.health.pool_matching import OTHER_POOL, PoolRule, pool_of, rule_named, runner_pool
 from ghapp.health.queue.capacity import available_runners
 from ghapp.health.queue.job_queue import JobQueue
+from ghapp.health.queue.runner_groups import RunnerGroups
 from ghapp.health.remediation.fuse import Fuse
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.next_attempt import NextAttempt, next_attempt
@@ -34,8 +36,9 @@ from ghapp.settings import PoolSettings, Settings
 from ghapp.store.fuses import Pause
 from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD, series_name
 from ghapp.store.stores import Stores
+from ghapp.web.api.expositions import Exposition, Expositions
 from ghapp.web.api.health import Clock
-from ghapp.web.api.metrics import Sample, exposition
+from ghapp.web.api.metrics import Sample, exposition, media_type
 
 T = TypeVar("T")
 
@@ -50,6 +53,17 @@ class InstallationStatus(NamedTuple):
     allowance: Allowance
     survey: Survey
     attempt: NextAttempt
+
+
+class _OrgRecords(NamedTuple):
+    """The records of one installation that metrics are made from."""
+
+    runners: Mapping[int, Evidence]
+    fuses: Mapping[str, Fuse]
+    pauses: Mapping[str, Pause]
+    summary: ClusterSummary | None
+    jobs: Sequence[Job]
+    groups: RunnerGroups | None
 
 
 class LiveDocument(msgspec.Struct, frozen=True):
@@ -91,6 +105,7 @@ class StatusEndpoints:
         self._runners, self._fuses = stores.runners, stores.fuses
         self._pods, self._cluster_summaries = stores.pods, stores.cluster_summaries
         self._demand, self._runner_groups = stores.demand, stores.runner_groups
+        self._expositions = Expositions()
 
     def routes(self) -> list[Route]:
         """Returns all routes."""
@@ -141,6 +156,11 @@ class StatusEndpoints:
         return left(allowance, self._settings.of(installation.org).budget)
 
     async def _metrics(self, request: Request) -> Response:
+        accept = request.headers.get("accept", "")
+        found, age = await self._expositions.read(media_type(accept), partial(self._expose, accept))
+        return Response(found.body, headers={"Content-Type": found.media_type, "Age": f"{age:.0f}"})
+
+    async def _expose(self, accept: str) -> Exposition:
         lag, dead, counters = await asyncio.gather(self._inbox.lag(), self._inbox.dead_letters(), self._counters.all())
         samples = [
             Sample("ghapp_inbox_lag", {}, lag),
@@ -149,14 +169,13 @@ class StatusEndpoints:
         ]
         known = [each async for each in self._known()]
         for several in _chunks(known):
-            for of_org in await asyncio.gather(*map(self._of_org, several)):
-                samples += of_org
+            for each, state in zip(several, await asyncio.gather(*map(self._state_of, several)), strict=True):
+                samples += self._of_org(each, state)
+                await asyncio.sleep(0)  # other requests are answered between two orgs
         orgs = {each.installation.org: self._settings.pools_of(each.installation.org) for each in known}
         counters = {**no_deaths(orgs), **counters}
         # In a thread: some 10 µs for each series would otherwise delay other requests.
-        accept = request.headers.get("accept", "")
-        body, media_type = await asyncio.to_thread(exposition, accept, samples, counters)
-        return Response(body, headers={"Content-Type": media_type})
+        return Exposition(*await asyncio.to_thread(exposition, accept, samples, counters))
 
     async def _of_views(self) -> list[Sample]:
         """Returns the age of each namespace's snapshot; none for a namespace that was never seen."""
@@ -165,17 +184,23 @@ class StatusEndpoints:
         now = self._clock()
         return [Sample(name, {"namespace": each}, max(0.0, now - at)) for each, at in ages.items()]
 
-    async def _of_org(self, known: InstallationStatus) -> list[Sample]:
-        installation, allowance, survey, attempt = known
-        now, org = self._clock(), {"org": installation.org}
-        runners, fuses, pauses, summary, jobs, groups = await asyncio.gather(
-            self._runners.all(installation.id),
-            self._fuses.all(installation.id),
-            self._fuses.pauses(installation.id),
-            self._cluster_summaries.of(installation.id),
-            self._demand.all(installation.id),
-            self._runner_groups.of(installation.id),
+    async def _state_of(self, known: InstallationStatus) -> _OrgRecords:
+        installation = known.installation.id
+        return _OrgRecords(
+            *await asyncio.gather(
+                self._runners.all(installation),
+                self._fuses.all(installation),
+                self._fuses.pauses(installation),
+                self._cluster_summaries.of(installation),
+                self._demand.all(installation),
+                self._runner_groups.of(installation),
+            )
         )
+
+    def _of_org(self, known: InstallationStatus, records: _OrgRecords) -> list[Sample]:
+        installation, allowance, survey, attempt = known
+        runners, fuses, pauses, summary, jobs, groups = records
+        now, org = self._clock(), {"org": installation.org}
         samples = [
             Sample("ghapp_budget_limit_calls", org, allowance.limit),
             Sample("ghapp_budget_used_calls", org, allowance.used),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Iterator
@@ -14,13 +15,16 @@ from typing import Any
 import httpx
 import msgspec
 
-from tests.bench.fleet.github import POOL, Config, Report
+from ghapp.github.wire import InstallationToken
+from ghapp.store.stores import open_stores
+from tests.bench.fleet.github import FIRST_INSTALLATION, POOL, Config, Report
 from tests.bench.places import START_SECONDS, WEBHOOK_SECRET, await_listening, free_port, private_key, running
 from tests.support.local_redis import embedded_redis
 from tests.support.policy import acting
 
 TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
 KIB = 1024
+TOKEN_SECONDS, SETTLED_SECONDS = 3600.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,7 @@ def place(folder: Path, config: Config, policy: str, *, workers: int = 1, web: b
         github = stack.enter_context(running(["-m", "tests.bench.fleet.github", str(given)], {}, log))
         address, processes["github"] = _address(github, log), github.pid
         environ = _environ(folder, redis_url, address, config, policy)
+        asyncio.run(_issue_tokens(redis_url, environ["GHAPP_PRIVATE_KEY"], config))
         port = free_port()
         roles = [*(f"worker{number or ''}" for number in range(workers)), "clock", *(["web"] if web else [])]
         for role in roles:
@@ -81,6 +86,20 @@ def place(folder: Path, config: Config, policy: str, *, workers: int = 1, web: b
                 await_listening(port, process, folder / "web.log")
         processes["redis"] = redis_process(redis_url)
         yield Place(address, redis_url, f"http://127.0.0.1:{port}" if web else "", processes, folder)
+
+
+async def _issue_tokens(redis_url: str, private_key: str, config: Config) -> None:
+    """Stores a token of each installation, a minute old: an App may mint 178 a minute (five points each), no more."""
+    now = time.time()
+    async with open_stores(redis_url) as stores:
+        tokens = stores.token_cache(private_key)
+        for number in range(config.installations):
+            installation = FIRST_INSTALLATION + number
+
+            async def mint(installation: int = installation) -> InstallationToken:
+                return InstallationToken(f"ghs_{installation}", now + TOKEN_SECONDS)
+
+            await tokens.token(installation, mint, now - SETTLED_SECONDS)
 
 
 def redis_process(url: str) -> int:

@@ -41,7 +41,7 @@ def test_a_claimed_runner_is_not_to_be_replaced(claim, replace):
     verdict = judge(evidence, survey(), NOW, Limits())
     standing = PoolBrakes(Position.PROVING)
     assert should_replace(evidence, verdict, standing, claim) is replace
-    document = health_document("acme", evidence, verdict, survey(), standing, (), NOW, claim)
+    document = health_document("acme", "linux", evidence, verdict, survey(), standing, (), NOW, claim)
     assert document["replace"] is replace
 
 

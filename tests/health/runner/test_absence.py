@@ -238,7 +238,7 @@ class TestConfirmation:
             (listing(2), NOW - 99, NOW - 70 - MICROSECOND, []),
             (listing(1, 2), NOW - 99, NOW, []),
             (listing(2, flaw=Reason.LIST_INCOMPLETE), NOW - 99, NOW, []),
-            (listing(2)._replace(churned=True), NOW - 99, NOW, []),
+            (listing(2)._replace(churned=True), NOW - 99, NOW, [1]),
         ],
         ids=[
             "a list begun after the first 404",

@@ -114,3 +114,29 @@ async def test_a_job_begins_no_sweep_after_its_time(context, monkeypatch):
     monkeypatch.setattr(due_sweeps, "TAKING_SECONDS", 0.0)
     assert await sweep_due_installations(context) == 0
     assert await swept(context) == []
+
+
+async def test_a_long_sweep_is_not_due_while_it_runs(context, monkeypatch):
+    (slow, *_) = [each.id for each in await context.installations.all()]
+    going_on, may_end = asyncio.Event(), asyncio.Event()
+    sweep_installation, put_off = due_sweeps.sweep_installation, context.schedule.put_off
+
+    async def sweep(context, installation, **options):
+        if installation == slow:
+            await may_end.wait()
+        return await sweep_installation(context, installation, **options)
+
+    async def counted(installations, until):
+        assert [*installations] == [slow]
+        await put_off(installations, until)
+        going_on.set()
+
+    monkeypatch.setattr(due_sweeps, "sweep_installation", sweep)
+    monkeypatch.setattr(due_sweeps, "RETRY_SECONDS", 0.5)
+    monkeypatch.setattr(type(context.schedule), "put_off", staticmethod(counted))
+    job = asyncio.create_task(sweep_due_installations(context))
+    await going_on.wait()
+    assert await context.schedule.next(slow) == context.clock() + 0.5
+    may_end.set()
+    await job
+    assert await context.schedule.next(slow) >= context.clock() + 60, "its own date is kept"

@@ -45,7 +45,8 @@
     return {
       width, height, series: [{ label: "From", value: "{YYYY}-{MM}-{DD} {HH}:{mm} UTC" }, ...series],
       tzDate: (at) => window.uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
-      scales: { y: { range: [mirrored ? -highest * 1.08 : 0, highest * 1.08] } },
+      // A step is drawn from its begin to its end: the last one would be outside by default.
+      scales: { x: { range: [given.begin, given.begin + given.series[0].values.length * given.step] }, y: { range: [mirrored ? -highest * 1.08 : 0, highest * 1.08] } },
       cursor: { drag: { x: false, y: false }, points: { show: !stacked && !bars } },
       axes: [
         { ...axis, space: 70, values: [[86400, "{MMM} {D}", null, null, null, null, null, null, 1], [3600, "{HH}:{mm}", "\n{MMM} {D}", null, "\n{MMM} {D}", null, null, null, 1], [60, "{HH}:{mm}", "\n{MMM} {D}", null, "\n{MMM} {D}", null, null, null, 1]] },

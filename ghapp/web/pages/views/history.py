@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from ghapp.health.deaths.cause import Cause
 from ghapp.health.history import CAUSES, HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistoryStep, folded, step_of
 from ghapp.health.runner.verdict import State
 from ghapp.report.history import count_column, death_columns
@@ -119,8 +120,9 @@ def wait_chart(by_pool: Mapping[str, Mapping[int, HistoryStep]], span: ChartSpan
 
 
 def deaths_chart(stored: Mapping[int, HistoryStep], span: ChartSpan, now: float) -> ChartView:
-    """Returns the deaths of a span by cause."""
+    """Returns the deaths of a span by cause, without clean exits, as in the list of deaths."""
     deaths = death_columns(_steps(stored, span, now))
+    deaths.pop(Cause.CLEAN_EXIT, None)
     summary = _deaths_summary({cause: _sum(values) for cause, values in deaths.items()})
     causes = [ChartSeries(each, _colour_of(each), tuple(deaths[each])) for each in deaths]
     return _chart("deaths", "Deaths by cause", summary, ChartKind.STACKED_BARS, span, now, *causes)
