@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from ghapp.cli import deaths, deliveries, doctor, fleet, gate, jobs, notify, remediation, roles, tokens
+from ghapp.cli import deaths, deliveries, doctor, fleet, gate, init, jobs, notify, remediation, roles, tokens
 from ghapp.cli.context import FAILED, INTERRUPTED, MISUSED, UnknownOrgError, UnknownPoolError
 from ghapp.errors import (
     ConfigurationError,
@@ -101,6 +101,7 @@ for command in (
     jobs.why,
     deaths.deaths,
     gate.gate,
+    init.init,
     doctor.doctor,
     remediation.pause,
     remediation.resume,
