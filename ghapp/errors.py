@@ -42,6 +42,10 @@ class StoreRefusedError(StoreUnavailableError):
         self.why, self.refusal = why, refusal
 
 
+class ServerUnavailableError(GhappError):
+    """The server at GHAPP_URL did not answer, or answered that it is unavailable."""
+
+
 class LockLostError(GhappError):
     """A lock expired or was taken over while it was held; the work under it must stop."""
 

@@ -9,16 +9,26 @@ from typing import Any, NoReturn
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from ghapp.cli import deaths, deliveries, doctor, fleet, gate, jobs, notify, remediation, roles, tokens
-from ghapp.cli.context import FAILED, MISUSED, UnknownOrgError, UnknownPoolError
+from ghapp.cli import deaths, deliveries, doctor, fleet, gate, init, jobs, notify, remediation, roles, tokens
+from ghapp.cli.context import FAILED, INTERRUPTED, MISUSED, UnknownOrgError, UnknownPoolError
 from ghapp.errors import (
     ConfigurationError,
     GhappError,
     GitHubUnavailableError,
     NotFoundError,
     PermissionMissingError,
+    ServerUnavailableError,
     StoreUnavailableError,
     UnauthorizedError,
+)
+
+WRONG_USAGE = (
+    ConfigurationError,
+    ServerUnavailableError,
+    StoreUnavailableError,
+    UnauthorizedError,
+    UnknownOrgError,
+    UnknownPoolError,
 )
 
 
@@ -35,7 +45,10 @@ def _exit_on_error() -> Iterator[None]:
         _exit(
             f"{message} {usage.capitalize()}" if message.endswith("?") else f"{message}; {usage}".rstrip("; "), MISUSED
         )
-    except (ConfigurationError, StoreUnavailableError, UnauthorizedError, UnknownOrgError, UnknownPoolError) as error:
+    except KeyboardInterrupt:
+        click.echo(err=True)  # the terminal shows ^C
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    except WRONG_USAGE as error:
         _exit(str(error), MISUSED)
     except GitHubUnavailableError as error:
         _exit(f"{error}; check GHAPP_GITHUB_API_URL, or see githubstatus.com", FAILED)
@@ -88,6 +101,7 @@ for command in (
     jobs.why,
     deaths.deaths,
     gate.gate,
+    init.init,
     doctor.doctor,
     remediation.pause,
     remediation.resume,

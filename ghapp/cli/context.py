@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FAILED, MISUSED = 1, 2
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as in shells."""
+
 PIPED_WIDTH = 250
 
 
@@ -76,6 +79,11 @@ async def opened(settings: Settings) -> AsyncIterator[Stores]:
     """Yields the stores, closed at the end of the block."""
     from ghapp.store.stores import open_stores
 
+    if settings.url is not None and settings.redis_url is None:
+        raise ConfigurationError(
+            "GHAPP_REDIS_URL: not set; this command does not work over GHAPP_URL, which serves the reading commands, "
+            "pause, resume and gate"
+        )
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set, and no `ghapp up` runs on this machine")
     async with open_stores(settings.redis_url, settings.named) as stores:
@@ -97,10 +105,24 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
 
+class _Screen:
+    """Whether the next table is drawn on an empty terminal."""
+
+    clears = False
+
+
+def redraw() -> None:
+    """Clears the terminal as soon as there is something new to show."""
+    _Screen.clears = True
+
+
 def show(renderable: Any) -> None:
     """Prints a table; in a pipe at full width, without colours and trailing blanks."""
     from rich.console import Console
 
+    if _Screen.clears:
+        click.clear()
+        _Screen.clears = False
     console = Console()
     if console.is_terminal:
         console.print(renderable, crop=False)  # the terminal may wrap a line, but must not cut it

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+import time
 
 import click
 
+from ghapp.cli.backend import query
 from ghapp.cli.context import opened, run, settings_here, show
+from ghapp.cli.options import CommandOutput, OutputCommand, json_fields
 from ghapp.errors import GhappError
 from ghapp.settings import Settings
 
@@ -20,25 +21,23 @@ def deliveries() -> None:
     """
 
 
-@deliveries.command("dead")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def dead_deliveries(*, as_json: bool) -> None:
+@deliveries.command("dead", cls=OutputCommand)
+@json_fields(more=["id", "guid", "event", "why", "at"])
+def dead_deliveries(output: CommandOutput) -> None:
     """Show the deliveries that were given up, and why.
 
     Example: ghapp deliveries dead
     """
-    letters = run(_dead_letters(settings_here()))
-    if as_json:
-        from ghapp.report.documents import timestamp
-
-        click.echo(json.dumps([{**letter._asdict(), "at": timestamp(letter.at)} for letter in letters]))
+    letters = query(lambda backend: backend.dead_letters())
+    if output.is_json:
+        output.print(letters)
         return
     if not letters:
         click.echo("no delivery was given up")
         return
     from ghapp.terminal.tables import letters_table
 
-    show(letters_table(letters))
+    show(letters_table(letters, time.time()))
 
 
 @deliveries.command("replay", short_help="Process one delivery, or all, again.")
@@ -55,12 +54,6 @@ def replay_deliveries(guid: str | None, *, everything: bool) -> None:
     if not replayed and guid is not None:
         raise GhappError(f"{guid}: not among the dead letters; see `ghapp deliveries dead`")
     click.echo(f"replayed: {replayed}")
-
-
-async def _dead_letters(settings: Settings) -> list[Any]:
-
-    async with opened(settings) as stores:
-        return list(await stores.inbox.dead())
 
 
 async def _replay(settings: Settings, guid: str | None) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -11,13 +10,28 @@ from typing import Any
 
 import click
 
+from ghapp.cli.backend import Backend, FleetDocuments, query
 from ghapp.cli.context import FAILED, chosen, run, settings_here, show
+from ghapp.cli.options import (
+    ORG,
+    POOL,
+    WATCH,
+    WEB,
+    CommandOutput,
+    OutputCommand,
+    json_fields,
+    limit,
+    links,
+    open_page,
+    sort,
+)
 from ghapp.errors import GhappError
+from ghapp.report.documents import HealthDocument
 from ghapp.settings import Settings
 
 
 @click.command(short_help="Sweep now; print what was found and what it cost.")
-@click.option("--org", help="Only this organization (default: all).")
+@ORG
 @click.option("--dry-run", is_flag=True, help="Record observations, but remove and replace nothing.")
 def sweep(org: str | None, *, dry_run: bool) -> None:
     """Sweep now, in this process, and print what was found and the calls it cost.
@@ -58,78 +72,118 @@ def _advance(pages: Callable[..., None], done: int, of: int) -> None:
     pages(completed=done, total=of)
 
 
-@click.command(short_help="List the runners as last known.")
-@click.option("--org", help="Only this organization (default: all).")
+@click.command(cls=OutputCommand, short_help="List the runners as last known.")
+@ORG
+@POOL
 @click.option("--state", help="Only runners in this state.")
 @click.option("--all", "everyone", is_flag=True, help="Also runners retired or healed within the last 24 hours.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def runners(org: str | None, state: str | None, *, everyone: bool, as_json: bool) -> None:
+@sort(name="by organization, pool and name", state="by state", seen="seen longest ago first")
+@limit("Runners", None)
+@WATCH
+@WEB
+@json_fields(HealthDocument)
+def runners(
+    org: str | None,
+    pool: str | None,
+    state: str | None,
+    sort: str,
+    limit: int | None,
+    *,
+    everyone: bool,
+    web: bool,
+    output: CommandOutput,
+) -> None:
     """List the runners as last known, the pools' queues, and phantoms: pods and objects that count as runners.
 
     Retired and healed runners are counted but not listed, unless --all or --state selects them.
 
     Example: ghapp runners --org acme --state suspect
     """
-    from ghapp.cli.fleet_queries import fleet_documents
     from ghapp.health.runner.verdict import State
-    from ghapp.report.documents import timestamp
 
     if state is not None and state not in {each.value for each in State}:
         raise click.BadParameter(f"{state!r} is not a state; states are {', '.join(State)}", param_hint="--state")
-    known = run(fleet_documents(settings_here(), org))
-    left = [each for each in known.runners if each["healed"] or each["state"] == State.RETIRED]
-    if state is not None:
-        documents = [each for each in known.runners if each["state"] == state]
-    else:
-        documents = known.runners if everyone else [each for each in known.runners if each not in left]
-    if as_json:
-        unseen = [(each.namespace, None if each.seen_at is None else timestamp(each.seen_at)) for each in known.unseen]
-        document = {
-            "runners": documents,
-            "total": len(documents),
-            "healed": sum(each["healed"] for each in known.runners),
-            "retired": sum(each["state"] == State.RETIRED for each in known.runners),
-            "held": known.held,
-            "pools": known.pools,
-            "phantoms": known.phantoms,
-            "unseen": [{"namespace": namespace, "seen_at": seen_at} for namespace, seen_at in unseen],
-        }
-        click.echo(json.dumps(document, indent=2))
+    if web:
+        open_page(links(org).runners if org else links("").home)
+        return
+    fleet = _of_pool(query(lambda backend: backend.fleet(org)), pool)
+    known = fleet.runners
+    left = [each for each in known if each["healed"] or each["state"] == State.RETIRED]
+    current = known if everyone or state is not None else [each for each in known if each not in left]
+    documents = [each for each in current if state in (None, each["state"])]
+    if sort != "name":
+        documents.sort(key=lambda each: each["state"] if sort == "state" else each["observed_at"] or "")
+    listed = documents[:limit]
+    if output.is_json:
+        output.print(_fleet_document(fleet, listed, len(documents)), listed)
         return
     from ghapp.terminal.job_tables import queue_table
     from ghapp.terminal.tables import held_lines, phantoms_table, runners_table, unseen_line
 
-    show(runners_table(documents, [] if state is not None or everyone else left))
-    if any(each["queued"] for each in known.pools):
-        show(queue_table(known.pools))
-    if known.held:
-        show(held_lines(known.held))
-    if known.phantoms:
-        show(phantoms_table(known.phantoms))
-    if known.unseen:
-        show(unseen_line(known.unseen, time.time()))
+    now = time.time()
+    show(runners_table(listed, len(current), now, [] if state is not None or everyone else left))
+    if any(each["queued"] for each in fleet.pools):
+        show(queue_table(fleet.pools, now))
+    if fleet.held:
+        show(held_lines(fleet.held))
+    if fleet.phantoms:
+        show(phantoms_table(fleet.phantoms, now))
+    if fleet.unseen:
+        show(unseen_line(fleet.unseen, now))
 
 
-@click.command(short_help="Show one runner: its state, and the evidence for it.")
+def _of_pool(fleet: FleetDocuments, pool: str | None) -> FleetDocuments:
+    """Returns what concerns one pool (None: all); pauses and fuses of the whole organization concern each."""
+    if pool is None:
+        return fleet
+    return fleet._replace(
+        runners=[each for each in fleet.runners if each["pool"] == pool],
+        phantoms=[each for each in fleet.phantoms if each["pool"] == pool],
+        held=[each for each in fleet.held if each["pool"] in (None, pool)],
+        pools=[each for each in fleet.pools if each["pool"] == pool],
+    )
+
+
+def _fleet_document(fleet: FleetDocuments, listed: list[HealthDocument], total: int) -> dict[str, Any]:
+    """Returns what `--json` prints; `total` is the number of runners that match."""
+    return {
+        "runners": listed,
+        "total": total,
+        "healed": sum(each["healed"] for each in fleet.runners),
+        "retired": sum(each["state"] == "retired" for each in fleet.runners),
+        "held": fleet.held,
+        "pools": fleet.pools,
+        "phantoms": fleet.phantoms,
+        "unseen": fleet.unseen,
+    }
+
+
+@click.command(cls=OutputCommand, short_help="Show one runner: its state, and the evidence for it.")
 @click.argument("org")
 @click.argument("name_or_id")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def explain(org: str, name_or_id: str, *, as_json: bool) -> None:
+@WATCH
+@WEB
+@json_fields(HealthDocument, more=["held", "death"])
+def explain(org: str, name_or_id: str, *, web: bool, output: CommandOutput) -> None:
     """Show one runner: its evidence in order, its state and reason, and its death if it died.
 
     Example: ghapp explain acme linux-4vcpu-x7k2p
     """
-    from ghapp.cli.fleet_queries import runner_document
 
-    settings = settings_here()
-    document = run(runner_document(settings, org, name_or_id))
-    if as_json:
-        click.echo(json.dumps(document, indent=2))
+    async def read(backend: Backend) -> tuple[dict[str, Any], str | None]:
+        return await backend.runner(org, name_or_id), backend.page_url
+
+    document, page_url = query(read)
+    if output.is_json:
+        output.print(document)
         return
     from ghapp.report.links import PageLinks
     from ghapp.terminal.tables import explanation
 
-    links = PageLinks(settings.public_url, document["org"])
+    pages = links(document["org"]) if web else PageLinks(page_url, document["org"])
     is_only_dead = document["death"] is not None and not document["evidence"]  # its record was deleted
-    page = links.death(document["name"]) if is_only_dead else links.runner(document["runner_id"])
-    show(explanation(document, page))
+    page = pages.death(document["name"]) if is_only_dead else pages.runner(document["runner_id"])
+    if web:
+        open_page(page)
+    else:
+        show(explanation(document, page))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import time
 from io import SEEK_END
@@ -13,23 +12,20 @@ from typing import Any
 
 import click
 
-from ghapp.cli.context import FAILED, opened, run, settings_here
-from ghapp.cli.gate_query import GateQuery, blue_green
+from ghapp.cli.backend import Backend, query
+from ghapp.cli.context import FAILED, INTERRUPTED
 from ghapp.cli.gate_wait import GateTimeouts, watch
+from ghapp.cli.options import WEB, CommandOutput, OutputCommand, json_fields, links, open_page
 from ghapp.health.gate.judgement import Gate, GateRequest
 from ghapp.health.gate.terraform_log import LARGEST_BYTES, TerraformRun, read_terraform_log
 from ghapp.health.shards import is_shard
-from ghapp.report.documents import gate_document
+from ghapp.report.documents import GateDocument, gate_document
 from ghapp.report.gate_report import mark_of
-from ghapp.settings import PoolSettings, Settings
 
 SETTLE_SWEEPS = 3
 """Sweep intervals that are added to the settle time: each list confirms the last, and arrives up to one later."""
 
 LONGEST_SECONDS = 86_400.0
-
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as in shells."""
 
 
 class Seconds(click.FloatRange):
@@ -46,7 +42,7 @@ class Seconds(click.FloatRange):
 SECONDS = Seconds(min=0, max=LONGEST_SECONDS)
 
 
-@click.command()
+@click.command(cls=OutputCommand)
 @click.argument("org")
 @click.argument("pool")
 @click.argument("shard")
@@ -58,7 +54,8 @@ SECONDS = Seconds(min=0, max=LONGEST_SECONDS)
 @click.option("--provision-log", type=click.Path(path_type=Path), help="Terraform's output; used to advise on a retry.")
 @click.option("--expect-new", is_flag=True, help="Accept a shard without any known runner or deploy.")
 @click.option("--failures", type=click.IntRange(min=1), default=1, help="How often in a row it has failed so far.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@WEB
+@json_fields(GateDocument)
 def gate(
     org: str,
     pool: str,
@@ -72,7 +69,8 @@ def gate(
     *,
     canary: bool,
     expect_new: bool,
-    as_json: bool,
+    web: bool,
+    output: CommandOutput,
 ) -> None:
     """May this shard take over? Exits with 0 if it may; with 1 and the next steps if not; with 130 on Ctrl-C.
 
@@ -80,39 +78,42 @@ def gate(
     """
     if not is_shard(shard):
         raise click.BadParameter(f"{shard!r} is not a valid name of a shard", param_hint="SHARD")
-    settings = settings_here()
-    rule = blue_green(settings, org, pool)
-    settle_seconds = settle if settle is not None else rule.settle_seconds or 0.0
     if version == "":
         raise click.BadParameter("give a version, like 2.336.0; leave it out for any version", param_hint="--version")
-    if timeout is not None and timeout < settle_seconds:
-        raise click.UsageError(
-            f"--timeout {timeout:g} is shorter than the {settle_seconds:g} seconds to settle; raise --timeout"
-        )
+    if web:
+        open_page(links(org).gate)
+        return
     log = None if provision_log is None else _read(provision_log)
-    request = GateRequest(shard, min_online or rule.min_online, version, canary, log, expect_new, failures)
-    longest = settle_seconds + SETTLE_SWEEPS * settings.of(org).sweep.interval_seconds if settle_seconds else 0.0
-    timeouts = GateTimeouts(timeout or 0.0, longest if timeout is None else timeout, settle_seconds)
+
+    async def judge(backend: Backend) -> Gate:
+        source = await backend.gate(org, pool)
+        timeouts = _timeouts(timeout, source.settle_seconds or 0.0 if settle is None else settle, source.sweep_seconds)
+        least = min_online or source.min_online
+        request = GateRequest(shard, least, version, canary, log, expect_new, failures)
+        report = Progress().report if timeouts.hold_seconds else _report_nothing
+        return await watch(lambda: source.judge(request), timeouts, time.monotonic, asyncio.sleep, report)
+
     try:
-        result = run(_watch(settings, org, rule, request, timeouts))
+        result = query(judge)
     except KeyboardInterrupt:  # not a failure of the gate: there is no result
         click.echo("ghapp: interrupted before there was a result", err=True)
         sys.exit(INTERRUPTED)
-    if as_json:
-        click.echo(json.dumps(gate_document(result), indent=2))
+    if output.is_json:
+        output.print(gate_document(result))
     else:
         click.echo("\n".join(map(_printable, lines(result))))
     if not result.passed:
         sys.exit(FAILED)
 
 
-async def _watch(
-    settings: Settings, org: str, pool: PoolSettings, request: GateRequest, timeouts: GateTimeouts
-) -> Gate:
-    async with opened(settings) as stores:
-        query = GateQuery(settings, stores, org, pool)
-        report = Progress().report if timeouts.hold_seconds else _report_nothing
-        return await watch(lambda: query.judge(request), timeouts, time.monotonic, asyncio.sleep, report)
+def _timeouts(timeout: float | None, settle_seconds: float, sweep_seconds: float) -> GateTimeouts:
+    """Returns how long to wait; `timeout` is None unless it was given."""
+    if timeout is not None and timeout < settle_seconds:
+        raise click.UsageError(
+            f"--timeout {timeout:g} is shorter than the {settle_seconds:g} seconds to settle; raise --timeout"
+        )
+    longest = settle_seconds + SETTLE_SWEEPS * sweep_seconds if settle_seconds else 0.0
+    return GateTimeouts(timeout or 0.0, longest if timeout is None else timeout, settle_seconds)
 
 
 class Progress:
@@ -122,9 +123,9 @@ class Progress:
         self._last = ""
 
     def report(self, gate: Gate | None, waited: float) -> None:
-        """Called after each query; `gate` is None when Redis did not answer, `waited` is in seconds."""
+        """Called after each query; `gate` is None without an answer, `waited` is in seconds."""
         if gate is None:
-            status = "Redis does not answer"
+            status = "no answer; retrying"
         elif gate.passed:
             status = "passed"
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ghapp.cli.context import chosen
@@ -29,11 +29,14 @@ def blue_green(settings: Settings, org: str, name: str) -> PoolSettings:
     """
     known = {pool.name: pool for pool in settings.pools_of(org) if has_shards(pool)}
     if name not in known:
-        names = ", ".join(sorted(known)) or "none"
-        raise ConfigurationError(
-            f"[[pools]] {name}: {org} has no such pool with shard_label, shard_groups or shard_name; it has {names}"
-        )
+        raise ConfigurationError(no_such_pool(org, name, known))
     return known[name]
+
+
+def no_such_pool(org: str, name: str, known: Iterable[str]) -> str:
+    """Returns the message for a pool without shards."""
+    names = ", ".join(sorted(known)) or "none"
+    return f"[[pools]] {name}: {org} has no such pool with shard_label, shard_groups or shard_name; it has {names}"
 
 
 class GateQuery:
@@ -44,6 +47,8 @@ class GateQuery:
     ) -> None:
         self._settings, self._stores, self._org, self._pool, self._clock = settings, stores, org, pool, clock
         self._answer: ActiveShardAnswer | None = None
+        self.min_online, self.settle_seconds = pool.min_online, pool.settle_seconds
+        self.sweep_seconds = settings.of(org).sweep.interval_seconds
 
     async def judge(self, question: GateRequest) -> Gate:
         """Returns the gate's result as of now.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from ghapp.errors import StoreUnavailableError
+from ghapp.errors import ServerUnavailableError, StoreUnavailableError
 from ghapp.health.gate.gate_checks import Stability, stability_after
 from ghapp.health.gate.judgement import Gate, held_for
 
@@ -41,16 +41,16 @@ async def watch(
         timeouts: how long to wait.
         clock: monotonic seconds.
         pause: sleeps for a number of seconds.
-        report: called after each query with its result (None: Redis did not answer) and the seconds waited so far.
+        report: called after each query with its result (None: no answer) and the seconds waited so far.
 
     Raises:
-        StoreUnavailableError: Redis does not answer, and the timeout is over.
+        StoreUnavailableError, ServerUnavailableError: no answer, and the timeout is over.
     """
     began, settling = clock(), Stability()
     while True:
         try:
             gate = await query()
-        except StoreUnavailableError:
+        except (StoreUnavailableError, ServerUnavailableError):
             settling = Stability()
             if clock() - began >= timeouts.pass_seconds:
                 raise

@@ -92,6 +92,7 @@ class DeathDocument(TypedDict):
     host_log: list[str]
     image: str
     memory_limit: str
+    runner_id: int | None
 
 
 class CheckDocument(TypedDict):
@@ -215,6 +216,7 @@ def death_document(death: Death) -> DeathDocument:
         "host_log": list(death.host_log),
         "image": death.image,
         "memory_limit": death.memory_limit,
+        "runner_id": death.runner_id,
     }
 
 

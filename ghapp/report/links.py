@@ -24,6 +24,21 @@ class PageLinks:
         return self._page()
 
     @property
+    def home(self) -> str | None:
+        """The organizations."""
+        return None if not self.base else f"{self.base.rstrip('/')}/"
+
+    @property
+    def runners(self) -> str | None:
+        """The list of runners."""
+        return self._page("runners")
+
+    @property
+    def deaths(self) -> str | None:
+        """How runners died."""
+        return self._page("deaths")
+
+    @property
     def incidents(self) -> str | None:
         """The incidents of a month."""
         return self._page("incidents")
@@ -46,6 +61,10 @@ class PageLinks:
     def runner(self, runner_id: int) -> str | None:
         """One runner."""
         return self._page("runners", str(runner_id))
+
+    def job(self, job_id: int) -> str | None:
+        """One job."""
+        return self._page("jobs", str(job_id))
 
     def death(self, runner_name: str, identifier: str = "") -> str | None:
         """The death of this identifier, as the store has it; without one the latest death of a runner of that name."""

@@ -34,6 +34,8 @@ ADDRESSES = (
     "GHAPP_NOTIFY_URLS",
     "GHAPP_SETUP_KEY",
     "GHAPP_OPEN_PAGE",
+    "GHAPP_URL",
+    "GHAPP_TOKEN",
 )
 
 CLUSTER = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
@@ -74,6 +76,12 @@ class Settings:
     open_page: bool = False
     """Set by `up` for its web role: browsers on this machine see the page without signing in."""
 
+    url: str | None = None
+    """`GHAPP_URL`: where commands ask the API instead of Redis."""
+
+    token: str | None = field(default=None, repr=False)
+    """`GHAPP_TOKEN`, for the API at `url`."""
+
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> Settings:
         """Reads and validates everything.
@@ -104,6 +112,8 @@ class Settings:
             notify_urls=_addresses(environ.get("GHAPP_NOTIFY_URLS") or ""),
             setup_key=environ.get("GHAPP_SETUP_KEY") or None,
             open_page=environ.get("GHAPP_OPEN_PAGE") == "1",
+            url=http_url(environ, "GHAPP_URL", "") or None,
+            token=environ.get("GHAPP_TOKEN") or None,
             policy=policy,
             org_policies=org_policies(table(orgs, "orgs"), policy),
             pools=pools,

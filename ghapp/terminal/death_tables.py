@@ -9,25 +9,25 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ghapp.terminal.tables import ShrinkingTable, constant_column, count_line, new_table, printable
+from ghapp.terminal.tables import ShrinkingTable, ago, constant_column, count_line, new_table, printable
 
 MOST_SHARED = 5
 """Values of one kind in the summary, the most frequent."""
 
 
-def deaths_table(documents: Sequence[Mapping[str, Any]]) -> RenderableType:
+def deaths_table(documents: Sequence[Mapping[str, Any]], now: float) -> RenderableType:
     """Returns a row per death, and what several deaths have in common."""
-    rows = new_table("org", "died at", "runner", "pool", "node", "cause", "reason", "job")
+    rows = new_table("org", "died", "runner", "pool", "node", "cause", "reason", "job")
     for each in documents:
         job = each["job"] or {}
         place = f"{job['repository']} {job['name']}".strip() if job else ""
         names = (Text(printable(each[key])) for key in ("runner_name", "pool", "node"))
         cause = Text(each["cause"], "red" if each["cause"] != "clean-exit" else "")
         texts = (Text(printable(each["reason"])), Text(printable(place)))
-        rows.add_row(each["org"], f"{each['at'][:19]}Z", *names, cause, *texts)
+        rows.add_row(each["org"], ago(each["at"], now), *names, cause, *texts)
     parts: list[RenderableType] = [
-        ShrinkingTable(rows, [*constant_column("org", documents), "reason", "node"]),
-        count_line(documents, "death"),
+        count_line(len(documents), len(documents), "death"),
+        ShrinkingTable(rows, [*constant_column("org", documents), "reason", "node", "job", "pool"]),
     ]
     for key in ("cause", "pool", "node", "image"):
         counts = Counter(each[key] for each in documents if each[key])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,36 +10,36 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ghapp.health.queue.explanation import duration
-from ghapp.terminal.tables import ShrinkingTable, constant_column, count_line, new_table, printable
+from ghapp.terminal.tables import ShrinkingTable, ago, constant_column, count_line, new_table, printable
 
 STATE_COLOURS = {"queued": "yellow", "running": "green", "over": "bright_black"}
 
 
-def jobs_table(documents: Sequence[Mapping[str, Any]], total: int) -> RenderableType:
-    """Returns a row per job; `total` is the number of jobs that match."""
-    rows = new_table("org", "pool", "job", "repository", "name", "state", "queued at", "reason", "runner")
+def jobs_table(documents: Sequence[Mapping[str, Any]], total: int, now: float) -> RenderableType:
+    """Returns a row per job; `total` is the number of jobs that match, `now` is in epoch seconds."""
+    rows = new_table("org", "pool", "job", "repository", "name", "state", "queued", "reason", "runner")
     for each in documents:
         reason = each["why"]["reason"] if each["why"] is not None else ""
         names = (Text(printable(each["repository"])), Text(printable(each["name"])))
         state = Text(each["state"], STATE_COLOURS[each["state"]])
         rows.add_row(
             *(each["org"], Text(printable(each["pool"])), str(each["job_id"]), *names, state),
-            *(each["queued_at"][:19] + "Z", reason, each["runner"] or ""),
+            *(ago(each["queued_at"], now), reason, each["runner"] or ""),
         )
     parts: list[RenderableType] = [
-        ShrinkingTable(rows, [*constant_column("org", documents), "runner"]),
-        count_line(documents, "job"),
+        count_line(len(documents), total, "job", Counter(each["state"] for each in documents)),
+        ShrinkingTable(rows, [*constant_column("org", documents), "runner", "name", "pool"]),
     ]
     if total > len(documents):
         parts.append(Text(f" {total - len(documents)} more; --limit shows them", "dim italic"))
     return Group(*parts)
 
 
-def queue_table(pools: Sequence[Mapping[str, Any]]) -> RenderableType:
+def queue_table(pools: Sequence[Mapping[str, Any]], now: float) -> RenderableType:
     """Returns a row per pool: its jobs, its idle runners, and jobs that no online runner can take."""
-    rows = new_table("org", "pool", "queued", "running", "oldest queued at", "idle", "unserved")
+    rows = new_table("org", "pool", "queued", "running", "oldest queued", "idle", "unserved")
     for each in pools:
-        oldest = "" if each["oldest_queued_at"] is None else f"{each['oldest_queued_at'][:19]}Z"
+        oldest = ago(each["oldest_queued_at"], now)
         unserved = Text(str(each["unserved"]), "red" if each["unserved"] else "")
         counts = (str(each["queued"]), str(each["running"]), oldest, str(each["idle"]))
         rows.add_row(each["org"], Text(printable(each["pool"])), *counts, unserved)

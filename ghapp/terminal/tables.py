@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from datetime import datetime
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from ghapp.health.cluster_summary import StaleNamespace
 from ghapp.report.documents import timestamp
 
 ANY_WIDTH = 100_000
@@ -73,24 +73,27 @@ def sweeps_table(accounts: Iterable[Any]) -> Table:
     return table
 
 
-def runners_table(documents: Sequence[Mapping[str, Any]], left: Sequence[Mapping[str, Any]] = ()) -> RenderableType:
+def runners_table(
+    documents: Sequence[Mapping[str, Any]], total: int, now: float, left: Sequence[Mapping[str, Any]] = ()
+) -> RenderableType:
     """Returns a row per runner; on narrow terminals without columns that are constant or contained in the name.
 
-    `left` are runners that are counted below the table but not shown.
+    `total` is the number of runners of which these were selected, `now` is in epoch seconds; `left` are runners that
+    are counted below the table but not shown.
     """
     is_held = any(map(_held_by, documents))
     table = new_table("org", "pool", "runner", "id", "state", "reason", *(["held by"] if is_held else []), "seen")
     for each in documents:
         held = [", ".join(_held_by(each))] if is_held else []
         first = (each["org"], each["pool"], each["name"], str(each["runner_id"]))
-        table.add_row(*first, _state(each), each["reason"], *held, _last_seen(each))
+        table.add_row(*first, _state(each), each["reason"], *held, _last_seen(each, now))
     name_has_pool = all(each["name"].startswith(str(each["pool"])) for each in documents)
     optional = [*constant_column("org", documents), *(["pool"] if name_has_pool else []), "id"]
-    count = count_line(documents, "runner")
-    healed = sum(each["healed"] for each in documents)
-    if healed:
-        count.append(f", {healed} of them healed: lost, and their replacement accepted", "dim italic")
-    parts: list[RenderableType] = [ShrinkingTable(table, optional), count]
+    counts = Counter("healed" if each["healed"] else each["state"] for each in documents if each["state"] != "healthy")
+    parts: list[RenderableType] = [
+        count_line(len(documents), total, "runner", counts),
+        ShrinkingTable(table, optional),
+    ]
     if left:
         counts = Counter("healed" if each["healed"] else each["state"] for each in left)
         summary = ", ".join(f"{counts[each]} {each}" for each in sorted(counts))
@@ -114,11 +117,11 @@ def _held_by(document: Mapping[str, Any]) -> list[str]:
     return [*(["pause"] if document["paused"] else []), *fuse]
 
 
-def _last_seen(document: Mapping[str, Any]) -> str:
-    """Returns the time since GitHub last listed the runner; for an absent runner, since when it is absent."""
+def _last_seen(document: Mapping[str, Any], now: float) -> str:
+    """Returns the time since GitHub last listed the runner; for an absent runner, for how long it has its state."""
     if document["state"] in ABSENT and document["since"] is not None:
-        return f"absent since {document['since'][11:19]}"
-    return "never" if document["age_seconds"] is None else f"{document['age_seconds']:.0f} s ago"
+        return f"{document['state']} for {_duration(now - epoch(document['since']))}"
+    return "never" if document["age_seconds"] is None else f"{_duration(document['age_seconds'])} ago"
 
 
 def explanation(document: Mapping[str, Any], page: str | None = None) -> RenderableType:
@@ -168,27 +171,29 @@ def post_mortem(death: Mapping[str, Any]) -> RenderableType:
     return Group(head, table)
 
 
-def phantoms_table(phantoms: Sequence[Mapping[str, Any]]) -> RenderableType:
+def phantoms_table(phantoms: Sequence[Mapping[str, Any]], now: float) -> RenderableType:
     """Returns the phantoms, which are counted as runners but are not, and the advice by reason."""
-    table = new_table("org", "phantom", "kind", "reason", "since")
+    table = new_table("org", "phantom", "kind", "reason", "found")
     for each in phantoms:
         place = f"{each['namespace']}/{each['name']}" if each["namespace"] else each["name"]
-        table.add_row(each["org"], Text(place), each["kind"], each["reason"], each["since"])
-    count = Text.assemble(count_line(phantoms, "phantom"), (": counted as runners, but not runners", "dim italic"))
+        table.add_row(each["org"], Text(place), each["kind"], each["reason"], ago(each["since"], now))
+    count = Text.assemble(
+        count_line(len(phantoms), len(phantoms), "phantom"), (": counted as runners, but not runners", "dim italic")
+    )
     advice = {each["reason"]: each["advice"] for each in phantoms}
     return Group(
         Text(),
-        ShrinkingTable(table, [*constant_column("org", phantoms), "kind"]),
         count,
+        ShrinkingTable(table, [*constant_column("org", phantoms), "kind"]),
         *(Text(f" {reason} → {what}") for reason, what in advice.items()),
     )
 
 
-def unseen_line(unseen: Sequence[StaleNamespace], now: float) -> Text:
+def unseen_line(unseen: Sequence[Mapping[str, Any]], now: float) -> Text:
     """Returns a warning that these namespaces are not watched now, and since when."""
-    times = [each.seen_at for each in unseen if each.seen_at is not None]
-    seen = f"last seen {_ago(now - min(times))} ago" if times else "never seen"
-    names = ", ".join(each.namespace for each in unseen)
+    times = [epoch(each["seen_at"]) for each in unseen if each["seen_at"] is not None]
+    seen = f"last seen {_duration(now - min(times))} ago" if times else "never seen"
+    names = ", ".join(each["namespace"] for each in unseen)
     return Text(
         f"the cluster was {seen} ({names}): check that `ghapp watch` runs; see `ghapp doctor`",
         no_wrap=True,
@@ -225,11 +230,11 @@ def findings_table(findings: Iterable[Any]) -> Table:
     return table
 
 
-def letters_table(letters: Iterable[Any]) -> Table:
+def letters_table(letters: Iterable[Mapping[str, Any]], now: float) -> Table:
     """Returns the deliveries that were given up."""
     table = new_table("given up", "delivery", "event", "reason")
     for each in letters:
-        table.add_row(timestamp(each.at), each.guid, each.event, Text(each.why))
+        table.add_row(ago(each["at"], now), Text(each["guid"]), Text(each["event"]), Text(each["why"]))
     return table
 
 
@@ -238,12 +243,24 @@ def constant_column(column: str, documents: Sequence[Mapping[str, Any]]) -> list
     return [column] if len({each[column] for each in documents}) == 1 else []
 
 
-def count_line(things: Sequence[Any], name: str) -> Text:
-    """Returns the number of things, as a line below their table."""
-    return Text(f" {len(things)} {name}{'' if len(things) == 1 else 's'}", "dim italic")
+def count_line(shown: int, total: int, name: str, counts: Mapping[str, int] | None = None) -> Text:
+    """Returns the line above a table: `12 of 312 runners; 3 invalidated`."""
+    of = f"{shown} {name}" if shown == total else f"{shown} of {total} {name}"
+    listed = ", ".join(f"{count} {each}" for each, count in sorted((counts or {}).items()))
+    return Text(f" {of}{'' if total == 1 else 's'}{f'; {listed}' if listed else ''}", "dim italic")
 
 
-def _ago(seconds: float) -> str:
+def epoch(timestamp: str) -> float:
+    """Returns an RFC 3339 time as epoch seconds."""
+    return datetime.fromisoformat(timestamp).timestamp()
+
+
+def ago(timestamp: str | None, now: float) -> str:
+    """Returns the time since an RFC 3339 time, as people say it: `14 min ago`; empty for None."""
+    return "" if timestamp is None else f"{_duration(now - epoch(timestamp))} ago"
+
+
+def _duration(seconds: float) -> str:
     """Returns a duration in the largest unit of which it has at least two."""
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:

@@ -33,6 +33,7 @@ from ghapp.web.api.gate import GateEndpoints
 from ghapp.web.api.health import Clock, Enqueue, HealthEndpoints
 from ghapp.web.api.history import HistoryEndpoints
 from ghapp.web.api.jobs import JobEndpoints
+from ghapp.web.api.overview import OverviewEndpoints
 from ghapp.web.api.remediation import RemediationEndpoints
 from ghapp.web.api.status import StatusEndpoints
 from ghapp.web.api.webhook import Webhook
@@ -118,6 +119,7 @@ def build(
         routes=[
             *HealthEndpoints(settings, reader, authenticator, enqueue_job, clock).routes(),
             *JobEndpoints(reader, authenticator, clock).routes(),
+            *OverviewEndpoints(settings, reading, reader, authenticator, clock).routes(),
             *setup.routes(),
             *RemediationEndpoints(settings, stores, reader, authenticator, clock).routes(),
             *ClaimEndpoints(stores, reader, authenticator, clock).routes(),

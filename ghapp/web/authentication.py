@@ -38,6 +38,17 @@ class Authenticator:
         Raises:
             HTTPException: it is not: 401, 403 or 429.
         """
+        token = await self.token(request, now)
+        if not token.may(scope, org, now):
+            challenge = {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scope}"'}
+            raise HTTPException(403, f"this token has no scope {scope} for {org}", challenge)
+
+    async def token(self, request: Request, now: float) -> Token:
+        """Returns the valid token of a request.
+
+        Raises:
+            HTTPException: it has none: 401, or 429 after too many unknown ones.
+        """
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secret:
             raise _unauthorized("send Authorization: Bearer with a token of `ghapp token create`", "Bearer")
@@ -52,9 +63,7 @@ class Authenticator:
             raise _unauthorized("this token is unknown, or was revoked", INVALID)
         if token.expires_at is not None and now >= token.expires_at:
             raise _unauthorized("this token has expired; create another with `ghapp token create`", INVALID)
-        if not token.may(scope, org, now):
-            challenge = {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scope}"'}
-            raise HTTPException(403, f"this token has no scope {scope} for {org}", challenge)
+        return token
 
     def is_known_to_allow(self, authorization: bytes, scope: Scope, org: str, now: float) -> bool:
         """True if the `Authorization` header is that of a cached token that allows this; False if `require` decides."""

@@ -1,10 +1,11 @@
-"""Stored data of acme, and the commands that show it."""
+"""Stored data of acme, and the commands that show it, from Redis and over HTTP."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
+from contextlib import asynccontextmanager, nullcontext
 
 import pytest
 
@@ -12,21 +13,51 @@ from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.health.installation import Installation
 from ghapp.health.runner.evidence import Survey
+from ghapp.settings import Settings
+from ghapp.store.connect import connect
 from ghapp.store.deaths import Deaths
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
-from tests.cli.test_cli import ghapp
+from ghapp.store.tokens import Tokens
+from ghapp.web.app import Server, build
+from tests.cli.test_cli import CREDENTIALS, ghapp
 from tests.health.builders import online
 
 ACME = 7
 WATCHED = '[[pools]]\norg = "acme"\nname = "linux-4vcpu"\nlabels = ["linux-4vcpu"]\nnamespace = "runners"\n'
 
 
-class Known:
-    """The stored data of acme, with one online runner, and a way to run commands on it."""
+class Http:
+    """The web role in this process, on a free port, and a token of acme."""
 
-    def __init__(self, redis, url, path):
-        self.redis, self.now, self._path = redis, time.time(), path
+    def __init__(self, redis_url, secret):
+        self._redis_url, self.secret = redis_url, secret
+
+    @asynccontextmanager
+    async def serving(self, environ):
+        """Serves with this environment, with empty caches; yields its address."""
+        settings = Settings.read({**CREDENTIALS, **environ})
+        application = build(settings, connect(self._redis_url), self._ignore)
+        server = Server(application, "127.0.0.1", 0)
+        task = asyncio.create_task(server.serve())
+        while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
+            await asyncio.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.should_exit = True
+            await task
+
+    async def _ignore(self, *_args, key=None, retry=True):
+        """No job is enqueued."""
+
+
+class Known:
+    """The stored data of acme, with one online runner, and a way to run commands on it: over `http` if it is given."""
+
+    def __init__(self, redis, url, path, http=None):
+        self.redis, self.now, self._path, self.http = redis, time.time(), path, http
         self._environ = {"GHAPP_REDIS_URL": url, "GHAPP_STATE_DIR": str(path)}
 
     def write_config(self, config=WATCHED):
@@ -45,8 +76,10 @@ class Known:
         lines = ("Running job: [test]", "\x1b[31mred")
         await Deaths(self.redis).record(ACME, worst._replace(runner_log=lines, **changes))
 
-    async def ask(self, *words):
-        return await asyncio.to_thread(ghapp, *words, **self._environ)
+    async def ask(self, *words, **environ):
+        async with nullcontext() if self.http is None else self.http.serving(self._environ) as url:
+            here = self._environ if url is None else {"GHAPP_URL": url, "GHAPP_TOKEN": self.http.secret}
+            return await asyncio.to_thread(ghapp, *words, **{**here, **environ})
 
     async def json(self, *words):
         answer = await self.ask(*words, "--json")
@@ -54,9 +87,14 @@ class Known:
         return json.loads(answer.stdout)
 
 
-@pytest.fixture
-async def known(redis, redis_url, tmp_path):
-    found = Known(redis, redis_url, tmp_path)
+@pytest.fixture(params=["Redis", "HTTP"])
+async def known(request, redis, redis_url, tmp_path):
+    """Each test runs twice: the commands print the same, from wherever they read."""
+    http = None
+    if request.param == "HTTP":
+        secret, _ = await Tokens(redis).create("ci", ("acme", "globex"), ("admin",), time.time())
+        http = Http(redis_url, secret)
+    found = Known(redis, redis_url, tmp_path, http)
     await Installations(redis).put(Installation(ACME, "acme", 1))
     await Runners(redis).save_survey(ACME, Survey(found.now, 1))
     await found.add_runner(online(1, first_seen=found.now - 60))

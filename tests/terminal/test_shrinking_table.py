@@ -7,8 +7,9 @@ import io
 import pytest
 from rich.console import Console
 
-from ghapp.terminal.tables import runners_table
+from ghapp.terminal.tables import ago, runners_table
 
+NOW = 1_795_338_611.0  # 2026-11-22T09:10:11Z
 NAME = "linux-4vcpu-x7k2p"
 
 
@@ -28,14 +29,15 @@ def document(**given):
     } | given
 
 
-def drawn(width, *documents):
+def drawn(width, *documents, total=None, left=()):
     out = io.StringIO()
-    Console(file=out, width=width, force_terminal=True, color_system=None).print(runners_table(documents), crop=False)
+    table = runners_table(documents, total or len(documents), NOW, left)
+    Console(file=out, width=width, force_terminal=True, color_system=None).print(table, crop=False)
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
 def test_where_there_is_room_everything_is_shown():
-    head, line, count = drawn(200, document())
+    count, head, line = drawn(200, document())
     assert head.split() == ["org", "pool", "runner", "id", "state", "reason", "seen"]
     assert line.split() == [
         "acme",
@@ -44,7 +46,14 @@ def test_where_there_is_room_everything_is_shown():
         "1234567",
         *["invalidated", "RegistrationInvalidated", "4", "s", "ago"],
     ]
-    assert count.strip() == "1 runner"
+    assert count.strip() == "1 runner; 1 invalidated"
+
+
+def test_the_line_above_the_table_counts_what_is_shown_of_all_by_state():
+    rows = [document(), document(), document(state="healthy"), document(healed=True)]
+    count, *_ = drawn(200, *rows, total=312)
+    assert count.strip() == "4 of 312 runners; 1 healed, 2 invalidated"
+    assert drawn(200, document(state="healthy"))[0].strip() == "1 runner"
 
 
 @pytest.mark.parametrize(
@@ -58,26 +67,26 @@ def test_where_there_is_room_everything_is_shown():
     ],
 )
 def test_required_text_goes_first_and_no_name_is_ever_broken(width, left):
-    head, line, _ = drawn(width, document())
+    _, head, line = drawn(width, document())
     assert head.split() == left
     assert f" {NAME} " in line
     assert " RegistrationInvalidated " in line
 
 
 def test_what_differs_stays():
-    head, *_ = drawn(80, document(), document(org="globex", name="other"))
+    _, head, *_ = drawn(80, document(), document(org="globex", name="other"))
     assert head.split()[:2] == ["org", "pool"]
 
 
 def test_a_missing_pod_is_not_reported_as_seen():
-    _, line, _ = drawn(200, document(since="2026-11-22T09:10:11Z"))
-    assert line.endswith("absent since 09:10:11")
+    line = drawn(200, document(since="2026-11-22T08:56:11Z"))[-1]
+    assert line.endswith("invalidated for 14 min")
 
 
 def test_what_healed_is_marked_and_counted():
-    _, line, count = drawn(200, document(healed=True))
+    count, _, line = drawn(200, document(healed=True))
     assert "invalidated, healed" in line
-    assert "1 of them healed" in count
+    assert count.strip() == "1 runner; 1 healed"
 
 
 @pytest.mark.parametrize(
@@ -89,6 +98,23 @@ def test_what_healed_is_marked_and_counted():
     ],
 )
 def test_what_holds_a_replacement_back_is_shown_in_its_runner_s_line(given, held):
-    head, line, _ = drawn(200, document(**given))
+    _, head, line = drawn(200, document(**given))
     assert head.split()[-3:] == ["held", "by", "seen"]
     assert f" {held} " in line
+
+
+@pytest.mark.parametrize(
+    ("at", "text"),
+    [
+        ("2026-11-22T09:10:11Z", "0 s ago"),
+        ("2026-11-22T09:08:12Z", "119 s ago"),
+        ("2026-11-22T09:08:11Z", "2 min ago"),
+        ("2026-11-22T08:56:11Z", "14 min ago"),
+        ("2026-11-22T07:10:11Z", "2 h ago"),
+        ("2026-11-20T09:10:11Z", "2 d ago"),
+        ("2026-11-22T09:11:11Z", "0 s ago"),
+        (None, ""),
+    ],
+)
+def test_times_are_relative_and_none_is_in_the_future(at, text):
+    assert ago(at, NOW) == text

@@ -8,12 +8,16 @@ from typing import NamedTuple, Protocol
 
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
+from ghapp.health.runner.evidence import Evidence
 
 WEEK_SECONDS = 7 * 86_400.0
 BURST_SECONDS = 3600.0
 """Deaths of a pool are one burst if none is later than this after the one before."""
 
 LEAST_OF_BURST = 3
+
+CLOCK_SKEW_SECONDS = 60.0
+"""Tolerance between the cluster's clock and GitHub's."""
 
 
 class Correlation(NamedTuple):
@@ -65,6 +69,13 @@ def correlation(death: DeathPlace, others: Iterable[DeathPlace]) -> Correlation:
             break
         count, since = count + 1, at
     return Correlation(on_node + 1 if death.node else 0, count, since)
+
+
+def is_of(death: Death, evidence: Evidence) -> bool:
+    """True if this runner died, and not an earlier runner of the same name."""
+    if death.runner_id is not None:
+        return death.runner_id == evidence.id
+    return death.at >= evidence.first_seen - CLOCK_SKEW_SECONDS
 
 
 def chooser(pool: str | None, cause: str | None) -> Callable[[Death], bool]:

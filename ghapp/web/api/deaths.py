@@ -11,10 +11,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.correlation import chooser
+from ghapp.health.deaths.correlation import chooser, is_of
 from ghapp.report.documents import DeathDocument, death_document
 from ghapp.store.stores import Stores
-from ghapp.web.api.health import DEFAULT_PAGE, MOST_AT_ONCE, Clock, whole_number
+from ghapp.web.api.health import DEFAULT_PAGE, MISSING_ID, MOST_AT_ONCE, Clock, runner_number, whole_number
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.problems import problem
@@ -77,10 +77,15 @@ class DeathEndpoints:
         return Response(msgspec.json.encode(page), media_type="application/json")
 
     async def _of(self, request: Request) -> Response:
+        """The latest death of that name; with `runner_id` only if that runner died, and not an earlier one."""
         org, name = request.path_params["org"], request.path_params["runner_name"]
+        given = request.query_params.get("runner_id")
         await self._authenticator.require(request, "read", org, self._clock())
+        if given is not None and runner_number(given) is None:
+            return problem(400, f"{given!r}: {MISSING_ID}")
         org_state = await self._reader.installed(org)
         found = await self._deaths.of(org_state.installation.id, name)
-        if found is None:
+        evidence = None if given is None else (await self._reader.runners(org_state)).get(int(given))
+        if found is None or (evidence is not None and not is_of(found, evidence)):
             return problem(404, f"no death of a runner {name} of {org} was recorded in the last 30 days")
         return Response(msgspec.json.encode(death_document(found)), media_type="application/json")

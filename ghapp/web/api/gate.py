@@ -6,9 +6,10 @@ cached data: all its inputs are read from Redis, and while Redis is unavailable 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypedDict
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -18,11 +19,12 @@ from starlette.routing import Route
 
 from ghapp.health.gate.active_shard import Deploy, Role
 from ghapp.health.gate.gate_checks import commit_of
-from ghapp.health.gate.judgement import GateRequest, judge_gate
+from ghapp.health.gate.judgement import Gate, GateRequest, judge_gate
 from ghapp.health.gate.shard_checks import unknown_shard
+from ghapp.health.gate.terraform_log import LONGEST_ERROR, TerraformRun
 from ghapp.health.shards import has_shards, is_shard
 from ghapp.queue.jobs import JobName, gates_key
-from ghapp.report.documents import gate_document
+from ghapp.report.documents import CheckDocument, StepDocument, Timestamp, gate_document, timestamp
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.org_views import load_shard_inputs
 from ghapp.store.stores import Stores
@@ -40,9 +42,59 @@ AHEAD_SECONDS = 300.0
 """Maximum lead of a deployer's clock over ours."""
 
 TAKES = '{"role": "active" or "inactive", "deployed_at": "2026-11-20T12:00:00Z", "ref": "v42"}, the last two optional'
+PROVISION = r"[0-9]{1,9},[0-9]{1,9},[0-9]{1,9}"
+"""The numbers of resources that a completed Terraform run added, changed and destroyed."""
+
 NOT_A_SHARD = "the name of a shard has letters and digits, . _ : - between them, and at most 100 characters"
-PARAMETERS = {"min_online", "canary", "version", "expect_new", "failures"}
+PARAMETERS = {"min_online", "canary", "version", "expect_new", "failures", "provision", "provision_error"}
 FLAGS = {"": False, "false": False, "0": False, "true": True, "1": True}
+
+
+class GateAnswerCheck(CheckDocument):
+    """One check of the gate; `decides` is false if it is only shown."""
+
+    decides: bool
+
+
+class GateAnswer(TypedDict):
+    """Whether a shard may take over, judged by the list of runners of `observed_at` (null without one)."""
+
+    pool: str
+    shard: str
+    passed: bool
+    role: Role
+    checks: list[GateAnswerCheck]
+    next: list[StepDocument]
+    observed_at: Timestamp | None
+
+
+def gate_answer(gate: Gate) -> GateAnswer:
+    """Returns the gate's document, with what a client needs that waits until the gate has passed for long enough."""
+    document = gate_document(gate)
+    return {
+        "pool": document["pool"],
+        "shard": document["shard"],
+        "passed": document["passed"],
+        "role": document["role"],
+        "checks": [
+            {"name": each.name, "passed": each.passed, "said": each.text, "decides": each.decides}
+            for each in gate.checks
+        ],
+        "next": document["next"],
+        "observed_at": None if gate.observed_at is None else timestamp(gate.observed_at),
+    }
+
+
+def _provision(counts: str | None, error: str | None) -> TerraformRun | None:
+    """Returns the Terraform run that the parameters describe; raises HTTPException if they are invalid."""
+    if counts is None and error is None:
+        return None
+    if counts is not None and not re.fullmatch(PROVISION, counts, re.ASCII):
+        raise HTTPException(400, "provision takes the numbers of resources added, changed and destroyed, like 2,0,1")
+    if error is not None and not 0 < len(error) <= LONGEST_ERROR:
+        raise HTTPException(400, f"provision_error takes a text of at most {LONGEST_ERROR} characters")
+    added, changed, destroyed = (None, None, None) if counts is None else map(int, counts.split(","))
+    return TerraformRun(added, changed, destroyed, () if error is None else (error,))
 
 
 class DeployBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -98,15 +150,16 @@ class GateEndpoints:
             return problem(400, f"{'expect_new' if canary in FLAGS else 'canary'} takes true or false")
         if not _is_count(failures):
             return problem(400, f"failures takes a whole number of 1 or more, of {MOST_DIGITS} digits at most")
+        provision = _provision(query.get("provision"), query.get("provision_error"))
         gate_request = GateRequest(
-            shard, int(least), query.get("version"), FLAGS[canary], expect_new=FLAGS[new], failures=int(failures)
+            shard, int(least), query.get("version"), FLAGS[canary], provision, FLAGS[new], int(failures)
         )
         known = await load_shard_inputs(self._stores, org_state.installation, self._settings, pool, now)
         sources = await load_sources(self._stores, org_state.installation, pool)
         if not gate_request.expect_new and (why := unknown_shard(shard, known, sources.deploys, sources.answer)):
             return problem(404, why.replace("--expect-new", "expect_new=true"))
         gate = judge_gate(gate_request, known, sources, now)
-        return Response(msgspec.json.encode(gate_document(gate)), media_type="application/json")
+        return Response(msgspec.json.encode(gate_answer(gate)), media_type="application/json")
 
     async def _record_deploy(self, request: Request) -> Response:
         """Records a deploy's report about its shard."""

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from ghapp.health.gate.terraform_log import LONGEST_ERROR
 from ghapp.health.runner.verdict import State
-from ghapp.report.documents import DeathDocument, GateDocument, HealthDocument
+from ghapp.report.documents import DeathDocument, HealthDocument
 from ghapp.report.history import HistoryDocument
 from ghapp.report.jobs import JOB_STATES, JobDocument
+from ghapp.report.overview import OverviewDocument
 from ghapp.web.api.claims import ClaimBody
 from ghapp.web.api.deaths import CAUSES, CURSOR, DeathsPage
 from ghapp.web.api.demand import DemandDocument
-from ghapp.web.api.gate import DeployBody
+from ghapp.web.api.gate import PROVISION, DeployBody, GateAnswer
 from ghapp.web.api.health import Batch, BatchResult, RunnersPage
 from ghapp.web.api.jobs import JobsPage
+from ghapp.web.api.overview import DeadDeliveries, OrgsDocument
 from ghapp.web.api.remediation import PauseBody, ResumeBody, ResumeResult
 from ghapp.web.api.status import LiveDocument, ReadyDocument
-from ghapp.web.openapi.operations import NONEMPTY, TEXT, answer, call, empty, header, problems, query, unguarded
+from ghapp.web.openapi.operations import (
+    NONEMPTY,
+    RUNNER_ID,
+    TEXT,
+    answer,
+    call,
+    empty,
+    header,
+    problems,
+    query,
+    unguarded,
+)
 from ghapp.web.openapi.schemas import Schema, ref
 
 RUNNERS = "/v1/orgs/{org}/runners"
@@ -121,6 +135,29 @@ def _orgs() -> Schema:
         "/v1/orgs/{org}/events": {
             "get": call("Events as server-sent CloudEvents.", "read", stream, [], [header("Last-Event-ID")])
         },
+        "/v1/orgs": {
+            "get": {
+                "summary": "The organizations where the App is installed and that the token may read.",
+                "responses": answer("Their names.", OrgsDocument) | problems(401, 429, 503),
+                "security": [{"bearer": []}],
+            }
+        },
+        "/v1/orgs/{org}/overview": {
+            "get": call(
+                "An organization without its runners: pauses and fuses, queues of the pools, phantoms, namespaces "
+                "that are not being watched, and the pools with shards.",
+                "read",
+                answer("The overview.", OverviewDocument) | problems(404),
+            )
+        },
+        "/v1/deliveries/dead": {
+            "get": {
+                "summary": "Deliveries that were given up. They may be of any organization, so the token needs the "
+                "scope `admin` for each organization where the App is installed.",
+                "responses": answer("The deliveries.", DeadDeliveries) | problems(401, 403, 429, 503),
+                "security": [{"bearer": []}],
+            }
+        },
         "/v1/orgs/{org}/demand": {
             "get": call(
                 "Jobs by pool, and jobs that no runner can take.",
@@ -160,11 +197,13 @@ def _orgs() -> Schema:
         },
         "/v1/orgs/{org}/deaths/{runner_name}": {
             "get": call(
-                "The latest death of a runner of that name, in the last 30 days.",
+                "The latest death of a runner of that name, in the last 30 days; with `runner_id` only if that runner "
+                "died, and not an earlier one of the same name.",
                 "read",
                 answer("The post-mortem.", DeathDocument)
                 | problems(404, because="No such death was recorded, or the App is not installed there."),
                 ["runner_name"],
+                [query("runner_id", RUNNER_ID)],
             )
         },
     }
@@ -227,9 +266,11 @@ def _shards() -> Schema:
     return {
         "/v1/orgs/{org}/pools/{pool}/shards/{shard}/gate": {
             "get": call(
-                "Whether this shard may take over, judged once; `ghapp gate` can also wait.",
+                "Whether this shard may take over, judged once; `ghapp gate` can also wait. `provision` has the "
+                "numbers of resources that the preceding Terraform run added, changed and destroyed, `provision_error` "
+                "its first error.",
                 "read",
-                answer("Whether it passes, and the next steps.", GateDocument) | problems(404),
+                answer("Whether it passes, and the next steps.", GateAnswer) | problems(404),
                 ["pool", "shard"],
                 [
                     query("min_online", {"type": "integer", "minimum": 1, "maximum": 9_999_999}),
@@ -237,6 +278,8 @@ def _shards() -> Schema:
                     query("version", TEXT),
                     query("expect_new", {"type": "boolean", "default": False}),
                     query("failures", {"type": "integer", "minimum": 1, "maximum": 9_999_999}),
+                    query("provision", {"type": "string", "pattern": f"^{PROVISION}$"}),
+                    query("provision_error", {"type": "string", "minLength": 1, "maxLength": LONGEST_ERROR}),
                 ],
             )
         },

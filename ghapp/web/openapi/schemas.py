@@ -7,15 +7,17 @@ from typing import Any, get_args, get_type_hints, is_typeddict
 
 import msgspec
 
-from ghapp.report.documents import DeathDocument, GateDocument, HealthDocument, Timestamp
+from ghapp.report.documents import DeathDocument, HealthDocument, Timestamp
 from ghapp.report.history import HistoryDocument
 from ghapp.report.jobs import JobDocument
+from ghapp.report.overview import OverviewDocument
 from ghapp.web.api.claims import ClaimBody
 from ghapp.web.api.deaths import DeathsPage
 from ghapp.web.api.demand import DemandDocument
-from ghapp.web.api.gate import DeployBody
+from ghapp.web.api.gate import DeployBody, GateAnswer
 from ghapp.web.api.health import Batch, BatchResult, RunnersPage
 from ghapp.web.api.jobs import JobsPage
+from ghapp.web.api.overview import DeadDeliveries, OrgsDocument
 from ghapp.web.api.remediation import PauseBody, ResumeBody, ResumeResult
 from ghapp.web.api.status import LiveDocument, ReadyDocument
 from ghapp.web.problems import Problem
@@ -31,7 +33,10 @@ DOCUMENTS = (
     JobsPage,
     DeathDocument,
     DeathsPage,
-    GateDocument,
+    GateAnswer,
+    OrgsDocument,
+    OverviewDocument,
+    DeadDeliveries,
     HistoryDocument,
     ResumeResult,
     LiveDocument,

@@ -34,7 +34,16 @@ async def test_a_death_is_found_by_the_runner_s_name(http, redis):
         "host_log": [],
         "image": "",
         "memory_limit": "",
+        "runner_id": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("runner_id", "status"), [("3", 200), ("2", 404), ("999", 200), ("0", 400), ("x", 400)], ids=str
+)
+async def test_a_death_of_an_earlier_runner_of_the_same_name_is_404_for_a_runner_id(http, redis, runner_id, status):
+    await Deaths(redis, lambda: NOW).record(INSTALLATION, DEATH._replace(runner_id=3))
+    assert (await http.get(f"/v1/orgs/acme/deaths/c?runner_id={runner_id}")).status_code == status
 
 
 async def test_the_latest_death_is_shown_with_its_job_and_its_context(http, redis):

@@ -90,12 +90,13 @@ async def test_a_shard_that_may_take_over_passes(http):
     answer = await http.get("/v1/orgs/ACME/pools/linux/shards/Pink/gate")
     assert answer.status_code == 200
     body = answer.json()
-    assert list(body) == ["pool", "shard", "passed", "role", "checks", "next"]
+    assert list(body) == ["pool", "shard", "passed", "role", "checks", "next", "observed_at"]
     assert (body["pool"], body["shard"], body["passed"], body["role"]) == ("linux", "Pink", True, "inactive")
     assert body["checks"][0] == {
         "name": "users",
         "passed": True,
         "said": "the active shard purple has taken 1 job in the last 10 minutes; no outage",
+        "decides": False,
     }
     assert [each["step"] for each in body["next"]] == ["make pink active in place of purple"]
 
@@ -272,7 +273,13 @@ async def test_while_redis_is_away_the_gate_is_503_and_uses_no_cached_value(http
         ("GET", f"{GATE}?min_online=many", None, 400, "min_online takes"),
         ("GET", f"{GATE}?min_online=99999999", None, 400, "min_online takes"),
         ("GET", f"{GATE}?canary=perhaps", None, 400, "canary takes true or false"),
-        ("GET", f"{GATE}?min-online=9", None, 400, "the gate takes canary, expect_new, failures, min_online, version"),
+        (
+            "GET",
+            f"{GATE}?min-online=9",
+            None,
+            400,
+            "the gate takes canary, expect_new, failures, min_online, provision, provision_error, version",
+        ),
         ("GET", f"{GATE}?min_online=9&min_online=1", None, 400, "each once"),
         ("GET", f"{GATE}?expect_new=perhaps", None, 400, "expect_new takes true or false"),
         ("GET", f"{GATE}?failures=0", None, 400, "failures takes a whole number of 1 or more"),

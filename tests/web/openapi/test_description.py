@@ -57,6 +57,11 @@ DATED = {
     ("InstallationDocument", "next_sweep_at"),
     ("InstallationDocument", "failing_since"),
     ("DeployBody", "deployed_at"),
+    ("DeadDeliveryDocument", "at"),
+    ("GateAnswer", "observed_at"),
+    ("PhantomDocument", "since"),
+    ("PoolQueueDocument", "oldest_queued_at"),
+    ("UnseenDocument", "seen_at"),
 }
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from ghapp.health.deaths.correlation import is_of
 from ghapp.health.deaths.death import Death
 from ghapp.health.job import Job
 from ghapp.health.pods.pod_claim import claim_on
@@ -19,9 +20,6 @@ from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
 MOST_SUCCESSORS = 5
 SUCCESSOR_SECONDS = 900.0
 """A runner that registers later than this after the replacement was accepted is not shown as its result."""
-
-CLOCK_SKEW_SECONDS = 60.0
-"""Tolerance between the cluster's clock and GitHub's."""
 
 MOST_LOG_LINES = 20
 
@@ -128,7 +126,7 @@ def runner_page(
     """
     document = view.document(evidence, now)
     verdict = view.verdict(evidence, now)
-    death = death if death is not None and _is_of(death, evidence) else None
+    death = death if death is not None and is_of(death, evidence) else None
     others = list(others)
     hides = death is not None and not (manages if death.job is None else reads(death.job.repository))
     shown_job = _job(evidence, job, reads)
@@ -230,13 +228,6 @@ def _registered_again(evidence: Evidence, others: Sequence[Evidence], now: float
     again = evidence.reregistered_as
     found = next((each for each in others if each.id == again), None)
     return None if found is None else RunnerLink(found.id, found.name, moment(found.first_seen, now))
-
-
-def _is_of(death: Death, evidence: Evidence) -> bool:
-    """True if this runner died, and not an earlier runner of the same name."""
-    if death.runner_id is not None:
-        return death.runner_id == evidence.id
-    return death.at >= evidence.first_seen - CLOCK_SKEW_SECONDS
 
 
 def _raw(document: HealthDocument, death: Death | None, *, hides: bool, manages: bool) -> str:

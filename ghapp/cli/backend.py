@@ -1,0 +1,141 @@
+"""What commands read and change, from Redis or over HTTP; a command does not know from which of the two.
+
+`ghapp.cli.local` reads the stores, `ghapp.cli.remote` asks the API at `GHAPP_URL`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from ghapp.cli.context import opened, settings_here
+from ghapp.health.gate.judgement import Gate, GateRequest
+from ghapp.report.documents import HealthDocument
+from ghapp.report.overview import HeldDocument, PhantomDocument, PoolQueueDocument, UnseenDocument
+
+T = TypeVar("T")
+
+_ID = r"([1-9][0-9]{0,17})"
+_JOB = re.compile(rf"{_ID}|https?://\S*/(?:runs/[0-9]+/job|actions/jobs)/{_ID}(?:[/?#]\S*)?", re.ASCII)
+_RUN = re.compile(rf"https?://\S*/actions/runs/{_ID}(?:[/?#]\S*)?", re.ASCII)
+
+
+class JobReference(NamedTuple):
+    """What a person names: a job, or all jobs of a run."""
+
+    job_id: int | None = None
+    run_id: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> JobReference | None:
+        """Parses the id of a job, or the URL of a job or a run, of the pages or of the API; None for anything else."""
+        if found := _JOB.fullmatch(text):
+            return cls(job_id=int(found[1] or found[2]))
+        if found := _RUN.fullmatch(text):
+            return cls(run_id=int(found[1]))
+        return None
+
+    def __str__(self) -> str:
+        return f"job {self.job_id}" if self.run_id is None else f"run {self.run_id}"
+
+
+class FleetDocuments(NamedTuple):
+    """Documents of runners and phantoms, namespaces without a current snapshot, pauses and fuses that block, and jobs.
+
+    `pools` has the jobs and idle runners of each pool.
+    """
+
+    runners: list[HealthDocument]
+    phantoms: list[PhantomDocument]
+    unseen: list[UnseenDocument]
+    held: list[HeldDocument]
+    pools: list[PoolQueueDocument]
+
+
+class ShardGate(Protocol):
+    """The gate of one pool's shards.
+
+    Attributes:
+        min_online: runners that must be online, unless the command gives a number.
+        settle_seconds: how long it must keep passing, unless the command gives a time; None: a single pass is enough.
+        sweep_seconds: time between two lists of runners.
+    """
+
+    min_online: int
+    settle_seconds: float | None
+    sweep_seconds: float
+
+    async def judge(self, request: GateRequest) -> Gate:
+        """Returns the gate's result as of now; may be called repeatedly.
+
+        Raises:
+            UnavailableError: Redis or the server does not answer.
+        """
+
+
+class Backend(Protocol):
+    """Reads and changes of the commands. `org` is a name of an org; None where all orgs are meant.
+
+    Every method raises `GhappError`: `UnknownOrgError` if the App is not installed there.
+
+    Attributes:
+        page_url: the address of the page; None if it is not known.
+    """
+
+    page_url: str | None
+
+    async def fleet(self, org: str | None) -> FleetDocuments:
+        """Returns the runners, and what is known beside them."""
+
+    async def runner(self, org: str, name_or_id: str) -> dict[str, Any]:
+        """Returns the health document of a runner with `held` and `death`."""
+
+    async def jobs(self, org: str | None, state: str | None, pool: str | None) -> list[Any]:
+        """Returns jobs, each with its `org`; `state` is `queued`, `running`, `unserved`, or None for the first two."""
+
+    async def jobs_referred_to(self, org: str, reference: JobReference) -> list[Any]:
+        """Returns the document of a job, or of each known job of a run."""
+
+    async def deaths(self, org: str | None, pool: str | None, cause: str | None, limit: int) -> list[Any]:
+        """Returns the latest deaths, each with its `org`; clean exits only if `cause` names them."""
+
+    async def dead_letters(self) -> list[dict[str, Any]]:
+        """Returns the deliveries that were given up, oldest first: `id`, `guid`, `event`, `why`, `at`."""
+
+    async def pause(self, org: str, pool: str | None, why: str) -> list[str]:
+        """Pauses remediation; returns lines with the pause that is in effect."""
+
+    async def resume(self, org: str, pool: str | None) -> list[str]:
+        """Clears pauses and restarts stopped fuses; returns lines with the result."""
+
+    async def gate(self, org: str, pool: str) -> ShardGate:
+        """Returns the gate of a pool that has shards."""
+
+
+@asynccontextmanager
+async def backend() -> AsyncIterator[Backend]:
+    """Yields the API at `GHAPP_URL` if it is set; else the stores."""
+    settings = settings_here()
+    if settings.url is not None:
+        from ghapp.cli.remote import connected
+
+        async with connected(settings.url, settings.token) as remote:
+            yield remote
+        return
+    from ghapp.cli.local import LocalBackend
+
+    async with opened(settings) as stores:
+        yield LocalBackend(settings, stores)
+
+
+def query(work: Callable[[Backend], Awaitable[T]]) -> T:
+    """Runs one query of a command."""
+
+    async def with_backend() -> T:
+        async with backend() as found:
+            return await work(found)
+
+    return asyncio.run(with_backend())

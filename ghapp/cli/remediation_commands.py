@@ -1,0 +1,96 @@
+"""Pauses and resumes remediation in Redis, for `ghapp pause` and `ghapp resume`."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import time
+
+from ghapp.cli.context import UnknownPoolError, chosen
+from ghapp.health.installation import Installation
+from ghapp.health.remediation.fuse import Position
+from ghapp.report.documents import timestamp
+from ghapp.settings import Settings
+from ghapp.store.fuses import WHOLE_ORG, Pause
+from ghapp.store.org_views import load_org_view
+from ghapp.store.stores import Stores
+
+
+async def pause(settings: Settings, stores: Stores, org: str, pool: str | None, why: str) -> list[str]:
+    """Pauses, and returns lines with the pause that is in effect.
+
+    Raises:
+        UnknownPoolError: there is no such pool; a mistyped name would stop nothing.
+    """
+    (installation,) = await chosen(stores.installations, org)
+    await _require_pool(settings, stores, installation, pool)
+    pause = Pause(_user(), why, time.time())
+    first = await stores.fuses.pause(installation.id, pool or WHOLE_ORG, pause)
+    subject, until = pause_words(installation.org, pool)
+    if first == pause:
+        return [f"paused: {subject}, until {until}"]
+    return [
+        f"already paused: {subject}, by {first.who} since {timestamp(first.at)}: {first.why}",
+        f"that pause lasts until {until}; your reason was not recorded",
+    ]
+
+
+def pause_words(org: str, pool: str | None) -> tuple[str, str]:
+    """Returns what a pause of this pool (None: all of the org) concerns, and the command that ends it."""
+    whole = pool in (None, WHOLE_ORG)
+    return _named(org, pool or WHOLE_ORG), f"`ghapp resume {org}{'' if whole else f' --pool {pool}'}`"
+
+
+async def _require_pool(settings: Settings, stores: Stores, installation: Installation, pool: str | None) -> None:
+    """Raises UnknownPoolError if the organization has no pool of that name; `*` stands for all pools."""
+    if pool is None or pool == WHOLE_ORG or pool in (known := await _pools(settings, stores, installation)):
+        return
+    names = ", ".join(sorted(known)) or "none"
+    raise UnknownPoolError(f"--pool {pool}: {installation.org} has no such pool; it has {names}")
+
+
+async def _pools(settings: Settings, stores: Stores, installation: Installation) -> set[str]:
+    """Returns the configured pools, those of known runners, and those with a fuse or a pause."""
+    view = await load_org_view(stores, installation, settings)
+    runners = (await stores.runners.all(installation.id)).values()
+    return view.pools(runners) - {WHOLE_ORG}
+
+
+async def resume(settings: Settings, stores: Stores, org: str, pool: str | None) -> list[str]:
+    """Resumes, makes a sweep due, and returns lines with the result for each pool and what is still paused or stopped.
+
+    Raises:
+        UnknownPoolError: there is no such pool; a mistyped name would resume nothing.
+    """
+    (installation,) = await chosen(stores.installations, org)
+    await _require_pool(settings, stores, installation, pool)
+    fuses, name = stores.fuses, installation.org
+    limits = settings.of(name).fuse
+    done = await fuses.resume(installation, pool, _user(), time.time(), limits)
+    org_pause = (await fuses.pauses(installation.id)).get(WHOLE_ORG)
+    whole = (await fuses.all(installation.id)).get(WHOLE_ORG)
+    if done:
+        await stores.schedule.due_at(installation.id, time.time())
+    output = [
+        f"resumed: {_named(name, each)}, paused by {pause.who}: {pause.why}" for each, pause in done.ended.items()
+    ]
+    output += [f"fuse restarted, now proving: {_named(name, each, 'the whole installation')}" for each in done.proving]
+    if org_pause is not None:
+        output.append(f"still paused: {name}, by {org_pause.who}: {org_pause.why}")
+    if whole is not None and whole.position is Position.STOPPED:
+        output.append(f"still stopped: the fuse of the whole installation ({whole.reason}); `ghapp resume {name}`")
+    return output or ["nothing was paused or stopped"]
+
+
+def _named(org: str, pool: str, whole: str = "") -> str:
+    """Returns `org/pool`; for the whole organization its name, with the suffix `whole` where that is ambiguous."""
+    if pool != WHOLE_ORG:
+        return f"{org}/{pool}"
+    return f"{org}, {whole}" if whole else org
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # the user of a container may have no name
+        return f"uid {os.getuid()}"

@@ -1,0 +1,112 @@
+"""A `ghapp.toml` to begin with: one pool for each set of custom labels that runners have. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ghapp.health.runner.evidence import Evidence
+
+SHARD_LABEL = "shard"
+"""Labels like `shard:pink` are no pool's own: they become `shard_label = "shard"`."""
+
+MOST_POOLS = 100
+"""Maximum suggested for one organization, those with the most runners; labels made up for each run would fill pages."""
+
+_FORBIDDEN = re.compile(r"[/*\x00-\x1f\x7f]")
+"""Characters that the name of a pool must not have."""
+
+HEADER = """\
+# ghapp.toml, named by GHAPP_CONFIG. Suggested by `ghapp init` from the labels of the runners that it knows.
+# Every key: docs/configuration.md. Unknown keys are refused at start.
+
+[remediation]
+mode = "dry-run"            # records what it would do and does nothing; "act" once its reports are right
+
+[leaks]
+mode = "dry-run"            # the same for pods that belong to no runner
+
+# [report]
+# repository = "ORG/.github"  # where the check run "Runner health" is posted
+"""
+
+REPLACER = """\
+replacer = "none"           # its controller asks ghapp; or cloudevents (url, secret_env), arc or pods (namespace)
+"""
+
+EXAMPLE = """
+# No runner with a label of its own is known yet: wait for the first sweep, or run `ghapp sweep`.
+# A pool looks like this:
+# [[pools]]
+# org = "ORG"
+# name = "linux-4vcpu"
+# labels = ["linux-4vcpu"]
+# replacer = "none"
+"""
+
+
+class SuggestedPool(NamedTuple):
+    """A pool for one set of labels.
+
+    Attributes:
+        org: its organization.
+        labels: custom labels in lower case, sorted, without those of shards; one or more.
+        runners: the number of current runners with just these labels.
+        is_sharded: True if some of them have a label like `shard:pink`.
+        name: the labels joined by `+`, without characters that the name of a pool must not have.
+    """
+
+    org: str
+    labels: tuple[str, ...]
+    runners: int
+    is_sharded: bool
+    name: str
+
+
+def suggested_pools(org: str, runners: Iterable[Evidence]) -> list[SuggestedPool]:
+    """Returns a pool for each set of labels; those with more labels first, because the first pool that matches counts.
+
+    Retired runners, and runners without a custom label, suggest no pool.
+    """
+    counts: Counter[tuple[str, ...]] = Counter()
+    sharded = set()
+    for each in runners:
+        given = sorted({label.lower() for label in each.custom_labels})
+        labels = tuple(label for label in given if not label.startswith(f"{SHARD_LABEL}:"))
+        if each.retired_at is not None or not labels:
+            continue
+        counts[labels] += 1
+        if len(labels) < len(given):
+            sharded.add(labels)
+    found: dict[str, SuggestedPool] = {}
+    for labels, count in counts.most_common(MOST_POOLS):
+        name = base = _FORBIDDEN.sub("-", "+".join(labels))
+        while name in found:
+            name = f"{base}-{len(found)}"
+        found[name] = SuggestedPool(org, labels, count, labels in sharded, name)
+    return sorted(found.values(), key=lambda pool: (-len(pool.labels), pool.labels))
+
+
+def suggested_config(fleets: Mapping[str, Iterable[Evidence]]) -> str:
+    """Returns the text of a configuration in dry-run that the settings accept; `fleets` has the runners by org."""
+    pools = [pool for org in sorted(fleets) for pool in suggested_pools(org, fleets[org])]
+    return HEADER + ("".join(map(_pool, pools)) or EXAMPLE)
+
+
+def _pool(pool: SuggestedPool) -> str:
+    shards = f'shard_label = "{SHARD_LABEL}"      # a label like {SHARD_LABEL}:pink puts a runner on that shard\n'
+    return (
+        f"\n[[pools]]                   # {pool.runners} runner{'' if pool.runners == 1 else 's'}\n"
+        f"org = {_text(pool.org)}\n"
+        f"name = {_text(pool.name)}\n"
+        f"labels = [{', '.join(map(_text, pool.labels))}]\n"
+        f"{REPLACER}{shards if pool.is_sharded else ''}"
+    )
+
+
+def _text(value: str) -> str:
+    """Returns a TOML string; TOML's escapes are those of JSON, and it also forbids DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,109 @@
+"""The orgs of a token, an org without its runners, and deliveries that were given up: what commands read over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ghapp.health.cluster_summary import namespaces_of, stale_namespaces
+from ghapp.health.shards import has_shards
+from ghapp.report.documents import Timestamp, timestamp
+from ghapp.report.overview import (
+    OverviewDocument,
+    held_documents,
+    phantom_documents,
+    pool_queue_documents,
+    unseen_documents,
+)
+from ghapp.settings import Settings
+from ghapp.store.stores import Stores
+from ghapp.web.api.health import Clock
+from ghapp.web.authentication import Authenticator
+from ghapp.web.fleet_view import FleetReader
+
+
+class OrgsDocument(msgspec.Struct, frozen=True):
+    """The organizations where the App is installed and that the token may read, by name."""
+
+    orgs: list[str]
+
+
+class DeadDeliveryDocument(msgspec.Struct, frozen=True):
+    """A delivery that was given up: its id here, GitHub's GUID, its event, the error, and when it was given up."""
+
+    id: str
+    guid: str
+    event: str
+    why: str
+    at: Timestamp
+
+
+class DeadDeliveries(msgspec.Struct, frozen=True):
+    """The deliveries that were given up, oldest first."""
+
+    deliveries: list[DeadDeliveryDocument]
+
+
+class OverviewEndpoints:
+    """The endpoints."""
+
+    def __init__(
+        self, settings: Settings, stores: Stores, reader: FleetReader, authenticator: Authenticator, clock: Clock
+    ) -> None:
+        self._settings, self._stores, self._reader = settings, stores, reader
+        self._authenticator, self._clock = authenticator, clock
+
+    def routes(self) -> Sequence[Route]:
+        """Returns all routes."""
+        return [
+            Route("/v1/orgs", self._orgs, methods=["GET"]),
+            Route("/v1/orgs/{org}/overview", self._overview, methods=["GET"]),
+            Route("/v1/deliveries/dead", self._dead, methods=["GET"]),
+        ]
+
+    async def _orgs(self, request: Request) -> Response:
+        token = await self._authenticator.token(request, self._clock())
+        installations = await self._stores.installations.all()
+        named = {each.org for each in installations if any(token.may("read", name, self._clock()) for name in each.own)}
+        return _json(OrgsDocument(sorted(named)))
+
+    async def _overview(self, request: Request) -> Response:
+        org, now = request.path_params["org"], self._clock()
+        await self._authenticator.require(request, "read", org, now)
+        org_state = await self._reader.installed(org)
+        name, rules = org_state.installation.org, self._settings.pools_of(org_state.installation.org)
+        queue = await self._reader.job_queue(org_state, now, with_ended=False)
+        seen = {each: await self._stores.pods.seen_at(each) for each in namespaces_of(rules)}
+        summary = await self._stores.cluster_summaries.of(org_state.installation.id)
+        document: OverviewDocument = {
+            "org": name,
+            "held": held_documents(org_state.view),
+            "pools": pool_queue_documents(queue),
+            "phantoms": phantom_documents(name, summary),
+            "unseen": unseen_documents(stale_namespaces(seen, now)),
+            "shard_pools": [
+                {"pool": rule.name, "min_online": rule.min_online, "settle_seconds": rule.settle_seconds}
+                for rule in rules
+                if has_shards(rule)
+            ],
+            "sweep_seconds": self._settings.of(name).sweep.interval_seconds,
+        }
+        return _json(document)
+
+    async def _dead(self, request: Request) -> Response:
+        """The deliveries that were given up. They are of any org, so the token must be an admin's of every org."""
+        now = self._clock()
+        await self._authenticator.token(request, now)
+        for installation in await self._stores.installations.all():
+            await self._authenticator.require(request, "admin", installation.org, now)
+        letters = await self._stores.inbox.dead()
+        found = [DeadDeliveryDocument(each.id, each.guid, each.event, each.why, timestamp(each.at)) for each in letters]
+        return _json(DeadDeliveries(found))
+
+
+def _json(document: object) -> Response:
+    return Response(msgspec.json.encode(document), media_type="application/json")

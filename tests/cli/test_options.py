@@ -1,0 +1,139 @@
+"""The options that commands share: fields, jq, web, watch, limit, sort, pool. Each runs on Redis and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+
+import pytest
+
+from tests.cli.test_cli import ghapp, one_line
+from tests.health.builders import online
+from tests.support.commands import Forked, inherited
+
+
+async def three_runners(known):
+    for number, pool in ((2, "gpu"), (3, "linux-4vcpu")):
+        labels = ("self-hosted", pool)
+        await known.add_runner(online(number, first_seen=known.now - 60, labels=labels, custom_labels=(pool,)))
+
+
+async def test_fields_are_selected_and_plain_json_is_the_whole_document(known):
+    whole = await known.json("runners")
+    assert set(whole) == {"runners", "total", "healed", "retired", "held", "pools", "phantoms", "unseen"}
+    answer = await known.ask("runners", "--json", "name,state")
+    assert json.loads(answer.stdout) == [{"name": "linux-1", "state": "healthy"}]
+    one = await known.ask("explain", "acme", "linux-1", "--json", "state,death")
+    assert json.loads(one.stdout) == {"state": "healthy", "death": None}
+
+
+@pytest.mark.parametrize("words", [["--json", "acme", "linux-1"], ["acme", "--json", "linux-1"]], ids=" ".join)
+async def test_arguments_after_json_are_not_taken_for_fields(known, words):
+    answer = await known.ask("explain", *words)
+    assert json.loads(answer.stdout)["name"] == "linux-1"
+
+
+async def test_fields_may_precede_the_arguments(known):
+    answer = await known.ask("explain", "--json", "name,runner_id", "acme", "1")
+    assert json.loads(answer.stdout) == {"name": "linux-1", "runner_id": 1}
+
+
+async def test_an_unknown_field_is_wrong_usage_and_the_fields_are_named(known):
+    line = one_line(await known.ask("runners", "--json", "nam"), 2)
+    assert "'nam' is not a field; fields are org, runner_id, name, " in line
+
+
+async def test_jq_filters_the_document_and_prints_texts_without_quotes(known):
+    pytest.importorskip("jq")
+    await three_runners(known)
+    named = await known.ask("runners", "--jq", ".runners[].name")
+    assert named.stdout.splitlines() == ["linux-2", "linux-1", "linux-3"]
+    counted = await known.ask("runners", "--json", "name", "--jq", "{count: length}")
+    assert counted.stdout == '{"count":3}\n'
+
+
+async def test_an_invalid_jq_expression_is_wrong_usage_and_one_that_does_not_fit_fails(known):
+    pytest.importorskip("jq")
+    assert "--jq" in one_line(await known.ask("runners", "--jq", ".["), 2)
+    assert "--jq: Cannot index number" in one_line(await known.ask("runners", "--jq", ".total.name"), 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ([], ["linux-2", "linux-1", "linux-3"]),
+        (["--pool", "linux-4vcpu"], ["linux-1", "linux-3"]),
+        (["--pool", "none"], []),
+        (["--limit", "2"], ["linux-2", "linux-1"]),
+        (["--sort", "state", "--limit", "1"], ["linux-2"]),
+    ],
+    ids=str,
+)
+async def test_runners_are_selected_by_pool_sorted_and_limited(known, options, names):
+    await three_runners(known)
+    found = await known.json("runners", *options)
+    assert [each["name"] for each in found["runners"]] == names
+    assert {each["pool"] for each in found["pools"]} <= ({"linux-4vcpu", "gpu"} if "none" not in options else set())
+
+
+async def test_the_number_of_runners_not_listed_is_shown(known):
+    await three_runners(known)
+    assert (await known.ask("runners", "--limit", "1")).stdout.startswith(" 1 of 3 runners\n")
+
+
+PAGES = {
+    ("runners",): "/",
+    ("runners", "--org", "acme"): "/orgs/acme/runners",
+    ("jobs", "--org", "acme"): "/orgs/acme/jobs",
+    ("deaths", "--org", "acme"): "/orgs/acme/deaths",
+    ("why", "acme", "42"): "/orgs/acme/jobs/42",
+    ("why", "acme", "https://github.com/acme/api/actions/runs/41"): "/orgs/acme/jobs",
+    ("gate", "acme", "linux", "pink"): "/orgs/acme/gate",
+}
+
+
+@pytest.mark.parametrize("base", ["GHAPP_PUBLIC_URL", "GHAPP_URL"])
+@pytest.mark.parametrize(("words", "path"), list(PAGES.items()), ids=" ".join)
+def test_the_address_of_the_page_is_printed_without_reading_anything(base, words, path):
+    answer = ghapp(*words, "--web", **{base: "https://ghapp.example.com/"})
+    assert (answer.returncode, answer.stdout) == (0, f"https://ghapp.example.com{path}\n")
+
+
+def test_without_an_address_web_is_wrong_usage():
+    line = one_line(ghapp("runners", "--web"), 2)
+    assert line == "ghapp: --web: set GHAPP_PUBLIC_URL or GHAPP_URL to the address of the page"
+
+
+async def test_the_page_of_a_runner_is_found_by_its_name(known):
+    known.set_public_url("https://ghapp.example.com")
+    answer = await known.ask("explain", "acme", "linux-1", "--web")
+    assert answer.stdout.endswith("/orgs/acme/runners/1\n")
+
+
+@pytest.mark.parametrize("more", [["--json"], ["--jq", "."], ["--web"]], ids=" ".join)
+def test_a_watched_command_draws_tables_only(more):
+    if more[0] == "--jq":
+        pytest.importorskip("jq")
+    assert "--watch draws tables" in one_line(ghapp("runners", "--watch", *more), 2)
+
+
+async def test_a_watched_command_draws_again_until_it_is_interrupted(redis, redis_url, tmp_path):
+    out, err = tmp_path / "out", tmp_path / "err"
+    process = Forked(["runners", "--watch"], {**inherited(), "GHAPP_REDIS_URL": redis_url}, out, err)
+    for _ in range(600):
+        if out.exists() and out.read_text().count("0 runners\n") >= 2:
+            break
+        await asyncio.sleep(0.1)
+    os.kill(process.pid, signal.SIGINT)
+    assert await asyncio.to_thread(process.wait, 30) == 130
+    assert out.read_text().count("0 runners\n") >= 2
+    assert "Traceback" not in err.read_text()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_documented_completion_script_is_printed(shell):
+    answer = ghapp(_GHAPP_COMPLETE=f"{shell}_source")
+    assert answer.returncode == 0
+    assert "_GHAPP_COMPLETE" in answer.stdout

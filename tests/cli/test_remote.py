@@ -1,0 +1,183 @@
+"""Commands over HTTP, without Redis: what differs from Redis, and what can go wrong on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+
+import pytest
+
+from ghapp.health.gate.active_shard import Deploy, Role
+from ghapp.health.installation import Installation
+from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.health.runner.evidence import Survey
+from ghapp.store.fuses import Fuses
+from ghapp.store.inbox import Entry, Inbox
+from ghapp.store.installations import Installations
+from ghapp.store.runners import Runners
+from ghapp.store.shards import Shards
+from ghapp.store.tokens import Tokens
+from tests.cli.conftest import ACME, Http, Known
+from tests.cli.test_cli import ghapp, one_line
+from tests.cli.test_gate_command import NOTHING_DONE, keep, on
+
+SHARDED = '[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux-4vcpu"]\nshard_label = "shard"\n'
+STOPPED = Fuse(Position.STOPPED, since=1.0, batch=3, allowed=3, reason=FuseReason.BATCH_NEVER_ONLINE)
+
+
+@pytest.fixture
+async def site(redis, redis_url, tmp_path):
+    """Acme on shards: purple is active, pink is online; a token that may do everything there."""
+    secret, _ = await Tokens(redis).create("ci", ("acme",), ("admin",), time.time())
+    site = Known(redis, redis_url, tmp_path, Http(redis_url, secret))
+    site.write_config(SHARDED)
+    await Installations(redis).put(Installation(ACME, "acme", 1))
+    await Runners(redis).save_survey(ACME, Survey(site.now, 2))
+    await keep(redis, on("pink", 1, site.now), on("purple", 2, site.now))
+    for shard, role in (("purple", Role.ACTIVE), ("pink", Role.INACTIVE)):
+        deploy = Deploy(shard, role, site.now - 999, site.now - 999)
+        await Shards(redis).record(ACME, "linux", lambda _, deploy=deploy: deploy)
+    return site
+
+
+async def test_pause_and_resume_record_the_token_and_report_what_is_in_effect(site, redis):
+    paused = await site.ask("pause", "acme", "--pool", "linux", "--why", "new image")
+    assert (paused.returncode, paused.stdout) == (0, "paused: acme/linux, until `ghapp resume acme --pool linux`\n")
+    pause = (await Fuses(redis).pauses(ACME))["linux"]
+    assert (pause.who.startswith("token ci ("), pause.why) == (True, "new image")
+    again = (await site.ask("pause", "acme", "--pool", "linux", "--why", "another")).stdout.splitlines()
+    assert again[0].startswith("acme/linux: already paused by token ci (")
+    assert again[1] == "that pause lasts until `ghapp resume acme --pool linux`"
+    await Fuses(redis).save(ACME, "*", None, STOPPED)
+    pool = (await site.ask("resume", "acme", "--pool", "linux")).stdout.splitlines()
+    assert pool[0] == "resumed: acme/linux"
+    assert pool[1].startswith("still in effect: fuse stopped, acme, ")
+    assert (await site.ask("resume", "acme")).stdout.splitlines()[0] == "fuse restarted, now proving: acme"
+
+
+async def test_without_anything_paused_or_stopped_resume_says_so(site):
+    assert (await site.ask("resume", "acme")).stdout == "nothing was paused or stopped\n"
+
+
+async def test_an_unknown_pool_is_wrong_usage(site):
+    for words in (["pause", "acme", "--pool", "gpu", "--why", "x"], ["resume", "acme", "--pool", "gpu"]):
+        assert one_line(await site.ask(*words), 2) == "ghapp: acme has no pool gpu; it has linux"
+    line = one_line(await site.ask("gate", "acme", "gpu", "pink"), 2)
+    assert line.startswith("ghapp: [[pools]] gpu: acme has no such pool with shard_label")
+
+
+async def test_the_gate_passes_and_prints_the_same_document(site, redis):
+    passed = await site.ask("gate", "acme", "linux", "pink", "--json")
+    assert passed.returncode == 0
+    document = json.loads(passed.stdout)
+    assert list(document) == ["pool", "shard", "passed", "role", "checks", "next"]
+    assert {frozenset(each) for each in document["checks"]} == {frozenset({"name", "passed", "said"})}
+    assert (document["role"], document["passed"]) == ("inactive", True)
+    site.http = None
+    assert json.loads((await site.ask("gate", "acme", "linux", "pink", "--json")).stdout)["next"] == document["next"]
+
+
+async def test_the_gate_fails_with_the_steps_that_the_provision_log_leaves(site, tmp_path):
+    (tmp_path / "log").write_text(NOTHING_DONE)
+    words = ["gate", "acme", "linux", "pink", "--min-online", "2", "--json"]
+    without = await site.ask(*words)
+    with_log = await site.ask(*words, "--provision-log", str(tmp_path / "log"))
+    assert (without.returncode, with_log.returncode) == (1, 1)
+    first = [json.loads(each.stdout)["next"][0]["step"] for each in (without, with_log)]
+    assert first == ["provision pink again", "shut down pink and start it again"]
+
+
+async def test_the_gate_waits_for_runners_that_keep_passing(site):
+    done = await site.ask("gate", "acme", "linux", "pink", "--timeout", "2", "--settle", "1", "--json")
+    assert done.returncode == 1, "no sweep runs here: repeated gates on one list are one observation"
+    assert json.loads(done.stdout)["next"][0]["step"] == "wait, then run the gate again"
+
+
+async def test_an_unknown_shard_is_wrong_usage_and_the_nearest_name_is_suggested(site):
+    assert "did you mean pink?" in one_line(await site.ask("gate", "acme", "linux", "pinc"), 2)
+    new = await site.ask("gate", "acme", "linux", "green", "--expect-new")
+    assert new.returncode == 1
+
+
+async def give_up(redis, *guids):
+    inbox = Inbox(redis)
+    for guid in guids:
+        await inbox.keep(guid, "workflow_job", b"{}")
+    for entry in await inbox.take(9):
+        while not await inbox.failed(Entry(*entry), "KeyError: id", time.time()):
+            pass
+
+
+async def test_given_up_deliveries_are_listed_for_an_admin_of_every_org(site, redis):
+    await give_up(redis, "a", "b")
+    found = json.loads((await site.ask("deliveries", "dead", "--json")).stdout)
+    assert [(each["guid"], each["event"], each["why"]) for each in found] == [
+        ("a", "workflow_job", "KeyError: id"),
+        ("b", "workflow_job", "KeyError: id"),
+    ]
+    assert "KeyError: id" in (await site.ask("deliveries", "dead")).stdout
+    await Installations(redis).put(Installation(8, "globex", 2))
+    line = one_line(await site.ask("deliveries", "dead"), 2)
+    assert line.startswith("ghapp: GHAPP_TOKEN: ")
+    assert line.endswith("answered 403: this token has no scope admin for globex")
+
+
+async def test_a_token_reads_its_own_orgs_only(site, redis):
+    await Installations(redis).put(Installation(8, "globex", 2))
+    await keep_elsewhere(redis)
+    found = json.loads((await site.ask("runners", "--json")).stdout)
+    assert sorted(each["name"] for each in found["runners"]) == ["pink-1", "purple-2"]
+    assert "no scope read for globex" in one_line(await site.ask("runners", "--org", "globex"), 2)
+
+
+async def keep_elsewhere(redis):
+    theirs = on("theirs", 3, time.time())
+    await Runners(redis).revise(8, {3: lambda _: theirs})
+
+
+@pytest.mark.parametrize("words", [["runners"], ["deliveries", "dead"], ["pause", "acme", "--why", "x"]], ids=" ".join)
+async def test_an_unknown_token_is_wrong_usage(site, words):
+    line = one_line(await site.ask(*words, GHAPP_TOKEN="ghapp_unknown"), 2)
+    assert line.endswith("answered 401: this token is unknown, or was revoked")
+    assert "ghapp_unknown" not in line
+
+
+async def test_more_runners_than_one_page_are_all_listed(site, redis):
+    await keep(redis, *(on("pink", number, site.now) for number in range(10, 1010)))
+    assert json.loads((await site.ask("runners", "--json")).stdout)["total"] == 1002
+
+
+@pytest.mark.parametrize(
+    ("environ", "text"),
+    [
+        ({"GHAPP_URL": "https://ghapp.example.com"}, "GHAPP_TOKEN: not set, though GHAPP_URL is"),
+        ({"GHAPP_URL": "ftp://ghapp.example.com", "GHAPP_TOKEN": "t"}, "GHAPP_URL: 'ftp://ghapp.example.com' is not"),
+        (
+            {"GHAPP_URL": "http://ghapp.example.com", "GHAPP_TOKEN": "t"},
+            "GHAPP_URL: http:// would send GHAPP_TOKEN unencrypted to another host; use https://",
+        ),
+        ({"GHAPP_URL": "https://ghapp.example.com", "GHAPP_TOKEN": "a\nb"}, "GHAPP_TOKEN: is not a token"),
+        ({"GHAPP_URL": "http://127.0.0.1:1", "GHAPP_TOKEN": "t"}, "http://127.0.0.1:1: All connection attempts failed"),
+    ],
+    ids=["no token", "no HTTP", "plain HTTP", "no header value", "no server"],
+)
+def test_an_unusable_address_or_token_is_refused_in_one_line(environ, text):
+    for words in (["runners"], ["gate", "acme", "linux", "pink"], ["resume", "acme"]):
+        assert one_line(ghapp(*words, **environ), 2).startswith(f"ghapp: {text}")
+
+
+def test_a_command_that_needs_redis_says_so():
+    line = one_line(ghapp("token", "list", GHAPP_URL="https://ghapp.example.com", GHAPP_TOKEN="t"), 2)
+    assert line.startswith("ghapp: GHAPP_REDIS_URL: not set; this command does not work over GHAPP_URL")
+
+
+async def test_a_server_without_the_api_is_reported_with_the_path(site):
+    async with site.http.serving({}) as url:
+        environ = {"GHAPP_URL": f"{url}/elsewhere", "GHAPP_TOKEN": site.http.secret}
+        line = one_line(await in_thread("runners", **environ), 1)
+    assert line.endswith("answered 404: Not Found: /elsewhere/v1/orgs; check GHAPP_URL, or upgrade the server")
+
+
+async def in_thread(*words, **environ):
+    return await asyncio.to_thread(ghapp, *words, **environ)

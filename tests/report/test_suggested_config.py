@@ -1,0 +1,78 @@
+"""The suggested configuration, as the settings read it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.pool_matching import runner_pool
+from ghapp.report.suggested_config import MOST_POOLS, suggested_config
+from ghapp.settings import Settings
+from tests.health.builders import NOW, online
+
+BIG = ("gpu", "linux")
+
+
+def runner(number, *labels, **changes):
+    return online(number, labels=("self-hosted", *labels), custom_labels=labels, **changes)
+
+
+def read(path, fleets):
+    file = path / "ghapp.toml"
+    file.write_text(suggested_config(fleets))
+    return Settings.read({"GHAPP_CONFIG": str(file), "GHAPP_STATE_DIR": str(path)})
+
+
+def test_the_settings_accept_it_and_each_runner_belongs_to_the_pool_of_its_labels(tmp_path):
+    fleet = [runner(1, "linux"), runner(2, "linux"), runner(3, *BIG), runner(4, "Linux", "shard:pink")]
+    settings = read(tmp_path, {"acme": fleet, "Globex": [runner(5, "mac")]})
+    acme = settings.pools_of("acme")
+    assert [(each.name, each.labels, each.replacer) for each in acme] == [
+        ("gpu+linux", BIG, "none"),
+        ("linux", ("linux",), "none"),
+    ]
+    assert [runner_pool(each, acme) for each in fleet] == ["linux", "linux", "gpu+linux", "linux"]
+    assert [each.shard_label for each in acme] == [None, "shard"]
+    assert [each.name for each in settings.pools_of("globex")] == ["mac"]
+
+
+def test_it_acts_on_nothing(tmp_path):
+    policy = read(tmp_path, {"acme": [runner(1, "linux")]}).of("acme")
+    assert (policy.remediation.mode, policy.leaks.mode) == ("dry-run", "dry-run")
+
+
+@pytest.mark.parametrize(
+    "fleet",
+    [[], [runner(1)], [runner(1, "linux", retired_at=NOW)], [runner(1, "shard:pink")]],
+    ids=["no runners", "no custom label", "retired", "only a shard"],
+)
+def test_without_labels_there_is_an_example_instead_of_a_pool(tmp_path, fleet):
+    assert read(tmp_path, {"acme": fleet}).pools == ()
+    assert "# [[pools]]" in suggested_config({"acme": fleet})
+
+
+@pytest.mark.parametrize("label", ['a"b', "a\\b", "ä", "a\tb", "a\x7fb", "a\nb", "#", "𝕩"], ids=ascii)
+def test_every_label_is_quoted(tmp_path, label):
+    (pool,) = read(tmp_path, {"acme": [runner(1, label)]}).pools
+    assert pool.labels == (label,)
+
+
+def test_names_are_valid_and_distinct(tmp_path):
+    fleet = [runner(1, "a/b"), runner(2, "a-b"), runner(3, "a*b")]
+    pools = read(tmp_path, {"acme": fleet}).pools
+    assert sorted(each.name for each in pools) == ["a-b", "a-b-1", "a-b-2"]
+    assert {each.labels for each in pools} == {("a/b",), ("a-b",), ("a*b",)}
+
+
+def test_the_labels_of_most_runners_are_suggested(tmp_path):
+    fleet = [runner(number, f"run-{number}") for number in range(MOST_POOLS + 50)]
+    pools = read(tmp_path, {"acme": [*fleet, runner(9001, "linux"), runner(9002, "linux")]}).pools
+    assert len(pools) == MOST_POOLS
+    assert "linux" in {each.name for each in pools}
+
+
+def test_each_pool_states_its_number_of_runners():
+    text = suggested_config({"acme": [runner(1, "linux"), runner(2, "linux"), runner(3, "gpu")]})
+    assert [line.partition("#")[2].strip() for line in text.splitlines() if line.startswith("[[pools]]")] == [
+        "1 runner",
+        "2 runners",
+    ]
