@@ -72,11 +72,6 @@ def _not_awaited(before: fuse.Fuse, pool: fuse.FuseCounts, now: float, limits: f
     return _prove(before, replace(pool, successors=10**6), now, limits)
 
 
-def _first_seen_as_it_was(known: Any, seen: Any, at: float, *, listed: bool) -> evidence.Evidence:
-    after = _registration_seen(known, seen, at, listed=listed)
-    return after if known is None else after._replace(first_seen=known.first_seen)
-
-
 def _of_any_pool(changes: Mapping[str, Any], candidates: Any, paused: Any) -> set[int]:
     whole = changes[fuse.WHOLE_INSTALLATION]
     if whole.after != (whole.before or fuse.Fuse()) and fuse.is_not_needed(whole.after):
@@ -223,9 +218,6 @@ MUTATIONS: Mapping[str, Mutation] = {
     "no fuse over the whole installation": (Patch(decision, "_whole_installation", _no_installation_fuse),),
     "time without an answer counts": _everywhere("covered_seconds", _all_time_counts, verdict, fuse_counts),
     "the whole installation's fuse writes off what it did not count": (Patch(decision, "_written_off", _of_any_pool),),
-    "a first sight keeps the date of a clock that had jumped": (
-        Patch(observations, "registration_seen", _first_seen_as_it_was),
-    ),
     "a stopped fuse always waits for a person": (Patch(fuse, "_settle", lambda before, *_: before),),
     "what a job waits for is written off": (Patch(decision._Counts, "_queued_for", lambda _self, _members: 0),),
     "a grant outlives its reason": (Patch(folds, "is_as_planned", lambda _planned, _found: True),),
@@ -331,7 +323,6 @@ CAUGHT_BY: Mapping[str, int] = {
     "no fuse over the whole installation": 65,
     "time without an answer counts": 23,
     "the whole installation's fuse writes off what it did not count": 6986,
-    "a first sight keeps the date of a clock that had jumped": 2813,
     "a stopped fuse always waits for a person": 69,
     "what a job waits for is written off": 50,
     "a grant outlives its reason": 2,
