@@ -36,7 +36,7 @@ _unlisted, _get_missed, _tally, _prove = (
 )
 _judge, _start_proving, _candidates = verdict.judge, fuse._start_proving, decision._candidates
 _decide, _may_act, _job_ended = decision.decide, steps.may_act, observations.job_ended
-_registration_seen, _written_off = observations.registration_seen, decision._written_off
+_written_off = decision._written_off
 _shield, _guard, _has_ended = guards._shield, guards._guard, guards._has_ended
 _busy, _seen_at, _held_back, _is_long_over = (
     runner_activity._busy,
