@@ -110,7 +110,7 @@ def build(
     stores = stores_over(redis, settings.named, clock, lambda: enqueue_job(JobName.INBOX))
     reading = stores_over(PipeliningRedis(redis), settings.named, clock)  # many reads at once cost few round trips
     reader, authenticator = FleetReader(settings, reading), Authenticator(stores.tokens)
-    setup = SetupEndpoints(settings, enqueue_job, clock)
+    setup = SetupEndpoints(settings, reading, enqueue_job, clock)
     access = PageAccess(settings, stores, setup.credentials, clock)
     host = PageHost(settings, PageData(settings, reading, reader, read_load or _no_load, clock), access, clock)
     application = WebApplication(

@@ -12,7 +12,7 @@ import re
 import secrets
 from functools import cached_property
 from hmac import compare_digest
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from starlette.requests import Request
@@ -24,7 +24,9 @@ from ghapp.errors import CodeRefusedError, ConfigurationError, GitHubError
 from ghapp.github.manifest import app_yml, convert, manifest
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
+from ghapp.report.suggested_config import suggested_config
 from ghapp.settings import Settings
+from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock, Enqueue
 from ghapp.web.local_access import can_deliver, is_from_this_machine
 from ghapp.web.pages import layout
@@ -34,17 +36,29 @@ log = logger(__name__)
 STATE_SECONDS = 3600
 """GitHub's code is valid for an hour."""
 
+MOST_LOOKS = 24
+"""Reloads of the last page, every five seconds, while no runner is known."""
+
+MOST_DIGITS = 4
 LARGEST_FORM_BYTES = 64 * 1024
 KEY_COOKIE, STATE_COOKIE = "ghapp_setup_key", "ghapp_setup_state"
 ORGANIZATION = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
+class SetupOrganization(NamedTuple):
+    """An organization that the last page shows: its name, the number of known runners, and the mode of remediation."""
+
+    name: str
+    runners: int
+    mode: str
+
+
 class SetupEndpoints:
     """The set-up's endpoints, and the App's credentials once there are any."""
 
-    def __init__(self, settings: Settings, enqueue_job: Enqueue, clock: Clock) -> None:
+    def __init__(self, settings: Settings, stores: Stores, enqueue_job: Enqueue, clock: Clock) -> None:
         """`settings` without credentials need a `setup_key`."""
-        self._settings, self._enqueue, self._clock = settings, enqueue_job, clock
+        self._settings, self._stores, self._enqueue, self._clock = settings, stores, enqueue_job, clock
         self._credentials: AppCredentials | None = settings.credentials
         self._begun: dict[str, float] = {}
         self._one_at_a_time = asyncio.Lock()
@@ -130,9 +144,35 @@ class SetupEndpoints:
         """Handles the App's `setup_url`; discovers installations, because deliveries may not reach us."""
         if self._credentials is None:
             return RedirectResponse("../setup", 303, layout.headers())
-        if self._may(request):
+        may = self._may(request)
+        if may:
             await self._enqueue(JobName.INSTALLATIONS, key="installations", retry=False)
-        return self._page("requested" if request.query_params.get("setup_action") == "request" else "installed")
+        if request.query_params.get("setup_action") == "request":
+            return self._page("requested")
+        if not may:  # what was found is not for strangers
+            return self._page("installed")
+        return await self._found(request.query_params.get("look", "0"))
+
+    async def _found(self, look: str) -> Response:
+        """Returns the page with the organizations, their runners, and a configuration to copy.
+
+        It reloads by itself until runners are known; `look` counts the reloads.
+        """
+        fleets = {
+            each.org: tuple((await self._stores.runners.all(each.id)).values())
+            for each in await self._stores.installations.all()
+        }
+        looks = int(look) if look.isdecimal() and len(look) < MOST_DIGITS else MOST_LOOKS
+        organizations = [
+            SetupOrganization(org, len(runners), self._settings.of(org).remediation.mode)
+            for org, runners in sorted(fleets.items())
+        ]
+        return self._page(
+            "found",
+            organizations=organizations,
+            suggestion=suggested_config(fleets),
+            next_look=None if any(fleets.values()) or looks >= MOST_LOOKS else looks + 1,
+        )
 
     def _may(self, request: Request) -> bool:
         return is_from_this_machine(request) or self._is_key(request.cookies.get(KEY_COOKIE, ""))

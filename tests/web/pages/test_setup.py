@@ -14,12 +14,16 @@ import pytest
 from ghapp.credentials import kept
 from ghapp.errors import ConfigurationError
 from ghapp.github.manifest import convert
+from ghapp.health.installation import Installation
 from ghapp.queue.jobs import JobName
 from ghapp.sandbox.config import SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
+from ghapp.store.installations import Installations
+from ghapp.store.runners import Runners
 from ghapp.web.app import build
 from ghapp.web.local_access import can_deliver
+from tests.health.builders import online
 from tests.support.keys import private_key
 
 HERE, KEY, NOW = "http://127.0.0.1:8000", "one-time-key", 1_800_000_000.0
@@ -454,3 +458,45 @@ async def test_the_redirect_after_the_installation_enqueues_a_discovery(start, g
     assert asked == [], "a remote browser may not trigger it"
     await browser.get("/setup/installed")
     assert asked == [JobName.INSTALLATIONS]
+
+
+async def installed(start, github, redis, *runners):
+    browser = start()
+    await create(browser, github)
+    await Installations(redis).put(Installation(7, "acme", 70))
+    await Runners(redis).revise(7, {each.id: lambda _, each=each: each for each in runners})
+    return browser
+
+
+async def test_the_last_page_shows_what_was_found_and_a_configuration_in_dry_run(start, github, redis, tmp_path):
+    browser = await installed(start, github, redis, online(1), online(2))
+    page = (await browser.get("/setup/installed")).text
+    assert "<td>2</td><td>dry-run</td>" in page
+    (suggestion,) = re.findall(r"<pre>(# ghapp.toml.*?)</pre>", page, re.DOTALL)
+    (tmp_path / "ghapp.toml").write_text(unescape(suggestion))
+    settings = Settings.read({"GHAPP_CONFIG": str(tmp_path / "ghapp.toml"), "GHAPP_STATE_DIR": str(tmp_path)})
+    assert [(each.org, each.labels) for each in settings.pools] == [("acme", ("linux-4vcpu",))]
+    assert settings.of("acme").remediation.mode == "dry-run"
+    assert "http-equiv" not in page, "with runners it does not reload"
+
+
+async def test_markup_in_a_label_is_text(start, github, redis):
+    browser = await installed(start, github, redis, online(1, custom_labels=("<script>alert(1)</script>",)))
+    assert "<script>" not in (await browser.get("/setup/installed")).text
+
+
+@pytest.mark.parametrize(
+    ("look", "reloads"), [("", 1), ("1", 2), ("23", 24), ("24", None), ("9999", None), ("x", None)]
+)
+async def test_without_runners_the_last_page_reloads_for_two_minutes(start, github, redis, look, reloads):
+    browser = await installed(start, github, redis)
+    page = (await browser.get(f"/setup/installed{'?look=' * bool(look)}{look}")).text
+    assert re.findall(r'url=installed\?look=(\d+)"', page) == ([] if reloads is None else [str(reloads)])
+
+
+async def test_a_stranger_does_not_see_what_was_found(start, github, redis):
+    browser = await installed(start, github, redis, online(1))
+    page = (await browser.get("/setup/installed", headers=STRANGER)).text
+    assert "is installed" in page
+    assert "acme" not in page
+    assert "linux-4vcpu" not in page
