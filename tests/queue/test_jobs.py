@@ -12,11 +12,13 @@ from rq.job import Job
 from rq.registry import ScheduledJobRegistry
 from rq.serializers import JSONSerializer
 
+from ghapp.health.runner.observations import OVERTAKING_SECONDS
 from ghapp.queue.jobs import (
     ASKED_AGAIN,
     BACKOFF_SECONDS,
     QUEUE_OF,
     QUEUES,
+    SWEEP_TIMEOUT_SECONDS,
     TIMEOUT_SECONDS,
     JobName,
     enqueue,
@@ -61,6 +63,11 @@ def test_work_travels_as_json_with_its_time_out_and_backoff(queue_redis):
     assert json.loads(zlib.decompress(queue_redis.hget(job.key, "data"))) == called
     assert (job.timeout, job.result_ttl, job.retries_left) == (TIMEOUT_SECONDS, 0, len(BACKOFF_SECONDS))
     assert job.retry_intervals == list(BACKOFF_SECONDS)
+
+
+@pytest.mark.parametrize("seconds", [TIMEOUT_SECONDS, SWEEP_TIMEOUT_SECONDS])
+def test_no_job_outlives_the_time_in_which_a_newer_observation_overrules_its_own(seconds):
+    assert seconds < OVERTAKING_SECONDS
 
 
 @pytest.mark.parametrize("work", sorted(ASKED_AGAIN))

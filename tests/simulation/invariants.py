@@ -71,7 +71,8 @@ class Audit:
         """When each sweep began, and whether its list was complete."""
         self._granted_at: dict[str, float] = {}
         """By event, when its replacement was granted."""
-        self._accepted: list[Accepted] = []
+        self._accepted: dict[str, Accepted] = {}
+        """By event, its first acceptance: a crash after that sends it again, and changes nothing."""
         self._answered_404: set[int] = set()
         self._shown_busy: dict[int, tuple[int, float]] = {}
         """By runner: the job it truly ran when a list last showed it busy, and the time of that list."""
@@ -181,7 +182,7 @@ class Audit:
         # What was granted before the fuse tripped is of no batch, however late its request is accepted: a batch's time
         # begins when the last request of the batch is.
         since = after.since or 0.0
-        accepted = [each.at for each in self._accepted if each.pool in pools and each.granted_at >= since]
+        accepted = [each.at for each in self._accepted.values() if each.pool in pools and each.granted_at >= since]
         if not accepted or self.is_skewed:
             return
         covered = self.covered(max(accepted))
@@ -192,7 +193,7 @@ class Audit:
         """A controller took a request for a replacement."""
         self._batches.accepted(event_id)
         pool, at = self._engine.world.machines[runner_id].pool.name, self._engine.driver.clock()
-        self._accepted.append(Accepted(pool, self._granted_at[event_id], at))
+        self._accepted.setdefault(event_id, Accepted(pool, self._granted_at[event_id], at))
 
     def failed(self, at: float) -> None:
         """A sweep had no answer, or none that counts."""

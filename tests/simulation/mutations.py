@@ -36,7 +36,7 @@ _unlisted, _get_missed, _tally, _prove = (
 )
 _judge, _start_proving, _candidates = verdict.judge, fuse._start_proving, decision._candidates
 _decide, _may_act, _job_ended = decision.decide, steps.may_act, observations.job_ended
-_registration_seen, _written_off = observations.registration_seen, decision._written_off
+_written_off = decision._written_off
 _shield, _guard, _has_ended = guards._shield, guards._guard, guards._has_ended
 _busy, _seen_at, _held_back, _is_long_over = (
     runner_activity._busy,
@@ -70,11 +70,6 @@ def _no_answer_is_a_404(me: calls.Calls, answers: dict[int, absence.GetResult], 
 
 def _not_awaited(before: fuse.Fuse, pool: fuse.FuseCounts, now: float, limits: fuse.FuseLimits) -> fuse.Fuse:
     return _prove(before, replace(pool, successors=10**6), now, limits)
-
-
-def _first_seen_as_it_was(known: Any, seen: Any, at: float, *, listed: bool) -> evidence.Evidence:
-    after = _registration_seen(known, seen, at, listed=listed)
-    return after if known is None else after._replace(first_seen=known.first_seen)
 
 
 def _of_any_pool(changes: Mapping[str, Any], candidates: Any, paused: Any) -> set[int]:
@@ -223,9 +218,6 @@ MUTATIONS: Mapping[str, Mutation] = {
     "no fuse over the whole installation": (Patch(decision, "_whole_installation", _no_installation_fuse),),
     "time without an answer counts": _everywhere("covered_seconds", _all_time_counts, verdict, fuse_counts),
     "the whole installation's fuse writes off what it did not count": (Patch(decision, "_written_off", _of_any_pool),),
-    "a first sight keeps the date of a clock that had jumped": (
-        Patch(observations, "registration_seen", _first_seen_as_it_was),
-    ),
     "a stopped fuse always waits for a person": (Patch(fuse, "_settle", lambda before, *_: before),),
     "what a job waits for is written off": (Patch(decision._Counts, "_queued_for", lambda _self, _members: 0),),
     "a grant outlives its reason": (Patch(folds, "is_as_planned", lambda _planned, _found: True),),
@@ -331,7 +323,6 @@ CAUGHT_BY: Mapping[str, int] = {
     "no fuse over the whole installation": 65,
     "time without an answer counts": 23,
     "the whole installation's fuse writes off what it did not count": 6986,
-    "a first sight keeps the date of a clock that had jumped": 2813,
     "a stopped fuse always waits for a person": 69,
     "what a job waits for is written off": 50,
     "a grant outlives its reason": 2,
