@@ -42,7 +42,7 @@ def deaths(
     Example: ghapp deaths --org acme --pool linux-4vcpu
     """
     if web:
-        open_page(links(org or "").deaths if org else links("").home)
+        open_page(links(org).deaths if org else links("").home)
         return
     found = query(lambda backend: backend.deaths(org, pool, cause, limit))
     if sort != "time":

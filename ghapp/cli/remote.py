@@ -50,6 +50,8 @@ async def connected(url: str, token: str | None) -> AsyncIterator[RemoteBackend]
         raise ConfigurationError("GHAPP_TOKEN: not set, though GHAPP_URL is; create one with `ghapp token create`")
     if not (token.isascii() and token.isprintable()) or " " in token:
         raise ConfigurationError("GHAPP_TOKEN: is not a token of `ghapp token create`")
+    if parts.username is not None:  # httpx would send these in place of the token
+        raise ConfigurationError("GHAPP_URL: must not contain a user or password; the token is in GHAPP_TOKEN")
     is_local = is_loopback(parts.hostname or "")
     if parts.scheme != "https" and not is_local:
         raise ConfigurationError("GHAPP_URL: http:// would send GHAPP_TOKEN unencrypted to another host; use https://")

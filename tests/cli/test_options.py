@@ -6,9 +6,12 @@ import asyncio
 import json
 import os
 import signal
+import sys
 
 import pytest
+from click.testing import CliRunner
 
+from ghapp.cli import main
 from tests.cli.test_cli import ghapp, one_line
 from tests.health.builders import online
 from tests.support.commands import Forked, inherited
@@ -137,3 +140,9 @@ def test_the_documented_completion_script_is_printed(shell):
     answer = ghapp(_GHAPP_COMPLETE=f"{shell}_source")
     assert answer.returncode == 0
     assert "_GHAPP_COMPLETE" in answer.stdout
+
+
+def test_without_the_package_jq_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jq", None)
+    answer = CliRunner().invoke(main, ["runners", "--jq", "."])
+    assert (answer.exit_code, answer.stderr) == (2, "ghapp: --jq: needs the package jq; install ghapp[jq]\n")

@@ -157,10 +157,11 @@ async def test_more_runners_than_one_page_are_all_listed(site, redis):
             {"GHAPP_URL": "http://ghapp.example.com", "GHAPP_TOKEN": "t"},
             "GHAPP_URL: http:// would send GHAPP_TOKEN unencrypted to another host; use https://",
         ),
+        ({"GHAPP_URL": "https://u:p@ghapp.example.com", "GHAPP_TOKEN": "t"}, "GHAPP_URL: must not contain a user"),
         ({"GHAPP_URL": "https://ghapp.example.com", "GHAPP_TOKEN": "a\nb"}, "GHAPP_TOKEN: is not a token"),
         ({"GHAPP_URL": "http://127.0.0.1:1", "GHAPP_TOKEN": "t"}, "http://127.0.0.1:1: All connection attempts failed"),
     ],
-    ids=["no token", "no HTTP", "plain HTTP", "no header value", "no server"],
+    ids=["no token", "no HTTP", "plain HTTP", "password", "no header value", "no server"],
 )
 def test_an_unusable_address_or_token_is_refused_in_one_line(environ, text):
     for words in (["runners"], ["gate", "acme", "linux", "pink"], ["resume", "acme"]):
