@@ -522,6 +522,7 @@ class TestRecord:
             "host_log": ["oom-kill"],
             "image": "",
             "memory_limit": "",
+            "runner_id": None,
         }
 
     def test_a_document_without_a_job_or_with_a_running_job_has_nulls(self):
