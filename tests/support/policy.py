@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ghapp.settings import PoolSettings, Settings
+
 
 def acting(policy: str) -> str:
     """The same policy with remediation and the reaper acting, where it sets no mode of its own: both default to dry-run."""
@@ -14,3 +16,9 @@ def acting(policy: str) -> str:
         elif not re.search(r"^[ \t]*mode\b", heading[1], re.MULTILINE):
             policy = f'{policy[: heading.start(1)]}mode = "act"\n{policy[heading.start(1) :]}'
     return policy
+
+
+def replace_pools(settings: Settings, pools: tuple[PoolSettings, ...]) -> None:
+    """Gives settings that are in use other pools."""
+    object.__setattr__(settings, "pools", pools)
+    vars(settings).pop("_pools_by_org", None)

@@ -15,6 +15,7 @@ from ghapp.health.runner.observations import registration_seen
 from jobs.context import open_context
 from jobs.deliveries.installations import discover_installations
 from jobs.events.deliver_event import GIVEN_UP_SECONDS, REPLACE, EventDelivery
+from tests.support.policy import replace_pools
 
 
 async def deliver(context, event_id):
@@ -77,7 +78,7 @@ def registration(known):
 async def test_an_event_of_a_pool_without_a_url_is_dropped(story):
     async with story() as app:
         _, event_id = await granted(app)
-        object.__setattr__(app.context.settings, "pools", ())
+        replace_pools(app.context.settings, ())
         await deliver(app.context, event_id)
         assert await app.context.events.unsent() == []
 

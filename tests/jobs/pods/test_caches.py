@@ -23,6 +23,7 @@ from ghapp.store.pods import Pods
 from ghapp.store.stores import stores_over
 from jobs.pods.ephemeralrunner_cache import EphemeralRunnerCache
 from jobs.pods.namespace_cache import ClusterClock
+from tests.support.policy import replace_pools
 
 NS = "runners"
 NOW = 1_790_000_000.0
@@ -56,7 +57,7 @@ async def cluster(api):
 
 def view_of(cluster, redis, *pools, leads=lambda: True, clock=time.time, namespace=NS):
     settings = Settings.read({})
-    object.__setattr__(settings, "pools", pools or (ARC,))
+    replace_pools(settings, pools or (ARC,))
     return EphemeralRunnerCache(namespace, settings, cluster, stores_over(redis), leads, clock)
 
 

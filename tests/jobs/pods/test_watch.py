@@ -40,6 +40,7 @@ from ghapp.store.stores import stores_over
 from jobs.deaths.death_recorder import DeathRecorder
 from jobs.events.publish import death_id
 from jobs.pods.pod_cache import PodCache
+from tests.support.policy import replace_pools
 
 NS, INSTALLATION = "runners", 7
 LINE = "runner pod terminated"
@@ -68,7 +69,7 @@ async def cluster(api):
 async def recorder(redis, redis_url, cluster):
     await Installations(redis).put(Installation(INSTALLATION, "acme", 1))
     settings = Settings.read({})
-    object.__setattr__(settings, "pools", (PoolSettings("acme", "linux", namespace=NS),))
+    replace_pools(settings, (PoolSettings("acme", "linux", namespace=NS),))
     with connect_sync(redis_url) as queue_redis:
         yield DeathRecorder(settings, cluster, stores_over(redis), queue_redis)
 
@@ -447,7 +448,7 @@ async def test_in_a_shared_namespace_a_death_belongs_to_the_org_of_its_runner(re
     shown = Registration(42, "a", "linux", True, True, (), ("linux",), ephemeral=True)
     await Runners(redis).revise(8, {42: lambda _: registration_seen(None, shown, 1.0, listed=True)})
     pools = (PoolSettings("acme", "linux", namespace=NS), PoolSettings("other", "linux", namespace=NS))
-    object.__setattr__(recorder.settings, "pools", pools)
+    replace_pools(recorder.settings, pools)
     for name in ("a", "nobodys"):
         api.control.pod(NS, name)
         api.control.container_ends(NS, name, exit_code=1)
@@ -462,7 +463,7 @@ async def test_in_a_shared_namespace_a_death_belongs_to_the_org_of_its_runner(re
 async def test_a_death_that_may_belong_to_two_orgs_is_recorded_for_neither(recorder, api, asked, redis):
     """Its last lines must not be readable by the other org."""
     pools = (PoolSettings("acme", "linux", namespace=NS), PoolSettings("other", "linux", namespace=NS))
-    object.__setattr__(recorder.settings, "pools", pools)
+    replace_pools(recorder.settings, pools)
     api.control.pod(NS, "of-one-that-is-not-installed")
     api.control.container_ends(NS, "of-one-that-is-not-installed", exit_code=1)
     async with watching(recorder):
