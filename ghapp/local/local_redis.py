@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ghapp.errors import ConfigurationError, StoreUnavailableError
+from ghapp.local.watchdog import uninterrupted
 
 Started = Callable[[subprocess.Popen[bytes]], None]
 
@@ -133,9 +134,10 @@ class EmbeddedRedis:
         command = [str(self._server)]
         for name, value in options.items():
             command += [f"--{name}", value]
-        # In its own session, because Ctrl-C must not stop it: Redis is stopped last.
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
-        self._started(process)
+        with uninterrupted():
+            # In its own session, because Ctrl-C must not stop it: Redis is stopped last.
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
+            self._started(process)
         return process
 
 

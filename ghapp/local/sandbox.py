@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ghapp.errors import GhappError
-from ghapp.local.watchdog import LAST, Watchdog, end
+from ghapp.local.watchdog import LAST, Watchdog, end, uninterrupted
 
 START_SECONDS = 20.0
 CALL_SECONDS = 5.0
@@ -105,14 +105,14 @@ def run_sandbox(folder: Path, webhook_url: str, watchdog: Watchdog) -> Iterator[
     options = ["--rollout", "--reruns", "--port", "0", "--webhook-url", webhook_url]
     options += ["--kubeconfig", str(folder / KUBECONFIG)]
     # Only the dashboard may write to the terminal.
-    with ready.open("wb") as out, folder.joinpath("sandbox.log").open("wb") as log_file:
+    with uninterrupted(), ready.open("wb") as out, folder.joinpath("sandbox.log").open("wb") as log_file:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own module
             [sys.executable, "-m", "ghapp.sandbox", *options],
             stdout=out,
             stderr=log_file,
             start_new_session=True,
         )
-    watchdog.add(process, LAST)
+        watchdog.add(process, LAST)
     try:
         ends = time.monotonic() + START_SECONDS
         while not (text := ready.read_text()).endswith("\n"):

@@ -7,7 +7,6 @@ starts; the others start after /setup has stored the credentials.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 import shlex
@@ -16,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from ghapp.local.local_redis import EmbeddedRedis, supervised_redis
 from ghapp.local.port_check import require_free
 from ghapp.local.role_log import RoleLog
 from ghapp.local.sandbox import Sandbox, run_sandbox, sandbox_environment
-from ghapp.local.watchdog import LAST, Watchdog, end
+from ghapp.local.watchdog import LAST, Watchdog, end, uninterrupted
 from ghapp.settings import Settings
 
 BACKGROUND_ROLES = ("worker", "worker", "clock")
@@ -66,7 +65,6 @@ class Site:
 
     def supervise(self) -> None:
         """Restarts processes that exited, and starts the roles that waited for the App; call it repeatedly."""
-        _raise_missed_cancellation()
         if self._own_redis is not None:
             self._own_redis.restart_if_exited()
         for role in self._roles:
@@ -76,18 +74,6 @@ class Site:
             self._roles += [self._start(role, self._environ) for role in _background_roles(self.settings)]
         if self._watchdog is not None:
             self._watchdog.sync()
-
-
-def _raise_missed_cancellation() -> None:
-    """Ends the current task if it was cancelled but missed that.
-
-    Ctrl-C cancels the task once. Until Python 3.12, `asyncio.wait_for` drops a cancellation that comes when the
-    awaited task is already done, and Redis' client uses it for each command: the loop would continue forever.
-    """
-    with suppress(RuntimeError):  # not in a task
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise asyncio.CancelledError
 
 
 def _background_roles(settings: Settings) -> tuple[str, ...]:
@@ -176,16 +162,17 @@ class _Role:
             self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # In its own session, because Ctrl-C is for `up`, which stops its roles one after the other.
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter and a constant name
-            [sys.executable, "-m", "ghapp", self._name],
-            env=dict(self._environ),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        self._log.follow(process)
-        self._watchdog.add(process)
+        with uninterrupted():
+            # In its own session, because Ctrl-C is for `up`, which stops its roles one after the other.
+            process = subprocess.Popen(  # noqa: S603 - our own interpreter and a constant name
+                [sys.executable, "-m", "ghapp", self._name],
+                env=dict(self._environ),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            self._log.follow(process)
+            self._watchdog.add(process)
         return process
 
 

@@ -14,13 +14,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from types import FrameType
 
 STOP_SECONDS = 10.0
 """How long the processes of one rank get to exit after SIGTERM."""
 
 POLL_SECONDS = 0.05
+
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 FIRST, LAST = 0, 1
 """Ranks: processes of the rank `LAST` are stopped when the others have exited, because the others need them."""
@@ -72,6 +75,25 @@ class Watchdog:
         )
 
 
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Delays signals that stop `up` to the end of the block, in which a process is started and added to the watchdog.
+
+    Between the two, an interrupt would leave the process running.
+    """
+    received: list[tuple[int, FrameType | None]] = []
+    handlers = {each: handler for each in STOPPING if callable(handler := signal.getsignal(each))}
+    for each in handlers:
+        signal.signal(each, lambda number, frame: received.append((number, frame)))
+    try:
+        yield
+    finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
+    for number, frame in received[:1]:
+        handlers[signal.Signals(number)](number, frame)
+
+
 def end(process: subprocess.Popen[bytes]) -> None:
     """Terminates a process, and kills it if it does not exit."""
     process.terminate()
@@ -84,7 +106,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 def main() -> None:
     """Reads lists of [process id, rank] from stdin until it is closed, then stops the processes of the last list."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in STOPPING:
         signal.signal(number, signal.SIG_IGN)  # it exits after `up` alone
     ranks: list[tuple[int, int]] = []
     for line in sys.stdin:

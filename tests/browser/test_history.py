@@ -85,7 +85,7 @@ def charts(page):
     return {name: json.loads(data) for name, data in found}
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-history")
 @pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("span", SPANS)
 def test_each_span_is_drawn_without_a_flaw_that_axe_finds(open_page, fleet, span, width):  # noqa: F811
@@ -99,7 +99,7 @@ def test_each_span_is_drawn_without_a_flaw_that_axe_finds(open_page, fleet, span
     assert violations(page) == []
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-history")
 def test_charts_are_drawn_under_the_policy_of_the_page_and_again_when_the_colours_change(open_page, fleet):  # noqa: F811
     page = open_page(color_scheme="light")
     page.goto(f"{fleet.base}/orgs/acme")
@@ -121,7 +121,7 @@ SWAP = """() => {
 }"""
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-history")
 def test_a_chart_that_a_live_page_replaced_is_drawn_again_and_the_others_stay(open_page, fleet):  # noqa: F811
     page = open_page()
     page.goto(f"{fleet.base}/orgs/acme/history")
@@ -133,7 +133,7 @@ def test_a_chart_that_a_live_page_replaced_is_drawn_again_and_the_others_stay(op
     assert page.evaluate("document.querySelector('#chart-calls canvas').kept") is True
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-history")
 def test_a_gap_is_drawn_as_a_gap_and_named_in_the_numbers(open_page, fleet):  # noqa: F811
     page = open_page()
     page.goto(f"{fleet.base}/orgs/acme/history")
@@ -144,7 +144,7 @@ def test_a_gap_is_drawn_as_a_gap_and_named_in_the_numbers(open_page, fleet):  # 
     assert rows.count() == values.count(None)
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-history")
 def test_a_pool_is_chosen_and_has_no_calls(open_page, fleet):  # noqa: F811
     page = open_page()
     page.goto(f"{fleet.base}/orgs/acme/history?span=week")
@@ -157,7 +157,7 @@ def test_a_pool_is_chosen_and_has_no_calls(open_page, fleet):  # noqa: F811
     assert page.locator(".segments [aria-current]").inner_text() == "30 days"
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-history")
 def test_without_javascript_the_same_numbers_are_in_tables_and_no_empty_place_is_left(open_page, fleet):  # noqa: F811
     page = open_page(java_script_enabled=False)
     page.goto(f"{fleet.base}/orgs/acme/history?span=week")
@@ -171,7 +171,7 @@ def test_without_javascript_the_same_numbers_are_in_tables_and_no_empty_place_is
     assert shown == ["gap" if value is None else f"{value:g}" for value in data["series"][0]["values"]]
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-history")
 def test_the_overview_has_a_line_of_the_last_day_for_each_pool(open_page, fleet):  # noqa: F811
     page = open_page()
     page.goto(f"{fleet.base}/orgs/acme")
@@ -181,7 +181,7 @@ def test_the_overview_has_a_line_of_the_last_day_for_each_pool(open_page, fleet)
     assert line.locator("rect").count() > 0
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-history")
 def test_an_open_page_shows_an_event_within_two_seconds_of_its_record(open_page, fleet):  # noqa: F811
     page = open_page()
     page.goto(f"{fleet.base}/orgs/acme")

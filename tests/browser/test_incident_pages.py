@@ -70,7 +70,7 @@ def fleet(tmp_path_factory, chromium):
         yield shown
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-history")
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_has_no_flaw_that_axe_finds_and_fits_each_screen(open_page, fleet, name):  # noqa: F811
     page = open_page(bypass_csp=True)
@@ -81,7 +81,7 @@ def test_a_page_has_no_flaw_that_axe_finds_and_fits_each_screen(open_page, fleet
         assert violations(page) == []
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-history")
 @pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without"])
 def test_the_way_from_the_list_to_the_time_line_and_to_a_successor(open_page, fleet, script):  # noqa: F811
     page = open_page(java_script_enabled=script)
@@ -98,7 +98,7 @@ def test_the_way_from_the_list_to_the_time_line_and_to_a_successor(open_page, fl
     assert page.get_by_role("heading", level=1, name=name).is_visible()
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-history")
 @pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without"])
 def test_the_gate_shows_each_shard_and_the_system_page_what_to_fix(open_page, fleet, script):  # noqa: F811
     page = open_page(java_script_enabled=script)
@@ -112,7 +112,7 @@ def test_the_gate_shows_each_shard_and_the_system_page_what_to_fix(open_page, fl
     assert page.get_by_text("Fix:").first.is_visible()
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-history")
 def test_the_terminal_of_up_begins_with_the_address_of_the_page(open_page, fleet):  # noqa: F811
     first = fleet.app.terminal_output().strip().splitlines()[0]
     assert first.startswith("The page: ")
@@ -121,7 +121,7 @@ def test_the_terminal_of_up_begins_with_the_address_of_the_page(open_page, fleet
     assert page.url == f"{fleet.base}/orgs/acme"
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-history")
 def test_an_incident_that_begins_appears_without_a_reload(open_page, fleet):  # noqa: F811
     page = open_page()
     page.goto(f"{fleet.base}/orgs/acme/incidents")

@@ -37,7 +37,7 @@ def address(fleet, path):
     return f"{fleet.base}/orgs/acme/{path.format(waiting=fleet.waiting, dead=fleet.dead, runner=fleet.runner)}"
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-jobs")
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_has_no_flaw_that_axe_finds_and_fits_a_narrow_screen(open_page, fleet, path):  # noqa: F811
     page = open_page(viewport={"width": 360, "height": 800}, bypass_csp=True)
@@ -45,7 +45,7 @@ def test_a_page_has_no_flaw_that_axe_finds_and_fits_a_narrow_screen(open_page, f
     assert violations(page) == []
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-jobs")
 @pytest.mark.parametrize("path", PAGES)
 def test_a_wide_page_runs_under_its_policy(open_page, fleet, path):  # noqa: F811
     page = open_page(viewport={"width": 1600, "height": 900})
@@ -53,7 +53,7 @@ def test_a_wide_page_runs_under_its_policy(open_page, fleet, path):  # noqa: F81
     assert page.get_by_role("heading", level=1).is_visible()
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-jobs")
 @pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without"])
 def test_a_developer_finds_why_a_job_waits(open_page, fleet, script):  # noqa: F811
     page = open_page(extra_http_headers=fleet.proxied, java_script_enabled=script)
@@ -75,7 +75,7 @@ def test_a_developer_finds_why_a_job_waits(open_page, fleet, script):  # noqa: F
     assert page.get_by_text("project-x").count() == 0
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-jobs")
 def test_a_page_that_is_open_shows_a_new_job_without_a_reload(open_page, fleet):  # noqa: F811
     page = open_page()
     page.goto(f"{fleet.base}/orgs/acme/jobs?pool=linux-9")
@@ -86,7 +86,7 @@ def test_a_page_that_is_open_shows_a_new_job_without_a_reload(open_page, fleet):
     assert page.evaluate("window.untouched") is True
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-jobs")
 @pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without"])
 def test_an_owner_runs_a_job_again_and_sees_what_became_of_it(open_page, fleet, script):  # noqa: F811
     job_id, name = fleet.died("web")
@@ -114,7 +114,7 @@ def test_an_owner_runs_a_job_again_and_sees_what_became_of_it(open_page, fleet, 
     assert audited.get_by_role("row").filter(has_text=f"re-run the job of {name}").is_visible()
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-jobs")
 @pytest.mark.parametrize("person", ["lisa", "olga"])
 def test_a_member_and_a_collaborator_read_a_post_mortem_without_the_button(open_page, fleet, person):  # noqa: F811
     page = open_page(extra_http_headers=fleet.proxied)
@@ -129,7 +129,7 @@ def check_run(fleet, name, repository):
     return f"{fleet.github.url}/acme/{repository}/runs/{fleet.check_runs(name, repository)[0]}"
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-jobs")
 @pytest.mark.parametrize("width", [360, 1280])
 def test_the_check_runs_of_jobs_read_well_in_a_browser(open_page, fleet, width):  # noqa: F811
     page = open_page(viewport={"width": width, "height": 800})
@@ -149,7 +149,7 @@ def test_the_check_runs_of_jobs_read_well_in_a_browser(open_page, fleet, width):
     assert page.get_by_text("`").count() == 0, "all code is shown as code"
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-jobs")
 def test_the_button_of_the_post_mortem_runs_the_job_again(open_page, fleet):  # noqa: F811
     job_id, _ = fleet.died("infra")
     page = open_page()

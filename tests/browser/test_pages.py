@@ -82,7 +82,7 @@ def sign_in(page, fleet, person, path="/orgs/acme"):
     page.wait_for_url(f"{fleet.base}/**")
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-pages")
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_has_no_flaw_that_axe_finds_and_fits_a_narrow_screen(open_page, fleet, name):
     page = open_page(viewport={"width": 360, "height": 800}, bypass_csp=True)
@@ -91,7 +91,7 @@ def test_a_page_has_no_flaw_that_axe_finds_and_fits_a_narrow_screen(open_page, f
     assert violations(page) == []
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-pages")
 @pytest.mark.parametrize("name", PAGES)
 def test_a_wide_page_runs_under_its_policy(open_page, fleet, name):
     page = open_page(viewport={"width": 1600, "height": 900})
@@ -99,7 +99,7 @@ def test_a_wide_page_runs_under_its_policy(open_page, fleet, name):
     assert page.get_by_role("heading", level=1).is_visible()
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-pages")
 def test_the_keyboard_reaches_the_content_and_each_link_shows_its_focus(open_page, fleet):
     page = open_page()
     page.goto(f"{fleet.base}/orgs/acme")
@@ -112,7 +112,7 @@ def test_the_keyboard_reaches_the_content_and_each_link_shows_its_focus(open_pag
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-pages")
 @pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without"])
 def test_a_member_signs_in_sees_the_fleet_without_buttons_and_signs_out(open_page, fleet, script):
     page = open_page(extra_http_headers=fleet.proxied, java_script_enabled=script)
@@ -127,7 +127,7 @@ def test_a_member_signs_in_sees_the_fleet_without_buttons_and_signs_out(open_pag
     assert "/sign-in" in page.url
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-pages")
 def test_a_stranger_and_who_refuses_see_nothing(open_page, fleet):
     page = open_page(extra_http_headers=fleet.proxied)
     sign_in(page, fleet, "sam")
@@ -139,7 +139,7 @@ def test_a_stranger_and_who_refuses_see_nothing(open_page, fleet):
     assert other.get_by_role("heading", name="GitHub did not sign you in").is_visible()
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-pages")
 @pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without"])
 def test_an_owner_pauses_and_resumes(open_page, fleet, script):
     page = open_page(extra_http_headers=fleet.proxied, java_script_enabled=script)
@@ -159,7 +159,7 @@ def test_an_owner_pauses_and_resumes(open_page, fleet, script):
     assert audited.get_by_role("row").filter(has_text="pause linux-4vcpu").first.is_visible()
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-pages")
 @pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without"])
 def test_an_owner_sweeps_looks_and_filters(open_page, fleet, script):
     page = open_page(extra_http_headers=fleet.proxied, java_script_enabled=script)
@@ -177,7 +177,7 @@ def test_an_owner_sweeps_looks_and_filters(open_page, fleet, script):
     assert page.get_by_text("A look at this runner is queued.").is_visible()
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-pages")
 def test_a_page_that_is_open_shows_a_loss_without_a_reload(open_page, fleet):
     page = open_page()
     page.goto(f"{fleet.base}/orgs/acme")
@@ -188,7 +188,7 @@ def test_a_page_that_is_open_shows_a_loss_without_a_reload(open_page, fleet):
     assert page.evaluate("window.untouched") is True
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-pages")
 @pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without"])
 def test_an_owner_replays_a_delivery_that_was_given_up(open_page, fleet, script):
     letter = {"g": f"guid-{script}", "e": "ping", "f": b"{}", "w": "no effect", "t": repr(time.time())}

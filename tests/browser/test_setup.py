@@ -57,7 +57,7 @@ def open_page(chromium):
     assert flaws == []
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-pages")
 def test_a_person_clicks_through(tmp_path, open_page):
     with not_set_up(tmp_path) as setup:
         click_through(setup, open_page)
@@ -81,7 +81,7 @@ def click_through(setup, open_page):
     page.wait_for_url(f"{setup.base}/docs")
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-pages")
 def test_enter_is_enough_and_a_bad_name_is_kept_to_be_fixed(setup, open_page):
     page = open_page()
     page.goto(f"{setup.base}/setup")
@@ -94,7 +94,7 @@ def test_enter_is_enough_and_a_bad_name_is_kept_to_be_fixed(setup, open_page):
     page.wait_for_url("**/organizations/acme/settings/apps/new*")
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-pages")
 def test_through_a_proxy_the_key_opens_it_and_leaves_the_address(setup, open_page):
     key = setup.terminal_output().partition("?key=")[2].split()[0]
     page = open_page(extra_http_headers={"x-forwarded-for": "192.0.2.1"})
@@ -105,7 +105,7 @@ def test_through_a_proxy_the_key_opens_it_and_leaves_the_address(setup, open_pag
     assert page.get_by_role("button", name="Create the App").is_visible()
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-pages")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 390, 1280])
 def test_it_fits_every_screen(setup, open_page, scheme, width):
@@ -121,7 +121,7 @@ def test_it_fits_every_screen(setup, open_page, scheme, width):
     assert (brightness(ink) < brightness(paper)) is (scheme == "light")
 
 
-@pytest.mark.xdist_group("up")
+@pytest.mark.xdist_group("browser-pages")
 @pytest.mark.parametrize("width", [320, 390, 700])
 def test_so_does_the_description_and_its_links_can_be_reached_by_keyboard(setup, open_page, width):
     page = open_page(viewport={"width": width, "height": 800})

@@ -7,12 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from ghapp.local import watchdog
-from ghapp.local.watchdog import FIRST, LAST, Watchdog, stop
+from ghapp.local.watchdog import FIRST, LAST, STOPPING, Watchdog, stop, uninterrupted
 
 SLEEPS = "import time; print(flush=True); time.sleep(600)"
 IGNORES = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEPS
@@ -58,6 +59,40 @@ def test_processes_that_run_at_the_end_are_stopped_and_those_that_others_need_co
     assert (role.wait(10), needed.wait(10)) == (-signal.SIGTERM, 0)
     assert received.read_text() == "[]", "the role had ended by then"
     dog._watchdog.wait(10)
+
+
+@pytest.fixture
+def signals_interrupt():
+    before = {number: signal.signal(number, signal.default_int_handler) for number in STOPPING}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("signals_interrupt")
+@pytest.mark.parametrize("number", STOPPING)
+def test_a_signal_between_a_start_and_its_record_interrupts_only_after_the_record(start, number):
+    dog, started = Watchdog(), []
+
+    def start_and_record():
+        with uninterrupted():
+            started.append(start(SLEEPS))
+            os.kill(os.getpid(), number)
+            time.sleep(0)  # the interpreter calls handlers between two instructions
+            dog.add(started[0])
+
+    with pytest.raises(KeyboardInterrupt):
+        start_and_record()
+    dog.end()
+    assert started[0].wait(10) == -signal.SIGTERM
+    assert signal.getsignal(number) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("signals_interrupt")
+def test_a_block_that_failed_has_the_handlers_restored():
+    with pytest.raises(ValueError, match="it failed"), uninterrupted():
+        raise ValueError("it failed")
+    assert {signal.getsignal(number) for number in STOPPING} == {signal.default_int_handler}
 
 
 def test_a_process_that_was_ended_is_not_stopped_again(start):
