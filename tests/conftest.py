@@ -34,7 +34,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest begins first, lest everybody waits for it at the end."""
+    """Starts the longest tests first, so that no worker waits for one of them at the end."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 

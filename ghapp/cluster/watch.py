@@ -22,7 +22,7 @@ from ghapp.health.pods.pod import EphemeralRunner, Pod
 T = TypeVar("T")
 
 FIRST_PAUSE = 0.2
-"""Seconds. Also between two successful watches: resuming misses nothing, and spares a server that hangs up."""
+"""Seconds. Also between two successful watches: resuming misses no event; a server that hangs up gets few requests."""
 
 LONGEST_PAUSE = 30.0
 RESUME_ATTEMPTS = 5

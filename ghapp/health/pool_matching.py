@@ -22,7 +22,7 @@ class PoolRule(Protocol):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels that a runner must have, all of them; `*` alone for every runner."""
+        """Labels that a runner must have, all of them; `*` alone forevery runner."""
 
     @property
     def shard_label(self) -> str | None:

@@ -101,7 +101,7 @@ class World:
         self.faults.pass_time(self.now())
         for org in self.orgs.values():
             for happening in org.fleet.step(self.now()):
-                self._tell(org, happening)
+                self._send(org, happening)
 
     def delete_runner(self, org: Organization, runner_id: int) -> Deletion:
         """Handles a client's DELETE of a runner, and records it in the ledger. GitHub trusts its own false answers."""
@@ -182,7 +182,7 @@ class World:
             self.announcements.created(app, self.stated(self.now()))
         return app
 
-    def _tell(self, org: Organization, happening: FleetEvent) -> None:
+    def _send(self, org: Organization, happening: FleetEvent) -> None:
         if isinstance(happening, JobMoved):
             job = happening.job.with_clock_ahead(self.clock.github_ahead)
             body = workflow_job(happening.action, job, self.url)

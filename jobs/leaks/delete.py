@@ -26,8 +26,8 @@ from jobs.leaks.snapshot import Snapshot, names_of, pool_for, snapshot_of_pods
 
 log = logger(__name__)
 
-REAPED, GONE, CHANGED, SPARED, FAILED, SKIPPED = "reaped", "gone", "changed", "spared", "failed", "skipped"
-"""The outcomes of a leak, as they are counted: `gone` before its deletion, `changed` into another pod, `spared` for a
+REAPED, GONE, CHANGED, KEPT, FAILED, SKIPPED = "reaped", "gone", "changed", "kept", "failed", "skipped"
+"""The outcomes of a leak, as they are counted: `gone` before its deletion, `changed` into another pod, `kept` for a
 late claim, `failed` in the cluster. `skipped` is the outcome of a tick.
 """
 
@@ -111,7 +111,7 @@ class Reaper:
             return GONE
         found = await self._judge_again(fresh, pods_at, memory, seen)
         if found is None:
-            return SPARED
+            return KEPT
         recorder = DeathRecorder(
             self.context.settings, self.cluster, self.context, self.context.queue_redis, self.context.clock
         )

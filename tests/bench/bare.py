@@ -1,7 +1,7 @@
 """What `ghapp web` is compared with: Starlette on uvicorn, with the same settings, and nothing else.
 
 `python -m tests.bench.bare PORT ANSWER`: `POST /webhook` reads the body and answers 202; `GET /health` answers the
-JSON document in the file ANSWER, encoded anew each time, as Starlette does it.
+JSON document in the file ANSWER, encoded again each time, as Starlette does it.
 """
 
 from __future__ import annotations

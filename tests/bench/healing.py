@@ -39,7 +39,7 @@ def measure(folder: Path) -> list[Figure]:
             times = random.Random(1)
             for _ in range(LOSSES):
                 time.sleep(times.uniform(*APART_SECONDS))
-                sandbox.pull("lose", org="acme", count=1)
+                sandbox.control("lose", org="acme", count=1)
             account = _wait(sandbox, lambda account: None not in _taken(account), folder)
     seconds, spread = middle([each for each in _taken(account) if each is not None])
     wrong = len(account["wrongful_removals"]) + len(account["wrongful_replacements"])
@@ -64,11 +64,11 @@ def _taken(account: dict[str, Any]) -> list[float | None]:
 
 
 def _wait(sandbox: GitHub, condition: Callable[[dict[str, Any]], bool], folder: Path) -> dict[str, Any]:
-    """What the sandbox has seen once that is so; RuntimeError with what the roles said when it never is."""
+    """What the sandbox has seen once that is so; RuntimeError with the output of the roles when it never is."""
     ends = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < ends:
         if condition(account := sandbox.account()):
             return account
         time.sleep(0.1)
     text = "".join((folder / f"{role}.log").read_text()[-2000:] for role in ("worker", "clock"))
-    raise RuntimeError(f"waited {PATIENCE_SECONDS:.0f} s in vain: {text}")
+    raise RuntimeError(f"waited {PATIENCE_SECONDS:.0f} s without success: {text}")

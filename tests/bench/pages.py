@@ -14,7 +14,7 @@ from ghapp.health.job import Job
 from ghapp.store.stores import open_stores
 from tests.bench.figure import Figure, middle
 from tests.bench.places import POOL, web
-from tests.bench.reads import furnish
+from tests.bench.reads import fill
 from tests.support.local_redis import embedded_redis
 
 RUNNERS = 10_000
@@ -22,7 +22,7 @@ MOST_MILLISECONDS = 100.0
 ROUNDS = 15
 CHANGED = 100
 FORGOTTEN_SECONDS = 1.0
-"""After this the web role has to read the fleet anew: it holds nothing for longer than 0.75 s."""
+"""After this the web role has to read the fleet again: it holds nothing for longer than 0.75 s."""
 
 PAGES = {
     "overview": "/orgs/acme",
@@ -40,7 +40,7 @@ PAGES = {
 def measure(folder: Path) -> list[Figure]:
     """Each page, as this machine's own browser gets it."""
     with embedded_redis(folder / "redis", durable=False) as url:
-        asyncio.run(furnish(url, RUNNERS))
+        asyncio.run(fill(url, RUNNERS))
         asyncio.run(_at_work(url))
         with web(url, folder, GHAPP_OPEN_PAGE="1") as server:
             return [figure for name, path in PAGES.items() for figure in _of_page(url, server.port, name, path)]

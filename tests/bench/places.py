@@ -119,15 +119,15 @@ def bare(folder: Path, document: object = None) -> Iterator[Server]:
 
 
 class GitHub:
-    """A simulated GitHub in a process of its own, and its levers."""
+    """A simulated GitHub in a process of its own, and its controls."""
 
     def __init__(self, started: Mapping[str, Any], process: int) -> None:
         self.started, self.process = started, process
         self.installation = int(started["installations"]["acme"])
 
-    def pull(self, lever: str, **arguments: Any) -> Any:
-        """Pulls a lever; what it answers."""
-        answer = httpx.post(f"{self.started['url']}/_sandbox/{lever}", json=arguments, timeout=30.0)
+    def control(self, name: str, **arguments: Any) -> Any:
+        """Calls a control of the sandbox, and returns its answer."""
+        answer = httpx.post(f"{self.started['url']}/_sandbox/{name}", json=arguments, timeout=30.0)
         return answer.raise_for_status().json()
 
     def calls(self) -> dict[str, Any]:

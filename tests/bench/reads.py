@@ -56,7 +56,7 @@ def measure_many(folder: Path) -> list[Figure]:
     """Reads of a thousand of 50,000 runners at once, in one request."""
     runners = max(FLEETS)
     with embedded_redis(folder / "redis", durable=False) as url:
-        token = asyncio.run(furnish(url, runners))
+        token = asyncio.run(fill(url, runners))
         with web(url, folder) as ours, sweeping(url, runners):
             _read(ours.port, token, 1)
             order = random.Random(1).sample(range(1, runners + 1), runners)
@@ -100,7 +100,7 @@ def sweeping(url: str, runners: int) -> Iterator[None]:
 
 def _measure_reads(folder: Path, runners: int, least: float) -> Figure:
     with embedded_redis(folder / "redis", durable=False) as url:
-        token = asyncio.run(furnish(url, runners))
+        token = asyncio.run(fill(url, runners))
         with web(url, folder) as ours:
             document = _read(ours.port, token, 1)
             if document["state"] != "healthy":
@@ -127,7 +127,7 @@ def measure_start(folder: Path) -> list[Figure]:
     """From starting `ghapp web` to its first answer, a health read; and what it holds in memory then and later."""
     seconds, fresh, later = [], [], 0.0
     with embedded_redis(folder / "redis", durable=False) as url:
-        token = asyncio.run(furnish(url))
+        token = asyncio.run(fill(url))
         for number in range(STARTS):
             port, log = free_port(), folder / "start.log"
             environ = web_environ(url, port)
@@ -170,7 +170,7 @@ def measure_start(folder: Path) -> list[Figure]:
     ]
 
 
-async def furnish(url: str, runners: int = RUNNERS) -> str:
+async def fill(url: str, runners: int = RUNNERS) -> str:
     """A fleet that has just been swept, and a token to read it with."""
     redis, now = connect(url), time.time()
     await Installations(redis).put(Installation(INSTALLATION, "acme", 1, NEEDED))

@@ -86,7 +86,7 @@ async def _measure(url: str, sandbox: GitHub, folder: Path) -> list[Figure]:
 
 async def _seen(context: JobContext, sandbox: GitHub) -> tuple[SweepResult, int, int]:
     """A sweep, the list calls that GitHub saw of it, and how many calls it counted."""
-    sandbox.pull("reset-account")
+    sandbox.control("reset-account")
     account = await _sweep(context, sandbox.installation)
     calls = sandbox.calls()
     return account, calls[LIST_CALL]["total"], sum(each["counted"] for each in calls.values())

@@ -38,5 +38,5 @@ def test_in_five_minutes_each_lane_strikes_often_and_one_fault_after_the_other_a
 
 
 def test_within_a_few_seeds_every_fault_strikes():
-    struck = {(strike.lane, strike.name) for seed in range(10) for strike in schedule(seed, 300)}
-    assert struck == {(name, fault) for name, lane in LANES.items() for fault in lane.faults}
+    affected = {(strike.lane, strike.name) for seed in range(10) for strike in schedule(seed, 300)}
+    assert affected == {(name, fault) for name, lane in LANES.items() for fault in lane.faults}

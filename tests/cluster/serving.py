@@ -19,7 +19,7 @@ class Served:
 async def answering(
     *bodies: bytes, code: int = 200, length: int | None = None, hangs: bool = False
 ) -> AsyncIterator[Served]:
-    """Answers each request with the next body, the last one for ever; `length` is a false Content-Length.
+    """Answers each request with the next body, the last one forever; `length` is a false Content-Length.
 
     With `hangs` the connection stays open.
     """

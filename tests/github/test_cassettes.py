@@ -162,7 +162,7 @@ async def test_one_installation(github):
 
 
 @pytest.mark.vcr("installation_gone.yaml")
-async def test_an_installation_that_is_gone(github):
+async def test_an_installation_that_was_deleted(github):
     with pytest.raises(errors.InstallationMissingError):
         await github.installation(1)
 
@@ -183,7 +183,7 @@ async def test_a_token_and_when_it_ends(github, empty_vault, sent):
     await github.installation_client(ACME)
     ends = datetime(2099, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
     assert empty_vault.minted == wire.InstallationToken("not-a-token", ends)
-    assert sent[-1].content == b"", "it is for everything that the installation granted"
+    assert sent[-1].content == b"", "it is foreverything that the installation granted"
 
 
 @pytest.mark.usefixtures("empty_vault")
@@ -195,7 +195,7 @@ async def test_a_suspended_installation_is_given_no_token(github):
 
 @pytest.mark.usefixtures("empty_vault")
 @pytest.mark.vcr("access_token_gone.yaml")
-async def test_an_installation_that_is_gone_is_given_no_token(github):
+async def test_an_installation_that_was_deleted_is_given_no_token(github):
     with pytest.raises(errors.InstallationMissingError):
         await github.installation_client(ACME)
 
@@ -402,7 +402,7 @@ async def test_a_check_run_is_created(acme, sent):
 
 
 @pytest.mark.vcr("update_check_run.yaml")
-async def test_a_check_run_is_updated_unless_it_is_gone(acme):
+async def test_a_check_run_is_updated_unless_it_was_deleted(acme):
     checks = Checks(acme, "octocat/Hello-World")
     assert [await checks.update(4, REPORT), await checks.update(5, REPORT)] == [True, False]
 

@@ -105,7 +105,7 @@ async def test_an_update_sends_the_whole_check_run_as_long_as_github_accepts_it(
     assert [each["identifier"] for each in posted["actions"]] == ["sweep", "resume"]
 
 
-async def test_an_update_of_what_is_gone_says_so(open_checks):
+async def test_an_update_of_a_deleted_check_run_is_not_found(open_checks):
     assert await (await open_checks()).update(1, WELL) is False
 
 

@@ -35,17 +35,17 @@ from ghapp.store.installations import Installations
 NOW = 1_790_000_000.0
 
 
-class Tended:
+class Supervised:
     """A site without roles, that counts how often it was looked after."""
 
     sandbox = None
 
     def __init__(self, url):
-        self.tended = 0
+        self.supervised = 0
         self.settings = Settings.read({"GHAPP_REDIS_URL": url})
 
     def supervise(self):
-        self.tended += 1
+        self.supervised += 1
 
 
 def drawn(frame, width):
@@ -55,18 +55,18 @@ def drawn(frame, width):
 
 
 async def test_a_redis_that_does_not_answer_is_reported_and_retried():
-    site = Tended("redis://127.0.0.1:1/0")
+    site = Supervised("redis://127.0.0.1:1/0")
     shown = frames(site)
     for turn in (1, 2):
         assert "Redis does not answer, retrying" in drawn(await anext(shown), 80)
-        assert site.tended == turn, "the roles are looked after meanwhile"
+        assert site.supervised == turn, "the roles are looked after meanwhile"
     await shown.aclose()
 
 
 @pytest.mark.parametrize("width", [80, 120])
 async def test_its_table_is_whole_on_every_terminal(redis, redis_url, width):
     await Installations(redis).put(Installation(7, "acme", 70))
-    shown = frames(Tended(redis_url))
+    shown = frames(Supervised(redis_url))
     lines = drawn(await anext(shown), width).splitlines()
     await shown.aclose()
     assert "acme: 0 runners registered" in lines[0]
@@ -91,7 +91,7 @@ async def test_a_low_terminal_shows_fewer_events_so_that_the_rest_fits(redis, re
     await Installations(redis).put(Installation(7, "acme", 70))
     for number in range(20):
         await Events(redis).append(7, {**event(number, "runner.offline"), "id": str(number), "data": {}}, None)
-    shown = frames(Tended(redis_url), None, lambda: height)
+    shown = frames(Supervised(redis_url), None, lambda: height)
     lines = drawn(await anext(shown), 100).splitlines()
     await shown.aclose()
     assert sum("runner.offline" in line for line in lines) == events

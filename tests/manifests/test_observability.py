@@ -51,7 +51,7 @@ GAUGES = {
 }
 """Labels of the gauges of `web.status`; those of counters are found in the code that counts."""
 
-REAPER = {"reaped", "gone", "changed", "spared", "failed", "skipped"}
+REAPER = {"reaped", "gone", "changed", "kept", "failed", "skipped"}
 
 
 def counted():
@@ -108,7 +108,7 @@ def test_every_metric_is_known_with_its_labels():
 
 
 def test_what_becomes_of_a_stamped_pod_is_called_so():
-    words = (delete.REAPED, delete.GONE, delete.CHANGED, delete.SPARED, delete.FAILED, delete.SKIPPED)
+    words = (delete.REAPED, delete.GONE, delete.CHANGED, delete.KEPT, delete.FAILED, delete.SKIPPED)
     assert set(words) == REAPER
 
 

@@ -32,7 +32,7 @@ def lost(before, after, path=""):
         after = after if isinstance(after, dict) else {}
         for key, value in before.items():
             here = f"{path}.{key}"
-            yield from lost(value, after[key], here) if key in after else ([here] if is_told(value) else [])
+            yield from lost(value, after[key], here) if key in after else ([here] if is_set(value) else [])
     elif isinstance(before, list):
         for index, value in enumerate(before):
             yield from lost(value, after[index], f"{path}[{index}]")
@@ -40,7 +40,7 @@ def lost(before, after, path=""):
         yield path
 
 
-def is_told(value):
+def is_set(value):
     """An empty selector has a meaning and yet looks like a default; the check of its kind covers it."""
     return value not in ({}, [], None)
 

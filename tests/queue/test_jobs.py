@@ -158,7 +158,7 @@ def test_two_clocks_promote_each_once(queue_redis, redis_url):
     assert sorted(queue(queue_redis, "urgent").job_ids) == sorted(f"confirm-{each}" for each in range(50))
 
 
-def test_delayed_work_whose_job_is_gone_is_struck(queue_redis):
+def test_a_delayed_job_that_was_deleted_is_removed_from_the_schedule(queue_redis):
     enqueue(queue_redis, JobName.CONFIRM, 7, key="confirm-7", after_seconds=1)
     queue_redis.delete(Job.key_for("confirm-7"))
     assert promote_due(queue_redis, time.time() + 60) == 0

@@ -15,7 +15,7 @@ class FakeCluster:
         done: the changes that were accepted, in order.
         fails: by method, what it raises; an exception that is taken out of a list is raised once.
         clock: its own, by which reads are dated; without one, objects keep their date.
-        before_delete: called before a deletion looks at anything: somebody was faster.
+        before_delete: called before a deletion reads anything: another process was faster.
     """
 
     def __init__(

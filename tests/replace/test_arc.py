@@ -74,7 +74,7 @@ class TestWhatTheWatchHasSeen:
         finding = await look(unlisted(*twins), object_names=("arc-1", "arc-2"))
         assert (finding.ruling, finding.because) == (DeletionVerdict.REFUSE, Blocker.SEVERAL_OBJECTS)
 
-    async def test_one_that_is_gone_leaves_nothing_to_do(self, unlisted):
+    async def test_a_deleted_object_leaves_nothing_to_do(self, unlisted):
         assert (await look(unlisted(), object_names=())).ruling is DeletionVerdict.NOTHING_LEFT
 
     async def test_no_answer_is_not_absence(self, unlisted):
@@ -102,7 +102,7 @@ async def test_two_objects_for_one_runner_are_both_left_alone():
     assert (finding.ruling, finding.because) == (DeletionVerdict.REFUSE, Blocker.SEVERAL_OBJECTS)
 
 
-async def test_one_that_is_gone_leaves_nothing_to_do():
+async def test_a_deleted_object_leaves_nothing_to_do():
     cluster = FakeCluster()
     finding = await look(cluster)
     assert finding.ruling is DeletionVerdict.NOTHING_LEFT

@@ -43,7 +43,7 @@ async def test_a_pod_that_is_terminating_is_not_asked_to_go_again_and_its_accoun
     assert cluster.done == BOTH[1:]
 
 
-async def test_what_is_gone_is_success():
+async def test_a_deleted_pod_is_success():
     cluster = FakeCluster()
     finding = await look(cluster)
     assert finding.text == "no pod of its name in runners"

@@ -261,7 +261,7 @@ class TestOwners:
         assert left["ownerReferences"] == [second]
         assert "deletionTimestamp" not in left
 
-    def test_an_owner_with_finalizers_keeps_them_until_it_is_gone(self, api):
+    def test_an_owner_with_finalizers_keeps_its_objects_until_it_is_deleted(self, api):
         runner = api.control.ephemeral_runner("runners", "a")
         api.control.pod("runners", "a", owner=runner, node="")
         api.delete(f"{RUNNERS}/a")

@@ -36,7 +36,7 @@ def test_a_page_of_html_may_stand_before_it(api):
 
 
 @pytest.mark.parametrize(
-    ("meant", "struck"),
+    ("meant", "affected"),
     [
         ({}, ["list", "get", "delete", "runners", "version"]),
         ({"verbs": ("list",)}, ["list", "runners"]),
@@ -49,7 +49,7 @@ def test_a_page_of_html_may_stand_before_it(api):
     ],
     ids=str,
 )
-def test_a_fault_affects_what_it_matches(api, meant, struck):
+def test_a_fault_affects_what_it_matches(api, meant, affected):
     requests = {
         "list": ("GET", PODS),
         "get": ("GET", f"{PODS}/a"),
@@ -58,8 +58,8 @@ def test_a_fault_affects_what_it_matches(api, meant, struck):
         "version": ("GET", "/version"),
     }
     trouble = api.control.fails(500, **meant)
-    assert [name for name, asked in requests.items() if api.request(*asked).status_code == 500] == struck
-    assert trouble.struck == len(struck)
+    assert [name for name, asked in requests.items() if api.request(*asked).status_code == 500] == affected
+    assert trouble.affected == len(affected)
 
 
 def test_a_window_closes_by_the_cluster_s_clock(api):
@@ -115,7 +115,7 @@ def test_all_is_well_ends_everything(api):
     api.control.forget_versions(by_http=True)
     api.control.all_is_well()
     assert api.get(PODS).status_code == 200
-    assert trouble.struck == 0
+    assert trouble.affected == 0
     assert api.get(PODS, params={"watch": "true", "resourceVersion": version}).status_code == 200
     with api.watching(PODS, api.version()) as watch:
         for name in "ab":

@@ -140,7 +140,7 @@ def test_fields_without_a_selector_are_a_bad_request(api, path, selector, expect
 
 
 def pages(api, path, **query):
-    """The names page by page, with what each said of the rest."""
+    """The names page by page, and the remaining count of each page."""
     found, expected = [], {"limit": 2, **query}
     while True:
         document = api.get(path, params=expected).raise_for_status().json()

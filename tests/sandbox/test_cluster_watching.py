@@ -236,7 +236,7 @@ def test_a_watch_is_cut_after_so_many_events_and_the_next_goes_on_from_there(api
         assert watch.brief() == [("ADDED", "c")], "by default it cuts once"
 
 
-def test_watches_can_be_cut_after_each_event_for_ever(api):
+def test_watches_can_be_cut_after_each_event_without_end(api):
     version = api.version()
     for name in "abc":
         api.control.pod("runners", name)

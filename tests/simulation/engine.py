@@ -190,7 +190,7 @@ class Engine:
                 self.github.unanswered += others
             case Lie.CLOCK:
                 self._jump(jump_of(window))
-        self._tell_of_installation()
+        self._discover_installation()
 
     def end_weather(self, window: Weather) -> None:
         self.trace("over:", lie=window.lie.value)
@@ -198,13 +198,13 @@ class Engine:
         if window.lie is Lie.CLOCK:
             self._jump(0.0)
         self.audit.cleared(window)
-        self._tell_of_installation()
+        self._discover_installation()
 
     def _jump(self, skew: float) -> None:
         self.skew = skew
         self.driver.due_at(self.store.due)
 
-    def _tell_of_installation(self) -> None:
+    def _discover_installation(self) -> None:
         """By a delivery at once, or by the next discovery."""
         self.after(self.random.choice((1.0, 300.0)), lambda: self.start("discover", self.driver.discover))
 

@@ -60,8 +60,10 @@ class Fleet:
         for episode in scenario.episodes:
             self.engine.at(episode.begins - 300.0, partial(self._live, episode))
             for incident in episode.incidents:
-                self.engine.at(incident.at, partial(self._befall, incident.what))
-            self.engine.at(episode.ends + self.random.uniform(600.0, 5400.0), partial(self._befall, "a person resumes"))
+                self.engine.at(incident.at, partial(self._incident, incident.what))
+            self.engine.at(
+                episode.ends + self.random.uniform(600.0, 5400.0), partial(self._incident, "a person resumes")
+            )
 
     # ---- jobs
 
@@ -163,7 +165,7 @@ class Fleet:
 
     # ---- incidents
 
-    def _befall(self, what: str) -> None:
+    def _incident(self, what: str) -> None:
         self.engine.trace(what)
         random, pool = self.random, self.random.choice(self.engine.scenario.pools)
         here = self.world.registered(pool)

@@ -292,7 +292,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     "a moment's absence suffices": _shielded_as(absent_seconds=None),
     "absence counts while GitHub cannot be seen": (Patch(runner_activity, "covered_seconds", _all_time_counts),),
     "busy to the last is idle": _shielded_as(last_busy=False),
-    "an overlooked runner's pod is kept for ever": (
+    "an overlooked runner's pod is kept forever": (
         Patch(
             runner_activity,
             "_busy",
@@ -357,7 +357,7 @@ CAUGHT_BY: Mapping[str, int] = {
     "a moment's absence suffices": 7,
     "absence counts while GitHub cannot be seen": 38,
     "busy to the last is idle": 56,
-    "an overlooked runner's pod is kept for ever": 211,
+    "an overlooked runner's pod is kept forever": 211,
     "many leaks at once are all reaped": 17,
     "the fuse counts one tick alone": 17,
     "the fuse of a pool does not count what is reaped": 354,

@@ -1,4 +1,4 @@
-"""The life of the pods: controllers make them and take them down, forget them, claim them; incidents befall them.
+"""The life of the pods: controllers make them and take them down, forget them, claim them; incidents affect them.
 
 A share of the days has a cluster. It draws by itself, so that days without one are as they were.
 """
@@ -74,7 +74,7 @@ class PodLife:
         for episode in random.sample(episodes, k=min(len(episodes), random.choice((1, 1, 2)))):
             names = random.choices(tuple(INCIDENTS), tuple(INCIDENTS.values()), k=random.choice((1, 2, 2, 3)))
             for name in names:
-                engine.at(random.uniform(episode.begins, episode.ends), partial(self._befall, name))
+                engine.at(random.uniform(episode.begins, episode.ends), partial(self._incident, name))
             if random.random() < 0.3:
                 window = cluster_weather(random, episode.begins, episode.ends)
                 engine.at(window.begins, partial(engine.begin_weather, window))
@@ -153,7 +153,7 @@ class PodLife:
 
     # ---- incidents
 
-    def _befall(self, what: str) -> None:
+    def _incident(self, what: str) -> None:
         self.reconcile()
         self._engine.trace(what)
         random, pool = self.random, self.random.choice(list(self.pools))

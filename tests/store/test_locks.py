@@ -51,13 +51,13 @@ async def test_a_lock_is_renewed_while_its_holder_is_alive(redis):
 
 
 async def test_the_lock_of_a_dead_holder_expires(redis):
-    dead = asyncio.create_task(hold_for_ever(Locks(redis, lease_seconds=1.5)))
+    dead = asyncio.create_task(hold_forever(Locks(redis, lease_seconds=1.5)))
     await asyncio.sleep(0.05)
     assert 1000 < await redis.pttl(keys.lock("remediate", "1")) <= 1500
     dead.cancel()
 
 
-async def hold_for_ever(locks):
+async def hold_forever(locks):
     async with locks.acquire("remediate", 1):
         await asyncio.Event().wait()
 
@@ -74,7 +74,7 @@ async def test_an_attempt_to_acquire_times_out(redis):
 
 
 async def test_a_holder_that_lost_the_lock_is_cancelled_and_keeps_its_successors_lock(redis):
-    holder = asyncio.create_task(hold_for_ever(Locks(redis, lease_seconds=0.2)))
+    holder = asyncio.create_task(hold_forever(Locks(redis, lease_seconds=0.2)))
     await asyncio.sleep(0.05)
     await redis.set(keys.lock("remediate", "1"), "successor")
     with pytest.raises(LockLostError):
@@ -104,7 +104,7 @@ async def test_a_holder_that_cannot_renew_is_cancelled_before_another_process_ca
 
 
 async def test_a_holder_that_is_cancelled_from_outside_releases_the_lock(redis):
-    holder = asyncio.create_task(hold_for_ever(Locks(redis)))
+    holder = asyncio.create_task(hold_forever(Locks(redis)))
     await asyncio.sleep(0.05)
     holder.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -82,7 +82,7 @@ def test_a_leader_that_is_killed_during_fifty_deaths_loses_none_and_reports_none
         app.sees()
         asks_for_a_log = app.control.hangs(users=[WATCH], resources=["pods/log"], names=[names[IN_THE_MIDST]])
         app.ends(*names[:40])
-        app.until(lambda: asks_for_a_log.struck)
+        app.until(lambda: asks_for_a_log.affected)
         first, second = sorted((each for each in app.began if each.name == "watch"), key=app.leads, reverse=True)
         first.kill_all()
         assert 20 <= app.recorded() < 38, "it was killed while running"
@@ -120,7 +120,7 @@ def test_while_the_api_server_is_away_no_pod_counts_as_absent_and_afterwards_no_
                 with away(users=[WATCH]) as trouble:
                     app.control.cut_watches("reset")
                     app.ends(name)
-                    app.until(lambda trouble=trouble: trouble.struck >= 3)
+                    app.until(lambda trouble=trouble: trouble.affected >= 3)
                 app.until(lambda name=name: deaths_sent(app, name))
             (waits,) = app.lines("replacement waits", "worker")
             assert (waits["runner"], waits["because"]) == (pod, Blocker.CLUSTER_UNAVAILABLE)
@@ -211,7 +211,7 @@ def test_a_lost_runner_of_arcs_is_replaced_by_deleting_its_object_and_nothing_el
     before, removals = len(app.asked(WORKER, *CHANGING)), app.removals()
     late = app.control.hangs(0.5, verbs=["delete"], resources=["ephemeralrunners"], times=1)
     app.github.control.lose("acme", ids=[lost])
-    app.until(lambda: late.struck)
+    app.until(lambda: late.affected)
     app.control.set_labels("ephemeralrunners", NAMESPACE, name, touched="between-the-look-and-the-deletion")
     app.until(lambda: "deletionTimestamp" in app.control.object("ephemeralrunners", NAMESPACE, name)["metadata"])
     app.until(lambda: not app.health(lost)["replace"])
@@ -336,9 +336,9 @@ def test_every_right_that_the_manifests_grant_is_used_and_no_other(fleet):
             for verb, group, resource, _ in granted("dev", role, namespace)
         }
         needed = {(each.verb, each.group, each.rbac_resource, NAMESPACE) for each in NEAR_RUNNERS if each.role == role}
-        spared = {each for each in rights if (role, each[0], each[2]) in UNUSED}
-        assert used == rights - spared
-        assert used == needed - spared
+        unused = {each for each in rights if (role, each[0], each[2]) in UNUSED}
+        assert used == rights - unused
+        assert used == needed - unused
 
 
 REVIEWS = {("create", "authorization.k8s.io", "selfsubjectaccessreviews", "")}
@@ -361,7 +361,7 @@ def test_asked_to_end_the_watch_does_within_ten_seconds_and_releases_the_lock(tm
         if weather == "a-hanging-cluster":
             trouble = app.control.hangs(3600)
             app.control.cut_watches("reset")
-            app.until(lambda: trouble.struck)
+            app.until(lambda: trouble.affected)
         elif weather == "no-redis":
             app.redis.close()
             app.control.bookmark()

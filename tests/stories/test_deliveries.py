@@ -44,7 +44,7 @@ async def look(app, runner_id):
     return judge(evidence, survey, app.clock(), app.settings.of("acme").evidence)
 
 
-async def test_an_ephemeral_runner_that_is_gone_after_its_job_is_retired_and_not_replaced(story):
+async def test_an_ephemeral_runner_that_is_absent_after_its_job_is_retired_and_not_replaced(story):
     async with story() as app:
         await sweep_installation(app.context, app.installation)
         app.clock.pass_(200)

@@ -1,4 +1,4 @@
-"""After any kill -9 each slot is swept once, for ever, and no queue ever holds an id twice."""
+"""After any kill -9 each slot is swept once, forever, and no queue ever holds an id twice."""
 
 from __future__ import annotations
 

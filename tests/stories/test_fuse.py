@@ -12,7 +12,7 @@ from ghapp.store.fuses import WHOLE_ORG, Pause
 from tests.stories.conftest import POOL
 
 LONG = 40
-"""Intervals in which a pool of two hundred heals with room to spare."""
+"""Intervals in which a pool of two hundred heals comfortably."""
 
 
 async def settled(app):
@@ -191,7 +191,7 @@ async def test_a_pause_wins_over_everything(story, pool):
 DRY_RUN = '[remediation]\nmode = "dry-run"\n[fuse]\nwindow_seconds = 360\n'
 
 
-async def spared(app):
+async def would_replace(app):
     """How many would have been replaced, by the count that people see."""
     counted = await app.context.counters.all()
     return int(counted.get('ghapp_remediations_total{org="acme",outcome="dry-run"}', 0))
@@ -203,7 +203,7 @@ async def test_in_dry_run_a_mass_loss_says_what_its_first_batch_would_be_and_the
         app.sandbox.control.lose("acme", count=30)
         await app.live_through_an_interval()
         await app.live_through_an_interval()
-        assert (await position(app), await spared(app)) == (Position.PROVING, 3), "as if it acted"
+        assert (await position(app), await would_replace(app)) == (Position.PROVING, 3), "as if it acted"
         for _ in range(4):
             await app.live_through_an_interval()
         assert (await position(app), (await fuse(app)).reason) == (Position.CLOSED, FuseReason.UNPROVEN)
@@ -251,4 +251,4 @@ async def test_in_dry_run_those_whose_turn_it_was_leave_their_place_to_the_next(
         app.sandbox.control.lose("acme", count=6)
         for _ in range(3):
             await app.live_through_an_interval()
-        assert await spared(app) == 6
+        assert await would_replace(app) == 6

@@ -74,7 +74,7 @@ async def test_when_redis_is_emptied_between_ticks_the_grace_starts_again(leaky,
         assert set(at.deletions()) == leaks
 
 
-async def test_when_redis_is_emptied_the_names_of_runners_that_are_gone_are_forgotten_and_their_pods_are_kept(leaky):
+async def test_when_redis_is_emptied_the_names_of_absent_runners_are_forgotten_and_their_pods_are_kept(leaky):
     async with leaky() as at:
         leaks = await four_leaks(at)
         await at.tick()
@@ -210,21 +210,21 @@ async def test_a_claim_that_comes_back_just_before_the_deletion_spares_the_pod(l
         leaks = await four_leaks(at)
         await at.tick()
         await at.minutes(GRACE_MINUTES - 1)
-        spared, read = min(leaks), at.cluster.pod
+        kept, read = min(leaks), at.cluster.pod
 
         async def read_and_claimed(namespace, name):
             pod = await read(namespace, name)
-            if name == spared:
+            if name == kept:
                 await at.claim(name)
             return pod
 
         at.cluster.pod = read_and_claimed
         await at.minutes(1)
-        assert set(at.deletions()) == leaks - {spared}
-        assert await at.counted("spared") == 1
+        assert set(at.deletions()) == leaks - {kept}
+        assert await at.counted("kept") == 1
         at.cluster.pod = read
         await at.minutes(2 + GRACE_MINUTES)
-        assert spared in at.pods(), "its grace has restarted"
+        assert kept in at.pods(), "its grace has restarted"
         await at.minutes(2)
         assert set(at.deletions()) == leaks
 
@@ -254,7 +254,7 @@ async def test_github_is_asked_afresh_just_before_the_deletion(leaky, comes):
         (tick,) = await at.minutes(1)
         last = looked_at[-1]
         assert set(at.deletions()) == leaks - {last}
-        assert (await at.counted("spared"), tick.reaped, tick.trouble) == (1, len(leaks) - 1, "")
+        assert (await at.counted("kept"), tick.reaped, tick.trouble) == (1, len(leaks) - 1, "")
         at.cluster.pod = read
         at.app.sandbox.control.no_faults()
         if at.runners[last].id in at.app.sandbox.world.orgs["acme"].fleet.roster.registered:
@@ -263,7 +263,7 @@ async def test_github_is_asked_afresh_just_before_the_deletion(leaky, comes):
         assert set(at.deletions()) == leaks
 
 
-async def test_a_pod_whose_runner_turns_out_to_be_another_just_before_the_deletion_is_spared(leaky):
+async def test_a_pod_whose_runner_turns_out_to_be_another_just_before_the_deletion_is_kept(leaky):
     async with leaky() as at:
         leaks = await four_leaks(at)
         await at.tick()
@@ -280,7 +280,7 @@ async def test_a_pod_whose_runner_turns_out_to_be_another_just_before_the_deleti
         at.cluster.pod = read_and_renamed
         await at.minutes(1)
         assert set(at.deletions()) == leaks - {renamed}
-        assert await at.counted("spared") == 1
+        assert await at.counted("kept") == 1
 
 
 async def test_a_process_that_hangs_online_after_its_job_goes_15_minutes_later_and_github_is_not_asked(leaky):

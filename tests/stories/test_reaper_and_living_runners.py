@@ -143,7 +143,7 @@ async def test_a_pod_that_is_not_started_for_ten_minutes_is_kept_and_named_with_
         assert {since for _, since in ticks[-1].examples["NeverStarted"]} == {float(int(created_at))}
 
 
-async def test_a_registration_that_is_gone_while_its_job_may_run_takes_no_pod(leaky):
+async def test_an_absent_registration_whose_job_may_run_takes_no_pod(leaky):
     async with leaky(runners=12) as at:
         await unclaimed_fleet(at)
         first = min(at.runners)

@@ -27,7 +27,7 @@ async def job_ends(app, job, *, lost=False):
 
 
 @BOTH
-async def test_4307_a_runner_whose_registration_is_not_found_and_that_loops_for_ever_is_replaced(
+async def test_4307_a_runner_whose_registration_is_not_found_and_that_loops_forever_is_replaced(
     story, tmp_path, replacer
 ):
     """ARC's users saw pods that log "Registration … was not found" forever, Running, and never take a job again.
@@ -129,10 +129,10 @@ async def test_3821_an_object_that_is_counted_and_has_no_pod_is_replaced(story, 
         assert app.changes() == app.replaced(runner)
 
 
-async def test_an_object_that_its_controller_deleted_and_that_terminates_for_ever_is_freed_of_one_finalizer(
+async def test_an_object_that_its_controller_deleted_and_that_terminates_forever_is_freed_of_one_finalizer(
     story, tmp_path
 ):
-    """ARC's issues #4484 and #4585: up to 0.14.2 it takes the 404 of a removal for a failure, and tries for ever."""
+    """ARC's issues #4484 and #4585: up to 0.14.2 it takes the 404 of a removal for a failure, and tries forever."""
     async with zombie_story(story, tmp_path) as app:
         app.takes_404_for_failure = True
         runner, *others = app.fleet.roster.registered.values()

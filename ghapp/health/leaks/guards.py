@@ -52,14 +52,14 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
     6. Neither does GitHub, and the runner has no session: an online runner works, or may get a job at any moment,
        even if its pod is unclaimed. GitHub's answer must be fresh: no answer does not mean idle.
     7. The container agrees: one that started less than `grace_seconds` ago had no time to be claimed. If GitHub
-       lists the runner busy or online, that counts for every container except one that has ended for good.
+       lists the runner busy or online, that counts forevery container except one that has ended for good.
     8. A job that has been over for `TERMINAL_SECONDS` overrules 5 to 7 and 13 to 17, which kept leaks for hours. It
        must be the runner's latest job, and have started in the current run of its container: GitHub ends a crashed
        agent's job ten minutes late, when the container may run again. And GitHub must list the runner as ephemeral, or
        its container must have ended.
     9. At most `per_tick` pods are reaped, oldest first; the others are deferred and reported.
     10. The kill switch: `off` judges nothing, `dry-run` only reports. While a pool is paused its pods are kept, and
-        their memory continues: otherwise known leaks would be unnamed after the pause, and kept for ever.
+        their memory continues: otherwise known leaks would be unnamed after the pause, and kept forever.
     11. A pod that is being deleted is kept, and so is a pod of ARC's: ARC would restart it.
     12. It is a runner's pod: it has a container called `runner`, or GitHub, a delivery or a claim had its name. Another
         program may use the label in that namespace.

@@ -59,7 +59,7 @@ class ClusterFault:
     Attributes:
         until: epoch second of the cluster's clock; None: no limit.
         times: how many requests it affects; None: no limit.
-        struck: how many it has affected.
+        affected: how many it has affected.
     """
 
     effect: ClusterFaultEffect
@@ -69,7 +69,7 @@ class ClusterFault:
     names: Collection[str] = ()
     until: float | None = None
     times: int | None = None
-    struck: int = 0
+    affected: int = 0
     _over: threading.Event = field(default_factory=threading.Event)
 
     def end(self) -> None:
@@ -81,11 +81,11 @@ class ClusterFault:
         match = (
             not self._over.is_set()
             and (self.until is None or now < self.until)
-            and (self.times is None or self.struck < self.times)
+            and (self.times is None or self.affected < self.times)
             and (not self.users or user in self.users)
             and self._means(asked)
         )
-        self.struck += match
+        self.affected += match
         return match
 
     def __enter__(self) -> Self:

@@ -110,17 +110,17 @@ class RequestFault(Fault):
     method: str | None = None
     times: int | None = None
     share: float = 1.0
-    struck: int = field(default=0, init=False)
+    affected: int = field(default=0, init=False)
 
     def affects(self, method: str, path: str) -> bool:
         """True if it affects this request, which is then counted."""
         meant = (
-            (self.times is None or self.struck < self.times)
+            (self.times is None or self.affected < self.times)
             and self.method in (None, method)
             and self.match.search(path) is not None
             and (self.share >= 1 or self.rng.random() < self.share)
         )
-        self.struck += meant
+        self.affected += meant
         return meant
 
 

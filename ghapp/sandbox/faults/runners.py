@@ -140,14 +140,14 @@ class Misreported(RunnerFaults):
 
     def listed(self, runners: Sequence[Document]) -> Sequence[Document]:
         """Returns the list, with those values."""
-        return [self._told(runner) for runner in runners]
+        return [self._with_values(runner) for runner in runners]
 
     def found(self, runner_id: int, runner: Document | None, now: float) -> Document | None:
         """Returns the runner, with those values."""
         del runner_id, now
-        return None if runner is None else self._told(runner)
+        return None if runner is None else self._with_values(runner)
 
-    def _told(self, runner: Document) -> Document:
+    def _with_values(self, runner: Document) -> Document:
         return runner | self.values if self.ids is None or runner["id"] in self.ids else runner
 
 

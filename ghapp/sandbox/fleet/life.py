@@ -128,7 +128,7 @@ class FleetLife:
         if job is not None:
             job.fail_without_runner()
             job.status, job.completed_at = "completed", now
-            self._tell("completed", job, now)
+            self._record("completed", job, now)
         self._end(runner)
 
     def tear_down(self, runner: Runner, now: float) -> None:
@@ -207,7 +207,7 @@ class FleetLife:
 
     def _queue(self, job: SandboxJob, now: float) -> SandboxJob:
         self._board.remember(job)
-        self._tell("queued", job, now)
+        self._record("queued", job, now)
         runner = self._board.runner_for(job)
         if runner is not None:
             self._start(job, runner, now)
@@ -221,7 +221,7 @@ class FleetLife:
         job.status, job.conclusion, job.completed_at = "completed", conclusion, now
         runner.job = None
         self.roster.touch()
-        self._tell("completed", job, now)
+        self._record("completed", job, now)
         if not runner.ephemeral:
             self._offer(runner, now)
             return
@@ -236,7 +236,7 @@ class FleetLife:
             return
         job.status, job.conclusion, job.completed_at = "completed", conclusion, now
         runner = self.roster.find(job.runner_id) if job.runner_id is not None else None
-        self._tell("completed", job, now)
+        self._record("completed", job, now)
         if runner is None:
             return
         runner.job = None
@@ -250,7 +250,7 @@ class FleetLife:
         job.status, job.started_at = "in_progress", at
         job.runner_id, job.runner_name = runner.id, runner.name
         self.roster.touch()
-        self._tell("in_progress", job, at)
+        self._record("in_progress", job, at)
         conclusion = "failure" if self._rng.random() < FAILING_SHARE else "success"
         self._timers.at(at + job.duration, lambda end: None if job.abandoned else self.finish(job, end, conclusion))
 
@@ -277,7 +277,7 @@ class FleetLife:
         self._board.rest(runner)
         self.roster.end(runner)
 
-    def _tell(self, action: JobAction, job: SandboxJob, at: float) -> None:
+    def _record(self, action: JobAction, job: SandboxJob, at: float) -> None:
         self._happened.append(JobMoved(action, replace(job), at))
 
     def _lasting(self, span: tuple[float, float]) -> float:

@@ -225,7 +225,7 @@ def test_a_terminating_object_of_another_organization_is_not_freed():
 
 
 class TestAnObjectWithoutAPod:
-    """ARC counts the object as a runner for ever (issue #3821), or may be about to create its pod."""
+    """ARC counts the object as a runner forever (issue #3821), or may be about to create its pod."""
 
     @pytest.mark.parametrize(
         ("evidence", "expected"),

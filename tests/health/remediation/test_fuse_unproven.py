@@ -1,4 +1,4 @@
-"""The fuse in dry-run mode: it shows what it would allow, and does not stay tripped for ever."""
+"""The fuse in dry-run mode: it shows what it would allow, and does not stay tripped forever."""
 
 import pytest
 from hypothesis import given
