@@ -147,12 +147,9 @@ class RecordReader(Generic[Record]):
         """Returns the readable records of a hash, by field."""
         records, unreadable = self._codec.decode_all(rows)
         if unreadable:
-            await self.set_aside(key, unreadable)
+            by_field = {_text(field): row for field, row in unreadable.items()}
+            await self._quarantine.set_aside(self._codec.name, key, by_field)
         return records
-
-    async def set_aside(self, key: str, rows: Mapping[Key, bytes]) -> None:
-        """Sets rows of a hash aside that are decodable but invalid."""
-        await self._quarantine.set_aside(self._codec.name, key, {_text(field): row for field, row in rows.items()})
 
 
 Value = TypeVar("Value")

@@ -56,10 +56,12 @@ async def _page(
     before = known.get(number)
     listing = await installation_client.list_runners(number, before.etag if before else None)
     if listing.body is None and before is not None:
-        return wire.runner_page(before.body)
+        if (kept := before.body()) is not None:
+            return wire.runner_page(kept)
+        listing = await installation_client.list_runners(number, None)
     body = listing.body or b""
     page = wire.runner_page(body)
-    changed[number] = EtagPage(listing.etag, body)
+    changed[number] = EtagPage.of(listing.etag, body)
     return page
 
 
@@ -124,10 +126,8 @@ async def list_runners(
 
 async def first_page(installation_client: InstallationClient, pages: EtagPages) -> RunnerList:
     """Reads the first page alone: it proves that the list is readable and not empty, and no absence."""
-    known = (await pages.of(installation_client.installation.id, installation_client.token)).get(1)
-    listing = await installation_client.list_runners(1, known.etag if known else None)
-    body = known.body if listing.body is None and known is not None else listing.body or b""
-    page = wire.runner_page(body)
+    known = await pages.of(installation_client.installation.id, installation_client.token)
+    page = await _page(installation_client, 1, known, {})
     return RunnerList({runner.id: runner for runner in page.runners}, page.total, churned=True)
 
 

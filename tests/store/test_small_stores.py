@@ -22,13 +22,18 @@ NOW = 1_790_000_000.25
 
 
 def pages(*numbers):
-    return {number: EtagPage(f'W/"{number}"', b'{"runners": []}' * number) for number in numbers}
+    return {number: EtagPage.of(f'W/"{number}"', b'{"runners": []}' * number) for number in numbers}
 
 
 async def test_pages_are_read_back_unchanged(redis):
     await EtagPages(redis).keep(ORG, "token", pages(1, 2), last=2)
     assert await EtagPages(redis).of(ORG, "token") == pages(1, 2)
     assert await EtagPages(redis).of(ORG + 1, "token") == {}
+
+
+def test_the_body_of_a_page_is_returned_as_it_was_sent_and_of_a_corrupt_one_nothing():
+    assert EtagPage.of("etag", b"body").body() == b"body"
+    assert EtagPage("etag", b"no zlib").body() is None
 
 
 async def test_pages_of_another_token_are_not_returned(redis):
@@ -40,8 +45,8 @@ async def test_pages_of_another_token_are_not_returned(redis):
 
 async def test_unchanged_pages_stay_and_pages_after_the_last_are_deleted(redis):
     await EtagPages(redis).keep(ORG, "token", pages(1, 2, 3, 10), last=10)
-    await EtagPages(redis).keep(ORG, "token", {1: EtagPage("new", b"1")}, last=2)
-    assert await EtagPages(redis).of(ORG, "token") == {1: EtagPage("new", b"1"), **pages(2)}
+    await EtagPages(redis).keep(ORG, "token", {1: EtagPage.of("new", b"1")}, last=2)
+    assert await EtagPages(redis).of(ORG, "token") == {1: EtagPage.of("new", b"1"), **pages(2)}
     assert await redis.hlen(keys.pages(ORG)) == 2
 
 

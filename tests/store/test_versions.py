@@ -19,7 +19,6 @@ from ghapp.store import keys, quarantine
 from ghapp.store.codec import CODECS, Codec, UnreadableError
 from ghapp.store.connect import connect
 from ghapp.store.deaths import Deaths, identity
-from ghapp.store.etag_pages import EtagPage, EtagPages
 from ghapp.store.events import Events
 from ghapp.store.fuses import UNREADABLE_FUSE, UNREADABLE_PAUSE, Fuses
 from ghapp.store.installations import Installations
@@ -288,12 +287,3 @@ async def test_an_unreadable_death_is_rewritten_by_later_findings(redis):
     assert await deaths.recent(ORG, 0, 10) == []
     assert await deaths.enrich(ORG, death)
     assert await deaths.recent(ORG, 0, 10) == [death]
-
-
-async def test_a_page_whose_body_is_corrupt_is_fetched_again(redis):
-    pages = EtagPages(redis)
-    await pages.keep(ORG, "token", {1: EtagPage("one", b"1"), 2: EtagPage("two", b"2")}, 2)
-    row = msgspec.msgpack.decode(await redis.hget(keys.pages(ORG), "2"))
-    await redis.hset(keys.pages(ORG), "2", msgspec.msgpack.encode([*row[:2], b"no zlib"]))
-    assert await pages.of(ORG, "token") == {1: EtagPage("one", b"1")}
-    assert [each.field for each in await Quarantine(redis).all()] == ["2"]

@@ -127,9 +127,9 @@ async def test_a_long_sweep_is_not_due_while_it_runs(context, monkeypatch):
         return await sweep_installation(context, installation, **options)
 
     async def counted(installations, until):
-        assert [*installations] == [slow]
         await put_off(installations, until)
-        going_on.set()
+        if [*installations] == [slow]:
+            going_on.set()
 
     monkeypatch.setattr(due_sweeps, "sweep_installation", sweep)
     monkeypatch.setattr(due_sweeps, "RETRY_SECONDS", 0.5)

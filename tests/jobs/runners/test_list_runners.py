@@ -96,6 +96,17 @@ async def test_only_changed_pages_cost_a_call(pages):
     assert (await list_runners(installation_client, pages, 10)).billable == 1
 
 
+async def test_a_page_whose_stored_body_is_corrupt_is_fetched_again(pages):
+    installation_client = Tenant(300)
+    await list_runners(installation_client, pages, 10)
+    (stored,) = (page for number, page in (await pages.of(ACME.id, "token")).items() if number == 2)
+    await pages.keep(ACME.id, "token", {2: stored._replace(deflated=b"no zlib")}, 3)
+    again = await list_runners(installation_client, pages, 10)
+    assert (len(again.runners), again.flaw, again.billable) == (300, None, 1)
+    assert [asked for asked in installation_client.asked if asked[0] == 2] == [(2, None), (2, stored.etag), (2, None)]
+    assert (await pages.of(ACME.id, "token"))[2] == stored
+
+
 async def test_a_new_token_pays_for_every_page_once(pages):
     installation_client = Tenant(300)
     await list_runners(installation_client, pages, 10)

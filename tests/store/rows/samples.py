@@ -129,7 +129,7 @@ async def write(redis: Any) -> dict[str, Any]:
     await Deaths(redis, lambda: NOW).record(ORG, death)
     await Leaks(redis).remember(ORG, filled(Tick))
     await Leaks(redis).begin(ORG, orphan)
-    await EtagPages(redis).keep(ORG, TEXT, {1: EtagPage("etag", b"body")}, 1)
+    await EtagPages(redis).keep(ORG, TEXT, {1: EtagPage.of("etag", b"body")}, 1)
     claim = await PodClaims(redis, lambda: NOW).claim(ORG, POD_NAME, "runner-1", JOB, NOW + 60)
     await record_snapshot(Pods(redis), NAMESPACE, [pod], [runner], NOW)
     await PostMortems(redis).post(DEATH, filled(PostedMortem))
@@ -173,7 +173,7 @@ async def write(redis: Any) -> dict[str, Any]:
         "death": death,
         "reaper-tick": filled(Tick),
         "orphan": orphan,
-        "page": EtagPage("etag", b"body"),
+        "page": EtagPage.of("etag", b"body"),
         "pod-claim": claim,
         "pod": pod,
         "ephemeralrunner": runner,
