@@ -173,7 +173,7 @@ async def write(redis: Any) -> dict[str, Any]:
         "death": death,
         "reaper-tick": filled(Tick),
         "orphan": orphan,
-        "page": EtagPage.of("etag", b"body"),
+        "page": ("etag", b"body"),
         "pod-claim": claim,
         "pod": pod,
         "ephemeralrunner": runner,
@@ -204,6 +204,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
     """Reads the same records; None for each kind without a readable record. `mint` is called if no token is stored."""
     view = await Pods(redis).all(NAMESPACE)
     outgoing = await Events(redis).outgoing(EVENT)
+    page = _first((await EtagPages(redis).of(ORG, TEXT)).values())
     standing = await Reports(redis).check_run_state(ORG)
     claims, deaths = PodClaims(redis, lambda: NOW), Deaths(redis, lambda: NOW)
     return {
@@ -220,7 +221,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "death": _first(await deaths.recent(ORG, 0, 10)),
         "reaper-tick": await Leaks(redis).last(ORG),
         "orphan": _first(await Leaks(redis).unfinished(ORG)),
-        "page": _first((await EtagPages(redis).of(ORG, TEXT)).values()),
+        "page": None if page is None else (page.etag, page.body()),
         "pod-claim": _first(await claims.all(ORG, NOW)),
         "pod": None if view is None else _first(view.pods.values()),
         "ephemeralrunner": None if view is None else _first(view.objects.values()),
