@@ -21,7 +21,7 @@ from rich.table import Table
 
 from tests.bench import deliveries, healing, history, pages, reads, steady, sweeps
 from tests.bench.figure import Figure
-from tests.bench.fleet import large, losses
+from tests.bench.fleet import large, losses, pods
 from tests.bench.fleet import many as many_installations
 
 BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
@@ -39,6 +39,7 @@ SCALE: dict[str, Callable[[Path], list[Figure]]] = {
     "losses": losses.measure,
     "installations": many_installations.measure,
     "large": large.measure,
+    "pods": pods.measure,
 }
 """Fleets of the largest size, some twenty minutes: `--scale`."""
 
@@ -82,6 +83,7 @@ def _table(figures: list[Figure]) -> Table:
     table = Table("figure", "measured", "against", "ratio or value", "required", "")
     for figure in figures:
         mark = "[green]reached[/]" if figure.reached else "[bold red]MISSED[/]"
+        mark = mark if figure.required else ""
         table.add_row(figure.name, figure.measured, figure.against, figure.compared, figure.required, mark)
     return table
 
