@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.bench.figure import Figure
-from tests.bench.fleet import pods
+from tests.bench.fleet import pods, week
 
 
 def test_changes_of_pods_are_measured_with_a_real_watch(tmp_path, monkeypatch):
@@ -20,6 +20,20 @@ def test_changes_of_pods_are_measured_with_a_real_watch(tmp_path, monkeypatch):
     assert seconds.spread is not None
     assert memory.value > 1.0
     assert not cpu.required
+
+
+def test_a_week_of_ephemeral_runners_is_measured_with_real_jobs(tmp_path, monkeypatch):
+    monkeypatch.setattr(week, "RUNNERS", 30)
+    monkeypatch.setattr(week, "DAYS", 2)
+    monkeypatch.setattr(week, "SETTLED_DAYS", 1)
+    monkeypatch.setattr(week, "LOST", 1)
+    monkeypatch.setattr(week, "STEP_SECONDS", 7200)
+    monkeypatch.setattr(week, "STEPS_A_SWEEP", 3)
+    monkeypatch.setattr(week, "HISTORY_SECONDS", 3600)
+    size, growth = week.measure(tmp_path)
+    # Listed at the end, left within the last day, lost within the last day.
+    assert size.note.startswith(f"{29 + 30 + 4} known")
+    assert growth.note.startswith("60 runners with one job each, 7 lost and replaced")
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,8 @@ class GitHub:
                 await self._event(send, body)
             case ["_lose"]:
                 await self._lose(send, msgspec.json.decode(body))
+            case ["_register"]:
+                await self._register(send, msgspec.json.decode(body))
             case ["_report"]:
                 await _answer(send, msgspec.json.encode(self._report()))
             case _:
@@ -243,6 +245,12 @@ class GitHub:
     async def _lose(self, send: Send, ids: dict[str, list[int]]) -> None:
         for org, lost in ids.items():
             self._organizations[org].lose(lost)
+        await _answer(send, msgspec.json.encode({"at": time.time()}))
+
+    async def _register(self, send: Send, ids: dict[str, list[int]]) -> None:
+        for org, new in ids.items():
+            for each in new:
+                self._organizations[org].add(each)
         await _answer(send, msgspec.json.encode({"at": time.time()}))
 
     def _limits(self, org: Organization) -> list[tuple[bytes, bytes]]:

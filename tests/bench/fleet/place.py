@@ -70,11 +70,8 @@ def place(folder: Path, config: Config, policy: str, *, workers: int = 1, web: b
     with ExitStack() as stack:
         redis_url = stack.enter_context(embedded_redis(folder / "redis", durable=True))
         processes: dict[str, int] = {}
-        given, log = folder / "github.json", folder / "github.log"
-        given.write_bytes(msgspec.json.encode(config))
-        github = stack.enter_context(running(["-m", "tests.bench.fleet.github", str(given)], {}, log))
-        address, processes["github"] = address_of(github, log), github.pid
-        environ = _environ(folder, redis_url, address, config, policy)
+        address, processes["github"] = stack.enter_context(serving("github", folder, config))
+        environ = environ_of(folder, redis_url, address, config, policy)
         asyncio.run(_issue_tokens(redis_url, environ["GHAPP_PRIVATE_KEY"], config))
         port = free_port()
         roles = [*(f"worker{number or ''}" for number in range(workers)), "clock", *(["web"] if web else [])]
@@ -87,6 +84,15 @@ def place(folder: Path, config: Config, policy: str, *, workers: int = 1, web: b
                 await_listening(port, process, folder / "web.log")
         processes["redis"] = redis_process(redis_url)
         yield Place(address, redis_url, f"http://127.0.0.1:{port}" if web else "", processes, folder)
+
+
+@contextmanager
+def serving(name: str, folder: Path, config: msgspec.Struct) -> Iterator[tuple[str, int]]:
+    """Runs a simulated server of this package until the block ends; yields its address and its process id."""
+    given, log = folder / f"{name}.json", folder / f"{name}.log"
+    given.write_bytes(msgspec.json.encode(config))
+    with running(["-m", f"tests.bench.fleet.{name}", str(given)], {}, log) as process:
+        yield _address_of(process, log), process.pid
 
 
 async def _issue_tokens(redis_url: str, private_key: str, config: Config) -> None:
@@ -112,7 +118,7 @@ def redis_process(url: str) -> int:
         return int(info["process_id"])
 
 
-def address_of(process: Popen[bytes], log: Path) -> str:
+def _address_of(process: Popen[bytes], log: Path) -> str:
     """Returns the address that a simulated server prints once it listens."""
     ends = time.monotonic() + START_SECONDS
     while not (text := log.read_text()).endswith("\n"):
@@ -122,7 +128,8 @@ def address_of(process: Popen[bytes], log: Path) -> str:
     return text.splitlines()[0]
 
 
-def _environ(folder: Path, redis_url: str, github: str, config: Config, policy: str) -> dict[str, str]:
+def environ_of(folder: Path, redis_url: str, github: str, config: Config, policy: str) -> dict[str, str]:
+    """Returns what a role is given to work with that simulated GitHub; each organization has one pool."""
     file = folder / "ghapp.toml"
     pools = "".join(
         f"""

@@ -24,7 +24,7 @@ from ghapp.store.stores import Stores, open_stores
 from tests.bench.figure import Figure, middle
 from tests.bench.fleet.cluster import NAMESPACE, Burst, Config, Report, name_of
 from tests.bench.fleet.github import FIRST_INSTALLATION, POOL
-from tests.bench.fleet.place import address_of, cpu_seconds_of, redis_process, watched_memory
+from tests.bench.fleet.place import cpu_seconds_of, redis_process, serving, watched_memory
 from tests.bench.places import running
 from tests.support.local_redis import embedded_redis
 
@@ -98,13 +98,11 @@ def measure(folder: Path) -> list[Figure]:
 @contextmanager
 def _running(folder: Path) -> Iterator[Watched]:
     """Runs the cluster, Redis and the watch until the block ends; yields when the watch has started."""
-    given, cluster_log, log = folder / "cluster.json", folder / "cluster.log", folder / "watch.log"
-    given.write_bytes(msgspec.json.encode(Config(PODS, LOG_SECONDS)))
+    log = folder / "watch.log"
     with (
         embedded_redis(folder / "redis", durable=True) as url,
-        running(["-m", "tests.bench.fleet.cluster", str(given)], {}, cluster_log) as cluster,
+        serving("cluster", folder, Config(PODS, LOG_SECONDS)) as (address, _),
     ):
-        address = address_of(cluster, cluster_log)
         asyncio.run(_register(url))
         with running(["-m", "ghapp", "watch"], _environ(folder, address, url), log) as watch:
             yield Watched(address, url, watch.pid, redis_process(url), log)
