@@ -103,6 +103,7 @@ async def _measure(settings: Settings, github: str) -> list[Figure]:
         await fleet.require_replaced()
         known, families = len(await context.runners.all(FIRST_INSTALLATION)), await _families(context)
     growth = bytes_by_day[-1] / bytes_by_day[SETTLED_DAYS - 1]
+    families["outside of keys"] = bytes_by_day[-1] - sum(families.values())
     each = ", ".join(f"{name} {size / known:.1f}" for name, size in families.most_common(FAMILIES))
     return [
         Figure(
