@@ -121,7 +121,9 @@ def runners(
     from ghapp.terminal.tables import held_lines, phantoms_table, runners_table, unseen_line
 
     now = time.time()
-    show(runners_table(listed, len(current), now, [] if state is not None or everyone else left))
+    is_of_all = everyone or state in (State.RETIRED, State.INVALIDATED)  # the healed ones are invalidated
+    total = len(known) if is_of_all else len(known) - len(left)
+    show(runners_table(listed, total, now, [] if state is not None or everyone else left))
     if any(each["queued"] for each in fleet.pools):
         show(queue_table(fleet.pools, now))
     if fleet.held:

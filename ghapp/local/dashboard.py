@@ -79,7 +79,10 @@ async def _show(site: Site, scenarios: Sequence[Scenario]) -> None:
         # Printed once, above the frames: lines to be copied must not be redrawn or broken.
         console.print(await _hints(site), soft_wrap=True)
     director = None if site.sandbox is None else Director(site.sandbox, scenarios)
-    with pressed_keys() as keys, Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+    with (
+        pressed_keys(site.terminal) as keys,
+        Live(console=console, auto_refresh=False, vertical_overflow="crop") as live,
+    ):
         async for frame in frames(site, director, lambda: console.height):
             live.update(frame, refresh=True)
             if director is not None:

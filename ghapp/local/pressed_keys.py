@@ -8,8 +8,10 @@ import sys
 import termios
 import tty
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+
+from ghapp.local.watchdog import KeyMode, attributes
 
 MOST_BYTES = 64
 
@@ -32,14 +34,17 @@ class PressedKeys(Iterator[str]):
 
 
 @contextmanager
-def pressed_keys() -> Iterator[PressedKeys]:
-    """Yields the keys while the block runs, in a running event loop; without a terminal in the foreground, none."""
+def pressed_keys(changed: Callable[[KeyMode | None], None]) -> Iterator[PressedKeys]:
+    """Yields the keys while the block runs, in a running event loop; without a terminal in the foreground, none.
+
+    `changed` is called with the mode of the terminal when it is set, and with None when it is restored.
+    """
     keys = PressedKeys()
     descriptor = _terminal()
     if descriptor is None:
         yield keys
         return
-    loop, before = asyncio.get_running_loop(), termios.tcgetattr(descriptor)
+    loop, before = asyncio.get_running_loop(), attributes(descriptor)
 
     def read() -> None:
         try:
@@ -51,6 +56,7 @@ def pressed_keys() -> Iterator[PressedKeys]:
         keys.add(found.decode("ascii", "ignore"))
 
     tty.setcbreak(descriptor, termios.TCSANOW)
+    changed(KeyMode(os.ttyname(descriptor), before, attributes(descriptor)))
     loop.add_reader(descriptor, read)
     try:
         yield keys
@@ -58,6 +64,7 @@ def pressed_keys() -> Iterator[PressedKeys]:
         loop.remove_reader(descriptor)
         with suppress(termios.error):
             termios.tcsetattr(descriptor, termios.TCSANOW, before)
+            changed(None)
 
 
 def _terminal() -> int | None:

@@ -25,7 +25,7 @@ from ghapp.local.local_redis import EmbeddedRedis, supervised_redis
 from ghapp.local.port_check import require_free
 from ghapp.local.role_log import RoleLog
 from ghapp.local.sandbox import Sandbox, run_sandbox, sandbox_environment
-from ghapp.local.watchdog import LAST, Watchdog, end, uninterrupted
+from ghapp.local.watchdog import LAST, KeyMode, Watchdog, end, uninterrupted
 from ghapp.settings import Settings
 
 BACKGROUND_ROLES = ("worker", "worker", "clock")
@@ -74,6 +74,11 @@ class Site:
             self._roles += [self._start(role, self._environ) for role in _background_roles(self.settings)]
         if self._watchdog is not None:
             self._watchdog.sync()
+
+    def terminal(self, key_mode: KeyMode | None) -> None:
+        """Has the terminal restored if `up` is killed; None: it is as it was before."""
+        if self._watchdog is not None:
+            self._watchdog.terminal(key_mode)
 
 
 def _background_roles(settings: Settings) -> tuple[str, ...]:

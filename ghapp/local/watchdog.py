@@ -3,7 +3,7 @@
 `up` starts its processes in sessions of their own, so they would outlive a kill -9 of `up`. The watchdog is one more
 process. It reads the process ids of the others from a pipe whose other end only `up` has open. When that end is closed,
 by the kernel if need be, it stops what is left. This works on Linux and on macOS, and for Redis as well, which cannot
-watch its parent. `PR_SET_PDEATHSIG` would work on Linux alone.
+watch its parent. `PR_SET_PDEATHSIG` would work on Linux alone. It also restores the terminal that `up` read keys from.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import os
 import signal
 import subprocess
 import sys
+import termios
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any, NamedTuple
 
 STOP_SECONDS = 10.0
 """How long the processes of one rank get to exit after SIGTERM."""
@@ -29,12 +31,25 @@ FIRST, LAST = 0, 1
 """Ranks: processes of the rank `LAST` are stopped when the others have exited, because the others need them."""
 
 
+SHOW_CURSOR = b"\x1b[?25h"
+"""The dashboard hides the cursor."""
+
+
+class KeyMode(NamedTuple):
+    """The terminal that `up` reads single keys from: its device, and its `attributes` before and during that."""
+
+    device: str
+    before: list[Any]
+    during: list[Any]
+
+
 class Watchdog:
     """The watchdog's process, as `up` sees it; started by the constructor."""
 
     def __init__(self) -> None:
         self._processes: list[tuple[subprocess.Popen[bytes], int]] = []
-        self._sent: Mapping[int, int] = {}
+        self._key_mode: KeyMode | None = None
+        self._sent: object = None
         self._watchdog = self._start()
 
     def add(self, process: subprocess.Popen[bytes], rank: int = FIRST) -> None:
@@ -42,18 +57,23 @@ class Watchdog:
         self._processes.append((process, rank))
         self.sync()
 
+    def terminal(self, key_mode: KeyMode | None) -> None:
+        """Has the terminal restored if `up` is killed; None: it is as it was before."""
+        self._key_mode = key_mode
+        self.sync()
+
     def sync(self) -> None:
         """Reports which processes still run, if that has changed; restarts the watchdog if it has exited."""
         self._processes = [(each, rank) for each, rank in self._processes if each.returncode is None]
-        ranks = {each.pid: rank for each, rank in self._processes}
+        report = {"ranks": [(each.pid, rank) for each, rank in self._processes], "terminal": self._key_mode}
         if self._watchdog.poll() is not None:
-            self._watchdog, self._sent = self._start(), {}
-        if ranks == self._sent:
+            self._watchdog, self._sent = self._start(), None
+        if report == self._sent:
             return
         with suppress(BrokenPipeError):  # it has just been killed; the next call starts another one
             assert self._watchdog.stdin is not None  # noqa: S101 - it was started with a pipe
-            self._watchdog.stdin.write(json.dumps(list(ranks.items())).encode() + b"\n")
-            self._sent = ranks
+            self._watchdog.stdin.write(json.dumps(report).encode() + b"\n")
+            self._sent = report
 
     def end(self) -> None:
         """Closes the pipe. The watchdog stops what still runs, and exits."""
@@ -105,13 +125,16 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def main() -> None:
-    """Reads lists of [process id, rank] from stdin until it is closed, then stops the processes of the last list."""
+    """Reads reports of `Watchdog` from stdin until it is closed, then cleans up after the last one."""
     for number in STOPPING:
         signal.signal(number, signal.SIG_IGN)  # it exits after `up` alone
-    ranks: list[tuple[int, int]] = []
+    report: dict[str, Any] = {"ranks": [], "terminal": None}
     for line in sys.stdin:
         with suppress(ValueError):  # `up` was killed while it wrote
-            ranks = [(pid, rank) for pid, rank in json.loads(line)]
+            report = json.loads(line)
+    if report["terminal"] is not None:
+        restore(KeyMode(*report["terminal"]))
+    ranks = report["ranks"]
     for rank in sorted({rank for _, rank in ranks}):
         stop([pid for pid, of in ranks if of == rank])
 
@@ -127,6 +150,25 @@ def stop(pids: list[int]) -> None:
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):  # macOS: a group of zombies may not be signalled
             os.killpg(pid, signal.SIGKILL)
+
+
+def restore(mode: KeyMode) -> None:
+    """Restores a terminal, unless its attributes were changed since: a shell that takes over sets its own."""
+    try:
+        terminal = os.open(mode.device, os.O_RDWR | os.O_NOCTTY)
+    except OSError:  # it was closed
+        return
+    with suppress(OSError, termios.error):
+        if attributes(terminal) == mode.during:
+            termios.tcsetattr(terminal, termios.TCSANOW, mode.before)
+        os.write(terminal, SHOW_CURSOR)
+    os.close(terminal)
+
+
+def attributes(terminal: int) -> list[Any]:
+    """Returns the attributes of `termios`, with control characters as numbers, so that they can be sent as JSON."""
+    *flags, characters = termios.tcgetattr(terminal)
+    return [*flags, [each if isinstance(each, int) else ord(each) for each in characters]]
 
 
 def _runs(pid: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -29,6 +30,9 @@ from ghapp.queue.transitions import Execution
 from ghapp.redis_errors import redis_errors
 
 log = logger(__name__)
+
+GC_THRESHOLD = 10_000
+"""New objects between two collections. A sweep of 10,000 runners makes 100,000."""
 
 PAUSE_SECONDS = 1.0
 """Before work is resumed after Redis was unavailable."""
@@ -151,6 +155,11 @@ def work(connection: Redis, functions: Mapping[str, Callable[..., Any]], on_fail
     """
     with redis_errors():
         connection.ping()
+    # A collection in a forked job would scan the imported objects, and thereby copy the memory that it shares with this
+    # process.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
     while not _worked_until_asked_to_stop(connection, functions, on_failure):
         time.sleep(PAUSE_SECONDS)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ghapp.health.runner.evidence import Evidence
+from ghapp.health.runner.verdict import State
 
 SHARD_LABEL = "shard"
 """Labels like `shard:pink` are no pool's own: they become `shard_label = "shard"`."""
@@ -76,7 +77,7 @@ def suggested_pools(org: str, runners: Iterable[Evidence]) -> list[SuggestedPool
     for each in runners:
         given = sorted({label.lower() for label in each.custom_labels})
         labels = tuple(label for label in given if not label.startswith(f"{SHARD_LABEL}:"))
-        if each.retired_at is not None or not labels:
+        if each.retired_at is not None or each.state == State.RETIRED or not labels:
             continue
         counts[labels] += 1
         if len(labels) < len(given):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import NamedTuple
 
 from ghapp.health.gate.active_shard import Deploy
 from ghapp.health.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_gate
 from ghapp.health.gate.shard_checks import known_shards
+from ghapp.health.gate.shard_status import ShardInputs
 from ghapp.health.installation import Installation
 from ghapp.health.shards import has_shards
 from ghapp.settings import PoolSettings, Settings
@@ -23,25 +25,46 @@ class PoolGates(NamedTuple):
     deploys: tuple[Deploy, ...]
 
 
-async def load_gates(
-    stores: Stores, installation: Installation, settings: Settings, now: float, *, with_repositories: bool
-) -> list[PoolGates]:
-    """Returns the gates as of `now`, by pool; of each pool the active shard first.
+class GateInputs(NamedTuple):
+    """What the gates of a blue/green pool are judged by."""
 
-    Args:
-        stores: read once for each pool.
-        installation: of the organization.
-        settings: with its pools.
-        now: epoch seconds.
-        with_repositories: False: without the names of repositories, for who may not read all of them.
+    pool: PoolSettings
+    known: ShardInputs
+    sources: ActiveShardSources
+
+
+class LoadedGates(NamedTuple):
+    """The inputs of all blue/green pools of an organization as of `now` (epoch seconds)."""
+
+    pools: tuple[GateInputs, ...]
+    now: float
+
+    @property
+    def repositories(self) -> frozenset[str]:
+        """All repositories (`owner/name`) that the gates may name."""
+        return frozenset(job.repository for each in self.pools for job in each.known.jobs)
+
+    def judge(self, named: Collection[str]) -> list[PoolGates]:
+        """Returns the gates by pool; of each pool the active shard first. They name no repository but `named`."""
+        return [_judge(each, self.now, named) for each in self.pools]
+
+
+async def load_gates(stores: Stores, installation: Installation, settings: Settings, now: float) -> LoadedGates:
+    """Returns the inputs of the gates as of `now`; the stores are read once for each pool.
 
     Raises:
         StoreUnavailableError: Redis does not answer.
     """
-    pools = [pool for pool in settings.pools_of(installation.org) if has_shards(pool)]
-    return [
-        await _load(stores, installation, settings, pool, now, with_repositories=with_repositories) for pool in pools
+    loaded = [
+        GateInputs(
+            pool,
+            await load_shard_inputs(stores, installation, settings, pool, now),
+            await load_sources(stores, installation, pool),
+        )
+        for pool in settings.pools_of(installation.org)
+        if has_shards(pool)
     ]
+    return LoadedGates(tuple(loaded), now)
 
 
 async def load_sources(stores: Stores, installation: Installation, pool: PoolSettings) -> ActiveShardSources:
@@ -57,18 +80,8 @@ async def load_sources(stores: Stores, installation: Installation, pool: PoolSet
     return ActiveShardSources(deploys, pool.active_source, answer)
 
 
-async def _load(
-    stores: Stores,
-    installation: Installation,
-    settings: Settings,
-    pool: PoolSettings,
-    now: float,
-    *,
-    with_repositories: bool,
-) -> PoolGates:
-    known = await load_shard_inputs(stores, installation, settings, pool, now)
-    known = known if with_repositories else known.without_repositories
-    sources = await load_sources(stores, installation, pool)
+def _judge(inputs: GateInputs, now: float, named: Collection[str]) -> PoolGates:
+    pool, known, sources = inputs.pool, inputs.known.naming(named), inputs.sources
     names = sorted(known_shards(known, sources.deploys, sources.answer))
     gates = [judge_gate(GateRequest(name, pool.min_online), known, sources, now) for name in names]
     gates.sort(key=lambda gate: (gate.shard != gate.active, gate.shard))

@@ -133,6 +133,42 @@ def test_a_chart_that_a_live_page_replaced_is_drawn_again_and_the_others_stay(op
     assert page.evaluate("document.querySelector('#chart-calls canvas').kept") is True
 
 
+LONE_STEP = """([at, value]) => {
+  const place = document.querySelector("#chart-runners [data-chart]");
+  const given = JSON.parse(place.dataset.chart);
+  given.series.forEach((each) => each.values = each.values.map((_, step) => step === at ? value : null));
+  const copy = place.cloneNode(false);
+  copy.hidden = true;
+  copy.dataset.chart = JSON.stringify(given);
+  place.replaceWith(copy);
+  document.dispatchEvent(new Event("htmx:afterSwap"));
+}"""
+PAINTED = """() => {
+  const canvas = document.querySelector("#chart-runners canvas");
+  const copy = Object.assign(document.createElement("canvas"), { width: canvas.width, height: canvas.height });
+  const drawn = copy.getContext("2d", { willReadFrequently: true });
+  drawn.fillStyle = getComputedStyle(document.documentElement).getPropertyValue("--chart-healthy");
+  drawn.fillRect(0, 0, 1, 1);
+  const [red, green, blue] = drawn.getImageData(0, 0, 1, 1).data;
+  drawn.drawImage(canvas, 0, 0);
+  const all = drawn.getImageData(0, 0, canvas.width, canvas.height).data;
+  let found = 0;
+  for (let at = 0; at < all.length; at += 4) found += all[at] === red && all[at + 1] === green && all[at + 2] === blue;
+  return found;
+}"""
+
+
+@pytest.mark.xdist_group("browser-history")
+@pytest.mark.parametrize("at", [40, SPANS["day"] - 1], ids=["between gaps", "the last one"])
+def test_one_step_of_the_runners_is_drawn_as_an_area(open_page, fleet, at):  # noqa: F811
+    page = open_page()
+    page.goto(f"{fleet.base}/orgs/acme/history")
+    charts(page)
+    page.evaluate(LONE_STEP, [at, 12])
+    charts(page)
+    assert wait_for(lambda: page.evaluate(PAINTED) > 100, 5)
+
+
 @pytest.mark.xdist_group("browser-history")
 def test_a_gap_is_drawn_as_a_gap_and_named_in_the_numbers(open_page, fleet):  # noqa: F811
     page = open_page()
@@ -173,7 +209,7 @@ def test_without_javascript_the_same_numbers_are_in_tables_and_no_empty_place_is
 
 @pytest.mark.xdist_group("browser-history")
 def test_the_overview_has_a_line_of_the_last_day_for_each_pool(open_page, fleet):  # noqa: F811
-    page = open_page()
+    page = open_page(java_script_enabled=False)  # a live page may replace the line while it is measured
     page.goto(f"{fleet.base}/orgs/acme")
     line = page.get_by_role("img", name="Healthy runners in 24 hours")
     assert line.bounding_box()["width"] > 50

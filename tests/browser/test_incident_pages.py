@@ -88,14 +88,14 @@ def test_the_way_from_the_list_to_the_time_line_and_to_a_successor(open_page, fl
     page.goto(f"{fleet.base}/orgs/acme")
     page.get_by_role("link", name="Incidents", exact=True).click()
     page.get_by_role("link", name="8 runners lost in linux-4vcpu").click()
-    assert page.get_by_text("8 runners were lost; healed after").is_visible()
+    page.get_by_text("8 runners were lost; healed after").wait_for()
     assert page.get_by_text("tripped: too many runners were lost at once").is_visible()
     assert page.get_by_text("Next batch: the successors of the last batch are online").first.is_visible()
     runners = page.get_by_role("region", name="Lost runners")
     successor = runners.get_by_role("row").nth(1).get_by_role("link").nth(1)
     name = successor.inner_text()
     successor.click()
-    assert page.get_by_role("heading", level=1, name=name).is_visible()
+    page.get_by_role("heading", level=1, name=name).wait_for()
 
 
 @pytest.mark.xdist_group("browser-history")

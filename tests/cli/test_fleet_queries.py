@@ -159,6 +159,8 @@ async def test_retired_runners_are_counted_and_listed_only_on_request(known):
     assert text.endswith(" 1 healed, 1 retired within the last 24 hours; --all shows them\n")
     assert "invalidated for 3" in text
     assert (await known.json("runners", "--all"))["total"] == 4
+    for words, line in {("offline",): "0 of 2 runners", ("invalidated",): "2 of 4 runners"}.items():
+        assert line in (await known.ask("runners", "--state", *words)).stdout
     lost = await known.json("runners", "--state", "invalidated")
     assert [(each["name"], each["healed"]) for each in lost["runners"]] == [("linux-2", False), ("linux-3", True)]
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
+import tty
 from pathlib import Path
 
 import pytest
 
 from ghapp.local import watchdog
-from ghapp.local.watchdog import FIRST, LAST, STOPPING, Watchdog, stop, uninterrupted
+from ghapp.local.watchdog import FIRST, LAST, STOPPING, KeyMode, Watchdog, attributes, restore, stop, uninterrupted
 
 SLEEPS = "import time; print(flush=True); time.sleep(600)"
 IGNORES = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEPS
@@ -103,11 +106,11 @@ def test_a_process_that_was_ended_is_not_stopped_again(start):
     ended.kill()
     ended.wait()
     dog.sync()
-    assert dog._sent == {runs.pid: FIRST}
+    assert dog._sent["ranks"] == [(runs.pid, FIRST)]
     runs.kill()
     runs.wait()
     dog.end()
-    assert dog._sent == {}
+    assert dog._sent["ranks"] == []
     assert dog._watchdog.returncode == 0
 
 
@@ -131,7 +134,7 @@ def test_it_outlives_signals_that_everything_gets(start, number):
     first = subprocess.Popen(
         [sys.executable, "-m", "ghapp.local.watchdog"], stdin=subprocess.PIPE, start_new_session=True
     )
-    first.stdin.write(json.dumps([[runs.pid, FIRST]]).encode() + b"\nnot a list")
+    first.stdin.write(json.dumps({"ranks": [[runs.pid, FIRST]], "terminal": None}).encode() + b'\n{"ranks": [')
     first.stdin.flush()
     ignored = 1 << (number - 1)
     while not int(_status(first.pid, "SigIgn"), 16) & ignored:
@@ -160,3 +163,44 @@ def test_a_process_that_is_not_there_any_more_is_no_error(start):
     ended.kill()
     ended.wait()
     stop([ended.pid])
+
+
+@pytest.fixture
+def terminal():
+    """One in key mode: its file descriptor, and its `KeyMode`."""
+    ours, theirs = pty.openpty()
+    before = attributes(theirs)
+    tty.setcbreak(theirs, termios.TCSANOW)
+    yield theirs, KeyMode(os.ttyname(theirs), before, attributes(theirs))
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_the_terminal_is_restored_when_the_pipe_is_closed_in_key_mode(terminal):
+    descriptor, mode = terminal
+    dog = Watchdog()
+    dog.terminal(mode)
+    dog._watchdog.stdin.close()
+    dog._watchdog.wait(10)
+    assert attributes(descriptor) == mode.before != mode.during
+
+
+def test_a_terminal_that_was_restored_is_left_alone(terminal):
+    descriptor, mode = terminal
+    dog = Watchdog()
+    dog.terminal(mode)
+    dog.terminal(None)
+    dog.end()
+    assert attributes(descriptor) == mode.during
+
+
+def test_attributes_that_a_shell_has_set_since_are_left_alone(terminal):
+    descriptor, mode = terminal
+    tty.setraw(descriptor, termios.TCSANOW)
+    of_shell = attributes(descriptor)
+    restore(mode)
+    assert attributes(descriptor) == of_shell != mode.during
+
+
+def test_a_terminal_that_was_closed_is_no_error(terminal):
+    restore(terminal[1]._replace(device="/dev/pts/none"))

@@ -10,6 +10,7 @@ from email.parser import Parser
 
 import httpx
 import pytest
+from markdown_it import MarkdownIt
 
 from tests.manifests.rendered import ROOT
 from tests.packaging.built import build, checkout, clean, environment_with, files_of, run, unpack
@@ -75,6 +76,23 @@ def test_the_metadata_names_licence_extras_and_addresses(wheel):
     assert {"embedded", "notify"} <= set(metadata.get_all("Provides-Extra"))
     assert {each.partition(",")[0] for each in metadata.get_all("Project-URL")} == set(PROJECT["urls"])
     assert "changelog" in {name.lower() for name in PROJECT["urls"]}
+
+
+def test_the_description_has_no_relative_link_and_each_of_its_links_into_the_repository_leads_to_a_file(wheel):
+    """It is shown on pages of package registries, where a relative link leads nowhere."""
+    metadata = Parser().parsestr(files_of(wheel)[f"ghapp-{VERSION}.dist-info/METADATA"].decode())
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    html = MarkdownIt("commonmark", {"html": True}).enable("table").render(metadata.get_payload())
+    links = re.findall(r'(?:href|src)="([^"]*)"', html)
+    assert {link for link in links if not link.startswith("https://")} == set()
+    assert [link for link in links if link.endswith(".png")], "the pictures are links, too"
+    homepage = PROJECT["urls"]["Homepage"]
+    raw = homepage.replace("https://github.com/", "https://raw.githubusercontent.com/")
+    ours = [
+        found[1] for link in links if (found := re.match(rf"(?:{homepage}/(?:blob|tree)|{raw})/main/([^?#]+)", link))
+    ]
+    assert len(ours) > 20
+    assert [each for each in ours if not (ROOT / each).exists()] == []
 
 
 def test_the_installed_command_is_that_of_the_wheel(binaries, built):

@@ -42,8 +42,14 @@ def test_it_acts_on_nothing(tmp_path):
 
 @pytest.mark.parametrize(
     "fleet",
-    [[], [runner(1)], [runner(1, "linux", retired_at=NOW)], [runner(1, "shard:pink")]],
-    ids=["no runners", "no custom label", "retired", "only a shard"],
+    [
+        [],
+        [runner(1)],
+        [runner(1, "linux", retired_at=NOW)],
+        [runner(1, "linux", state="retired")],
+        [runner(1, "shard:pink")],
+    ],
+    ids=["no runners", "no custom label", "removed by its controller", "retired", "only a shard"],
 )
 def test_without_labels_there_is_an_example_instead_of_a_pool(tmp_path, fleet):
     assert read(tmp_path, {"acme": fleet}).pools == ()

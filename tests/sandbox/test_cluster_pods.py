@@ -3,6 +3,9 @@ from __future__ import annotations
 import pytest
 
 from ghapp.sandbox.cluster import AssignedJob
+from ghapp.sandbox.cluster.calls import CALLS_KEPT, ClusterCalls
+from ghapp.sandbox.cluster.logs import LINES_KEPT
+from ghapp.sandbox.cluster.requests import ParsedRequest
 from tests.sandbox.apiservers import NOON, PODS, RUNNERS, Api, names, status
 
 LOG = f"{PODS}/a/log"
@@ -239,3 +242,28 @@ class TestLogs:
         api.control.vanish("runners", "a")
         api.control.pod("runners", "a")
         assert api.get(LOG).text == ""
+
+    @pytest.mark.parametrize("more", [0, 1], ids=["at the bound", "one past it"])
+    def test_the_oldest_lines_of_a_long_log_are_dropped(self, api, more):
+        api.control.pod("runners", "a")
+        api.control.set_log("runners", "a", map(str, range(LINES_KEPT - 1)))
+        api.control.container_ends("runners", "a", log=["x", "y"][: 1 + more])
+        lines = api.get(LOG).text.splitlines()
+        assert (len(lines), lines[0], lines[-1]) == (LINES_KEPT, str(more), "xy"[more])
+
+    def test_no_log_is_kept_of_pods_that_are_deleted(self, api):
+        for previous in (False, True):
+            api.control.pod("runners", "a")
+            api.control.set_log("runners", "a", ["old"], previous=previous)
+            api.control.vanish("runners", "a")
+        kept = api.server.cluster.logs
+        assert (kept._now, kept._previous) == ({}, {})
+
+
+@pytest.mark.parametrize("more", [0, 1], ids=["at the bound", "one past it"])
+def test_the_oldest_requests_are_dropped(more):
+    calls = ClusterCalls()
+    for number in range(CALLS_KEPT + more):
+        calls.note("reader", ParsedRequest("get", "", "v1", "pods", "runners", f"pod-{number}"), 200)
+    kept = calls.all()
+    assert (len(kept), kept[0].name, kept[-1].name) == (CALLS_KEPT, f"pod-{more}", f"pod-{CALLS_KEPT - 1 + more}")

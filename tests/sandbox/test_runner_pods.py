@@ -165,7 +165,7 @@ def test_its_log_shows_that_the_job_ended_well(site):
     site.github.control.finish("acme", job_id=job.id)
     site.follow()
     uid = site.pod(job.runner_name)["metadata"]["uid"]
-    assert [each.text for each in site.cluster.cluster.logs._now[uid, "runner"]] == list(JOB_DONE_LOG)
+    assert [each.text for each in site.cluster.cluster.logs._now[uid]["runner"]] == list(JOB_DONE_LOG)
 
 
 @pytest.mark.parametrize("control", ["out_of_memory", "forget_pods", "lose_pod"])

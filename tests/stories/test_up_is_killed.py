@@ -1,4 +1,7 @@
-"""`ghapp up` dies, or its terminal is closed: no process of it stays, Redis and the simulated GitHub included."""
+"""`ghapp up` dies, or its terminal is closed: no process of it stays, Redis and the simulated GitHub included.
+
+A terminal that stays open is as it was before.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import pty
 import signal
 import subprocess
 import sys
+import termios
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +20,8 @@ import pytest
 from tests.stories.test_up import OWN_TERMINAL, free_port, wait_for
 
 ENDED_SECONDS = 60
+LOCAL_FLAGS = 3
+HIDE_CURSOR, SHOW_CURSOR = b"\x1b[?25l", b"\x1b[?25h"
 
 
 def of(mark):
@@ -42,8 +48,9 @@ def all_run(mark):
 @pytest.mark.xdist_group("up")
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGHUP", "SIGTERM", "terminal closed"])
 def test_no_process_stays_when_up_is_killed_or_its_terminal_is_closed(tmp_path, how):
-    mark = str(tmp_path)
+    mark, shown = str(tmp_path), bytearray()
     ours, theirs = pty.openpty()
+    before = termios.tcgetattr(ours)
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GHAPP_")}
     environ |= {"COLUMNS": "100", "LINES": "40", "TERM": "xterm", "TMPDIR": mark}
     command = [sys.executable, "-m", "ghapp", "up", "--sandbox", "--port", str(free_port())]
@@ -57,19 +64,22 @@ def test_no_process_stays_when_up_is_killed_or_its_terminal_is_closed(tmp_path, 
     )
     os.close(theirs)
     if how != "terminal closed":
-        threading.Thread(target=_drain, args=(ours,), daemon=True).start()
+        threading.Thread(target=_drain, args=(ours, shown), daemon=True).start()
     try:
         if how == "terminal closed":
             begun = wait_for(lambda: _drained(ours) or all_run(mark))
             os.close(ours)  # the kernel sends SIGHUP, and writing fails
         else:
-            begun = wait_for(lambda: all_run(mark))
+            begun = wait_for(lambda: all_run(mark) if reads_keys(ours) and HIDE_CURSOR in shown else None)
             os.kill(up.pid, getattr(signal, how))
         assert begun, of(mark)
         up.wait(ENDED_SECONDS)
         assert wait_for(lambda: not of(mark), ENDED_SECONDS), of(mark)
         if how in ("SIGHUP", "SIGTERM"):
             assert up.returncode == 0
+        if how != "terminal closed":
+            assert termios.tcgetattr(ours) == before
+            assert wait_for(lambda: shown.rfind(SHOW_CURSOR) > shown.rfind(HIDE_CURSOR)), shown[-200:]
     finally:
         for pid in of(mark):
             with suppress(ProcessLookupError):
@@ -79,10 +89,14 @@ def test_no_process_stays_when_up_is_killed_or_its_terminal_is_closed(tmp_path, 
             os.close(ours)
 
 
-def _drain(terminal):
+def reads_keys(terminal):
+    return not termios.tcgetattr(terminal)[LOCAL_FLAGS] & (termios.ICANON | termios.ECHO)
+
+
+def _drain(terminal, shown):
     with suppress(OSError):
-        while os.read(terminal, 65536):
-            pass
+        while found := os.read(terminal, 65536):
+            shown += found
 
 
 def _drained(terminal):

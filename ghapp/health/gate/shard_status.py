@@ -71,7 +71,12 @@ class ShardInputs:
     @property
     def without_repositories(self) -> ShardInputs:
         """The same without names of repositories, for a check run in a public repository."""
-        return replace(self, jobs=[job._replace(repository="") for job in self.jobs])
+        return self.naming(frozenset())
+
+    def naming(self, repositories: Collection[str]) -> ShardInputs:
+        """Returns the same with the names of these repositories alone, for who may not read the others."""
+        jobs = [job if job.repository in repositories else job._replace(repository="") for job in self.jobs]
+        return replace(self, jobs=jobs)
 
 
 @dataclass(slots=True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from typing import NamedTuple
 
 from ghapp.sandbox.cluster.requests import ParsedRequest
 
 NO_ANSWER = 0
+CALLS_KEPT = 20_000
+"""A sandbox may run for days."""
 
 
 class ClusterCall(NamedTuple):
@@ -31,11 +34,11 @@ class ClusterCall(NamedTuple):
 
 
 class ClusterCalls:
-    """All of them, in the order of their answers."""
+    """The last `CALLS_KEPT` requests, in the order of their answers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._calls: list[ClusterCall] = []
+        self._calls: deque[ClusterCall] = deque(maxlen=CALLS_KEPT)
 
     def note(self, user: str, asked: ParsedRequest, code: int) -> None:
         """Records one request."""
@@ -46,7 +49,7 @@ class ClusterCalls:
             self._calls.append(call)
 
     def all(self) -> list[ClusterCall]:
-        """Returns a copy of all records."""
+        """Returns a copy of the records."""
         with self._lock:
             return list(self._calls)
 

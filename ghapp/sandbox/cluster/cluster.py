@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from ghapp.sandbox.cluster.calls import ClusterCalls
 from ghapp.sandbox.cluster.faults import ClusterFaults
 from ghapp.sandbox.cluster.garbage import collect
-from ghapp.sandbox.cluster.kinds import KINDS, NAMESPACES, SERVICE_ACCOUNTS, ObjectKind
+from ghapp.sandbox.cluster.kinds import KINDS, NAMESPACES, PODS, SERVICE_ACCOUNTS, ObjectKind
 from ghapp.sandbox.cluster.kubelet import Kubelet
 from ghapp.sandbox.cluster.logs import Logs
 from ghapp.sandbox.cluster.metadata import stamp
 from ghapp.sandbox.cluster.objects import Key, Obj
 from ghapp.sandbox.cluster.rbac import ANONYMOUS, ANYTHING, RbacRule, User
-from ghapp.sandbox.cluster.store import Store
+from ghapp.sandbox.cluster.store import Store, StoredChange
 from ghapp.sandbox.cluster.watch import Watch
 from ghapp.sandbox.cluster.watch_cuts import Cuts
 
@@ -39,6 +39,7 @@ class SimulatedCluster:
         self.lock = threading.RLock()
         self.store = Store()
         self.logs = Logs()
+        self.store.listen(PODS, self._forget_logs)
         self.kubelet = Kubelet(self.store, self.logs)
         self.calls = ClusterCalls()
         self.cuts = Cuts()
@@ -99,3 +100,7 @@ class SimulatedCluster:
         """The same, where time alone can have an effect."""
         if self.kubelet.deletion_seconds is not None:
             self.settle()
+
+    def _forget_logs(self, change: StoredChange) -> None:
+        if change.after is None:
+            self.logs.forget(change.last.value["metadata"]["uid"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -9,6 +10,9 @@ from ghapp.sandbox.cluster.lists import number
 from ghapp.sandbox.cluster.objects import Obj, epoch_of, timestamp_nano
 from ghapp.sandbox.cluster.requests import is_true
 from ghapp.sandbox.cluster.status import StatusError, bad_request
+
+LINES_KEPT = 10_000
+"""Of each container; a kubelet rotates logs, too."""
 
 
 class ContainerLogLine(NamedTuple):
@@ -22,21 +26,27 @@ class Logs:
     """The logs of all containers, by pod uid: a pod's log is deleted with it."""
 
     def __init__(self) -> None:
-        self._now: dict[tuple[str, str], list[ContainerLogLine]] = {}
-        self._previous: dict[tuple[str, str], list[ContainerLogLine]] = {}
+        self._now: dict[str, dict[str, deque[ContainerLogLine]]] = {}
+        self._previous: dict[str, dict[str, deque[ContainerLogLine]]] = {}
         self._lost: set[str] = set()
 
     def write(self, uid: str, container: str, lines: Iterable[ContainerLogLine]) -> None:
         """Appends lines."""
-        self._now.setdefault((uid, container), []).extend(lines)
+        self._now.setdefault(uid, {}).setdefault(container, deque(maxlen=LINES_KEPT)).extend(lines)
 
     def rewrite(self, uid: str, container: str, lines: Iterable[ContainerLogLine], *, previous: bool = False) -> None:
         """Replaces the log."""
-        (self._previous if previous else self._now)[uid, container] = list(lines)
+        kept = self._previous if previous else self._now
+        kept.setdefault(uid, {})[container] = deque(lines, LINES_KEPT)
 
     def turn_over(self, uid: str, container: str) -> None:
         """Restarts the container: its log becomes the previous one's."""
-        self._previous[uid, container] = self._now.pop((uid, container), [])
+        self.rewrite(uid, container, self._now.get(uid, {}).pop(container, ()), previous=True)
+
+    def forget(self, uid: str) -> None:
+        """Deletes the logs of a pod."""
+        self._now.pop(uid, None)
+        self._previous.pop(uid, None)
 
     def lose(self, node: str) -> None:
         """Loses the node's kubelet, which answers no more."""
@@ -53,8 +63,8 @@ class Logs:
             raise StatusError(500, "InternalError", f"Internal error occurred: {why}", {"causes": [{"message": why}]})
         _check_started(pod, container, previous=previous)
         kept = self._previous if previous else self._now
-        lines = kept.get((pod["metadata"]["uid"], container), [])
-        return _cut(lines, query, now)
+        lines = kept.get(pod["metadata"]["uid"], {}).get(container, ())
+        return _cut(list(lines), query, now)
 
 
 def _container(pod: Obj, asked: str) -> str:

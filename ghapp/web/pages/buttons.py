@@ -156,7 +156,7 @@ class Buttons:
         pool = request.query_params.get("pool", "")
         question = Confirmation(
             title="Resume remediation?",
-            text="Pauses end, and stopped fuses prove again: a first small batch is replaced, then more if it helps. "
+            text="Clears pauses and restarts stopped fuses: a first small batch is replaced, then more if it helps. "
             "A sweep follows at once. Without a pool, the whole organization and all of its pools are resumed.",
             button="Resume remediation",
             back=_org_path(visit),
@@ -244,7 +244,7 @@ class Buttons:
         why = refusal_here(death, await self._host.data.rerun(visit.org_state, death))
         if why is None:
             return death, death.job
-        return self._host.refuse(request, 409, "The job is not run again", WHY_NOT[why])
+        return self._refuse(request, visit.visitor, visit, 409, "The job is not run again", WHY_NOT[why])
 
     # Replay a delivery that was given up.
 
@@ -266,7 +266,7 @@ class Buttons:
     async def _replay(self, request: Request) -> Response:
         if isinstance(visitor := await self._manager_of_all(request), Response):
             return visitor
-        if isinstance(form := await self._form(request, visitor, "*"), Response):
+        if isinstance(form := await self._form(request, visitor, None), Response):
             return form
         letter_id = request.path_params["letter_id"][:LONGEST_ID]
         letter = next((each for each in await self._host.data.letters() if each.id == letter_id), None)
@@ -290,31 +290,48 @@ class Buttons:
         visit = await self._host.visit(request)
         if isinstance(visit, Response) or visit.rights.manages:
             return visit
-        return self._host.refuse(request, 403, "You may not use this button", NOT_A_MANAGER)
+        return self._refuse(request, visit.visitor, visit, 403, "You may not use this button", NOT_A_MANAGER)
 
     async def _press_of_org(self, request: Request) -> tuple[OrgVisit, Form] | Response:
         """Returns the visit and the form of a press that is allowed; else the refusal."""
         if isinstance(visit := await self._managed(request), Response):
             return visit
-        form = await self._form(request, visit.visitor, str(visit.org_state.installation.id))
+        form = await self._form(request, visit.visitor, visit)
         return form if isinstance(form, Response) else (visit, form)
 
     async def _manager_of_all(self, request: Request) -> Visitor | Response:
         visitor = await self._host.visitor(request)
         if isinstance(visitor, Response) or await self._host.manages_all(visitor):
             return visitor
-        return self._host.refuse(request, 403, "You may not use this button", NOT_A_MANAGER_OF_ALL)
+        return self._refuse(request, visitor, None, 403, "You may not use this button", NOT_A_MANAGER_OF_ALL)
 
-    async def _form(self, request: Request, visitor: Visitor, where: str) -> Form | Response:
+    async def _form(self, request: Request, visitor: Visitor, visit: OrgVisit | None) -> Form | Response:
         """Returns the fields of a form of ours, within the limit; else the refusal."""
         parsed = parse_qs((await request.body()).decode(errors="replace"), max_num_fields=20)
         form = {name: values[0] for name, values in parsed.items()}
         if not self._host.access.is_own_form(request, visitor, form.get("form_token", "")):
-            return self._host.refuse(request, 403, "Nothing was done", FORGED)
+            return self._refuse(request, visitor, visit, 403, "Nothing was done", FORGED, again=True)
+        where = "*" if visit is None else str(visit.org_state.installation.id)
         if wait := self._presses.grant(f"{visitor.name} {where}", self._host.clock()):
-            headers = {"Retry-After": str(ceil(wait))}
-            return self._host.refuse(request, 429, "Nothing was done", TOO_MANY, headers)
+            title, seconds = "Nothing was done", ceil(wait)
+            return self._refuse(request, visitor, visit, 429, title, TOO_MANY, again=True, wait=seconds)
         return form
+
+    def _refuse(
+        self,
+        request: Request,
+        visitor: Visitor,
+        visit: OrgVisit | None,
+        status: int,
+        title: str,
+        detail: str,
+        *,
+        again: bool = False,
+        wait: int = 0,
+    ) -> Response:
+        """Returns a refusal within the pages of the organization."""
+        shell = self._host.shell(request, visitor, "" if visit is None else visit.org_state.installation.org)
+        return self._host.refuse(request, status, title, detail, shell=shell, again=again, wait=wait)
 
     async def _runner(self, request: Request, visit: OrgVisit) -> tuple[int, str] | None:
         given = request.path_params["runner_id"]
@@ -370,5 +387,5 @@ NOT_A_MANAGER = (
     "Buttons are for people who may list the organization's runners at GitHub. GitHub was asked, and refused."
 )
 NOT_A_MANAGER_OF_ALL = "Deliveries may concern any organization, so replaying them needs the rights in all of them."
-FORGED = "The form was not sent by a page of this ghapp in this browser, or is too old. Reload the page and try again."
+FORGED = "The form was not sent by a page of this ghapp in this browser, or is too old."
 TOO_MANY = "Too many buttons were used in a short time. Wait a little, then try again."

@@ -36,7 +36,7 @@ from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.cache import Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
-from ghapp.web.gates import PoolGates, load_gates
+from ghapp.web.gates import LoadedGates, PoolGates, load_gates
 from ghapp.web.pages.prepared import Prepared
 from ghapp.web.pages.views.charts import ChartView, Sparkline
 from ghapp.web.pages.views.cluster import ClusterView, cluster_view
@@ -97,8 +97,8 @@ class PageData:
         self._sparklines: Prepared[dict[str, Sparkline]] = Prepared()
         self._known_incidents: Prepared[IncidentsById] = Prepared()
         self._stores = stores
+        self._gate_inputs: Prepared[LoadedGates] = Prepared()
         self._gates: Prepared[list[PoolGates]] = Prepared()
-        self._gates_without_repositories: Prepared[list[PoolGates]] = Prepared()
         self._boards: Prepared[JobSurvey] = Prepared()
         self._death_lines: Prepared[list[DeathLine]] = Prepared()
         self._death_lines_by_id: LRUCache[int, dict[bytes, DeathLine]] = LRUCache(MOST_ORGS)
@@ -181,19 +181,23 @@ class PageData:
 
         return await self._known_incidents.read(installation, load, org_state, runners)
 
-    async def gates(self, org_state: OrgState, *, with_repositories: bool) -> list[PoolGates]:
-        """Returns the gates of all blue/green pools, with or without the names of repositories."""
+    async def gates(self, org_state: OrgState, reads: Callable[[str], bool]) -> list[PoolGates]:
+        """Returns the gates of all blue/green pools, with the names of the repositories that a visitor reads.
+
+        They are judged once for all visitors who read the same repositories of the present jobs.
+        """
         installation = org_state.installation
 
-        async def load() -> list[PoolGates]:
-            now = self._clock()
-            return await load_gates(
-                self._stores, installation, self._settings, now, with_repositories=with_repositories
-            )
+        async def load() -> LoadedGates:
+            return await load_gates(self._stores, installation, self._settings, self._clock())
 
-        return await (self._gates if with_repositories else self._gates_without_repositories).read(
-            installation.id, load
-        )
+        loaded = await self._gate_inputs.read(installation.id, load)
+        named = frozenset(filter(reads, loaded.repositories))
+
+        async def judge() -> list[PoolGates]:
+            return loaded.judge(named)
+
+        return await self._gates.read((installation.id, named), judge, loaded)
 
     async def names(self, org_state: OrgState) -> dict[int, str]:
         """Returns the names of all runners that have a page, by id."""

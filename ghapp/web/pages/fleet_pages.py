@@ -67,10 +67,10 @@ class PageHost:
                 return await page(request)
             except StoreUnavailableError:
                 detail = "Redis does not answer, so nothing about the fleet can be shown. Try again in a few seconds."
-                return self.refuse(request, 503, "Redis does not answer", detail, {"Retry-After": "5"})
+                return self.refuse(request, 503, "Redis does not answer", detail, again=True, wait=5)
             except GitHubError:
                 detail = "GitHub has to say what you may see, and does not answer. Try again in a minute."
-                return self.refuse(request, 502, "GitHub does not answer", detail, {"Retry-After": "30"})
+                return self.refuse(request, 502, "GitHub does not answer", detail, again=True, wait=30)
 
         return endpoint
 
@@ -142,15 +142,37 @@ class PageHost:
         return self._message(404, shell, "Page not found", detail)
 
     def refuse(
-        self, request: Request, status: int, title: str, detail: str, headers: dict[str, str] | None = None
+        self,
+        request: Request,
+        status: int,
+        title: str,
+        detail: str,
+        *,
+        shell: PageShell | None = None,
+        again: bool = False,
+        wait: int = 0,
     ) -> Response:
-        """Returns a refusal as a page."""
-        response = self._message(status, PageShell(root=layout.root_of(request.url.path)), title, detail)
-        response.headers.update(headers or {})
+        """Returns a refusal as a page.
+
+        Args:
+            request: what is refused.
+            status: of HTTP.
+            title: what happened.
+            detail: why, and what to do.
+            shell: the frame, for a visitor who is known; None: without navigation.
+            again: True if a link leads to the address of the request, by GET, to try again.
+            wait: after how many seconds that makes sense, for `Retry-After`; 0: no such time.
+        """
+        shell = shell or PageShell(root=layout.root_of(request.url.path))
+        query = f"?{request.url.query}" if request.url.query else ""
+        here = f"{shell.root}{request.url.path.lstrip('/')}{query}" or "./"
+        response = self._message(status, shell, title, detail, here if again else "")
+        if wait:
+            response.headers["Retry-After"] = str(wait)
         return response
 
-    def _message(self, status: int, shell: PageShell, title: str, detail: str) -> Response:
-        html = layout.render("message.html", shell=shell, title=title, detail=detail)
+    def _message(self, status: int, shell: PageShell, title: str, detail: str, again: str = "") -> Response:
+        html = layout.render("message.html", shell=shell, title=title, detail=detail, again=again)
         return HTMLResponse(html, status, layout.headers("'self'", scripts=True))
 
     async def manages_all(self, visitor: Visitor) -> bool:

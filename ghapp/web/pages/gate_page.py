@@ -11,7 +11,7 @@ from ghapp.web.pages.views.gate import gate_page
 
 
 class GatePages:
-    """The page. Repositories are named only to this machine's own browser: a gate is judged once for all visitors."""
+    """The page. Only repositories that the visitor may read are named."""
 
     def __init__(self, host: PageHost) -> None:
         self._host = host
@@ -25,7 +25,7 @@ class GatePages:
         if isinstance(visit := await host.visit(request), Response):
             return visit
         installation = visit.org_state.installation
-        gates = await host.data.gates(visit.org_state, with_repositories=visit.rights.repositories is None)
+        gates = await host.data.gates(visit.org_state, visit.reads)
         page = gate_page(gates, host.clock())
         shell = host.shell(request, visit.visitor, installation.org, "Gate", live=True)
         base = base_of(shell, installation)

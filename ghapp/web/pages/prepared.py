@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import operator
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Hashable
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -25,7 +25,7 @@ class PreparedValue(NamedTuple, Generic[V]):
 
 
 class Prepared(Generic[V]):
-    """What takes long to prepare, by installation, for all visitors.
+    """What takes long to prepare, by a key (such as the installation), for all visitors.
 
     A value is prepared again when one of its inputs was read again, and after `FRESH_SECONDS`, because texts and states
     depend on the time. So it is never older than its inputs: a live page asks each second, and shows an event within
@@ -33,31 +33,31 @@ class Prepared(Generic[V]):
     """
 
     def __init__(self) -> None:
-        self._last: LRUCache[int, PreparedValue[V]] = LRUCache(MOST_ORGS)
-        self._preparing: dict[int, tuple[tuple[object, ...], asyncio.Task[V]]] = {}
+        self._last: LRUCache[Hashable, PreparedValue[V]] = LRUCache(MOST_ORGS)
+        self._preparing: dict[Hashable, tuple[tuple[object, ...], asyncio.Task[V]]] = {}
 
-    async def read(self, installation: int, prepare: Callable[[], Coroutine[Any, Any, V]], *inputs: object) -> V:
+    async def read(self, key: Hashable, prepare: Callable[[], Coroutine[Any, Any, V]], *inputs: object) -> V:
         """Returns the value that `prepare` makes from the inputs, which are compared by identity.
 
         Visitors who ask at the same time wait for one preparation. Errors are those of `prepare`.
         """
-        last = self._last.get(installation)
+        last = self._last.get(key)
         if last is not None and _same(last.inputs, inputs) and _time() - last.at <= FRESH_SECONDS:
             return last.value
-        preparing = self._preparing.get(installation)
+        preparing = self._preparing.get(key)
         if preparing is None or not _same(preparing[0], inputs):
             task = asyncio.create_task(prepare())
-            self._preparing[installation] = preparing = inputs, task
-            task.add_done_callback(partial(self._prepared, installation, inputs))
+            self._preparing[key] = preparing = inputs, task
+            task.add_done_callback(partial(self._prepared, key, inputs))
         return await asyncio.shield(preparing[1])
 
-    def _prepared(self, installation: int, inputs: tuple[object, ...], done: asyncio.Task[V]) -> None:
+    def _prepared(self, key: Hashable, inputs: tuple[object, ...], done: asyncio.Task[V]) -> None:
         failed = done.cancelled() or done.exception() is not None  # raised in the tasks that await it
-        preparing = self._preparing.get(installation)
+        preparing = self._preparing.get(key)
         if preparing is not None and preparing[1] is done:
-            del self._preparing[installation]
+            del self._preparing[key]
             if not failed:
-                self._last[installation] = PreparedValue(done.result(), inputs, _time())
+                self._last[key] = PreparedValue(done.result(), inputs, _time())
 
 
 def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:

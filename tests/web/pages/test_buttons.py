@@ -226,6 +226,16 @@ async def test_the_form_token_of_another_browser_is_refused(signed_in, asked):
     assert asked == []
 
 
+async def test_a_refusal_stays_within_the_organization_and_a_form_that_is_too_old_leads_to_a_new_one(signed_in):
+    browser, member = await signed_in("mona"), await signed_in("lisa")
+    old = (await browser.post("/orgs/acme/pause", data={"form_token": "old", **WHY})).text
+    assert re.findall(r'href="([^"]*)">Try again', old) == ["../../orgs/acme/pause"]
+    for page in (old, (await member.get("/orgs/acme/pause")).text):
+        assert re.findall(r'href="([^"]*)">Overview of acme', page) == ["../../orgs/acme"]
+        assert "Sign out" in page
+    assert "Try again" not in page
+
+
 async def test_presses_are_limited_by_person_and_organization(signed_in):
     browser = await signed_in("mona")
     token = await form_token(browser, "/orgs/acme/sweep")

@@ -120,11 +120,26 @@ async def test_without_a_blue_green_pool_the_page_says_how_to_configure_one(star
     assert "shard_label" in page
 
 
-async def test_repositories_are_named_only_to_this_machine(local, start, signed_in, shards, config):
-    assert "acme/infra" in (await local.get(PAGE)).text
-    member = await signed_in("lisa", start(**config))
-    page = await member.get(PAGE)
-    assert (page.status_code, "acme/infra" in page.text) == (200, False)
+async def test_each_visitor_is_shown_the_repositories_that_they_may_read(start, signed_in, redis, shards, config):
+    """One web role for all of them, one after the other: no name is kept from one visitor to the next."""
+    at_work = job_started(on("purple", 24), 524, NOW - 60)
+    await Runners(redis).revise(shards, {at_work.id: lambda _: at_work})
+    job = Job(524, "running", ("rollout",), "acme/api", NOW - 90, at_work.id, at_work.name, NOW - 60)
+    await Demand(redis).record(shards, [job])
+    role = start(**config)
+
+    async def named(login):
+        role.cookies.clear()
+        page = await (await signed_in(login, role)).get(PAGE)
+        assert page.status_code == 200
+        return {each for each in ("acme/api", "acme/infra") if each in page.text}
+
+    assert [await named(login) for login in ("mona", "lisa", "olga", "mona")] == [
+        {"acme/api", "acme/infra"},
+        {"acme/api"},
+        {"acme/api"},
+        {"acme/api", "acme/infra"},
+    ]
 
 
 @pytest.mark.parametrize(("login", "status"), [("mona", 200), ("lisa", 200), ("sam", 404)])

@@ -294,7 +294,7 @@ def test_the_cards_have_the_counts_and_the_times_to_heal():
     assert (page.lost, page.still_lost, page.healed, page.batches) == (4, 1, 3, 1)
     assert (page.heal, page.longest_heal) == ("1 min", "1 min 10 s")
     assert (page.fuse, page.fuse_code) == ("proving", "MassLoss")
-    assert page.sentence == "4 runners were lost; 1 is not replaced yet, after 1 min."
+    assert page.sentence == "4 runners were lost, the first 1 min ago; 1 is not replaced yet."
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,9 @@ from ghapp.store.deaths import Deaths
 from ghapp.store.demand import Demand
 from ghapp.store.leaks import Leaks
 from ghapp.store.runners import Runners
+from ghapp.web.pages.views.paging import PAGE_SIZE
 from tests.store.rows.samples import filled
-from tests.web.conftest import NOW
+from tests.web.conftest import NOW, healthy
 
 INCIDENT = f"/orgs/acme/incidents/{int(NOW) - 100}-3"
 PAGES = ["/", "/orgs/acme", "/orgs/acme/runners", "/orgs/acme/runners/3", "/orgs/acme/github", "/system"]
@@ -95,6 +96,15 @@ async def test_the_list_filters(local):
     assert names(await local.get("/orgs/acme/runners?state=healthy&text=B")) == ["b"]
     assert names(await local.get("/orgs/acme/runners?pool=nothing")) == []
     assert names(await local.get("/orgs/acme/runners?state=no-state&page=-1&sort=x")) == ["c", "a", "b"]
+
+
+@pytest.mark.parametrize(("more", "pages"), [(PAGE_SIZE - 3, 0), (PAGE_SIZE - 2, 2)], ids=["full page", "one more"])
+async def test_a_list_longer_than_a_page_says_which_page_is_shown(local, redis, fleet, more, pages):
+    many = {100 + each: healthy(100 + each, f"r{each}") for each in range(more)}
+    await Runners(redis).revise(fleet["acme"], {each: lambda _, each=each: many[each] for each in many})
+    page = await local.get("/orgs/acme/runners")
+    assert page.status_code == 200
+    assert re.findall(r"Page 1 of (\d+)", page.text) == ([str(pages)] if pages else [])
 
 
 async def test_a_runner_shows_its_evidence_its_replacement_and_its_document(local):

@@ -27,7 +27,7 @@ from ghapp.web.pages.views.paging import PAGE_SIZE
 from ghapp.web.pages.views.runner import SUCCESSOR_SECONDS, runner_page
 from ghapp.web.pages.views.runners import RunnerLine, RunnerQuery, lines, read_query, runners_page
 from ghapp.web.pages.views.system import system_page
-from ghapp.web.pages.views.wording import counted, duration, moment
+from ghapp.web.pages.views.wording import counted, due, duration, moment
 from tests.web.conftest import NOW, healthy, invalidated
 
 POOL = "linux-4vcpu"
@@ -79,6 +79,12 @@ def test_a_duration_has_at_most_two_units(at, text):
 def test_an_unknown_time_is_empty_and_a_known_time_has_an_exact_attribute():
     assert moment(None, NOW) is None
     assert moment(NOW - 0.5, NOW).iso == "2027-01-15T07:59:59Z"
+
+
+@pytest.mark.parametrize(("at", "text"), [(NOW + 60, "in 1 min"), (NOW, "now"), (NOW - 60, "now")])
+def test_what_is_overdue_is_due_now(at, text):
+    assert due(at, NOW).text == text
+    assert due(None, NOW) is None
 
 
 def test_a_count_has_its_noun():

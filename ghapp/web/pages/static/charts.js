@@ -36,7 +36,8 @@
       // The legend shows the value itself, also where the drawn one is a sum.
       const value = (plot, drawn, index, place) => (place === null ? "" : each.values[place] === null ? given.missing : number(each.values[place], given.unit));
       const common = { label: each.name, stroke, value, spanGaps: false };
-      if (given.kind === "stack") return { ...common, fill: stroke, width: 0, points: { show: false }, paths: window.uPlot.paths.stepped({ align: 1 }) };
+      // Areas are bars without a space between them: an area from point to point would lack the last step, and a step between gaps.
+      if (given.kind === "stack") return { ...common, fill: stroke, width: 1, points: { show: false }, paths: window.uPlot.paths.bars({ size: [1, Infinity], align: 1, gap: 0 }) };
       if (!bars) return { ...common, width: 2, dash: dashes[at % dashes.length], points: { size: 5, fill: stroke, show: isSparse(each.values) } };
       return { ...common, fill: stroke, width: 0, points: { show: false }, paths: window.uPlot.paths.bars({ size: [0.8, 40, 2], align: 1 }) };
     });

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Allowance, BudgetLimits, left
 from ghapp.report.fleet import FleetView
-from ghapp.web.pages.views.wording import Moment, duration, moment
+from ghapp.web.pages.views.wording import Moment, due, duration, moment
 
 MOST_SPANS = 10
 
@@ -68,7 +68,7 @@ def github_page(
         for begin, end in reversed(survey.blind[-MOST_SPANS:])
     ]
     return GitHubPageView(
-        next_at=moment(attempt.at, now),
+        next_at=due(attempt.at, now),
         prevented_by=attempt.prevented_by,
         since=moment(attempt.since, now),
         listed=moment(survey.swept_at, now),

@@ -11,7 +11,7 @@ from ghapp.health.history import CAUSES, HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, 
 from ghapp.health.runner.verdict import State
 from ghapp.report.history import count_column, death_columns
 from ghapp.web.pages.views.charts import ChartKind, ChartSeries, ChartView, Sparkline, Value, sparkline
-from ghapp.web.pages.views.wording import counted, duration
+from ghapp.web.pages.views.wording import counted, duration, exact
 
 STATES_SHOWN = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, State.INVALIDATED, State.UNKNOWN)
 """From the lowest area to the highest."""
@@ -227,7 +227,7 @@ NOTHING = "Nothing was recorded in this time."
 
 def _time_summary(steps: Sequence[HistoryStep | None], total: str, number: str, what: str) -> str:
     seconds, count = (sum(step.count(name) for step in steps if step) for name in (total, number))
-    return f"{what}: {duration(seconds / count)} on average." if count else f"{what}. {NOTHING}"
+    return f"{what}: {exact(seconds / count)} on average." if count else f"{what}. {NOTHING}"
 
 
 def _wait_summary(steps: Sequence[HistoryStep | None]) -> str:

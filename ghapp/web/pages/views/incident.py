@@ -166,7 +166,7 @@ def _sentence(incident: LossIncident, now: float) -> str:
     if not waiting:
         return f"{lost} {were} lost, and none waits; the fuse is not closed yet."
     not_yet = f"{waiting:,} {'is' if waiting == 1 else 'are'} not replaced yet"
-    return f"{lost} {were} lost; {not_yet}, after {duration(now - incident.began)}."
+    return f"{lost} {were} lost, the first {duration(now - incident.began)} ago; {not_yet}."
 
 
 def _entries(incident: LossIncident, names: Names) -> Iterator[IncidentEntry]:

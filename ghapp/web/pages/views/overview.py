@@ -16,7 +16,7 @@ from ghapp.health.runner.verdict import State
 from ghapp.report.fleet import FleetView, PoolView, by_pool
 from ghapp.report.incidents import FUSE_REASONS
 from ghapp.report.pools_section import fuse_history
-from ghapp.web.pages.views.wording import Moment, counted, moment
+from ghapp.web.pages.views.wording import Moment, counted, due, moment
 
 SHOWN = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, State.INVALIDATED, State.UNKNOWN)
 """In the order of the bar and of the table. `invalidated` counts lost runners: healed ones are counted apart."""
@@ -210,10 +210,10 @@ def _incidents(
 ) -> Iterator[Incident]:
     attempt = fleet.attempt
     if attempt.prevented_by:
-        next_at = moment(attempt.at, now)
-        due = "No next attempt is planned." if next_at is None else f"Next attempt {next_at.text}."
+        next_at = due(attempt.at, now)
+        planned = "No next attempt is planned." if next_at is None else f"Next attempt {next_at.text}."
         severity = Severity.CRITICAL if fleet.is_stale(now) else Severity.ATTENTION
-        yield Incident(severity, f"Sweeps are prevented: {attempt.prevented_by}", moment(attempt.since, now), due)
+        yield Incident(severity, f"Sweeps are prevented: {attempt.prevented_by}", moment(attempt.since, now), planned)
     if fleet.whole_fuse.position is not Position.CLOSED:
         whole = _of_fuse("The fuse of the whole organization", fleet.whole_fuse, fleet, now)
         yield whole._replace(id=open_incidents.get(WHOLE_INSTALLATION, ""))

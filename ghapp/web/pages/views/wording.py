@@ -37,6 +37,13 @@ def moment(at: float | None, now: float) -> Moment | None:
     return Moment(timestamp(float(int(at))), text)
 
 
+def due(at: float | None, now: float) -> Moment | None:
+    """Returns the time of something planned: `now` also if it is overdue; None without a time."""
+    if at is None or at > now:
+        return moment(at, now)
+    return Moment(timestamp(float(int(at))), "now")
+
+
 def web_address(text: str) -> str:
     """Returns an address that GitHub gave; empty if it is none of the web, so that it is never a link."""
     return text if text.startswith(("https://", "http://")) else ""
