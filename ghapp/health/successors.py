@@ -6,7 +6,7 @@ request is a successor, unless it takes the place of a runner that left at the e
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ghapp.health.runner.evidence import Evidence
@@ -49,7 +49,7 @@ def heals(members: Iterable[Evidence], now: float) -> list[Heal]:
         (each for each in known if each.online and each.registered), key=lambda each: (each.first_seen, each.id)
     )
     departures = sorted(_left_at(each) for each in known if _left_at(each) > 0.0)
-    unexplained = [each for each in newcomers if each.succeeds is None and not _explained(each, departures)]
+    unexplained = _unexplained((each for each in newcomers if each.succeeds is None), departures)
     found: list[Heal] = []
     for loss in open_losses:
         successor = next((each for each in unexplained if _may_succeed(each, loss)), None)
@@ -82,10 +82,18 @@ def _left_at(evidence: Evidence) -> float:
     return evidence.retired_at or evidence.job_ended_at or 0.0
 
 
-def _explained(newcomer: Evidence, departures: list[float]) -> bool:
-    """True if a departure explains the newcomer; that departure explains no other."""
-    for at in departures:
-        if newcomer.first_seen - HEALED_WITHIN_SECONDS < at <= newcomer.first_seen:
-            departures.remove(at)
-            return True
-    return False
+def _unexplained(newcomers: Iterable[Evidence], departures: Sequence[float]) -> list[Evidence]:
+    """Returns the newcomers that no departure explains; each departure explains one newcomer at most.
+
+    Both are in the order of their times, so that one pass suffices: in a fleet of ephemeral runners each runner is a
+    newcomer, and each departs.
+    """
+    found, place = [], 0
+    for each in newcomers:
+        while place < len(departures) and departures[place] <= each.first_seen - HEALED_WITHIN_SECONDS:
+            place += 1
+        if place < len(departures) and departures[place] <= each.first_seen:
+            place += 1
+        else:
+            found.append(each)
+    return found

@@ -17,11 +17,9 @@ from redis.asyncio import Redis
 from ghapp.errors import StoreRefusedError, StoreUnavailableError
 from ghapp.store import keys
 from ghapp.store.quarantine import PlainReader, finite
+from ghapp.store.seen_deliveries import SeenDeliveries
 
 HOUR = 3600
-SEEN_SECONDS = 3 * 24 * HOUR
-"""GitHub keeps deliveries for three days; an older one cannot be sent again."""
-
 ASKED_MILLISECONDS = 500
 """How long no further drain is requested. The clock requests one for deliveries that arrive after that drain."""
 
@@ -115,6 +113,7 @@ class Inbox:
         """`ask_for_drain` is called, at most twice a second, after a delivery was stored."""
         self._redis = redis
         self._ask = ask_for_drain
+        self._seen = SeenDeliveries(redis)
         self._read_entries = PlainReader(redis, "delivery", _entry)
         self._read_dead = PlainReader(redis, "dead-letter", _letter)
         self._read_time, self._read_cursor = (
@@ -150,7 +149,7 @@ class Inbox:
     async def without_effect(self, entries: Sequence[Entry], now: float) -> list[Entry]:
         """Returns the entries whose effects are not stored yet, one per GUID."""
         fresh = {entry.guid: entry for entry in entries}
-        seen = await self._seen(list(fresh), now)
+        seen = await self._seen.among(fresh, now)
         return [entry for guid, entry in fresh.items() if guid not in seen]
 
     async def known(self, guids: Collection[str], now: float) -> set[str]:
@@ -160,7 +159,7 @@ class Inbox:
         rows: Any = await self._redis.xrange(keys.INBOX, count=MOST_SCANNED)
         dead: Any = await self._redis.xrange(keys.DEAD_LETTERS)
         waiting = {row.get(b"g", b"").decode(errors="replace") for _, row in (*rows, *dead)}
-        return waiting & set(guids) | await self._seen(list(guids), now)
+        return waiting & set(guids) | await self._seen.among(guids, now)
 
     async def complete_until(self) -> float | None:
         """Returns until when all deliveries of GitHub's log have arrived (epoch seconds); None: never checked."""
@@ -202,10 +201,8 @@ class Inbox:
         """Marks entries as seen and deletes them, after their effects were stored."""
         if not entries:
             return
-        key = keys.seen(int(now // HOUR))
         async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.sadd(key, *{entry.guid for entry in entries})
-            pipe.expire(key, SEEN_SECONDS + HOUR)
+            self._seen.add(pipe, {entry.guid for entry in entries}, now)
             pipe.xdel(keys.INBOX, *[entry.id for entry in entries])
             pipe.hdel(keys.INBOX_TRIES, *[entry.id for entry in entries])
             await pipe.execute()
@@ -254,15 +251,6 @@ class Inbox:
     async def lag(self) -> int:
         """Returns the number of waiting deliveries."""
         return int(await self._redis.xlen(keys.INBOX))
-
-    async def _seen(self, guids: list[str], now: float) -> set[str]:
-        if not guids:
-            return set()
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for back in range(SEEN_SECONDS // HOUR + 1):
-                pipe.smismember(keys.seen(int(now // HOUR) - back), guids)
-            answers = await pipe.execute()
-        return {guid for answer in answers for guid, member in zip(guids, answer, strict=True) if member}
 
     async def _write(self) -> None:
         while self._waiting:

@@ -78,8 +78,16 @@ def former_expiries(installation: int) -> str:
     return f"ghapp:{installation}:former-expiries"
 
 
-def seen(hour: int) -> str:
-    """set: GUIDs of deliveries whose effects were stored in that hour; expires after three days."""
+def seen(window: int, part: int) -> str:
+    """set: hashes of GUIDs of deliveries whose effects were stored in that half day, one of 256 parts of them.
+
+    Expires three days after its end.
+    """
+    return f"ghapp:seen:{window}:{part}"
+
+
+def seen_guids(hour: int) -> str:
+    """set: GUIDs of deliveries whose effects were stored in that hour. Written only by the previous version."""
     return f"ghapp:seen:{hour}"
 
 

@@ -6,6 +6,7 @@ nothing.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -129,7 +130,7 @@ class DeathRecorder:
         deaths = self.stores.deaths
         for installation in await self._tenants(namespace):
             for death in await deaths.unpublished(installation.id, MOST_UNPUBLISHED):
-                self._have_looked_into(installation, death)
+                await self._have_looked_into(installation, death)
 
     async def _record(
         self, pod: Pod, death: Death, installation: Installation | None, evidence: Evidence | None
@@ -153,14 +154,14 @@ class DeathRecorder:
             if known.pod_uid != death.pod_uid:  # one death: the pod's facts complete what the job has shown
                 await deaths.enrich(installation.id, completed_by_pod(known, death))
                 _log_death(death, pod, org=installation.org)
-                self._have_looked_into(installation, known)
+                await self._have_looked_into(installation, known)
             return False
         _log_death(death, pod, org=installation.org)
         if not await deaths.record(installation.id, death):
             return False
         pool = metric_pool(death.pool, self.settings.pools_of(installation.org))
         await self.stores.counters.add("ghapp_deaths_total", org=installation.org, pool=pool, cause=death.cause.value)
-        self._have_looked_into(installation, death)
+        await self._have_looked_into(installation, death)
         return True
 
     async def _is_own_doing(self, pod: Pod, installation: Installation, evidence: Evidence | None) -> bool:
@@ -171,9 +172,11 @@ class DeathRecorder:
             return False
         return await self.stores.leaks.was_reaped(installation.id, pod.uid)
 
-    def _have_looked_into(self, installation: Installation, death: Death) -> None:
+    async def _have_looked_into(self, installation: Installation, death: Death) -> None:
+        """Enqueues the post-mortem, in a thread, so that other ends are recorded while a durable Redis syncs."""
         key = f"post-mortem-{death_id(installation, death)}"
-        jobs.enqueue(self.queue_redis, JobName.POST_MORTEM, installation.id, identity(death), key=key)
+        arguments = (JobName.POST_MORTEM, installation.id, identity(death))
+        await asyncio.to_thread(jobs.enqueue, self.queue_redis, *arguments, key=key)
 
     async def _whose(self, pod: Pod) -> tuple[Installation | None, Evidence | None]:
         """Returns the org of a runner, and the runner's record.

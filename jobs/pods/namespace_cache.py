@@ -137,7 +137,7 @@ class NamespaceCache(ABC, Generic[T]):
             async for event in events:
                 if not self._leads():
                     return
-                await self.see(event)
+                await self._take(event)
 
     async def _begin(self) -> None:
         """Reads the last record, for kinds that need it."""
@@ -145,6 +145,10 @@ class NamespaceCache(ABC, Generic[T]):
     @abstractmethod
     def _follow(self) -> AsyncGenerator[WatchEvent[T], None]:
         """Yields the events of the watch."""
+
+    async def _take(self, event: WatchEvent[T]) -> None:
+        """Records one event, or begins to."""
+        await self.see(event)
 
     @abstractmethod
     async def see(self, event: WatchEvent[T]) -> None:

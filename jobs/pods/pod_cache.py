@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
 
 from ghapp.cluster.watch import follow
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchEvent, WatchFailure
@@ -12,9 +13,10 @@ from ghapp.health.pods.degraded_sources import pods_source
 from ghapp.health.pods.pod import Pod
 from jobs.deaths.death_recorder import DeathRecorder
 from jobs.pods.namespace_cache import Clock, NamespaceCache
+from jobs.pods.ordered_tasks import OrderedTasks
 
-AT_ONCE = 10
-"""Ends that are recorded at the same time: each queries a log."""
+AT_ONCE = 16
+"""Changes that are recorded at the same time: an end queries a log. Above twenty requests the client reconnects."""
 
 
 class PodCache(NamespaceCache[Pod]):
@@ -36,6 +38,26 @@ class PodCache(NamespaceCache[Pod]):
 
     def _follow(self) -> AsyncGenerator[WatchEvent[Pod], None]:
         return follow(self._recorder.cluster, self._namespace)
+
+    async def attend(self) -> None:
+        """Records what the watch shows until this process no longer leads; changes of several pods at the same time.
+
+        An end takes a tenth of a second, most of it spent waiting for the log and for Redis' disk: recorded one after
+        the other, a thousand of them were seen two minutes late.
+
+        Raises:
+            StoreUnavailableError: start again from the last record.
+        """
+        self._changes = OrderedTasks(AT_ONCE)
+        await self._changes.run(super().attend())
+
+    async def _take(self, event: WatchEvent[Pod]) -> None:
+        match event:
+            case WatchChange(found=Pod() as pod):
+                await self._changes.begin(pod.name, partial(self.see, event))
+            case _:  # a list and a bookmark are about all pods
+                await self._changes.settle()
+                await self.see(event)
 
     async def see(self, event: WatchEvent[Pod]) -> None:
         """Records one event of the watch. Deaths go first: a pod that has left the view is not looked for again."""

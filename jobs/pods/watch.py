@@ -17,7 +17,6 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 
 from ghapp.cluster.connection import is_configured, open_cluster
-from ghapp.cluster.watch import cancel_tasks
 from ghapp.errors import ConfigurationError, LockLostError, StoreUnavailableError
 from ghapp.log import logger
 from ghapp.settings import Settings
@@ -27,6 +26,7 @@ from ghapp.store.locks import ROLE, HeldLock, Locks
 from ghapp.store.stores import open_stores
 from jobs.deaths.death_recorder import DeathRecorder
 from jobs.pods.ephemeralrunner_cache import EphemeralRunnerCache
+from jobs.pods.ordered_tasks import first_of
 from jobs.pods.pod_cache import PodCache
 
 BEAT_SECONDS = 5.0
@@ -83,7 +83,7 @@ async def lead(locks: Locks, identity: str, views: Callable[[HeldLock], list[Cor
                 why = ""
                 if lock is not None:
                     log.info("leadership gained", holder=identity)
-                    await _first_of(views(lock))
+                    await first_of(views(lock))
         except LockLostError as error:
             log.warning("leadership lost", holder=identity, why=str(error))
         except StoreUnavailableError as error:
@@ -109,15 +109,4 @@ async def _until_asked_to_stop(tasks: list[Coroutine[None, None, None]]) -> None
     async def wait() -> None:
         await stopped.wait()
 
-    await _first_of([*tasks, wait()])
-
-
-async def _first_of(tasks: list[Coroutine[None, None, None]]) -> None:
-    """Runs the tasks until one ends, and cancels the others. Raises what that one raised."""
-    running = [asyncio.create_task(each) for each in tasks]
-    try:
-        done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-        for each in done:
-            each.result()
-    finally:
-        await cancel_tasks(running)
+    await first_of([*tasks, wait()])

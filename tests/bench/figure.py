@@ -18,7 +18,7 @@ class Figure:
         value: the number that is required to be at least or at most something.
         spread: the lowest and the highest of the rounds that `value` is the median of.
         least: `value` must not be below; None when `most` holds.
-        most: `value` must not be above.
+        most: `value` must not be above. Without either, the figure is only reported.
         unit: of `value`.
         note: what a reader has to know to believe it.
     """
@@ -40,7 +40,9 @@ class Figure:
 
     @property
     def required(self) -> str:
-        """What would be enough."""
+        """What would be enough; empty for a figure without a bound."""
+        if self.least is None and self.most is None:
+            return ""
         sign, bound = ("≥", self.least) if self.least is not None else ("≤", self.most)
         return f"{sign} {bound:g}{self.unit}" if self.least != self.most else f"= {bound:g}{self.unit}"
 

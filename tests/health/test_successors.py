@@ -70,3 +70,38 @@ def test_an_old_loss_takes_no_new_runner_of_a_later_loss():
 def test_a_runner_replaced_while_offline_counts_from_its_replacement():
     offline = lost(absent_since=None, missing_at=None, offline_since=400.0)
     assert heals([offline, newcomer()], NOW) == [Heal(1, 9, 600.0, NOW)]
+
+
+def test_each_departure_explains_one_new_runner():
+    left = [Evidence(each, f"r{each}", 0.0, registered=True, job_ended_at=650.0 + each) for each in (2, 3)]
+    came = [newcomer(11, 655.0), newcomer(12, 656.0), newcomer(13, 657.0)]
+    assert heals([lost(), *left, *came], NOW) == [Heal(1, 13, 500.0, NOW)]
+
+
+def test_departures_are_compared_with_new_runners_in_one_pass():
+    """A fleet of ephemeral runners has thousands of both at each sweep while a loss has no successor."""
+
+    class Time(float):
+        compared = 0
+
+        def __lt__(self, other):
+            Time.compared += 1
+            return float(self) < float(other)
+
+        def __le__(self, other):
+            Time.compared += 1
+            return float(self) <= float(other)
+
+        def __gt__(self, other):
+            Time.compared += 1
+            return float(self) > float(other)
+
+        def __ge__(self, other):
+            Time.compared += 1
+            return float(self) >= float(other)
+
+    count = 400
+    left = [Evidence(each, f"r{each}", 0.0, registered=True, job_ended_at=Time(each)) for each in range(1, count)]
+    came = [newcomer(1_000 + each, 20_000.0) for each in range(count)]
+    assert heals([lost(9_000), *left, *came], 30_000.0) == []
+    assert 0 < Time.compared < 20 * count

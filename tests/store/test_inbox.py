@@ -7,7 +7,7 @@ import pytest
 from ghapp.errors import StoreUnavailableError
 from ghapp.store import keys
 from ghapp.store.connect import connect
-from ghapp.store.inbox import ASKED_MILLISECONDS, HOUR, SEEN_SECONDS, TOP, Inbox, RedeliveryCursor
+from ghapp.store.inbox import ASKED_MILLISECONDS, TOP, Inbox, RedeliveryCursor
 
 NOW = 1_790_000_000.0
 
@@ -173,16 +173,6 @@ async def test_a_finished_delivery_is_removed_from_the_stream(redis):
     entries = await inbox.take(1)
     await inbox.done(entries, NOW)
     assert await inbox.lag() == 1
-
-
-@pytest.mark.parametrize(("later", "seen"), [(0, True), (SEEN_SECONDS, True), (SEEN_SECONDS + HOUR, False)])
-async def test_a_guid_is_kept_for_three_days(redis, later, seen):
-    inbox = Inbox(redis)
-    await kept(inbox, "a")
-    entries = await inbox.take(1)
-    await inbox.done(entries, NOW)
-    assert (await inbox.without_effect(entries, NOW + later) == []) is seen
-    assert SEEN_SECONDS < await redis.ttl(keys.seen(int(NOW // HOUR))) <= SEEN_SECONDS + HOUR
 
 
 async def test_an_empty_batch_writes_nothing(redis):

@@ -80,12 +80,12 @@ def test_a_leader_that_is_killed_during_fifty_deaths_loses_none_and_reports_none
         names = app.stand(JOBS)
         app.knows(50)
         app.sees()
-        asks_for_a_log = app.control.hangs(users=[WATCH], resources=["pods/log"], names=[names[IN_THE_MIDST]])
+        asks_for_a_log = app.control.hangs(users=[WATCH], resources=["pods/log"], names=names[IN_THE_MIDST:40])
         app.ends(*names[:40])
-        app.until(lambda: asks_for_a_log.affected)
+        app.until(lambda: asks_for_a_log.affected and app.recorded() == IN_THE_MIDST)
         first, second = sorted((each for each in app.began if each.name == "watch"), key=app.leads, reverse=True)
         first.kill_all()
-        assert 20 <= app.recorded() < 38, "it was killed while running"
+        assert app.recorded() == IN_THE_MIDST, "it was killed while it recorded several"
         asks_for_a_log.end()
         for name in names[38:]:
             app.control.vanish(NAMESPACE, name)  # while no watch runs, and two of them had ended

@@ -29,6 +29,7 @@ IDS_PER_INSTALLATION = 1_000_000
 POOL = "linux-4vcpu"
 TOKEN_EXPIRES = "2099-01-01T00:00:00Z"
 
+Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
@@ -151,17 +152,11 @@ class GitHub:
         self._events: dict[int, float] = {}
         self._successor = config.installations * IDS_PER_INSTALLATION
 
-    async def __call__(
-        self, scope: dict[str, Any], receive: Callable[[], Awaitable[dict[str, Any]]], send: Send
-    ) -> None:
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answers one request."""
         if scope["type"] != "http":
             return
-        body = b""
-        if scope["method"] != "GET":
-            while (message := await receive()).get("more_body"):
-                body += message.get("body", b"")
-            body += message.get("body", b"")
+        body = b"" if scope["method"] == "GET" else await body_of(receive)
         if self._config.latency_seconds and not scope["path"].startswith("/_"):
             await asyncio.sleep(self._config.latency_seconds)
         match scope["path"].split("/")[1:]:
@@ -175,6 +170,8 @@ class GitHub:
                 await self._event(send, body)
             case ["_lose"]:
                 await self._lose(send, msgspec.json.decode(body))
+            case ["_register"]:
+                await self._register(send, msgspec.json.decode(body))
             case ["_report"]:
                 await _answer(send, msgspec.json.encode(self._report()))
             case _:
@@ -250,6 +247,12 @@ class GitHub:
             self._organizations[org].lose(lost)
         await _answer(send, msgspec.json.encode({"at": time.time()}))
 
+    async def _register(self, send: Send, ids: dict[str, list[int]]) -> None:
+        for org, new in ids.items():
+            for each in new:
+                self._organizations[org].add(each)
+        await _answer(send, msgspec.json.encode({"at": time.time()}))
+
     def _limits(self, org: Organization) -> list[tuple[bytes, bytes]]:
         values = {"limit": org.hourly, "remaining": max(0, org.hourly - org.used), "used": org.used, "reset": org.reset}
         return [(f"x-ratelimit-{name}".encode(), str(value).encode()) for name, value in values.items()]
@@ -281,12 +284,24 @@ async def _answer(send: Send, body: bytes, status: int = 200, *headers: tuple[by
     await send({"type": "http.response.body", "body": body})
 
 
-if __name__ == "__main__":
-    given = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Config)
+async def body_of(receive: Receive) -> bytes:
+    """Returns the whole body of a request."""
+    body = b""
+    while (message := await receive()).get("more_body"):
+        body += message.get("body", b"")
+    return body + bytes(message.get("body", b""))
+
+
+def listen(application: Callable[..., Awaitable[None]]) -> None:
+    """Serves an ASGI application on a free port of the loopback, and prints its address once it can be connected to."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(1024)  # a client may connect as soon as the address is printed
         sys.stdout.write(f"http://127.0.0.1:{listener.getsockname()[1]}\n")
         sys.stdout.flush()
-        server = uvicorn.Server(uvicorn.Config(GitHub(given), access_log=False, log_config=None))
+        server = uvicorn.Server(uvicorn.Config(application, access_log=False, log_config=None))
         asyncio.run(server.serve(sockets=[listener]))
+
+
+if __name__ == "__main__":
+    listen(GitHub(msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Config)))

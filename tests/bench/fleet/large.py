@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
 from ghapp.store.stores import open_stores
 from tests.bench.figure import Figure
 from tests.bench.fleet.github import FIRST_INSTALLATION, PER_PAGE, Config
-from tests.bench.fleet.place import Place, memory_bytes, place
+from tests.bench.fleet.place import Place, place, watched_memory
 
 RUNNERS = 100_000
 LATENCY_SECONDS = 0.1
@@ -45,7 +42,7 @@ ORG = "org-0"
 def measure(folder: Path) -> list[Figure]:
     """The figures, all of one run: sweeps follow each other as closely as the points allow."""
     with place(folder, Config(1, RUNNERS, LATENCY_SECONDS, POINTS_A_MINUTE, UNLIMITED), POLICY, web=False) as running:
-        with _watched_memory(running.processes["worker"]) as peak:
+        with watched_memory(running.processes["worker"]) as peak:
             times = _await_lists(running, 3)
             cycle = times[-1] - times[-2]
             lost: dict[int, float] = {}
@@ -83,24 +80,6 @@ def measure(folder: Path) -> list[Figure]:
         ),
         Figure("worker, at its peak", f"{peak[0] / 1e6:.0f} MB", peak[0] / 1e6, most=MOST_MEGABYTES, unit=" MB"),
     ]
-
-
-@contextmanager
-def _watched_memory(process: int) -> Iterator[list[int]]:
-    """Yields the highest memory so far of a process and its children, in bytes."""
-    peak, ended = [0], threading.Event()
-
-    def look() -> None:
-        while not ended.wait(0.5):
-            peak[0] = max(peak[0], memory_bytes(process))
-
-    looking = threading.Thread(target=look)
-    looking.start()
-    try:
-        yield peak
-    finally:
-        ended.set()
-        looking.join()
 
 
 def _await_lists(running: Place, number: int) -> list[float]:

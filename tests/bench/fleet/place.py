@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -56,7 +57,7 @@ class Place:
 
     def cpu_seconds(self) -> dict[str, float]:
         """Returns the CPU time of each process and of its ended children."""
-        return {role: _cpu_seconds(process) for role, process in self.processes.items()}
+        return {role: cpu_seconds_of(process) for role, process in self.processes.items()}
 
     def log(self, role: str) -> str:
         """Returns the end of a role's log."""
@@ -69,11 +70,8 @@ def place(folder: Path, config: Config, policy: str, *, workers: int = 1, web: b
     with ExitStack() as stack:
         redis_url = stack.enter_context(embedded_redis(folder / "redis", durable=True))
         processes: dict[str, int] = {}
-        given, log = folder / "github.json", folder / "github.log"
-        given.write_bytes(msgspec.json.encode(config))
-        github = stack.enter_context(running(["-m", "tests.bench.fleet.github", str(given)], {}, log))
-        address, processes["github"] = _address(github, log), github.pid
-        environ = _environ(folder, redis_url, address, config, policy)
+        address, processes["github"] = stack.enter_context(serving("github", folder, config))
+        environ = environ_of(folder, redis_url, address, config, policy)
         asyncio.run(_issue_tokens(redis_url, environ["GHAPP_PRIVATE_KEY"], config))
         port = free_port()
         roles = [*(f"worker{number or ''}" for number in range(workers)), "clock", *(["web"] if web else [])]
@@ -86,6 +84,15 @@ def place(folder: Path, config: Config, policy: str, *, workers: int = 1, web: b
                 await_listening(port, process, folder / "web.log")
         processes["redis"] = redis_process(redis_url)
         yield Place(address, redis_url, f"http://127.0.0.1:{port}" if web else "", processes, folder)
+
+
+@contextmanager
+def serving(name: str, folder: Path, config: msgspec.Struct) -> Iterator[tuple[str, int]]:
+    """Runs a simulated server of this package until the block ends; yields its address and its process id."""
+    given, log = folder / f"{name}.json", folder / f"{name}.log"
+    given.write_bytes(msgspec.json.encode(config))
+    with running(["-m", f"tests.bench.fleet.{name}", str(given)], {}, log) as process:
+        yield _address_of(process, log), process.pid
 
 
 async def _issue_tokens(redis_url: str, private_key: str, config: Config) -> None:
@@ -111,16 +118,18 @@ def redis_process(url: str) -> int:
         return int(info["process_id"])
 
 
-def _address(process: Popen[bytes], log: Path) -> str:
+def _address_of(process: Popen[bytes], log: Path) -> str:
+    """Returns the address that a simulated server prints once it listens."""
     ends = time.monotonic() + START_SECONDS
     while not (text := log.read_text()).endswith("\n"):
         if process.poll() is not None or time.monotonic() > ends:
-            raise RuntimeError(f"the simulated GitHub did not start: {text}")
+            raise RuntimeError(f"the simulated server did not start: {text}")
         time.sleep(0.05)
     return text.splitlines()[0]
 
 
-def _environ(folder: Path, redis_url: str, github: str, config: Config, policy: str) -> dict[str, str]:
+def environ_of(folder: Path, redis_url: str, github: str, config: Config, policy: str) -> dict[str, str]:
+    """Returns what a role is given to work with that simulated GitHub; each organization has one pool."""
     file = folder / "ghapp.toml"
     pools = "".join(
         f"""
@@ -148,8 +157,8 @@ def _environ(folder: Path, redis_url: str, github: str, config: Config, policy: 
     }
 
 
-def _cpu_seconds(process: int) -> float:
-    """User and system time of a process, and of its children that it has waited for."""
+def cpu_seconds_of(process: int) -> float:
+    """Returns the user and system time of a process, and of its children that it has waited for."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) * TICK_SECONDS
 
@@ -157,6 +166,24 @@ def _cpu_seconds(process: int) -> float:
 def memory_bytes(process: int) -> int:
     """Returns the memory of a process and its children; a page that several share is counted once."""
     return sum(_pss(each) for each in (process, *_children(process)))
+
+
+@contextmanager
+def watched_memory(process: int) -> Iterator[list[int]]:
+    """Yields the highest memory so far of a process and its children, in bytes."""
+    peak, ended = [0], threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.5):
+            peak[0] = max(peak[0], memory_bytes(process))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield peak
+    finally:
+        ended.set()
+        looking.join()
 
 
 def _children(process: int) -> list[int]:

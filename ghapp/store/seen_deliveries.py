@@ -1,0 +1,81 @@
+"""Which deliveries have taken effect, by a hash of their GUID, for three days.
+
+Redis keeps a set of integers in 8 bytes each while the set is small, and a set of GUIDs in some 80 each. A fleet of
+10,000 ephemeral runners with a job a day has 90,000 deliveries in three days: more bytes than its records had. So each
+half day has 256 small sets. A delivery is 72 bits of its GUID's hash, set and integer together: of ten million marked
+deliveries, one new delivery in 10^14 would be mistaken for one of them. The GUID's own bits are not spread evenly: it
+begins with a time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from hashlib import blake2b
+from typing import Any
+
+from redis.asyncio import Redis
+
+from ghapp.store import keys
+
+HOUR = 3600
+SEEN_SECONDS = 3 * 24 * HOUR
+"""GitHub keeps deliveries for three days; an older one cannot be sent again."""
+
+WINDOW_SECONDS = 12 * HOUR
+"""A window expires as a whole, three days after its end."""
+
+_BACK = -(-SEEN_SECONDS // WINDOW_SECONDS)
+
+
+class SeenDeliveries:
+    """The GUIDs of deliveries whose effects are stored."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    def add(self, pipe: Any, guids: Iterable[str], now: float) -> None:
+        """Adds to a pipeline what marks these GUIDs as seen at `now` (epoch seconds)."""
+        window = int(now // WINDOW_SECONDS)
+        for part, numbers in _by_part(guids).items():
+            key = keys.seen(window, part)
+            pipe.sadd(key, *numbers)
+            pipe.expire(key, SEEN_SECONDS + WINDOW_SECONDS)
+
+    async def among(self, guids: Collection[str], now: float) -> set[str]:
+        """Returns those of the GUIDs that are marked as seen, in two round trips."""
+        if not guids:
+            return set()
+        window, parts = int(now // WINDOW_SECONDS), _by_part(guids)
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for part, numbers in parts.items():
+                for back in range(_BACK + 1):
+                    pipe.smismember(keys.seen(window - back, part), [*numbers])
+            answers = iter(await pipe.execute())
+        found = set[str]()
+        for numbers in parts.values():
+            for _ in range(_BACK + 1):
+                members = zip(numbers.values(), next(answers), strict=True)
+                found.update(guid for guid, is_member in members if is_member)
+        return found | await self._of_previous_version(sorted(guids), now)
+
+    async def _of_previous_version(self, guids: list[str], now: float) -> set[str]:
+        """Returns those that the previous version marked: it has a set of GUIDs for each hour."""
+        hour = int(now // HOUR)
+        hours = [keys.seen_guids(hour - back) for back in range(SEEN_SECONDS // HOUR + 1)]
+        if not await self._redis.exists(*hours):
+            return set()
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for key in hours:
+                pipe.smismember(key, guids)
+            answers = await pipe.execute()
+        return {guid for answer in answers for guid, is_member in zip(guids, answer, strict=True) if is_member}
+
+
+def _by_part(guids: Iterable[str]) -> dict[int, dict[int, str]]:
+    """Returns the GUIDs by the set that has them, and by the integer that stands for them there."""
+    found: dict[int, dict[int, str]] = defaultdict(dict)
+    for guid in guids:
+        digest = blake2b(guid.encode(), digest_size=9).digest()
+        found[digest[0]][int.from_bytes(digest[1:], signed=True)] = guid
+    return found
