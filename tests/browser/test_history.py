@@ -86,8 +86,7 @@ def charts(page):
 
 
 @pytest.mark.xdist_group("browser-history")
-@pytest.mark.parametrize("width", [360, 1280])
-@pytest.mark.parametrize("span", SPANS)
+@pytest.mark.parametrize(("span", "width"), [("day", 360), *((span, 1280) for span in SPANS)])
 def test_each_span_is_drawn_without_a_flaw_that_axe_finds(open_page, fleet, span, width):  # noqa: F811
     page = open_page(viewport={"width": width, "height": 900}, bypass_csp=True)
     page.goto(f"{fleet.base}/orgs/acme/history?span={span}")
