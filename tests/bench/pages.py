@@ -79,7 +79,7 @@ def _of_page(url: str, port: int, name: str, path: str) -> list[Figure]:
         cold.append(_milliseconds(port, path))
         warm.append(_milliseconds(port, path))
     figures = []
-    for kind, taken in (("read anew", cold), ("again within a second", warm)):
+    for kind, taken in (("cold", cold), ("again within a second", warm)):
         value, spread = middle(taken)
         title = f"{name}, {RUNNERS:,} runners, {kind}"
         figures.append(Figure(title, f"{value:.0f} ms", value, spread=spread, most=MOST_MILLISECONDS, unit=" ms"))
