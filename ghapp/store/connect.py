@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -30,6 +30,9 @@ POOL_WAIT_SECONDS = 20.0
 
 MOST_IN_A_PIPELINE = 200
 """Commands per pipeline. Bounds the memory for answers, and how long other clients wait."""
+
+LONGEST_HELD_SECONDS = 0.02
+"""How long a command waits for the answer of the pipeline before. A slow answer, or none, holds up no other command."""
 
 
 async def _cancellable(command: Awaitable[Answer]) -> Answer:
@@ -93,19 +96,19 @@ def connect(url: str) -> redis.Redis:
     return client
 
 
-class _Command(NamedTuple):
-    """A command that waits for the next pipeline, and the future of its answer."""
+class _Request(NamedTuple):
+    """Commands that are sent together, in their order, and the future of their answers and errors."""
 
-    words: Sequence[Any]
-    options: dict[str, Any]
-    answer: asyncio.Future[Any]
+    commands: Sequence[tuple[Sequence[Any], Mapping[str, Any]]]
+    answers: asyncio.Future[list[Any]]
 
 
 class PipeliningRedis(StoreRedis):
-    """A client that sends all commands of one event loop iteration in one pipeline.
+    """A client that sends the commands of all its users together.
 
-    For readers: many concurrent requests cost a few round trips instead of a connection each. Each command gets its
-    own answer or error. Blocking commands are not allowed: they would delay the commands behind them in the pipeline.
+    A pipeline has the commands of one event loop iteration, and those that came while the pipeline before it was on its
+    way. Many concurrent requests, or sweeps, then cost a few round trips instead of one and a connection each. Each
+    command gets its own answer or error. Blocking commands are not allowed: they would delay the commands behind them.
 
     Args:
         through: the client whose connections are used; its owner closes it.
@@ -114,47 +117,97 @@ class PipeliningRedis(StoreRedis):
     def __init__(self, through: redis.Redis) -> None:
         super().__init__(connection_pool=through.connection_pool)
         self._through = through
-        self._waiting: list[_Command] = []
+        self._waiting: list[_Request] = []
         self._sending: set[asyncio.Task[None]] = set()
+        self._next: asyncio.Handle | None = None
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         """Queues the command for the next pipeline, and returns its answer."""
+        (answer,) = await self.answers([(args, options)])
+        if isinstance(answer, FOREIGN) and not isinstance(answer, NoScriptError):
+            raise translated(answer) from answer
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> StorePipeline:
+        """Returns a pipeline; without `transaction`, its commands join those of others."""
+        if transaction:
+            return super().pipeline(transaction, shard_hint)
+        return _JoiningPipeline(self, shard_hint)
+
+    async def answers(self, commands: Sequence[tuple[Sequence[Any], Mapping[str, Any]]]) -> list[Any]:
+        """Queues commands, which are sent in one pipeline; returns the answer or the error of each."""
         loop = asyncio.get_running_loop()
-        if not self._waiting:
-            loop.call_soon(self._send)
-        command = _Command(args, options, loop.create_future())
-        self._waiting.append(command)
-        return await command.answer
+        request = _Request(commands, loop.create_future())
+        self._waiting.append(request)
+        if self._next is None:
+            self._next = (
+                loop.call_later(LONGEST_HELD_SECONDS, self._send) if self._sending else loop.call_soon(self._send)
+            )
+        return await request.answers
 
     def _send(self) -> None:
-        commands, self._waiting = self._waiting, []
-        for start in range(0, len(commands), MOST_IN_A_PIPELINE):
-            task = asyncio.create_task(self._execute(commands[start : start + MOST_IN_A_PIPELINE]))
-            self._sending.add(task)  # asyncio keeps only weak references to tasks
-            task.add_done_callback(self._sending.discard)
+        """Sends what waits, up to `MOST_IN_A_PIPELINE` commands, or the first request if it has more."""
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+        count, size = 0, 0
+        for request in self._waiting:
+            size += len(request.commands)
+            if count and size > MOST_IN_A_PIPELINE:
+                break
+            count += 1
+        requests, self._waiting = self._waiting[:count], self._waiting[count:]
+        requests = [request for request in requests if not request.answers.done()]  # the others were cancelled
+        if requests:
+            task = asyncio.create_task(self._execute(requests))
+            self._sending.add(task)
+            task.add_done_callback(self._sent)
 
-    async def _execute(self, commands: Sequence[_Command]) -> None:
-        answers: Sequence[Any]
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        """Sends what came meanwhile. Tasks that got an answer have continued, so that their next commands are in it."""
+        self._sending.discard(task)
+        if self._waiting:
+            self._send()
+
+    async def _execute(self, requests: Sequence[_Request]) -> None:
         try:
             async with self._through.pipeline(transaction=False) as pipe:
-                for command in commands:
-                    pipe.execute_command(*command.words, **command.options)
-                answers = await pipe.execute(raise_on_error=False)
+                for request in requests:
+                    for words, options in request.commands:
+                        pipe.execute_command(*words, **options)
+                answers = iter(await pipe.execute(raise_on_error=False))
         except Exception as error:  # noqa: BLE001 - raised where each answer is awaited
-            answers = [error] * len(commands)
+            for request in requests:
+                if not request.answers.done():
+                    request.answers.set_exception(error)
+            return
         except BaseException:
-            for command in commands:
-                command.answer.cancel()
+            for request in requests:
+                request.answers.cancel()
             raise
-        for command, answer in zip(commands, answers, strict=True):
-            if command.answer.done():  # the caller was cancelled
-                continue
-            if isinstance(answer, FOREIGN) and not isinstance(answer, NoScriptError):
-                command.answer.set_exception(translated(answer))
-            elif isinstance(answer, Exception):
-                command.answer.set_exception(answer)
-            else:
-                command.answer.set_result(answer)
+        for request in requests:
+            answered = [next(answers) for _ in request.commands]
+            if not request.answers.done():  # the caller was cancelled
+                request.answers.set_result(answered)
+
+
+class _JoiningPipeline(StorePipeline):
+    """A pipeline whose commands are sent by a `PipeliningRedis`, with those of others."""
+
+    def __init__(self, client: PipeliningRedis, shard_hint: str | None) -> None:
+        super().__init__(client.connection_pool, client.response_callbacks, False, shard_hint)
+        self._client = client
+
+    async def execute(self, raise_on_error: bool = True) -> list[Any]:
+        """Sends the commands, and returns their answers."""
+        stack, self.command_stack = self.command_stack, []
+        answers = await self._client.answers(stack) if stack else []
+        if raise_on_error:
+            with redis_errors():
+                self.raise_first_error(stack, answers)
+        return answers
 
 
 def connect_sync(url: str) -> sync_redis.Redis:
