@@ -182,7 +182,7 @@ def event(event_id: str) -> str:
 
 
 def budget(installation: int) -> str:
-    """hash: limit, used, reset, skew, held, and the points of each of the last 61 seconds. One per installation."""
+    """hash: limit, used, reset, skew, held, and the points of each of the last 61 seconds that has some."""
     return f"ghapp:{installation}:budget"
 
 
