@@ -101,6 +101,19 @@ async def test_a_cancellation_that_redis_py_loses_ends_the_task_all_the_same(red
     await redis.aclose()
 
 
+@pytest.mark.parametrize("value", ["text", b"\xff\x00\r\n", 7, -1.5, 1e300, "ü" * 70_000], ids=repr)
+async def test_values_are_sent_as_redis_py_sends_them(redis, value):
+    connection = redis.connection_pool.make_connection()
+    command = ("CONFIG SET", "key", value)
+    ours, theirs = connection.pack_command(*command), AbstractConnection.pack_command(connection, *command)
+    assert b"".join(ours) == b"".join(theirs)
+
+
+async def test_a_value_that_redis_does_not_know_is_refused(redis):
+    with pytest.raises(StoreUnavailableError, match="must be str, int, float or bytes"):
+        await redis.set("key", None)
+
+
 async def test_commands_that_come_while_a_pipeline_is_on_its_way_are_the_next_pipeline(redis, reader):
     sent = []
     execute = redis.pipeline
