@@ -6,7 +6,6 @@ is applied to what the other process wrote.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic
 
@@ -195,17 +194,11 @@ class RecordWriter(Generic[Record]):
         return b"" if record is None else self._codec.encode(record)
 
     async def _write_each(self, where: Sequence[str], changes: Iterable[Sequence[str | bytes]]) -> set[bytes]:
-        """Writes parts as `_write`. While Redis writes one part, the next one is made."""
-        writes: list[asyncio.Task[set[bytes]]] = []
-        try:
-            for args in changes:
-                if args:
-                    writes.append(asyncio.create_task(self._write(where, args)))
-                    await asyncio.sleep(0)
-            return set[bytes]().union(*await asyncio.gather(*writes))
-        finally:
-            for each in writes:
-                each.cancel()
+        """Writes parts as `_write`; each part is made when the one before is written."""
+        refused: set[bytes] = set()
+        for args in filter(None, changes):
+            refused |= await self._write(where, args)
+        return refused
 
     async def _write(self, where: Sequence[str], args: Sequence[str | bytes]) -> set[bytes]:
         """Writes the changes whose rows are still as they were read; returns the fields of the others."""

@@ -174,14 +174,14 @@ class PipeliningRedis(StoreRedis):
         if self._next is not None:
             self._next.cancel()
             self._next = None
+        waiting = [request for request in self._waiting if not request.answers.done()]  # the others were cancelled
         count, size = 0, 0
-        for request in self._waiting:
+        for request in waiting:
             size += len(request.commands)
             if count and size > MOST_IN_A_PIPELINE:
                 break
             count += 1
-        requests, self._waiting = self._waiting[:count], self._waiting[count:]
-        requests = [request for request in requests if not request.answers.done()]  # the others were cancelled
+        requests, self._waiting = waiting[:count], waiting[count:]
         if requests:
             task = asyncio.create_task(self._execute(requests))
             self._sending.add(task)

@@ -169,6 +169,17 @@ async def test_a_command_whose_caller_was_cancelled_before_it_was_sent_is_not_se
     assert await redis.get("n") == b"1"
 
 
+async def test_after_many_cancelled_commands_the_next_one_is_sent(redis, reader):
+    first = asyncio.create_task(reader.incr("n"))
+    await asyncio.sleep(0)
+    cancelled = [asyncio.create_task(reader.incr("n")) for _ in range(MOST_IN_A_PIPELINE)]
+    last = asyncio.create_task(reader.incr("n"))
+    await asyncio.sleep(0)
+    for each in cancelled:
+        each.cancel()
+    assert (await first, await asyncio.wait_for(last, 10)) == (1, 2)
+
+
 async def test_more_commands_than_fit_in_a_pipeline_are_sent_in_their_order(redis, reader):
     count = 2 * MOST_IN_A_PIPELINE + 1
     answers = await asyncio.gather(*(reader.rpush("list", each) for each in range(count)))
