@@ -102,7 +102,7 @@ def names(installation: int) -> str:
 
 
 def runner_changes(installation: int) -> str:
-    """stream: the ids of runners whose records were changed by one write. Bounded; expires when it is not read."""
+    """stream: the ids of runners whose records were changed by one write. Created by its readers; bounded; expires."""
     return f"ghapp:{installation}:changes"
 
 
