@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -40,6 +41,7 @@ from ghapp.web.api.webhook import Webhook
 from ghapp.web.authentication import Authenticator
 from ghapp.web.cache import NoCachedValueError
 from ghapp.web.fleet_view import FleetReader
+from ghapp.web.http_protocol import DirectProtocol
 from ghapp.web.openapi import description
 from ghapp.web.pages import static_files
 from ghapp.web.pages.access import PageAccess
@@ -67,19 +69,19 @@ class WebApplication(Starlette):
 
     Args:
         webhook: of GitHub.
-        health: reads of controllers.
+        health: reads of controllers; `Server` asks it first.
         options: of Starlette.
     """
 
     def __init__(self, webhook: Webhook, health: FastHealth, **options: Any) -> None:
         super().__init__(routes=[Route(WEBHOOK, webhook, methods=["POST"]), *options.pop("routes")], **options)
-        self._webhook, self._health = webhook, health
+        self._webhook, self.health = webhook, health
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
         if scope["type"] == "http" and scope["path"] == WEBHOOK and scope["method"] == "POST":
             await self._webhook(scope, receive, send)
-        elif not await self._health.answer(scope, send):
+        else:
             await super().__call__(scope, receive, send)
 
 
@@ -90,7 +92,7 @@ def build(
     clock: Clock = time.time,
     read_load: ReadLoad | None = None,
     examine: Examine | None = None,
-) -> Starlette:
+) -> WebApplication:
     """Builds the application.
 
     Args:
@@ -194,12 +196,22 @@ def serve(settings: Settings, examine: Callable[[], Sequence[FindingLike]] | Non
 
 
 class Server(uvicorn.Server):
-    """A server that ends event streams on shutdown; uvicorn alone would wait for them, then cut them off."""
+    """A server that answers health reads from memory, and that ends event streams on shutdown.
 
-    def __init__(self, application: Starlette, host: str, port: int) -> None:
+    Uvicorn alone would wait for the streams, then cut them off.
+    """
+
+    def __init__(self, application: WebApplication, host: str, port: int) -> None:
+        protocol: Any = partial(DirectProtocol, application.health.document)
         super().__init__(
             uvicorn.Config(
-                application, host=host, port=port, access_log=False, log_config=None, timeout_graceful_shutdown=5
+                application,
+                host=host,
+                port=port,
+                http=protocol,
+                access_log=False,
+                log_config=None,
+                timeout_graceful_shutdown=5,
             )
         )
         self._stopping: asyncio.Event = application.state.stopping
