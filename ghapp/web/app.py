@@ -19,7 +19,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.queue.jobs import QUEUES, JobName, Load, enqueue, load
@@ -41,7 +40,7 @@ from ghapp.web.api.webhook import Webhook
 from ghapp.web.authentication import Authenticator
 from ghapp.web.cache import NoCachedValueError
 from ghapp.web.fleet_view import FleetReader
-from ghapp.web.http_protocol import DirectProtocol
+from ghapp.web.http_protocol import DirectProtocol, Headers
 from ghapp.web.openapi import description
 from ghapp.web.pages import static_files
 from ghapp.web.pages.access import PageAccess
@@ -65,24 +64,29 @@ WEBHOOK = "/webhook"
 
 
 class WebApplication(Starlette):
-    """Starlette behind the two most frequent requests, which are answered before it.
+    """Starlette behind the two most frequent requests, which `Server` answers before it.
 
     Args:
         webhook: of GitHub.
-        health: reads of controllers; `Server` asks it first.
+        health: reads of controllers.
         options: of Starlette.
     """
 
     def __init__(self, webhook: Webhook, health: FastHealth, **options: Any) -> None:
         super().__init__(routes=[Route(WEBHOOK, webhook, methods=["POST"]), *options.pop("routes")], **options)
-        self._webhook, self.health = webhook, health
+        self._webhook, self._health = webhook, health
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request."""
-        if scope["type"] == "http" and scope["path"] == WEBHOOK and scope["method"] == "POST":
-            await self._webhook(scope, receive, send)
-        else:
-            await super().__call__(scope, receive, send)
+    def document(self, target: bytes, headers: Headers) -> bytes | None:
+        """Returns the document that answers a GET; None if it needs a read from Redis, or is another request."""
+        return self._health.document(target, headers)
+
+    def takes(self, target: bytes) -> bool:
+        """True if `post` answers POST requests of this target."""
+        return target == WEBHOOK.encode()
+
+    def post(self, headers: Headers, body: bytes, answer: Callable[[Response], None]) -> None:
+        """Stores a delivery, and answers it."""
+        self._webhook.accept(headers, body, answer)
 
 
 def build(
@@ -196,13 +200,13 @@ def serve(settings: Settings, examine: Callable[[], Sequence[FindingLike]] | Non
 
 
 class Server(uvicorn.Server):
-    """A server that answers health reads from memory, and that ends event streams on shutdown.
+    """A server that answers some requests by itself, and that ends event streams on shutdown.
 
     Uvicorn alone would wait for the streams, then cut them off.
     """
 
     def __init__(self, application: WebApplication, host: str, port: int) -> None:
-        protocol: Any = partial(DirectProtocol, application.health.document)
+        protocol: Any = partial(DirectProtocol, application)
         super().__init__(
             uvicorn.Config(
                 application,

@@ -1,4 +1,4 @@
-"""Uvicorn's HTTP protocol, which answers the most frequent request as soon as its headers are read.
+"""Uvicorn's HTTP protocol, which answers the two most frequent requests without a task.
 
 For each request uvicorn makes an event and a task, calls its middleware, and checks each header of the answer. That
 takes longer than an answer from memory. Uvicorn handles every request that is not answered here, as if this module did
@@ -9,55 +9,134 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
+from starlette.responses import Response
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from ghapp.log import logger
+from ghapp.web.problems import problem
+
+log = logger(__name__)
 
 Headers = Sequence[tuple[bytes, bytes]]
 """Names in lower case, and values."""
 
-FromMemory = Callable[[bytes, Headers], bytes | None]
-"""Returns the JSON document that answers a GET of this target with these headers; None if the application answers."""
+MOST_BODY_BYTES = HIGH_WATER_LIMIT
+"""Longer bodies are the application's, which pauses the sender when it does not keep up."""
+
+_MOST_DIGITS = len(str(MOST_BODY_BYTES))
 
 
-class _Answered:
-    """Stands for uvicorn's state of a request that was answered completely."""
+class DirectAnswers(Protocol):
+    """What an application answers by itself."""
 
-    response_complete = True
+    def document(self, target: bytes, headers: Headers) -> bytes | None:
+        """Returns the JSON document that answers a GET; None if the application has to answer."""
+
+    def takes(self, target: bytes) -> bool:
+        """True if `post` answers POST requests of this target."""
+
+    def post(self, headers: Headers, body: bytes, answer: Callable[[Response], None]) -> None:
+        """Answers a POST, once, now or later."""
+
+
+class _Exchange:
+    """Stands for uvicorn's state of a request."""
+
     message_event = asyncio.Event()
+    keep_alive = True
+    disconnected = False
+
+    def __init__(self, *, response_complete: bool = False) -> None:
+        self.response_complete = response_complete
+        self.chunks: list[bytes] = []
+
+
+_ANSWERED = _Exchange(response_complete=True)
 
 
 class DirectProtocol(HttpToolsProtocol):
     """One connection.
 
     Args:
-        from_memory: answers GET requests at once, if it can.
+        answers: what the application answers by itself.
         options: of uvicorn.
     """
 
-    def __init__(self, from_memory: FromMemory, **options: Any) -> None:
+    cycle: Any  # an _Exchange, or uvicorn's own
+
+    def __init__(self, answers: DirectAnswers, **options: Any) -> None:
         super().__init__(**options)
-        self._from_memory = from_memory
+        self._answers = answers
 
     def on_headers_complete(self) -> None:
-        """Answers the request, or hands it to uvicorn."""
-        body = self._from_memory(self.url, self.headers) if self._may_answer() else None
-        if body is None:
+        """Answers a GET, or prepares for the body of a POST, or hands the request to uvicorn."""
+        method = self.parser.get_method() if self._is_next() else None
+        if method == b"GET" and (body := self._document()) is not None:
+            self._write(b"content-length: %d\r\ncontent-type: application/json\r\n\r\n%b" % (len(body), body))
+            self.cycle = _ANSWERED
+            self.on_response_complete()
+        elif method == b"POST" and self._answers.takes(self.url) and self._has_short_body():
+            self.cycle = _Exchange()
+        else:
             super().on_headers_complete()
-            return
-        default = b"".join([b"%b: %b\r\n" % header for header in self.server_state.default_headers])
-        head = b"%b%bcontent-length: %d\r\ncontent-type: application/json\r\n\r\n"
-        self.transport.write(head % (STATUS_LINE[200], default, len(body)) + body)
-        self.cycle: Any = _Answered
-        self.on_response_complete()
 
-    def _may_answer(self) -> bool:
-        """True for a plain GET on a connection that stays open, if all requests before it were answered."""
+    def on_body(self, body: bytes) -> None:
+        """Keeps a part of the body of a POST that is answered here."""
+        if type(self.cycle) is _Exchange:
+            self.cycle.chunks.append(body)
+        else:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Answers a POST."""
+        exchange = self.cycle
+        if type(exchange) is not _Exchange:
+            super().on_message_complete()
+        elif not exchange.response_complete:
+            answer = partial(self._answer, exchange)
+            try:
+                self._answers.post(self.headers, b"".join(exchange.chunks), answer)
+            except Exception:
+                log.exception("request failed")
+                answer(problem(500, "internal error; see the log"))
+
+    def _is_next(self) -> bool:
+        """True for a plain request on a connection that stays open, if all requests before it were answered."""
         return (
-            self.parser.get_method() == b"GET"
-            and (self.cycle is None or self.cycle.response_complete)
+            (self.cycle is None or self.cycle.response_complete)
             and not self.flow.write_paused
+            and not self.expect_100_continue
             and not self.parser.should_upgrade()
             and self.parser.should_keep_alive()
             and self.parser.get_http_version() == "1.1"
         )
+
+    def _document(self) -> bytes | None:
+        try:
+            return self._answers.document(self.url, self.headers)
+        except Exception:
+            log.exception("answer from memory failed")
+            return None
+
+    def _has_short_body(self) -> bool:
+        lengths = [value for name, value in self.headers if name == b"content-length"]
+        return len(lengths) == 1 and len(lengths[0]) <= _MOST_DIGITS and int(lengths[0]) <= MOST_BODY_BYTES
+
+    def _answer(self, exchange: _Exchange, response: Response) -> None:
+        if exchange.response_complete or self.transport.is_closing():
+            return
+        exchange.response_complete = True
+        headers = response.raw_headers if exchange.keep_alive else [*response.raw_headers, (b"connection", b"close")]
+        fields = [b"%b: %b\r\n" % header for header in headers]
+        self._write(b"".join([*fields, b"\r\n", response.body]), response.status_code)
+        if not exchange.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+
+    def _write(self, rest: bytes, status: int = 200) -> None:
+        default = [b"%b: %b\r\n" % header for header in self.server_state.default_headers]
+        self.transport.write(b"".join([STATUS_LINE[status], *default, rest]))

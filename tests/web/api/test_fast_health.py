@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 
 import httpx
 import pytest
@@ -11,8 +10,7 @@ import pytest
 from ghapp.store import keys
 from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
-from ghapp.web.app import Server
-from tests.web.conftest import INSTALLATION, NOW, healthy
+from tests.web.conftest import INSTALLATION, NOW, healthy, served
 
 PATH = "/v1/orgs/acme/runners/1/health"
 
@@ -20,7 +18,7 @@ PATH = "/v1/orgs/acme/runners/1/health"
 @pytest.fixture
 def answered(http, monkeypatch):
     """Whether each GET was answered without Starlette."""
-    health, found = http._transport.app.health, []
+    health, found = http._transport.app._health, []
     document = health.document
 
     def recorded(target, headers):
@@ -33,23 +31,17 @@ def answered(http, monkeypatch):
 
 
 @pytest.fixture
-async def served(http, answered):
+async def client(http, answered):
     """A client of a real server, with a token for acme."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    server = Server(http._transport.app, host="127.0.0.1", port=port)
-    serving = asyncio.create_task(server.serve())
-    while not server.started:  # noqa: ASYNC110 - uvicorn has nothing to wait for
-        await asyncio.sleep(0.01)
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=http.headers, timeout=10) as client:
+    async with (
+        served(http._transport.app) as address,
+        httpx.AsyncClient(base_url=address, headers=http.headers, timeout=10) as client,
+    ):
         yield client
-    server.should_exit = True
-    await asyncio.wait_for(serving, 10)
 
 
-async def test_the_second_read_is_the_same_answer_without_starlette(served, answered):
-    first, second = [await served.get(PATH) for _ in range(2)]
+async def test_the_second_read_is_the_same_answer_without_starlette(client, answered):
+    first, second = [await client.get(PATH) for _ in range(2)]
     assert answered == [False, True]
     assert (second.status_code, second.content) == (200, first.content)
     names, values = zip(*second.headers.raw, strict=True)
@@ -61,20 +53,20 @@ async def test_the_second_read_is_the_same_answer_without_starlette(served, answ
 
 
 @pytest.mark.parametrize("age", [0.0, 0.04, 0.06, 2.25, 61.0, 301.0], ids=str)
-async def test_age_and_state_are_computed_at_the_time_of_the_request(served, times, answered, age):
-    await served.get(PATH)
+async def test_age_and_state_are_computed_at_the_time_of_the_request(client, times, answered, age):
+    await client.get(PATH)
     times[0] = NOW + age
-    fast = (await served.get(PATH)).json()
-    slow = (await served.get("/v1/orgs/acme/runners/health?name=a")).json()
+    fast = (await client.get(PATH)).json()
+    slow = (await client.get("/v1/orgs/acme/runners/health?name=a")).json()
     assert (answered[1], fast) == (True, slow)
     assert (fast["state"] == "unknown") is (fast["age_seconds"] > 300)
 
 
-async def test_a_change_is_visible_within_a_second(served, redis, answered):
-    await served.get(PATH)
+async def test_a_change_is_visible_within_a_second(client, redis, answered):
+    await client.get(PATH)
     await Runners(redis).revise(INSTALLATION, {1: lambda _: healthy(1, "a")._replace(busy=True)})
     await asyncio.sleep(1.05)
-    assert (await served.get(PATH)).json()["reason"] == "Busy"
+    assert (await client.get(PATH)).json()["reason"] == "Busy"
     assert answered == [False, False], "it was read from Redis"
 
 
@@ -96,51 +88,51 @@ async def test_a_change_is_visible_within_a_second(served, redis, answered):
         ("HEAD", PATH, 200),
     ],
 )
-async def test_all_other_requests_go_to_the_application(served, answered, method, path, status):
-    await served.get(PATH)
-    assert (await served.request(method, path)).status_code == status
+async def test_all_other_requests_go_to_the_application(client, answered, method, path, status):
+    await client.get(PATH)
+    assert (await client.request(method, path)).status_code == status
     assert True not in answered
 
 
-async def test_the_name_of_an_org_is_case_insensitive(served, answered):
-    answers = [(await served.get(PATH.replace("acme", "ACME"))).json()["runner_id"] for _ in range(2)]
+async def test_the_name_of_an_org_is_case_insensitive(client, answered):
+    answers = [(await client.get(PATH.replace("acme", "ACME"))).json()["runner_id"] for _ in range(2)]
     assert (answers, answered) == ([1, 1], [False, True])
 
 
 @pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer ghapp_nonsense", "Basic YTpi", "bearer"])
-async def test_a_request_without_a_known_token_is_refused_by_the_application(served, answered, header):
-    await served.get(PATH)
-    async with httpx.AsyncClient(base_url=served.base_url) as other:
+async def test_a_request_without_a_known_token_is_refused_by_the_application(client, answered, header):
+    await client.get(PATH)
+    async with httpx.AsyncClient(base_url=client.base_url) as other:
         answer = await other.get(PATH, headers={} if header is None else {"Authorization": header})
     assert (answer.status_code, answered) == (401, [False, False])
 
 
-async def test_a_revoked_token_works_for_a_second_at_most(served, redis, answered):
-    assert (await served.get(PATH)).status_code == 200
+async def test_a_revoked_token_works_for_a_second_at_most(client, redis, answered):
+    assert (await client.get(PATH)).status_code == 200
     tokens = Tokens(redis)
     for token in await tokens.all():
         await tokens.revoke(token.id)
     await asyncio.sleep(1.05)
-    assert (await served.get(PATH)).status_code == 401
+    assert (await client.get(PATH)).status_code == 401
 
 
-async def test_an_expired_token_is_refused_at_once(served, redis, times, answered):
+async def test_an_expired_token_is_refused_at_once(client, redis, times, answered):
     secret, _ = await Tokens(redis).create("short", ("acme",), ("read",), NOW, NOW + 10)
     headers = {"Authorization": f"Bearer {secret}"}
-    assert [(await served.get(PATH, headers=headers)).status_code for _ in range(2)] == [200, 200]
+    assert [(await client.get(PATH, headers=headers)).status_code for _ in range(2)] == [200, 200]
     times[0] = NOW + 10
-    assert (await served.get(PATH, headers=headers)).status_code == 401
+    assert (await client.get(PATH, headers=headers)).status_code == 401
 
 
-async def test_a_lost_runner_that_an_older_version_recorded_as_back_is_not_taken_away(served, redis, answered):
+async def test_a_lost_runner_that_an_older_version_recorded_as_back_is_not_taken_away(client, redis, answered):
     """An older version does not announce what it writes, so that the copy still has the loss."""
     lost = "/v1/orgs/acme/runners/3/health"
-    assert (await served.get(lost)).json()["state"] == "invalidated"
+    assert (await client.get(lost)).json()["state"] == "invalidated"
     known = Runners(redis)
     await known.revise(INSTALLATION, {3: lambda _: healthy(3, "c")})
     await redis.delete(keys.runner_changes(INSTALLATION))
-    assert (await served.get(lost)).json()["state"] == "healthy"
-    assert (await served.post("/v1/orgs/acme/runners/health", json={"names": ["c"]})).json()["runners"][0][
+    assert (await client.get(lost)).json()["state"] == "healthy"
+    assert (await client.post("/v1/orgs/acme/runners/health", json={"names": ["c"]})).json()["runners"][0][
         "replace"
     ] is False
-    assert (await served.get("/v1/orgs/acme/runners/c/alive")).status_code == 200
+    assert (await client.get("/v1/orgs/acme/runners/c/alive")).status_code == 200

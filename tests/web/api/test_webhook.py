@@ -16,6 +16,7 @@ from ghapp.store.inbox import Inbox
 from ghapp.web.api.webhook import LARGEST_BYTES
 from ghapp.web.app import build
 from tests.support.keys import private_key
+from tests.web.conftest import served
 
 OLD, NEW = "old-secret", "new-secret"
 JOB = {
@@ -34,17 +35,23 @@ def asked():
     return []
 
 
-@pytest.fixture
-async def http(redis, asked):
+@pytest.fixture(params=["asgi", "server"])
+async def http(request, redis, asked):
+    """A client of the application, and of a server that answers most deliveries before the application."""
+
     async def ask_for(what):
         asked.append(what)
 
     environ = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": f"{NEW},{OLD}"}
     settings = Settings.read(environ)
     assert isinstance(settings.credentials, AppCredentials)
-    transport = httpx.ASGITransport(build(settings, redis, ask_for))
-    async with httpx.AsyncClient(transport=transport, base_url="http://ghapp") as client:
-        yield client
+    application = build(settings, redis, ask_for)
+    if request.param == "asgi":
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="http://ghapp") as client:
+            yield client
+    else:
+        async with served(application) as address, httpx.AsyncClient(base_url=address, timeout=30) as client:
+            yield client
 
 
 async def post(http, body, **headers):
