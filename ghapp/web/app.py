@@ -7,7 +7,7 @@ import gc
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
@@ -84,7 +84,7 @@ class WebApplication(Starlette):
         """True if `post` answers POST requests of this target."""
         return target == WEBHOOK.encode()
 
-    def post(self, headers: Headers, body: bytes, answer: Callable[[Response], None]) -> None:
+    def post(self, headers: Mapping[bytes, bytes], body: bytes, answer: Callable[[Response], None]) -> None:
         """Stores a delivery, and answers it."""
         self._webhook.accept(headers, body, answer)
 

@@ -8,7 +8,7 @@ not exist.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -39,7 +39,7 @@ class DirectAnswers(Protocol):
     def takes(self, target: bytes) -> bool:
         """True if `post` answers POST requests of this target."""
 
-    def post(self, headers: Headers, body: bytes, answer: Callable[[Response], None]) -> None:
+    def post(self, headers: Mapping[bytes, bytes], body: bytes, answer: Callable[[Response], None]) -> None:
         """Answers a POST, once, now or later."""
 
 
@@ -50,12 +50,12 @@ class _Exchange:
     keep_alive = True
     disconnected = False
 
-    def __init__(self, *, response_complete: bool = False) -> None:
-        self.response_complete = response_complete
+    def __init__(self, headers: Mapping[bytes, bytes], *, response_complete: bool = False) -> None:
+        self.headers, self.response_complete = headers, response_complete
         self.chunks: list[bytes] = []
 
 
-_ANSWERED = _Exchange(response_complete=True)
+_ANSWERED = _Exchange({}, response_complete=True)
 
 
 class DirectProtocol(HttpToolsProtocol):
@@ -79,8 +79,8 @@ class DirectProtocol(HttpToolsProtocol):
             self._write(b"content-length: %d\r\ncontent-type: application/json\r\n\r\n%b" % (len(body), body))
             self.cycle = _ANSWERED
             self.on_response_complete()
-        elif method == b"POST" and self._answers.takes(self.url) and self._has_short_body():
-            self.cycle = _Exchange()
+        elif method == b"POST" and self._answers.takes(self.url) and _has_short_body(headers := dict(self.headers)):
+            self.cycle = _Exchange(headers)
         else:
             super().on_headers_complete()
 
@@ -99,7 +99,7 @@ class DirectProtocol(HttpToolsProtocol):
         elif not exchange.response_complete:
             answer = partial(self._answer, exchange)
             try:
-                self._answers.post(self.headers, b"".join(exchange.chunks), answer)
+                self._answers.post(exchange.headers, b"".join(exchange.chunks), answer)
             except Exception:
                 log.exception("request failed")
                 answer(problem(500, "internal error; see the log"))
@@ -122,10 +122,6 @@ class DirectProtocol(HttpToolsProtocol):
             log.exception("answer from memory failed")
             return None
 
-    def _has_short_body(self) -> bool:
-        lengths = [value for name, value in self.headers if name == b"content-length"]
-        return len(lengths) == 1 and len(lengths[0]) <= _MOST_DIGITS and int(lengths[0]) <= MOST_BODY_BYTES
-
     def _answer(self, exchange: _Exchange, response: Response) -> None:
         if exchange.response_complete or self.transport.is_closing():
             return
@@ -140,3 +136,8 @@ class DirectProtocol(HttpToolsProtocol):
     def _write(self, rest: bytes, status: int = 200) -> None:
         default = [b"%b: %b\r\n" % header for header in self.server_state.default_headers]
         self.transport.write(b"".join([STATUS_LINE[status], *default, rest]))
+
+
+def _has_short_body(headers: Mapping[bytes, bytes]) -> bool:
+    length = headers.get(b"content-length", b"")
+    return length.isdigit() and len(length) <= _MOST_DIGITS and int(length) <= MOST_BODY_BYTES

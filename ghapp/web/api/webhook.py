@@ -13,7 +13,6 @@ from ghapp.errors import MalformedDeliveryError
 from ghapp.github.deliveries import encode, parse, verify
 from ghapp.log import logger
 from ghapp.store.inbox import Inbox
-from ghapp.web.http_protocol import Headers
 from ghapp.web.problems import problem
 
 log = logger(__name__)
@@ -44,22 +43,21 @@ class Webhook:
         except ClientDisconnect:
             return
         answered: asyncio.Queue[Response] = asyncio.Queue()
-        self.accept(scope["headers"], body, answered.put_nowait)
+        self.accept(dict(scope["headers"]), body, answered.put_nowait)
         await (await answered.get())(scope, receive, send)
 
-    def accept(self, headers: Headers, body: bytes | None, answer: Answer) -> None:
+    def accept(self, headers: Mapping[bytes, bytes], body: bytes | None, answer: Answer) -> None:
         """Stores a delivery (None: too large), and answers it, once. Nothing in it is read before its signature."""
-        named = dict(headers)
         secrets = self._secrets()
         if not secrets:
             answer(problem(503, "the App has no webhook secret here yet", {"Retry-After": RETRY_AFTER_SECONDS}))
         elif body is None:
             answer(problem(413, f"a delivery has at most {LARGEST_BYTES} bytes"))
-        elif not verify(body, _text(named, b"x-hub-signature-256"), secrets):
+        elif not verify(body, _text(headers, b"x-hub-signature-256"), secrets):
             text = "X-Hub-Signature-256 is missing, or was not made with this App's webhook secret"
             answer(problem(401, text))
         else:
-            self._keep(named, body, answer)
+            self._keep(headers, body, answer)
 
     def _keep(self, headers: Mapping[bytes, bytes], body: bytes, answer: Answer) -> None:
         event, guid = _text(headers, b"x-github-event"), _text(headers, b"x-github-delivery")
