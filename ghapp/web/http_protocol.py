@@ -17,7 +17,6 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from ghapp.log import logger
-from ghapp.web.problems import problem
 
 log = logger(__name__)
 
@@ -40,7 +39,7 @@ class DirectAnswers(Protocol):
         """True if `post` answers POST requests of this target."""
 
     def post(self, headers: Mapping[bytes, bytes], body: bytes, answer: Callable[[Response], None]) -> None:
-        """Answers a POST, once, now or later."""
+        """Answers a POST, once, now or later; raises no error."""
 
 
 class _Exchange:
@@ -97,12 +96,7 @@ class DirectProtocol(HttpToolsProtocol):
         if type(exchange) is not _Exchange:
             super().on_message_complete()
         elif not exchange.response_complete:
-            answer = partial(self._answer, exchange)
-            try:
-                self._answers.post(exchange.headers, b"".join(exchange.chunks), answer)
-            except Exception:
-                log.exception("request failed")
-                answer(problem(500, "internal error; see the log"))
+            self._answers.post(exchange.headers, b"".join(exchange.chunks), partial(self._answer, exchange))
 
     def _is_next(self) -> bool:
         """True for a plain request on a connection that stays open, if all requests before it were answered."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from starlette.requests import ClientDisconnect
@@ -22,6 +23,9 @@ LARGEST_BYTES = 25 * 1024 * 1024
 
 RETRY_AFTER_SECONDS = "10"
 
+MOST_AT_ONCE = 16
+"""Deliveries that are handled before other events. The next ones are handled while Redis stores these."""
+
 ACCEPTED = Response(status_code=202)
 
 Answer = Callable[[Response], None]
@@ -35,6 +39,7 @@ class Webhook:
 
     def __init__(self, inbox: Inbox, secrets: Callable[[], Sequence[str]]) -> None:
         self._inbox, self._secrets = inbox, secrets
+        self._arrived: deque[tuple[Mapping[bytes, bytes], bytes | None, Answer]] = deque()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one delivery."""
@@ -47,7 +52,24 @@ class Webhook:
         await (await answered.get())(scope, receive, send)
 
     def accept(self, headers: Mapping[bytes, bytes], body: bytes | None, answer: Answer) -> None:
-        """Stores a delivery (None: too large), and answers it, once. Nothing in it is read before its signature."""
+        """Stores a delivery (None: too large), and answers it, once."""
+        self._arrived.append((headers, body, answer))
+        if len(self._arrived) == 1:
+            asyncio.get_running_loop().call_soon(self._store_some)
+
+    def _store_some(self) -> None:
+        for _ in range(min(MOST_AT_ONCE, len(self._arrived))):
+            headers, body, answer = self._arrived.popleft()
+            try:
+                self._store(headers, body, answer)
+            except Exception:
+                log.exception("delivery not stored")
+                answer(problem(500, "internal error; see the log"))
+        if self._arrived:
+            asyncio.get_running_loop().call_soon(self._store_some)
+
+    def _store(self, headers: Mapping[bytes, bytes], body: bytes | None, answer: Answer) -> None:
+        """Begins to store a delivery. Nothing in it is read before its signature was verified."""
         secrets = self._secrets()
         if not secrets:
             answer(problem(503, "the App has no webhook secret here yet", {"Retry-After": RETRY_AFTER_SECONDS}))
