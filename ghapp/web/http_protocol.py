@@ -42,19 +42,22 @@ class DirectAnswers(Protocol):
         """Answers a POST, once, now or later; raises no error."""
 
 
-class _Exchange:
-    """Stands for uvicorn's state of a request."""
+class _Answered:
+    """Stands for uvicorn's state of a request that was answered."""
 
     message_event = asyncio.Event()
-    keep_alive = True
-    disconnected = False
+    response_complete = True
 
-    def __init__(self, headers: Mapping[bytes, bytes], *, response_complete: bool = False) -> None:
-        self.headers, self.response_complete = headers, response_complete
+
+class _Post:
+    """Stands for uvicorn's state of a POST that is answered here, and has what arrived of its body."""
+
+    message_event = asyncio.Event()
+    keep_alive, disconnected, response_complete = True, False, False
+
+    def __init__(self, headers: Mapping[bytes, bytes]) -> None:
+        self.headers = headers
         self.chunks: list[bytes] = []
-
-
-_ANSWERED = _Exchange({}, response_complete=True)
 
 
 class DirectProtocol(HttpToolsProtocol):
@@ -65,7 +68,7 @@ class DirectProtocol(HttpToolsProtocol):
         options: of uvicorn.
     """
 
-    cycle: Any  # an _Exchange, or uvicorn's own
+    cycle: Any  # one of the two above, or uvicorn's own
 
     def __init__(self, answers: DirectAnswers, **options: Any) -> None:
         super().__init__(**options)
@@ -76,27 +79,27 @@ class DirectProtocol(HttpToolsProtocol):
         method = self.parser.get_method() if self._is_next() else None
         if method == b"GET" and (body := self._document()) is not None:
             self._write(b"content-length: %d\r\ncontent-type: application/json\r\n\r\n%b" % (len(body), body))
-            self.cycle = _ANSWERED
+            self.cycle = _Answered
             self.on_response_complete()
         elif method == b"POST" and self._answers.takes(self.url) and _has_short_body(headers := dict(self.headers)):
-            self.cycle = _Exchange(headers)
+            self.cycle = _Post(headers)
         else:
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Keeps a part of the body of a POST that is answered here."""
-        if type(self.cycle) is _Exchange:
+        if type(self.cycle) is _Post:
             self.cycle.chunks.append(body)
         else:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Answers a POST."""
-        exchange = self.cycle
-        if type(exchange) is not _Exchange:
+        post = self.cycle
+        if type(post) is _Post:
+            self._answers.post(post.headers, b"".join(post.chunks), partial(self._answer, post))
+        else:
             super().on_message_complete()
-        elif not exchange.response_complete:
-            self._answers.post(exchange.headers, b"".join(exchange.chunks), partial(self._answer, exchange))
 
     def _is_next(self) -> bool:
         """True for a plain request on a connection that stays open, if all requests before it were answered."""
@@ -116,14 +119,14 @@ class DirectProtocol(HttpToolsProtocol):
             log.exception("answer from memory failed")
             return None
 
-    def _answer(self, exchange: _Exchange, response: Response) -> None:
-        if exchange.response_complete or self.transport.is_closing():
+    def _answer(self, post: _Post, response: Response) -> None:
+        if post.response_complete or self.transport.is_closing():
             return
-        exchange.response_complete = True
-        headers = response.raw_headers if exchange.keep_alive else [*response.raw_headers, (b"connection", b"close")]
+        post.response_complete = True
+        headers = response.raw_headers if post.keep_alive else [*response.raw_headers, (b"connection", b"close")]
         fields = [b"%b: %b\r\n" % header for header in headers]
         self._write(b"".join([*fields, b"\r\n", response.body]), response.status_code)
-        if not exchange.keep_alive:
+        if not post.keep_alive:
             self.transport.close()
         self.on_response_complete()
 

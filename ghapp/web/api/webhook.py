@@ -58,15 +58,15 @@ class Webhook:
             asyncio.get_running_loop().call_soon(self._store_some)
 
     def _store_some(self) -> None:
-        for _ in range(min(MOST_AT_ONCE, len(self._arrived))):
-            headers, body, answer = self._arrived.popleft()
+        arrived = [self._arrived.popleft() for _ in range(min(MOST_AT_ONCE, len(self._arrived)))]
+        if self._arrived:
+            asyncio.get_running_loop().call_soon(self._store_some)
+        for headers, body, answer in arrived:
             try:
                 self._store(headers, body, answer)
             except Exception:
                 log.exception("delivery not stored")
                 answer(problem(500, "internal error; see the log"))
-        if self._arrived:
-            asyncio.get_running_loop().call_soon(self._store_some)
 
     def _store(self, headers: Mapping[bytes, bytes], body: bytes | None, answer: Answer) -> None:
         """Begins to store a delivery. Nothing in it is read before its signature was verified."""
