@@ -1,7 +1,7 @@
 """Health documents as JSON bytes. A document is encoded once for each record; later answers replace what time changes.
 
 That is its age, and, after a complete list, when the runner was last observed. The state is judged for each answer.
-Measured: building and encoding a document takes 11 µs, judging its runner and writing its age 3, another list 3 more.
+Measured: building and encoding a document takes 10 µs, judging its runner and writing its age 3, another list 4 more.
 """
 
 from __future__ import annotations
