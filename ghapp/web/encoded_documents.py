@@ -1,7 +1,7 @@
-"""Health documents as JSON bytes. A document is encoded once for each record; later answers replace what time changes.
+"""Health documents as JSON bytes. A document is encoded once for each record; each answer puts in what time changes.
 
 That is its age, and, after a complete list, when the runner was last observed. The state is judged for each answer.
-Measured: building and encoding a document takes 10 µs, judging its runner and writing its age 3, another list 4 more.
+Measured: building and encoding a document takes 10 µs, judging its runner and putting in the times 4.
 """
 
 from __future__ import annotations
@@ -20,45 +20,63 @@ from ghapp.report.org_view import OrgView
 MOST_ENCODED = 100_000
 """A document takes about a kilobyte."""
 
-_AGE = b'"age_seconds":'
-"""Quotes within a text of the document are escaped, so that these bytes are in it once."""
-
 
 class EncodedDocument(NamedTuple):
-    """A document without its age, which stands between `head` and `tail`: the seconds since `observed_at` (epoch)."""
+    """A document in parts: `observed` and an age stand between `head` and `tail`; `end` is empty or its last item.
+
+    The age is the seconds since `observed_at` (epoch).
+    """
 
     head: bytes
+    observed: bytes
     tail: bytes
-    observed_at: float | None = None
+    end: bytes
+    observed_at: float | None
 
     def at(self, now: float) -> bytes:
         """Returns the document with its age at `now`, to a tenth of a second."""
         if self.observed_at is None:
             return self.ageless
-        return b"%b%.1f%b" % (self.head, max(0.0, now - self.observed_at), self.tail)
+        age = max(0.0, now - self.observed_at)
+        return b"%b%b%.1f%b%b" % (self.head, self.observed, age, self.tail, self.end)
 
     @property
     def ageless(self) -> bytes:
         """The document with `null` as its age."""
-        return self.head + b"null" + self.tail
+        return b"%b%bnull%b%b" % (self.head, self.observed, self.tail, self.end)
 
 
-def encoded(document: HealthDocument, observed_at: float | None = None) -> EncodedDocument:
-    """Encodes a document; `observed_at` dates its observation (epoch seconds), if it has one."""
-    document["age_seconds"] = None
-    head, age, rest = msgspec.json.encode(document).partition(_AGE)
-    return EncodedDocument(head + age, rest.removeprefix(b"null"), observed_at)
+def encoded(document: HealthDocument) -> EncodedDocument:
+    """Encodes the document of a runner that was never observed."""
+    return EncodedDocument(*_parts(document, None), b"", None)
 
 
 class _Encoded(NamedTuple):
-    """An encoded document, and all that it was made from."""
+    """An encoded document, and all that it was made from.
 
-    view: OrgView
+    `has_end` is True if the listing was the last item of the evidence; `tail` lacks it then.
+    """
+
     unswept: OrgView
     evidence: Evidence
     verdict: Verdict
     claim: PodClaim | None
-    document: EncodedDocument
+    listing: Fact | None
+    head: bytes
+    tail: bytes
+    has_end: bool
+
+    def holds(self, verdict: Verdict, listing: Fact | None) -> bool:
+        """True if the parts are those of a document with this verdict and listing.
+
+        A listing that was the last item of the evidence is the last one again if it is later.
+        """
+        before = self.verdict
+        if before.stale is not verdict.stale or before[:3] != verdict[:3]:  # all but the time of the observation
+            return False
+        if self.listing is None or listing is None or not self.has_end:
+            return self.listing == listing
+        return self.listing[0] < listing[0] or self.listing == listing
 
 
 class EncodedDocuments:
@@ -79,50 +97,43 @@ class EncodedDocuments:
         """
         key = installation, evidence.id
         verdict, claim = view.verdict(evidence, now), claim_on(view.claimed, evidence.name, now)
-        known, document = self._known.get(key), None
-        if known is not None and known.evidence is evidence and known.unswept is unswept and known.claim is claim:
-            if known.view is view and known.verdict == verdict:
-                return known.document
-            document = _after_list(known, view, verdict)
-        if document is None:
-            document = encoded(view.document(evidence, now, verdict), verdict.observed_at)
-        if len(self._known) >= MOST_ENCODED:  # simpler and faster than to note which was used last
-            self._known.clear()
-        self._known[key] = _Encoded(view, unswept, evidence, verdict, claim, document)
-        return document
+        listing, known = last_listing(evidence, view.survey), self._known.get(key)
+        if (
+            known is None
+            or known.evidence is not evidence
+            or known.unswept is not unswept
+            or known.claim is not claim
+            or not known.holds(verdict, listing)
+        ):
+            if len(self._known) >= MOST_ENCODED:  # simpler and faster than to note which was used last
+                self._known.clear()
+            head, _, tail = _parts(view.document(evidence, now, verdict), verdict.observed_at)
+            has_end = listing is not None and tail.endswith(_end(listing))
+            tail = tail.removesuffix(_end(listing)) if has_end else tail
+            known = _Encoded(unswept, evidence, verdict, claim, listing, head, tail, has_end)
+            self._known[key] = known
+        end = _end(listing) if known.has_end else b""
+        return EncodedDocument(known.head, _observed(verdict.observed_at), known.tail, end, verdict.observed_at)
 
 
-def _after_list(known: _Encoded, view: OrgView, verdict: Verdict) -> EncodedDocument | None:
-    """Returns a document as it is after another complete list; None if it has to be encoded.
+def _parts(document: HealthDocument, observed_at: float | None) -> tuple[bytes, bytes, bytes]:
+    """Encodes a document, and returns what is before and after its age; the time of the observation by itself.
 
-    The list changes when the runner was last observed, and, where the last item of the evidence is the previous list,
-    that item: it stays the last one, because the list is later than the previous.
+    Quotes within a text of the document are escaped, so that these bytes are in it once.
     """
-    before, after = last_listing(known.evidence, known.view.survey), last_listing(known.evidence, view.survey)
-    observed_before, observed = known.verdict.observed_at, verdict.observed_at
-    if (
-        observed_before is None
-        or observed is None
-        or known.verdict._replace(observed_at=observed) != verdict
-        or not (before == after or (before is not None and after is not None and before[0] < after[0]))
-    ):
-        return None
-    head, tail, _ = known.document
-    head_end, tail_end = _observed(observed_before), _last(before)
-    if not tail.endswith(tail_end):
-        return None
-    return EncodedDocument(
-        head.removesuffix(head_end) + _observed(observed), tail.removesuffix(tail_end) + _last(after), observed
-    )
+    document["age_seconds"] = None
+    observed = _observed(observed_at)
+    head, _, tail = msgspec.json.encode(document).partition(observed + b"null")
+    return head, observed, tail
 
 
-@lru_cache
-def _observed(at: float) -> bytes:
+@lru_cache(maxsize=4096)
+def _observed(at: float | None) -> bytes:
     """Returns what a document has before its age."""
-    return b'"observed_at":"%b",%b' % (timestamp(at).encode(), _AGE)
+    return b'"observed_at":%b,"age_seconds":' % msgspec.json.encode(None if at is None else timestamp(at))
 
 
-@lru_cache
-def _last(fact: Fact | None) -> bytes:
-    """Returns the end of a document whose evidence ends with this fact."""
-    return b"" if fact is None else msgspec.json.encode(evidence_document(fact)) + b"]}"
+@lru_cache(maxsize=4096)
+def _end(listing: Fact | None) -> bytes:
+    """Returns the end of a document whose last item of evidence is this one."""
+    return b"" if listing is None else msgspec.json.encode(evidence_document(listing)) + b"]}"

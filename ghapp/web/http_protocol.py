@@ -69,6 +69,7 @@ class DirectProtocol(HttpToolsProtocol):
     """
 
     cycle: Any  # one of the two above, or uvicorn's own
+    _default: tuple[list[tuple[bytes, bytes]], bytes] = [], b""
 
     def __init__(self, answers: DirectAnswers, **options: Any) -> None:
         super().__init__(**options)
@@ -131,8 +132,10 @@ class DirectProtocol(HttpToolsProtocol):
         self.on_response_complete()
 
     def _write(self, rest: bytes, status: int = 200) -> None:
-        default = [b"%b: %b\r\n" % header for header in self.server_state.default_headers]
-        self.transport.write(b"".join([STATUS_LINE[status], *default, rest]))
+        headers = self.server_state.default_headers  # uvicorn replaces the list each second, for the date
+        if headers is not DirectProtocol._default[0]:
+            DirectProtocol._default = headers, b"".join([b"%b: %b\r\n" % header for header in headers])
+        self.transport.write(b"".join([STATUS_LINE[status], DirectProtocol._default[1], rest]))
 
 
 def _has_short_body(headers: Mapping[bytes, bytes]) -> bool:

@@ -107,13 +107,13 @@ def test_sweeps_alone_give_the_bytes_of_documents_that_are_encoded_from_the_begi
 @pytest.fixture
 def encodings(monkeypatch):
     """How often a document was encoded from the beginning."""
-    found, encode = [], module.encoded
+    found, encode = [], module._parts
 
     def counted(*args):
         found.append(args)
         return encode(*args)
 
-    monkeypatch.setattr(module, "encoded", counted)
+    monkeypatch.setattr(module, "_parts", counted)
     return found
 
 
