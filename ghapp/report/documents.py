@@ -33,6 +33,9 @@ Timestamp = Annotated[str, "RFC 3339 in UTC"]
 
 Source = Literal["list", "get", "delivery", "pod", "claim"]
 
+Fact = tuple[float, Source, str]
+"""An item of evidence: when (epoch seconds), from where, and what."""
+
 
 class EvidenceDocument(TypedDict):
     """One item of evidence."""
@@ -169,11 +172,14 @@ def health_document(
         "stale": verdict.stale,
         "fuse": brakes.fuse,
         "paused": brakes.paused,
-        "evidence": [
-            {"at": timestamp(at), "source": source, "said": text}
-            for at, source, text in history(evidence, survey, claim)
-        ],
+        "evidence": [evidence_document(fact) for fact in history(evidence, survey, claim)],
     }
+
+
+def evidence_document(fact: Fact) -> EvidenceDocument:
+    """Returns an item of evidence."""
+    at, source, text = fact
+    return {"at": timestamp(at), "source": source, "said": text}
 
 
 def never_seen(org: str, runner_id: int | None, name: str | None) -> HealthDocument:
@@ -276,14 +282,11 @@ def should_replace(evidence: Evidence, verdict: Verdict, brakes: PoolBrakes, cla
     return lost and open_grant and not verdict.stale and not blocked
 
 
-def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -> list[tuple[float, Source, str]]:
-    """Returns the evidence in order of time: (epoch seconds, source, statement)."""
+def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -> list[Fact]:
+    """Returns the evidence in order of time."""
     facts: list[tuple[float | None, Source, str]] = [
         (evidence.first_seen, "list" if evidence.registered else "delivery", "first seen"),
-        (evidence.job_started_at, "delivery", f"took job {evidence.job_id}"),
-        (evidence.job_ended_at, "delivery", f"ended job {evidence.job_id}"),
         (evidence.offline_since, "list", "offline"),
-        (evidence.absent_since, "list", f"absent from a complete list of {evidence.absent_of}"),
         (evidence.missing_at, "get", "404"),
         (evidence.confirmed_at, "get", "404 again, and a complete control list without it"),
         (evidence.back_at, "list", "registered again after an absence"),
@@ -292,14 +295,28 @@ def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -
         (None if _is_left_to_arc(evidence) else evidence.removed_at, "claim", "registration removed"),
         (evidence.replaced_at, "claim", "replacement accepted"),
     ]
+    if evidence.job_started_at is not None:
+        facts.append((evidence.job_started_at, "delivery", f"took job {evidence.job_id}"))
+    if evidence.job_ended_at is not None:
+        facts.append((evidence.job_ended_at, "delivery", f"ended job {evidence.job_id}"))
+    if evidence.absent_since is not None:
+        facts.append((evidence.absent_since, "list", f"absent from a complete list of {evidence.absent_of}"))
     if evidence.deletion is not None:
         facts += _in_cluster(evidence.deletion)
-    if evidence.listed:
-        state = "busy" if evidence.busy else "online" if evidence.online else "offline"
-        facts.append((observed_at(evidence, survey), "list", f"{state} in a complete list of {survey.total}"))
+    if (listing := last_listing(evidence, survey)) is not None:
+        facts.append(listing)
     if claim is not None:
         facts.append((claim.claimed_at, "claim", _claimed(claim)))
     return sorted((at, source, text) for at, source, text in facts if at is not None)
+
+
+def last_listing(evidence: Evidence, survey: Survey) -> Fact | None:
+    """Returns what the last complete list shows of a runner; None if the runner is not in it."""
+    at = observed_at(evidence, survey) if evidence.listed else None
+    if at is None:
+        return None
+    state = "busy" if evidence.busy else "online" if evidence.online else "offline"
+    return at, "list", f"{state} in a complete list of {survey.total}"
 
 
 def _is_left_to_arc(evidence: Evidence) -> bool:

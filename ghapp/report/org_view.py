@@ -90,10 +90,10 @@ class OrgView:
         )
         return JobQueue(inputs, now)
 
-    def document(self, evidence: Evidence, now: float) -> HealthDocument:
-        """The health document of a runner at `now`."""
+    def document(self, evidence: Evidence, now: float, verdict: Verdict | None = None) -> HealthDocument:
+        """The health document of a runner at `now`; `verdict` is the one at `now`, if the caller has it."""
         pool = self.pool(evidence)
         brakes = PoolBrakes(fuse_of(self.fuses, pool).position, self.is_paused(pool))
-        claim = self.claim_on((evidence.name,), now)
-        verdict = self.verdict(evidence, now)
+        claim = claim_on(self.claimed, evidence.name, now)
+        verdict = verdict or self.verdict(evidence, now)
         return health_document(self.org, pool, evidence, verdict, self.survey, brakes, self.rules, now, claim)

@@ -65,11 +65,15 @@ TOP = RedeliveryCursor("", 0.0)
 """The newest end of GitHub's delivery log."""
 
 _KEEP = """
-for i = 2, #ARGV, 3 do
-    redis.call('XADD', KEYS[1], '*', 'g', ARGV[i], 'e', ARGV[i + 1], 'f', ARGV[i + 2])
+local rows, at = ARGV[2], 1
+while at <= #rows do
+    local guid, event, facts
+    guid, event, facts, at = struct.unpack('>I4c0I4c0I4c0', rows, at)
+    redis.call('XADD', KEYS[1], '*', 'g', guid, 'e', event, 'f', facts)
 end
 return redis.call('SET', KEYS[2], '1', 'NX', 'PX', ARGV[1]) and 1 or 0
 """
+"""All rows are one argument, each field after its length: the client takes a microsecond for each argument."""
 
 _REPLAY = """
 local row = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])[1]
@@ -106,6 +110,10 @@ def _place(row: bytes) -> RedeliveryCursor:
     return RedeliveryCursor(cursor, float(at))
 
 
+_Waiting = tuple[bytes, bytes, bytes, asyncio.Future[None]]
+"""GUID, event and facts of a delivery, and what ends when it is stored."""
+
+
 class Inbox:
     """The stream of deliveries."""
 
@@ -123,7 +131,7 @@ class Inbox:
         self._read_attempts, self._read_tries = PlainReader(redis, "redelivery", int), PlainReader(redis, "tries", int)
         self._keep: Any = redis.register_script(_KEEP)
         self._replay: Any = redis.register_script(_REPLAY)
-        self._waiting: list[tuple[str, str, bytes, asyncio.Future[None]]] = []
+        self._waiting: list[_Waiting] = []
         self._writer: asyncio.Task[None] | None = None
 
     async def keep(self, guid: str, event: str, facts: bytes) -> None:
@@ -132,11 +140,15 @@ class Inbox:
         Raises:
             StoreUnavailableError: it could not be stored, and GitHub must get an error.
         """
+        await self.begin_to_keep(guid, event, facts)
+
+    def begin_to_keep(self, guid: str, event: str, facts: bytes) -> asyncio.Future[None]:
+        """Begins to store a delivery; the future has the result of `keep`."""
         kept = asyncio.get_running_loop().create_future()
-        self._waiting.append((guid, event, facts, kept))
+        self._waiting.append((guid.encode(), event.encode(), facts, kept))
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write())
-        await kept
+        return kept
 
     async def take(self, most: int) -> list[Entry]:
         """Returns the oldest entries; only one process may drain at a time."""
@@ -255,11 +267,9 @@ class Inbox:
     async def _write(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
-            args: list[str | bytes | int] = [ASKED_MILLISECONDS]
-            for guid, event, facts, _ in batch:
-                args += (guid, event, facts)
+            rows = b"".join(len(field).to_bytes(4, "big") + field for *fields, _ in batch for field in fields)
             try:
-                first = await self._keep(keys=[keys.INBOX, keys.INBOX_ASKED], args=args)
+                first = await self._keep(keys=[keys.INBOX, keys.INBOX_ASKED], args=[ASKED_MILLISECONDS, rows])
             except StoreUnavailableError as error:
                 self._fail(batch, error)
                 continue
@@ -271,7 +281,7 @@ class Inbox:
                     await self._ask()
 
     @staticmethod
-    def _fail(batch: list[tuple[str, str, bytes, asyncio.Future[None]]], error: Exception) -> None:
+    def _fail(batch: list[_Waiting], error: Exception) -> None:
         for *_, kept in batch:
             if not kept.done():
                 kept.set_exception(StoreUnavailableError(f"the delivery could not be stored: {error}"))

@@ -7,8 +7,9 @@ import gc
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -18,7 +19,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.queue.jobs import QUEUES, JobName, Load, enqueue, load
@@ -40,6 +40,7 @@ from ghapp.web.api.webhook import Webhook
 from ghapp.web.authentication import Authenticator
 from ghapp.web.cache import NoCachedValueError
 from ghapp.web.fleet_view import FleetReader
+from ghapp.web.http_protocol import DirectProtocol, Headers
 from ghapp.web.openapi import description
 from ghapp.web.pages import static_files
 from ghapp.web.pages.access import PageAccess
@@ -63,7 +64,7 @@ WEBHOOK = "/webhook"
 
 
 class WebApplication(Starlette):
-    """Starlette behind the two most frequent requests, which are answered before it.
+    """Starlette behind the two most frequent requests, which `Server` answers before it.
 
     Args:
         webhook: of GitHub.
@@ -75,12 +76,17 @@ class WebApplication(Starlette):
         super().__init__(routes=[Route(WEBHOOK, webhook, methods=["POST"]), *options.pop("routes")], **options)
         self._webhook, self._health = webhook, health
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request."""
-        if scope["type"] == "http" and scope["path"] == WEBHOOK and scope["method"] == "POST":
-            await self._webhook(scope, receive, send)
-        elif not await self._health.answer(scope, send):
-            await super().__call__(scope, receive, send)
+    def document(self, target: bytes, headers: Headers) -> bytes | None:
+        """Returns the document that answers a GET; None if it needs a read from Redis, or is another request."""
+        return self._health.document(target, headers)
+
+    def takes(self, target: bytes) -> bool:
+        """True if `post` answers POST requests of this target."""
+        return target == WEBHOOK.encode()
+
+    def post(self, headers: Mapping[bytes, bytes], body: bytes, answer: Callable[[Response], None]) -> None:
+        """Stores a delivery, and answers it."""
+        self._webhook.accept(headers, body, answer)
 
 
 def build(
@@ -90,7 +96,7 @@ def build(
     clock: Clock = time.time,
     read_load: ReadLoad | None = None,
     examine: Examine | None = None,
-) -> Starlette:
+) -> WebApplication:
     """Builds the application.
 
     Args:
@@ -194,12 +200,22 @@ def serve(settings: Settings, examine: Callable[[], Sequence[FindingLike]] | Non
 
 
 class Server(uvicorn.Server):
-    """A server that ends event streams on shutdown; uvicorn alone would wait for them, then cut them off."""
+    """A server that answers some requests by itself, and that ends event streams on shutdown.
 
-    def __init__(self, application: Starlette, host: str, port: int) -> None:
+    Uvicorn alone would wait for the streams, then cut them off.
+    """
+
+    def __init__(self, application: WebApplication, host: str, port: int) -> None:
+        protocol: Any = partial(DirectProtocol, application)
         super().__init__(
             uvicorn.Config(
-                application, host=host, port=port, access_log=False, log_config=None, timeout_graceful_shutdown=5
+                application,
+                host=host,
+                port=port,
+                http=protocol,
+                access_log=False,
+                log_config=None,
+                timeout_graceful_shutdown=5,
             )
         )
         self._stopping: asyncio.Event = application.state.stopping

@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from ghapp.health.pods.pod import EphemeralRunner, is_fresh
 from ghapp.health.pods.pod_claim import claim_on
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.queue.runner_groups import RunnerGroups
-from ghapp.health.runner.evidence import Evidence
+from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.verdict import State
 from ghapp.report.documents import is_healed, never_seen
 from ghapp.report.org_view import OrgView
@@ -42,10 +43,23 @@ LOAD_SECONDS = 10.0
 
 
 class OrgState(NamedTuple):
-    """An installation and what holds for all of its runners."""
+    """An installation and what holds for all of its runners; the same object as before if nothing changed.
+
+    `unswept` is the view without its survey, the same object as before if only the survey changed.
+    """
 
     installation: Installation
     view: OrgView
+    unswept: OrgView
+
+    @classmethod
+    def after(cls, known: OrgState | None, installation: Installation, view: OrgView) -> OrgState:
+        """Returns the state of an org that was read again, with the objects of the known state that still hold."""
+        unswept = replace(view, survey=Survey())
+        if known is not None and known.unswept == unswept:
+            unswept = known.unswept
+        found = cls(installation, replace(unswept, survey=view.survey), unswept)
+        return known if known is not None and known == found else found
 
 
 class FleetPage(NamedTuple):
@@ -216,9 +230,8 @@ class FleetReader:
             installation = (await self._named.read(None, self._by_name) or {}).get(org.lower())
             if installation is None:
                 return None
-            found = OrgState(installation, await load_org_view(self._stores, installation, self._settings))
-            known = self._orgs.last(org.lower())
-            return known if found == known else found  # what was made from it stays valid
+            view = await load_org_view(self._stores, installation, self._settings)
+            return OrgState.after(self._orgs.last(org.lower()), installation, view)
 
         return await self._orgs.read(org.lower(), load)
 
@@ -294,7 +307,7 @@ class FleetReader:
         return {each: found.get(each) for each in lost}
 
     def _document(self, org_state: OrgState, evidence: Evidence, now: float) -> EncodedDocument:
-        return self._documents.of(org_state.installation.id, org_state.view, evidence, now)
+        return self._documents.of(org_state.installation.id, org_state.view, org_state.unswept, evidence, now)
 
     async def _fleet(self, org_state: OrgState) -> Fleet:
         installation = org_state.installation.id

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import httpx
@@ -17,7 +20,7 @@ from ghapp.settings import Settings
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
-from ghapp.web.app import build
+from ghapp.web.app import Server, build
 from ghapp.web.openapi.description import description
 from tests.support.keys import private_key
 
@@ -49,6 +52,21 @@ def healthy(runner_id, name):
 def invalidated(runner_id, name):
     missing = get_missed(unlisted(healthy(runner_id, name), NOW - 100, 3), NOW - 100)
     return absence_confirmed(missing, NOW - 60)
+
+
+@asynccontextmanager
+async def served(application):
+    """Yields the address of a real server of the application."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    server = Server(application, host="127.0.0.1", port=port)
+    serving = asyncio.create_task(server.serve())
+    while not server.started:  # noqa: ASYNC110 - uvicorn has nothing to wait for
+        await asyncio.sleep(0.01)
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    await asyncio.wait_for(serving, 10)
 
 
 @pytest.fixture

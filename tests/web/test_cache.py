@@ -32,6 +32,14 @@ def store():
 
 
 @pytest.fixture
+def clock(monkeypatch):
+    """The cache's time, in seconds."""
+    times = [1000.0]
+    monkeypatch.setattr(module, "monotonic", lambda: times[0])
+    return times
+
+
+@pytest.fixture
 def cache():
     return Cache(10, 10)
 
@@ -50,6 +58,53 @@ async def test_a_fresh_value_is_returned_from_the_cache_and_an_expired_value_is_
     assert await cache.read("k", store.load) == "a"
     await asyncio.sleep(0.12)
     assert await cache.read("k", store.load) == "b"
+
+
+RENEWED = module.FRESH_SECONDS - module.RENEWED_SECONDS
+
+
+async def test_a_value_that_soon_expires_is_loaded_again_while_it_is_returned(cache, store, clock):
+    await cache.read("k", store.load)
+    store.value, store.takes = "b", 0.01
+    clock[0] += RENEWED - 0.001
+    assert (cache.fresh("k"), store.asked) == ("a", 1)
+    clock[0] += 0.001
+    assert [cache.fresh("k") for _ in range(5)] == ["a"] * 5
+    await asyncio.sleep(0.05)
+    assert (cache.fresh("k"), store.asked) == ("b", 2)
+    clock[0] += RENEWED - 0.001
+    assert (cache.fresh("k"), store.asked) == ("b", 2)
+
+
+async def test_an_expired_value_is_not_returned_without_waiting(cache, store, clock):
+    await cache.read("k", store.load)
+    clock[0] += module.FRESH_SECONDS
+    assert cache.fresh("k") is None
+
+
+async def test_while_redis_is_away_a_value_that_soon_expires_is_loaded_once_before_it_expires(cache, store, clock):
+    await cache.read("k", store.load)
+    store.away = True
+    clock[0] += RENEWED
+    for _ in range(3):
+        assert cache.fresh("k") == "a"
+        await asyncio.sleep(0.01)
+    assert store.asked == 2
+    clock[0] += module.RENEWED_SECONDS
+    assert [await cache.read("k", store.load) for _ in range(3)] == ["a"] * 3
+    assert store.asked == 3
+
+
+async def test_a_renewal_that_began_before_a_write_is_not_kept(cache, store, clock):
+    await cache.read("k", store.load)
+    store.takes = 0.02
+    clock[0] += RENEWED
+    assert cache.fresh("k") == "a"
+    await asyncio.sleep(0)
+    store.value = "b"
+    cache.forget("k")
+    await asyncio.sleep(0.05)
+    assert cache.fresh("k") is None
 
 
 async def test_a_missing_value_is_cached_as_long_as_others(cache, store):

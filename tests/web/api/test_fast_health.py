@@ -10,48 +10,64 @@ import pytest
 from ghapp.store import keys
 from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
-from tests.web.conftest import INSTALLATION, NOW, healthy
+from tests.web.conftest import INSTALLATION, NOW, healthy, served
 
 PATH = "/v1/orgs/acme/runners/1/health"
 
 
 @pytest.fixture
 def answered(http, monkeypatch):
-    """Records the requests that were answered without Starlette."""
+    """Whether each GET was answered without Starlette."""
     health, found = http._transport.app._health, []
-    answer = health.answer
+    document = health.document
 
-    async def counted(scope, send):
-        done = await answer(scope, send)
-        found.append(done)
-        return done
+    def recorded(target, headers):
+        body = document(target, headers)
+        found.append(body is not None)
+        return body
 
-    monkeypatch.setattr(health, "answer", counted)
+    monkeypatch.setattr(health, "document", recorded)
     return found
 
 
-async def test_the_second_read_is_the_same_answer_without_starlette(http, answered):
-    first, second = await http.get(PATH), await http.get(PATH)
+@pytest.fixture
+async def client(http, answered):
+    """A client of a real server, with a token for acme."""
+    async with (
+        served(http._transport.app) as address,
+        httpx.AsyncClient(base_url=address, headers=http.headers, timeout=10) as client,
+    ):
+        yield client
+
+
+async def test_the_second_read_is_the_same_answer_without_starlette(client, answered):
+    first, second = [await client.get(PATH) for _ in range(2)]
     assert answered == [False, True]
-    assert (second.status_code, second.content, dict(second.headers)) == (200, first.content, dict(first.headers))
+    assert (second.status_code, second.content) == (200, first.content)
+    names, values = zip(*second.headers.raw, strict=True)
+    assert names == (b"date", b"server", b"content-length", b"content-type")
+    assert (names, values[1:]) == (
+        tuple(name for name, _ in first.headers.raw),
+        tuple(value for _, value in first.headers.raw[1:]),
+    )
 
 
 @pytest.mark.parametrize("age", [0.0, 0.04, 0.06, 2.25, 61.0, 301.0], ids=str)
-async def test_age_and_state_are_computed_at_the_time_of_the_request(http, times, answered, age):
-    await http.get(PATH)
+async def test_age_and_state_are_computed_at_the_time_of_the_request(client, times, answered, age):
+    await client.get(PATH)
     times[0] = NOW + age
-    fast = (await http.get(PATH)).json()
-    slow = (await http.get("/v1/orgs/acme/runners/health?name=a")).json()
+    fast = (await client.get(PATH)).json()
+    slow = (await client.get("/v1/orgs/acme/runners/health?name=a")).json()
     assert (answered[1], fast) == (True, slow)
     assert (fast["state"] == "unknown") is (fast["age_seconds"] > 300)
 
 
-async def test_a_change_is_visible_within_a_second(http, redis, answered):
-    await http.get(PATH)
+async def test_a_change_is_visible_within_a_second(client, redis, answered):
+    await client.get(PATH)
     await Runners(redis).revise(INSTALLATION, {1: lambda _: healthy(1, "a")._replace(busy=True)})
     await asyncio.sleep(1.05)
-    assert (await http.get(PATH)).json()["reason"] == "Busy"
-    assert answered[-1] is False, "it was read from Redis"
+    assert (await client.get(PATH)).json()["reason"] == "Busy"
+    assert answered == [False, False], "it was read from Redis"
 
 
 @pytest.mark.parametrize(
@@ -63,51 +79,60 @@ async def test_a_change_is_visible_within_a_second(http, redis, answered):
         ("GET", "/v1/orgs/other/runners/1/health", 403),
         ("GET", "/v1/orgs/acme/runners/1/health/", 307),
         ("GET", "/v2/orgs/acme/runners/1/health", 404),
+        ("GET", PATH + "?name=b", 200),
+        ("GET", "/v1/orgs/acme/runners/%31/health", 200),
+        ("GET", "/v1/orgs/%61cme/runners/1/health", 200),
+        ("GET", "/v1/orgs/acme/runners/01/health", 200),
+        ("GET", "/v1/orgs/acme/runners/1000000000000000000/health", 400),
         ("POST", PATH, 405),
         ("HEAD", PATH, 200),
     ],
 )
-async def test_all_other_requests_go_to_the_application(http, answered, method, path, status):
-    await http.get(PATH)
-    assert (await http.request(method, path)).status_code == status
-    assert answered[-1] is False
+async def test_all_other_requests_go_to_the_application(client, answered, method, path, status):
+    await client.get(PATH)
+    assert (await client.request(method, path)).status_code == status
+    assert True not in answered
 
 
-@pytest.mark.parametrize("header", [None, "", "Bearer ", "Bearer ghapp_nonsense", "Basic YTpi", "bearer"])
-async def test_a_request_without_a_known_token_is_refused_by_the_application(http, answered, header):
-    await http.get(PATH)
-    transport = http._transport
-    async with httpx.AsyncClient(transport=transport, base_url="http://ghapp") as other:
+async def test_the_name_of_an_org_is_case_insensitive(client, answered):
+    answers = [(await client.get(PATH.replace("acme", "ACME"))).json()["runner_id"] for _ in range(2)]
+    assert (answers, answered) == ([1, 1], [False, True])
+
+
+@pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer ghapp_nonsense", "Basic YTpi", "bearer"])
+async def test_a_request_without_a_known_token_is_refused_by_the_application(client, answered, header):
+    await client.get(PATH)
+    async with httpx.AsyncClient(base_url=client.base_url) as other:
         answer = await other.get(PATH, headers={} if header is None else {"Authorization": header})
-    assert (answer.status_code, answered[-1]) == (401, False)
+    assert (answer.status_code, answered) == (401, [False, False])
 
 
-async def test_a_revoked_token_works_for_a_second_at_most(http, redis, answered):
-    assert (await http.get(PATH)).status_code == 200
+async def test_a_revoked_token_works_for_a_second_at_most(client, redis, answered):
+    assert (await client.get(PATH)).status_code == 200
     tokens = Tokens(redis)
     for token in await tokens.all():
         await tokens.revoke(token.id)
     await asyncio.sleep(1.05)
-    assert (await http.get(PATH)).status_code == 401
+    assert (await client.get(PATH)).status_code == 401
 
 
-async def test_an_expired_token_is_refused_at_once(http, redis, times, answered):
+async def test_an_expired_token_is_refused_at_once(client, redis, times, answered):
     secret, _ = await Tokens(redis).create("short", ("acme",), ("read",), NOW, NOW + 10)
     headers = {"Authorization": f"Bearer {secret}"}
-    assert [(await http.get(PATH, headers=headers)).status_code for _ in range(2)] == [200, 200]
+    assert [(await client.get(PATH, headers=headers)).status_code for _ in range(2)] == [200, 200]
     times[0] = NOW + 10
-    assert (await http.get(PATH, headers=headers)).status_code == 401
+    assert (await client.get(PATH, headers=headers)).status_code == 401
 
 
-async def test_a_lost_runner_that_an_older_version_recorded_as_back_is_not_taken_away(http, redis, answered):
+async def test_a_lost_runner_that_an_older_version_recorded_as_back_is_not_taken_away(client, redis, answered):
     """An older version does not announce what it writes, so that the copy still has the loss."""
     lost = "/v1/orgs/acme/runners/3/health"
-    assert (await http.get(lost)).json()["state"] == "invalidated"
+    assert (await client.get(lost)).json()["state"] == "invalidated"
     known = Runners(redis)
     await known.revise(INSTALLATION, {3: lambda _: healthy(3, "c")})
     await redis.delete(keys.runner_changes(INSTALLATION))
-    assert (await http.get(lost)).json()["state"] == "healthy"
-    assert (await http.post("/v1/orgs/acme/runners/health", json={"names": ["c"]})).json()["runners"][0][
+    assert (await client.get(lost)).json()["state"] == "healthy"
+    assert (await client.post("/v1/orgs/acme/runners/health", json={"names": ["c"]})).json()["runners"][0][
         "replace"
     ] is False
-    assert (await http.get("/v1/orgs/acme/runners/c/alive")).status_code == 200
+    assert (await client.get("/v1/orgs/acme/runners/c/alive")).status_code == 200

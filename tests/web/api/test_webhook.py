@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
@@ -11,11 +12,14 @@ import httpx
 import pytest
 
 from ghapp.credentials import AppCredentials
+from ghapp.github.deliveries import parse
 from ghapp.settings import Settings
 from ghapp.store.inbox import Inbox
-from ghapp.web.api.webhook import LARGEST_BYTES
+from ghapp.web.api import webhook
+from ghapp.web.api.webhook import LARGEST_BYTES, MOST_AT_ONCE
 from ghapp.web.app import build
 from tests.support.keys import private_key
+from tests.web.conftest import served
 
 OLD, NEW = "old-secret", "new-secret"
 JOB = {
@@ -34,17 +38,23 @@ def asked():
     return []
 
 
-@pytest.fixture
-async def http(redis, asked):
+@pytest.fixture(params=["asgi", "server"])
+async def http(request, redis, asked):
+    """A client of the application, and of a server that answers most deliveries before the application."""
+
     async def ask_for(what):
         asked.append(what)
 
     environ = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": f"{NEW},{OLD}"}
     settings = Settings.read(environ)
     assert isinstance(settings.credentials, AppCredentials)
-    transport = httpx.ASGITransport(build(settings, redis, ask_for))
-    async with httpx.AsyncClient(transport=transport, base_url="http://ghapp") as client:
-        yield client
+    application = build(settings, redis, ask_for)
+    if request.param == "asgi":
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="http://ghapp") as client:
+            yield client
+    else:
+        async with served(application) as address, httpx.AsyncClient(base_url=address, timeout=30) as client:
+            yield client
 
 
 async def post(http, body, **headers):
@@ -127,3 +137,22 @@ async def test_a_delivery_that_cannot_be_stored_is_503_with_retry_after(http, re
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) > 0
     assert (await post(http, body_of(JOB))).status_code == 202
+
+
+async def test_deliveries_that_arrive_at_once_are_all_stored_and_answered(http, redis):
+    number = 3 * MOST_AT_ONCE + 1
+    sent = [post(http, body_of(JOB), **{"x-github-delivery": f"guid-{each}"}) for each in range(number)]
+    assert {answer.status_code for answer in await asyncio.gather(*sent)} == {202}
+    assert {entry.guid for entry in await Inbox(redis).take(number + 1)} == {f"guid-{each}" for each in range(number)}
+
+
+async def test_a_bug_is_500_and_does_not_concern_other_deliveries(http, redis, monkeypatch):
+    def parse_with_a_bug(event, body, content_type):
+        if event == "star":
+            raise RuntimeError("a bug")
+        return parse(event, body, content_type)
+
+    monkeypatch.setattr(webhook, "parse", parse_with_a_bug)
+    sent = [post(http, body_of(JOB), **{"x-github-event": each}) for each in ("star", "workflow_job")]
+    assert [answer.status_code for answer in await asyncio.gather(*sent)] == [500, 202]
+    assert await Inbox(redis).lag() == 1
