@@ -23,8 +23,8 @@ Answer = TypeVar("Answer")
 _serializer: Any = HiredisRespSerializer()
 
 _DRIVER = DriverInfo()
-"""The name and version that a connection tells Redis. By default each connection reads the package's metadata for it,
-which takes 3 ms."""
+"""The name and version that a connection sends to Redis. By default each connection reads the package's metadata, which
+takes 3 ms."""
 
 SENTINEL = "redis+sentinel"
 DEFAULT_SENTINEL_PORT = 26379
