@@ -122,7 +122,7 @@ class NamespaceCache(ABC, Generic[T]):
                 try:
                     await self.attend()
                 except (StoreUnavailableError, OSError) as error:
-                    self._failures.log("watch waits for Redis", str(error))
+                    self._failures.log("Redis unavailable, retrying", str(error))
                     pause = WAIT_SECONDS
             await asyncio.sleep(pause)
 

@@ -17,7 +17,7 @@ PAGES = [
     "jobs?state=all",
     "jobs/{waiting}",
     "jobs/{dead}",
-    "deaths",
+    "deaths?by=node",
     "deaths/{runner}",
     "deaths/{runner}/rerun",
 ]
@@ -112,6 +112,25 @@ def test_an_owner_runs_a_job_again_and_sees_what_became_of_it(open_page, fleet, 
     page.goto(f"{fleet.base}/orgs/acme")
     audited = page.get_by_role("region", name="Audit log")
     assert audited.get_by_role("row").filter(has_text=f"re-run the job of {name}").is_visible()
+
+
+@pytest.mark.xdist_group("browser-jobs")
+def test_the_chart_of_deaths_stays_as_it_is_until_there_is_a_new_death(open_page, fleet):  # noqa: F811
+    page = open_page()
+    page.goto(f"{fleet.base}/orgs/acme/deaths?by=node")
+    page.get_by_text("Numbers").click()
+    numbers = page.get_by_role("region", name="Numbers of Deaths by node")
+    with page.expect_response("**/deaths?by=node") as refreshed:  # the response has other ages of the deaths
+        pass
+    assert "<html" not in refreshed.value.text()
+    page.wait_for_timeout(100)
+    assert numbers.is_visible()
+    counted = page.locator("#chart-deaths figcaption p")
+    before = int(counted.inner_text().split()[0])
+    fleet.died("web")
+    page.get_by_text(f"{before + 1} deaths in steps of").wait_for()
+    assert page.locator("#chart-deaths canvas").is_visible()
+    assert not numbers.is_visible()
 
 
 @pytest.mark.xdist_group("browser-jobs")

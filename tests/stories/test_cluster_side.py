@@ -145,7 +145,7 @@ def test_while_redis_is_away_the_watch_waits_and_afterwards_no_death_is_missing(
         app.redis.close()
         app.ends(names[0])
         app.control.vanish(NAMESPACE, names[1])
-        app.until(lambda: app.lines("watch waits for Redis"))
+        app.until(lambda: app.lines("Redis unavailable, retrying"))
         app.ends(names[2])
         app.redis.enter_context(embedded_redis(tmp_path / "redis", durable=True))
         for name, cause in zip(names, ("host-oom", "vanished", "host-oom"), strict=False):
@@ -366,7 +366,7 @@ def test_asked_to_end_the_watch_does_within_ten_seconds_and_releases_the_lock(tm
         elif weather == "no-redis":
             app.redis.close()
             app.control.bookmark()
-            app.until(lambda: app.lines("watch waits for Redis"))
+            app.until(lambda: app.lines("Redis unavailable, retrying"))
         watch.process.terminate()
         assert watch.process.wait(10) == 0, watch.log
         if weather != "no-redis":  # there the lock expires

@@ -42,7 +42,7 @@ from ghapp.web.pages.views.charts import ChartView, Sparkline
 from ghapp.web.pages.views.cluster import ClusterView, cluster_view
 from ghapp.web.pages.views.death import RerunKnown
 from ghapp.web.pages.views.deaths import DeathLine, death_line, with_latest
-from ghapp.web.pages.views.history import SPARK_STEPS, ChartSpan, deaths_chart, pool_sparkline, wait_chart
+from ghapp.web.pages.views.history import SPARK_STEPS, ChartSpan, pool_sparkline, wait_chart
 from ghapp.web.pages.views.incidents import open_incidents
 from ghapp.web.pages.views.jobs import JobSurvey, job_board
 from ghapp.web.pages.views.overview import OverviewPage, overview
@@ -227,10 +227,6 @@ class PageData:
         pools = [*await self._history.pools(installation), OTHER_POOL]
         begin, end = span.begin(now), span.end(now)
         return wait_chart(await self._history.steps_of_pools(installation, pools, begin, end, span.stored), span, now)
-
-    async def deaths_chart(self, org_state: OrgState, span: ChartSpan) -> ChartView:
-        """Returns deaths by cause, for a page that shows deaths."""
-        return deaths_chart(await self.history(org_state, "", span), span, self._clock())
 
     async def sparklines(self, org_state: OrgState, page: OverviewPage) -> dict[str, Sparkline]:
         """Returns a line of the last 24 hours for each pool of the overview."""

@@ -69,7 +69,7 @@ class PageHost:
                 detail = "Redis does not answer, so nothing about the fleet can be shown. Try again in a few seconds."
                 return self.refuse(request, 503, "Redis does not answer", detail, again=True, wait=5)
             except GitHubError:
-                detail = "GitHub has to say what you may see, and does not answer. Try again in a minute."
+                detail = "What you may see depends on GitHub, which does not answer. Try again in a minute."
                 return self.refuse(request, 502, "GitHub does not answer", detail, again=True, wait=30)
 
         return endpoint

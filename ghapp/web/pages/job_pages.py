@@ -16,7 +16,7 @@ from ghapp.web.pages.fleet_pages import OrgVisit, PageHost, base_of, is_live_par
 from ghapp.web.pages.views import deaths as death_views
 from ghapp.web.pages.views import jobs as job_views
 from ghapp.web.pages.views.death import death_page
-from ghapp.web.pages.views.history import span_named, span_of_days
+from ghapp.web.pages.views.history import span_named
 from ghapp.web.pages.views.job import job_page
 
 LONGEST_ID = 600
@@ -89,9 +89,7 @@ class JobPages:
         query, lines = death_views.read_query(request.query_params), await host.data.deaths(visit.org_state)
         is_cut = len(lines) >= MOST_DEATHS
         page = death_views.deaths_page(lines, query, visit.reads, host.clock(), is_cut=is_cut)
-        span = span_of_days(query.days)
-        chart = None if is_live_part(request) else await host.data.deaths_chart(visit.org_state, span)
-        return self._render(request, visit, "deaths.html", "Deaths", page=page, is_cut=visit.rights.is_cut, view=chart)
+        return self._render(request, visit, "deaths.html", "Deaths", page=page, is_cut=visit.rights.is_cut)
 
     async def _death(self, request: Request) -> Response:
         host = self._host

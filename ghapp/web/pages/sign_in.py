@@ -120,7 +120,9 @@ class SignInEndpoints:
         if visitor is None or visitor.is_local:
             return response
         if not self._access.is_own_form(request, visitor, form.get("form_token", [""])[0]):
-            return self._refused(request, 403, "You are still signed in", FORGED)
+            return self._page(
+                request, "refused", 403, title="You are still signed in", detail=FORGED, is_signed_in=True
+            )
         await self._access.sessions().end(visitor.cookie)
         log.info("signed out", who=visitor.name)
         response.delete_cookie(SESSION_COOKIE)
@@ -153,8 +155,10 @@ class SignInEndpoints:
         response.headers.update(headers or {})
         return response
 
-    def _page(self, request: Request, name: str, status: int, *, notice: str = "", **values: Any) -> Response:
-        shell = PageShell(root=layout.root_of(request.url.path), notice=notice)
+    def _page(
+        self, request: Request, name: str, status: int, *, notice: str = "", is_signed_in: bool = False, **values: Any
+    ) -> Response:
+        shell = PageShell(root=layout.root_of(request.url.path), notice=notice, is_signed_in=is_signed_in)
         html = layout.render(f"sign_in/{name}.html", shell=shell, **values)
         return HTMLResponse(html, status, layout.headers(scripts=True))
 
@@ -166,10 +170,13 @@ class SignInEndpoints:
 
 NOT_STARTED = "The answer does not belong to a sign-in that was started in this browser within the last ten minutes."
 DENIED = "The authorization was cancelled at GitHub. Nothing was changed."
-REFUSED = "A code is valid once, and for ten minutes. If this happens again, check GHAPP_CLIENT_ID and its secret."
+REFUSED = (
+    "A code is valid once, and for ten minutes. If this happens again, an admin must check GHAPP_CLIENT_ID "
+    "and GHAPP_CLIENT_SECRET."
+)
 NO_ANSWER = "Signing in needs GitHub. Try again in a minute."
 TOO_MANY = "Wait a minute, then try again."
-FORGED = "The form was not sent by a page of this ghapp in this browser. Reload the page and try again."
+FORGED = "The form was not sent by a page of this ghapp in this browser. Open a page again, and sign out there."
 
 
 def address_of(request: Request) -> str:

@@ -14,7 +14,6 @@ from ghapp.store.deaths import identity
 from ghapp.web.pages.views.death import FINAL, WHY_NOT, RerunKnown, death_page, refusal_here
 from ghapp.web.pages.views.deaths import (
     CAUSES,
-    MOST_COUNTED,
     DeathsQuery,
     address_of,
     death_line,
@@ -24,6 +23,7 @@ from ghapp.web.pages.views.deaths import (
     read_query,
     with_latest,
 )
+from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED
 from ghapp.web.pages.views.paging import PAGE_SIZE
 from ghapp.web.pages.views.wording import coded
 from tests.health.builders import NOW
@@ -94,9 +94,9 @@ def test_deaths_are_selected_by_period_cause_pool_node_image_and_text(query, fou
 
 
 def test_a_query_is_parsed_from_its_own_address_and_invalid_values_are_defaults():
-    query = DeathsQuery("30", "vanished", "a b", "node&1", "img:7", "x", 2)
+    query = DeathsQuery("30", "vanished", "a b", "node&1", "img:7", "x", 2, "node")
     assert read_query(dict(parse_qsl(query.address()[1:]))) == query
-    assert read_query({"days": "8", "cause": "clean-exit", "page": "0x"}) == DeathsQuery()
+    assert read_query({"days": "8", "cause": "clean-exit", "page": "0x", "by": "image"}) == DeathsQuery()
     assert DeathsQuery().address() == "?"
     assert "clean-exit" not in CAUSES
 
@@ -118,6 +118,30 @@ def test_the_most_frequent_values_are_named_and_the_others_counted():
     found = page(*(died(number, node=f"node-{number}") for number in range(MOST_COUNTED + 2)), died(99, node="node-5"))
     group = next(each for each in found.groups if each.title == "Node")
     assert (len(group.lines), group.lines[0].value, group.others) == (MOST_COUNTED, "node-5", 2)
+
+
+@pytest.mark.parametrize("by", CHARTED)
+@pytest.mark.parametrize("days", ["1", "7", "30"])
+def test_the_chart_has_each_death_of_the_list_and_no_other(days, by):
+    hidden = died(4, job=JOB._replace(repository="acme/hidden"))
+    ends = (
+        0.0,
+        -3600.0,
+        1.0,
+        DAY,
+        DAY + 1,
+        7 * DAY,
+        7 * DAY + 1,
+        30 * DAY,
+        30 * DAY + 1,
+    )  # the second is in the future
+    known = [died(at + 10, ago, node=f"node-{at}", pool="" if at else "linux") for at, ago in enumerate(ends)]
+    found = page(*known, hidden, query=DeathsQuery(days, by=by), reads=only("acme/api"))
+    assert (
+        sum(sum(each.values) for each in found.chart.series) == found.paging.matching == {"1": 4, "7": 6, "30": 8}[days]
+    )
+    assert [each.by for each in found.charts if each.current] == [by]
+    assert [dict(parse_qsl(each.address[1:])).get("by") for each in found.charts] == [None, "pool", "node"]
 
 
 def test_many_deaths_are_paged():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import unescape
 
@@ -104,6 +105,26 @@ async def test_the_live_part_is_the_page_without_its_frame(local, at_work, path)
     whole, part = await local.get(path), await local.get(path, headers={"hx-request": "true"})
     assert "<html" not in part.text
     assert part.text.strip() in whole.text
+
+
+@pytest.mark.parametrize(
+    ("query", "shown", "series"),
+    [
+        ("?days=1", "Deaths by cause", {"terminated": 2}),
+        ("?days=7&by=pool", "Deaths by pool", {"linux-4vcpu": 2}),
+        ("?days=30&by=node", "Deaths by node", {"node unknown": 2}),
+        ("?by=node&text=infra", "Deaths by node", {"node unknown": 1}),
+    ],
+)
+async def test_the_deaths_of_the_list_are_drawn_over_time(local, at_work, query, shown, series):
+    text = unescape((await local.get(f"/orgs/acme/deaths{query}")).text)
+    (drawn,) = re.findall(r'data-chart="(.*?)" data-library', text)
+    assert f"<h2>{shown}</h2>" in text
+    assert {each["name"]: sum(each["values"]) for each in json.loads(drawn)["series"]} == series
+
+
+async def test_no_chart_is_drawn_of_an_empty_list(local, at_work):
+    assert "data-chart" not in (await local.get("/orgs/acme/deaths?text=absent")).text
 
 
 def listed(page):

@@ -146,7 +146,9 @@ async def test_signing_out_deletes_the_session_and_its_token(signed_in, redis):
 
 async def test_a_forged_form_does_not_sign_out(signed_in, redis):
     browser = await signed_in("lisa")
-    assert (await browser.post("/sign-out", data={"form_token": "x"})).status_code == 403
+    refused = await browser.post("/sign-out", data={"form_token": "x"})
+    assert refused.status_code == 403
+    assert 'href="sign-in"' not in refused.text
     assert len(await redis.keys("ghapp:session:*")) == 1
 
 

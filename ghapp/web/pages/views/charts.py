@@ -6,6 +6,7 @@ Pure. A page places one with `{{ chart(root, view) }}` of `charts.html`.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -66,6 +67,11 @@ class ChartView(NamedTuple):
         drawn = {"kind": self.kind, "begin": self.begin, "step": self.step, "unit": self.unit}
         drawn |= {"missing": self.missing, "series": series}
         return json.dumps(drawn, separators=(",", ":"))
+
+    @property
+    def digest(self) -> str:
+        """Differs if another chart is drawn."""
+        return f"{zlib.crc32(self.data.encode()):08x}"
 
     @property
     def rows(self) -> list[tuple[str, tuple[str, ...]]]:

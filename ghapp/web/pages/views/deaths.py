@@ -15,12 +15,12 @@ from ghapp.health.deaths.cause import HAPPENED, Cause
 from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.health.deaths.patterns import DeathPattern, DeathSummary, PatternKind, death_patterns, death_summary
 from ghapp.report.post_mortem import NEEDS_A_PERSON
+from ghapp.web.pages.views.charts import ChartView
+from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED, deaths_over_time
+from ghapp.web.pages.views.history import span_of_days
 from ghapp.web.pages.views.jobs import Reads
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, counted, moment
-
-MOST_COUNTED = 6
-"""Values of one kind that are counted by name, the most frequent."""
 
 DAY = 86_400.0
 PERIODS = {"1": "24 hours", "7": "7 days", "30": "30 days"}
@@ -41,7 +41,7 @@ class DeathLine(NamedTuple):
 
 
 class DeathsQuery(NamedTuple):
-    """What is asked for. `days`: a key of `PERIODS`."""
+    """What is asked for. `days`: a key of `PERIODS`; `by`: one of `CHARTED`."""
 
     days: str = DEFAULT_PERIOD
     cause: str = ""
@@ -50,6 +50,7 @@ class DeathsQuery(NamedTuple):
     image: str = ""
     text: str = ""
     page: int = 1
+    by: str = CHARTED[0]
 
     def address(self, **changes: object) -> str:
         """Returns the query string of this selection with changes; without defaults."""
@@ -62,6 +63,7 @@ class DeathsQuery(NamedTuple):
             node=asked.node,
             image=asked.image,
             text=asked.text,
+            by="" if asked.by == CHARTED[0] else asked.by,
         )
 
 
@@ -80,6 +82,14 @@ class CountGroup(NamedTuple):
     title: str
     lines: tuple[CountLine, ...]
     others: int
+
+
+class ChartLink(NamedTuple):
+    """A link to the chart by one of `CHARTED`: its query string, and whether that chart is shown now."""
+
+    by: str
+    address: str
+    current: bool
 
 
 class DeathRow(NamedTuple):
@@ -114,11 +124,13 @@ class DeathsPageView(NamedTuple):
     hidden: int
     is_cut: bool
     paging: Paging
+    chart: ChartView
+    charts: tuple[ChartLink, ...]
 
 
 def read_query(given: Mapping[str, str]) -> DeathsQuery:
     """Returns the query of an address; values that make no sense are taken as their defaults."""
-    days, cause = given.get("days", ""), given.get("cause", "")
+    days, cause, by = given.get("days", ""), given.get("cause", ""), given.get("by", "")
     return DeathsQuery(
         days=days if days in PERIODS else DEFAULT_PERIOD,
         cause=cause if cause in CAUSES else "",
@@ -127,6 +139,7 @@ def read_query(given: Mapping[str, str]) -> DeathsQuery:
         image=filter_of(given, "image"),
         text=text_of(given),
         page=page_of(given),
+        by=by if by in CHARTED else CHARTED[0],
     )
 
 
@@ -167,7 +180,7 @@ def deaths_page(
         now: epoch seconds.
         is_cut: True if `known` has not all deaths of that time.
     """
-    since = now - int(query.days) * DAY
+    since, width = now - int(query.days) * DAY, span_of_days(query.days).width
     recent = [each for each in known if each.summary.at >= since]
     seen = [each for each in recent if is_shown(each.job, reads)]
     matching = [each for each in seen if _matches(each, query)]
@@ -184,6 +197,8 @@ def deaths_page(
         hidden=len(recent) - len(seen),
         is_cut=is_cut,
         paging=paging,
+        chart=deaths_over_time([each.summary for each in matching], query.by, (since, now), width),
+        charts=tuple(ChartLink(each, query.address(by=each), each == query.by) for each in CHARTED),
     )
 
 

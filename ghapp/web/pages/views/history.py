@@ -120,11 +120,11 @@ def wait_chart(by_pool: Mapping[str, Mapping[int, HistoryStep]], span: ChartSpan
 
 
 def deaths_chart(stored: Mapping[int, HistoryStep], span: ChartSpan, now: float) -> ChartView:
-    """Returns the deaths of a span by cause, without clean exits, as in the list of deaths."""
+    """Returns the deaths of a span by cause, without clean exits, as they were counted when they were recorded."""
     deaths = death_columns(_steps(stored, span, now))
     deaths.pop(Cause.CLEAN_EXIT, None)
     summary = _deaths_summary({cause: _sum(values) for cause, values in deaths.items()})
-    causes = [ChartSeries(each, _colour_of(each), tuple(deaths[each])) for each in deaths]
+    causes = [ChartSeries(each, cause_colour(each), tuple(deaths[each])) for each in deaths]
     return _chart("deaths", "Deaths by cause", summary, ChartKind.STACKED_BARS, span, now, *causes)
 
 
@@ -179,7 +179,8 @@ def _steps(stored: Mapping[int, HistoryStep], span: ChartSpan, now: float) -> li
     return [steps.get(begin + at * span.width) for at in range(span.steps)]
 
 
-def _colour_of(cause: str) -> str:
+def cause_colour(cause: str) -> str:
+    """Returns the colour of a cause of death, the same in every chart."""
     return f"cause-{CAUSES.index(cause) % CAUSE_COLOURS + 1}"
 
 
