@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ghapp.health.installation import Installation
+from ghapp.health.pacing import mean_changed
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence, Fold, Registration, Survey, with_blind_span
 from ghapp.health.runner.verdict import (
@@ -104,11 +105,12 @@ def usable(
     return look._replace(flaw=Reason.LIST_EMPTY)
 
 
-def survey_after(survey: Survey, look: RunnerList, at: float) -> Survey:
-    """Returns the survey after a list that was begun at `at`."""
+def survey_after(survey: Survey, look: RunnerList, at: float, changed: int | None = None) -> Survey:
+    """Returns the survey after a list that was begun at `at`; `changed` as in `pacing.mean_changed`."""
+    changed_pages = mean_changed(survey.changed_pages, changed)
     if look.flaw is not None:
-        return survey_after_failure(survey, look.flaw, at)
-    return Survey(at, look.total, blind=with_blind_span(survey, at))
+        return replace(survey_after_failure(survey, look.flaw, at), changed_pages=changed_pages)
+    return Survey(at, look.total, blind=with_blind_span(survey, at), changed_pages=changed_pages)
 
 
 def survey_after_failure(survey: Survey, reason: Reason, at: float) -> Survey:
