@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from enum import StrEnum
-from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ghapp.queue import transitions
@@ -155,7 +154,7 @@ def enqueue(
         failure_ttl=FAILURE_TTL_SECONDS,
         retry=Retry(max=len(waits), interval=list(waits)),
     )
-    due = ceil(time.time() + after_seconds) if after_seconds > 0 else None
+    due = time.time() + after_seconds if after_seconds > 0 else None
     return transitions.enqueue(redis, job, queue.name, due)
 
 

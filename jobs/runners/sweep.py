@@ -27,14 +27,13 @@ from ghapp.health.runner.remains import RemainsKind
 from ghapp.health.runner.transitions import may_be_forgotten
 from ghapp.health.runner.verdict import Limits, Reason, is_absent, judge
 from ghapp.log import logger
-from ghapp.queue.jobs import JobName
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.context import JobContext, configured, open_context
 from jobs.deliveries.installations import warn_of_name
 from jobs.pods.remains import observe_remains
 from jobs.remediation.job_lookup import look_up_jobs
 from jobs.remediation.plan_remediation import plan_remediation
-from jobs.runners.confirm import confirm_listed
+from jobs.runners.confirm import ask_to_confirm, confirm_listed
 from jobs.runners.heal_times import count_heals
 from jobs.runners.incidents import record_deleted
 from jobs.runners.list_runners import ListResult, Progress, get_each, list_runners
@@ -126,9 +125,7 @@ async def sweep_installation(
         swept = await _finish(context, installation, swept, began)
         await _record_history(context, installation, seen, began)
     if act:
-        for due in swept.confirm_at:
-            key = f"confirm-{installation_id}-{int(due)}"
-            context.ask(JobName.CONFIRM, installation_id, key=key, after_seconds=due - context.clock())
+        ask_to_confirm(context, installation_id, swept.confirm_at)
         await plan_remediation(context, installation)
     return swept
 
@@ -196,7 +193,8 @@ async def _record(
     )
     await context.runners.save_survey(installation.id, after)
     if act:
-        due = absence.due_in_sweep(records.values(), listed, after, began, at, policy.evidence)
+        soon = at + absence.AHEAD_SECONDS
+        due = absence.due_in_sweep(records.values(), listed, after, began, soon, policy.evidence)
         records |= await confirm_listed(context, installation, due, listed)
     records |= await count_heals(context, installation, records.values(), at)
     jobs = await _forget(context, installation, records, after, at, policy.evidence)

@@ -356,7 +356,7 @@ CAUGHT_BY: Mapping[str, int] = {
     "an empty list proves absence": 302,
     "a moment's absence suffices": 7,
     "absence counts while GitHub cannot be seen": 38,
-    "busy to the last is idle": 56,
+    "busy to the last is idle": 335,
     "an overlooked runner's pod is kept forever": 211,
     "many leaks at once are all reaped": 17,
     "the fuse counts one tick alone": 17,

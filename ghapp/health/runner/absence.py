@@ -34,6 +34,9 @@ MOST_ASKED = 200
 MOST_AHEAD_SECONDS = 3600.0
 """A confirmation is scheduled at most this long before it is due."""
 
+AHEAD_SECONDS = 2.0
+"""A confirmation includes suspects that are due so soon: it waits for them once its control list is read."""
+
 MOST_SAMPLED = 10
 """Number of GETs that verify an empty list."""
 
@@ -188,13 +191,22 @@ def due_in_sweep(
 
 
 def confirm_at(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[float]:
-    """Returns when confirmations are due: one time for all overdue ones, and each later time.
+    """Returns when confirmations are due: one time for all overdue ones, and the latest of each later second.
 
     Confirmations due more than `MOST_AHEAD_SECONDS` ahead are left to later sweeps.
     """
-    missing = [each for each in suspects(records, survey, now, limits) if each.missing_at is not None]
-    times = {max(now, (each.missing_at or now) + _patience(each, limits)) for each in missing}
-    return sorted(at for at in times if at - now <= MOST_AHEAD_SECONDS)
+    times = sorted({max(now, at) for at in _due_at(suspects(records, survey, now, limits), limits)})
+    return [*{int(at): at for at in times if at - now <= MOST_AHEAD_SECONDS}.values()]
+
+
+def ready_in(due: Iterable[Evidence], now: float, limits: Limits) -> float:
+    """Returns the seconds until the first 404s of all these suspects are old enough; 0 if they are."""
+    return max(0.0, max(_due_at(due, limits), default=now) - now)
+
+
+def _due_at(absent: Iterable[Evidence], limits: Limits) -> list[float]:
+    """Returns when the first 404 of each of these runners is old enough; runners without one are left out."""
+    return [each.missing_at + _patience(each, limits) for each in absent if each.missing_at is not None]
 
 
 def _patience(evidence: Evidence, limits: Limits) -> float:

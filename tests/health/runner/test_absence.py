@@ -228,6 +228,15 @@ class TestQueries:
         ]
         assert absence.confirm_at(records, survey(), NOW, LIMITS) == [NOW, NOW + 20]
 
+    def test_suspects_that_are_due_within_one_second_share_its_latest_time(self):
+        records = [suspect(each, missing_at=NOW + at) for each, at in enumerate((-10.5, -10.25, -10.0, -9.75), 1)]
+        assert absence.confirm_at(records, survey(), NOW, LIMITS) == [NOW + 19.75, NOW + 20.25]
+
+    @pytest.mark.parametrize(("missing", "seconds"), [([], 0.0), ([-31.0], 0.0), ([-31.0, -29.5, -30.0], 0.5)])
+    def test_suspects_are_ready_when_the_last_of_their_first_404s_is_old_enough(self, missing, seconds):
+        found = [suspect(each, missing_at=NOW + at) for each, at in enumerate(missing, 1)]
+        assert absence.ready_in(found, NOW, LIMITS) == seconds
+
 
 class TestConfirmation:
     @pytest.mark.parametrize(
