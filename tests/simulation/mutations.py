@@ -365,7 +365,7 @@ CAUGHT_BY: Mapping[str, int] = {
     "a fuse that is not closed lets the reaper through": 7,
     "the reaper does not look again": 17,
     "a pod that has changed is deleted": 17,
-    "the reaper does not ask GitHub by name": 1114,
+    "the reaper does not ask GitHub by name": 738,
     "no pod is reaped": 56,
     "retry-after is ignored": 18,
 }
