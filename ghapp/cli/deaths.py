@@ -54,4 +54,4 @@ def deaths(
 
     from ghapp.terminal.death_tables import deaths_table
 
-    show(deaths_table(found, time.time()))
+    show(deaths_table(found, limit, time.time()))

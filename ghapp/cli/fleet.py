@@ -113,8 +113,8 @@ def runners(
     documents = [each for each in current if state in (None, each["state"])]
     if sort != "name":
         documents.sort(key=lambda each: each["state"] if sort == "state" else each["observed_at"] or "")
-    listed = documents[:limit]
     if output.is_json:
+        listed = documents[:limit]
         output.print(_fleet_document(fleet, listed, len(documents)), listed)
         return
     from ghapp.terminal.job_tables import queue_table
@@ -123,7 +123,7 @@ def runners(
     now = time.time()
     is_of_all = everyone or state in (State.RETIRED, State.INVALIDATED)  # the healed ones are invalidated
     total = len(known) if is_of_all else len(known) - len(left)
-    show(runners_table(listed, total, now, [] if state is not None or everyone else left))
+    show(runners_table(documents, total, now, [] if state is not None or everyone else left, limit))
     if any(each["queued"] for each in fleet.pools):
         show(queue_table(fleet.pools, now))
     if fleet.held:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import click
 
 from ghapp.cli.context import chosen, opened, run, settings_here
@@ -23,7 +25,11 @@ def init(org: str | None) -> None:
 
 async def _suggestion(settings: Settings, org: str | None) -> str:
     from ghapp.report.suggested_config import suggested_config
+    from ghapp.store.org_views import load_current_runners
 
+    now = time.time()
     async with opened(settings) as stores:
         installations = await chosen(stores.installations, org)
-        return suggested_config({each.org: (await stores.runners.all(each.id)).values() for each in installations})
+        return suggested_config(
+            {each.org: await load_current_runners(stores, each, settings, now) for each in installations}
+        )

@@ -58,7 +58,7 @@ def jobs(
         return
     from ghapp.terminal.job_tables import jobs_table
 
-    show(jobs_table(found[:limit], len(found), time.time()))
+    show(jobs_table(found, limit, time.time()))
 
 
 @click.command(cls=OutputCommand, short_help="Show why a job waits.")

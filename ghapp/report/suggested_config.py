@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.verdict import State
 
 SHARD_LABEL = "shard"
 """Labels like `shard:pink` are no pool's own: they become `shard_label = "shard"`."""
@@ -70,14 +69,14 @@ class SuggestedPool(NamedTuple):
 def suggested_pools(org: str, runners: Iterable[Evidence]) -> list[SuggestedPool]:
     """Returns a pool for each set of labels; those with more labels first, because the first pool that matches counts.
 
-    Retired runners, and runners without a custom label, suggest no pool.
+    Runners without a custom label suggest no pool.
     """
     counts: Counter[tuple[str, ...]] = Counter()
     sharded = set()
     for each in runners:
         given = sorted({label.lower() for label in each.custom_labels})
         labels = tuple(label for label in given if not label.startswith(f"{SHARD_LABEL}:"))
-        if each.retired_at is not None or each.state == State.RETIRED or not labels:
+        if not labels:
             continue
         counts[labels] += 1
         if len(labels) < len(given):
@@ -92,7 +91,7 @@ def suggested_pools(org: str, runners: Iterable[Evidence]) -> list[SuggestedPool
 
 
 def suggested_config(fleets: Mapping[str, Iterable[Evidence]]) -> str:
-    """Returns the text of a configuration in dry-run that the settings accept; `fleets` has the runners by org."""
+    """Returns the text of a configuration in dry-run that the settings accept; `fleets` has the present runners."""
     pools = [pool for org in sorted(fleets) for pool in suggested_pools(org, fleets[org])]
     return HEADER + ("".join(map(_pool, pools)) or EXAMPLE)
 

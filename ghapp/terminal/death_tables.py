@@ -15,8 +15,8 @@ MOST_SHARED = 5
 """Values of one kind in the summary, the most frequent."""
 
 
-def deaths_table(documents: Sequence[Mapping[str, Any]], now: float) -> RenderableType:
-    """Returns a row per death, and what several deaths have in common."""
+def deaths_table(documents: Sequence[Mapping[str, Any]], limit: int, now: float) -> RenderableType:
+    """Returns a row per death, and what several deaths have in common. `limit`: the number asked for."""
     rows = new_table("org", "died", "runner", "pool", "node", "cause", "reason", "job")
     for each in documents:
         job = each["job"] or {}
@@ -25,8 +25,11 @@ def deaths_table(documents: Sequence[Mapping[str, Any]], now: float) -> Renderab
         cause = Text(each["cause"], "red" if each["cause"] != "clean-exit" else "")
         texts = (Text(printable(each["reason"])), Text(printable(place)))
         rows.add_row(each["org"], ago(each["at"], now), *names, cause, *texts)
+    count = count_line(len(documents), len(documents), "death")
+    if len(documents) == limit:
+        count.append("; older ones are not counted, --limit shows more")
     parts: list[RenderableType] = [
-        count_line(len(documents), len(documents), "death"),
+        count,
         ShrinkingTable(rows, [*constant_column("org", documents), "reason", "node", "job", "pool"]),
     ]
     for key in ("cause", "pool", "node", "image"):

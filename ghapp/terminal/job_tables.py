@@ -10,15 +10,16 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ghapp.health.queue.explanation import duration
-from ghapp.terminal.tables import ShrinkingTable, ago, constant_column, count_line, new_table, printable
+from ghapp.terminal.tables import ShrinkingTable, ago, constant_column, count_line, more_line, new_table, printable
 
 STATE_COLOURS = {"queued": "yellow", "running": "green", "over": "bright_black"}
 
 
-def jobs_table(documents: Sequence[Mapping[str, Any]], total: int, now: float) -> RenderableType:
-    """Returns a row per job; `total` is the number of jobs that match, `now` is in epoch seconds."""
+def jobs_table(documents: Sequence[Mapping[str, Any]], limit: int, now: float) -> RenderableType:
+    """Returns a row per job, up to `limit`, and counts of all; `now` is in epoch seconds."""
+    shown = documents[:limit]
     rows = new_table("org", "pool", "job", "repository", "name", "state", "queued", "reason", "runner")
-    for each in documents:
+    for each in shown:
         reason = each["why"]["reason"] if each["why"] is not None else ""
         names = (Text(printable(each["repository"])), Text(printable(each["name"])))
         state = Text(each["state"], STATE_COLOURS[each["state"]])
@@ -27,11 +28,11 @@ def jobs_table(documents: Sequence[Mapping[str, Any]], total: int, now: float) -
             *(ago(each["queued_at"], now), reason, each["runner"] or ""),
         )
     parts: list[RenderableType] = [
-        count_line(len(documents), total, "job", Counter(each["state"] for each in documents)),
-        ShrinkingTable(rows, [*constant_column("org", documents), "runner", "name", "pool"]),
+        count_line(len(shown), len(documents), "job", Counter(each["state"] for each in documents)),
+        ShrinkingTable(rows, [*constant_column("org", shown), "runner", "name", "pool"]),
     ]
-    if total > len(documents):
-        parts.append(Text(f" {total - len(documents)} more; --limit shows them", "dim italic"))
+    if len(shown) < len(documents):
+        parts.append(more_line(len(documents) - len(shown)))
     return Group(*parts)
 
 

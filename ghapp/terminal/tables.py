@@ -74,26 +74,33 @@ def sweeps_table(accounts: Iterable[Any]) -> Table:
 
 
 def runners_table(
-    documents: Sequence[Mapping[str, Any]], total: int, now: float, left: Sequence[Mapping[str, Any]] = ()
+    documents: Sequence[Mapping[str, Any]],
+    total: int,
+    now: float,
+    left: Sequence[Mapping[str, Any]] = (),
+    limit: int | None = None,
 ) -> RenderableType:
     """Returns a row per runner; on narrow terminals without columns that are constant or contained in the name.
 
     `total` is the number of runners of which these were selected, `now` is in epoch seconds; `left` are runners that
-    are counted below the table but not shown.
+    are counted below the table but not shown; of more than `limit` runners, the others are only counted above it.
     """
-    is_held = any(map(_held_by, documents))
+    rows = documents[:limit]
+    is_held = any(map(_held_by, rows))
     table = new_table("org", "pool", "runner", "id", "state", "reason", *(["held by"] if is_held else []), "seen")
-    for each in documents:
+    for each in rows:
         held = [", ".join(_held_by(each))] if is_held else []
         first = (each["org"], each["pool"], each["name"], str(each["runner_id"]))
         table.add_row(*first, _state(each), each["reason"], *held, _last_seen(each, now))
-    name_has_pool = all(each["name"].startswith(str(each["pool"])) for each in documents)
-    optional = [*constant_column("org", documents), *(["pool"] if name_has_pool else []), "id"]
+    name_has_pool = all(each["name"].startswith(str(each["pool"])) for each in rows)
+    optional = [*constant_column("org", rows), *(["pool"] if name_has_pool else []), "id"]
     counts = Counter("healed" if each["healed"] else each["state"] for each in documents if each["state"] != "healthy")
     parts: list[RenderableType] = [
-        count_line(len(documents), total, "runner", counts),
+        count_line(len(rows), total, "runner", counts),
         ShrinkingTable(table, optional),
     ]
+    if len(rows) < len(documents):
+        parts.append(more_line(len(documents) - len(rows)))
     if left:
         counts = Counter("healed" if each["healed"] else each["state"] for each in left)
         summary = ", ".join(f"{counts[each]} {each}" for each in sorted(counts))
@@ -244,10 +251,15 @@ def constant_column(column: str, documents: Sequence[Mapping[str, Any]]) -> list
 
 
 def count_line(shown: int, total: int, name: str, counts: Mapping[str, int] | None = None) -> Text:
-    """Returns the line above a table: `12 of 312 runners; 3 invalidated`."""
+    """Returns the line above a table: `12 of 312 runners; 3 invalidated`. `counts` may be of more rows."""
     of = f"{shown} {name}" if shown == total else f"{shown} of {total} {name}"
     listed = ", ".join(f"{count} {each}" for each, count in sorted((counts or {}).items()))
     return Text(f" {of}{'' if total == 1 else 's'}{f'; {listed}' if listed else ''}", "dim italic")
+
+
+def more_line(count: int) -> Text:
+    """Returns the line below a table that a limit has cut."""
+    return Text(f" {count} more; --limit shows them", "dim italic")
 
 
 def epoch(timestamp: str) -> float:

@@ -16,6 +16,7 @@ from redis import Redis as SyncRedis
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.forbidden_grace import ForbiddenGrace
 from ghapp.errors import ClusterError, ClusterForbiddenError
+from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death, died, has_worked, vanished
 from ghapp.health.deaths.job_death import completed_by_pod, is_job_death_of
 from ghapp.health.deaths.own_deletion import ended_before_deletion, is_own_replacement
@@ -219,8 +220,12 @@ def _is_published(pod: Pod, death: Death, known: Death | None) -> bool:
 
 
 def _log_death(death: Death, pod: Pod, org: str | None, *, by_ghapp: bool = False) -> None:
-    """The log line. `reason` is the kubelet's own where it has one, `classified` the one that explains the cause."""
-    log.warning(
+    """The log line: a warning, unless the end was clean or meant by ghapp itself.
+
+    `reason` is the kubelet's own where it has one, `classified` the one that explains the cause.
+    """
+    log_line = log.info if by_ghapp or death.cause is Cause.CLEAN_EXIT else log.warning
+    log_line(
         "runner pod terminated",
         org=org,
         pod=death.pod,

@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+from playwright.sync_api import expect
 
 from ghapp.health.history import HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistorySample, step_of
 from ghapp.store.connect import connect
@@ -200,7 +201,7 @@ def test_without_javascript_the_same_numbers_are_in_tables_and_no_empty_place_is
     data = json.loads(page.locator("#chart-runners [data-chart]").get_attribute("data-chart"))
     page.locator("#chart-runners summary").click()
     table = page.locator("#chart-runners table")
-    assert table.is_visible()
+    expect(table).to_be_visible()
     rows = [row.split("\t") for row in table.locator("tbody").inner_text().strip().split("\n")]
     shown = [row[1] for row in rows][::-1]
     assert shown == ["gap" if value is None else f"{value:g}" for value in data["series"][0]["values"]]

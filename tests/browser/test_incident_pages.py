@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
+from playwright.sync_api import expect
 
 from ghapp.sandbox.config import OrgConfig, PoolConfig
 from tests.browser.axe import violations
@@ -89,8 +90,8 @@ def test_the_way_from_the_list_to_the_time_line_and_to_a_successor(open_page, fl
     page.get_by_role("link", name="Incidents", exact=True).click()
     page.get_by_role("link", name="8 runners lost in linux-4vcpu").click()
     page.get_by_text("8 runners were lost; healed after").wait_for()
-    assert page.get_by_text("tripped: too many runners were lost at once").is_visible()
-    assert page.get_by_text("Next batch: the successors of the last batch are online").first.is_visible()
+    expect(page.get_by_text("tripped: too many runners were lost at once")).to_be_visible()
+    expect(page.get_by_text("Next batch: the successors of the last batch are online").first).to_be_visible()
     runners = page.get_by_role("region", name="Lost runners")
     successor = runners.get_by_role("row").nth(1).get_by_role("link").nth(1)
     name = successor.inner_text()
@@ -103,13 +104,13 @@ def test_the_way_from_the_list_to_the_time_line_and_to_a_successor(open_page, fl
 def test_the_gate_shows_each_shard_and_the_system_page_what_to_fix(open_page, fleet, script):  # noqa: F811
     page = open_page(java_script_enabled=script)
     page.goto(f"{fleet.base}/orgs/acme/gate")
-    assert page.get_by_role("region", name="pink of rollout").is_visible()
-    assert page.get_by_role("region", name="purple of rollout").is_visible()
-    assert page.get_by_text("Stop: it is unknown which shard of rollout is active.").is_visible()
+    expect(page.get_by_role("region", name="pink of rollout")).to_be_visible()
+    expect(page.get_by_role("region", name="purple of rollout")).to_be_visible()
+    expect(page.get_by_text("Stop: it is unknown which shard of rollout is active.")).to_be_visible()
     page.get_by_role("link", name="System").click()
     page.get_by_role("link", name="See what to do").click()
-    assert page.get_by_role("heading", name="Findings of the doctor").is_visible()
-    assert page.get_by_text("Fix:").first.is_visible()
+    expect(page.get_by_role("heading", name="Findings of the doctor")).to_be_visible()
+    expect(page.get_by_text("Fix:").first).to_be_visible()
 
 
 @pytest.mark.xdist_group("browser-history")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.axe import violations
 from tests.browser.jobs_site import jobs_site
@@ -50,7 +51,7 @@ def test_a_page_has_no_flaw_that_axe_finds_and_fits_a_narrow_screen(open_page, f
 def test_a_wide_page_runs_under_its_policy(open_page, fleet, path):  # noqa: F811
     page = open_page(viewport={"width": 1600, "height": 900})
     page.goto(address(fleet, path))
-    assert page.get_by_role("heading", level=1).is_visible()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
 
 
 @pytest.mark.xdist_group("browser-jobs")
@@ -58,7 +59,7 @@ def test_a_wide_page_runs_under_its_policy(open_page, fleet, path):  # noqa: F81
 def test_a_developer_finds_why_a_job_waits(open_page, fleet, script):  # noqa: F811
     page = open_page(extra_http_headers=fleet.proxied, java_script_enabled=script)
     sign_in(page, fleet, "olga", "/orgs/acme/jobs")
-    assert page.get_by_text("1 more is queued or running in repositories that you may not read.").is_visible()
+    expect(page.get_by_text("1 more is queued or running in repositories that you may not read.")).to_be_visible()
     page.get_by_label("State").select_option("queued")
     page.get_by_role("button", name="Filter").click()
     jobs = page.get_by_role("region", name="Jobs", exact=True)
@@ -70,7 +71,7 @@ def test_a_developer_finds_why_a_job_waits(open_page, fleet, script):  # noqa: F
 
     assert wait_for(is_explained, 30), fleet.app.log()
     jobs.get_by_role("link", name="test").first.click()
-    assert page.get_by_text("Register a runner with the label gpu-a100.").is_visible()
+    expect(page.get_by_text("Register a runner with the label gpu-a100.")).to_be_visible()
     assert page.goto(f"{fleet.base}/orgs/acme/jobs/{fleet.secret}").status == 404
     assert page.get_by_text("project-x").count() == 0
 
@@ -80,7 +81,7 @@ def test_a_page_that_is_open_shows_a_new_job_without_a_reload(open_page, fleet):
     page = open_page()
     page.goto(f"{fleet.base}/orgs/acme/jobs?pool=linux-9")
     page.evaluate("window.untouched = true")
-    assert page.get_by_text("No job matches.").is_visible()
+    expect(page.get_by_text("No job matches.")).to_be_visible()
     fleet.github.control.queue("acme", labels=["linux-9"], repository="web")
     page.get_by_text("No runner has the label linux-9").wait_for()
     assert page.evaluate("window.untouched") is True
@@ -93,11 +94,11 @@ def test_an_owner_runs_a_job_again_and_sees_what_became_of_it(open_page, fleet, 
     page = open_page(extra_http_headers=fleet.proxied, java_script_enabled=script)
     sign_in(page, fleet, "mona", "/orgs/acme/deaths")
     page.get_by_role("link", name=name).click()
-    assert page.get_by_text("The runner was stopped from outside.").is_visible()
+    expect(page.get_by_text("The runner was stopped from outside.")).to_be_visible()
     page.get_by_role("link", name="Re-run this job").click()
-    assert page.get_by_role("heading", name="Run this job again?").is_visible()
+    expect(page.get_by_role("heading", name="Run this job again?")).to_be_visible()
     page.get_by_role("button", name="Re-run this job").click()
-    assert page.get_by_text("The re-run is requested.").is_visible()
+    expect(page.get_by_text("The re-run is requested.")).to_be_visible()
     assert wait_for(lambda: fleet.attempts(job_id) == [1, 2], 30), fleet.app.log()
     shown = re.compile(r"A re-run was requested .+ by mona\.")
 
@@ -107,11 +108,11 @@ def test_an_owner_runs_a_job_again_and_sees_what_became_of_it(open_page, fleet, 
         return page.get_by_text(shown).count() == 1
 
     assert wait_for(is_shown, 30), fleet.app.log()
-    assert page.get_by_text("It is attempt 2 of the run.").is_visible()
+    expect(page.get_by_text("It is attempt 2 of the run.")).to_be_visible()
     assert page.get_by_role("link", name="Re-run this job").count() == 0
     page.goto(f"{fleet.base}/orgs/acme")
     audited = page.get_by_role("region", name="Audit log")
-    assert audited.get_by_role("row").filter(has_text=f"re-run the job of {name}").is_visible()
+    expect(audited.get_by_role("row").filter(has_text=f"re-run the job of {name}")).to_be_visible()
 
 
 @pytest.mark.xdist_group("browser-jobs")
@@ -124,13 +125,13 @@ def test_the_chart_of_deaths_stays_as_it_is_until_there_is_a_new_death(open_page
         pass
     assert "<html" not in refreshed.value.text()
     page.wait_for_timeout(100)
-    assert numbers.is_visible()
+    expect(numbers).to_be_visible()
     counted = page.locator("#chart-deaths figcaption p")
     before = int(counted.inner_text().split()[0])
     fleet.died("web")
     page.get_by_text(f"{before + 1} deaths in steps of").wait_for()
-    assert page.locator("#chart-deaths canvas").is_visible()
-    assert not numbers.is_visible()
+    expect(page.locator("#chart-deaths canvas")).to_be_visible()
+    expect(numbers).not_to_be_visible()
 
 
 @pytest.mark.xdist_group("browser-jobs")
@@ -138,7 +139,7 @@ def test_the_chart_of_deaths_stays_as_it_is_until_there_is_a_new_death(open_page
 def test_a_member_and_a_collaborator_read_a_post_mortem_without_the_button(open_page, fleet, person):  # noqa: F811
     page = open_page(extra_http_headers=fleet.proxied)
     sign_in(page, fleet, person, f"/orgs/acme/deaths/{fleet.runner}")
-    assert page.get_by_text("It was not your code").is_visible()
+    expect(page.get_by_text("It was not your code")).to_be_visible()
     assert page.get_by_role("link", name="Re-run this job").count() == 0
     assert page.goto(address(fleet, "deaths/{runner}/rerun")).status == 403
 
@@ -153,18 +154,20 @@ def check_run(fleet, name, repository):
 def test_the_check_runs_of_jobs_read_well_in_a_browser(open_page, fleet, width):  # noqa: F811
     page = open_page(viewport={"width": width, "height": 800})
     page.goto(check_run(fleet, "Runner queue", "api"))
-    assert page.get_by_role("heading", name="Runner queue: No runner has the labels of 2 jobs").is_visible()
-    assert page.get_by_text("Status: in progress").is_visible()
-    assert page.get_by_text("No runner has the label gpu-a100. (NoRunnerWithLabels)").is_visible()
+    expect(page.get_by_role("heading", name="Runner queue: No runner has the labels of 2 jobs")).to_be_visible()
+    expect(page.get_by_text("Status: in progress")).to_be_visible()
+    expect(page.get_by_text("No runner has the label gpu-a100. (NoRunnerWithLabels)")).to_be_visible()
     assert page.get_by_text(
         "Register a runner with the label gpu-a100. GitHub fails the job after 24 hours."
     ).is_visible()
     page.goto(check_run(fleet, "Runner post-mortem", "api"))
-    assert page.get_by_role("heading", name="Runner post-mortem: The runner was stopped from outside").is_visible()
-    assert page.get_by_text("It was not your code: the job was interrupted and can be re-run unchanged.").is_visible()
-    assert page.get_by_text(re.compile(r"The runner's last minutes \(.+, UTC\): the job started at ")).is_visible()
+    expect(page.get_by_role("heading", name="Runner post-mortem: The runner was stopped from outside")).to_be_visible()
+    expect(
+        page.get_by_text("It was not your code: the job was interrupted and can be re-run unchanged.")
+    ).to_be_visible()
+    expect(page.get_by_text(re.compile(r"The runner's last minutes \(.+, UTC\): the job started at "))).to_be_visible()
     facts = page.get_by_role("table").filter(has_text="Fact")
-    assert facts.get_by_role("row").filter(has_text="Pool").get_by_text(POOL).is_visible()
+    expect(facts.get_by_role("row").filter(has_text="Pool").get_by_text(POOL)).to_be_visible()
     assert page.get_by_text("`").count() == 0, "all code is shown as code"
 
 

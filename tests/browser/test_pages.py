@@ -6,6 +6,7 @@ import re
 import time
 
 import pytest
+from playwright.sync_api import expect
 
 from ghapp.store import keys
 from ghapp.store.connect import connect_sync
@@ -96,7 +97,7 @@ def test_a_page_has_no_flaw_that_axe_finds_and_fits_a_narrow_screen(open_page, f
 def test_a_wide_page_runs_under_its_policy(open_page, fleet, name):
     page = open_page(viewport={"width": 1600, "height": 900})
     page.goto(fleet.base + fleet.path(name))
-    assert page.get_by_role("heading", level=1).is_visible()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
 
 
 @pytest.mark.xdist_group("browser-pages")
@@ -122,7 +123,7 @@ def test_a_member_signs_in_sees_the_fleet_without_buttons_and_signs_out(open_pag
     assert page.get_by_role("link", name="Pause").count() == 0
     assert page.context.cookies()[0]["httpOnly"]
     page.get_by_role("button", name="Sign out").click()
-    assert page.get_by_text("You are signed out.").is_visible()
+    expect(page.get_by_text("You are signed out.")).to_be_visible()
     page.goto(f"{fleet.base}/orgs/acme")
     assert "/sign-in" in page.url
 
@@ -131,12 +132,12 @@ def test_a_member_signs_in_sees_the_fleet_without_buttons_and_signs_out(open_pag
 def test_a_stranger_and_who_refuses_see_nothing(open_page, fleet):
     page = open_page(extra_http_headers=fleet.proxied)
     sign_in(page, fleet, "sam")
-    assert page.get_by_role("heading", name="Page not found").is_visible()
+    expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
     other = open_page(extra_http_headers=fleet.proxied)
     other.goto(f"{fleet.base}/orgs/acme")
     other.get_by_role("link", name="Sign in with").click()
     other.get_by_role("button", name="Cancel").click()
-    assert other.get_by_role("heading", name="GitHub did not sign you in").is_visible()
+    expect(other.get_by_role("heading", name="GitHub did not sign you in")).to_be_visible()
 
 
 @pytest.mark.xdist_group("browser-pages")
@@ -148,15 +149,15 @@ def test_an_owner_pauses_and_resumes(open_page, fleet, script):
     page.get_by_label("Pool").select_option("linux-4vcpu")
     page.get_by_label("Reason").fill("driver <update>")
     page.get_by_role("button", name="Pause remediation").click()
-    assert page.get_by_text("Remediation is paused.").is_visible()
-    assert page.get_by_text("linux-4vcpu is paused").is_visible()
-    assert page.get_by_text("driver <update>").first.is_visible()
+    expect(page.get_by_text("Remediation is paused.")).to_be_visible()
+    expect(page.get_by_text("linux-4vcpu is paused")).to_be_visible()
+    expect(page.get_by_text("driver <update>").first).to_be_visible()
     page.get_by_role("link", name="Resume").click()
     page.get_by_role("button", name="Resume remediation").click()
-    assert page.get_by_text("Remediation is resumed").is_visible()
+    expect(page.get_by_text("Remediation is resumed")).to_be_visible()
     assert page.get_by_text("linux-4vcpu is paused").count() == 0
     audited = page.get_by_role("region", name="Audit log")
-    assert audited.get_by_role("row").filter(has_text="pause linux-4vcpu").first.is_visible()
+    expect(audited.get_by_role("row").filter(has_text="pause linux-4vcpu").first).to_be_visible()
 
 
 @pytest.mark.xdist_group("browser-pages")
@@ -166,7 +167,7 @@ def test_an_owner_sweeps_looks_and_filters(open_page, fleet, script):
     sign_in(page, fleet, "mona")
     page.get_by_role("link", name="Sweep now").click()
     page.get_by_role("button", name="Sweep now").click()
-    assert page.get_by_text("A sweep is queued.").is_visible()
+    expect(page.get_by_text("A sweep is queued.")).to_be_visible()
     page.get_by_role("link", name="Runners", exact=True).click()
     name = next(iter(fleet.github.fleet.roster.registered.values())).name
     page.get_by_label("Name or id").fill(name)
@@ -174,7 +175,7 @@ def test_an_owner_sweeps_looks_and_filters(open_page, fleet, script):
     page.get_by_role("link", name=name).click()
     page.get_by_role("link", name="Look at this runner").click()
     page.get_by_role("button", name="Look at this runner").click()
-    assert page.get_by_text("A look at this runner is queued.").is_visible()
+    expect(page.get_by_text("A look at this runner is queued.")).to_be_visible()
 
 
 @pytest.mark.xdist_group("browser-pages")
@@ -198,6 +199,6 @@ def test_an_owner_replays_a_delivery_that_was_given_up(open_page, fleet, script)
         sign_in(page, fleet, "mona", "/system")
         page.get_by_role("listitem").filter(has_text=letter["g"]).get_by_role("link", name="Replay").click()
         page.get_by_role("button", name="Replay the delivery").click()
-        assert page.get_by_text("The delivery is in the inbox again.").is_visible()
+        expect(page.get_by_text("The delivery is in the inbox again.")).to_be_visible()
         assert redis.xlen(keys.DEAD_LETTERS) == 0
-        assert page.get_by_role("row").filter(has_text=f"replay {letter['g']}").is_visible()
+        expect(page.get_by_role("row").filter(has_text=f"replay {letter['g']}")).to_be_visible()

@@ -6,6 +6,7 @@ import json
 from contextlib import contextmanager
 
 import pytest
+from playwright.sync_api import expect
 
 from ghapp.sandbox.config import SandboxConfig
 from ghapp.sandbox.server import SandboxServer
@@ -73,7 +74,7 @@ def click_through(setup, open_page):
     page.get_by_role("link", name="Install the App").click()
     page.get_by_role("button", name="Install on acme").click()
     page.wait_for_url(f"{setup.base}/setup/installed*")
-    assert page.get_by_role("heading", name="ghapp is installed").is_visible()
+    expect(page.get_by_role("heading", name="ghapp is installed")).to_be_visible()
     secret = json.loads((setup.state / "app.json").read_text())["webhook_secret"]
     assert secret not in page.content()
     assert wait_for(lambda: setup.processes("worker"), 20)
@@ -102,7 +103,7 @@ def test_through_a_proxy_the_key_opens_it_and_leaves_the_address(setup, open_pag
     page.get_by_label("Key").fill(key)
     page.get_by_role("button", name="Continue").click()
     page.wait_for_url(f"{setup.base}/setup")
-    assert page.get_by_role("button", name="Create the App").is_visible()
+    expect(page.get_by_role("button", name="Create the App")).to_be_visible()
 
 
 @pytest.mark.xdist_group("browser-pages")

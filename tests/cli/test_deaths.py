@@ -56,6 +56,13 @@ async def test_the_text_names_what_several_deaths_have_in_common(known):
     ]
 
 
+async def test_a_list_that_the_limit_may_have_cut_is_not_called_complete(known):
+    await four_deaths(known)
+    cut = "; older ones are not counted, --limit shows more"
+    assert (await known.ask("deaths", "--limit", "3")).stdout.startswith(f" 3 deaths{cut}\n")
+    assert (await known.ask("deaths", "--limit", "4")).stdout.startswith(" 3 deaths\n")
+
+
 async def test_unknown_organizations_and_causes_are_wrong_usage(known):
     for options in (["--org", "unknown"], ["--cause", "murder"]):
         assert options[1] in one_line(await known.ask("deaths", *options), 2)

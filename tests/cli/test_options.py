@@ -83,7 +83,10 @@ async def test_runners_are_selected_by_pool_sorted_and_limited(known, options, n
 
 async def test_the_number_of_runners_not_listed_is_shown(known):
     await three_runners(known)
-    assert (await known.ask("runners", "--limit", "1")).stdout.startswith(" 1 of 3 runners\n")
+    shown = (await known.ask("runners", "--limit", "1")).stdout
+    assert shown.startswith(" 1 of 3 runners\n")
+    assert " 2 more; --limit shows them\n" in shown
+    assert "more;" not in (await known.ask("runners", "--limit", "3")).stdout
 
 
 PAGES = {

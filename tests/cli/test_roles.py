@@ -27,7 +27,7 @@ def ghapp(tmp_path):
 
 
 def test_the_web_role_alone_requires_credentials(ghapp, redis_url):
-    code, expected = ghapp("web", GHAPP_REDIS_URL=redis_url)
+    code, expected = ghapp("web", GHAPP_REDIS_URL=redis_url, GHAPP_LISTEN=f"127.0.0.1:{free_port()}")
     assert code == 2
     assert expected == "ghapp: GHAPP_APP_ID: not set; create the App with `ghapp up` and /setup\n"
 

@@ -7,7 +7,7 @@ import pytest
 from ghapp.health.pool_matching import runner_pool
 from ghapp.report.suggested_config import MOST_POOLS, suggested_config
 from ghapp.settings import Settings
-from tests.health.builders import NOW, online
+from tests.health.builders import online
 
 BIG = ("gpu", "linux")
 
@@ -45,11 +45,9 @@ def test_it_acts_on_nothing(tmp_path):
     [
         [],
         [runner(1)],
-        [runner(1, "linux", retired_at=NOW)],
-        [runner(1, "linux", state="retired")],
         [runner(1, "shard:pink")],
     ],
-    ids=["no runners", "no custom label", "removed by its controller", "retired", "only a shard"],
+    ids=["no runners", "no custom label", "only a shard"],
 )
 def test_without_labels_there_is_an_example_instead_of_a_pool(tmp_path, fleet):
     assert read(tmp_path, {"acme": fleet}).pools == ()

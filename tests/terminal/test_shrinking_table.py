@@ -29,9 +29,9 @@ def document(**given):
     } | given
 
 
-def drawn(width, *documents, total=None, left=()):
+def drawn(width, *documents, total=None, left=(), limit=None):
     out = io.StringIO()
-    table = runners_table(documents, total or len(documents), NOW, left)
+    table = runners_table(documents, total or len(documents), NOW, left, limit)
     Console(file=out, width=width, force_terminal=True, color_system=None).print(table, crop=False)
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
@@ -54,6 +54,14 @@ def test_the_line_above_the_table_counts_what_is_shown_of_all_by_state():
     count, *_ = drawn(200, *rows, total=312)
     assert count.strip() == "4 of 312 runners; 1 healed, 2 invalidated"
     assert drawn(200, document(state="healthy"))[0].strip() == "1 runner"
+
+
+def test_a_limit_hides_rows_but_changes_no_count_by_state():
+    rows = [document(state="healthy"), document(), document()]
+    count, _, line, more = drawn(200, *rows, total=312, limit=1)
+    assert count.strip() == "1 of 312 runners; 2 invalidated"
+    assert "healthy" in line
+    assert more.strip() == "2 more; --limit shows them"
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.report.suggested_config import suggested_config
 from ghapp.settings import Settings
+from ghapp.store.org_views import load_current_runners
 from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock, Enqueue
 from ghapp.web.local_access import can_deliver, is_from_this_machine
@@ -158,8 +159,9 @@ class SetupEndpoints:
 
         It reloads by itself until runners are known; `look` counts the reloads.
         """
+        now = self._clock()
         fleets = {
-            each.org: tuple((await self._stores.runners.all(each.id)).values())
+            each.org: await load_current_runners(self._stores, each, self._settings, now)
             for each in await self._stores.installations.all()
         }
         looks = int(look) if look.isdecimal() and len(look) < MOST_DIGITS else MOST_LOOKS

@@ -176,9 +176,21 @@ async def test_a_runner_replaced_by_ghapp_is_logged_and_not_recorded_as_a_death(
             await until(lambda: _is_empty(recorder))
     (line,) = [each for each in logs if each["event"] == LINE]
     assert (line["reason"], line["cause"], line["by_ghapp"]) == ("Error", "terminated", by_ghapp)
+    assert line["log_level"] == ("info" if by_ghapp else "warning")
     assert set(await deaths(recorder)) == (set() if by_ghapp else {"linux-1"})
     assert bool(asked) is not by_ghapp
     assert bool(await MetricCounters(redis).all()) is not by_ghapp
+
+
+async def test_the_line_of_a_clean_exit_is_no_warning(recorder, api, asked):
+    done = "2026-11-20 12:01:00Z: Job build completed with result: Succeeded"
+    api.control.pod(NS, "a")
+    with capture_logs() as logs:
+        async with watching(recorder):
+            await seen(recorder, api)
+            api.control.container_ends(NS, "a", exit_code=0, reason="Completed", log=[done])
+            assert (await death_of(recorder, "a")).cause is Cause.CLEAN_EXIT
+    assert [each["log_level"] for each in logs if each["event"] == LINE] == ["info"]
 
 
 async def test_the_line_has_the_kubelets_reason_and_our_cause(recorder, api, asked):
