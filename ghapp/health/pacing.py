@@ -14,6 +14,10 @@ runners costs ⌈N/100⌉ calls at most, and those whose page did not change cos
 
 So the default of 60 s is kept up to 4,100 runners per installation, whatever they do; beyond that the interval
 stretches, and shrinks again when pages do not change.
+
+The cost of the next sweep is expected from the pages that changed between recent lists, not from the last list alone.
+One loss changes the total on every page: a stretch after that would delay the sweeps that find and confirm the loss.
+The first list with a new token pays for every page, too, and is no measure of the next one.
 """
 
 from __future__ import annotations
@@ -33,8 +37,8 @@ READ_POINTS, WRITE_POINTS = 1, 5
 MOST_POINTS = 890
 """Maximum points in any 61 seconds, counted by the second. GitHub allows 900 a minute."""
 
-SWEEPING_POINTS = 840
-"""Those that sweeps and reports may use. At this rate a complete list of 100,000 runners takes 73 s, and confirmations
+SWEEPING_POINTS = 850
+"""Those that sweeps and reports may use. At this rate a complete list of 100,000 runners takes 72 s, and confirmations
 and removals are still sent meanwhile.
 """
 
@@ -42,10 +46,17 @@ PATIENCE_SECONDS = 30.0
 """How long a call waits for a free slot in flight, or for the minute's points."""
 
 SWEEPING_PATIENCE_SECONDS = 70.0
-"""How long a sweep's call does: a list of more than 84,000 runners needs the points of the next minute, too."""
+"""How long a sweep's call does: a list of more than 85,000 runners needs the points of the next minute, too."""
 
 MOST_IN_FLIGHT = 80
 """Maximum concurrent requests of all processes. GitHub allows 100."""
+
+
+AVERAGED_SWEEPS = 16
+"""Sweeps over which changed pages are averaged; the recent ones weigh more."""
+
+LEAST_SWEEPS_LEFT = 20
+"""While at least as many sweeps of the last one's cost fit into the rest of the hour, the average is believed."""
 
 
 class Purpose(StrEnum):
@@ -111,23 +122,37 @@ def left(allowance: Allowance, limits: BudgetLimits) -> int:
     return max(0, int(allowance.limit * limits.share) - allowance.used)
 
 
-def next_sweep_in(interval: float, cost: int, allowance: Allowance, limits: BudgetLimits) -> float:
+def mean_changed(before: float, changed: int | None) -> float:
+    """Returns the mean number of pages that change from one list to the next.
+
+    Args:
+        before: the mean before this list; 0 before any.
+        changed: pages that changed since the list before; None if that is unknown, as with a new token.
+    """
+    return before if changed is None else before + (changed - before) / AVERAGED_SWEEPS
+
+
+def next_sweep_in(interval: float, changed: int, mean: float, allowance: Allowance, limits: BudgetLimits) -> float:
     """Returns the seconds from the start of one sweep to the next.
 
     Args:
         interval: the configured interval in seconds; the minimum.
-        cost: cost of the last sweep, in billable calls.
+        changed: pages that changed before the last sweep; 0 if that is unknown.
+        mean: of the pages that change between two sweeps.
         allowance: the remaining limit.
         limits: the share to keep under.
 
     Returns:
-        The interval, stretched so that sweeps of this cost last until the reset; the time until the reset if no sweep
-        fits any more; and never less than the time for which GitHub requested to send no calls.
+        The interval, stretched so that sweeps of the expected cost last until the reset; the time until the reset if no
+        sweep fits any more; and never less than the time for which GitHub requested to send no calls. If fewer than
+        `LEAST_SWEEPS_LEFT` sweeps fit, the expected cost is not less than that of the last one.
     """
     interval = max(interval, allowance.held_for)
+    calls = left(allowance, limits)
+    cost = mean if calls >= LEAST_SWEEPS_LEFT * changed else max(mean, changed)
     if cost <= 0 or allowance.resets_in <= 0:
         return interval
-    affordable = left(allowance, limits) // cost
+    affordable = calls // cost
     if affordable <= 0:
         return max(interval, allowance.resets_in)
     return max(interval, allowance.resets_in / affordable)

@@ -190,7 +190,7 @@ def job_key(job_id: str) -> str:
     return f"rq:job:{job_id}"
 
 
-def enqueue(redis: Redis, job: Job, queue: str, due: int | None = None) -> bool:
+def enqueue(redis: Redis, job: Job, queue: str, due: float | None = None) -> bool:
     """Enqueues a job, or schedules it for `due` (epoch seconds); returns False if its id waits, is scheduled or runs.
 
     Replaces a job of that id that failed finally.
@@ -200,7 +200,7 @@ def enqueue(redis: Redis, job: Job, queue: str, due: int | None = None) -> bool:
         if value is not None and name != "status":
             fields += (name, value)
     keys = [job_key(job.id), queue_key(queue), scheduled_key(queue), failed_key(queue), KNOWN_JOBS, RQ_QUEUES]
-    return bool(_run(redis, _ENQUEUE, keys, [job.id, "" if due is None else due, *fields]))
+    return bool(_run(redis, _ENQUEUE, keys, [job.id, "" if due is None else repr(due), *fields]))
 
 
 def promote(redis: Redis, queue: str, job_id: str, now: float) -> bool:

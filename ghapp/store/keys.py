@@ -246,6 +246,11 @@ def pods(namespace: str) -> str:
     return f"ghapp:pods:{namespace}"
 
 
+def pod_ends(namespace: str) -> str:
+    """stream: PodEnd. Entries are deleted when the death is recorded; expires a week after the last one."""
+    return f"ghapp:pod-ends:{namespace}"
+
+
 def trouble(place: str) -> str:
     """string: the last error of a source of cluster data; expires after a quarter of an hour."""
     return f"ghapp:trouble:{place}"

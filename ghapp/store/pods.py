@@ -7,14 +7,16 @@ differs from its runner's is also found by a row with the runner's name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
 
 from ghapp.health.pods.pod import EphemeralRunner, Pod
 from ghapp.store import keys
 from ghapp.store.codec import Codec, Record
+from ghapp.store.pod_ends import PodEnd, PodEnds
 from ghapp.store.quarantine import PlainReader, RecordReader, finite, text
 
 KEPT_SECONDS = 7 * 86_400
@@ -120,6 +122,20 @@ class NamespaceView(NamedTuple):
     lists_objects: bool = True
 
 
+class PodChange(NamedTuple):
+    """A change of one runner pod.
+
+    Attributes:
+        pod: in its new state; in its last state if it was deleted.
+        deleted: True if it no longer exists.
+        end: what is to be recorded of it; None if nothing is.
+    """
+
+    pod: Pod
+    deleted: bool = False
+    end: PodEnd | None = None
+
+
 class RunnerObjects(NamedTuple):
     """Names of ARC's objects for a runner that differ from the runner's name, as last known at `seen_at`."""
 
@@ -131,7 +147,7 @@ class Pods:
     """The snapshots of all namespaces."""
 
     def __init__(self, redis: Redis) -> None:
-        self._redis = redis
+        self._redis, self._ends = redis, PodEnds(redis)
         self._read_pods, self._read_objects = RecordReader(redis, _pods), RecordReader(redis, _objects)
         self._read_names = PlainReader(redis, "bearers", text)
         self._read_numbers = PlainReader(redis, "view-time", finite)
@@ -142,10 +158,19 @@ class Pods:
         self._shows: Any = redis.register_script(_SHOWS)
         self._some: Any = redis.register_script(_SOME)
 
-    async def replace_pods(self, namespace: str, pods: Iterable[Pod], at: float, ahead: float = 0.0) -> None:
-        """Records a complete list of pods; `ahead` is the lead of the cluster's clock over ours in seconds."""
+    async def replace_pods(
+        self, namespace: str, pods: Iterable[Pod], at: float, ahead: float = 0.0, ends: Sequence[PodEnd] = ()
+    ) -> None:
+        """Records a complete list of pods, and the ends that it shows, in one transaction.
+
+        `ahead` is the lead of the cluster's clock over ours in seconds.
+        """
         rows: dict[str, bytes | str] = {_field(each): _pods.encode(each) for each in pods}
-        await self._replaced(namespace, _POD[0], {**rows, _PODS_AT: repr(float(at)), _AHEAD: repr(float(ahead))})
+        times: dict[str, bytes | str] = {_PODS_AT: repr(float(at)), _AHEAD: repr(float(ahead))}
+        async with self._redis.pipeline(transaction=True) as pipe:
+            await self._replaced(namespace, _POD[0], {**rows, **times}, pipe)
+            self._ends.add(pipe, namespace, ends)
+            await pipe.execute()
 
     async def replace_objects(
         self, namespace: str, objects: Iterable[EphemeralRunner], at: float, ahead: float = 0.0, *, served: bool = True
@@ -161,25 +186,41 @@ class Pods:
         known = {_SERVED: str(int(served))}
         await self._replaced(namespace, _OBJECT[0] + _RUNNER[0], {**rows, **by_runner, **times, **known})
 
-    async def _replaced(self, namespace: str, kinds: str, fields: dict[str, bytes | str]) -> None:
+    async def _replaced(
+        self, namespace: str, kinds: str, fields: dict[str, bytes | str], pipe: Pipeline | None = None
+    ) -> None:
         args: list[str | bytes | int] = [kinds, KEPT_SECONDS]
         for field, value in fields.items():
             args += (field, value)
-        await self._replace(keys=[keys.pods(namespace)], args=args)
+        await self._replace(keys=[keys.pods(namespace)], args=args, client=pipe)
 
-    async def put(self, namespace: str, seen: Pod | EphemeralRunner) -> bool:
-        """Records an object of a watch event; returns False for a late event, and before the first complete list."""
+    async def record(self, namespace: str, changes: Sequence[PodChange]) -> None:
+        """Records changes of pods in this order, and the ends that they show, in one transaction and round trip."""
+        async with self._redis.pipeline(transaction=True) as pipe:
+            for pod, deleted, _ in changes:
+                await (self.drop(namespace, pod.name, pod.uid, pipe) if deleted else self.put(namespace, pod, pipe))
+            self._ends.add(pipe, namespace, [each.end for each in changes if each.end is not None])
+            await pipe.execute()
+
+    async def put(self, namespace: str, seen: Pod | EphemeralRunner, pipe: Pipeline | None = None) -> bool:
+        """Records an object of a watch event; returns False for a late event, and before the first complete list.
+
+        With a pipeline, the caller executes it, and the result means nothing.
+        """
         time_field = _PODS_AT if isinstance(seen, Pod) else _OBJECTS_AT
         runner_field = _runner_field(seen)
         known_by = [runner_field, seen.name] if runner_field else []
         row = _pods.encode(seen) if isinstance(seen, Pod) else _objects.encode(seen)
         args: list[str | bytes] = [_field(seen), row, seen.version, time_field, *known_by]
-        return bool(await self._put(keys=[keys.pods(namespace)], args=args))
+        return bool(await self._put(keys=[keys.pods(namespace)], args=args, client=pipe))
 
-    async def drop(self, namespace: str, name: str, uid: str) -> bool:
-        """Deletes a pod or an object; returns False if it was unknown. One of the same name but another uid stays."""
+    async def drop(self, namespace: str, name: str, uid: str, pipe: Pipeline | None = None) -> bool:
+        """Deletes a pod or an object; returns False if it was unknown. One of the same name but another uid stays.
+
+        With a pipeline, the caller executes it, and the result means nothing.
+        """
         args = [uid, _POD + name, _OBJECT + name]
-        return bool(await self._drop(keys=[keys.pods(namespace)], args=args))
+        return bool(await self._drop(keys=[keys.pods(namespace)], args=args, client=pipe))
 
     async def touch_pods(self, namespace: str, at: float, ahead: float = 0.0) -> bool:
         """Records that the pods are current as of `at`; returns False if there is no list of them."""

@@ -32,6 +32,7 @@ from ghapp.store.locks import Locks
 from ghapp.store.metric_counters import MetricCounters
 from ghapp.store.notifications import Notifications
 from ghapp.store.pod_claims import PodClaims
+from ghapp.store.pod_ends import PodEnds
 from ghapp.store.pod_locations import PodLocations
 from ghapp.store.pods import Pods
 from ghapp.store.post_mortems import PostMortems
@@ -79,6 +80,7 @@ class Stores:
     pod_claims: PodClaims
     pod_locations: PodLocations
     pods: Pods
+    pod_ends: PodEnds
     post_mortems: PostMortems
     quarantine: Quarantine
     queue_checks: QueueChecks
@@ -143,6 +145,7 @@ def stores_over(
         pod_claims=PodClaims(redis, clock),
         pod_locations=PodLocations(redis),
         pods=Pods(redis),
+        pod_ends=PodEnds(redis),
         post_mortems=PostMortems(redis),
         quarantine=Quarantine(redis),
         queue_checks=QueueChecks(redis),

@@ -74,7 +74,7 @@ class DeathRecorder:
         The watch may be away, and does not see the pod again. The runner's last lines are not asked for: the right to
         read them is the watch's.
         """
-        if pod.ended is not None and not pod.is_running:
+        if pod.has_ended:
             await self._record(pod, died(pod, (), self.clock()), *await self._whose(pod))
 
     async def _last_lines(self, pod: Pod, *, previous: bool) -> tuple[str, ...]:
@@ -119,7 +119,7 @@ class DeathRecorder:
         has
         seen its runner, or given it a job.
         """
-        if pod.ended is not None and not pod.is_running:
+        if pod.has_ended:
             return False
         installation, evidence = await self._whose(pod)
         if not pod.is_running and (evidence is None or not has_worked(evidence, pod)):

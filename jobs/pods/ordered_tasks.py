@@ -31,11 +31,6 @@ class OrderedTasks:
         self._running.add(task)
         task.add_done_callback(lambda ended: self._ended(name, ended))
 
-    async def settle(self) -> None:
-        """Returns when all tasks have ended."""
-        while self._running:
-            await asyncio.wait(self._running)
-
     async def run(self, beginning: Coroutine[None, None, None]) -> None:
         """Runs a coroutine that begins tasks, until it ends or a task fails; then cancels whatever still runs.
 

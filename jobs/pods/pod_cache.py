@@ -1,37 +1,46 @@
-"""Keeps one namespace's runner pods; each end is recorded before another client deletes the pod."""
+"""Keeps one namespace's runner pods, and has each end recorded as a death before another client deletes the pod.
+
+The snapshot shows a change at once. The death takes longer: a log is read, and a job enqueued, some 7 ms of CPU. So the
+change and the end that it shows (`store.pod_ends`) are stored in one transaction, and deaths are recorded from there.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 
 from ghapp.cluster.watch import follow
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchEvent, WatchFailure
 from ghapp.health.pods.degraded_sources import pods_source
 from ghapp.health.pods.pod import Pod
+from ghapp.store.pod_ends import PodEnd, UnrecordedEnd
+from ghapp.store.pods import PodChange
 from jobs.deaths.death_recorder import DeathRecorder
 from jobs.pods.namespace_cache import Clock, NamespaceCache
-from jobs.pods.ordered_tasks import OrderedTasks
+from jobs.pods.ordered_tasks import OrderedTasks, first_of
 
 AT_ONCE = 16
-"""Changes that are recorded at the same time: an end queries a log. Above twenty requests the client reconnects."""
+"""Ends that are recorded at the same time: each queries a log. Above twenty requests the client reconnects."""
+
+MOST_CHANGES = 200
+"""Changes that one transaction stores."""
+
+MOST_UNRECORDED = 5_000
+"""Ends left to record above which no further events are taken: the API server keeps them meanwhile."""
 
 
 class PodCache(NamespaceCache[Pod]):
-    """One namespace's runner pods, as the leading process sees them.
-
-    The last state of each listed or watched pod is kept; it is dropped when the pod's end is recorded and the pod was
-    deleted.
-    """
+    """One namespace's runner pods, as the leading process sees them."""
 
     def __init__(
         self, namespace: str, recorder: DeathRecorder, leads: Callable[[], bool], clock: Clock = time.time
     ) -> None:
         super().__init__(namespace, pods_source(namespace), recorder.stores, leads, clock)
-        self._recorder = recorder
+        self._recorder, self._ends = recorder, recorder.stores.pod_ends
         self._known: dict[str, Pod] = {}
+        self._has_ends, self._recorded = asyncio.Event(), asyncio.Event()
 
     async def _begin(self) -> None:
         self._known = {each.uid: each for each in await self._pods.known(self._namespace)}
@@ -40,27 +49,39 @@ class PodCache(NamespaceCache[Pod]):
         return follow(self._recorder.cluster, self._namespace)
 
     async def attend(self) -> None:
-        """Records what the watch shows until this process no longer leads; changes of several pods at the same time.
-
-        An end takes a tenth of a second, most of it spent waiting for the log and for Redis' disk: recorded one after
-        the other, a thousand of them were seen two minutes late.
+        """Records what the watch shows until this process no longer leads.
 
         Raises:
             StoreUnavailableError: start again from the last record.
         """
-        self._changes = OrderedTasks(AT_ONCE)
-        await self._changes.run(super().attend())
+        self._events = asyncio.Queue[WatchEvent[Pod]](MOST_CHANGES)
+        recording = OrderedTasks(AT_ONCE)
+        await first_of([super().attend(), self._store_events(), recording.run(self._record_ends(recording))])
 
     async def _take(self, event: WatchEvent[Pod]) -> None:
-        match event:
-            case WatchChange(found=Pod() as pod):
-                await self._changes.begin(pod.name, partial(self.see, event))
-            case _:  # a list and a bookmark are about all pods
-                await self._changes.settle()
-                await self.see(event)
+        await self._events.put(event)
+
+    async def _store_events(self) -> None:
+        """Stores the events in order; changes that arrive while a transaction runs are stored by the next one."""
+        while True:
+            events = [await self._events.get()]
+            while not self._events.empty():
+                events.append(self._events.get_nowait())
+            if not self._leads():
+                return
+            changes: list[PodChange] = []
+            for event in events:
+                match event:
+                    case WatchChange(found=Pod()):
+                        changes += self._changes_of(event)
+                    case _:  # a list and a bookmark are about all pods
+                        await self._store(changes)
+                        changes = []
+                        await self.see(event)
+            await self._store(changes)
 
     async def see(self, event: WatchEvent[Pod]) -> None:
-        """Records one event of the watch. Deaths go first: a pod that has left the view is not looked for again."""
+        """Stores one event of the watch."""
         match event:
             case Listed():
                 self._cluster_clock.hear(event.server_time)
@@ -68,10 +89,8 @@ class PodCache(NamespaceCache[Pod]):
             case WatchChange(found=None):
                 await self._pods.touch_pods(self._namespace, self._clock(), self._cluster_clock.ahead())
                 await self._recorder.look_at_log_right(self._namespace)
-            case WatchChange(kind="deleted", found=Pod() as pod):
-                await self._see_deleted(pod)
-            case WatchChange(found=Pod() as pod) if pod.is_runners:
-                await self._see_one(pod)
+            case WatchChange():
+                await self._store(self._changes_of(event))
             case WatchFailure(error):
                 await self._failures.record(error)
                 return
@@ -79,44 +98,65 @@ class PodCache(NamespaceCache[Pod]):
 
     async def _see_all(self, pods: list[Pod]) -> None:
         listed = {each.uid for each in pods}
-        deleted = [each for uid, each in self._known.items() if uid not in listed]
-        await _each(self._recorder.record_end, [each for each in pods if self._has_ended(each)])
-        await _each(self._recorder.record_vanished, deleted)
+        ends = [PodEnd(each) for each in pods if self._ended_since(each)]
+        ends += [
+            PodEnd(each, vanished=True) for uid, each in self._known.items() if uid not in listed and not each.has_ended
+        ]
         await self._recorder.ask_again(self._namespace)
         await self._recorder.look_at_log_right(self._namespace)
-        await self._pods.replace_pods(self._namespace, pods, self._clock(), self._cluster_clock.ahead())
+        await self._pods.replace_pods(self._namespace, pods, self._clock(), self._cluster_clock.ahead(), ends)
         self._known = {each.uid: each for each in pods}
+        self._has_ends.set()
 
-    async def _see_one(self, pod: Pod) -> None:
-        if self._has_ended(pod):
-            await self._recorder.record_end(pod)
-        await self._pods.put(self._namespace, pod)
-        self._known[pod.uid] = pod
+    def _changes_of(self, event: WatchChange[Pod]) -> list[PodChange]:
+        """Returns the change that an event shows; none for a bookmark, and for a pod without a runner."""
+        pod = event.found
+        known = None if pod is None else self._known.get(pod.uid)
+        if pod is None or (not pod.is_runners and known is None):
+            return []
+        end = PodEnd(pod) if pod.is_runners and self._ended_since(pod) else None
+        if event.kind != "deleted":
+            if not pod.is_runners:
+                return []
+            self._known[pod.uid] = pod
+            return [PodChange(pod, end=end)]
+        self._known.pop(pod.uid, None)
+        last = pod if pod.is_running else known or pod
+        if end is None and not last.has_ended:
+            end = PodEnd(last, vanished=True)
+        return [PodChange(pod, deleted=True, end=end)]
 
-    def _has_ended(self, pod: Pod) -> bool:
-        """True if its runner has ended since the last record: an end in the view was recorded before."""
+    def _ended_since(self, pod: Pod) -> bool:
+        """True if its runner has ended since the last record: an end in the snapshot was stored before."""
         known = self._known.get(pod.uid)
         return pod.ended is not None and (known is None or known.ended != pod.ended)
 
-    async def _see_deleted(self, pod: Pod) -> None:
-        """Records a deleted pod: its last state may be the first that shows its end."""
-        known = self._known.get(pod.uid)
-        if pod.is_runners and self._has_ended(pod):
-            await self._recorder.record_end(pod)
-        elif known is not None or pod.is_runners:
-            await self._recorder.record_vanished(pod if pod.is_running else known or pod)
-        await self._pods.drop(self._namespace, pod.name, pod.uid)
-        self._known.pop(pod.uid, None)
+    async def _store(self, changes: list[PodChange]) -> None:
+        """Stores changes; waits while too many ends are left to record."""
+        if not changes:
+            return
+        await self._pods.record(self._namespace, changes)
+        await self._failures.over()
+        if any(each.end is not None for each in changes):
+            self._has_ends.set()
+            while await self._ends.left(self._namespace) > MOST_UNRECORDED:
+                self._recorded.clear()
+                await self._recorded.wait()
 
+    async def _record_ends(self, recording: OrderedTasks) -> None:
+        """Records the stored ends, those that an earlier watch left first, while this process leads."""
+        last: bytes | None = None
+        while self._leads():
+            self._has_ends.clear()
+            found = await self._ends.unrecorded(self._namespace, last, AT_ONCE)
+            for each in found:
+                await recording.begin(each.end.pod.name, partial(self._record_end, each))
+                last = each.id
+            if not found:
+                await self._has_ends.wait()
 
-async def _each(record: Callable[[Pod], Awaitable[bool]], pods: list[Pod]) -> None:
-    """Records all pods, some at a time; raises the first failure after all were tried."""
-    slots = asyncio.Semaphore(AT_ONCE)
-
-    async def one(pod: Pod) -> None:
-        async with slots:
-            await record(pod)
-
-    failures = [each for each in await asyncio.gather(*map(one, pods), return_exceptions=True) if each is not None]
-    if failures:
-        raise failures[0]
+    async def _record_end(self, found: UnrecordedEnd) -> None:
+        pod, vanished = found.end
+        await (self._recorder.record_vanished(pod) if vanished else self._recorder.record_end(pod))
+        await self._ends.recorded(self._namespace, found.id)
+        self._recorded.set()

@@ -6,8 +6,8 @@ from ghapp.errors import GitHubError
 from ghapp.health.pacing import Purpose
 from ghapp.health.runner import absence
 from ghapp.log import logger
-from ghapp.queue.jobs import JobName
 from jobs.context import JobContext, configured, open_context
+from jobs.runners.confirm import ask_to_confirm
 
 log = logger(__name__)
 
@@ -35,8 +35,5 @@ async def check_runner(context: JobContext, installation_id: int, runner_id: int
     at = context.clock()
     revised = await context.runners.revise(installation_id, {runner_id: absence.folds_of_get(answer, at)})
     limits, survey = context.settings.of(installation.org).evidence, await context.runners.survey(installation_id)
-    for due in absence.confirm_at(revised.values(), survey, at, limits):
-        context.ask(
-            JobName.CONFIRM, installation_id, key=f"confirm-{installation_id}-{int(due)}", after_seconds=due - at
-        )
+    ask_to_confirm(context, installation_id, absence.confirm_at(revised.values(), survey, at, limits))
     log.info("checked", installation=installation_id, runner=runner_id, there=answer is not None)

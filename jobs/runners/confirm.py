@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from asyncio import sleep
+from collections.abc import Collection, Iterable
 from functools import partial
 
 from ghapp.errors import BudgetSpentError, GitHubError, GitHubUnavailableError, RateLimitedError
@@ -17,6 +18,7 @@ from ghapp.health.runner import absence, observations
 from ghapp.health.runner.absence import GetResult, RunnerList
 from ghapp.health.runner.evidence import Evidence, Fold, Registration, Survey
 from ghapp.log import logger
+from ghapp.queue.jobs import JobName
 from ghapp.store.installation_states import MEMORY_SECONDS, InstallationState
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.context import JobContext, configured, open_context
@@ -24,6 +26,19 @@ from jobs.remediation.plan_remediation import plan_remediation
 from jobs.runners.list_runners import first_page, get_each, list_runners
 
 log = logger(__name__)
+
+LEAD_SECONDS = 0.5
+"""A job begins so long before the confirmation is due: it takes that to start, and to read the control list."""
+
+CLOCK_SLACK_SECONDS = 0.01
+"""A wait by one clock may end a moment early by the other."""
+
+
+def ask_to_confirm(context: JobContext, installation_id: int, times: Iterable[float]) -> None:
+    """Enqueues a job for each of these times (epoch seconds), at most one for each second."""
+    for due in times:
+        key, wait = f"confirm-{installation_id}-{int(due)}", due - context.clock() - LEAD_SECONDS
+        context.ask(JobName.CONFIRM, installation_id, key=key, after_seconds=wait)
 
 
 async def confirm(installation_id: int) -> None:
@@ -33,7 +48,7 @@ async def confirm(installation_id: int) -> None:
 
 
 async def confirm_installation(context: JobContext, installation_id: int) -> int:
-    """Confirms each suspect whose first 404 is `confirm_seconds` old; returns how many are lost.
+    """Confirms each suspect whose first 404 is `confirm_seconds` old, now or in a moment; returns how many are lost.
 
     The checks run in this order, and any doubt ends them with nothing confirmed: the installation is the same account,
     not suspended, and holds the permission (GitHub's answer may be seconds old, see `absence.may_rely_on`); the runner
@@ -46,9 +61,8 @@ async def confirm_installation(context: JobContext, installation_id: int) -> int
             return 0
         runners = await context.runners.all(installation_id)
         survey = await context.runners.survey(installation_id)
-        suspects = absence.due(
-            runners.values(), survey, context.clock(), context.settings.of(installation.org).evidence
-        )
+        soon = context.clock() + absence.AHEAD_SECONDS
+        suspects = absence.due(runners.values(), survey, soon, context.settings.of(installation.org).evidence)
         revised = await _try(context, installation, suspects)
     await plan_remediation(context, installation)
     return sum(each.confirmed_at is not None for each in revised.values())
@@ -111,6 +125,7 @@ async def _confirm(
         log.warning("control list unusable", org=installation.org, reason=doubt)
         return {}
     listed = {each: GetResult(control.runners[each], listed_at) for each in suspects if each in control.runners}
+    suspects = await _once_due(context, installation, suspects, survey)
     unproven = [each.id for each in absence.needs_own_get(suspects.values(), control)]
     queried = await get_each(installation_client, unproven, concurrency, context.clock)
     folds = {runner_id: absence.confirmed(*result) for runner_id, result in (listed | queried).items()}
@@ -118,6 +133,17 @@ async def _confirm(
     lost = sum(each.confirmed_at is not None for each in revised.values())
     log.info("confirmed", installation=installation.id, org=installation.org, lost=lost, of=len(suspects))
     return revised
+
+
+async def _once_due(
+    context: JobContext, installation: Installation, suspects: dict[int, Evidence], survey: Survey
+) -> dict[int, Evidence]:
+    """Waits until the first 404s are old enough; returns the suspects for which that is true by our clock, too."""
+    limits = context.settings.of(installation.org).evidence
+    wait = absence.ready_in(suspects.values(), context.clock(), limits)
+    if wait > 0:
+        await sleep(min(wait, absence.AHEAD_SECONDS) + CLOCK_SLACK_SECONDS)
+    return absence.due(suspects.values(), survey, context.clock(), limits)
 
 
 async def _is_installation_unchanged(

@@ -34,6 +34,7 @@ class ListResult:
         total: the number of runners by GitHub's count.
         calls: requests sent.
         billable: requests that count against the hourly limit.
+        changed: pages that changed since they were last read; None if none was read with this token before.
         flaw: why the list proves no absence; None when it is complete.
     """
 
@@ -41,6 +42,7 @@ class ListResult:
     total: int = 0
     calls: int = 0
     billable: int = 0
+    changed: int | None = None
     flaw: Reason | None = None
 
     @property
@@ -120,6 +122,7 @@ async def list_runners(
         total=first.total,
         calls=last,
         billable=len(changed),
+        changed=sum(number in known for number in changed) if known else None,
         flaw=flaw_of(listed, len(runners)),
     )
 

@@ -27,14 +27,13 @@ from ghapp.health.runner.remains import RemainsKind
 from ghapp.health.runner.transitions import may_be_forgotten
 from ghapp.health.runner.verdict import Limits, Reason, is_absent, judge
 from ghapp.log import logger
-from ghapp.queue.jobs import JobName
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.context import JobContext, configured, open_context
 from jobs.deliveries.installations import warn_of_name
 from jobs.pods.remains import observe_remains
 from jobs.remediation.job_lookup import look_up_jobs
 from jobs.remediation.plan_remediation import plan_remediation
-from jobs.runners.confirm import confirm_listed
+from jobs.runners.confirm import ask_to_confirm, confirm_listed
 from jobs.runners.heal_times import count_heals
 from jobs.runners.incidents import record_deleted
 from jobs.runners.list_runners import ListResult, Progress, get_each, list_runners
@@ -63,7 +62,8 @@ class SweepResult:
         calls: requests sent.
         billable: requests that count against the hourly limit.
         milliseconds: from the first request to the record.
-        pages: billable calls of the list alone: the expected cost of the next sweep, for suspects are queried once.
+        changed: pages that changed since the last list; 0 if that is unknown.
+        changed_pages: the mean of that, the expected cost of the next sweep, for suspects are queried once.
         flaw: why the list proves no absence; empty when it is complete.
         confirm_at: when suspects are due for confirmation (epoch seconds).
         left: calls left until the reset, up to the share that sweeps may use.
@@ -76,7 +76,8 @@ class SweepResult:
     calls: int
     billable: int
     milliseconds: float
-    pages: int = 0
+    changed: int = 0
+    changed_pages: float = 0.0
     flaw: str = ""
     confirm_at: tuple[float, ...] = ()
     left: int = 0
@@ -119,13 +120,12 @@ async def sweep_installation(
                 "sweep failed", installation=installation_id, org=installation.org, reason=reason, why=str(error)
             )
             await context.runners.save_survey(installation_id, absence.survey_after_failure(survey, reason, began))
-            swept = SweepResult(installation.org, 0, 0, 0, 0, (context.clock() - began) * 1000, flaw=reason)
+            took = (context.clock() - began) * 1000
+            swept = SweepResult(installation.org, 0, 0, 0, 0, took, changed_pages=survey.changed_pages, flaw=reason)
         swept = await _finish(context, installation, swept, began)
         await _record_history(context, installation, seen, began)
     if act:
-        for due in swept.confirm_at:
-            key = f"confirm-{installation_id}-{int(due)}"
-            context.ask(JobName.CONFIRM, installation_id, key=key, after_seconds=due - context.clock())
+        ask_to_confirm(context, installation_id, swept.confirm_at)
         await plan_remediation(context, installation)
     return swept
 
@@ -177,7 +177,7 @@ async def _record(
     if absence.is_doubtful(listed, known, policy.fuse.floor):
         sampled = absence.sample(known)
         listed = absence.usable(listed, sampled, await _get_alone(context, installation, sampled))
-    after = absence.survey_after(survey, listed, began)
+    after = absence.survey_after(survey, listed, began, observation.changed)
     records = {
         **known,
         **await context.runners.revise(installation.id, absence.folds_of_list(listed, known, survey, began), known),
@@ -193,7 +193,8 @@ async def _record(
     )
     await context.runners.save_survey(installation.id, after)
     if act:
-        due = absence.due_in_sweep(records.values(), listed, after, began, at, policy.evidence)
+        soon = at + absence.AHEAD_SECONDS
+        due = absence.due_in_sweep(records.values(), listed, after, began, soon, policy.evidence)
         records |= await confirm_listed(context, installation, due, listed)
     records |= await count_heals(context, installation, records.values(), at)
     jobs = await _forget(context, installation, records, after, at, policy.evidence)
@@ -209,7 +210,8 @@ async def _record(
         calls=observation.calls + len(answers),
         billable=observation.billable + len(answers),
         milliseconds=(context.clock() - began) * 1000,
-        pages=observation.billable,
+        changed=observation.changed or 0,
+        changed_pages=after.changed_pages,
         flaw=listed.flaw or "",
         confirm_at=tuple(absence.confirm_at(missing, after, at, policy.evidence)),
     )
@@ -271,7 +273,8 @@ async def _finish(context: JobContext, installation: Installation, swept: SweepR
     """Counts the cost of the sweep, and schedules the next one."""
     org, policy = installation.org, context.settings.of(installation.org)
     allowance = await context.budget.left(installation.id, context.clock())
-    wait = next_sweep_in(policy.sweep.interval_seconds, swept.pages, allowance, policy.budget)
+    interval = policy.sweep.interval_seconds
+    wait = next_sweep_in(interval, swept.changed, swept.changed_pages, allowance, policy.budget)
     await context.schedule.due_at(installation.id, began + wait)
     swept = replace(swept, left=left(allowance, policy.budget), next_in=wait)
     log.info("swept", installation=installation.id, **_public(swept))

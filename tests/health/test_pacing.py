@@ -4,13 +4,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.pacing import Allowance, BudgetLimits, Purpose, call_limits, left, next_sweep_in
+from ghapp.health.pacing import (
+    AVERAGED_SWEEPS,
+    LEAST_SWEEPS_LEFT,
+    Allowance,
+    BudgetLimits,
+    Purpose,
+    call_limits,
+    left,
+    mean_changed,
+    next_sweep_in,
+)
 
 HOUR = 3600.0
 
 
-def after(cost, *, interval=60.0, used=0, resets_in=HOUR, limit=5000, share=0.5):
-    return next_sweep_in(interval, cost, Allowance(limit, used, resets_in), BudgetLimits(share))
+def after(cost, *, mean=None, interval=60.0, used=0, resets_in=HOUR, limit=5000, share=0.5):
+    """After a sweep of that cost; all sweeps before had the same."""
+    mean = cost if mean is None else mean
+    return next_sweep_in(interval, cost, mean, Allowance(limit, used, resets_in), BudgetLimits(share))
 
 
 @pytest.mark.parametrize(
@@ -57,18 +69,58 @@ def test_the_interval_depends_on_the_remaining_budget(changes, seconds):
     assert after(**changes) == pytest.approx(seconds)
 
 
+@pytest.mark.parametrize(
+    ("changes", "seconds"),
+    [
+        ({"cost": 100, "mean": 6.25}, 60.0),
+        ({"cost": 125, "mean": 0.0}, 60.0),
+        ({"cost": 126, "mean": 0.0}, HOUR / 19),
+        ({"cost": 0, "mean": 100.0}, 144.0),
+        ({"cost": 100, "mean": 50.0}, 72.0),
+        ({"cost": 100, "mean": 50.0, "used": 501}, HOUR / 19),
+        ({"cost": 10, "mean": 126.0}, HOUR / 19),
+        ({"cost": 0, "mean": 0.5, "used": 2500}, HOUR),
+    ],
+    ids=[
+        "one sweep of changed pages does not stretch",
+        "twenty sweeps fit",
+        "fewer than twenty fit, so the last one counts",
+        "one sweep of unchanged pages does not shorten",
+        "half of the sweeps cost as much",
+        "the same, with the hour nearly spent",
+        "a cheap sweep does not make the others cheap",
+        "the share is spent",
+    ],
+)
+def test_the_expected_cost_is_that_of_recent_sweeps_unless_few_fit(changes, seconds):
+    assert after(**changes) == pytest.approx(seconds)
+
+
+def test_the_mean_of_changed_pages_follows_a_lasting_change_and_ignores_unknown_ones():
+    assert LEAST_SWEEPS_LEFT > AVERAGED_SWEEPS
+    mean = 0.0
+    for _ in range(AVERAGED_SWEEPS):
+        mean = mean_changed(mean, 100)
+    assert 60 < mean < 70
+    assert mean_changed(mean, None) == mean
+    assert mean_changed(100.0, 100) == 100.0
+    assert mean_changed(16.0, 0) == 15.0
+
+
 BUDGETS = st.builds(Allowance, st.integers(1, 50_000), st.integers(0, 60_000), st.floats(0, HOUR))
 
 
-@given(st.floats(1, 1e5), st.integers(0, 500), BUDGETS, st.builds(BudgetLimits, st.floats(0.01, 1)))
-def test_the_next_sweep_is_never_sooner_than_the_interval_and_never_waits_past_the_reset(interval, cost, left, limits):
-    seconds = next_sweep_in(interval, cost, left, limits)
+@given(st.floats(1, 1e5), st.integers(0, 500), st.floats(0, 500), BUDGETS, st.builds(BudgetLimits, st.floats(0.01, 1)))
+def test_the_next_sweep_is_never_sooner_than_the_interval_and_never_waits_past_the_reset(
+    interval, cost, mean, left, limits
+):
+    seconds = next_sweep_in(interval, cost, mean, left, limits)
     assert interval <= seconds <= max(interval, left.resets_in)
 
 
 @given(st.integers(1, 500), BUDGETS.filter(lambda each: each.resets_in >= 1), st.floats(0.01, 1))
 def test_sweeps_at_the_computed_interval_keep_within_the_share(cost, left, share):
-    seconds = next_sweep_in(1.0, cost, left, BudgetLimits(share))
+    seconds = next_sweep_in(1.0, cost, cost, left, BudgetLimits(share))
     sweeps = int(left.resets_in / seconds + 1e-9)
     keeps = left.used + sweeps * cost <= left.limit * share
     assert keeps or sweeps <= 1
@@ -76,7 +128,7 @@ def test_sweeps_at_the_computed_interval_keep_within_the_share(cost, left, share
 
 @pytest.mark.parametrize(("held_for", "seconds"), [(0.0, 60.0), (59.0, 60.0), (61.0, 61.0), (900.0, 900.0)])
 def test_a_sweep_does_not_begin_before_github_s_retry_after(held_for, seconds):
-    assert next_sweep_in(60.0, 0, Allowance(held_for=held_for), BudgetLimits()) == seconds
+    assert next_sweep_in(60.0, 0, 0.0, Allowance(held_for=held_for), BudgetLimits()) == seconds
 
 
 @pytest.mark.parametrize(

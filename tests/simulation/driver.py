@@ -77,14 +77,15 @@ class Driver(Acting):
         try:
             look, pages = yield from self.look_at(installation)
             yield STEP
-            confirm_at = yield from self.record(me, look, survey, began)
+            confirm_at = yield from self.record(me, look, pages, survey, began)
         except (NoAnswer, NotFound) as error:
             reason = yield from self.reason(error)
             self.store.survey = absence.survey_after_failure(survey, reason, began)
             self.audit.failed(began)
             self.engine.trace("sweep failed", reason=reason)
         allowance = self.store.budget.left(self.clock())
-        self.due_at(began + pacing.next_sweep_in(self.config.interval, pages, allowance, self.config.budget))
+        mean = self.store.survey.changed_pages
+        self.due_at(began + pacing.next_sweep_in(self.config.interval, pages, mean, allowance, self.config.budget))
         self.store.release(me, "sweep")
         for due in confirm_at:
             self.engine.start(f"confirm-{int(due)}", self.confirm, after=due - self.clock(), retries=True)
@@ -107,13 +108,13 @@ class Driver(Acting):
         self.store.installation = now
         return Reason.ORGANIZATION_RENAMED if renamed else Reason.PERMISSION_MISSING
 
-    def record(self, me: Process, look: RunnerList, survey: Survey, began: float) -> Steps:
+    def record(self, me: Process, look: RunnerList, pages: int, survey: Survey, began: float) -> Steps:
         limits, known = self.config.evidence, dict(self.store.runners)
         look = absence.allow_for_churn(look)
         if absence.is_doubtful(look, known, self.config.fuse.floor):
             sampled = absence.sample(known)
             look = absence.usable(look, sampled, (yield from self.ask_each(sampled)))
-        after = absence.survey_after(survey, look, began)
+        after = absence.survey_after(survey, look, began, pages)
         self.audit.looked(look, began)
         records = {**known, **self.store.revise(absence.folds_of_list(look, known, survey, began), known)}
         asked = absence.not_yet_queried(records.values(), after, began, limits)

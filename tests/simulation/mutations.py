@@ -356,7 +356,7 @@ CAUGHT_BY: Mapping[str, int] = {
     "an empty list proves absence": 302,
     "a moment's absence suffices": 7,
     "absence counts while GitHub cannot be seen": 38,
-    "busy to the last is idle": 56,
+    "busy to the last is idle": 335,
     "an overlooked runner's pod is kept forever": 211,
     "many leaks at once are all reaped": 17,
     "the fuse counts one tick alone": 17,
@@ -365,7 +365,7 @@ CAUGHT_BY: Mapping[str, int] = {
     "a fuse that is not closed lets the reaper through": 7,
     "the reaper does not look again": 17,
     "a pod that has changed is deleted": 17,
-    "the reaper does not ask GitHub by name": 1114,
+    "the reaper does not ask GitHub by name": 738,
     "no pod is reaped": 56,
     "retry-after is ignored": 18,
 }

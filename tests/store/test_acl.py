@@ -24,7 +24,8 @@ from ghapp.store.events import Events
 from ghapp.store.inbox import Inbox
 from ghapp.store.locks import Locks
 from ghapp.store.pod_claims import PodClaims
-from ghapp.store.pods import Pods
+from ghapp.store.pod_ends import PodEnd, PodEnds
+from ghapp.store.pods import PodChange, Pods
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from tests.support.local_redis import embedded_redis
@@ -71,7 +72,10 @@ async def test_the_documented_acl_user_is_sufficient_for_the_stores(limited):
     await Deaths(redis).record(7, Death("a", "a", "n", NOW, 1, None, "Error", Cause.CRASH, ""))
     assert len(await Deaths(redis, lambda: NOW).recent(7, NOW, 1)) == 1
     await record_snapshot(Pods(redis), "runners", [Pod("runners", "a", "u", "1", NOW)], [], NOW)
-    await Pods(redis).drop("runners", "a", "u")
+    change = PodChange(Pod("runners", "a", "u", "1", NOW), deleted=True)
+    await Pods(redis).record("runners", [change._replace(end=PodEnd(change.pod))])
+    (end,) = await PodEnds(redis).unrecorded("runners", None, 1)
+    await PodEnds(redis).recorded("runners", end.id)
     await PodClaims(redis, lambda: NOW).claim(7, "a", "a", None, NOW + 60)
     assert len(await PodClaims(redis).all(7, NOW)) == 1
     for forbidden in (redis.set("others:key", "x"), redis.config_set("dir", "/tmp")):

@@ -6,7 +6,9 @@ import pytest
 
 from ghapp.health.pods.pod import Container, Ended, EphemeralRunner, Owner, Pod
 from ghapp.store import keys
-from ghapp.store.pods import KEPT_SECONDS, Pods
+from ghapp.store.pod_ends import PodEnd, PodEnds
+from ghapp.store.pods import KEPT_SECONDS, PodChange, Pods
+from ghapp.store.quarantine import Quarantine
 from tests.support.snapshots import record_snapshot
 
 NOW = 1_790_000_000.25
@@ -116,6 +118,50 @@ async def test_a_deletion_removes_one_uid_and_keeps_successors_and_objects_of_th
     assert (set(view.pods), set(view.objects)) == ({"b"}, {"a"})
     assert await pods.drop(NS, "a", "uid-o") is True
     assert (await pods.all(NS)).objects == {}
+
+
+async def test_changes_are_stored_in_order_with_the_ends_that_they_show(redis):
+    pods, ends = Pods(redis), PodEnds(redis)
+    await record_snapshot(pods, NS, [pod("a"), pod("b")], [], NOW)
+    ended, vanished = PodEnd(FULL_POD), PodEnd(pod("b"), vanished=True)
+    changes = [
+        PodChange(pod("a", version="101"), end=ended),
+        PodChange(pod("a", version="101"), deleted=True),
+        PodChange(pod("a", "uid-new", "102")),
+        PodChange(pod("b"), deleted=True, end=vanished),
+    ]
+    await pods.record(NS, changes)
+    assert (await pods.all(NS)).pods == {"a": pod("a", "uid-new", "102")}
+    assert [each.end for each in await ends.unrecorded(NS, None, 9)] == [ended, vanished]
+    assert KEPT_SECONDS - 5 < await redis.ttl(keys.pod_ends(NS)) <= KEPT_SECONDS
+
+
+async def test_a_list_is_stored_with_the_ends_that_it_shows(redis):
+    await Pods(redis).replace_pods(NS, [FULL_POD], NOW, ends=[PodEnd(FULL_POD)])
+    assert await Pods(redis).known(NS) == [FULL_POD]
+    assert [each.end for each in await PodEnds(redis).unrecorded(NS, None, 9)] == [PodEnd(FULL_POD)]
+
+
+async def test_ends_are_read_in_order_and_deleted_one_by_one(redis):
+    pods, ends = Pods(redis), PodEnds(redis)
+    await pods.record(NS, [PodChange(pod(each), end=PodEnd(pod(each))) for each in "abc"])
+    first, second = await ends.unrecorded(NS, None, 2)
+    (third,) = await ends.unrecorded(NS, second.id, 2)
+    assert [each.end.pod.name for each in (first, second, third)] == ["a", "b", "c"]
+    assert await ends.unrecorded(NS, third.id, 2) == []
+    await ends.recorded(NS, second.id)
+    assert await ends.unrecorded(NS, None, 9) == [first, third]
+    assert (await ends.left(NS), await ends.left("elsewhere")) == (2, 0)
+
+
+async def test_an_unreadable_end_is_set_aside_and_does_not_hide_the_next_one(redis):
+    await redis.xadd(keys.pod_ends(NS), {"end": b"garbage"})
+    await redis.xadd(keys.pod_ends(NS), {"other": b""})
+    await Pods(redis).record(NS, [PodChange(pod(), end=PodEnd(pod()))])
+    (found,) = await PodEnds(redis).unrecorded(NS, None, 2)
+    assert found.end == PodEnd(pod())
+    assert await PodEnds(redis).left(NS) == 1
+    assert {each.row for each in await Quarantine(redis).all()} == {b"garbage", b""}
 
 
 async def test_a_bookmark_refreshes_the_age_of_the_view(redis):

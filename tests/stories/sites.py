@@ -23,6 +23,7 @@ from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.connect import connect
 from ghapp.store.locks import ROLE
+from ghapp.store.pods import Pods
 from jobs.context import open_context
 from jobs.remediation.remediate import remediate_runner
 from tests.stories.processes import NORMAL_TIMINGS, Role, wait_for
@@ -166,6 +167,11 @@ class Site:
     def recorded(self):
         """How many deaths are kept."""
         return self.queue_redis.hlen(keys.deaths(self.installation))
+
+    def shown_ended(self):
+        """The names of pods that the snapshot shows as ended."""
+        known = self.read(lambda redis: Pods(redis).known(NAMESPACE))
+        return {each.name for each in known if each.has_ended}
 
     def command(self, *words):
         """`ghapp …`; what it prints."""

@@ -95,17 +95,36 @@ async def test_the_interval_stretches_as_the_hour_is_spent_and_is_the_configured
     async with story(runners=250) as app:
         await settled(app)
         waits = []
-        for used in (2200, 2400, 2490):
+        for used in (2460, 2480, 2490):
             await app.context.redis.delete(keys.budget(app.installation))
-            await app.context.redis.delete(keys.pages(app.installation))  # as if every page had changed
+            await every_page_changes(app)
             app.sandbox.control.limits(org="acme", limit=5000, remaining=5000 - used)
             waits.append((await sweep_installation(app.context, app.installation)).next_in)
         assert 60.0 <= waits[0] < waits[1] < waits[2], waits
         due = await app.context.schedule.next(app.installation)
         assert due == pytest.approx(app.clock() + waits[-1], abs=5), "the scheduler knows the time"
         await app.pass_(HOUR)
-        await app.context.redis.delete(keys.pages(app.installation))
+        await every_page_changes(app)
         assert (await sweep_installation(app.context, app.installation)).next_in == 60.0
+
+
+async def every_page_changes(app):
+    """No stored ETag is GitHub's any more."""
+    client = await app.context.installation_client(await app.context.installations.one(app.installation), Purpose.SWEEP)
+    pages = await app.context.pages.of(app.installation, client.token)
+    changed = {number: page._replace(etag='"before"') for number, page in pages.items()}
+    await app.context.pages.keep(app.installation, client.token, changed, len(changed))
+
+
+async def test_the_first_sweep_with_a_new_token_does_not_stretch_the_interval(story):
+    """It pays for every page, and the next one does not."""
+    async with story(runners=250) as app:
+        await settled(app)
+        await calls_are_spent(app, 2440)
+        await app.context.redis.delete(keys.pages(app.installation))
+        app.sandbox.control.limits(org="acme", limit=5000, remaining=5000 - 2440)
+        cold = await sweep_installation(app.context, app.installation)
+        assert (cold.billable, cold.changed, cold.next_in) == (3, 0, 60.0)
 
 
 @pytest.mark.parametrize("status", [403, 429])

@@ -15,6 +15,7 @@ from ghapp.health.runner.observations import job_started, removed
 from ghapp.health.runner.verdict import State, judge
 from jobs.events.deliver_event import EventDelivery
 from jobs.remediation.remediate import remediate_runner
+from jobs.runners import confirm
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
@@ -67,6 +68,72 @@ async def test_a_lost_registration_is_noticed_confirmed_removed_and_replaced_onc
     assert events[0]["id"] == event_id
     assert events[0]["data"]["replace"] is True
     assert account["wrongful_removals"] == []
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """Confirmations wait by the story's clock: `waits(app)`. Returns the list of their waits, in seconds."""
+
+    def by_the_clock_of(app):
+        found = []
+
+        async def sleep(seconds):
+            found.append(seconds)
+            app.clock.pass_(seconds)
+
+        monkeypatch.setattr(confirm, "sleep", sleep)
+        return found
+
+    return by_the_clock_of
+
+
+@pytest.mark.parametrize("by_sweep", [True, False], ids=["a sweep", "the job"])
+@pytest.mark.parametrize(
+    ("passed", "confirmed", "waited"),
+    [(27.99, 0, []), (28.0, 1, [2.0]), (29.5, 1, [0.5]), (30.0, 1, [])],
+    ids=["too early", "two seconds early", "half a second early", "at confirm_seconds"],
+)
+async def test_a_confirmation_reads_its_control_list_first_and_waits_for_the_first_404_to_be_old_enough(
+    story, waits, by_sweep, passed, confirmed, waited
+):
+    async with story() as app:
+        await sweep(app)
+        app.clock.pass_(300)
+        await sweep(app)
+        (lost,) = app.sandbox.control.lose("acme", count=1)
+        await sweep(app)
+        first = (await app.context.runners.some(app.installation, [lost]))[lost].missing_at
+        app.clock.now = first + passed
+        found = waits(app)
+        if by_sweep:
+            await sweep(app)
+        else:
+            await confirm_installation(app.context, app.installation)
+        evidence = (await app.context.runners.some(app.installation, [lost]))[lost]
+    assert found == pytest.approx([each + confirm.CLOCK_SLACK_SECONDS for each in waited], abs=0.001)
+    assert (evidence.confirmed_at is not None) == bool(confirmed)
+    if confirmed:
+        assert evidence.confirmed_at - first >= 30.0
+
+
+async def test_after_the_wait_only_what_is_due_by_our_clock_is_confirmed(story, monkeypatch):
+    """The clock that waits may be faster than the one that dates the first 404."""
+
+    async def sleep(_seconds):
+        """Returns at once."""
+
+    async with story() as app:
+        await sweep(app)
+        app.clock.pass_(300)
+        await sweep(app)
+        app.sandbox.control.lose("acme", count=1)
+        await sweep(app)
+        app.clock.pass_(29)
+        monkeypatch.setattr(confirm, "sleep", sleep)
+        app.sandbox.control.reset_account()
+        assert await confirm_installation(app.context, app.installation) == 0
+        calls = app.account()["calls"]
+    assert "GET /orgs/{org}/actions/runners/{runner_id}" not in calls
 
 
 async def test_a_sweep_confirms_what_is_due_with_its_own_list(story):

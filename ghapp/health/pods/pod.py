@@ -123,6 +123,11 @@ class Pod(NamedTuple):
         """True if the runner's container is running."""
         return self.runner is not None and self.runner.running_since is not None
 
+    @property
+    def has_ended(self) -> bool:
+        """True if an end of the runner is known, and its container was not started again."""
+        return self.ended is not None and not self.is_running
+
 
 class EphemeralRunner(NamedTuple):
     """ARC's object for one runner (`actions.github.com/v1alpha1`), as last read.

@@ -6,13 +6,15 @@ A list is a hint, a GET is proof, and a single 404 only starts a clock. Every fu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
 from ghapp.health.installation import Installation
+from ghapp.health.pacing import mean_changed
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence, Fold, Registration, Survey, with_blind_span
 from ghapp.health.runner.verdict import (
@@ -32,6 +34,9 @@ MOST_ASKED = 200
 
 MOST_AHEAD_SECONDS = 3600.0
 """A confirmation is scheduled at most this long before it is due."""
+
+AHEAD_SECONDS = 2.0
+"""A confirmation includes suspects that are due so soon: it waits for them once its control list is read."""
 
 MOST_SAMPLED = 10
 """Number of GETs that verify an empty list."""
@@ -104,11 +109,12 @@ def usable(
     return look._replace(flaw=Reason.LIST_EMPTY)
 
 
-def survey_after(survey: Survey, look: RunnerList, at: float) -> Survey:
-    """Returns the survey after a list that was begun at `at`."""
+def survey_after(survey: Survey, look: RunnerList, at: float, changed: int | None = None) -> Survey:
+    """Returns the survey after a list that was begun at `at`; `changed` as in `pacing.mean_changed`."""
+    changed_pages = mean_changed(survey.changed_pages, changed)
     if look.flaw is not None:
-        return survey_after_failure(survey, look.flaw, at)
-    return Survey(at, look.total, blind=with_blind_span(survey, at))
+        return replace(survey_after_failure(survey, look.flaw, at), changed_pages=changed_pages)
+    return Survey(at, look.total, blind=with_blind_span(survey, at), changed_pages=changed_pages)
 
 
 def survey_after_failure(survey: Survey, reason: Reason, at: float) -> Survey:
@@ -117,23 +123,39 @@ def survey_after_failure(survey: Survey, reason: Reason, at: float) -> Survey:
     return replace(survey, failing_since=failing_since, failure=reason)
 
 
-def folds_of_list(look: RunnerList, known: Mapping[int, Evidence], survey: Survey, at: float) -> dict[int, Fold]:
+class ListFolds(Mapping[int, Fold]):
+    """A fold for each listed and each missing runner, by id.
+
+    The fold of a listed runner is made when it is asked for: those of 100,000 runners would take 29 MB.
+    """
+
+    def __init__(self, look: RunnerList, missing: Mapping[int, Fold], at: float) -> None:
+        self._listed, self._missing, self._at, self._usable = look.runners, missing, at, look.flaw is None
+
+    def __getitem__(self, runner_id: int) -> Fold:
+        runner = self._listed.get(runner_id)
+        return self._missing[runner_id] if runner is None else partial(_listed, runner, self._at, self._usable)
+
+    def __iter__(self) -> Iterator[int]:
+        return chain(self._listed, self._missing)
+
+    def __len__(self) -> int:
+        return len(self._listed) + len(self._missing)
+
+
+def folds_of_list(look: RunnerList, known: Mapping[int, Evidence], survey: Survey, at: float) -> Mapping[int, Fold]:
     """Returns a fold for each listed runner and, unless the list is flawed, for each missing runner.
 
     `survey` is the survey before this list.
     """
-    usable = look.flaw is None
-    found: dict[int, Fold] = {
-        runner_id: partial(_listed, runner, at, usable) for runner_id, runner in look.runners.items()
-    }
-    if usable:
-        ids_by_name = {runner.name: runner.id for runner in look.runners.values()}
-        miss = partial(observations.missing_from_partial_list, survey=survey) if look.churned else observations.unlisted
-        for runner_id, evidence in known.items():
-            if runner_id not in look.runners and evidence.registered:
-                missed = partial(miss, at=at, total=look.total)
-                found[runner_id] = partial(_unlisted, missed=missed, successor=ids_by_name.get(evidence.name))
-    return found
+    absent = [each for each in known.values() if each.id not in look.runners and each.registered]
+    if look.flaw is not None or not absent:
+        return ListFolds(look, {}, at)
+    ids_by_name = {runner.name: runner.id for runner in look.runners.values()}
+    miss = partial(observations.missing_from_partial_list, survey=survey) if look.churned else observations.unlisted
+    missed = partial(miss, at=at, total=look.total)
+    missing = {each.id: partial(_unlisted, missed=missed, successor=ids_by_name.get(each.name)) for each in absent}
+    return ListFolds(look, missing, at)
 
 
 def folds_of_get(answer: Registration | None, at: float) -> Fold:
@@ -186,13 +208,22 @@ def due_in_sweep(
 
 
 def confirm_at(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[float]:
-    """Returns when confirmations are due: one time for all overdue ones, and each later time.
+    """Returns when confirmations are due: one time for all overdue ones, and the latest of each later second.
 
     Confirmations due more than `MOST_AHEAD_SECONDS` ahead are left to later sweeps.
     """
-    missing = [each for each in suspects(records, survey, now, limits) if each.missing_at is not None]
-    times = {max(now, (each.missing_at or now) + _patience(each, limits)) for each in missing}
-    return sorted(at for at in times if at - now <= MOST_AHEAD_SECONDS)
+    times = sorted({max(now, at) for at in _due_at(suspects(records, survey, now, limits), limits)})
+    return [*{int(at): at for at in times if at - now <= MOST_AHEAD_SECONDS}.values()]
+
+
+def ready_in(due: Iterable[Evidence], now: float, limits: Limits) -> float:
+    """Returns the seconds until the first 404s of all these suspects are old enough; 0 if they are."""
+    return max(0.0, max(_due_at(due, limits), default=now) - now)
+
+
+def _due_at(absent: Iterable[Evidence], limits: Limits) -> list[float]:
+    """Returns when the first 404 of each of these runners is old enough; runners without one are left out."""
+    return [each.missing_at + _patience(each, limits) for each in absent if each.missing_at is not None]
 
 
 def _patience(evidence: Evidence, limits: Limits) -> float:
@@ -269,7 +300,7 @@ def confirmed(answer: Registration | None, at: float) -> Fold:
 
 
 def _listed(seen_as: Registration, at: float, usable: bool, evidence: Evidence | None) -> Evidence:
-    """The fold of a listed runner; arguments by position take half of the memory, and there may be 100,000.
+    """The fold of a listed runner.
 
     Ignores a stale list that still shows a lost runner shortly after its removal.
 

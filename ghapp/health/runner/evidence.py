@@ -167,6 +167,7 @@ class Survey:
         failing_since: since when no complete list could be read; None while sweeps succeed.
         failure: the cause, as a `verdict.Reason`; empty while sweeps succeed.
         blind: the spans (from, to) of the last week that no complete list covers, oldest first.
+        changed_pages: how many pages changed from one list to the next, a mean of recent ones (`pacing.mean_changed`).
     """
 
     swept_at: float | None = None
@@ -174,6 +175,7 @@ class Survey:
     failing_since: float | None = None
     failure: str = ""
     blind: tuple[tuple[float, float], ...] = ()
+    changed_pages: float = 0.0
 
 
 LIST_LASTS_SECONDS = 300.0

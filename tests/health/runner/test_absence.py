@@ -101,6 +101,14 @@ class TestSurvey:
         after = absence.survey_after(before, listing(1, 2), NOW + 60)
         assert after == survey(swept_at=NOW + 60, total=2, blind=((NOW, NOW + 60),))
 
+    def test_every_list_adds_its_changed_pages_to_the_mean_and_a_failure_without_a_list_keeps_it(self):
+        after = absence.survey_after(survey(changed_pages=32.0), listing(1), NOW + 60, changed=0)
+        assert after.changed_pages == 30.0
+        flawed = absence.survey_after(after, listing(1, flaw=Reason.LIST_INCOMPLETE), NOW + 120, changed=46)
+        assert flawed.changed_pages == 31.0
+        failed = absence.survey_after_failure(flawed, Reason.GITHUB_UNAVAILABLE, NOW + 180)
+        assert absence.survey_after(failed, listing(1), NOW + 240, changed=None).changed_pages == 31.0
+
     def test_a_flawed_list_keeps_the_last_complete_one_and_the_start_of_the_failure(self):
         after = absence.survey_after(survey(), listing(1, flaw=Reason.LIST_INCOMPLETE), NOW + 60)
         assert after == survey(failing_since=NOW + 60, failure="ListIncomplete")
@@ -219,6 +227,15 @@ class TestQueries:
             lost(5),
         ]
         assert absence.confirm_at(records, survey(), NOW, LIMITS) == [NOW, NOW + 20]
+
+    def test_suspects_that_are_due_within_one_second_share_its_latest_time(self):
+        records = [suspect(each, missing_at=NOW + at) for each, at in enumerate((-10.5, -10.25, -10.0, -9.75), 1)]
+        assert absence.confirm_at(records, survey(), NOW, LIMITS) == [NOW + 19.75, NOW + 20.25]
+
+    @pytest.mark.parametrize(("missing", "seconds"), [([], 0.0), ([-31.0], 0.0), ([-31.0, -29.5, -30.0], 0.5)])
+    def test_suspects_are_ready_when_the_last_of_their_first_404s_is_old_enough(self, missing, seconds):
+        found = [suspect(each, missing_at=NOW + at) for each, at in enumerate(missing, 1)]
+        assert absence.ready_in(found, NOW, LIMITS) == seconds
 
 
 class TestConfirmation:

@@ -6,13 +6,7 @@ import asyncio
 
 import pytest
 
-from ghapp.cluster.watch_events import WatchChange
-from ghapp.health.pods.pod import Pod
-from ghapp.settings import Settings
-from ghapp.store.stores import stores_over
-from jobs.deaths.death_recorder import DeathRecorder
 from jobs.pods.ordered_tasks import OrderedTasks
-from jobs.pods.pod_cache import PodCache
 
 
 class BrokenError(Exception):
@@ -32,7 +26,7 @@ async def test_tasks_of_several_names_overlap():
     async with asyncio.timeout(5):
         await tasks.begin("a", both.wait)
         await tasks.begin("b", both.wait)
-        await tasks.settle()
+        await asyncio.wait(tasks._running)
     assert both.n_waiting == 0
 
 
@@ -50,7 +44,8 @@ async def test_tasks_of_one_name_run_in_order():
     await tasks.begin("a", second)
     await asyncio.sleep(0)
     first_may_end.set()
-    await tasks.settle()
+    async with asyncio.timeout(5):
+        await asyncio.wait(tasks._running)
     assert seen == ["first", "second"]
 
 
@@ -95,7 +90,7 @@ async def test_after_a_failure_the_next_task_of_that_name_does_not_run():
     async def beginning():
         await tasks.begin("a", broken)
         await tasks.begin("a", later)
-        await tasks.settle()
+        await asyncio.wait(tasks._running)
 
     with pytest.raises(BrokenError):
         await asyncio.wait_for(tasks.run(beginning()), 5)
@@ -117,54 +112,3 @@ async def test_the_end_of_the_coroutine_cancels_what_still_runs():
 
     await asyncio.wait_for(tasks.run(beginning()), 5)
     assert ended == ["task"]
-
-
-@pytest.fixture
-def view(redis):
-    """A view whose `changes` are what the watch shows; `seen` has what was recorded, in order."""
-
-    class Scripted(PodCache):
-        changes, seen, both = [], [], None
-
-        async def _follow(self):
-            for each in self.changes:
-                yield each
-            await never()
-
-        async def see(self, event):
-            if self.both is not None and event.found is not None:
-                await self.both.wait()
-            self.seen.append(event.version)
-
-    found = Scripted("runners", DeathRecorder(Settings.read({}), None, stores_over(redis), None), lambda: True)
-    found.changes, found.seen = [], []
-    return found
-
-
-def changed(name, version):
-    return WatchChange("modified", Pod("runners", name, f"uid-{name}", version, 1.0), version)
-
-
-async def attended(view, count):
-    """What a view has recorded once it has recorded so many events."""
-    task = asyncio.create_task(view.attend())
-    try:
-        async with asyncio.timeout(10):
-            while len(view.seen) < count:  # noqa: ASYNC110 - it sends no notice
-                await asyncio.sleep(0.001)
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-    return view.seen
-
-
-async def test_changes_of_two_pods_are_recorded_at_the_same_time(view):
-    view.changes, view.both = [changed("a", "1"), changed("b", "2")], asyncio.Barrier(2)
-    assert sorted(await attended(view, 2)) == ["1", "2"]
-
-
-async def test_a_bookmark_is_recorded_after_all_changes_before_it(view):
-    """It makes the view current: no change may be missing then."""
-    view.changes, view.both = [changed("a", "1"), changed("b", "2")], asyncio.Barrier(2)
-    view.changes.append(WatchChange("bookmark", None, "3"))
-    assert (await attended(view, 3))[2] == "3"

@@ -34,6 +34,7 @@ from ghapp.store.deaths import Deaths, identity
 from ghapp.store.degraded_sources import DegradedSources
 from ghapp.store.installations import Installations
 from ghapp.store.metric_counters import MetricCounters
+from ghapp.store.pod_ends import PodEnd, PodEnds
 from ghapp.store.pods import Pods
 from ghapp.store.runners import Runners
 from ghapp.store.stores import stores_over
@@ -105,13 +106,19 @@ async def deaths(recorder):
 
 
 async def seen(recorder, api):
-    """Waits until the view equals the cluster's pods."""
+    """Waits until the view equals the cluster's pods, and all ends are recorded."""
 
     async def same():
         there = {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in api.control.objects("pods")}
-        return {each.name: each.version for each in await Pods(recorder.stores.redis).known(NS)} == there or None
+        known = {each.name: each.version for each in await Pods(recorder.stores.redis).known(NS)}
+        return known == there and not await PodEnds(recorder.stores.redis).left(NS)
 
     await until(same)
+
+
+async def unrecorded(recorder):
+    """The ends that are stored and not recorded yet."""
+    return [each.end for each in await PodEnds(recorder.stores.redis).unrecorded(NS, None, 1000)]
 
 
 async def death_of(recorder, name):
@@ -290,7 +297,9 @@ async def test_pods_without_a_runner_are_ignored(recorder, api, asked):
 
 
 async def _is_empty(recorder):
-    return not await Pods(recorder.stores.redis).known(NS)
+    """True if the view has no pod, and all ends are recorded."""
+    redis = recorder.stores.redis
+    return not await Pods(redis).known(NS) and not await PodEnds(redis).left(NS)
 
 
 SCRIPT = [
@@ -334,8 +343,8 @@ async def test_a_watch_that_is_killed_between_any_two_events_misses_no_death(rec
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(
     ("owner", "step"),
-    [(Deaths, "record"), (Pods, "put"), (Pods, "drop"), (Pods, "replace_pods")],
-    ids=["record", "put", "drop", "replace_pods"],
+    [(Pods, "record"), (Pods, "replace_pods"), (Deaths, "record"), (PodEnds, "recorded")],
+    ids=["change", "list", "death", "end of the record"],
 )
 async def test_a_watch_that_crashes_within_an_event_misses_no_death(
     recorder, api, asked, monkeypatch, owner, step, when
@@ -434,7 +443,7 @@ async def test_a_watch_without_the_lock_records_nothing(recorder, api, asked):
 async def test_a_temporary_redis_outage_loses_nothing(recorder, api, asked, monkeypatch):
     api.control.pod(NS, "a")
     view, calls = PodCache(NS, recorder, lambda: True), []
-    keep = Pods.put
+    keep = Pods.record
 
     async def away_once(self, *what):
         calls.append(what)
@@ -442,7 +451,7 @@ async def test_a_temporary_redis_outage_loses_nothing(recorder, api, asked, monk
             raise StoreUnavailableError
         return await keep(self, *what)
 
-    monkeypatch.setattr(Pods, "put", away_once)
+    monkeypatch.setattr(Pods, "record", away_once)
     monkeypatch.setattr("jobs.pods.namespace_cache.PAUSE_SECONDS", 0.01)
     task = asyncio.create_task(view.keep())
     await seen(recorder, api)
@@ -451,7 +460,7 @@ async def test_a_temporary_redis_outage_loses_nothing(recorder, api, asked, monk
     api.control.vanish(NS, "a")
     await until(lambda: _is_empty(recorder))
     await cancel_tasks([task])
-    assert len(calls) == 1, "the lost event was read again by a list"
+    assert [change.deleted for _, (change,) in calls] == [False, True], "the lost event was read again by a list"
     assert set(await deaths(recorder)) == {"a"}
 
 
@@ -540,10 +549,10 @@ async def test_a_failed_watch_reports_no_death(recorder, asked, error):
     view = PodCache(NS, recorder, lambda: True)
     await view.see(Listed([running], "1"))
     await view.see(WatchFailure(error))
-    assert await deaths(recorder) == {}
+    assert await unrecorded(recorder) == []
     assert [each.name for each in await Pods(recorder.stores.redis).known(NS)] == ["a"]
     await view.see(Listed([], "2"))
-    assert (await deaths(recorder))["a"].cause is Cause.VANISHED
+    assert await unrecorded(recorder) == [PodEnd(running, vanished=True)]
 
 
 async def test_a_failure_is_logged_once_until_it_is_over(recorder):

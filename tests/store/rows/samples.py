@@ -46,7 +46,8 @@ from ghapp.store.installations import Installations
 from ghapp.store.leaks import Leaks, Tick
 from ghapp.store.notifications import Notifications, PendingNotification
 from ghapp.store.pod_claims import PodClaims
-from ghapp.store.pods import Pods
+from ghapp.store.pod_ends import PodEnd, PodEnds
+from ghapp.store.pods import PodChange, Pods
 from ghapp.store.post_mortems import PostedMortem, PostMortems
 from ghapp.store.queue_checks import QueueChecks
 from ghapp.store.reports import Reports
@@ -132,6 +133,7 @@ async def write(redis: Any) -> dict[str, Any]:
     await EtagPages(redis).keep(ORG, TEXT, {1: EtagPage.of("etag", b"body")}, 1)
     claim = await PodClaims(redis, lambda: NOW).claim(ORG, POD_NAME, "runner-1", JOB, NOW + 60)
     await record_snapshot(Pods(redis), NAMESPACE, [pod], [runner], NOW)
+    await Pods(redis).record(NAMESPACE, [PodChange(pod, end=filled(PodEnd))])
     await PostMortems(redis).post(DEATH, filled(PostedMortem))
     rerun = filled(Rerun)._replace(job_id=JOB)
     await Reruns(redis).keep(ORG, rerun)
@@ -176,6 +178,7 @@ async def write(redis: Any) -> dict[str, Any]:
         "page": ("etag", b"body"),
         "pod-claim": claim,
         "pod": pod,
+        "pod-end": filled(PodEnd),
         "ephemeralrunner": runner,
         "post-mortem": filled(PostedMortem),
         "rerun": rerun,
@@ -203,6 +206,7 @@ async def write(redis: Any) -> dict[str, Any]:
 async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
     """Reads the same records; None for each kind without a readable record. `mint` is called if no token is stored."""
     view = await Pods(redis).all(NAMESPACE)
+    end = _first(await PodEnds(redis).unrecorded(NAMESPACE, None, 10))
     outgoing = await Events(redis).outgoing(EVENT)
     page = _first((await EtagPages(redis).of(ORG, TEXT)).values())
     standing = await Reports(redis).check_run_state(ORG)
@@ -224,6 +228,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "page": None if page is None else (page.etag, page.body()),
         "pod-claim": _first(await claims.all(ORG, NOW)),
         "pod": None if view is None else _first(view.pods.values()),
+        "pod-end": None if end is None else end.end,
         "ephemeralrunner": None if view is None else _first(view.objects.values()),
         "post-mortem": await PostMortems(redis).posted(DEATH),
         "rerun": await Reruns(redis).of(ORG, JOB),
@@ -271,6 +276,9 @@ async def spoil(redis: Any, row: bytes) -> None:
                 await redis.set(key, row, keepttl=True)
             case b"list":
                 await redis.lset(key, 0, row)
+            case b"stream":
+                await redis.delete(key)
+                await redis.xadd(key, {"end": row})
             case b"hash":
                 for field in await redis.hkeys(key):
                     if not key.startswith(b"ghapp:pods:") or field[1:2] == b"/":

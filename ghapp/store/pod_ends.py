@@ -1,0 +1,81 @@
+"""Ends of runner pods that the watch has seen and has yet to record as deaths.
+
+One stream per namespace. An end is added in the transaction that changes the snapshot, and deleted once it is recorded:
+a watch that is killed in between leaves it to the next one, which sees no difference in the snapshot any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
+
+from ghapp.health.pods.pod import Pod
+from ghapp.store import keys
+from ghapp.store.codec import Codec
+from ghapp.store.quarantine import RecordReader
+
+KEPT_SECONDS = 7 * 86_400
+"""After the last end was added, as long as the snapshot."""
+
+
+class PodEnd(NamedTuple):
+    """What happened to a runner's pod. Fields are only ever appended.
+
+    Attributes:
+        pod: in its last known state.
+        vanished: True if the pod was deleted before an end of its runner was seen.
+    """
+
+    pod: Pod
+    vanished: bool = False
+
+
+class UnrecordedEnd(NamedTuple):
+    """An end, and the id of its entry: a later entry has a greater id."""
+
+    id: bytes
+    end: PodEnd
+
+
+_ends = Codec("pod-end", PodEnd)
+
+
+class PodEnds:
+    """The streams of all namespaces."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis, self._read = redis, RecordReader(redis, _ends)
+
+    def add(self, pipe: Pipeline, namespace: str, ends: Sequence[PodEnd]) -> None:
+        """Adds ends, in this order, by a pipeline that the caller executes."""
+        key = keys.pod_ends(namespace)
+        for each in ends:
+            pipe.xadd(key, {"end": _ends.encode(each)})
+        if ends:
+            pipe.expire(key, KEPT_SECONDS)
+
+    async def unrecorded(self, namespace: str, after: bytes | None, most: int) -> list[UnrecordedEnd]:
+        """Returns up to `most` ends after that entry, oldest first; None: from the first one."""
+        key, first = keys.pod_ends(namespace), b"-" if after is None else b"(" + after
+        while rows := await self._rows(key, first, most):
+            found = await self._read.many(key, rows)
+            if unreadable := [each for each in rows if each not in found]:
+                await self._redis.xdel(key, *unreadable)  # otherwise each watch would find them again
+            if found:
+                return [UnrecordedEnd(entry_id, end) for entry_id, end in found.items()]
+        return []
+
+    async def recorded(self, namespace: str, entry_id: bytes) -> None:
+        """Deletes an end that was recorded."""
+        await self._redis.xdel(keys.pod_ends(namespace), entry_id)
+
+    async def left(self, namespace: str) -> int:
+        """Returns the number of ends that are not recorded yet."""
+        return int(await self._redis.xlen(keys.pod_ends(namespace)))
+
+    async def _rows(self, key: str, first: bytes, most: int) -> dict[bytes, bytes]:
+        rows: Any = await self._redis.xrange(key, first, count=most)
+        return {entry_id: fields.get(b"end", b"") for entry_id, fields in rows}
