@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import githubkit
 import httpx
@@ -72,7 +73,7 @@ class GitHubTransport(githubkit.GitHub[Any]):
             auto_retry=False,
             cache_strategy=MemCacheStrategy(),
         )
-        self._client = client
+        self._client, self._api_url = client, api_url.rstrip("/")
 
     @asynccontextmanager
     async def get_async_client(self) -> AsyncGenerator[httpx.AsyncClient, None]:
@@ -97,19 +98,15 @@ class GitHubTransport(githubkit.GitHub[Any]):
             RateLimitedError: 403 or 429 over a limit; `after_seconds` is the time to wait.
             GitHubUnavailableError: 5xx, a time-out, or an incomplete answer.
         """
-        request = self._client.build_request(
-            method,
-            self.config.base_url.join(path.lstrip("/")),
-            params=params or None,
-            json=json,
-            headers={"X-GitHub-Api-Version": API_VERSION, **(headers or {})},
-        )
+        query = f"?{urlencode(params)}" if params else ""  # as a text: httpx would parse the URL three times
+        headers = {"X-GitHub-Api-Version": API_VERSION, **(headers or {})}
+        request = self._client.build_request(method, f"{self._api_url}{path}{query}", json=json, headers=headers)
         return await self._exchange(request, method, path, follow=True)
 
     async def redirect(self, path: str) -> GitHubResponse:
         """Sends a GET and returns the answer, a redirect as it is; errors as of `send`."""
-        url = self.config.base_url.join(path.lstrip("/"))
-        request = self._client.build_request("GET", url, headers={"X-GitHub-Api-Version": API_VERSION})
+        headers = {"X-GitHub-Api-Version": API_VERSION}
+        request = self._client.build_request("GET", f"{self._api_url}{path}", headers=headers)
         return await self._exchange(request, "GET", path, follow=False)
 
     async def _exchange(self, request: httpx.Request, method: str, path: str, *, follow: bool) -> GitHubResponse:

@@ -26,7 +26,7 @@ class _Runner(msgspec.Struct):
     os: str
     status: str
     busy: bool
-    labels: list[_Label]
+    labels: msgspec.Raw
     ephemeral: bool | None = None
     runner_group_id: int | None = None
     version: str | None = None
@@ -80,6 +80,7 @@ class JobEnd(NamedTuple):
 
 
 _page = msgspec.json.Decoder(_RunnerPage)
+_labels = msgspec.json.Decoder(list[_Label])
 _runner = msgspec.json.Decoder(_Runner)
 _installation = msgspec.json.Decoder(_Installation)
 _installations = msgspec.json.Decoder(list[_Installation])
@@ -123,24 +124,26 @@ def job_end(body: bytes) -> JobEnd | None:
 
 
 def _registration(runner: _Runner) -> Registration:
+    labels, custom_labels = _labels_of(bytes(runner.labels))
     return Registration(
-        id=runner.id,
-        name=runner.name,
-        os=runner.os,
-        online=runner.status == "online",
-        busy=runner.busy,
-        labels=_shared(tuple(label.name for label in runner.labels)),
-        custom_labels=_shared(tuple(label.name for label in runner.labels if label.type == "custom")),
-        ephemeral=runner.ephemeral,
-        group_id=runner.runner_group_id,
-        version=runner.version,
+        runner.id,
+        runner.name,
+        runner.os,
+        runner.status == "online",
+        runner.busy,
+        labels,
+        custom_labels,
+        runner.ephemeral,
+        runner.runner_group_id,
+        runner.version,
     )
 
 
 @lru_cache(maxsize=4096)
-def _shared(labels: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns equal labels as one object: 100,000 runners have a few dozen different ones."""
-    return labels
+def _labels_of(encoded: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns all labels and the custom ones. Decoded once, and kept once: 100,000 runners have a few dozen lists."""
+    labels = read(_labels, encoded)
+    return tuple(each.name for each in labels), tuple(each.name for each in labels if each.type == "custom")
 
 
 def _to_installation(each: _Installation) -> Installation:

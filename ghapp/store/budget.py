@@ -48,9 +48,10 @@ if known and resets_in > 0 and resets_in <= tonumber(ARGV[8]) and row.used + fli
 end
 if flights >= tonumber(ARGV[6]) then return {'busy', ARGV[9]} end
 local second, spent = math.floor(now), 0
-for each = second - 60, second do
-    local bucket = row['s' .. each % 61]
-    if bucket and math.floor(bucket / 1000) == each then spent = spent + bucket % 1000 end
+for name, bucket in pairs(row) do
+    local at = string.find(name, '^s%d') and math.floor(bucket / 1000)
+    if at and at < second - 60 then redis.call('HDEL', KEYS[1], name)
+    elseif at and at <= second then spent = spent + bucket % 1000 end
 end
 if spent + points > tonumber(ARGV[7]) then return {'busy', '0.5'} end
 local field = 's' .. second % 61
@@ -148,8 +149,10 @@ class Budget:
     async def left(self, installation: int, now: float) -> Allowance:
         """Returns GitHub's last rate limit as of `now`; a full one if its reset has passed."""
         key = keys.budget(installation)
-        rows: Any = await self._redis.hgetall(key)
-        row = await self._read.many(key, rows)
+        names = [b"held", b"limit", b"used", b"reset", b"skew"]
+        values: Any = await self._redis.hmget(key, names)
+        found = {name: value for name, value in zip(names, values, strict=True) if value is not None}
+        row = await self._read.many(key, found)
         held_for = _ahead(row.get(b"held", 0.0), now)
         if not {b"limit", b"used", b"reset", b"skew"} <= row.keys():
             return Allowance(held_for=held_for)

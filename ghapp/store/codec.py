@@ -10,6 +10,9 @@ appended, and an appended field has a default. A version of this program therefo
 A row of the present version is decoded strictly, at full speed. Only if that fails, the row is decoded without types,
 reduced to the fields that this version knows, and decoded strictly again. If that fails too, the row is unreadable.
 
+A row of a NamedTuple ends with its last field that has not its default, and a whole number of seconds is stored as an
+integer: each version reads both as it reads all fields.
+
 A version that rewrites a row of its successor drops the fields that it does not know. An appended field must
 therefore be safe to lose for as long as two versions run side by side.
 """
@@ -36,6 +39,9 @@ Unknown = Mapping[Any, Any]
 _NONE_UNKNOWN: Unknown = {}
 
 _Fit = Callable[[Any], Any]
+
+_NO_DEFAULT = object()
+_BELOW = 2.0**32
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_untyped = msgspec.msgpack.Decoder().decode
@@ -88,9 +94,8 @@ class Codec(Generic[Record]):
             LookupError: an enumeration in `shape` has no entry in `unknown`.
         """
         self.name, self.shape, self.wrap = name, shape, wrap
-        self.encode: Callable[[Record], bytes] = (
-            _encode if wrap is None else lambda record: wrap(record, _encode(record))
-        )
+        encode = _short_encode(shape) if hasattr(shape, "_fields") else _encode
+        self.encode: Callable[[Record], bytes] = encode if wrap is None else lambda record: wrap(record, encode(record))
         self._strict: Callable[[bytes], Record] = msgspec.msgpack.Decoder(shape).decode
         self._fit = _fitting(inspect.type_info(shape), unknown) or _same
         self._body = body
@@ -127,6 +132,37 @@ class Codec(Generic[Record]):
             except UnreadableError:
                 unreadable[key] = row
         return records, unreadable
+
+
+def _short_encode(shape: Any) -> Callable[[Any], bytes]:
+    """Returns the encoder of a NamedTuple: without the last fields that have their defaults.
+
+    Of a runner's 50 fields most have their defaults: its row has 95 to 137 bytes instead of 127 to 169.
+    """
+    defaults = tuple(shape._field_defaults.get(name, _NO_DEFAULT) for name in shape._fields)
+    described: Any = inspect.type_info(shape)
+    floats = [at for at, field in enumerate(described.fields) if _may_be_float(field.type)]
+
+    def encode(record: Any) -> bytes:
+        length = len(record)
+        while length and record[length - 1] == defaults[length - 1]:
+            length -= 1
+        kept = [*record[:length]]
+        for at in floats:
+            if at >= length:
+                break
+            number = kept[at]
+            # A whole number takes 5 bytes as an integer, and 9 as a float; a larger one as many either way.
+            if number is not None and 0 <= number < _BELOW and number.is_integer():
+                kept[at] = int(number)
+        return _encode(kept)
+
+    return encode
+
+
+def _may_be_float(shape: inspect.Type) -> bool:
+    types = shape.types if isinstance(shape, inspect.UnionType) else (shape,)
+    return any(isinstance(each, inspect.FloatType) for each in types)
 
 
 def _same(value: Any) -> Any:

@@ -105,20 +105,11 @@ class RecordWriter(Generic[Record]):
             stored, records = await self._stored(key, left)
         revised: dict[Key, Record] = {}
         for _ in range(ATTEMPTS):
-            args: list[str | bytes] = []
-            for field in left:
-                before = records.get(field)
-                if not create and before is None and field not in stored:
-                    continue
-                after = folds[field](before)
-                revised.pop(field, None)
-                if after is not None:
-                    revised[field] = after
-                if after is not before:
-                    # Of a record that was read before, the row is made again only now: most of them do not change.
-                    row = stored[field] if field in stored else self._row(before)
-                    args += self._change(field, row, before, after)
-            refused = await self._write(where, args)
+            if not create:
+                left = [field for field in left if field in records or field in stored]
+            chunks = (left[at : at + CHUNK] for at in range(0, len(left), CHUNK))
+            changes = (self._fold(chunk, folds, stored, records, revised) for chunk in chunks)
+            refused = await self._write_each(where, changes)
             left = [field for field in left if str(field).encode() in refused] if refused else []
             if not left:
                 return revised
@@ -130,6 +121,27 @@ class RecordWriter(Generic[Record]):
             stored.update(rows)
             records.update(fresh)
         raise _too_busy(key)
+
+    def _fold(
+        self,
+        fields: Iterable[Key],
+        folds: Mapping[Key, Fold[Record]],
+        stored: Mapping[Key, bytes],
+        records: Mapping[Key, Record],
+        revised: dict[Key, Record],
+    ) -> list[str | bytes]:
+        """Applies the folds of these fields, adds the results to `revised`, and returns what `_write` needs."""
+        args: list[str | bytes] = []
+        for field in fields:
+            before = records.get(field)
+            after = folds[field](before)
+            if after is not None:
+                revised[field] = after
+            if after is not before:
+                # Of a record that was read before, the row is made again only now: most of them do not change.
+                row = stored[field] if field in stored else self._row(before)
+                args += self._change(field, row, before, after)
+        return args
 
     async def revise_all(
         self, key: str, change: Callable[[Mapping[str, Record]], Mapping[str, Record]], *, keep_unreadable: bool
@@ -158,7 +170,11 @@ class RecordWriter(Generic[Record]):
 
     async def delete(self, where: Sequence[str], rows: Mapping[Key, bytes]) -> None:
         """Deletes rows, by field, that are still as they were read."""
-        await self._write(where, [part for field, row in rows.items() for part in (str(field), row, b"", "")])
+        fields = list(rows)
+        chunks = (fields[at : at + CHUNK] for at in range(0, len(fields), CHUNK))
+        await self._write_each(
+            where, ([p for each in chunk for p in (str(each), rows[each], b"", "")] for chunk in chunks)
+        )
 
     async def _stored(self, key: str, fields: Iterable[Key]) -> tuple[dict[Key, bytes], dict[Key, Record]]:
         """Returns the rows of these fields, and their records."""
@@ -177,12 +193,16 @@ class RecordWriter(Generic[Record]):
     def _row(self, record: Record | None) -> bytes:
         return b"" if record is None else self._codec.encode(record)
 
+    async def _write_each(self, where: Sequence[str], changes: Iterable[Sequence[str | bytes]]) -> set[bytes]:
+        """Writes parts as `_write`; each part is made when the one before is written."""
+        refused: set[bytes] = set()
+        for args in filter(None, changes):
+            refused |= await self._write(where, args)
+        return refused
+
     async def _write(self, where: Sequence[str], args: Sequence[str | bytes]) -> set[bytes]:
         """Writes the changes whose rows are still as they were read; returns the fields of the others."""
-        refused: set[bytes] = set()
-        for start in range(0, len(args), 4 * CHUNK):
-            refused.update(await self._script(keys=list(where), args=["", *args[start : start + 4 * CHUNK]]))
-        return refused
+        return {*await self._script(keys=list(where), args=["", *args])}
 
 
 def _too_busy(key: str) -> StoreUnavailableError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -11,12 +11,20 @@ import redis as sync_redis
 from redis import asyncio as redis
 from redis.asyncio.client import Pipeline
 from redis.asyncio.sentinel import SentinelConnectionPool
+from redis.connection import HiredisRespSerializer
+from redis.driver_info import DriverInfo
 from redis.exceptions import NoScriptError
 
 from ghapp.errors import ConfigurationError
 from ghapp.redis_errors import FOREIGN, redis_errors, translated
 
 Answer = TypeVar("Answer")
+
+_serializer: Any = HiredisRespSerializer()
+
+_DRIVER = DriverInfo()
+"""The name and version that a connection tells Redis. By default each connection reads the package's metadata for it,
+which takes 3 ms."""
 
 SENTINEL = "redis+sentinel"
 DEFAULT_SENTINEL_PORT = 26379
@@ -30,6 +38,9 @@ POOL_WAIT_SECONDS = 20.0
 
 MOST_IN_A_PIPELINE = 200
 """Commands per pipeline. Bounds the memory for answers, and how long other clients wait."""
+
+LONGEST_HELD_SECONDS = 0.02
+"""How long a command waits for the answer of the pipeline before. A slow answer, or none, holds up no other command."""
 
 
 async def _cancellable(command: Awaitable[Answer]) -> Answer:
@@ -81,31 +92,45 @@ def connect(url: str) -> redis.Redis:
 
     A command without a free connection waits for one; by default, redis-py would raise an error.
     """
-    connecting: dict[str, Any] = {"socket_connect_timeout": CONNECT_SECONDS}
+    connecting: dict[str, Any] = {"socket_connect_timeout": CONNECT_SECONDS, "driver_info": _DRIVER}
     waiting: dict[str, Any] = {"max_connections": MOST_CONNECTIONS, "timeout": POOL_WAIT_SECONDS}
-    if not url.startswith(SENTINEL):
-        return StoreRedis.from_pool(redis.BlockingConnectionPool.from_url(url, **connecting, **waiting))
-    hosts, service, db, credentials = _sentinel(url)
-    sentinel: Any = redis.Sentinel(hosts, sentinel_kwargs=connecting, **credentials)  # type: ignore[no-untyped-call]
-    client: redis.Redis = sentinel.master_for(
-        service, redis_class=StoreRedis, connection_pool_class=WaitingSentinelPool, db=db, **connecting, **waiting
-    )
+    if url.startswith(SENTINEL):
+        hosts, service, db, credentials = _sentinel(url)
+        sentinel: Any = redis.Sentinel(hosts, sentinel_kwargs=connecting, **credentials)  # type: ignore[no-untyped-call]
+        client: redis.Redis = sentinel.master_for(
+            service, redis_class=StoreRedis, connection_pool_class=WaitingSentinelPool, db=db, **connecting, **waiting
+        )
+    else:
+        client = StoreRedis.from_pool(redis.BlockingConnectionPool.from_url(url, **connecting, **waiting))
+    client.connection_pool.connection_class = _packing(client.connection_pool.connection_class)
     return client
 
 
-class _Command(NamedTuple):
-    """A command that waits for the next pipeline, and the future of its answer."""
+def _packing(connection: type[Any]) -> type[Any]:
+    """Returns the class of connections with hiredis' encoder of commands.
 
-    words: Sequence[Any]
-    options: dict[str, Any]
-    answer: asyncio.Future[Any]
+    redis-py uses it in synchronous connections only. Its own encoder copies up to 6 KB for each argument.
+    """
+
+    def pack_command(_connection: Any, *args: Any) -> Any:
+        return _serializer.pack(*args)
+
+    return type(connection.__name__, (connection,), {"pack_command": pack_command})
+
+
+class _Request(NamedTuple):
+    """Commands that are sent together, in their order, and the future of their answers and errors."""
+
+    commands: Sequence[tuple[Sequence[Any], Mapping[str, Any]]]
+    answers: asyncio.Future[list[Any]]
 
 
 class PipeliningRedis(StoreRedis):
-    """A client that sends all commands of one event loop iteration in one pipeline.
+    """A client that sends the commands of all its users together.
 
-    For readers: many concurrent requests cost a few round trips instead of a connection each. Each command gets its
-    own answer or error. Blocking commands are not allowed: they would delay the commands behind them in the pipeline.
+    A pipeline has the commands of one event loop iteration, and those that came while the pipeline before it was on its
+    way. Many concurrent requests, or sweeps, then cost a few round trips instead of one and a connection each. Each
+    command gets its own answer or error. Blocking commands are not allowed: they would delay the commands behind them.
 
     Args:
         through: the client whose connections are used; its owner closes it.
@@ -114,52 +139,102 @@ class PipeliningRedis(StoreRedis):
     def __init__(self, through: redis.Redis) -> None:
         super().__init__(connection_pool=through.connection_pool)
         self._through = through
-        self._waiting: list[_Command] = []
+        self._waiting: list[_Request] = []
         self._sending: set[asyncio.Task[None]] = set()
+        self._next: asyncio.Handle | None = None
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         """Queues the command for the next pipeline, and returns its answer."""
+        (answer,) = await self.answers([(args, options)])
+        if isinstance(answer, FOREIGN) and not isinstance(answer, NoScriptError):
+            raise translated(answer) from answer
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> StorePipeline:
+        """Returns a pipeline; without `transaction`, its commands join those of others."""
+        if transaction:
+            return super().pipeline(transaction, shard_hint)
+        return _JoiningPipeline(self, shard_hint)
+
+    async def answers(self, commands: Sequence[tuple[Sequence[Any], Mapping[str, Any]]]) -> list[Any]:
+        """Queues commands, which are sent in one pipeline; returns the answer or the error of each."""
         loop = asyncio.get_running_loop()
-        if not self._waiting:
-            loop.call_soon(self._send)
-        command = _Command(args, options, loop.create_future())
-        self._waiting.append(command)
-        return await command.answer
+        request = _Request(commands, loop.create_future())
+        self._waiting.append(request)
+        if self._next is None:
+            self._next = (
+                loop.call_later(LONGEST_HELD_SECONDS, self._send) if self._sending else loop.call_soon(self._send)
+            )
+        return await request.answers
 
     def _send(self) -> None:
-        commands, self._waiting = self._waiting, []
-        for start in range(0, len(commands), MOST_IN_A_PIPELINE):
-            task = asyncio.create_task(self._execute(commands[start : start + MOST_IN_A_PIPELINE]))
-            self._sending.add(task)  # asyncio keeps only weak references to tasks
-            task.add_done_callback(self._sending.discard)
+        """Sends what waits, up to `MOST_IN_A_PIPELINE` commands, or the first request if it has more."""
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+        waiting = [request for request in self._waiting if not request.answers.done()]  # the others were cancelled
+        count, size = 0, 0
+        for request in waiting:
+            size += len(request.commands)
+            if count and size > MOST_IN_A_PIPELINE:
+                break
+            count += 1
+        requests, self._waiting = waiting[:count], waiting[count:]
+        if requests:
+            task = asyncio.create_task(self._execute(requests))
+            self._sending.add(task)
+            task.add_done_callback(self._sent)
 
-    async def _execute(self, commands: Sequence[_Command]) -> None:
-        answers: Sequence[Any]
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        """Sends what came meanwhile. Tasks that got an answer have continued, so that their next commands are in it."""
+        self._sending.discard(task)
+        if self._waiting:
+            self._send()
+
+    async def _execute(self, requests: Sequence[_Request]) -> None:
         try:
             async with self._through.pipeline(transaction=False) as pipe:
-                for command in commands:
-                    pipe.execute_command(*command.words, **command.options)
-                answers = await pipe.execute(raise_on_error=False)
+                for request in requests:
+                    for words, options in request.commands:
+                        pipe.execute_command(*words, **options)
+                answers = iter(await pipe.execute(raise_on_error=False))
         except Exception as error:  # noqa: BLE001 - raised where each answer is awaited
-            answers = [error] * len(commands)
+            for request in requests:
+                if not request.answers.done():
+                    request.answers.set_exception(error)
+            return
         except BaseException:
-            for command in commands:
-                command.answer.cancel()
+            for request in requests:
+                request.answers.cancel()
             raise
-        for command, answer in zip(commands, answers, strict=True):
-            if command.answer.done():  # the caller was cancelled
-                continue
-            if isinstance(answer, FOREIGN) and not isinstance(answer, NoScriptError):
-                command.answer.set_exception(translated(answer))
-            elif isinstance(answer, Exception):
-                command.answer.set_exception(answer)
-            else:
-                command.answer.set_result(answer)
+        for request in requests:
+            answered = [next(answers) for _ in request.commands]
+            if not request.answers.done():  # the caller was cancelled
+                request.answers.set_result(answered)
+
+
+class _JoiningPipeline(StorePipeline):
+    """A pipeline whose commands are sent by a `PipeliningRedis`, with those of others."""
+
+    def __init__(self, client: PipeliningRedis, shard_hint: str | None) -> None:
+        super().__init__(client.connection_pool, client.response_callbacks, False, shard_hint)
+        self._client = client
+
+    async def execute(self, raise_on_error: bool = True) -> list[Any]:
+        """Sends the commands, and returns their answers."""
+        stack, self.command_stack = self.command_stack, []
+        answers = await self._client.answers(stack) if stack else []
+        if raise_on_error:
+            with redis_errors():
+                self.raise_first_error(stack, answers)
+        return answers
 
 
 def connect_sync(url: str) -> sync_redis.Redis:
     """Returns a synchronous client, for RQ; it raises redis-py's errors, which RQ expects."""
-    options: dict[str, Any] = {"socket_connect_timeout": CONNECT_SECONDS}
+    options: dict[str, Any] = {"socket_connect_timeout": CONNECT_SECONDS, "driver_info": _DRIVER}
     if not url.startswith(SENTINEL):
         return sync_redis.Redis.from_url(url, **options)
     hosts, service, db, credentials = _sentinel(url)

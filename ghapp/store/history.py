@@ -51,6 +51,25 @@ FORGOTTEN_SECONDS = 91 * 86_400
 
 _steps = Codec("history-step", HistoryStep)
 
+_WRITE = f"""
+local at = 0
+local function next()
+    at = at + 1
+    return ARGV[at]
+end
+for i = 3, #KEYS do
+    redis.call('HSET', KEYS[i], next(), next())
+    redis.call('EXPIRE', KEYS[i], next())
+end
+for _ = 1, next() do redis.call('HDEL', KEYS[1], next()) end
+for _ = 1, next() do redis.call('HDEL', KEYS[2], next()) end
+if at == #ARGV then return end
+while at < #ARGV do redis.call('HSET', KEYS[2], next(), next()) end
+redis.call('EXPIRE', KEYS[2], {FORGOTTEN_SECONDS})
+"""
+"""KEYS: counts, pools, and of each step its hash. ARGV: of each step its begin, its row and the seconds that its hash
+is kept; the number of old counts, and they; the number of dropped pools, and they; the pools, each with its time."""
+
 Place = tuple[str, int]
 """A pool and the begin of a step."""
 
@@ -61,6 +80,7 @@ class HistoryStore:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._read = RecordReader(redis, _steps)
+        self._write: Any = redis.register_script(_WRITE)
         self._read_counts, self._read_pools = (
             PlainReader(redis, "history-count", int),
             PlainReader(redis, "history-pool", int),
@@ -108,20 +128,27 @@ class HistoryStore:
                 changed[place] = after
         if not (changed or old):
             return
-        async with self._redis.pipeline(transaction=True) as pipe:
-            for width, pool, at, row in _written({**rows, **changed}, changed):
-                key = keys.history_steps(installation, width, at // BUCKET_SECONDS[width], pool)
-                pipe.hset(key, str(at), _steps.encode(row))
-                pipe.expire(key, KEPT_SECONDS[width] + BUCKET_SECONDS[width])
-            if seen is not None and known:
-                written: Any = {name: str(at) for name, at in known.items()}
-                pipe.hset(pools_key, mapping=written)
-                pipe.expire(pools_key, FORGOTTEN_SECONDS)
-            if dropped:
-                pipe.hdel(pools_key, *dropped)
-            if old:
-                pipe.hdel(counts_key, *old)
-            await pipe.execute()
+        kept = known if seen is not None else {}
+        await self._save(installation, [*_written({**rows, **changed}, changed)], kept, dropped, old)
+
+    async def _save(
+        self,
+        installation: int,
+        steps: Sequence[tuple[int, str, int, HistoryStep]],
+        pools: Mapping[str, int],
+        dropped: Sequence[str],
+        old: Sequence[bytes],
+    ) -> None:
+        """Writes steps and pools, and deletes dropped pools and old counts, all of it or nothing."""
+        written = [keys.history_counts(installation), keys.history_pools(installation)]
+        args: list[str | bytes | int] = []
+        for width, pool, at, step in steps:
+            written.append(keys.history_steps(installation, width, at // BUCKET_SECONDS[width], pool))
+            args += [at, _steps.encode(step), KEPT_SECONDS[width] + BUCKET_SECONDS[width]]
+        args += [len(old), *old, len(dropped), *dropped]
+        for pool, at in pools.items():
+            args += [pool, at]
+        await self._write(keys=written, args=args)
 
     async def _counted(
         self, key: str, rows: Mapping[bytes, bytes], own: set[str], now: float

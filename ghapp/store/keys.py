@@ -102,7 +102,7 @@ def names(installation: int) -> str:
 
 
 def runner_changes(installation: int) -> str:
-    """stream: the ids of runners whose records were changed by one write. Bounded; expires when it is not read."""
+    """stream: the ids of runners whose records were changed by one write. Created by its readers; bounded; expires."""
     return f"ghapp:{installation}:changes"
 
 
@@ -182,7 +182,7 @@ def event(event_id: str) -> str:
 
 
 def budget(installation: int) -> str:
-    """hash: limit, used, reset, skew, held, and the points of each of the last 61 seconds. One per installation."""
+    """hash: limit, used, reset, skew, held, and the points of each of the last 61 seconds that has some."""
     return f"ghapp:{installation}:budget"
 
 

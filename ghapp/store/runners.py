@@ -43,14 +43,14 @@ MOST_CHANGES = 500
 """Entries of the feed of changes. Its readers read it each second; who falls behind reads all runners."""
 
 FOLLOWED_SECONDS = 120
-"""Lifetime of a feed that is neither written nor read."""
+"""Lifetime of a feed that is not read."""
 
 _ANNOUNCE = f"""
 if #changed > 0 then
-    redis.call('XADD', KEYS[3], 'MAXLEN', '~', '{MOST_CHANGES}', '*', 'i', table.concat(changed, ' '))
-    redis.call('EXPIRE', KEYS[3], '{FOLLOWED_SECONDS}')
+    redis.call('XADD', KEYS[3], 'NOMKSTREAM', 'MAXLEN', '~', '{MOST_CHANGES}', '*', 'i', table.concat(changed, ' '))
 end
 """
+"""A feed is created and kept by its readers: without a reader it would only take memory."""
 
 _FOLLOW = f"""
 local position, rows = ARGV[1], {{}}

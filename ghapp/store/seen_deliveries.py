@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from hashlib import blake2b
+from math import ceil
 from typing import Any
 
 from redis.asyncio import Redis
@@ -37,10 +38,11 @@ class SeenDeliveries:
     def add(self, pipe: Any, guids: Iterable[str], now: float) -> None:
         """Adds to a pipeline what marks these GUIDs as seen at `now` (epoch seconds)."""
         window = int(now // WINDOW_SECONDS)
+        lasts = ceil((window + 1) * WINDOW_SECONDS + SEEN_SECONDS - now)
         for part, numbers in _by_part(guids).items():
             key = keys.seen(window, part)
             pipe.sadd(key, *numbers)
-            pipe.expire(key, SEEN_SECONDS + WINDOW_SECONDS)
+            pipe.expire(key, lasts)
 
     async def among(self, guids: Collection[str], now: float) -> set[str]:
         """Returns those of the GUIDs that are marked as seen, in two round trips."""

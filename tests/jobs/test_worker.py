@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 
 import pytest
 from rq.job import Job
@@ -18,6 +20,7 @@ from jobs.events.deliver_event import REPLACE
 from jobs.worker import run
 from tests.sandbox.receivers import Receiver
 from tests.stories.processes import Role, wait_for
+from tests.support.commands import inherited
 
 TRIES = 1 + len(jobs.AT_ONCE)
 POOL = """
@@ -95,6 +98,31 @@ async def test_the_urgent_queue_has_every_second_turn_and_the_other_queues_share
         first, second, third = others
         turns = [urgent, first, urgent, second, urgent, third, *others, *others]
         assert [line["work"] for line in failures(worker)] == turns
+
+
+IMPORTS_OF_A_JOB = """
+import asyncio, os, sys
+from ghapp.settings import Settings
+from jobs.context import configure
+from jobs.deliveries.installations import discover
+from jobs.worker import import_libraries
+
+settings = Settings.read(os.environ)
+configure(settings)
+import_libraries(settings)
+before = set(sys.modules)
+asyncio.run(discover())
+assert "httpcore" in before, "the job sends requests"
+print(f"imported: {sorted(set(sys.modules) - before)}")
+"""
+
+
+async def test_a_job_imports_nothing_after_the_fork(story):
+    async with story() as app:
+        environ = {**inherited(), **app.environ}
+        command = [sys.executable, "-c", IMPORTS_OF_A_JOB]
+        ended = await asyncio.to_thread(subprocess.run, command, env=environ, capture_output=True, text=True)
+    assert ended.stdout.splitlines()[-1:] == ["imported: []"], ended.stderr
 
 
 def test_a_worker_without_a_redis_names_the_missing_variable():

@@ -210,6 +210,12 @@ class TestPointsPerMinute:
         with pytest.raises(BudgetSpentError):
             await budget.enter(ORG, AT_ONCE, 1)
 
+    async def test_points_of_a_second_are_deleted_after_a_minute(self, redis, budget, clock):
+        for clock.now in (NOW, NOW + 1, NOW + 61):
+            await budget.leave(ORG, await budget.enter(ORG, AT_ONCE, 1), {})
+        seconds = sorted(int(value) // 1000 for value in await redis.hvals(keys.budget(ORG)))
+        assert seconds == [NOW + 1, NOW + 61]
+
     async def test_a_short_wait_for_points_is_a_sleep_and_not_a_busy_loop(self, budget, clock, monkeypatch):
         clock.now = NOW - NOW % 60
         for _ in range(MOST_POINTS):

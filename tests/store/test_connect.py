@@ -7,9 +7,10 @@ from contextlib import suppress
 
 import pytest
 from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import ResponseError
 
 from ghapp.errors import StoreRefusedError, StoreUnavailableError
-from ghapp.store.connect import MOST_CONNECTIONS, PipeliningRedis, connect
+from ghapp.store.connect import MOST_CONNECTIONS, MOST_IN_A_PIPELINE, PipeliningRedis, connect
 
 
 async def test_more_commands_than_connections_are_all_answered(redis, redis_url):
@@ -98,3 +99,92 @@ async def test_a_cancellation_that_redis_py_loses_ends_the_task_all_the_same(red
         await task
     monkeypatch.undo()
     await redis.aclose()
+
+
+@pytest.mark.parametrize("value", ["text", b"\xff\x00\r\n", 7, -1.5, 1e300, "ü" * 70_000], ids=repr)
+async def test_values_are_sent_as_redis_py_sends_them(redis, value):
+    connection = redis.connection_pool.make_connection()
+    command = ("CONFIG SET", "key", value)
+    ours, theirs = connection.pack_command(*command), AbstractConnection.pack_command(connection, *command)
+    assert b"".join(ours) == b"".join(theirs)
+
+
+async def test_a_value_that_redis_does_not_know_is_refused(redis):
+    with pytest.raises(StoreUnavailableError, match="must be str, int, float or bytes"):
+        await redis.set("key", None)
+
+
+async def test_commands_that_come_while_a_pipeline_is_on_its_way_are_the_next_pipeline(redis, reader):
+    sent = []
+    execute = redis.pipeline
+
+    def pipeline(transaction=True, shard_hint=None):
+        sent.append(execute(transaction, shard_hint))
+        return sent[-1]
+
+    async def count_twice(each):
+        await reader.incr(f"a{each}")
+        return await reader.incr("b")
+
+    redis.pipeline = pipeline
+    first = asyncio.create_task(reader.incr("b"))
+    await asyncio.sleep(0)  # the first command is queued …
+    await asyncio.sleep(0)  # … and sent
+    assert sorted(await asyncio.gather(*(count_twice(each) for each in range(5)))) == [2, 3, 4, 5, 6]
+    assert await first == 1
+    assert len(sent) == 3, "the first command, then five at once, then five at once"
+
+
+async def test_a_pipeline_without_an_answer_holds_up_no_other_command(redis, reader):
+    blocked = asyncio.create_task(reader.blpop("nothing", timeout=0))
+    await asyncio.sleep(0.01)
+    assert await asyncio.wait_for(reader.ping(), 4) is True
+    assert not blocked.done()
+    await redis.rpush("nothing", "something")
+    assert await blocked == (b"nothing", b"something")
+
+
+async def test_a_joining_pipeline_keeps_its_order_and_its_errors(redis, reader):
+    await redis.set("text", "a")
+    async with reader.pipeline(transaction=False) as pipe:
+        pipe.rpush("list", "a", "b")
+        pipe.lrange("list", 0, -1)
+        assert await pipe.execute() == [2, [b"a", b"b"]]
+        pipe.hget("text", "field")
+        pipe.incr("n")
+        error, counted = await pipe.execute(raise_on_error=False)
+        assert (type(error), counted) == (ResponseError, 1)
+        pipe.hget("text", "field")
+        with pytest.raises(StoreRefusedError):
+            await pipe.execute()
+        assert await pipe.execute() == [], "what was sent is not sent again"
+
+
+async def test_a_command_whose_caller_was_cancelled_before_it_was_sent_is_not_sent(redis, reader):
+    first = asyncio.create_task(reader.incr("n"))
+    second = asyncio.create_task(reader.incr("n"))
+    await asyncio.sleep(0)
+    second.cancel()
+    assert await first == 1
+    assert await redis.get("n") == b"1"
+
+
+async def test_after_many_cancelled_commands_the_next_one_is_sent(redis, reader):
+    first = asyncio.create_task(reader.incr("n"))
+    await asyncio.sleep(0)
+    cancelled = [asyncio.create_task(reader.incr("n")) for _ in range(MOST_IN_A_PIPELINE)]
+    last = asyncio.create_task(reader.incr("n"))
+    await asyncio.sleep(0)
+    for each in cancelled:
+        each.cancel()
+    assert (await first, await asyncio.wait_for(last, 10)) == (1, 2)
+
+
+async def test_more_commands_than_fit_in_a_pipeline_are_sent_in_their_order(redis, reader):
+    count = 2 * MOST_IN_A_PIPELINE + 1
+    answers = await asyncio.gather(*(reader.rpush("list", each) for each in range(count)))
+    assert answers == [*range(1, count + 1)]
+    async with reader.pipeline(transaction=False) as pipe:
+        for _ in range(count):
+            pipe.incr("n")
+        assert await pipe.execute() == [*range(1, count + 1)], "one request is never divided"

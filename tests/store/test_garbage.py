@@ -37,6 +37,7 @@ NO_RECORDS = {
     keys.credential(ORG): "never set aside: opened, it may be a token; another one is minted",
     keys.session(digest_of(samples.TEXT)): "never set aside: opened, it has a token; the person signs in again",
     keys.sign_in(digest_of(samples.TEXT)): "never set aside: opened, it has a verifier; the person signs in again",
+    f"{keys.budget(ORG)} s{int(NOW) % 61}": "the points of one second: they count as none until they are written again",
     keys.death_names(ORG): "the field of a death: garbage is none's",
     keys.death_times(ORG): "the field of a death: garbage is none's",
     keys.deaths_unpublished(ORG): "the field of a death: garbage is none's",

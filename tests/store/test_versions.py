@@ -33,7 +33,7 @@ from tests.store.rows.samples import NOW, ORG, POD_NAME, POOL
 
 RELEASES = sorted(Path(samples.__file__).parent.glob("*.json"))
 ONE, TWO = Evidence(1, "linux-1", NOW, registered=True), Evidence(2, "linux-2", NOW, registered=True)
-REMAINS = Evidence._fields.index("remains")
+REMAINS, END_DATED = Evidence._fields.index("remains"), Evidence._fields.index("job_end_dated")
 GARBAGE = [b"", b"\xc1", b"\x00garbage", b"\xa1\xff", msgspec.msgpack.encode(["of", {"another": "shape"}]), b"\xd9"]
 TOTAL = 'ghapp_unreadable_records_total{kind="%s"}'
 
@@ -125,6 +125,25 @@ async def test_a_fuse_of_the_next_version_can_be_changed(redis):
 )
 def test_an_unknown_enumeration_member_is_read_as_the_safe_member(kind, row, read):
     assert CODECS[kind].decode(msgspec.msgpack.encode(row)) == read
+
+
+@pytest.mark.parametrize(
+    ("record", "row"),
+    [
+        (Evidence(1, "linux-1", NOW), [1, "linux-1", int(NOW)]),
+        (Evidence(1, "linux-1", NOW + 0.5), [1, "linux-1", NOW + 0.5]),
+        (Evidence(1, "linux-1", 2.0**32 - 1), [1, "linux-1", 2**32 - 1]),
+        (Evidence(1, "linux-1", 2.0**32), [1, "linux-1", 2.0**32]),
+        (Evidence(1, "linux-1", -1.0), [1, "linux-1", -1.0]),
+        (Evidence(1, "linux-1", NOW, os="linux"), [1, "linux-1", int(NOW), [], [], "linux"]),
+        (ONE._replace(job_end_dated=False), [1, "linux-1", int(NOW), *ONE[3:END_DATED], False]),
+    ],
+    ids=["whole", "half", "below", "large", "negative", "a field before others", "a default of true"],
+)
+def test_a_row_ends_with_its_last_field_that_has_not_its_default_and_any_version_reads_it(record, row):
+    written = CODECS["runner"].encode(record)
+    assert written == msgspec.msgpack.encode(row)
+    assert msgspec.msgpack.decode(written, type=Evidence) == record, "as the previous version decodes it"
 
 
 def test_known_members_within_a_longer_row_stay():
