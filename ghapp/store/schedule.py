@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from redis.asyncio import Redis
@@ -21,6 +21,15 @@ return due
 """
 
 
+_PUT_OFF = """
+for i = 2, #ARGV, 2 do
+    local at = redis.call('ZSCORE', KEYS[1], ARGV[i])
+    local is_unchanged = at and math.abs(tonumber(at) - tonumber(ARGV[i + 1])) < 0.001
+    if is_unchanged then redis.call('ZADD', KEYS[1], 'GT', ARGV[1], ARGV[i]) end
+end
+"""
+
+
 class Schedule:
     """The next sweep of each installation. A due sweep is given to one job only, and postponed at once."""
 
@@ -28,16 +37,16 @@ class Schedule:
         self._redis = redis
         self._read_time, self._read_due = PlainReader(redis, "discovery", finite), PlainReader(redis, "due-sweep", int)
         self._take: Any = redis.register_script(_TAKE)
+        self._put_off: Any = redis.register_script(_PUT_OFF)
 
     async def due_at(self, installation: int, at: float) -> None:
         """Sets when the next sweep of an installation is due (epoch seconds), unless the installation was removed."""
         await self._redis.zadd(keys.DUE, {str(installation): at}, xx=True)
 
-    async def put_off(self, installations: Iterable[int], until: float) -> None:
-        """Makes sweeps due at `until` (epoch seconds) that would be due earlier."""
-        dates = {str(each): until for each in installations}
-        if dates:
-            await self._redis.zadd(keys.DUE, dates, xx=True, gt=True)
+    async def put_off(self, dates: Mapping[int, float], until: float) -> None:
+        """Makes sweeps due at `until` (epoch seconds) that are still due at these dates; others have set theirs."""
+        args = [repr(until), *(part for each, at in dates.items() for part in (each, repr(at)))]
+        await self._put_off(keys=[keys.DUE], args=args)
 
     async def next(self, installation: int) -> float | None:
         """Returns when the next sweep is due (epoch seconds); None if the installation is not swept."""

@@ -51,12 +51,16 @@ async def sweep_due_installations(context: JobContext) -> int:
     """
     began, swept = asyncio.get_running_loop().time(), 0
     running: dict[asyncio.Task[None], int] = {}
+    again_at: dict[int, float] = {}
+    """When they are due again if they do not set another date."""
     try:
         while True:
             if asyncio.get_running_loop().time() - began < TAKING_SECONDS:
-                due = await context.schedule.take_due(context.clock(), RETRY_SECONDS, AT_ONCE - len(running))
+                now = context.clock()
+                due = await context.schedule.take_due(now, RETRY_SECONDS, AT_ONCE - len(running))
                 ends = began + SWEEP_TIMEOUT_SECONDS - ENDING_SECONDS
                 running |= {asyncio.create_task(_sweep(context, each, ends)): each for each in due}
+                again_at |= dict.fromkeys(due, now + RETRY_SECONDS)
                 swept += len(due)
             if not running:
                 return swept
@@ -64,7 +68,9 @@ async def sweep_due_installations(context: JobContext) -> int:
             for each in done:
                 del running[each]
             if not done:  # they take long, and other jobs should not ask for them meanwhile
-                await context.schedule.put_off(running.values(), context.clock() + RETRY_SECONDS)
+                until = context.clock() + RETRY_SECONDS
+                await context.schedule.put_off({each: again_at[each] for each in running.values()}, until)
+                again_at |= dict.fromkeys(running.values(), until)
     finally:
         for each in running:
             each.cancel()

@@ -133,12 +133,29 @@ async def test_a_taken_sweep_is_due_again_after_its_timeout(redis):
     assert taken == [[ORG], [], [ORG]]
 
 
-@pytest.mark.parametrize(("until", "due_at"), [(NOW + 12, NOW + 60), (NOW + 61, NOW + 61)])
-async def test_a_sweep_is_put_off_and_never_brought_forward(redis, until, due_at):
+@pytest.mark.parametrize(
+    ("date", "until", "due_at"),
+    [
+        (NOW + 60, NOW + 12, NOW + 60),
+        (NOW + 60, NOW + 61, NOW + 61),
+        (NOW + 12, NOW + 61, NOW + 60),
+        (NOW + 72, NOW + 84, NOW + 60),
+    ],
+    ids=["never brought forward", "put off", "it has set a later date", "it has set an earlier date"],
+)
+async def test_a_sweep_is_put_off_from_the_date_it_was_given_and_from_no_other(redis, date, until, due_at):
     schedule = Schedule(redis)
     await schedule.add(ORG, NOW + 60)
-    await schedule.put_off([ORG, ORG + 1], until)
+    await schedule.put_off({ORG: date, ORG + 1: date}, until)
     assert await schedule.all() == {ORG: due_at}
+
+
+async def test_a_taken_sweep_is_put_off_from_its_timeout(redis):
+    schedule, now = Schedule(redis), NOW + 0.123456
+    await schedule.add(ORG, NOW)
+    assert await schedule.take_due(now, 12.0, MOST) == [ORG]
+    await schedule.put_off({ORG: now + 12.0}, now + 18.0)
+    assert await schedule.next(ORG) == pytest.approx(now + 18.0, abs=0.0001)
 
 
 @pytest.mark.parametrize(("ahead", "due"), [(7200.0, [ORG]), (7199.0, [])], ids=["too far ahead", "within the limit"])

@@ -116,6 +116,28 @@ async def test_a_job_begins_no_sweep_after_its_time(context, monkeypatch):
     assert await swept(context) == []
 
 
+async def test_the_date_that_a_sweep_has_set_is_kept_while_its_job_goes_on(context, monkeypatch):
+    """What a large sweep does after it has set the date of the next one takes seconds."""
+    (large, *_) = [each.id for each in await context.installations.all()]
+    put_off, looked, due = context.schedule.put_off, asyncio.Event(), context.clock() + 0.1
+
+    async def sweep(_context, installation, **_options):
+        await context.schedule.due_at(installation, due if installation == large else context.clock() + 60)
+        if installation == large:
+            await looked.wait()
+
+    async def counted(dates, until):
+        await put_off(dates, until)
+        looked.set()
+
+    monkeypatch.setattr(due_sweeps, "sweep_installation", sweep)
+    monkeypatch.setattr(due_sweeps, "RETRY_SECONDS", 0.5)
+    monkeypatch.setattr(type(context.schedule), "put_off", staticmethod(counted))
+    async with asyncio.timeout(20):
+        await sweep_due_installations(context)
+    assert await context.schedule.next(large) == due
+
+
 async def test_a_long_sweep_is_not_due_while_it_runs(context, monkeypatch):
     (slow, *_) = [each.id for each in await context.installations.all()]
     going_on, may_end = asyncio.Event(), asyncio.Event()
@@ -126,9 +148,9 @@ async def test_a_long_sweep_is_not_due_while_it_runs(context, monkeypatch):
             await may_end.wait()
         return await sweep_installation(context, installation, **options)
 
-    async def counted(installations, until):
-        await put_off(installations, until)
-        if [*installations] == [slow]:
+    async def counted(dates, until):
+        await put_off(dates, until)
+        if [*dates] == [slow]:
             going_on.set()
 
     monkeypatch.setattr(due_sweeps, "sweep_installation", sweep)
