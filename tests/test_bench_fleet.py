@@ -15,9 +15,10 @@ def test_changes_of_pods_are_measured_with_a_real_watch(tmp_path, monkeypatch):
     monkeypatch.setattr(pods, "BURSTS", 2)
     monkeypatch.setattr(pods, "SETTLE_SECONDS", 0.0)
     monkeypatch.setattr(pods, "QUIET_SECONDS", 0.1)
-    seconds, memory, cpu = pods.measure(tmp_path)
+    seconds, recorded, memory, cpu = pods.measure(tmp_path)
     assert seconds.unit == " s"
     assert seconds.spread is not None
+    assert recorded.value >= seconds.value
     assert memory.value > 1.0
     assert not cpu.required
 
