@@ -127,16 +127,23 @@ def test_rolling_forth_and_back_under_load_loses_nothing(redis_url, redis, tmp_p
         before = present.enter_context(roles(environ, sandbox, tmp_path, NORMAL_TIMINGS))
         with present:
             assert wait_for(lambda: queue_redis.hlen(keys.runners(installation)) >= IDLE.size), before[2].log
-            lost = lose_and_heal(sandbox, before)
+            lost: list[int] = []
+
+            def lose_some_and_heal(started):
+                # A runner that was lost before a list has shown it is unknown to ghapp.
+                assert wait_for(lambda: successors_are_online(redis_url, installation, lost)), started[2].log
+                lost.extend(lose_and_heal(sandbox, started))
+
+            lose_some_and_heal(before)
             following = ExitStack()
             beside = following.enter_context(roles(environ, sandbox, tmp_path, NEXT_VERSION))
             stack.enter_context(following)
             assert wait_for(lambda: rows_of_the_next_version(queue_redis, installation) > 0), beside[2].log
-            lost += lose_and_heal(sandbox, [*before, *beside])
-        lost += lose_and_heal(sandbox, beside)  # alone: rolled forth
+            lose_some_and_heal([*before, *beside])
+        lose_some_and_heal(beside)  # alone: rolled forth
         after = stack.enter_context(roles(environ, sandbox, tmp_path, NORMAL_TIMINGS))
         following.close()  # and back
-        lost += lose_and_heal(sandbox, after)
+        lose_some_and_heal(after)
         left = rows_of_the_next_version(queue_redis, installation)
         sandbox.control.quiet()
         assert wait_for(lambda: queue_redis.xlen(keys.INBOX) == 0)
