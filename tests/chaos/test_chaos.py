@@ -10,7 +10,7 @@ from tests.chaos.faults import LANES
 from tests.chaos.schedule import schedule
 from tests.chaos.soak import soak
 
-SEED, SECONDS = 1, 40
+SEED, SECONDS = 1, 30
 
 
 @pytest.mark.xdist_group("chaos")

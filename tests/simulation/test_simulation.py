@@ -4,7 +4,7 @@ import pytest
 
 from tests.simulation.engine import simulate
 
-CHUNKS, SEEDS_A_CHUNK = 10, 10
+CHUNKS, SEEDS_A_CHUNK = 6, 10
 
 MISJUDGED = {
     1156: "grants of a fuse that healed were held against the next one's first batch",

@@ -98,7 +98,7 @@ async def token(redis_url):
 
 @pytest.mark.xdist_group("generated")
 @api.parametrize()
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 def test_each_request_is_answered_as_described(case, web, token):
     url, role = web
     if "org" in case.path_parameters:
