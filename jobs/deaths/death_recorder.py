@@ -116,8 +116,7 @@ class DeathRecorder:
         """Records a pod that disappeared before its end was seen; False if nothing ran, or if the end is on record.
 
         A pod that was last seen before its container ran may have run all the same, while no watch saw it: then GitHub
-        has
-        seen its runner, or given it a job.
+        has seen its runner, or given it a job.
         """
         if pod.has_ended:
             return False
