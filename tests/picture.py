@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -21,6 +20,7 @@ from ghapp.store.connect import connect
 from ghapp.store.incidents import Incidents
 from ghapp.store.installations import Installations
 from tests.stories.test_up import wait_for
+from tests.support.chromium import chromium_path
 
 WIDTH = 118
 PATIENCE_SECONDS = 120
@@ -72,9 +72,9 @@ def listens(host: str, port: int) -> bool:
 @asynccontextmanager
 async def _pages(site: Site) -> AsyncIterator[Mapping[str, Page]]:
     """Yields a tab of each colour scheme."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    path = chromium_path()
     if path is None:
-        raise SystemExit("there is no chromium on PATH; install it to draw the page")
+        raise SystemExit("there is no Chromium on PATH; install it to draw the page")
     host, port = site.settings.listen
     size = {"width": SCREEN[0], "height": SCREEN[1]}
     async with async_playwright() as playwright:

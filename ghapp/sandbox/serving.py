@@ -21,6 +21,9 @@ STOP_SECONDS = 5
 GOODBYE_SECONDS = 0.01
 """Time for connections to send that they are closed."""
 
+KEEP_ALIVE_SECONDS = 90
+"""Longer than any client keeps an idle connection: one that the server closes as it is used again fails a request."""
+
 Lifespan = Callable[[Starlette], contextlib.AbstractAsyncContextManager[None]]
 BackgroundTasks = Callable[[], list[Coroutine[Any, Any, None]]]
 
@@ -45,9 +48,7 @@ class Serving:
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
 
-    def serve(
-        self, build: Callable[[Lifespan], Starlette], background_tasks: BackgroundTasks, *, keep_alive_seconds: int = 5
-    ) -> None:
+    def serve(self, build: Callable[[Lifespan], Starlette], background_tasks: BackgroundTasks) -> None:
         """Sets the application, and coroutines that run beside it and never end."""
 
         @contextlib.asynccontextmanager
@@ -72,7 +73,7 @@ class Serving:
                 access_log=False,
                 log_level="critical",
                 lifespan="on",
-                timeout_keep_alive=keep_alive_seconds,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
             )
         )
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name=self._name, daemon=True)

@@ -57,8 +57,9 @@ REAPER = {"reaped", "gone", "changed", "kept", "failed", "skipped"}
 def counted():
     """Labels of each counter, by what the code counts."""
     found = {}
-    for path in [*(ROOT / "jobs").rglob("*.py"), *(ROOT / "ghapp").rglob("*.py")]:
-        for call in (each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.Call)):
+    sources = [path.read_text() for folder in ("jobs", "ghapp") for path in (ROOT / folder).rglob("*.py")]
+    for source in (each for each in sources if "_total" in each):
+        for call in (each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.Call)):
             names = [each.value for each in call.args if isinstance(each, ast.Constant)]
             metric = [name for name in names if re.fullmatch(r"ghapp_\w+_total", str(name))]
             if metric and (getattr(call.func, "attr", "") or getattr(call.func, "id", "")) in ("add", "count"):

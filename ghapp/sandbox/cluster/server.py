@@ -22,7 +22,6 @@ from ghapp.sandbox.cluster.controls import ClusterControl
 from ghapp.sandbox.serving import Serving
 
 TICK_SECONDS = 0.02
-KEEP_ALIVE_SECONDS = 90
 
 
 class ClusterServer(Serving):
@@ -38,11 +37,7 @@ class ClusterServer(Serving):
         super().__init__("the cluster", port=port)
         self.cluster = SimulatedCluster(clock)
         self.control = ClusterControl(self.cluster)
-        self.serve(
-            lambda living: application(self.cluster, living),
-            lambda: [self._tick()],
-            keep_alive_seconds=KEEP_ALIVE_SECONDS,
-        )
+        self.serve(lambda living: application(self.cluster, living), lambda: [self._tick()])
 
     def token(self, user: str = ADMIN) -> str:
         """Returns the bearer token of a user; LookupError for an unknown user, or one without a token."""
