@@ -4,7 +4,7 @@ import pytest
 
 from tests.simulation.engine import simulate
 
-CHUNKS, SEEDS_A_CHUNK = 6, 10
+SIMULATED, CHUNKS = range(60), 6
 
 MISJUDGED = {
     1156: "grants of a fuse that healed were held against the next one's first batch",
@@ -19,7 +19,7 @@ MISJUDGED = {
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_no_simulated_day_breaks_an_invariant(chunk):
-    for seed in range(chunk * SEEDS_A_CHUNK, (chunk + 1) * SEEDS_A_CHUNK):
+    for seed in SIMULATED[chunk::CHUNKS]:
         simulate(seed)
 
 

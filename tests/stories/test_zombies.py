@@ -101,7 +101,7 @@ async def test_4396_while_its_job_runs_without_a_registration_it_is_never_touche
         await app.app.receive(2)
         await app.live()
         app.app.sandbox.control.lose("acme", ids=[runner.id])
-        await app.live(3600)
+        await app.live(1800)
         assert app.changes() == []
         assert (await app.verdict(runner)).state is State.SUSPECT
         app.app.sandbox.control.finish("acme", job_id=job.id)
@@ -211,7 +211,7 @@ async def test_a_watch_that_is_blind_makes_nothing_older(story, tmp_path):
         await app.live(60)
         before = (await app.evidence(runner)).remains
         app.watches = False
-        await app.live(3600)
+        await app.live(1800)
         remains = (await app.evidence(runner)).remains
         assert (remains.kind, remains.since) == (RemainsKind.RUNNING, before.since)
         assert remains.seen_at - before.seen_at < 150, "an old view is none"
