@@ -300,7 +300,13 @@ def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -
     if evidence.job_ended_at is not None:
         facts.append((evidence.job_ended_at, "delivery", f"ended job {evidence.job_id}"))
     if evidence.absent_since is not None:
-        facts.append((evidence.absent_since, "list", f"absent from a complete list of {evidence.absent_of}"))
+        of = evidence.absent_of
+        said = (
+            "absent from a list that changed while it was read"
+            if of is None
+            else f"absent from a complete list of {of}"
+        )
+        facts.append((evidence.absent_since, "list", said))
     if evidence.deletion is not None:
         facts += _in_cluster(evidence.deletion)
     if (listing := last_listing(evidence, survey)) is not None:

@@ -184,9 +184,9 @@ async def _record(
     }
     listed_at = context.clock()  # listing took time, and the watch's views may be newer than its start
     records |= await _read_cluster(context, installation, records.values(), listed_at)
-    answers = await _get_alone(
-        context, installation, absence.not_yet_queried(records.values(), after, began, policy.evidence)
-    )
+    suspects = absence.not_yet_queried(records.values(), after, began, policy.evidence)
+    hidden = absence.possibly_hidden(records.values(), listed, began)
+    answers = await _get_alone(context, installation, suspects + hidden)
     at = context.clock()  # of GitHub's answers
     records |= await context.runners.revise(
         installation.id, {runner_id: absence.folds_of_get(*result) for runner_id, result in answers.items()}, records

@@ -118,6 +118,7 @@ class Driver(Acting):
         self.audit.looked(look, began)
         records = {**known, **self.store.revise(absence.folds_of_list(look, known, survey, began), known)}
         asked = absence.not_yet_queried(records.values(), after, began, limits)
+        asked += absence.possibly_hidden(records.values(), look, began)
         yield STEP
         answers = (yield from self.ask_each(asked)) if asked else {}
         at = self.clock()

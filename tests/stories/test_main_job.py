@@ -171,6 +171,20 @@ async def test_a_sweep_whose_pages_shifted_lists_each_suspect_by_name(story, mon
         assert app.account()["calls"]["GET /orgs/{org}/actions/runners"]["total"] == 3 + 1
 
 
+async def test_a_loss_that_a_list_with_page_churn_shows_is_a_suspect_at_once(story, monkeypatch):
+    async with story(runners=250) as app:
+        await sweep(app)
+        app.clock.pass_(300)
+        await sweep(app)
+        (lost,) = app.sandbox.control.lose("acme", count=1)
+        monkeypatch.setattr(absence, "allow_for_churn", lambda look: look._replace(churned=True))
+        swept = await sweep(app)
+        assert (await state_of(app, lost), swept.suspects) == (State.SUSPECT, 1)
+        app.clock.pass_(30)
+        await sweep(app)
+        assert await state_of(app, lost) is State.INVALIDATED
+
+
 async def test_a_sweep_that_does_not_act_confirms_nothing(story):
     async with story() as app:
         await sweep(app)

@@ -32,6 +32,9 @@ from ghapp.health.runner.verdict import (
 MOST_ASKED = 200
 """Maximum GETs of suspects per sweep: the share of the minute's points a mass loss may cost. Batches need no more."""
 
+RUNNERS_A_GET = 1000
+"""A list with page churn is followed by one GET for so many runners: a tenth of what the list costs."""
+
 MOST_AHEAD_SECONDS = 3600.0
 """A confirmation is scheduled at most this long before it is due."""
 
@@ -152,8 +155,10 @@ def folds_of_list(look: RunnerList, known: Mapping[int, Evidence], survey: Surve
     if look.flaw is not None or not absent:
         return ListFolds(look, {}, at)
     ids_by_name = {runner.name: runner.id for runner in look.runners.values()}
-    miss = partial(observations.missing_from_partial_list, survey=survey) if look.churned else observations.unlisted
-    missed = partial(miss, at=at, total=look.total)
+    if look.churned:
+        missed = partial(observations.missing_from_partial_list, at=at, survey=survey)
+    else:
+        missed = partial(observations.unlisted, at=at, total=look.total)
     missing = {each.id: partial(_unlisted, missed=missed, successor=ids_by_name.get(each.name)) for each in absent}
     return ListFolds(look, missing, at)
 
@@ -179,6 +184,23 @@ def not_yet_queried(records: Iterable[Evidence], survey: Survey, now: float, lim
     ]
     found.sort(key=lambda each: (missing_since(each), each.id))
     return [each.id for each in found[:MOST_ASKED]]
+
+
+def possibly_hidden(records: Iterable[Evidence], look: RunnerList, at: float) -> list[int]:
+    """Returns the ids of runners that a list with page churn, begun at `at`, is the first to lack, and that GETs find.
+
+    Such a list alone is no hint, and in a busy fleet every list is like that: a GET saves the wait for the next list.
+    Runners with a job are left out, because most of them leave when it ends.
+    """
+    missed = [
+        each.id
+        for each in records
+        if each.missing_from_partial_list_at == at
+        and not is_absent(each)
+        and not each.busy
+        and not runs_a_job(each, at)
+    ]
+    return sorted(missed)[: max(1, look.total // RUNNERS_A_GET)] if look.churned else []
 
 
 def due(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> dict[int, Evidence]:

@@ -82,9 +82,9 @@ class Evidence(NamedTuple):
     offline_since: float | None = None
 
     absent_since: float | None = None
-    """Start of the first complete list without the runner."""
+    """Start of the first list without the runner that counts as a hint."""
     absent_of: int | None = None
-    """Number of runners in that list."""
+    """Number of runners in that list; None if it had page churn."""
     missing_at: float | None = None
     """Time of the first GET that answered 404; `confirm_seconds` counts from it."""
     confirmed_at: float | None = None
@@ -120,7 +120,7 @@ class Evidence(NamedTuple):
     """When the plan would have granted remediation, had dry-run not prevented it."""
 
     missing_from_partial_list_at: float | None = None
-    """Time of the first list with page churn that lacked the runner; None once the runner was seen again."""
+    """Start of the first list with page churn that lacked the runner; None once the runner was seen again."""
 
     deletion: Deletion | None = None
     """Progress of deleting its object or pod in the cluster; None before the first attempt."""

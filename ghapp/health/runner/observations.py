@@ -176,9 +176,10 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
     )
 
 
-def unlisted(evidence: Evidence, at: float, total: int) -> Evidence:
-    """A complete list of `total` runners, begun at `at`, lacked the runner. This is a hint, not a proof.
+def unlisted(evidence: Evidence, at: float, total: int | None) -> Evidence:
+    """A list of `total` runners, begun at `at`, lacked the runner. This is a hint, not a proof.
 
+    `total` is None for a list with page churn.
     Runners whose registration was never seen (hosted runners, and those of a repository) appear in no such list.
     """
     if not evidence.registered or _late(evidence, at):
@@ -188,8 +189,8 @@ def unlisted(evidence: Evidence, at: float, total: int) -> Evidence:
     return evidence._replace(listed=False, observed_at=at, absent_since=at, absent_of=total)
 
 
-def missing_from_partial_list(evidence: Evidence, at: float, total: int, survey: Survey) -> Evidence:
-    """A list with page churn lacked the runner. Only the second such list in a row counts as a hint.
+def missing_from_partial_list(evidence: Evidence, at: float, survey: Survey) -> Evidence:
+    """A list with page churn lacked the runner. Only the second such list in a row counts as a hint, or a GET's 404.
 
     `survey` is the survey before that list: it has the time of the runner's last observation.
     """
@@ -198,16 +199,17 @@ def missing_from_partial_list(evidence: Evidence, at: float, total: int, survey:
     if evidence.absent_since is not None or (
         evidence.missing_from_partial_list_at is not None and at > evidence.missing_from_partial_list_at
     ):
-        return unlisted(evidence, at, total)
+        return unlisted(evidence, at, None)
     return evidence._replace(listed=False, observed_at=observed_at(evidence, survey), missing_from_partial_list_at=at)
 
 
 def get_missed(evidence: Evidence, at: float) -> Evidence:
-    """A GET answered 404. The first 404 only starts the clock."""
+    """A GET answered 404. The first 404 only starts the clock; it also makes a hint of a list with page churn."""
     if not evidence.registered or _late(evidence, at):
         return evidence
     missing_at = evidence.missing_at if evidence.missing_at is not None else at
-    return evidence._replace(listed=False, observed_at=at, missing_at=missing_at)
+    absent_since = evidence.missing_from_partial_list_at if evidence.absent_since is None else evidence.absent_since
+    return evidence._replace(listed=False, observed_at=at, missing_at=missing_at, absent_since=absent_since)
 
 
 def absence_confirmed(evidence: Evidence, at: float) -> Evidence:

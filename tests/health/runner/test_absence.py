@@ -94,6 +94,34 @@ class TestChurn:
         again = absence.folds_of_list(churned, {1: seen}, survey(), NOW + 120)[1](seen)
         assert judge(again, survey(), NOW + 120, LIMITS).state is State.HEALTHY
 
+    def test_a_get_that_answers_404_after_a_churned_list_makes_a_suspect_at_once(self):
+        churned = listing(*range(2, 11))._replace(churned=True)
+        once = absence.folds_of_list(churned, FLEET, survey(), NOW)[1](online(1))
+        missed = absence.folds_of_get(None, NOW + 1)(once)
+        assert (missed.absent_since, missed.absent_of, missed.missing_at) == (NOW, None, NOW + 1)
+        assert judge(missed, survey(), NOW + 1, LIMITS).state is State.SUSPECT
+
+    @pytest.mark.parametrize(("total", "most"), [(101, 1), (1_999, 1), (2_000, 2), (10_000, 10)])
+    def test_a_get_for_each_thousand_runners_looks_for_those_that_a_churned_list_lacks(self, total, most):
+        missed = [online(each, missing_from_partial_list_at=NOW) for each in range(20, 0, -1)]
+        churned = RunnerList({}, total, churned=True)
+        assert absence.possibly_hidden(missed, churned, NOW) == [*range(1, most + 1)]
+
+    @pytest.mark.parametrize(
+        ("known", "churned"),
+        [
+            (online(1), True),
+            (online(1, missing_from_partial_list_at=NOW - 60), True),
+            (online(1, missing_from_partial_list_at=NOW, busy=True), True),
+            (online(1, missing_from_partial_list_at=NOW, job_id=9, job_started_at=NOW - 60), True),
+            (suspect(1, missing_from_partial_list_at=NOW), True),
+            (online(1, missing_from_partial_list_at=NOW), False),
+        ],
+        ids=["listed", "missing before", "busy", "with a job", "a suspect already", "a complete list"],
+    )
+    def test_no_other_runner_is_queried_for_churn(self, known, churned):
+        assert absence.possibly_hidden([known], RunnerList({}, 10_000, churned=churned), NOW) == []
+
 
 class TestSurvey:
     def test_a_complete_list_ends_every_failure(self):
