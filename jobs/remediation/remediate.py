@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import gather
 from collections.abc import Callable
 from functools import partial
 
@@ -92,8 +93,9 @@ async def _look_again(context: JobContext, installation: Installation, evidence:
     """Queries GitHub once more; returns the outcome if nothing is left to do, else an empty string."""
     installation_client = await context.installation_client(installation, Purpose.ACT)
     await installation_client.settle()
-    answer = await installation_client.runner(evidence.id)
-    same_name = await installation_client.runners_named(evidence.name) if answer is None else []
+    answer, same_name = await gather(
+        installation_client.runner(evidence.id), installation_client.runners_named(evidence.name)
+    )
     match step_after(evidence, answer, same_name):
         case RemediationStep.RECORD_RETURN:
             back = present(evidence, answer, same_name)
