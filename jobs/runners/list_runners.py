@@ -51,20 +51,16 @@ class ListResult:
         return RunnerList(self.runners, self.total, self.flaw)
 
 
-async def _page(
-    installation_client: InstallationClient, number: int, known: Mapping[int, EtagPage], changed: dict[int, EtagPage]
-) -> wire.RunnerPage:
-    """Reads one page, from `known` where GitHub says that it is unchanged; else the page is added to `changed`."""
-    before = known.get(number)
+async def _fetch(
+    installation_client: InstallationClient, number: int, before: EtagPage | None
+) -> tuple[bytes, str | None]:
+    """Reads one page; returns its body, and its ETag unless the page is as it was `before`."""
     listing = await installation_client.list_runners(number, before.etag if before else None)
     if listing.body is None and before is not None:
         if (kept := before.body()) is not None:
-            return wire.runner_page(kept)
+            return kept, None
         listing = await installation_client.list_runners(number, None)
-    body = listing.body or b""
-    page = wire.runner_page(body)
-    changed[number] = EtagPage.of(listing.etag, body)
-    return page
+    return listing.body or b"", listing.etag
 
 
 async def list_runners(
@@ -86,7 +82,13 @@ async def list_runners(
     known = await pages.of(installation, installation_client.token)
     changed: dict[int, EtagPage] = {}
 
-    first = await _page(installation_client, 1, known, changed)
+    def parsed(number: int, body: bytes, etag: str | None) -> wire.RunnerPage:
+        page = wire.runner_page(body)
+        if etag is not None:
+            changed[number] = EtagPage.of(etag, body)
+        return page
+
+    first = parsed(1, *await _fetch(installation_client, 1, known.get(1)))
     last = max(1, -(-first.total // PER_PAGE))
     if last > MOST_PAGES:
         raise GitHubUnavailableError(f"GitHub counts {first.total} runners, which is not to be believed")
@@ -97,14 +99,15 @@ async def list_runners(
 
     async def next_page(number: int) -> wire.RunnerPage | None:
         nonlocal done
-        async with slots:
-            if failures:
-                return None
-            try:
-                page = await _page(installation_client, number, known, changed)
-            except GitHubError as error:
-                failures.append(error)
-                return None
+        try:
+            async with slots:
+                if failures:
+                    return None
+                fetched = await _fetch(installation_client, number, known.get(number))
+            page = parsed(number, *fetched)  # while the next page is on its way
+        except GitHubError as error:
+            failures.append(error)
+            return None
         done += 1
         progress(done, last)
         return page
@@ -130,7 +133,8 @@ async def list_runners(
 async def first_page(installation_client: InstallationClient, pages: EtagPages) -> RunnerList:
     """Reads the first page alone: it proves that the list is readable and not empty, and no absence."""
     known = await pages.of(installation_client.installation.id, installation_client.token)
-    page = await _page(installation_client, 1, known, {})
+    body, _ = await _fetch(installation_client, 1, known.get(1))
+    page = wire.runner_page(body)
     return RunnerList({runner.id: runner for runner in page.runners}, page.total, churned=True)
 
 
