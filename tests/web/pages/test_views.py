@@ -291,7 +291,7 @@ def test_evidence_and_death_are_one_time_line_the_latest_first():
     ("of", "text"),
     [(412, "Absent from a complete list of 412"), (None, "Absent from a list that changed while it was read")],
 )
-def test_an_absence_tells_a_complete_list_from_one_with_page_churn(of, text):
+def test_an_absence_from_a_complete_list_reads_differently_from_one_with_page_churn(of, text):
     absent = AT_WORK._replace(listed=False, absent_since=NOW - 10, absent_of=of)
     assert text in [each.text for each in page_of(absent).entries]
 
