@@ -63,8 +63,8 @@ async def confirm_installation(context: JobContext, installation_id: int) -> int
         survey = await context.runners.survey(installation_id)
         soon = context.clock() + absence.AHEAD_SECONDS
         suspects = absence.due(runners.values(), survey, soon, context.settings.of(installation.org).evidence)
-        if not suspects:  # a sweep has confirmed them, and plans
-            return 0
+        if not suspects and not absence.awaits_plan(runners.values()):
+            return 0  # a sweep has confirmed them
         revised = await _try(context, installation, suspects)
     await plan_remediation(context, installation)
     return sum(each.confirmed_at is not None for each in revised.values())
@@ -96,6 +96,8 @@ async def _try(
     context: JobContext, installation: Installation, suspects: dict[int, Evidence], control: RunnerList | None = None
 ) -> dict[int, Evidence]:
     """As `_confirm`; an answer that is missing, or contradicts the installation, confirms nothing."""
+    if not suspects:
+        return {}
     try:
         return await _confirm(context, installation, suspects, control)
     except GitHubError as error:

@@ -146,10 +146,13 @@ class Driver(Acting):
     def confirm(self, me: Process) -> Steps:
         if not (yield from self.hold(me, "confirm")):
             return
-        due = absence.due(self.store.runners.values(), self.store.survey, self.clock(), self.config.evidence)
+        records = self.store.runners.values()
+        due = absence.due(records, self.store.survey, self.clock(), self.config.evidence)
+        is_needed = due or absence.awaits_plan(records)
         yield from self.try_to_confirm(due)
         self.store.release(me, "confirm")
-        yield from self.decide(me)
+        if is_needed:
+            yield from self.decide(me)
 
     def confirm_listed(self, me: Process, due: dict[int, Evidence], control: RunnerList) -> Steps:
         if not due or not self.store.take("confirm", me, self.engine.now):

@@ -60,6 +60,34 @@ def meanwhile(app, monkeypatch, happens):
     monkeypatch.setattr(module, "_save_fuses", then)
 
 
+async def test_a_confirmation_that_was_killed_before_its_plan_plans_when_it_is_retried(story, monkeypatch):
+    async with story() as app:
+        await settled(app)
+        (lost,) = await confirmed_but_not_planned(app, monkeypatch)
+        await confirm_installation(app.context, app.installation)
+        known = await app.context.runners.some(app.installation, [lost])
+        assert known[lost].granted_at == app.clock()
+
+
+async def test_a_confirmation_without_suspects_does_not_plan(story, monkeypatch):
+    planned = []
+
+    async def plan(_context, installation):
+        planned.append(installation.id)
+
+    async with story() as app:
+        await settled(app)
+        monkeypatch.setattr("jobs.runners.confirm.plan_remediation", plan)
+        await confirm_installation(app.context, app.installation)
+        assert planned == []
+        app.sandbox.control.lose("acme", count=1)
+        await app.pass_(60)
+        await sweep_installation(app.context, app.installation)
+        await app.pass_(30)
+        await confirm_installation(app.context, app.installation)
+        assert planned == [app.installation]
+
+
 async def test_one_that_comes_back_while_the_plan_is_made_is_granted_nothing(story, monkeypatch):
     async with story() as app:
         await settled(app)

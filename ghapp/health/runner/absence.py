@@ -314,6 +314,11 @@ def wants_whole_list(due: Collection[Evidence], survey: Survey, per_page: int) -
     return -(-survey.total // per_page) <= len(due)
 
 
+def awaits_plan(records: Iterable[Evidence]) -> bool:
+    """True if a loss is confirmed and not granted: its plan may be missing, as after a crash."""
+    return any(each.confirmed_at is not None and each.granted_at is None for each in records)
+
+
 def confirmed(answer: Registration | None, at: float) -> Fold:
     """Returns the fold for the last GET of a suspect that met all other conditions of the confirmation."""
     if answer is not None:
