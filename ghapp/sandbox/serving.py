@@ -38,7 +38,7 @@ class Serving:
     def __init__(self, name: str, host: str = "127.0.0.1", port: int = 0) -> None:
         """Takes the port at once: from here on connections wait for the server instead of being refused."""
         self._name = name
-        self._socket = socket.socket()
+        self._socket = socket.socket(proto=socket.IPPROTO_TCP)  # else asyncio leaves Nagle's delay of 40 ms on
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.bind((host, port))
         self._socket.listen(BACKLOG)

@@ -293,8 +293,11 @@ async def body_of(receive: Receive) -> bytes:
 
 
 def listen(application: Callable[..., Awaitable[None]]) -> None:
-    """Serves an ASGI application on a free port of the loopback, and prints its address once it can be connected to."""
-    with socket.socket() as listener:
+    """Serves an ASGI application on a free port of the loopback, and prints its address once it can be connected to.
+
+    The socket names its protocol: else asyncio does not turn Nagle's algorithm off, which delays bodies by 40 ms.
+    """
+    with socket.socket(proto=socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(1024)  # a client may connect as soon as the address is printed
         sys.stdout.write(f"http://127.0.0.1:{listener.getsockname()[1]}\n")
