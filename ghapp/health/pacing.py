@@ -55,6 +55,10 @@ MOST_IN_FLIGHT = 80
 AVERAGED_SWEEPS = 16
 """Sweeps over which changed pages are averaged; the recent ones weigh more."""
 
+LATE_SHARE = 0.1
+"""Of an interval: a sweep that begins so late does not put off the next one. Those tenths of a second would add up, and
+a sweep that is due when a confirmation is could not confirm with its own list."""
+
 LEAST_SWEEPS_LEFT = 20
 """While at least as many sweeps of the last one's cost fit into the rest of the hour, the average is believed."""
 
@@ -133,7 +137,7 @@ def mean_changed(before: float, changed: int | None) -> float:
 
 
 def next_sweep_in(interval: float, changed: int, mean: float, allowance: Allowance, limits: BudgetLimits) -> float:
-    """Returns the seconds from the start of one sweep to the next.
+    """Returns the seconds from one sweep to the next.
 
     Args:
         interval: the configured interval in seconds; the minimum.
@@ -156,3 +160,15 @@ def next_sweep_in(interval: float, changed: int, mean: float, allowance: Allowan
     if affordable <= 0:
         return max(interval, allowance.resets_in)
     return max(interval, allowance.resets_in / affordable)
+
+
+def next_sweep_at(began: float, due_at: float | None, wait: float) -> float:
+    """Returns when the next sweep is due (epoch seconds).
+
+    Args:
+        began: when the last one began.
+        due_at: when that was due; None if it was requested.
+        wait: seconds from one sweep to the next.
+    """
+    is_on_time = due_at is not None and 0.0 <= began - due_at <= wait * LATE_SHARE
+    return wait + (due_at if due_at is not None and is_on_time else began)

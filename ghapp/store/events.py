@@ -24,7 +24,12 @@ START = "0"
 _APPEND = """
 if redis.call('SET', KEYS[1], '1', 'NX', 'EX', 604800) == false then return 0 end
 redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[3], '*', 'e', ARGV[2])
-if ARGV[4] ~= '' then redis.call('HSET', KEYS[3], ARGV[1], ARGV[4]) end
+if ARGV[4] ~= '' then
+    redis.call('HSET', KEYS[3], ARGV[1], ARGV[4])
+    redis.call('RPUSH', KEYS[4], '1')
+    redis.call('LTRIM', KEYS[4], 0, 0)
+    redis.call('EXPIRE', KEYS[4], 60)
+end
 return 1
 """
 
@@ -59,7 +64,8 @@ class Events:
         outgoing = _outgoing.encode(Outgoing(installation, send_to_pool, body)) if send_to_pool is not None else b""
         event_id = str(event["id"])
         fresh = await self._append(
-            keys=[keys.event(event_id), keys.events(installation), keys.OUTBOX], args=[event_id, body, MOST, outgoing]
+            keys=[keys.event(event_id), keys.events(installation), keys.OUTBOX, keys.OUTBOX_ADDED],
+            args=[event_id, body, MOST, outgoing],
         )
         return bool(fresh)
 
@@ -112,6 +118,13 @@ class Events:
     async def accepted(self, event_id: str) -> None:
         """Deletes an event from the outbox: the pool's url accepted it."""
         await self._redis.hdel(keys.OUTBOX, event_id)
+
+    async def await_added(self, seconds: float) -> None:
+        """Waits until an event is added to the outbox, at most so long. Of several that wait, one is woken up.
+
+        It occupies a connection. The previous version adds events without a wake-up.
+        """
+        await self._redis.blpop([keys.OUTBOX_ADDED], seconds)
 
     async def unsent(self) -> list[str]:
         """Returns the ids of all events in the outbox."""

@@ -41,6 +41,9 @@ REDELIVERIES = "ghapp:inbox:redeliveries"
 OUTBOX = "ghapp:outbox"
 """hash: event id → Outgoing: events that a pool's url has not accepted. Deleted when accepted, or after a week."""
 
+OUTBOX_ADDED = "ghapp:outbox:added"
+"""list: one entry once an event was added, which wakes up the process that delivers; expires after a minute."""
+
 NOTIFICATIONS = "ghapp:notifications"
 """hash: random id → PendingNotification, of one receiver. At most 1,000; deleted when sent, or after a day."""
 

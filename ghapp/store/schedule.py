@@ -14,9 +14,9 @@ FAR_SECONDS = 7200.0
 """No sweep waits longer than GitHub's hour: a later date was written by a clock that had jumped, and counts as due."""
 
 _TAKE = """
-local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[4])
-if #due == 0 then due = redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[3], '+inf', 'LIMIT', 0, ARGV[4]) end
-for _, id in ipairs(due) do redis.call('ZADD', KEYS[1], ARGV[1] + ARGV[2], id) end
+local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'WITHSCORES', 'LIMIT', 0, ARGV[4])
+if #due == 0 then due = redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[3], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[4]) end
+for i = 1, #due, 2 do redis.call('ZADD', KEYS[1], ARGV[1] + ARGV[2], due[i]) end
 return due
 """
 
@@ -83,8 +83,10 @@ class Schedule:
             pipe.zcount(keys.DUE, now + FAR_SECONDS, "+inf")
             return any(await pipe.execute())
 
-    async def take_due(self, now: float, put_off_seconds: float, most: int) -> list[int]:
-        """Returns the due installations, the longest due first, and postpones them; their sweeps set another time.
+    async def take_due(self, now: float, put_off_seconds: float, most: int) -> dict[int, float]:
+        """Returns since when which installations are due, the longest due first, and postpones them.
+
+        Their sweeps set another time.
 
         Args:
             now: epoch seconds.
@@ -92,4 +94,6 @@ class Schedule:
             most: how many to return.
         """
         rows = await self._take(keys=[keys.DUE], args=[now, put_off_seconds, now + FAR_SECONDS, most])
-        return await self._read_due.members(keys.DUE, rows)
+        since = dict(zip(rows[::2], rows[1::2], strict=True))
+        ids = await self._read_due.many(keys.DUE, {Member(row): row for row in since})
+        return {ids[row]: float(at) for row, at in since.items() if row in ids}

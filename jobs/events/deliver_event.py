@@ -44,6 +44,11 @@ GIVEN_UP_SECONDS = 7 * 24 * 3600.0
 """As long as a lost runner waits. A URL that is down permanently must not fill the outbox."""
 
 TICK_SECONDS = 0.25
+"""Longest time between two reads of the outbox: an event's backoff or a pause may have ended."""
+
+PAUSE_SECONDS = 0.1
+"""Shortest time: what is added meanwhile is read together."""
+
 ORGS_SECONDS = 5.0
 """Maximum age of the organization names by which an event's pool is found."""
 
@@ -118,6 +123,7 @@ class EventDelivery:
         backlog, known = EventBacklog(), dict[str, Waits]()
         async with open_client() as client:
             tasks: set[asyncio.Task[None]] = set()
+            added = asyncio.create_task(self._events.await_added(TICK_SECONDS))
             try:
                 while True:
                     await self._refresh(backlog, known)
@@ -125,11 +131,16 @@ class EventDelivery:
                         task = asyncio.create_task(self._try(client, backlog, event_id))
                         tasks.add(task)
                         task.add_done_callback(tasks.discard)
-                    await asyncio.sleep(TICK_SECONDS)
+                    changing = {added, *tasks}
+                    await asyncio.sleep(PAUSE_SECONDS)
+                    await asyncio.wait(changing, return_when=asyncio.FIRST_COMPLETED)
+                    if added.done():
+                        added.result()
+                        added = asyncio.create_task(self._events.await_added(TICK_SECONDS))
             finally:
-                for task in tasks:
+                for task in (added, *tasks):
                     task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                await asyncio.gather(added, *tasks, return_exceptions=True)
 
     async def _refresh(self, backlog: EventBacklog, known: dict[str, Waits]) -> None:
         """Updates the backlog to what the outbox contains now."""

@@ -10,6 +10,7 @@ from ghapp.health.deaths.death import Death
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.pool_matching import rule_named
+from ghapp.health.remediation.decision import JudgedRunner
 from ghapp.health.remediation.fuse import Fuse, FuseCounts, FuseReason, Position, changed_at
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.transitions import published_state, transition
@@ -38,18 +39,18 @@ async def publish_replacement_request(
 
 
 async def publish_runners(
-    context: JobContext, installation: Installation, view: OrgView, runners: Iterable[Evidence], now: float
+    context: JobContext, installation: Installation, view: OrgView, judged: Iterable[JudgedRunner], now: float
 ) -> None:
     """Publishes each runner that became offline or recovered since its last event."""
-    for evidence in runners:
-        verdict = view.verdict(evidence, now)
-        state = published_state(evidence, verdict)
+    for evidence, judged_state in judged:
+        state = published_state(evidence, judged_state)
         if state == evidence.state:
             continue
-        what = transition(evidence, verdict)
+        what = transition(evidence, judged_state)
         if what is not None:
+            verdict = view.verdict(evidence, now)
             event_id = str(uuid.uuid5(EVENTS, f"{installation.id}/{evidence.id}/{what}/{verdict.since}"))
-            data = view.document(evidence, now)
+            data = view.document(evidence, now, verdict)
             kind = f"ghapp.runner.{what}.v1"
             await _append(context, installation, event_id, kind, evidence.name, view.pool(evidence), data, now)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from asyncio import gather
 from collections.abc import Iterable, Mapping
 from functools import partial
+from itertools import chain
 
 from ghapp.health.installation import Installation
 from ghapp.health.job import is_over
@@ -44,8 +46,8 @@ async def plan_remediation(context: JobContext, installation: Installation) -> P
         policy, rules = context.settings.of(installation.org), context.settings.pools_of(installation.org)
         view = await context.org_view(installation)  # first, so that the runners are not older than its survey
         runners = await context.runners.all(installation.id)
-        await publish_runners(context, installation, view, runners.values(), now)
         pools = by_pool(runners.values(), view.survey, rules, now, policy.evidence)
+        await publish_runners(context, installation, view, chain.from_iterable(pools.values()), now)
         inputs = await _inputs(context, installation, view, runners, now)
         await publish_fuse_changes(
             context, installation, view.fuses, counts_for(pools, view.fuses, rules, policy.fuse, inputs), now
@@ -64,6 +66,23 @@ async def plan_remediation(context: JobContext, installation: Installation) -> P
         await record_incidents(context, installation, view, runners | granted, turned, now)
     enqueue_report_if_wanted(context, installation)
     return decision.plan
+
+
+async def plan_after_sweep(context: JobContext, installation: Installation, *, at_rest: bool) -> None:
+    """Plans after a sweep, unless its runners are at rest (see `are_at_rest`), and nothing else is counted as a loss.
+
+    Such a plan would change nothing, and cost a fifth of the sweep.
+    """
+    window = context.settings.of(installation.org).fuse.window_seconds
+    if not at_rest or any(
+        await gather(
+            context.fuses.all(installation.id),
+            context.leaks.reaped_since(installation.id, context.clock() - window),
+        )
+    ):
+        await plan_remediation(context, installation)
+    else:
+        enqueue_report_if_wanted(context, installation)
 
 
 async def _inputs(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import sleep
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from functools import partial
 
 from ghapp.errors import BudgetSpentError, GitHubError, GitHubUnavailableError, RateLimitedError
@@ -90,6 +91,13 @@ async def confirm_listed(
         return {}
     async with context.locks.acquire("confirm", installation.id) as acquired:
         return await _try(context, installation, suspects, control) if acquired else {}
+
+
+async def prepare_confirmation(context: JobContext, installation: Installation, suspects: Collection[Evidence]) -> None:
+    """Asks GitHub about the installation, so that the confirmation of these suspects need not wait for the answer."""
+    if suspects:
+        with suppress(GitHubError):  # the confirmation asks again
+            await _is_installation_unchanged(context, installation, suspects, context.clock())
 
 
 async def _try(

@@ -59,7 +59,7 @@ async def sweep_due_installations(context: JobContext) -> int:
                 now = context.clock()
                 due = await context.schedule.take_due(now, RETRY_SECONDS, AT_ONCE - len(running))
                 ends = began + SWEEP_TIMEOUT_SECONDS - ENDING_SECONDS
-                running |= {asyncio.create_task(_sweep(context, each, ends)): each for each in due}
+                running |= {asyncio.create_task(_sweep(context, each, at, ends)): each for each, at in due.items()}
                 again_at |= dict.fromkeys(due, now + RETRY_SECONDS)
                 swept += len(due)
             if not running:
@@ -76,11 +76,11 @@ async def sweep_due_installations(context: JobContext) -> int:
             each.cancel()
 
 
-async def _sweep(context: JobContext, installation: int, ends: float) -> None:
+async def _sweep(context: JobContext, installation: int, due_at: float, ends: float) -> None:
     with bound(installation=installation):
         try:
             async with asyncio.timeout_at(ends):
-                await sweep_installation(context, installation, patience_seconds=0.0)
+                await sweep_installation(context, installation, patience_seconds=0.0, due_at=due_at)
         except Exception as error:
             expected = is_expected(error) or isinstance(error, TimeoutError)
             why = str(error) or f"it took longer than {SWEEP_TIMEOUT_SECONDS - ENDING_SECONDS:.0f} s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import gather
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -19,7 +20,8 @@ from ghapp.errors import (
 from ghapp.health.history import HistorySample, sample
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job, is_over
-from ghapp.health.pacing import Purpose, left, next_sweep_in
+from ghapp.health.pacing import Purpose, left, next_sweep_at, next_sweep_in
+from ghapp.health.remediation.decision import are_at_rest
 from ghapp.health.runner import absence
 from ghapp.health.runner.absence import GetResult
 from ghapp.health.runner.evidence import Evidence, Survey
@@ -32,8 +34,8 @@ from jobs.context import JobContext, configured, open_context
 from jobs.deliveries.installations import warn_of_name
 from jobs.pods.remains import observe_remains
 from jobs.remediation.job_lookup import look_up_jobs
-from jobs.remediation.plan_remediation import plan_remediation
-from jobs.runners.confirm import ask_to_confirm, confirm_listed
+from jobs.remediation.plan_remediation import plan_after_sweep
+from jobs.runners.confirm import ask_to_confirm, confirm_listed, prepare_confirmation
 from jobs.runners.heal_times import count_heals
 from jobs.runners.incidents import record_deleted
 from jobs.runners.list_runners import ListResult, Progress, get_each, list_runners
@@ -67,7 +69,8 @@ class SweepResult:
         flaw: why the list proves no absence; empty when it is complete.
         confirm_at: when suspects are due for confirmation (epoch seconds).
         left: calls left until the reset, up to the share that sweeps may use.
-        next_in: seconds from the start of this sweep to the next.
+        next_in: seconds from this sweep to the next.
+        at_rest: True if no runner gives a plan anything to do.
     """
 
     org: str
@@ -82,6 +85,7 @@ class SweepResult:
     confirm_at: tuple[float, ...] = ()
     left: int = 0
     next_in: float = 0.0
+    at_rest: bool = False
 
 
 async def sweep(installation_id: int) -> None:
@@ -97,11 +101,12 @@ async def sweep_installation(
     act: bool = True,
     progress: Progress = lambda _done, _of: None,
     patience_seconds: float = OUTLIVING_SECONDS,
+    due_at: float | None = None,
 ) -> SweepResult | None:
     """Sweeps once; returns None if the installation is unknown or another process sweeps it.
 
     With `act` false the sweep records everything and enqueues nothing. `patience_seconds` is the time to wait for
-    another process that sweeps it.
+    another process that sweeps it, `due_at` when the schedule had the sweep due (epoch seconds).
     """
     async with context.locks.acquire("sweep", installation_id, patience_seconds) as acquired:
         installation = await context.installations.one(installation_id)
@@ -122,11 +127,11 @@ async def sweep_installation(
             await context.runners.save_survey(installation_id, absence.survey_after_failure(survey, reason, began))
             took = (context.clock() - began) * 1000
             swept = SweepResult(installation.org, 0, 0, 0, 0, took, changed_pages=survey.changed_pages, flaw=reason)
-        swept = await _finish(context, installation, swept, began)
+        swept = await _finish(context, installation, swept, began, due_at)
         await _record_history(context, installation, seen, began)
     if act:
         ask_to_confirm(context, installation_id, swept.confirm_at)
-        await plan_remediation(context, installation)
+        await plan_after_sweep(context, installation, at_rest=swept.at_rest)
     return swept
 
 
@@ -186,16 +191,17 @@ async def _record(
     records |= await _read_cluster(context, installation, records.values(), listed_at)
     suspects = absence.not_yet_queried(records.values(), after, began, policy.evidence)
     hidden = absence.possibly_hidden(records.values(), listed, began)
-    answers = await _get_alone(context, installation, suspects + hidden)
+    soon = listed_at + absence.AHEAD_SECONDS
+    due = absence.due_in_sweep(records.values(), listed, after, began, soon, policy.evidence) if act else {}
+    answers, _ = await gather(
+        _get_alone(context, installation, suspects + hidden), prepare_confirmation(context, installation, due.values())
+    )
     at = context.clock()  # of GitHub's answers
     records |= await context.runners.revise(
         installation.id, {runner_id: absence.folds_of_get(*result) for runner_id, result in answers.items()}, records
     )
     await context.runners.save_survey(installation.id, after)
-    if act:
-        soon = at + absence.AHEAD_SECONDS
-        due = absence.due_in_sweep(records.values(), listed, after, began, soon, policy.evidence)
-        records |= await confirm_listed(context, installation, due, listed)
+    records |= await confirm_listed(context, installation, due, listed)
     records |= await count_heals(context, installation, records.values(), at)
     jobs = await _forget(context, installation, records, after, at, policy.evidence)
     rules = context.settings.pools_of(installation.org)
@@ -214,6 +220,7 @@ async def _record(
         changed_pages=after.changed_pages,
         flaw=listed.flaw or "",
         confirm_at=tuple(absence.confirm_at(missing, after, at, policy.evidence)),
+        at_rest=are_at_rest(records.values()),
     )
     return swept, seen
 
@@ -269,13 +276,15 @@ async def _forget(
     return [job for job in jobs if not is_over(job, now)]
 
 
-async def _finish(context: JobContext, installation: Installation, swept: SweepResult, began: float) -> SweepResult:
+async def _finish(
+    context: JobContext, installation: Installation, swept: SweepResult, began: float, due_at: float | None
+) -> SweepResult:
     """Counts the cost of the sweep, and schedules the next one."""
     org, policy = installation.org, context.settings.of(installation.org)
     allowance = await context.budget.left(installation.id, context.clock())
     interval = policy.sweep.interval_seconds
     wait = next_sweep_in(interval, swept.changed, swept.changed_pages, allowance, policy.budget)
-    await context.schedule.due_at(installation.id, began + wait)
+    await context.schedule.due_at(installation.id, next_sweep_at(began, due_at, wait))
     swept = replace(swept, left=left(allowance, policy.budget), next_in=wait)
     log.info("swept", installation=installation.id, **_public(swept))
     counters = context.counters.batch()

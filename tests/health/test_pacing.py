@@ -13,6 +13,7 @@ from ghapp.health.pacing import (
     call_limits,
     left,
     mean_changed,
+    next_sweep_at,
     next_sweep_in,
 )
 
@@ -147,3 +148,21 @@ def test_with_a_short_budget_reports_are_deferred_first_and_confirmations_last(p
 @pytest.mark.parametrize(("used", "calls"), [(0, 2500), (2499, 1), (2500, 0), (4000, 0)])
 def test_the_remaining_calls_are_those_of_the_share_and_never_negative(used, calls):
     assert left(Allowance(used=used), BudgetLimits()) == calls
+
+
+@pytest.mark.parametrize(
+    ("late", "counts_from"),
+    [
+        (0.0, "due"),
+        (0.3, "due"),
+        (6.0, "due"),
+        (6.001, "began"),
+        (-0.001, "began"),
+        (-7200.0, "began"),
+        (None, "began"),
+    ],
+    ids=["on time", "a tick late", "at the limit", "too late", "ahead of its time", "its date is absurd", "requested"],
+)
+def test_the_next_sweep_counts_from_when_this_one_was_due_unless_it_was_late(late, counts_from):
+    began, due = 1_790_000_000.0, None if late is None else 1_790_000_000.0 - late
+    assert next_sweep_at(began, due, 60.0) == (due if counts_from == "due" else began) + 60.0

@@ -37,6 +37,10 @@ class Acting(Calls):
         queued = self.engine.fleet.queued_labels() if decision.deliveries_flow(runners, now) else None
         situation = decision.DecisionInputs(self.store.survey, now, queued, claimed)
         decided = decision.decide(pools, fuses, paused, self.rules, config.fuse, config.remediation, situation)
+        if decision.are_at_rest(runners) and not fuses:
+            assert (decided.turns, decided.plan.now, decided.not_needed) == ((), (), ()), (
+                "a sweep would not have planned"
+            )
         self.audit.judged(pools, now)
         self.engine.fleet.planned(decided.plan.now)
         yield STEP

@@ -61,7 +61,7 @@ class Driver(Acting):
             self.bring(event_id)
         if self.store.enrolled and (self.store.due <= now or self.store.due > now + FAR_SECONDS):
             self.due_at(now + RETRY_SECONDS)
-            self.engine.start("sweep", self.sweep)
+            self.engine.start("sweep", partial(self.sweep, due_at=dated))
 
     def due_at(self, at: float) -> None:
         if at == self.store.due:
@@ -69,7 +69,7 @@ class Driver(Acting):
         self.store.due = at
         self.engine.after(max(0.0, at - self.clock()), Tick(self, at))
 
-    def sweep(self, me: Process) -> Steps:
+    def sweep(self, me: Process, due_at: float | None = None) -> Steps:
         if not (yield from self.hold(me, "sweep")):
             return
         began, survey, installation = self.clock(), self.store.survey, self.store.installation
@@ -85,7 +85,8 @@ class Driver(Acting):
             self.engine.trace("sweep failed", reason=reason)
         allowance = self.store.budget.left(self.clock())
         mean = self.store.survey.changed_pages
-        self.due_at(began + pacing.next_sweep_in(self.config.interval, pages, mean, allowance, self.config.budget))
+        wait = pacing.next_sweep_in(self.config.interval, pages, mean, allowance, self.config.budget)
+        self.due_at(pacing.next_sweep_at(began, due_at, wait))
         self.store.release(me, "sweep")
         for due in confirm_at:
             self.engine.start(f"confirm-{int(due)}", self.confirm, after=due - self.clock(), retries=True)

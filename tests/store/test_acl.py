@@ -63,7 +63,7 @@ async def test_the_documented_acl_user_is_sufficient_for_the_stores(limited):
     inbox = Inbox(redis)
     await inbox.done(await inbox.take(10), NOW)
     await Schedule(redis).add(7, NOW)
-    assert await Schedule(redis).take_due(NOW, 60, 8) == [7]
+    assert await Schedule(redis).take_due(NOW, 60, 8) == {7: NOW}
     budget = Budget(redis)
     await budget.leave(7, await budget.enter(7, CallLimits(0.5), 1), {})
     async with Locks(redis).acquire("sweep", 7) as mine:

@@ -3,7 +3,10 @@
 import asyncio
 import json
 
+import pytest
+
 from ghapp.store import keys
+from ghapp.store.connect import connect
 from ghapp.store.events import START, Events, Outgoing
 
 ORG = 7
@@ -29,6 +32,21 @@ async def test_an_event_of_a_pool_with_a_url_waits_in_the_outbox_until_it_is_acc
     assert json.loads(outgoing.event) == event()
     await events.accepted("e1")
     assert (await events.unsent(), await events.outgoing("e1")) == ([], None)
+
+
+async def test_who_waits_for_the_outbox_is_woken_up_by_an_event_that_is_to_be_sent_and_by_no_other(redis, redis_url):
+    events, waiting = Events(redis), Events(connect(redis_url))
+    await events.append(ORG, event("e0"), None)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(waiting.await_added(60), 0.2)
+    task = asyncio.create_task(waiting.await_added(4))
+    await asyncio.sleep(0.1)
+    await asyncio.gather(*(events.append(ORG, event(f"e{each}"), "linux") for each in range(1, 6)))
+    await asyncio.wait_for(task, 2)
+    await asyncio.wait_for(waiting.await_added(0.05), 2)  # what was added meanwhile
+    assert await redis.ttl(keys.OUTBOX_ADDED) == -2, "nothing is left over"
+    await events.append(ORG, event("e6"), "linux")
+    assert 0 < await redis.ttl(keys.OUTBOX_ADDED) <= 60
 
 
 async def test_an_accepted_event_is_not_sent_again_by_a_retry(redis):

@@ -31,6 +31,7 @@ from tests.store.rows.samples import JOB, NAMESPACE, NOW, ORG
 GARBAGE = b"\xc1\xff\xfe garbage"
 HEADERS = {"x-ratelimit-limit": "5000", "x-ratelimit-used": "7", "x-ratelimit-reset": str(int(NOW) + 600)}
 NO_RECORDS = {
+    keys.OUTBOX_ADDED: "whatever is in it wakes up",
     keys.INBOX_ASKED: "only whether it exists is asked",
     keys.event(samples.EVENT): "only whether it exists is asked",
     keys.places(ORG): "only its fields are read",

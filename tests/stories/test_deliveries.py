@@ -111,7 +111,7 @@ async def test_a_job_that_no_runner_took_has_no_start_though_the_payload_gives_o
 
 
 async def due(app):
-    return await app.context.schedule.take_due(app.clock() + 10_000, 0, 8)
+    return [*await app.context.schedule.take_due(app.clock() + 10_000, 0, 8)]
 
 
 async def test_a_suspended_org_is_not_swept_from_the_delivery_on(story):

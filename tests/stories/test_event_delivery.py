@@ -14,6 +14,8 @@ from ghapp.health.runner.evidence import Registration
 from ghapp.health.runner.observations import registration_seen
 from ghapp.replace.event_backlog import BREAKER_FAILURES, PER_URL
 from ghapp.store.fuses import WHOLE_ORG, Pause
+from ghapp.store.stores import open_stores
+from jobs.events import deliver_event
 from jobs.events.deliver_event import LOCK_SECONDS, REPLACE, STANDBY_SECONDS, EventDelivery
 from tests.bench.steady import silent_url
 from tests.sandbox.receivers import Receiver
@@ -51,12 +53,13 @@ async def append(app, name, count=1):
 
 @asynccontextmanager
 async def delivering(app):
-    delivery = asyncio.create_task(EventDelivery(app.settings, app.context).run())
-    try:
-        yield delivery
-    finally:
-        delivery.cancel()
-        await asyncio.gather(delivery, return_exceptions=True)
+    async with open_stores(str(app.settings.redis_url)) as stores:
+        delivery = asyncio.create_task(EventDelivery(app.settings, stores).run())
+        try:
+            yield delivery
+        finally:
+            delivery.cancel()
+            await asyncio.gather(delivery, return_exceptions=True)
 
 
 async def until(condition, seconds=SOON_SECONDS):
@@ -94,6 +97,15 @@ async def test_a_url_that_refuses_is_asked_now_and_then_and_gets_everything_once
                 await asyncio.sleep(1.0)
             assert sorted(ids_of(controller)) == sorted(sent), "each once"
             assert await app.context.events.unsent() == []
+
+
+async def test_an_event_is_sent_when_it_is_added_and_the_next_ones_when_their_url_has_answered(story, monkeypatch):
+    monkeypatch.setattr(deliver_event, "TICK_SECONDS", 4.0)  # more is more than Redis' answer may take
+    with Receiver() as controller:
+        async with story(config=pool("well", controller.url)) as app, delivering(app):
+            await asyncio.sleep(0.5)
+            sent = await append(app, "well", 3 * PER_URL)
+            assert await until(lambda: sorted(ids_of(controller)) == sorted(sent))
 
 
 async def test_two_processes_deliver_each_event_once(story):

@@ -32,7 +32,8 @@ from ghapp.health.runner.deletion_progress import is_deferred
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.verdict import Limits, State, is_offline_too_long, judge, runs_a_job, silent_since
 
-Pools = dict[str, list[tuple[Evidence, State]]]
+JudgedRunner = tuple[Evidence, State]
+Pools = dict[str, list[JudgedRunner]]
 """The runners of each pool, each with its state."""
 
 DELIVERIES_FLOW_SECONDS = 24 * 3600.0
@@ -295,6 +296,24 @@ def _written_off(
     if WHOLE_INSTALLATION in done:
         done |= {pool for pool, each in changes.items() if each.after.position is not Position.STOPPED}
     return {each.runner_id for each in candidates if each.pool in done and each.pool not in paused}
+
+
+def are_at_rest(runners: Iterable[Evidence]) -> bool:
+    """True if no runner gives a plan anything to do: all are present, online, as published, and without a loss.
+
+    No judgement is needed for that: such a runner is healthy, starting, retired or unknown.
+    """
+    return all(
+        each.absent_since is None
+        and each.missing_at is None
+        and each.offline_since is None
+        and not each.state
+        and each.confirmed_at is None
+        and each.granted_at is None
+        and each.removed_at is None
+        and each.past_loss is None
+        for each in runners
+    )
 
 
 def deliveries_flow(runners: Iterable[Evidence], now: float) -> bool:

@@ -24,20 +24,20 @@ class Transition(StrEnum):
 TROUBLE = {State.OFFLINE, State.INVALIDATED}
 
 
-def published_state(evidence: Evidence, verdict: Verdict) -> str:
-    """Returns the unhealthy state published after this verdict; empty if there is none. `unknown` changes nothing."""
-    if verdict.state in TROUBLE:
-        return verdict.state.value
-    return "" if verdict.state in (State.HEALTHY, State.RETIRED) else evidence.state
+def published_state(evidence: Evidence, state: State) -> str:
+    """Returns the unhealthy state to be published; empty if there is none. `unknown` changes nothing."""
+    if state in TROUBLE:
+        return state.value
+    return "" if state in (State.HEALTHY, State.RETIRED) else evidence.state
 
 
-def transition(evidence: Evidence, verdict: Verdict) -> Transition | None:
+def transition(evidence: Evidence, state: State) -> Transition | None:
     """Returns the transition to publish; for an invalidated runner, the replace event is published instead."""
-    if published_state(evidence, verdict) == evidence.state:
+    if published_state(evidence, state) == evidence.state:
         return None
-    if verdict.state is State.OFFLINE:
+    if state is State.OFFLINE:
         return Transition.OFFLINE
-    return Transition.RECOVERED if verdict.state is State.HEALTHY else None
+    return Transition.RECOVERED if state is State.HEALTHY else None
 
 
 def may_be_forgotten(evidence: Evidence, verdict: Verdict, now: float) -> bool:

@@ -87,6 +87,10 @@ class Verdict(NamedTuple):
     stale: bool
 
 
+_Judged = tuple[State, Reason, float | None]
+"""State, reason, and since when."""
+
+
 def judge(evidence: Evidence | None, survey: Survey, now: float, limits: Limits) -> Verdict:
     """Returns a runner's state at `now`, and why.
 
@@ -97,38 +101,39 @@ def judge(evidence: Evidence | None, survey: Survey, now: float, limits: Limits)
         return Verdict(State.UNKNOWN, Reason.NEVER_OBSERVED, None, None, stale=True)
     observed = _last_observation(evidence, survey)
     stale = observed is None or now - observed > limits.stale_seconds
+    state, reason, since = _judged(evidence, survey, now, limits, stale=stale)
+    return Verdict(state, reason, since, observed, stale)
 
-    def verdict(state: State, reason: Reason, since: float | None) -> Verdict:
-        return Verdict(state, reason, since, observed, stale)
 
+def _judged(evidence: Evidence, survey: Survey, now: float, limits: Limits, *, stale: bool) -> _Judged:
     if evidence.retired_at is not None:
-        return verdict(State.RETIRED, Reason.REMOVED_BY_CONTROLLER, evidence.retired_at)
+        return State.RETIRED, Reason.REMOVED_BY_CONTROLLER, evidence.retired_at
     if not evidence.registered:
-        return verdict(*_known_from_deliveries(evidence, stale=stale))
+        return _known_from_deliveries(evidence, stale=stale)
     absent = is_absent(evidence)
     if absent:
         hanging = is_zombie(evidence)
         if evidence.reregistered_as is not None:
-            return verdict(State.RETIRED, Reason.REREGISTERED, missing_since(evidence))
+            return State.RETIRED, Reason.REREGISTERED, missing_since(evidence)
         if is_spent(evidence) and not hanging:
-            return verdict(State.RETIRED, Reason.JOB_COMPLETED, evidence.job_ended_at or missing_since(evidence))
+            return State.RETIRED, Reason.JOB_COMPLETED, evidence.job_ended_at or missing_since(evidence)
         if evidence.removed_at is not None and evidence.confirmed_at is None:
-            return verdict(State.RETIRED, Reason.REPLACED_WHILE_OFFLINE, evidence.removed_at)
+            return State.RETIRED, Reason.REPLACED_WHILE_OFFLINE, evidence.removed_at
         if evidence.not_needed_at is not None:
-            return verdict(State.RETIRED, Reason.NOT_NEEDED, evidence.not_needed_at)
+            return State.RETIRED, Reason.NOT_NEEDED, evidence.not_needed_at
         if was_taken_down(evidence) and not runs_a_job(evidence, now):
-            return verdict(State.RETIRED, Reason.REMOVED_BY_CONTROLLER, missing_since(evidence))
+            return State.RETIRED, Reason.REMOVED_BY_CONTROLLER, missing_since(evidence)
         if evidence.confirmed_at is not None and (evidence.removed_at is not None or not runs_a_job(evidence, now)):
             reason = Reason.HANGS_AFTER_JOB if hanging else Reason.REGISTRATION_INVALIDATED
-            return verdict(State.INVALIDATED, reason, evidence.confirmed_at)
+            return State.INVALIDATED, reason, evidence.confirmed_at
     if stale:
-        return verdict(State.UNKNOWN, why_stale(survey), observed)
+        return State.UNKNOWN, why_stale(survey), _last_observation(evidence, survey)
     may_start = absent or not evidence.was_online
     if may_start and covered_seconds(survey, evidence.first_seen, now) < limits.startup_seconds:
-        return verdict(State.STARTING, Reason.WITHIN_STARTUP_GRACE, evidence.first_seen)
+        return State.STARTING, Reason.WITHIN_STARTUP_GRACE, evidence.first_seen
     if absent:
-        return verdict(State.SUSPECT, Reason.AWAITING_CONFIRMATION, missing_since(evidence))
-    return verdict(*_present(evidence, survey, now, limits))
+        return State.SUSPECT, Reason.AWAITING_CONFIRMATION, missing_since(evidence)
+    return _present(evidence, survey, now, limits)
 
 
 def is_absent(evidence: Evidence) -> bool:
@@ -237,14 +242,14 @@ def _last_observation(evidence: Evidence, survey: Survey) -> float | None:
     return max(observed, delivered)
 
 
-def _known_from_deliveries(evidence: Evidence, *, stale: bool) -> tuple[State, Reason, float | None]:
+def _known_from_deliveries(evidence: Evidence, *, stale: bool) -> _Judged:
     """Judges a runner known only from deliveries: hosted, of a repository, or younger than the last sweep."""
     if evidence.running_job is not None and not stale:
         return State.HEALTHY, Reason.BUSY, evidence.job_started_at
     return State.UNKNOWN, Reason.NEVER_OBSERVED, evidence.first_seen
 
 
-def _present(evidence: Evidence, survey: Survey, now: float, limits: Limits) -> tuple[State, Reason, float | None]:
+def _present(evidence: Evidence, survey: Survey, now: float, limits: Limits) -> _Judged:
     since = silent_since(evidence)
     if since is None:
         if evidence.busy or evidence.running_job is not None:

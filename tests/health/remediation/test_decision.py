@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import pytest
 
 from ghapp.health.pods.pod_claim import PodClaim, by_name
-from ghapp.health.remediation.decision import DecisionInputs, by_pool, decide, deliveries_flow
+from ghapp.health.remediation.decision import DecisionInputs, are_at_rest, by_pool, decide, deliveries_flow
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position, fuse_of
 from ghapp.health.remediation.fuse_counts import fuse_counts
 from ghapp.health.remediation.plan import Deferral, RemediationLimits
+from ghapp.health.runner.evidence import PastLoss
 from ghapp.health.runner.verdict import Limits
 from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey, suspect
 
@@ -337,3 +338,23 @@ def test_per_sweep_limits_all_plans_since_the_last_list():
 def test_a_lost_runner_whose_job_was_reported_later_is_not_planned():
     reported = lost(1, job_id=9, job_started_at=NOW)
     assert decided([reported, *fleet(0)]).plan.now == ()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"absent_since": NOW},
+        {"missing_at": NOW},
+        {"offline_since": NOW},
+        {"state": "offline"},
+        {"confirmed_at": NOW},
+        {"granted_at": NOW},
+        {"removed_at": NOW},
+        {"past_loss": PastLoss(NOW, NOW)},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_fleet_with_one_runner_that_a_plan_may_change_is_not_at_rest(changes):
+    fleet = [online(1), online(2, busy=True), online(3, was_online=False), online(4, registered=False), online(5)]
+    assert are_at_rest(fleet)
+    assert not are_at_rest([*fleet, online(6, **changes)])

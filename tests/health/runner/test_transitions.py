@@ -70,4 +70,4 @@ def test_a_registered_runner_is_never_forgotten():
     ids=["offline", "already reported", "recovered", "always healthy", "reported by its replacement"],
 )
 def test_an_offline_period_is_reported_at_its_start_and_its_end(evidence, what):
-    assert transition(evidence, judge(evidence, survey(), NOW + MICROSECOND, LIMITS)) is what
+    assert transition(evidence, judge(evidence, survey(), NOW + MICROSECOND, LIMITS).state) is what

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from ghapp.health.runner.verdict import State
 from jobs.events.publish import publish_runners
 from tests.health.builders import present, survey
 
@@ -21,7 +22,7 @@ async def test_an_event_contains_the_active_claim_on_its_runner(story, ends_afte
         await app.context.runners.revise(app.installation, {1: lambda _: offline})
         installation = await app.context.installations.one(app.installation)
         view = replace(await app.context.org_view(installation), survey=survey(swept_at=now))
-        await publish_runners(app.context, installation, view, [offline], now)
+        await publish_runners(app.context, installation, view, [(offline, State.OFFLINE)], now)
         (found,) = await app.sent_events("runner.offline")
     assert found["state"] == "offline"
     assert sum(each["source"] == "claim" and "busy with job 42" in each["said"] for each in found["evidence"]) == claims

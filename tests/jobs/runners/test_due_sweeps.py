@@ -54,10 +54,22 @@ async def test_one_job_sweeps_all_that_are_due_and_nothing_else(context):
     assert min((await context.schedule.all()).values()) >= context.clock() + 60, "each one has its next date"
 
 
+@pytest.mark.parametrize(
+    ("late", "next_in"),
+    [(0.4, 59.6), (6.0, 54.0), (6.1, 60.0)],
+    ids=["some tenths", "a tenth of the interval", "later"],
+)
+async def test_a_sweep_that_begins_a_little_late_does_not_put_off_the_next_one(context, late, next_in):
+    (first, *_) = [each.id for each in await context.installations.all()]
+    context.clock.pass_(late)
+    await sweep_due_installations(context)
+    assert await context.schedule.next(first) == pytest.approx(context.clock() + next_in, abs=0.001)
+
+
 async def test_no_more_than_that_many_are_swept_at_once(context, monkeypatch):
     at_once, most = 0, 0
 
-    async def sweep(_context, _installation, *, patience_seconds):
+    async def sweep(_context, _installation, *, patience_seconds, **_options):
         nonlocal at_once, most
         assert patience_seconds == 0, "no place waits for another process"
         at_once += 1
