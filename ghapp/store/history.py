@@ -58,8 +58,8 @@ local function next()
     return ARGV[at]
 end
 for i = 3, #KEYS do
-    redis.call('HSET', KEYS[i], next(), next())
-    redis.call('EXPIRE', KEYS[i], next())
+    local is_new, kept = redis.call('HSET', KEYS[i], next(), next()) == 1, next()
+    if is_new then redis.call('EXPIRE', KEYS[i], kept) end
 end
 for _ = 1, next() do redis.call('HDEL', KEYS[1], next()) end
 for _ = 1, next() do redis.call('HDEL', KEYS[2], next()) end
@@ -68,7 +68,7 @@ while at < #ARGV do redis.call('HSET', KEYS[2], next(), next()) end
 redis.call('EXPIRE', KEYS[2], {FORGOTTEN_SECONDS})
 """
 """KEYS: counts, pools, and of each step its hash. ARGV: of each step its begin, its row and the seconds that its hash
-is kept; the number of old counts, and they; the number of dropped pools, and they; the pools, each with its time."""
+is kept; the number of old counts, and they; the number of dropped pools, and they; pools, each with its time."""
 
 Place = tuple[str, int]
 """A pool and the begin of a step."""
@@ -106,11 +106,15 @@ class HistoryStore:
             dropped = [name for name, at in known.items() if at < now - FORGOTTEN_SECONDS]
             known = {name: at for name, at in known.items() if name not in dropped}
             own = _with_own_history(seen, known)
-            known |= dict.fromkeys(own & seen.gauges.keys() - {WHOLE_ORG, OTHER_POOL}, int(now))
+            written = {
+                name: int(now)
+                for name in own & seen.gauges.keys() - {WHOLE_ORG, OTHER_POOL}
+                if abs(now - known.get(name, 0)) >= HOUR_SECONDS
+            }
             for pool, values in seen.gauges.items():
                 gauges.setdefault(pool if pool in own else OTHER_POOL, Counter()).update(values)
         else:
-            dropped, own = [], {*known, WHOLE_ORG, OTHER_POOL}
+            dropped, own, written = [], {*known, WHOLE_ORG, OTHER_POOL}, {}
         counts, old = await self._counted(counts_key, count_rows, own, now)
         if seen is not None:
             for (pool, step), values in seen.counts.items():
@@ -128,8 +132,7 @@ class HistoryStore:
                 changed[place] = after
         if not (changed or old):
             return
-        kept = known if seen is not None else {}
-        await self._save(installation, [*_written({**rows, **changed}, changed)], kept, dropped, old)
+        await self._save(installation, [*_written({**rows, **changed}, changed)], written, dropped, old)
 
     async def _save(
         self,

@@ -363,7 +363,7 @@ def history_counts(installation: int) -> str:
 
 
 def history_pools(installation: int) -> str:
-    """hash: pool → when its history was last written. At most 100; expires 91 days after the last write."""
+    """hash: pool → when its history was written, to an hour. At most 100; expires 91 days after the last such time."""
     return f"ghapp:{installation}:history:pools"
 
 
