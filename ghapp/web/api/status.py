@@ -43,7 +43,10 @@ from ghapp.web.api.metrics import Sample, exposition, media_type
 T = TypeVar("T")
 
 ORGS_AT_ONCE = 50
-"""Installations whose records are loaded at once; limits memory."""
+"""Installations whose runners are loaded at once; limits memory."""
+
+STATES_AT_ONCE = 200
+"""Installations whose surveys and budgets are loaded at once; limits how long Redis is busy with them."""
 
 
 class InstallationStatus(NamedTuple):
@@ -127,14 +130,16 @@ class StatusEndpoints:
         return _json(ReadyDocument(ready=True, redis="ok", installations=rows))
 
     async def _known(self) -> AsyncIterator[InstallationStatus]:
-        """Yields every installation; `ORGS_AT_ONCE` per round trip."""
+        """Yields every installation; `STATES_AT_ONCE` per round trip."""
         installations, due, discovery_at = await asyncio.gather(
             self._installations.all(), self._schedule.all(), self._schedule.next_discovery()
         )
         now = self._clock()
-        for several in _chunks(installations):
-            surveys = await self._runners.surveys([each.id for each in several])
-            allowances = await asyncio.gather(*(self._budget.left(each.id, now) for each in several))
+        for several in _chunks(installations, STATES_AT_ONCE):
+            surveys, allowances = await asyncio.gather(
+                self._runners.surveys([each.id for each in several]),
+                asyncio.gather(*(self._budget.left(each.id, now) for each in several)),
+            )
             for each, allowance in zip(several, allowances, strict=True):
                 survey = surveys[each.id]
                 attempt = next_attempt(each, survey, due.get(each.id), discovery_at, now)
@@ -168,7 +173,7 @@ class StatusEndpoints:
             *await self._of_views(),
         ]
         known = [each async for each in self._known()]
-        for several in _chunks(known):
+        for several in _chunks(known, ORGS_AT_ONCE):
             for each, state in zip(several, await asyncio.gather(*map(self._state_of, several)), strict=True):
                 samples += self._of_org(each, state)
                 await asyncio.sleep(0)  # other requests are answered between two orgs
@@ -240,8 +245,8 @@ class StatusEndpoints:
         ] + [Sample("ghapp_runners_healed", {**org, "pool": pool}, count) for pool, count in sorted(healed.items())]
 
 
-def _chunks(several: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (several[start : start + ORGS_AT_ONCE] for start in range(0, len(several), ORGS_AT_ONCE))
+def _chunks(several: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (several[start : start + size] for start in range(0, len(several), size))
 
 
 def _time(at: float | None) -> str | None:
