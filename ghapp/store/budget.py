@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -31,6 +31,8 @@ LEAST_WAIT_SECONDS = 0.05
 
 FAR_SECONDS = 7200.0
 """GitHub's reset is never further ahead: a later date was written by a clock that had jumped, and is ignored."""
+
+LIMIT_FIELDS = [b"held", b"limit", b"used", b"reset", b"skew"]
 
 _ENTER = """
 local now, share, points = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -148,10 +150,21 @@ class Budget:
 
     async def left(self, installation: int, now: float) -> Allowance:
         """Returns GitHub's last rate limit as of `now`; a full one if its reset has passed."""
-        key = keys.budget(installation)
-        names = [b"held", b"limit", b"used", b"reset", b"skew"]
-        values: Any = await self._redis.hmget(key, names)
-        found = {name: value for name, value in zip(names, values, strict=True) if value is not None}
+        return (await self.left_of([installation], now))[installation]
+
+    async def left_of(self, installations: Sequence[int], now: float) -> dict[int, Allowance]:
+        """Returns the last rate limit of each of these installations as `left` does, in one round trip."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for each in installations:
+                pipe.hmget(keys.budget(each), LIMIT_FIELDS)
+            answers = await pipe.execute()
+        return {
+            each: await self._allowance(keys.budget(each), values, now)
+            for each, values in zip(installations, answers, strict=True)
+        }
+
+    async def _allowance(self, key: str, values: Sequence[bytes | None], now: float) -> Allowance:
+        found = {name: value for name, value in zip(LIMIT_FIELDS, values, strict=True) if value is not None}
         row = await self._read.many(key, found)
         held_for = _ahead(row.get(b"held", 0.0), now)
         if not {b"limit", b"used", b"reset", b"skew"} <= row.keys():

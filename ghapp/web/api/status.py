@@ -136,12 +136,10 @@ class StatusEndpoints:
         )
         now = self._clock()
         for several in _chunks(installations, STATES_AT_ONCE):
-            surveys, allowances = await asyncio.gather(
-                self._runners.surveys([each.id for each in several]),
-                asyncio.gather(*(self._budget.left(each.id, now) for each in several)),
-            )
-            for each, allowance in zip(several, allowances, strict=True):
-                survey = surveys[each.id]
+            ids = [each.id for each in several]
+            surveys, allowances = await asyncio.gather(self._runners.surveys(ids), self._budget.left_of(ids, now))
+            for each in several:
+                survey, allowance = surveys[each.id], allowances[each.id]
                 attempt = next_attempt(each, survey, due.get(each.id), discovery_at, now)
                 yield InstallationStatus(each, allowance, survey, attempt)
 
