@@ -11,7 +11,7 @@ from ghapp.store import connect as connections
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
-from ghapp.web.api.status import ORGS_AT_ONCE
+from ghapp.web.api.status import ORGS_AT_ONCE, STATES_AT_ONCE
 from tests.web.conftest import INSTALLATION, NOW, Away, healthy
 
 HEALTH = "/v1/orgs/acme/runners/health"
@@ -95,8 +95,8 @@ async def away(away):
     return Counting(away.redis)
 
 
-@pytest.mark.parametrize("path", ["/readyz", "/metrics"])
-async def test_the_round_trips_grow_with_chunks_of_installations_and_not_with_each(http, away, redis, path):
+@pytest.mark.parametrize(("path", "at_once"), [("/readyz", STATES_AT_ONCE), ("/metrics", ORGS_AT_ONCE)])
+async def test_the_round_trips_grow_with_chunks_of_installations_and_not_with_each(http, away, redis, path, at_once):
     async def trips(count):
         await Installations(redis).replace_all(
             [Installation(each, f"org{each}", each, NEEDED) for each in range(count)]
@@ -108,6 +108,6 @@ async def test_the_round_trips_grow_with_chunks_of_installations_and_not_with_ea
         assert (answer.status_code, "org0" in answer.text) == (200, True)
         return away.trips
 
-    few, chunk, two_chunks = await trips(1), await trips(ORGS_AT_ONCE), await trips(ORGS_AT_ONCE + 1)
+    few, chunk, two_chunks = await trips(1), await trips(at_once), await trips(at_once + 1)
     assert chunk <= few + 4, "a pipeline holds a few hundred commands"
     assert two_chunks <= 2 * chunk
