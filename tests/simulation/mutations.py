@@ -317,7 +317,7 @@ CAUGHT_BY: Mapping[str, int] = {
     "no answer is an absence": 119,
     "an incomplete list counts": 45,
     "no control list": 27,
-    "an insane installation is believed": 37,
+    "an insane installation is believed": 75,
     "the late end of an older job ends the one that runs": 26,
     "busy and never reported is idle": 10,
     "no fuse over the whole installation": 65,

@@ -118,7 +118,7 @@ def test_within_a_minute_a_stranger_sees_an_incident_and_its_recovery_and_ctrl_c
         assert wait_for(lambda: "No runner has the labels" in newest_check_run(of_the_job)), "and the job's author"
     finally:
         process.send_signal(signal.SIGINT)
-        code = process.wait(30)
+        code = process.wait(60)  # each of four processes may take ten seconds, on a machine that is busy
     assert code == 0
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
     with pytest.raises(httpx.ConnectError):
