@@ -56,8 +56,9 @@ AVERAGED_SWEEPS = 16
 """Sweeps over which changed pages are averaged; the recent ones weigh more."""
 
 LATE_SHARE = 0.1
-"""Of an interval: a sweep that begins so late does not put off the next one. Those tenths of a second would add up, and
-a sweep that is due when a confirmation is could not confirm with its own list."""
+"""Share of the interval by which a sweep may begin late without putting off the next one. Otherwise the tenths of a
+second add up, and a sweep that is due together with a confirmation has its list too late to confirm with it.
+"""
 
 LEAST_SWEEPS_LEFT = 20
 """While at least as many sweeps of the last one's cost fit into the rest of the hour, the average is believed."""

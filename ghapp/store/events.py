@@ -122,7 +122,7 @@ class Events:
     async def await_added(self, seconds: float) -> None:
         """Waits until an event is added to the outbox, at most so long. Of several that wait, one is woken up.
 
-        It occupies a connection. The previous version adds events without a wake-up.
+        The call occupies a connection. The previous version adds events without a wake-up.
         """
         await self._redis.blpop([keys.OUTBOX_ADDED], seconds)
 

@@ -62,10 +62,15 @@ def main() -> int:
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     began, load = time.monotonic(), os.getloadavg()[0]
     figures: list[Figure] = []
+    failed: list[str] = []
     for name in options.names or (SCALE if options.scale else BENCHES):
         console.print(f"[dim]{name} …[/]", highlight=False)
         with tempfile.TemporaryDirectory(prefix="ghapp-bench-") as folder:
-            figures += benches[name](Path(folder))
+            try:
+                figures += benches[name](Path(folder))
+            except Exception:  # noqa: BLE001 - the figures of the others are printed all the same
+                console.print_exception()
+                failed.append(name)
     console.print(_table(figures))
     for figure in figures:
         if figure.note:
@@ -76,8 +81,10 @@ def main() -> int:
         style="dim",
         highlight=False,
     )
+    if failed:
+        console.print(f"[bold red]failed:[/] {', '.join(failed)}", highlight=False)
     missed = [figure for figure in figures if not figure.reached]
-    return 1 if missed and options.strict else 0
+    return 1 if failed or (missed and options.strict) else 0
 
 
 def _table(figures: list[Figure]) -> Table:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from ghapp.github.deliveries import Account, DeliveredInstallation, Delivery
 from ghapp.store.installation_states import InstallationStates
 from jobs.deliveries.installations import installation_changed
+from jobs.runners import sweep
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
 
@@ -25,7 +28,7 @@ async def losing(app, count):
 
 def questions(app):
     """How often GitHub was asked about the installation."""
-    return app.account()["calls"]["GET /app/installations/{installation_id}"]["total"]
+    return app.account()["calls"].get("GET /app/installations/{installation_id}", {"total": 0})["total"]
 
 
 async def confirm(app, seconds):
@@ -38,6 +41,27 @@ async def test_confirmations_within_some_seconds_ask_once_about_the_installation
         await losing(app, 4)
         assert await confirm(app, 26) == 1
         assert [await confirm(app, 1) for _ in range(3)] == [1, 1, 1]
+        assert questions(app) == 1
+
+
+async def test_a_sweep_asks_about_the_installation_while_it_queries_new_suspects(story, monkeypatch):
+    async with story(runners=40) as app:
+        await losing(app, 1)
+        app.clock.pass_(30)
+        (new,) = app.sandbox.control.lose("acme", count=1)
+        get_alone = sweep._get_alone  # noqa: SLF001 - GitHub's answers are held up there
+
+        async def once_asked(context, installation, runner_ids):
+            async with asyncio.timeout(10):
+                while runner_ids and questions(app) == 0:
+                    await asyncio.sleep(0.01)
+            return await get_alone(context, installation, runner_ids)
+
+        monkeypatch.setattr(sweep, "_get_alone", once_asked)
+        await sweep_installation(app.context, app.installation)
+        records = await app.context.runners.all(app.installation)
+        assert [each.id for each in records.values() if each.missing_at and not each.confirmed_at] == [new]
+        assert sum(each.confirmed_at is not None for each in records.values()) == 1
         assert questions(app) == 1
 
 
