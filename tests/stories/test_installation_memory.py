@@ -49,11 +49,11 @@ async def test_a_sweep_asks_about_the_installation_while_it_queries_new_suspects
         await losing(app, 1)
         app.clock.pass_(30)
         (new,) = app.sandbox.control.lose("acme", count=1)
-        get_alone = sweep._get_alone  # noqa: SLF001 - GitHub's answers are held up there
+        get_alone = sweep._get_alone
 
         async def once_asked(context, installation, runner_ids):
             async with asyncio.timeout(10):
-                while runner_ids and questions(app) == 0:
+                while runner_ids and questions(app) == 0:  # noqa: ASYNC110 - another thread is asked
                     await asyncio.sleep(0.01)
             return await get_alone(context, installation, runner_ids)
 
