@@ -85,6 +85,8 @@ async def _show(site: Site, scenarios: Sequence[Scenario]) -> None:
     ):
         async for frame in frames(site, director, lambda: console.height):
             live.update(frame, refresh=True)
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise asyncio.CancelledError  # Ctrl-C: before Python 3.12 `asyncio.wait_for` may lose a cancellation
             if director is not None:
                 director.press(keys)
 
