@@ -84,7 +84,7 @@ class Schedule:
             return any(await pipe.execute())
 
     async def take_due(self, now: float, put_off_seconds: float, most: int) -> dict[int, float]:
-        """Returns since when which installations are due, the longest due first, and postpones them.
+        """Returns the due installations, the longest due first, each with its due time, and postpones them.
 
         Their sweeps set another time.
 
