@@ -30,8 +30,8 @@ settings.load_profile("unhurried")
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Two processes for each core, and one: stories wait for real processes and clocks for half of their time."""
-    return 2 * len(os.sched_getaffinity(0)) + 1
+    """Two processes for each core: stories wait for real processes and clocks for half of their time."""
+    return 2 * len(os.sched_getaffinity(0))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -26,8 +26,8 @@ PAGES = {
     "sign-in": "/sign-in",
 }
 ABSENT = {"not found"}
-REFUSED = re.compile(r"the server responded with a status of 40[34]")
-"""What Chromium logs of a page that is refused on purpose."""
+REFUSED = re.compile(r"the server responded with a status of 40[134]")
+"""What Chromium logs of a page that is refused on purpose, and of a refresh that is under way at a sign-out."""
 
 
 class PageSite(Site):
@@ -126,6 +126,21 @@ def test_a_member_signs_in_sees_the_fleet_without_buttons_and_signs_out(open_pag
     expect(page.get_by_text("You are signed out.")).to_be_visible()
     page.goto(f"{fleet.base}/orgs/acme")
     assert "/sign-in" in page.url
+
+
+@pytest.mark.xdist_group("browser-pages")
+def test_a_live_page_waits_for_the_answer_to_its_sign_out(open_page, fleet):
+    page = open_page(extra_http_headers=fleet.proxied)
+    sign_in(page, fleet, "lisa")
+
+    def answer_late(route):
+        answer = route.fetch(max_redirects=0)
+        time.sleep(2.5)  # the page is live each second, and its session is over
+        route.fulfill(response=answer)
+
+    page.route("**/sign-out", answer_late)
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_text("You are signed out.")).to_be_visible()
 
 
 @pytest.mark.xdist_group("browser-pages")

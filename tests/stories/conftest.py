@@ -17,6 +17,7 @@ import pytest
 from ghapp.errors import ReplacerUnavailableError
 from ghapp.github import installation_client
 from ghapp.github.deliveries import encode, parse
+from ghapp.health.remediation.steps import is_open
 from ghapp.health.runner.verdict import State, judge
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
@@ -81,9 +82,9 @@ class Story:
         return account
 
     async def work_off(self) -> None:
-        """Remediates all granted runners, and sends the events for their URL."""
+        """Remediates all runners with an unfinished grant, and sends the events for their URL."""
         for each in (await self.context.runners.all(self.installation)).values():
-            if each.granted_at is not None:
+            if is_open(each):
                 await remediate_runner(self.context, self.installation, each.id)
         for event_id in await self.context.events.unsent():
             with suppress(ReplacerUnavailableError):

@@ -170,11 +170,11 @@ class Leaking:
         await sweep_installation(self.app.context, self.app.installation)
         return await self.reap()
 
-    async def minutes(self, count):
-        """So many more; what the ticks came to."""
+    async def minutes(self, count, every=1):
+        """So many more, with a tick in each, or in each `every`th; what the ticks came to."""
         ticks = []
-        for _ in range(count):
-            await self.app.pass_(60)
+        for _ in range(0, count, every):
+            await self.app.pass_(60 * every)
             ticks.append(await self.tick())
         return ticks
 

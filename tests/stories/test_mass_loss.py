@@ -54,16 +54,16 @@ def weather(app):
 
 @pytest.mark.parametrize("answer", ["403 secondary limit", "429 with retry-after", "502", "403", "empty lists"])
 async def test_a_true_mass_loss_heals_though_github_gives_no_answer_in_its_midst(story, answer):
-    async with story(runners=40) as app:
+    async with story(runners=24) as app:
         await settled(app)
-        app.sandbox.control.lose("acme", count=38)
+        app.sandbox.control.lose("acme", count=22)
         await app.live_through_an_interval()
         assert len(await app.replacements()) == FIRST_BATCH
         for _ in range(5):  # longer than `prove_seconds`
             weather(app)[answer]()
             await app.live_through_an_interval()
         app.sandbox.control.no_faults()
-        await heals(app, 38)
+        await heals(app, 22)
         assert nothing_wronged(app)
         assert app.account()["replacements"]["doubled"] == {}
 

@@ -39,7 +39,7 @@ async def test_4307_a_runner_whose_registration_is_not_found_and_that_loops_fore
         runner, job = app.takes_a_job()
         await app.app.receive(2)
         await job_ends(app, job)
-        await app.live(HANG_SECONDS - 30)
+        await app.live(HANG_SECONDS - 60)
         assert (await app.verdict(runner)).reason is Reason.JOB_COMPLETED, "it may be ending"
         assert app.changes() == []
         await app.live(240)

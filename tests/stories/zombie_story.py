@@ -24,7 +24,7 @@ from tests.stories.conftest import POOL
 
 NAMESPACE = "runners"
 IN_CLUSTER = "in-cluster"
-INTERVAL = 30
+INTERVAL = 60
 
 POLICY = """
 [[pools]]
@@ -92,7 +92,7 @@ class ZombieStory:
         await store.replace_pods(NAMESPACE, (await cluster.pods(NAMESPACE)).items, at)
 
     async def live(self, seconds=INTERVAL, *, github=False):
-        """Intervals of half a minute: the watch, a sweep, what the views show, the confirmation, the replacements.
+        """Intervals of a minute: the watch, a sweep, what the views show, the confirmation, the replacements.
 
         `github`: whether time passes there as well, so that jobs go on.
         """

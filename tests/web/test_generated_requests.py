@@ -47,10 +47,17 @@ CHECKS = [
 
 """Checks of tokens are in test_authentication.py (after many wrong tokens the answer is 429), of methods in test_description.py."""
 
-api = schemathesis.openapi.from_dict(description()).exclude(path=STREAM)
+api = schemathesis.pytest.from_fixture("described_api").exclude(path=STREAM)
+"""Read where the test runs: each process that collects the tests would make the boundary cases of all operations."""
 
 
-@api.hook
+@pytest.fixture(scope="module")
+def described_api():
+    described = schemathesis.openapi.from_dict(description())
+    described.hook(map_body)
+    return described
+
+
 def map_body(context, body):
     """JSON Schema counts 7.0 as an integer; no client sends a runner's id in this form, and the API refuses it."""
     if isinstance(body, dict):
@@ -88,7 +95,6 @@ def _lives(url):
 
 @pytest.fixture
 async def token(redis_url):
-    """Created for each operation: another test of this process may have emptied its Redis."""
     redis = connect(redis_url)
     await Installations(redis).put(Installation(7, "acme", 1))
     secret, _ = await Tokens(redis).create("stranger", ("acme",), SCOPES, 0.0)
@@ -96,7 +102,6 @@ async def token(redis_url):
     return secret
 
 
-@pytest.mark.xdist_group("generated")
 @api.parametrize()
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 def test_each_request_is_answered_as_described(case, web, token):

@@ -145,6 +145,7 @@ class _Fleet:
         self._next, self._listed_before, self._random = FIRST_NEW, 0, Random(1)
         self._sample: HistorySample | None = None
         self._due, self._next_successor = 0.0, FIRST_SUCCESSOR
+        self._last_lost: list[int] = []
         self.jobs = self.lost = 0
 
     async def live_a_day(self) -> None:
@@ -158,10 +159,15 @@ class _Fleet:
                 await self._sweep()
 
     async def require_replaced(self) -> None:
-        """Raises RuntimeError if a lost runner was not replaced."""
+        """Raises RuntimeError, with what is known of the lost runners of the last sweep, if one was not replaced."""
         report = await self._report()
         if len(report.events) != self.lost or report.unknown:
-            raise RuntimeError(f"{len(report.events)} of {self.lost} lost runners replaced; unknown: {report.unknown}")
+            survey = await self._context.runners.survey(FIRST_INSTALLATION)
+            last = await self._context.runners.some(FIRST_INSTALLATION, self._last_lost)
+            raise RuntimeError(
+                f"{len(report.events)} of {self.lost} lost runners replaced; unknown: {report.unknown}; "
+                f"{survey}; {[*last.values()]}; unsent: {await self._context.events.unsent()}"
+            )
 
     async def _pass(self, seconds: int) -> None:
         """Time passes here and in Redis; sweeps, left out here, would record the history."""
@@ -203,7 +209,7 @@ class _Fleet:
         lost = known[-LOST:]
         for each in lost:
             self._live.remove(each)
-        self.lost += len(lost)
+        self.lost, self._last_lost = self.lost + len(lost), lost
         self._listed_before = self._next
         (await self._github.post("/_lose", json={ORG: lost})).raise_for_status()
         await sweep_installation(self._context, FIRST_INSTALLATION)

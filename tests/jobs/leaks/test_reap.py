@@ -500,7 +500,7 @@ class TestRunnersKnownFromDeliveries:
     async def test_a_job_in_progress_keeps_its_pod(self, leak_cluster):
         async with leak_cluster() as at:
             await self.with_a_pod(at, job_id=5, job_started_at=at.app.clock())
-            await at.minutes(30)
+            await at.minutes(30, every=2)
             assert at.deletions() == []
 
     async def test_leaks_are_reaped_if_github_reports_jobs_and_no_controller_has_claims(self, leak_cluster):
@@ -524,7 +524,7 @@ class TestRunnersKnownFromDeliveries:
             )
             if claimed:
                 await at.claim("repo-1", seconds=36_000)
-            await at.minutes(170)
+            await at.minutes(170, every=10)
             asked = [made["total"] for path, made in at.app.account()["calls"].items() if "/actions/jobs/" in path]
             assert asked == ([] if claimed else [2]), "at 80 and at 160 minutes"
             assert at.deletions() == []
@@ -538,7 +538,7 @@ class TestRunnersKnownFromDeliveries:
             await self.with_a_pod(at, job_id=job_id, job_started_at=began)
             job = Job(job_id, "running", (POOL,), "acme/api", began, 777, "repo-1", began)
             await at.app.context.demand.record(at.app.installation, [job])
-            await at.minutes(90)
+            await at.minutes(90, every=10)
             evidence = (await at.app.context.runners.all(at.app.installation))[777]
             assert evidence.running_job is None
             assert evidence.job_ended_at == pytest.approx(known.completed_at, abs=1)
@@ -554,7 +554,7 @@ class TestRunnersKnownFromDeliveries:
             job = Job(5, "running", (POOL,), "acme/api", now, 777, "repo-1", now)
             await at.app.context.demand.record(at.app.installation, [job])
             with capture_logs() as logs:
-                ticks = await at.minutes(90)
+                ticks = await at.minutes(90, every=10)
             assert not [path for path in at.app.account()["calls"] if "/actions/jobs/" in path]
             assert not [each for each in logs if each["event"] == "GitHub unavailable, leaks deferred"]
             assert (at.deletions(), ticks[-1].trouble) == ([], "")
@@ -572,7 +572,7 @@ class TestRunnersKnownFromDeliveries:
             now = at.app.clock()
             job = Job(77, "running", (POOL,), "acme/nowhere", now, 9, "linux-9", now)
             await at.app.context.demand.record(at.app.installation, [job])
-            await at.minutes(30)
+            await at.minutes(30, every=2)
             assert at.deletions() == []
 
     async def test_an_unlisted_runner_is_not_queried_and_its_pod_is_kept(self, leak_cluster):
@@ -588,7 +588,7 @@ class TestRunnersKnownFromDeliveries:
             started = at.app.clock()
             ended = job_ended(job_started(Evidence(777, "repo-1", started), 5, started), 5, started + 1)
             await self.with_a_pod(at, **{key: value for key, value in ended._asdict().items() if key.startswith("job")})
-            await at.minutes(30)
+            await at.minutes(30, every=2)
             assert at.deletions() == [], "the runner may wait for another job"
             at.app.sandbox.control.fault(match="/orgs/", status=503)
             at.end_containers("repo-1")

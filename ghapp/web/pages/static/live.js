@@ -7,10 +7,15 @@
     const live = document.querySelector("[data-live]");
     // A person who selects text, or whose keyboard focus is within the part, must not lose either.
     const selection = document.getSelection();
-    return !live || document.hidden || (selection && !selection.isCollapsed) ||
+    return !live || leaving || document.hidden || (selection && !selection.isCollapsed) ||
       (live.contains(document.activeElement) && document.activeElement.matches("input, select, textarea"));
   };
   let failed = 0;
+  // A form was sent, and its answer is another page: a refresh that is refused after a sign-out must not lead elsewhere.
+  let leaving = false;
+  document.addEventListener("submit", () => { leaving = true; });
+  window.addEventListener("pageshow", () => { leaving = false; });
+  document.addEventListener("htmx:beforeOnLoad", (event) => { if (leaving) event.preventDefault(); });
   const tick = () => {
     if (!held()) window.htmx.trigger("[data-live]", "refresh");
     window.setTimeout(tick, wait * Math.min(2 ** failed, 30));
