@@ -524,7 +524,7 @@ class TestRunnersKnownFromDeliveries:
             )
             if claimed:
                 await at.claim("repo-1", seconds=36_000)
-            await at.minutes(170, every=10)
+            await at.minutes(170, every=5)
             asked = [made["total"] for path, made in at.app.account()["calls"].items() if "/actions/jobs/" in path]
             assert asked == ([] if claimed else [2]), "at 80 and at 160 minutes"
             assert at.deletions() == []
