@@ -12,6 +12,8 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
+from itertools import compress
 
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.health.gate.gate_checks import open_gate_checks, superseded
@@ -23,7 +25,7 @@ from ghapp.queue.jobs import JobName
 from ghapp.queue.transitions import Enqueued
 from ghapp.report.check_run_state import repository_of
 from ghapp.settings import Settings
-from ghapp.store.connect import connect, connect_sync
+from ghapp.store.connect import PipeliningRedis, connect, connect_sync
 from ghapp.store.installations import Installations
 from ghapp.store.stores import Stores, stores_over
 from jobs.events.deliver_event import EventDelivery
@@ -68,6 +70,9 @@ REAP_SECONDS = 60.0
 
 NOTIFY_SECONDS = 15.0
 """Seconds between observations of conditions, if any receiver is configured."""
+
+AT_ONCE = 100
+"""Installations whose records are queried at once; limits memory, and how long the event loop is busy with them."""
 
 WAIT_SECONDS = 1.0
 """Seconds before the next attempt while Redis is unavailable."""
@@ -118,6 +123,7 @@ class Scheduler:
             stores_over(connect(settings.redis_url), settings.named),
             connect_sync(settings.redis_url),
         )
+        self._reading = stores_over(PipeliningRedis(self.stores.redis), settings.named)
         self._schedule, self._installations = self.stores.schedule, self.stores.installations
         self._inbox = self.stores.inbox
         self._heartbeats, self._name = self.stores.heartbeats, f"{socket.gethostname()}-{os.getpid()}"
@@ -202,15 +208,24 @@ class Scheduler:
 
     async def _report_gates(self) -> None:
         """Enqueues the gate job of orgs where a deployed commit waits for the gate."""
-        for each in await self._installations.all():
-            if not each.suspended and await waits_for_gate(self._settings, self.stores, each, time.time()):
-                jobs.enqueue_gates(self._queue_redis, each.id)
+        waiting = partial(waits_for_gate, self._settings, self._reading, now=time.time())
+        for each in await self._installations_where(waiting):
+            jobs.enqueue_gates(self._queue_redis, each.id)
 
     async def _explain_queue(self) -> None:
         """Enqueues the queue check of orgs where a job has waited for a minute or a queue check run is open."""
-        for each in await self._installations.all():
-            if not each.suspended and await has_queue(self.stores, each, time.time()):
-                jobs.enqueue(self._queue_redis, JobName.QUEUE, each.id, key=f"queue-{each.id}", retry=False)
+        for each in await self._installations_where(partial(has_queue, self._reading, now=time.time())):
+            jobs.enqueue(self._queue_redis, JobName.QUEUE, each.id, key=f"queue-{each.id}", retry=False)
+
+    async def _installations_where(self, applies: Callable[[Installation], Awaitable[bool]]) -> list[Installation]:
+        """Returns the installations for which a query of Redis is true. Of `AT_ONCE`, the queries share round trips."""
+        known = [each for each in await self._installations.all() if not each.suspended]
+        found = []
+        for start in range(0, len(known), AT_ONCE):
+            several = known[start : start + AT_ONCE]
+            answers = await asyncio.gather(*map(applies, several))
+            found += compress(several, answers)
+        return found
 
     async def _reap(self) -> None:
         """Enqueues the reaper for orgs whose pools have namespaces, unless the reaper is off."""

@@ -16,7 +16,7 @@ from ghapp.health.queue.queue_check import QueueCheck
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.settings import Settings
-from ghapp.store.connect import connect, connect_sync
+from ghapp.store.connect import StorePipeline, connect, connect_sync
 from ghapp.store.demand import Demand
 from ghapp.store.heartbeats import SILENT_SECONDS, Heartbeats
 from ghapp.store.inbox import Inbox
@@ -25,6 +25,7 @@ from ghapp.store.queue_checks import QueueChecks
 from ghapp.store.schedule import Schedule
 from jobs import scheduler
 from jobs.scheduler import (
+    AT_ONCE,
     LATE_SECONDS,
     MOST_SWEEP_JOBS,
     REDELIVERY_BATCH_SECONDS,
@@ -192,6 +193,27 @@ async def test_the_queue_is_explained_every_quarter_of_a_minute_while_a_check_is
         await clock.tick()
         asked.append([key for key in ("queue-7", "queue-8") if was_enqueued(queue_redis, key)])
     assert asked == [["queue-7"], [], ["queue-7"]]
+
+
+async def test_a_thousand_and_one_installations_are_asked_together_for_jobs_that_wait(
+    clock, redis, queue_redis, time, monkeypatch
+):
+    """One by one they would hold up the sweeps that are due, and the confirmations."""
+    ids = range(1, 1002)
+    for each in ids:
+        await Installations(redis).put(Installation(each, f"org-{each}", 1000 + each))
+    for each in (1, 100, 101, 1001):
+        await Demand(redis).record(each, [queued(60.0)])
+    pipelines, execute = [], StorePipeline.execute
+
+    async def counted(self, *args, **kwargs):
+        pipelines.append(self)
+        return await execute(self, *args, **kwargs)
+
+    monkeypatch.setattr(StorePipeline, "execute", counted)
+    await clock._explain_queue()
+    assert [each for each in ids if was_enqueued(queue_redis, f"queue-{each}")] == [1, 100, 101, 1001]
+    assert len(pipelines) <= 4 * (1 + len(ids) // AT_ONCE)
 
 
 async def test_unneeded_jobs_are_not_enqueued(clock, queue_redis):

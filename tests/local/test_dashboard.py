@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -15,6 +18,7 @@ from ghapp.health.job import Job
 from ghapp.health.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason
 from ghapp.health.queue.job_queue import JobQueue, QueueInputs
 from ghapp.health.remediation.fuse import Position
+from ghapp.local import dashboard
 from ghapp.local.dashboard import (
     EVENTS_SHOWN,
     FIXED_ROWS,
@@ -61,6 +65,24 @@ async def test_a_redis_that_does_not_answer_is_reported_and_retried():
         assert "Redis does not answer, retrying" in drawn(await anext(shown), 80)
         assert site.supervised == turn, "the roles are looked after meanwhile"
     await shown.aclose()
+
+
+async def test_ctrl_c_ends_it_even_if_its_cancellation_was_lost(monkeypatch):
+    async def losing(*_args):
+        """Yields frames; the first cancellation is lost, as by `asyncio.wait_for` before Python 3.12."""
+        for _ in range(100):
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+            yield ""
+
+    monkeypatch.setattr(dashboard, "frames", losing)
+    site = SimpleNamespace(setup_key=None, sandbox=None, terminal=None, settings=Settings.read({}))
+    showing = asyncio.create_task(dashboard._show(site, ()))
+    await asyncio.sleep(0.05)
+    showing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(showing, 1)
+    assert showing.cancelling() == 1, "it ended by the first"
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -12,9 +12,11 @@
   };
   let failed = 0;
   // A form was sent, and its answer is another page: a refresh that is refused after a sign-out must not lead elsewhere.
+  // A page that is still here after half a minute, or again, is live.
   let leaving = false;
-  document.addEventListener("submit", () => { leaving = true; });
-  window.addEventListener("pageshow", () => { leaving = false; });
+  const stay = () => { leaving = false; };
+  document.addEventListener("submit", () => { leaving = true; window.setTimeout(stay, 30000); });
+  window.addEventListener("pageshow", stay);
   document.addEventListener("htmx:beforeOnLoad", (event) => { if (leaving) event.preventDefault(); });
   const tick = () => {
     if (!held()) window.htmx.trigger("[data-live]", "refresh");
