@@ -220,7 +220,7 @@ class Scheduler:
     async def _installations_where(self, applies: Callable[[Installation], Awaitable[bool]]) -> list[Installation]:
         """Returns the installations for which a query of Redis is true. Of `AT_ONCE`, the queries share round trips."""
         known = [each for each in await self._installations.all() if not each.suspended]
-        found = []
+        found: list[Installation] = []
         for start in range(0, len(known), AT_ONCE):
             several = known[start : start + AT_ONCE]
             answers = await asyncio.gather(*map(applies, several))

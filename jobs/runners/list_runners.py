@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ghapp.errors import GitHubError, GitHubUnavailableError
@@ -51,89 +51,107 @@ class ListResult:
         return RunnerList(self.runners, self.total, self.flaw)
 
 
-async def _fetch(
-    installation_client: InstallationClient, number: int, before: EtagPage | None
-) -> tuple[bytes, str | None]:
-    """Reads one page; returns its body, and its ETag unless the page is as it was `before`."""
-    listing = await installation_client.list_runners(number, before.etag if before else None)
-    if listing.body is None and before is not None:
-        if (kept := before.body()) is not None:
-            return kept, None
-        listing = await installation_client.list_runners(number, None)
-    return listing.body or b"", listing.etag
+class _Pages:
+    """Reads the pages of one list, each at most once.
+
+    Attributes:
+        changed: the pages that are not as they were before, by number.
+    """
+
+    def __init__(self, installation_client: InstallationClient, known: Mapping[int, EtagPage]) -> None:
+        """`known` are the pages that were read before with the same token."""
+        self._installation_client, self._known = installation_client, known
+        self.changed: dict[int, EtagPage] = {}
+
+    async def fetch(self, number: int) -> tuple[bytes, str | None]:
+        """Returns the body of a page, and its ETag unless the page is as it was before."""
+        before = self._known.get(number)
+        listing = await self._installation_client.list_runners(number, before.etag if before else None)
+        if listing.body is None and before is not None:
+            if (kept := before.body()) is not None:
+                return kept, None
+            listing = await self._installation_client.list_runners(number, None)
+        return listing.body or b"", listing.etag
+
+    def parse(self, number: int, body: bytes, etag: str | None) -> wire.RunnerPage:
+        """Returns the runners of a fetched page, and keeps it if it has changed."""
+        page = wire.runner_page(body)
+        if etag is not None:
+            self.changed[number] = EtagPage.of(etag, body)
+        return page
+
+    async def fetch_others(
+        self, last: int, concurrency: int, progress: Progress
+    ) -> tuple[list[wire.RunnerPage], GitHubError | None]:
+        """Reads the pages after the first, `concurrency` at once; returns them, and the first error.
+
+        After a failed page no further page is requested; pages in flight are paid for, and kept.
+        """
+        slots = asyncio.Semaphore(concurrency)
+        pages: dict[int, wire.RunnerPage] = {}
+        failures: list[GitHubError] = []
+
+        async def read(number: int) -> None:
+            try:
+                async with slots:
+                    if failures:
+                        return
+                    fetched = await self.fetch(number)
+                pages[number] = self.parse(number, *fetched)  # while the next page is on its way
+            except GitHubError as error:
+                failures.append(error)
+            else:
+                progress(1 + len(pages), last)
+
+        async with asyncio.TaskGroup() as group:
+            for number in range(2, last + 1):
+                group.create_task(read(number))
+        return [pages[number] for number in sorted(pages)], next(iter(failures), None)
 
 
 async def list_runners(
     installation_client: InstallationClient,
-    pages: EtagPages,
+    kept: EtagPages,
     concurrency: int,
     progress: Progress = lambda _done, _of: None,
 ) -> ListResult:
     """Lists all runners, in at most ⌈N/100⌉ calls.
 
-    The first page reports the total; the others follow, `concurrency` at once. The list is complete only if all pages
-    agree on the total and the number of different runners equals it. After a failed page no further page is requested;
-    pages in flight are paid for, and kept.
+    The first page reports the total; the others follow. The list is complete only if all pages agree on the total and
+    the number of different runners equals it.
 
     Raises:
         GitHubError: a page failed.
     """
-    installation = installation_client.installation.id
-    known = await pages.of(installation, installation_client.token)
-    changed: dict[int, EtagPage] = {}
-
-    def parsed(number: int, body: bytes, etag: str | None) -> wire.RunnerPage:
-        page = wire.runner_page(body)
-        if etag is not None:
-            changed[number] = EtagPage.of(etag, body)
-        return page
-
-    first = parsed(1, *await _fetch(installation_client, 1, known.get(1)))
+    installation, token = installation_client.installation.id, installation_client.token
+    known = await kept.of(installation, token)
+    pages = _Pages(installation_client, known)
+    first = pages.parse(1, *await pages.fetch(1))
     last = max(1, -(-first.total // PER_PAGE))
     if last > MOST_PAGES:
         raise GitHubUnavailableError(f"GitHub counts {first.total} runners, which is not to be believed")
-    done = 1
-    progress(done, last)
-    slots = asyncio.Semaphore(concurrency)
-    failures: list[GitHubError] = []
-
-    async def next_page(number: int) -> wire.RunnerPage | None:
-        nonlocal done
-        try:
-            async with slots:
-                if failures:
-                    return None
-                fetched = await _fetch(installation_client, number, known.get(number))
-            page = parsed(number, *fetched)  # while the next page is on its way
-        except GitHubError as error:
-            failures.append(error)
-            return None
-        done += 1
-        progress(done, last)
-        return page
-
-    async with asyncio.TaskGroup() as group:
-        others = [group.create_task(next_page(number)) for number in range(2, last + 1)]
-    if changed or any(number > last for number in known):
-        await pages.keep(installation, installation_client.token, changed, last)
-    if failures:
-        raise failures[0]
-    listed = [first, *(page for task in others if (page := task.result()) is not None)]
+    progress(1, last)
+    others, failure = await pages.fetch_others(last, concurrency, progress)
+    if pages.changed or any(number > last for number in known):
+        await kept.keep(installation, token, pages.changed, last)
+    if failure is not None:
+        raise failure
+    listed = [first, *others]
     runners = {runner.id: runner for page in listed for runner in page.runners}
     return ListResult(
         runners=runners,
         total=first.total,
         calls=last,
-        billable=len(changed),
-        changed=sum(number in known for number in changed) if known else None,
+        billable=len(pages.changed),
+        changed=sum(number in known for number in pages.changed) if known else None,
         flaw=flaw_of(listed, len(runners)),
     )
 
 
-async def first_page(installation_client: InstallationClient, pages: EtagPages) -> RunnerList:
+async def first_page(installation_client: InstallationClient, kept: EtagPages) -> RunnerList:
     """Reads the first page alone: it proves that the list is readable and not empty, and no absence."""
-    known = await pages.of(installation_client.installation.id, installation_client.token)
-    body, _ = await _fetch(installation_client, 1, known.get(1))
+    known = await kept.of(installation_client.installation.id, installation_client.token)
+    body, _ = await _Pages(installation_client, known).fetch(1)
     page = wire.runner_page(body)
     return RunnerList({runner.id: runner for runner in page.runners}, page.total, churned=True)
 
