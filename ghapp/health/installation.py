@@ -106,6 +106,8 @@ def named_by(installation: Installation, named: Mapping[str, int]) -> Installati
 
     A configuration that follows a rename only in part keeps the old name: the remainder may be `mode = "dry-run"`.
     """
+    if not installation.names:
+        return installation
     called, own = installation.called, installation.own
     org = max(own, key=lambda name: named.get(name.lower(), 0))
     return replace(installation, org=org, login="" if called == org else called, names=() if own == (org,) else own)

@@ -52,6 +52,19 @@ async def record_answer(budget, text):
     await budget.leave(ORG, "no such flight", text)
 
 
+async def test_the_limits_of_a_thousand_and_one_installations_are_read_by_one_command(budget, redis):
+    ids = range(1, 1002)
+    for each in ids[:-1]:  # the last has no answer yet
+        await redis.hset(keys.budget(each), mapping={"limit": 5000, "used": each, "reset": RESET, "skew": 0})
+    await redis.config_resetstat()
+    found = await budget.left_of(ids, NOW)
+    commands = await redis.info("commandstats")
+    assert commands["cmdstat_evalsha"]["calls"] <= 2, "once more if Redis did not have the script"
+    assert found == {each: Allowance(5000, each, 100.0) for each in ids[:-1]} | {1001: Allowance()}
+    await redis.hset(keys.budget(2), "used", b"\xc1 unreadable")
+    assert await budget.left_of([1, 2], NOW) == {1: found[1], 2: Allowance()}
+
+
 class TestRateLimitHeaders:
     @pytest.mark.parametrize("order", [(9, 10, 99), (99, 10, 9), (10, 99, 9)])
     async def test_within_one_hour_the_largest_used_value_is_kept(self, budget, order):
