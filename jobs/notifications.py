@@ -36,6 +36,9 @@ log = logger(__name__)
 
 BACKOFF_SECONDS = (15.0, 60.0, 300.0, 900.0)
 GIVEN_UP_SECONDS = 86_400.0
+OBSERVED_AT_ONCE = 50
+"""Installations; limits memory."""
+
 AT_ONCE = 20
 """Notifications that one run sends; the next run follows within seconds."""
 
@@ -56,8 +59,8 @@ async def notify(context: JobContext, notifier: Notifier) -> None:
         if not acquired:
             return
         now = context.clock()
-        for installation in await context.installations.all():
-            await _observe(context, installation, notifier, now)
+        async for several in context.installations.batches(OBSERVED_AT_ONCE):
+            await asyncio.gather(*(_observe(context, each, notifier, now) for each in several))
         await _send(context.notifications, notifier, now)
 
 

@@ -219,12 +219,10 @@ class Scheduler:
 
     async def _installations_where(self, applies: Callable[[Installation], Awaitable[bool]]) -> list[Installation]:
         """Returns the installations for which a query of Redis is true. Of `AT_ONCE`, the queries share round trips."""
-        known = [each for each in await self._installations.all() if not each.suspended]
         found: list[Installation] = []
-        for start in range(0, len(known), AT_ONCE):
-            several = known[start : start + AT_ONCE]
-            answers = await asyncio.gather(*map(applies, several))
-            found += compress(several, answers)
+        async for several in self._installations.batches(AT_ONCE):
+            asked = [each for each in several if not each.suspended]
+            found += compress(asked, await asyncio.gather(*map(applies, asked)))
         return found
 
     async def _reap(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from redis.asyncio import Redis
@@ -37,6 +37,12 @@ class Installations:
         rows: Any = await self._redis.hgetall(keys.INSTALLATIONS)
         records = await self._read.many(keys.INSTALLATIONS, rows)
         return sorted(map(self._by_name, records.values()), key=lambda installation: installation.id)
+
+    async def batches(self, size: int) -> AsyncIterator[list[Installation]]:
+        """Yields all installations, sorted by id, at most `size` at a time: to query the records of several at once."""
+        known = await self.all()
+        for start in range(0, len(known), size):
+            yield known[start : start + size]
 
     async def one(self, installation: int) -> Installation | None:
         """Returns an installation by its id."""

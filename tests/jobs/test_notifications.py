@@ -2,9 +2,13 @@
 
 import pytest
 
+from ghapp.health.installation import Installation
+from ghapp.health.runner.absence import survey_after_failure
+from ghapp.health.runner.evidence import Survey
+from ghapp.health.runner.verdict import Reason
 from ghapp.notifier import Notifier, digest
 from ghapp.settings import Settings
-from ghapp.store.connect import connect_sync
+from ghapp.store.connect import StorePipeline, connect_sync
 from ghapp.store.notifications import Notifications, PendingNotification
 from jobs.notifications import BACKOFF_SECONDS, GIVEN_UP_SECONDS, notify
 from jobs.runners.sweep import sweep_installation
@@ -43,6 +47,26 @@ async def test_a_mass_loss_is_one_message_at_its_start_and_one_at_its_end(story,
         assert last.payload["title"].startswith(f"ghapp: acme: the fuse of pool {POOL} closed after ")
         assert last.payload["message"].startswith("12 runners replaced since ")
         assert last.payload["type"] == "success"
+
+
+async def test_a_thousand_and_one_installations_are_observed_together(story, receiver, monkeypatch):
+    """One by one they kept a worker busy for most of the time between two observations."""
+    async with story() as app:
+        ids = range(1, 1001)
+        for each in ids:
+            await app.context.installations.put(Installation(each, f"org-{each}", 1000 + each))
+        failing = survey_after_failure(Survey(), Reason.GITHUB_UNAVAILABLE, app.clock() - 3600)
+        await app.context.runners.save_survey(1000, failing)
+        pipelines, execute = [], StorePipeline.execute
+
+        async def counted(self, *args, **kwargs):
+            pipelines.append(self)
+            return await execute(self, *args, **kwargs)
+
+        monkeypatch.setattr(StorePipeline, "execute", counted)
+        await notify(app.context, Notifier([address(receiver)]))
+        assert len(pipelines) < len(ids)
+        assert titles(receiver) == ["ghapp: org-1000: no complete list of runners"]
 
 
 async def test_five_minutes_without_a_complete_list_are_one_message_and_their_end_another(story, receiver):
