@@ -60,7 +60,10 @@ async def notify(context: JobContext, notifier: Notifier) -> None:
             return
         now = context.clock()
         async for several in context.installations.batches(OBSERVED_AT_ONCE):
-            await asyncio.gather(*(_observe(context, each, notifier, now) for each in several))
+            observed = (_observe(context, each, notifier, now) for each in several)
+            outcomes = await asyncio.gather(*observed, return_exceptions=True)  # none continues without the lock
+            if failure := next((each for each in outcomes if isinstance(each, BaseException)), None):
+                raise failure
         await _send(context.notifications, notifier, now)
 
 

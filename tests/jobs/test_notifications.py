@@ -1,7 +1,10 @@
 """Notifications by real Apprise over real HTTP: of fuses, of missing lists, and of jobs that no runner can take."""
 
+import asyncio
+
 import pytest
 
+from ghapp.errors import StoreUnavailableError
 from ghapp.health.installation import Installation
 from ghapp.health.runner.absence import survey_after_failure
 from ghapp.health.runner.evidence import Survey
@@ -10,6 +13,7 @@ from ghapp.notifier import Notifier, digest
 from ghapp.settings import Settings
 from ghapp.store.connect import StorePipeline, connect_sync
 from ghapp.store.notifications import Notifications, PendingNotification
+from jobs import notifications
 from jobs.notifications import BACKOFF_SECONDS, GIVEN_UP_SECONDS, notify
 from jobs.runners.sweep import sweep_installation
 from jobs.scheduler import Scheduler
@@ -67,6 +71,24 @@ async def test_a_thousand_and_one_installations_are_observed_together(story, rec
         await notify(app.context, Notifier([address(receiver)]))
         assert len(pipelines) < len(ids)
         assert titles(receiver) == ["ghapp: org-1000: no complete list of runners"]
+
+
+async def test_no_observation_continues_after_another_has_failed_and_the_lock_was_released(story, monkeypatch):
+    observed = []
+
+    async def observe(_context, installation, _notifier, _now):
+        if installation.id == 1:
+            raise StoreUnavailableError("Redis is away")
+        await asyncio.sleep(0.05)
+        observed.append(installation.id)
+
+    async with story() as app:
+        for each in (1, 2):
+            await app.context.installations.put(Installation(each, f"org-{each}", 1000 + each))
+        monkeypatch.setattr(notifications, "_observe", observe)
+        with pytest.raises(StoreUnavailableError):
+            await notify(app.context, Notifier([]))
+        assert set(observed) == {2, app.installation}
 
 
 async def test_five_minutes_without_a_complete_list_are_one_message_and_their_end_another(story, receiver):
