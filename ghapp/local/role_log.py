@@ -5,9 +5,11 @@ Roles write to pipes that `up` reads, because several processes must not rotate 
 
 from __future__ import annotations
 
+import json
 import logging
 import subprocess
 import threading
+from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
@@ -39,6 +41,11 @@ class RoleLog:
         self._threads.append(thread)
         thread.start()
 
+    def warn(self, event: str, **facts: str | int) -> None:
+        """Writes a line of `up` itself, in the form of the roles' lines."""
+        at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        self._write(json.dumps({**facts, "event": event, "level": "warning", "timestamp": at}))
+
     def close(self) -> None:
         """Writes what the processes, which have exited, printed last, and closes the file."""
         for thread in self._threads:
@@ -51,4 +58,7 @@ class RoleLog:
         with pipe:
             while line := pipe.readline(MOST_LINE_BYTES):
                 text = line.decode("utf-8", "replace").removesuffix("\n")
-                self._file.handle(logging.makeLogRecord({"msg": text}))
+                self._write(text)
+
+    def _write(self, line: str) -> None:
+        self._file.handle(logging.makeLogRecord({"msg": line}))

@@ -163,7 +163,9 @@ class _Role:
 
     def restart_if_exited(self) -> None:
         """Starts it again if it has exited."""
-        if self.process.poll() is not None:
+        exit_code = self.process.poll()
+        if exit_code is not None:
+            self._log.warn("role exited, restarting", role=self._name, exit_code=exit_code)
             self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import subprocess
 import sys
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 
-from ghapp.local import role_log
+from ghapp.local import role_log, up
 from ghapp.local.role_log import OLD_FILES, RoleLog
 
 MOST = 4096
@@ -68,3 +72,21 @@ def test_a_second_start_appends_to_the_file(tmp_path):
             log.follow(process)
             process.wait()
     assert (tmp_path / "ghapp.log").read_text() == "start 0\nstart 1\n"
+
+
+def test_a_role_that_was_killed_is_started_again_and_the_log_names_it(tmp_path):
+    watchdog = SimpleNamespace(add=lambda _process: None)
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GHAPP_")}
+    with closing(RoleLog(tmp_path / "ghapp.log")) as log, up._role("clock", environ, log, watchdog) as role:
+        killed = role.process
+        role.restart_if_exited()
+        assert role.process is killed
+        killed.kill()
+        killed.wait()
+        role.restart_if_exited()
+        assert role.process is not killed
+        assert role.process.poll() is None
+    rows = [json.loads(line) for line in (tmp_path / "ghapp.log").read_text().splitlines() if line.startswith("{")]
+    assert [(row["event"], row["role"], row["exit_code"]) for row in rows if "role" in row] == [
+        ("role exited, restarting", "clock", -signal.SIGKILL)
+    ]
