@@ -44,6 +44,9 @@ counts them, too.
 """
 
 DISCOVER_SECONDS = 300.0
+REDISCOVER_SECONDS = 30.0
+"""The same while Redis has no date of the next discovery: it lost its data, or none has succeeded yet."""
+
 DRAIN_SECONDS = 1.0
 """Seconds between requests for a drain while deliveries wait. A drain that left some is followed by another within
 this time; until then the worker is free for other queues.
@@ -140,6 +143,7 @@ class Scheduler:
             (settings.policy.deliveries.redeliver_seconds, self._redeliver),
             (REDELIVERY_BATCH_SECONDS, self._redeliver_rest),
             (DISCOVER_SECONDS, self._discover),
+            (REDISCOVER_SECONDS, self._rediscover),
             *([(NOTIFY_SECONDS, self._notify)] if settings.notify_urls else []),
             *([(REAP_SECONDS, self._reap)] if settings.namespaces else []),
         ]
@@ -245,6 +249,10 @@ class Scheduler:
 
     async def _discover(self) -> None:
         jobs.enqueue(self._queue_redis, JobName.INSTALLATIONS, key="installations", retry=False)
+
+    async def _rediscover(self) -> None:
+        if await self._schedule.next_discovery() is None:
+            await self._discover()
 
 
 async def with_report_repository(settings: Settings, installations: Installations) -> list[int]:

@@ -29,6 +29,7 @@ from jobs.scheduler import (
     LATE_SECONDS,
     MOST_SWEEP_JOBS,
     REDELIVERY_BATCH_SECONDS,
+    REDISCOVER_SECONDS,
     SWEEP_JOB_SECONDS,
     TICK_SECONDS,
     WAIT_SECONDS,
@@ -107,6 +108,7 @@ async def test_a_periodic_task_is_enqueued_at_once_and_then_at_its_interval(
     clock, redis, queue_redis, time, key, every
 ):
     await Installations(redis).put(ACME)
+    await Schedule(redis).discover_at(NOW + 300)
     await Inbox(redis).keep("a-guid", "ping", b"{}")
     assert await clock.tick() == TICK_SECONDS
     assert was_enqueued(queue_redis, key)
@@ -214,6 +216,19 @@ async def test_a_thousand_and_one_installations_are_asked_together_for_jobs_that
     await clock._explain_queue()
     assert [each for each in ids if was_enqueued(queue_redis, f"queue-{each}")] == [1, 100, 101, 1001]
     assert len(pipelines) <= 4 * (1 + len(ids) // AT_ONCE)
+
+
+async def test_installations_are_discovered_soon_after_redis_has_lost_its_data(clock, redis, queue_redis, time):
+    await clock.tick()
+    await Schedule(redis).discover_at(NOW + 300)
+    assert was_enqueued(queue_redis, "installations")
+    time.pass_(REDISCOVER_SECONDS)
+    await clock.tick()
+    assert not was_enqueued(queue_redis, "installations")
+    await redis.flushdb()
+    time.pass_(REDISCOVER_SECONDS)
+    await clock.tick()
+    assert was_enqueued(queue_redis, "installations")
 
 
 async def test_unneeded_jobs_are_not_enqueued(clock, queue_redis):
