@@ -10,10 +10,14 @@ from urllib.parse import urlsplit
 import redis as sync_redis
 from redis import asyncio as redis
 from redis.asyncio.client import Pipeline
+from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import SentinelConnectionPool
+from redis.backoff import NoBackoff
 from redis.connection import HiredisRespSerializer
 from redis.driver_info import DriverInfo
-from redis.exceptions import NoScriptError
+from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.retry import Retry as SyncRetry
 
 from ghapp.errors import ConfigurationError
 from ghapp.redis_errors import FOREIGN, redis_errors, translated
@@ -29,12 +33,19 @@ takes 3 ms."""
 SENTINEL = "redis+sentinel"
 DEFAULT_SENTINEL_PORT = 26379
 CONNECT_SECONDS = 2.0
+"""Also the time for the answer of a Sentinel. One that does not answer is not asked again: the next one is."""
 
 MOST_CONNECTIONS = 50
 """Per client and Redis server. More would not speed up Redis' single thread."""
 
-POOL_WAIT_SECONDS = 20.0
-"""How long a command waits for a free connection before it fails as if Redis were unavailable."""
+ANSWER_SECONDS = 5.0
+"""How long a command may take, with its wait for a free connection. Blocking commands must ask for less.
+
+One timer for a command or a pipeline, in place of redis-py's time-out of the socket: that one takes a timer for each
+reply, and a task for each send, which is half of what a command costs here. Before Python 3.12 that task also loses a
+cancellation that arrives when the command was just sent (CPython issue 86296), so that the holder of a lost lock would
+go on.
+"""
 
 MOST_IN_A_PIPELINE = 200
 """Commands per pipeline. Bounds the memory for answers, and how long other clients wait."""
@@ -43,18 +54,13 @@ LONGEST_HELD_SECONDS = 0.02
 """How long a command waits for the answer of the pipeline before. A slow answer, or none, holds up no other command."""
 
 
-async def _cancellable(command: Awaitable[Answer]) -> Answer:
-    """Awaits a command, and raises CancelledError if its task was cancelled meanwhile.
-
-    redis-py sends with `asyncio.wait_for`, which before Python 3.12 loses a cancellation that arrives when the command
-    was just sent (CPython issue 86296). The task would then go on: the holder of a lost lock, for example.
-    """
-    task = asyncio.current_task()
-    before = task.cancelling() if task is not None else 0
-    answer = await command
-    if task is not None and task.cancelling() > before:
-        raise asyncio.CancelledError
-    return answer
+async def _answered(command: Awaitable[Answer]) -> Answer:
+    """Awaits the answer of a command; raises redis-py's TimeoutError after `ANSWER_SECONDS`."""
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            return await command
+    except TimeoutError:
+        raise RedisTimeoutError(f"no answer within {ANSWER_SECONDS:.0f} s") from None
 
 
 class StorePipeline(Pipeline):
@@ -63,7 +69,7 @@ class StorePipeline(Pipeline):
     async def execute(self, raise_on_error: bool = True) -> list[Any]:
         """Sends the commands, and returns their answers."""
         with redis_errors():
-            return await _cancellable(super().execute(raise_on_error))
+            return await _answered(super().execute(raise_on_error))
 
 
 class StoreRedis(redis.Redis):
@@ -72,11 +78,15 @@ class StoreRedis(redis.Redis):
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         """Sends a command, and returns its answer."""
         try:
-            return await _cancellable(super().execute_command(*args, **options))  # type: ignore[no-untyped-call]
+            return await self._sent_alone(args, options)
         except NoScriptError:
             raise  # redis-py loads the script and tries again
         except FOREIGN as error:
             raise translated(error) from error
+
+    async def _sent_alone(self, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        """As `execute_command`, with redis-py's errors."""
+        return await _answered(super().execute_command(*args, **options))  # type: ignore[no-untyped-call]
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> StorePipeline:
         """Returns a pipeline on the same connections."""
@@ -92,11 +102,16 @@ def connect(url: str) -> redis.Redis:
 
     A command without a free connection waits for one; by default, redis-py would raise an error.
     """
-    connecting: dict[str, Any] = {"socket_connect_timeout": CONNECT_SECONDS, "driver_info": _DRIVER}
-    waiting: dict[str, Any] = {"max_connections": MOST_CONNECTIONS, "timeout": POOL_WAIT_SECONDS}
+    connecting: dict[str, Any] = {
+        "socket_timeout": None,
+        "socket_connect_timeout": CONNECT_SECONDS,
+        "driver_info": _DRIVER,
+    }
+    waiting: dict[str, Any] = {"max_connections": MOST_CONNECTIONS, "timeout": None}
     if url.startswith(SENTINEL):
         hosts, service, db, credentials = _sentinel(url)
-        sentinel: Any = redis.Sentinel(hosts, sentinel_kwargs=connecting, **credentials)  # type: ignore[no-untyped-call]
+        asking = connecting | {"socket_timeout": CONNECT_SECONDS, "retry": Retry(NoBackoff(), 0)}
+        sentinel: Any = redis.Sentinel(hosts, sentinel_kwargs=asking, **credentials)  # type: ignore[no-untyped-call]
         client: redis.Redis = sentinel.master_for(
             service, redis_class=StoreRedis, connection_pool_class=WaitingSentinelPool, db=db, **connecting, **waiting
         )
@@ -118,10 +133,14 @@ def _packing(connection: type[Any]) -> type[Any]:
     return type(connection.__name__, (connection,), {"pack_command": pack_command})
 
 
+_Command = tuple[Sequence[Any], Mapping[str, Any]]
+"""Its words, and the options of redis-py's parser."""
+
+
 class _Request(NamedTuple):
     """Commands that are sent together, in their order, and the future of their answers and errors."""
 
-    commands: Sequence[tuple[Sequence[Any], Mapping[str, Any]]]
+    commands: Sequence[_Command]
     answers: asyncio.Future[list[Any]]
 
 
@@ -158,7 +177,7 @@ class PipeliningRedis(StoreRedis):
             return super().pipeline(transaction, shard_hint)
         return _JoiningPipeline(self, shard_hint)
 
-    async def answers(self, commands: Sequence[tuple[Sequence[Any], Mapping[str, Any]]]) -> list[Any]:
+    async def answers(self, commands: Sequence[_Command]) -> list[Any]:
         """Queues commands, which are sent in one pipeline; returns the answer or the error of each."""
         loop = asyncio.get_running_loop()
         request = _Request(commands, loop.create_future())
@@ -193,13 +212,23 @@ class PipeliningRedis(StoreRedis):
         if self._waiting:
             self._send()
 
+    async def _all_answers(self, commands: Sequence[_Command]) -> list[Any]:
+        """Sends commands; returns the answer or the error of each. A single one needs no pipeline, which costs more."""
+        if len(commands) == 1:
+            try:
+                return [await self._sent_alone(*commands[0])]
+            except ResponseError as error:
+                return [error]
+            except FOREIGN as error:
+                raise translated(error) from error
+        async with self._through.pipeline(transaction=False) as pipe:
+            for words, options in commands:
+                pipe.execute_command(*words, **options)
+            return await pipe.execute(raise_on_error=False)
+
     async def _execute(self, requests: Sequence[_Request]) -> None:
         try:
-            async with self._through.pipeline(transaction=False) as pipe:
-                for request in requests:
-                    for words, options in request.commands:
-                        pipe.execute_command(*words, **options)
-                answers = iter(await pipe.execute(raise_on_error=False))
+            answers = iter(await self._all_answers([each for request in requests for each in request.commands]))
         except Exception as error:  # noqa: BLE001 - raised where each answer is awaited
             for request in requests:
                 if not request.answers.done():
@@ -238,7 +267,8 @@ def connect_sync(url: str) -> sync_redis.Redis:
     if not url.startswith(SENTINEL):
         return sync_redis.Redis.from_url(url, **options)
     hosts, service, db, credentials = _sentinel(url)
-    sentinel: Any = sync_redis.Sentinel(hosts, sentinel_kwargs=options, **credentials)  # type: ignore[no-untyped-call]
+    asking = options | {"socket_timeout": CONNECT_SECONDS, "retry": SyncRetry(NoBackoff(), 0)}
+    sentinel: Any = sync_redis.Sentinel(hosts, sentinel_kwargs=asking, **credentials)  # type: ignore[no-untyped-call]
     return sentinel.master_for(service, db=db, **options)  # type: ignore[no-any-return]
 
 

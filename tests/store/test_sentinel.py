@@ -82,6 +82,16 @@ async def test_after_a_failover_writes_go_to_the_new_primary(ports):
         assert queue_redis.connection_pool.get_master_address() == ("127.0.0.1", replica)
 
 
+async def test_a_sentinel_that_accepts_connections_and_does_not_answer_is_passed_over(ports):
+    _, _, sentinel = ports
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"redis+sentinel://127.0.0.1:{silent.getsockname()[1]},127.0.0.1:{sentinel}/main/0"
+        async with connect(url) as redis:
+            assert await redis.ping() is True
+        with connect_sync(url) as queue_redis:
+            assert await asyncio.wait_for(asyncio.to_thread(queue_redis.ping), 5) is True
+
+
 async def enrolled(schedule, installation):
     await schedule.add(installation, 1.0)
     return await schedule.next(installation)

@@ -242,8 +242,9 @@ async def test_no_page_shows_data_of_a_repository_that_the_visitor_may_not_read(
     for path in [*HERE, *RUNNERS, "/orgs/acme/github", "/system"]:
         answer = await browser.get(path)
         assert answer.status_code == 200, path
+        text = re.sub(r'name="form_token" value="\w+"', "", answer.text)  # random, and may contain any number
         for secret in SECRETS:
-            assert secret not in answer.text, (path, secret)
+            assert secret not in text, (path, secret)
     for path in OF_INFRA:
         answer = await browser.get(path)
         assert answer.status_code == 404
