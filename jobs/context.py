@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -94,11 +95,13 @@ async def open_context(settings: Settings, clock: Clock = time.time) -> AsyncIte
 @asynccontextmanager
 async def _opened_when_needed(settings: Settings) -> AsyncIterator[Callable[[], Awaitable[Cluster]]]:
     opened: list[Cluster] = []
+    opening = asyncio.Lock()  # a job works for several installations at once
     async with AsyncExitStack() as stack:
 
         async def cluster() -> Cluster:
-            if not opened:
-                opened.append(await stack.enter_async_context(open_cluster(settings.cluster)))
+            async with opening:
+                if not opened:
+                    opened.append(await stack.enter_async_context(open_cluster(settings.cluster)))
             return opened[0]
 
         yield cluster

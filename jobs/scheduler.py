@@ -202,39 +202,45 @@ class Scheduler:
         self._lost_before = found
 
     async def _report(self) -> None:
-        for installation in await with_report_repository(self._settings, self._installations):
-            jobs.enqueue_report(self._queue_redis, installation)
+        wanted = await with_report_repository(self._settings, self._installations)
+        jobs.enqueue_for_each(self._queue_redis, JobName.REPORT, wanted)
 
     async def _ask_shards(self) -> None:
-        for each in await self._installations.all():
-            if not each.suspended and any(pool.active_source for pool in self._settings.pools_of(each.org)):
-                jobs.enqueue(self._queue_redis, JobName.ACTIVE, each.id, key=f"active-{each.id}", retry=False)
+        asked = [
+            each.id
+            for each in await self._installations.all()
+            if not each.suspended and any(pool.active_source for pool in self._settings.pools_of(each.org))
+        ]
+        jobs.enqueue_for_each(self._queue_redis, JobName.ACTIVE, asked)
 
     async def _report_gates(self) -> None:
         """Enqueues the gate job of orgs where a deployed commit waits for the gate."""
         waiting = partial(waits_for_gate, self._settings, self._reading, now=time.time())
-        for each in await self._installations_where(waiting):
-            jobs.enqueue_gates(self._queue_redis, each.id)
+        jobs.enqueue_for_each(self._queue_redis, JobName.GATE, await self._installations_where(waiting))
 
     async def _explain_queue(self) -> None:
         """Enqueues the queue check of orgs where a job has waited for a minute or a queue check run is open."""
-        for each in await self._installations_where(partial(has_queue, self._reading, now=time.time())):
-            jobs.enqueue(self._queue_redis, JobName.QUEUE, each.id, key=f"queue-{each.id}", retry=False)
+        waiting = await self._installations_where(partial(has_queue, self._reading, now=time.time()))
+        jobs.enqueue_for_each(self._queue_redis, JobName.QUEUE, waiting)
 
-    async def _installations_where(self, applies: Callable[[Installation], Awaitable[bool]]) -> list[Installation]:
-        """Returns the installations for which a query of Redis is true. Of `AT_ONCE`, the queries share round trips."""
-        found: list[Installation] = []
+    async def _installations_where(self, applies: Callable[[Installation], Awaitable[bool]]) -> list[int]:
+        """Returns the ids of installations for which a query is true. Those of `AT_ONCE` share round trips to Redis."""
+        found: list[int] = []
         async for several in self._installations.batches(AT_ONCE):
             asked = [each for each in several if not each.suspended]
-            found += compress(asked, await asyncio.gather(*map(applies, asked)))
+            found += compress([each.id for each in asked], await asyncio.gather(*map(applies, asked)))
         return found
 
     async def _reap(self) -> None:
         """Enqueues the reaper for orgs whose pools have namespaces, unless the reaper is off."""
-        for each in await self._installations.all():
-            has_pods = any(pool.namespace for pool in self._settings.pools_of(each.org))
-            if has_pods and not each.suspended and self._settings.of(each.org).leaks.mode != "off":
-                jobs.enqueue(self._queue_redis, JobName.REAP, each.id, key=f"reap-{each.id}", retry=False)
+        with_pods = [
+            each.id
+            for each in await self._installations.all()
+            if not each.suspended
+            and any(pool.namespace for pool in self._settings.pools_of(each.org))
+            and self._settings.of(each.org).leaks.mode != "off"
+        ]
+        jobs.enqueue_for_each(self._queue_redis, JobName.REAP, with_pods)
 
     async def _redeliver(self) -> None:
         jobs.enqueue(self._queue_redis, JobName.REDELIVER, key="redeliver", retry=False)

@@ -90,6 +90,9 @@ takes 72 s.
 BACKOFF_SECONDS = (1, 5, 15, 60, 300, 900, 3600)
 AT_ONCE = (0, 0)
 
+MOST_INSTALLATIONS = 50
+"""Of one job of `enqueue_for_each`. One that takes long holds up the next job of the others."""
+
 ASKED_AGAIN = frozenset({JobName.REMEDIATE, JobName.CONFIRM, JobName.INBOX})
 """Enqueued again by sweeps and the clock. In a long backoff such a job would keep its key, and block these."""
 
@@ -165,6 +168,17 @@ def enqueue_due_sweeps(redis: Redis, most: int = 1) -> bool:
     """
     keys = (f"sweep-due-{number}" for number in range(most))
     return any(enqueue(redis, JobName.SWEEP_DUE, key=key, retry=False) for key in keys)
+
+
+def enqueue_for_each(redis: Redis, work: JobName, installations: Sequence[int]) -> None:
+    """Enqueues periodic work for each of these installations, `MOST_INSTALLATIONS` in a job. Not retried.
+
+    The previous version's workers take one installation in a job, and fail with more: workers are upgraded first.
+    """
+    for at in range(0, len(installations), MOST_INSTALLATIONS):
+        several = installations[at : at + MOST_INSTALLATIONS]
+        kind = work.name.lower() + ("s" if len(several) > 1 else "")
+        enqueue(redis, work, *several, key=f"{kind}-{several[0]}", retry=False)
 
 
 def enqueue_report(redis: Redis, installation: int) -> bool:

@@ -35,15 +35,15 @@ from ghapp.store.locks import OUTLIVING_SECONDS
 from ghapp.store.org_views import load_shard_inputs
 from jobs.checks.commit_check import CommitCheckPost
 from jobs.checks.publisher import TRANSIENT, CheckRunOutcome, open_checks, outcome_of, publish
-from jobs.context import JobContext, configured, open_context
+from jobs.context import JobContext
+from jobs.each_installation import each_installation
 
 log = logger(__name__)
 
 
-async def report_gates(installation_id: int) -> None:
-    """The job: all open gate checks of an org."""
-    async with open_context(configured()) as context:
-        await report_gates_of(context, installation_id)
+async def report_gates(*installation_ids: int) -> None:
+    """The job: all open gate checks of these orgs."""
+    await each_installation(jobs.JobName.GATE, report_gates_of, installation_ids)
 
 
 async def report_gates_of(context: JobContext, installation_id: int) -> dict[str, CheckRunOutcome]:

@@ -21,7 +21,8 @@ from ghapp.report.org_view import OrgView
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
-from jobs.context import JobContext, configured, open_context
+from jobs.context import JobContext
+from jobs.each_installation import each_installation
 from jobs.pods.cluster_summary import degraded_sources_of, leaks_of, stale_namespaces_of, summarize_cluster
 
 log = logger(__name__)
@@ -52,10 +53,9 @@ def repository_for(context: JobContext, installation: Installation) -> str | Non
     return None if repository is None else installation.at_github(repository)
 
 
-async def report(installation_id: int) -> None:
-    """The job: enqueued by the scheduler, and after each change."""
-    async with open_context(configured()) as context:
-        await report_installation(context, installation_id)
+async def report(*installation_ids: int) -> None:
+    """The job: enqueued by the scheduler, and for one installation after each change."""
+    await each_installation(jobs.JobName.REPORT, report_installation, installation_ids)
 
 
 async def report_installation(context: JobContext, installation_id: int) -> CheckRunOutcome:

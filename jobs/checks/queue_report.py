@@ -27,13 +27,15 @@ from ghapp.health.queue.queue_check import (
 )
 from ghapp.health.queue.runner_groups import RunnerGroups
 from ghapp.log import logger
+from ghapp.queue.jobs import JobName
 from ghapp.report.queue_report import QUEUE_CHECK, QUIET_TOPIC, queue_report, reasons_digest
 from ghapp.store.locks import OUTLIVING_SECONDS
 from ghapp.store.org_views import load_job_queue
 from ghapp.store.queue_checks import MOST
 from jobs.checks.commit_check import CommitCheckPost
 from jobs.checks.publisher import CheckRunOutcome, open_checks, publish
-from jobs.context import JobContext, configured, open_context
+from jobs.context import JobContext
+from jobs.each_installation import each_installation
 
 log = logger(__name__)
 
@@ -50,10 +52,9 @@ MOST_AT_ONCE = 50
 """Checks that one run of the job posts; the others follow in the next one."""
 
 
-async def report_queue(installation_id: int) -> None:
-    """The job: all commits of an org with jobs that wait."""
-    async with open_context(configured()) as context:
-        await report_queue_of(context, installation_id)
+async def report_queue(*installation_ids: int) -> None:
+    """The job: all commits of these orgs with jobs that wait."""
+    await each_installation(JobName.QUEUE, report_queue_of, installation_ids)
 
 
 async def report_queue_of(context: JobContext, installation_id: int) -> dict[str, CheckRunOutcome]:

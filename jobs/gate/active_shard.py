@@ -7,16 +7,17 @@ import asyncio
 from ghapp.active_shard import query_active_shard
 from ghapp.health.installation import Installation
 from ghapp.log import logger
+from ghapp.queue.jobs import JobName
 from ghapp.settings import PoolSettings
-from jobs.context import JobContext, configured, open_context
+from jobs.context import JobContext
+from jobs.each_installation import each_installation
 
 log = logger(__name__)
 
 
-async def refresh_active_shards(installation_id: int) -> None:
-    """The job: queries every pool of one org."""
-    async with open_context(configured()) as context:
-        await refresh_active_shards_of(context, installation_id)
+async def refresh_active_shards(*installation_ids: int) -> None:
+    """The job: queries every pool of these orgs."""
+    await each_installation(JobName.ACTIVE, refresh_active_shards_of, installation_ids)
 
 
 async def refresh_active_shards_of(context: JobContext, installation_id: int) -> int:

@@ -15,9 +15,11 @@ from ghapp.health.leaks.guards import Guard, TickMemory, TickResult, leaks
 from ghapp.health.leaks.reaper_status import examples, kept_by_guard
 from ghapp.health.pods.pod import Pod
 from ghapp.log import logger
+from ghapp.queue.jobs import JobName
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.leaks import Leaks, Tick
-from jobs.context import JobContext, configured, open_context
+from jobs.context import JobContext
+from jobs.each_installation import each_installation
 from jobs.leaks.delete import REAPED, SKIPPED, Reaper
 from jobs.leaks.github_status import query_jobs, query_runners
 from jobs.leaks.snapshot import Snapshot, snapshot_of_pods, take_snapshot
@@ -32,10 +34,9 @@ SKIPS = {
 """Why a tick judges nothing, in words."""
 
 
-async def reap(installation_id: int) -> None:
-    """The job: one tick."""
-    async with open_context(configured()) as context:
-        await reap_installation(context, installation_id)
+async def reap(*installation_ids: int) -> None:
+    """The job: one tick of each org."""
+    await each_installation(JobName.REAP, reap_installation, installation_ids)
 
 
 async def reap_installation(context: JobContext, installation_id: int) -> Tick | None:

@@ -8,17 +8,12 @@ installation never waits twice.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
-from ghapp.errors import StoreUnavailableError
-from ghapp.log import bound, logger
-from ghapp.queue.jobs import SWEEP_TIMEOUT_SECONDS
-from ghapp.queue.worker import is_expected
+from ghapp.queue.jobs import SWEEP_TIMEOUT_SECONDS, JobName
 from ghapp.store.locks import LEASE_SECONDS
 from jobs.context import JobContext, configured, open_context
+from jobs.each_installation import ENDING_SECONDS, failing_alone
 from jobs.runners.sweep import sweep_installation
-
-log = logger(__name__)
 
 RETRY_SECONDS = LEASE_SECONDS + 2.0
 """Seconds after which an installation is due again whose sweep was begun, and did not set its next date. If its process
@@ -32,9 +27,6 @@ connections. The more at once, the more commands to Redis are sent together.
 
 TAKING_SECONDS = 5.0
 """For how long a job begins sweeps. Then other queues of this worker have their turn, and the next job continues."""
-
-ENDING_SECONDS = 10.0
-"""Seconds left to the job when it stops a sweep that takes too long, so that the others still can be recorded."""
 
 
 async def sweep_due() -> None:
@@ -77,13 +69,5 @@ async def sweep_due_installations(context: JobContext) -> int:
 
 
 async def _sweep(context: JobContext, installation: int, due_at: float, ends: float) -> None:
-    with bound(installation=installation):
-        try:
-            async with asyncio.timeout_at(ends):
-                await sweep_installation(context, installation, patience_seconds=0.0, due_at=due_at)
-        except Exception as error:
-            expected = is_expected(error) or isinstance(error, TimeoutError)
-            why = str(error) or f"it took longer than {SWEEP_TIMEOUT_SECONDS - ENDING_SECONDS:.0f} s"
-            log.warning("sweep job failed", error=type(error).__name__, why=why, exc_info=None if expected else error)
-            with suppress(StoreUnavailableError):
-                await context.counters.add("ghapp_jobs_failed_total", work="sweep")
+    async with failing_alone(context, JobName.SWEEP, installation, ends):
+        await sweep_installation(context, installation, patience_seconds=0.0, due_at=due_at)

@@ -89,7 +89,7 @@ async def test_an_expected_error_is_logged_without_a_traceback_and_retried_later
 
 async def test_the_urgent_queue_has_every_second_turn_and_the_other_queues_share_the_rest(story, tmp_path):
     async with story() as app:
-        order = [JobName.REMEDIATE, JobName.INBOX, JobName.SWEEP, JobName.REPORT]
+        order = [JobName.REMEDIATE, JobName.INBOX, JobName.SWEEP, JobName.CHECK]
         for each in reversed(order):  # no function takes three arguments: each job fails and is logged
             jobs.enqueue(app.context.queue_redis, each, 1, 2, 3, retry=False)
         with Role("worker", app.environ, tmp_path) as worker:

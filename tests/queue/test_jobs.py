@@ -15,12 +15,15 @@ from ghapp.health.runner.observations import OVERTAKING_SECONDS
 from ghapp.queue.jobs import (
     ASKED_AGAIN,
     BACKOFF_SECONDS,
+    MOST_INSTALLATIONS,
     QUEUE_OF,
     QUEUES,
     SWEEP_TIMEOUT_SECONDS,
     TIMEOUT_SECONDS,
     JobName,
     enqueue,
+    enqueue_for_each,
+    enqueue_report,
     next_order,
     promote_due,
 )
@@ -53,6 +56,27 @@ def test_a_job_that_no_version_registers_fails_and_imports_nothing(queue_redis):
 def test_every_work_has_a_queue_that_workers_serve():
     assert set(QUEUE_OF) == set(JobName)
     assert set(QUEUE_OF.values()) == set(QUEUES)
+
+
+@pytest.mark.parametrize(
+    ("count", "jobs"),
+    [(0, []), (1, [1]), (MOST_INSTALLATIONS, [50]), (MOST_INSTALLATIONS + 1, [50, 1]), (1001, [50] * 20 + [1])],
+)
+def test_periodic_work_for_many_installations_is_a_few_jobs(queue_redis, count, jobs):
+    ids = range(1, count + 1)
+    for _ in range(2):  # the second time they wait already
+        enqueue_for_each(queue_redis, JobName.REPORT, ids)
+    waiting = queue(queue_redis, "report").jobs
+    assert [len(job.args) for job in waiting] == jobs
+    assert [each for job in waiting for each in job.args] == [*ids]
+
+
+def test_a_job_for_one_installation_and_a_periodic_one_do_not_block_each_other_unless_they_do_the_same(queue_redis):
+    assert enqueue_report(queue_redis, 1)
+    enqueue_for_each(queue_redis, JobName.REPORT, [1])
+    assert [job.args for job in queue(queue_redis, "report").jobs] == [[1]]
+    enqueue_for_each(queue_redis, JobName.REPORT, [1, 2])
+    assert [job.args for job in queue(queue_redis, "report").jobs] == [[1], [1, 2]]
 
 
 def test_work_travels_as_json_with_its_time_out_and_backoff(queue_redis):
