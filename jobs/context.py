@@ -7,11 +7,10 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
 
 from redis import Redis as SyncRedis
 
-from ghapp.cluster.api import Cluster
-from ghapp.cluster.connection import open_cluster
 from ghapp.errors import ConfigurationError
 from ghapp.github.api import GitHub
 from ghapp.github.installation_client import InstallationClient
@@ -24,6 +23,9 @@ from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis, connect, connect_sync
 from ghapp.store.org_views import load_org_view
 from ghapp.store.stores import Stores, stores_over
+
+if TYPE_CHECKING:
+    from ghapp.cluster.api import Cluster
 
 Clock = Callable[[], float]
 
@@ -99,6 +101,8 @@ async def _opened_when_needed(settings: Settings) -> AsyncIterator[Callable[[], 
     async with AsyncExitStack() as stack:
 
         async def cluster() -> Cluster:
+            from ghapp.cluster.connection import open_cluster  # imports lightkube, which the clock never needs
+
             async with opening:
                 if not opened:
                     opened.append(await stack.enter_async_context(open_cluster(settings.cluster)))

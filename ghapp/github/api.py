@@ -5,10 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
-
-import httpx
-from githubkit import AppAuthStrategy, TokenAuthStrategy
+from typing import TYPE_CHECKING, Any
 
 from ghapp.credentials import AppCredentials
 from ghapp.errors import (
@@ -21,9 +18,12 @@ from ghapp.errors import (
 from ghapp.github import wire
 from ghapp.github.installation_client import InstallationClient, RateLimitedCall
 from ghapp.github.ports import RateLimiter, TokenCache
-from ghapp.github.transport import NOT_FOUND, PER_PAGE, GitHubResponse, GitHubTransport, expect, open_client
+from ghapp.github.response import NOT_FOUND, PER_PAGE, GitHubResponse, expect
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import CallLimits
+
+if TYPE_CHECKING:
+    import httpx
 
 WITHIN_GITHUBS = CallLimits()
 """GitHub's own limits."""
@@ -44,9 +44,10 @@ class GitHub:
         client: httpx.AsyncClient,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._api_url, self._token_cache, self._rate_limiter = api_url, token_cache, rate_limiter
-        self._client, self._clock = client, clock
-        self._as_app = GitHubTransport(AppAuthStrategy(credentials.app_id, credentials.private_key), api_url, client)
+        from ghapp.github.transport import GitHubTransport
+
+        self._token_cache, self._rate_limiter, self._clock = token_cache, rate_limiter, clock
+        self._as_app = GitHubTransport.as_app(credentials.app_id, credentials.private_key, api_url, client)
 
     @classmethod
     @asynccontextmanager
@@ -59,6 +60,8 @@ class GitHub:
         clock: Callable[[], float] = time.time,
     ) -> AsyncIterator[GitHub]:
         """Opens the connections, and closes them at the end. `clock` returns epoch seconds."""
+        from ghapp.github.transport import open_client
+
         async with open_client(api_url) as client:
             yield cls(api_url, credentials, token_cache, rate_limiter, client, clock)
 
@@ -99,7 +102,7 @@ class GitHub:
             return await self._mint(installation.id)
 
         token = await self._token_cache.token(installation.id, mint, self._clock())
-        transport = GitHubTransport(TokenAuthStrategy(token.secret), self._api_url, self._client)
+        transport = self._as_app.with_token(token.secret)
         limited = RateLimitedCall(self._rate_limiter, installation.id, limits)
         return InstallationClient(installation, transport, token, self._token_cache, limited, self._clock)
 

@@ -11,7 +11,8 @@ import msgspec
 
 from ghapp.errors import GitHubUnavailableError
 from ghapp.github.api import GitHub
-from ghapp.github.transport import expect, open_client
+from ghapp.github.response import expect
+from ghapp.github.transport import open_client
 from ghapp.github.wire import read
 
 

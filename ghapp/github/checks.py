@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from ghapp.github.installation_client import InstallationClient
-from ghapp.github.transport import NOT_FOUND, UNPROCESSABLE
+from ghapp.github.response import NOT_FOUND, UNPROCESSABLE
 from ghapp.github.wire import read
 from ghapp.report import NAME, Report
 from ghapp.report.check_run_state import Head

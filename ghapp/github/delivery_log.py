@@ -12,7 +12,7 @@ import msgspec
 from ghapp.errors import NotFoundError
 from ghapp.github import wire
 from ghapp.github.api import GitHub
-from ghapp.github.transport import PER_PAGE, expect
+from ghapp.github.response import PER_PAGE, expect
 from ghapp.health.pacing import CallLimits
 from ghapp.health.redelivery import Attempt
 

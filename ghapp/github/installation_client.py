@@ -7,15 +7,18 @@ import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ghapp.errors import GitHubUnavailableError, RateLimitedError, UnauthorizedError
 from ghapp.github import wire
 from ghapp.github.ports import CachedToken, RateLimiter, TokenCache
-from ghapp.github.transport import NOT_FOUND, PER_PAGE, UNPROCESSABLE, GitHubResponse, GitHubTransport, expect
+from ghapp.github.response import NOT_FOUND, PER_PAGE, UNPROCESSABLE, GitHubResponse, expect
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import READ_POINTS, WRITE_POINTS, CallLimits
 from ghapp.health.runner.evidence import Registration
+
+if TYPE_CHECKING:
+    from ghapp.github.transport import GitHubTransport
 
 NO_CONTENT = 204
 

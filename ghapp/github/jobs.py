@@ -11,7 +11,7 @@ import msgspec
 
 from ghapp.errors import GitHubUnavailableError
 from ghapp.github.installation_client import InstallationClient
-from ghapp.github.transport import PER_PAGE, expect
+from ghapp.github.response import PER_PAGE, expect
 from ghapp.github.wire import read
 from ghapp.health.deaths.post_mortem import JobFacts
 from ghapp.health.deaths.rerun import RunState

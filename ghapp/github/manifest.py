@@ -15,6 +15,7 @@ import msgspec
 from ghapp.credentials import CreatedApp
 from ghapp.errors import CodeRefusedError
 from ghapp.github import wire
+from ghapp.github.response import NOT_FOUND, UNPROCESSABLE
 
 PLACEHOLDER_URL = "https://example.com/webhook"
 """The URL of an inactive webhook: GitHub requires a public address even there."""
@@ -55,12 +56,10 @@ async def convert(api_url: str, code: str) -> CreatedApp:
         CodeRefusedError: the code was used, is older than an hour, or is not from GitHub.
         GitHubError: no usable answer; the code may still be valid.
     """
-    from githubkit import UnauthAuthStrategy
-
-    from ghapp.github.transport import NOT_FOUND, UNPROCESSABLE, GitHubTransport, open_client
+    from ghapp.github.transport import GitHubTransport, open_client
 
     async with open_client(api_url) as client:
-        transport = GitHubTransport(UnauthAuthStrategy(), api_url, client)
+        transport = GitHubTransport.anonymous(api_url, client)
         answer = await transport.send("POST", f"/app-manifests/{quote(code, safe='')}/conversions")
     if answer.status in (NOT_FOUND, UNPROCESSABLE):
         raise CodeRefusedError("GitHub rejected the code; a code is valid once, and for an hour")

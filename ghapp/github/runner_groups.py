@@ -8,7 +8,7 @@ import msgspec
 
 from ghapp.errors import NotFoundError, PermissionMissingError
 from ghapp.github.installation_client import InstallationClient
-from ghapp.github.transport import PER_PAGE, expect
+from ghapp.github.response import PER_PAGE, expect
 from ghapp.github.wire import read
 from ghapp.health.queue.runner_groups import RunnerGroup
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlencode
 
 import githubkit
 import httpx
 import msgspec
+from githubkit import AppAuthStrategy, TokenAuthStrategy, UnauthAuthStrategy
 from githubkit.auth import BaseAuthStrategy
 from githubkit.cache import MemCacheStrategy
 from githubkit.exception import RateLimitExceeded, RequestError, RequestFailed, RequestTimeout
@@ -21,11 +22,11 @@ from githubkit.exception import RateLimitExceeded, RequestError, RequestFailed, 
 from ghapp.errors import (
     GitHubError,
     GitHubUnavailableError,
-    NotFoundError,
     PermissionMissingError,
     RateLimitedError,
     UnauthorizedError,
 )
+from ghapp.github.response import FORBIDDEN, TOO_MANY, GitHubResponse
 from ghapp.tls import trusted
 
 TIMEOUT = httpx.Timeout(10.0, connect=5.0)
@@ -36,12 +37,7 @@ IN_FLIGHT = 100
 
 LONGEST_MESSAGE = 200
 API_VERSION = "2022-11-28"
-FORBIDDEN = 403
-PER_PAGE = 100
-NOT_FOUND = 404
-TOO_MANY = 429
 DEFAULT_WAIT_SECONDS = 60.0
-UNPROCESSABLE = 422
 
 
 class _Error(msgspec.Struct):
@@ -49,14 +45,6 @@ class _Error(msgspec.Struct):
 
 
 _message = msgspec.json.Decoder(_Error)
-
-
-class GitHubResponse(NamedTuple):
-    """An answer with status 2xx, 304, 404 or 422. `headers` are in lower case."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
 
 
 class GitHubTransport(githubkit.GitHub[Any]):
@@ -74,6 +62,20 @@ class GitHubTransport(githubkit.GitHub[Any]):
             cache_strategy=MemCacheStrategy(),
         )
         self._client, self._api_url = client, api_url.rstrip("/")
+
+    @classmethod
+    def as_app(cls, app_id: str, private_key: str, api_url: str, client: httpx.AsyncClient) -> GitHubTransport:
+        """Authenticates as the App. `client` as in `__init__`."""
+        return cls(AppAuthStrategy(app_id, private_key), api_url, client)
+
+    @classmethod
+    def anonymous(cls, api_url: str, client: httpx.AsyncClient) -> GitHubTransport:
+        """Does not authenticate. `client` as in `__init__`."""
+        return cls(UnauthAuthStrategy(), api_url, client)
+
+    def with_token(self, token: str) -> GitHubTransport:
+        """Returns the same with the token of an installation or a person."""
+        return GitHubTransport(TokenAuthStrategy(token), self._api_url, self._client)
 
     @asynccontextmanager
     async def get_async_client(self) -> AsyncGenerator[httpx.AsyncClient, None]:
@@ -195,17 +197,3 @@ def _message_of(body: bytes) -> str:
         return (_message.decode(body).message or "")[:LONGEST_MESSAGE]
     except msgspec.MsgspecError:
         return ""
-
-
-def expect(answer: GitHubResponse, path: str) -> bytes:
-    """Returns the body of an answer that is neither 404 nor 422.
-
-    Raises:
-        NotFoundError: 404.
-        GitHubError: 422.
-    """
-    if answer.status == NOT_FOUND:
-        raise NotFoundError(f"{path}: GitHub answered 404")
-    if answer.status == UNPROCESSABLE:
-        raise GitHubError(f"{path}: GitHub answered {answer.status}")
-    return answer.body

@@ -19,6 +19,7 @@ import msgspec
 from ghapp.credentials import SignInClient
 from ghapp.errors import CodeRefusedError, GitHubUnavailableError, NotFoundError, PermissionMissingError
 from ghapp.github import wire
+from ghapp.github.response import expect
 from ghapp.tls import trusted
 
 STATE_BYTES, VERIFIER_BYTES = 32, 48
@@ -164,12 +165,10 @@ class UserAuthorization:
 
     async def _get(self, token: str, path: str, page: int = 1, per_page: int | None = None) -> bytes:
         await asyncio.to_thread(_import)
-        from githubkit import TokenAuthStrategy
-
-        from ghapp.github.transport import GitHubTransport, expect, open_client
+        from ghapp.github.transport import GitHubTransport, open_client
 
         async with open_client(self._api_url) as client:
-            transport = GitHubTransport(TokenAuthStrategy(token), self._api_url, client)
+            transport = GitHubTransport.anonymous(self._api_url, client).with_token(token)
             answer = await transport.send("GET", path, per_page=per_page or PER_PAGE, page=page)
         return expect(answer, path)
 

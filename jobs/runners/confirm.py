@@ -10,7 +10,7 @@ from functools import partial
 
 from ghapp.errors import BudgetSpentError, GitHubError, GitHubUnavailableError, RateLimitedError
 from ghapp.github.installation_client import InstallationClient
-from ghapp.github.transport import PER_PAGE
+from ghapp.github.response import PER_PAGE
 from ghapp.github.wire import JobEnd
 from ghapp.health.installation import Installation
 from ghapp.health.job import RUNNING_TOO_LONG_SECONDS, Job, is_over

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ghapp.errors import GitHubError, GitHubUnavailableError
 from ghapp.github import wire
 from ghapp.github.installation_client import InstallationClient
-from ghapp.github.transport import PER_PAGE
+from ghapp.github.response import PER_PAGE
 from ghapp.health.runner.absence import GetResult, RunnerList
 from ghapp.health.runner.evidence import Registration
 from ghapp.health.runner.verdict import Reason

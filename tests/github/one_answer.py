@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ghapp.github.transport import GitHubResponse
+from ghapp.github.response import GitHubResponse
 from ghapp.health.installation import Installation
 
 

@@ -133,7 +133,7 @@ async def github(token_cache, meter, sent):
         sent.append(request)
 
     async with GitHub.open(API, AppCredentials("Iv1.abc", private_key(), ("s",)), token_cache, meter) as api:
-        api._client.event_hooks = {"request": [remember], "response": []}
+        api._as_app._client.event_hooks = {"request": [remember], "response": []}
         yield api
 
 

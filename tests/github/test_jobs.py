@@ -8,7 +8,7 @@ import pytest
 from ghapp.errors import GitHubUnavailableError, NotFoundError
 from ghapp.github.checks import Checks, external_id
 from ghapp.github.jobs import Jobs
-from ghapp.github.transport import GitHubResponse
+from ghapp.github.response import GitHubResponse
 from ghapp.health.deaths.post_mortem import JobFacts
 from ghapp.health.job import Job
 from ghapp.report import Conclusion, Report

@@ -102,8 +102,9 @@ async def test_the_urgent_queue_has_every_second_turn_and_the_other_queues_share
 
 IMPORTS_OF_A_JOB = """
 import asyncio, os, sys
+from ghapp.errors import ConfigurationError
 from ghapp.settings import Settings
-from jobs.context import configure
+from jobs.context import configure, open_context
 from jobs.deliveries.installations import discover
 from jobs.worker import import_libraries
 
@@ -112,6 +113,15 @@ configure(settings)
 import_libraries(settings)
 before = set(sys.modules)
 asyncio.run(discover())
+
+async def open_the_cluster():
+    async with open_context(settings) as context:
+        try:
+            await context.cluster()
+        except ConfigurationError:
+            pass  # there is none
+
+asyncio.run(open_the_cluster())
 assert "httpcore" in before, "the job sends requests"
 print(f"imported: {sorted(set(sys.modules) - before)}")
 """
