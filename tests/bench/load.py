@@ -84,16 +84,19 @@ class Outcome(msgspec.Struct):
         """Answers a second, the median of all rounds."""
         return median(each.rate for each in self.rounds)
 
+    @property
+    def microseconds(self) -> float:
+        """CPU of the server for an answer, the median of all rounds."""
+        return median(each.microseconds for each in self.rounds)
+
     def against(self, other: Outcome) -> list[float]:
         """The ratio of the rates, in each round."""
         return [ours.rate / theirs.rate for ours, theirs in zip(self.rounds, other.rounds, strict=True)]
 
     def summary(self) -> str:
         """What an answer cost, whether the server was what the others waited for, and what this machine had for it."""
-        microseconds, busy, crowded = (
-            median(getattr(each, name) for each in self.rounds) for name in ("microseconds", "busy", "crowded")
-        )
-        return f"{microseconds:.0f} µs of CPU each, {busy:.0%} busy, {crowded:.0%} of the time no core was free for it"
+        busy, crowded = (median(getattr(each, name) for each in self.rounds) for name in ("busy", "crowded"))
+        return f"{self.microseconds:.0f} µs of CPU each, {busy:.0%} busy, {crowded:.0%} of the time no core was free for it"
 
 
 def alternate(plan: Plan, folder: Path) -> list[Outcome]:

@@ -11,6 +11,8 @@ import httpx
 from tests.bench.figure import Figure, middle
 from tests.bench.fleet.github import Config
 from tests.bench.fleet.place import Place, place
+from tests.bench.load import Plan, Target, alternate
+from tests.bench.places import bare
 
 INSTALLATIONS, RUNNERS = 1_000, 100
 INTERVAL_SECONDS = 60
@@ -19,6 +21,7 @@ MEASURED_SECONDS = 2 * INTERVAL_SECONDS
 LOOK_SECONDS, SCRAPE_SECONDS = 3.0, 15.0
 MOST_CORES, MOST_CPU_MILLISECONDS, MOST_ANSWER_MILLISECONDS = 0.7, 8.0, 100.0
 MOST_INTERVALS = 1.1
+BARE_ROUNDS, BARE_SECONDS, BARE_CONNECTIONS = 6, 0.5, 64
 ROLES = ("worker", "clock", "web", "redis")
 ANSWERS = {"/readyz": LOOK_SECONDS, "/orgs/org-7": LOOK_SECONDS, "/metrics": SCRAPE_SECONDS}
 """What is asked of web, and the seconds between two requests."""
@@ -46,6 +49,7 @@ def measure(folder: Path) -> list[Figure]:
         for earlier, later in pairwise([*(at for at in times if at >= began - INTERVAL_SECONDS), began + seconds])
     )
     cores = sum(spent[role] for role in ROLES) / seconds
+    cpu, unit = (spent["worker"] + spent["redis"]) / sweeps * 1000, _bare_microseconds(folder)
     return [
         Figure(
             f"{INSTALLATIONS:,} installations of {RUNNERS} runners: longest time between two sweeps of one",
@@ -66,10 +70,12 @@ def measure(folder: Path) -> list[Figure]:
         ),
         Figure(
             f"CPU of a quiet sweep of {RUNNERS} runners, worker and Redis",
-            f"{(spent['worker'] + spent['redis']) / sweeps * 1000:.1f} ms",
-            (spent["worker"] + spent["redis"]) / sweeps * 1000,
+            f"{cpu:.1f} ms",
+            cpu,
+            against=f"bare Starlette: {unit:.0f} µs a request",
             most=MOST_CPU_MILLISECONDS,
             unit=" ms",
+            note=f"as much as {cpu * 1000 / unit:.0f} requests of the bare Starlette, by which machines compare",
         ),
         *(
             Figure(
@@ -85,6 +91,14 @@ def measure(folder: Path) -> list[Figure]:
             for value, spread in [middle(answers[path])]
         ),
     ]
+
+
+def _bare_microseconds(folder: Path) -> float:
+    """Returns the CPU that a bare Starlette takes for a request: a figure of this machine at this time."""
+    with bare(folder, {"state": "healthy"}) as server:
+        target = Target(*server, requests=[b"GET /health HTTP/1.1\r\nHost: ghapp.example\r\n\r\n"])
+        (outcome,) = alternate(Plan([target], BARE_ROUNDS, BARE_SECONDS, BARE_CONNECTIONS), folder)
+    return outcome.microseconds
 
 
 def _await_first_sweeps(running: Place) -> None:
