@@ -31,8 +31,8 @@ Run = Callable[[JobContext, int], Awaitable[object]]
 async def each_installation(work: JobName, run: Run, installations: Sequence[int]) -> None:
     """The job: runs `run` with each of these installations. If there is one, its errors are those of the job.
 
-    Otherwise one that fails, or takes too long, is logged and counted, and does not affect the others. Their order is
-    random: if the job is stopped, the next one leaves out others.
+    Otherwise one that fails, or takes too long, is logged and counted, and does not affect the others. Those for which
+    no time is left are deferred to the next job; the order is random, so that these are others each time.
     """
     async with open_context(configured()) as context:
         await run_each(context, work, run, installations)
@@ -43,14 +43,22 @@ async def run_each(context: JobContext, work: JobName, run: Run, installations: 
     if len(installations) == 1:
         await run(context, installations[0])
         return
-    ends = asyncio.get_running_loop().time() + TIMEOUT_SECONDS - ENDING_SECONDS
-    slots = asyncio.Semaphore(AT_ONCE)
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + TIMEOUT_SECONDS - ENDING_SECONDS
+    slots, deferred = asyncio.Semaphore(AT_ONCE), 0
 
     async def run_in_slot(installation: int) -> None:
-        async with slots, failing_alone(context, work, installation, ends):
-            await run(context, installation)
+        nonlocal deferred
+        async with slots:
+            if loop.time() >= ends:
+                deferred += 1
+                return
+            async with failing_alone(context, work, installation, ends):
+                await run(context, installation)
 
     await asyncio.gather(*map(run_in_slot, random.sample(installations, len(installations))))
+    if deferred:
+        log.warning("installations deferred", work=work.value, count=deferred)
 
 
 @asynccontextmanager

@@ -65,6 +65,17 @@ async def test_one_that_takes_too_long_is_stopped_before_the_job_is(story, monke
     assert {line["why"] for line in lines} <= {"it took longer than 0 s", "it took longer than 1 s"}
 
 
+async def test_those_for_which_no_time_is_left_are_deferred_and_do_not_count_as_failed(story, monkeypatch):
+    monkeypatch.setattr(each_installation, "TIMEOUT_SECONDS", ENDING_SECONDS + 0.2)
+    work = Work(hangs=IDS)
+    async with story() as app:
+        with capture_logs() as lines:
+            await run_each(app.context, JobName.QUEUE, work, IDS)
+        assert (await app.context.counters.all())[FAILED] == AT_ONCE
+    assert [line["event"] for line in lines] == ["job failed"] * AT_ONCE + ["installations deferred"]
+    assert (lines[-1]["work"], lines[-1]["count"]) == (JobName.QUEUE.value, len(IDS) - AT_ONCE)
+
+
 async def test_an_error_of_a_job_for_one_installation_is_that_of_the_job(story):
     async with story() as app:
         with pytest.raises(RuntimeError):
