@@ -42,7 +42,7 @@ ANSWER_SECONDS = 5.0
 """How long a command may take, with its wait for a free connection. Blocking commands must ask for less.
 
 One timer for a command or a pipeline, in place of redis-py's time-out of the socket: that one takes a timer for each
-reply, and a task for each send, which is half of what a command costs here. Before Python 3.12 that task also loses a
+reply, and a task for each send, a third of what a command costs here. Before Python 3.12 that task also loses a
 cancellation that arrives when the command was just sent (CPython issue 86296), so that the holder of a lost lock would
 go on.
 """
