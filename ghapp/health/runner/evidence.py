@@ -211,8 +211,12 @@ def with_blind_span(survey: Survey, at: float) -> tuple[tuple[float, float], ...
 
 
 def observed_at(evidence: Evidence, survey: Survey) -> float | None:
-    """Returns when this runner was last observed; the last complete list observes each runner in it."""
+    """Returns when this runner was last observed.
+
+    The last complete list observes each runner in it, and each that an earlier list lacked: it lacks that, too, or the
+    runner would no longer be absent.
+    """
     swept_at, observed = survey.swept_at, evidence.observed_at
-    if not evidence.listed or swept_at is None:
+    if swept_at is None or not (evidence.listed or evidence.absent_since is not None):
         return observed
     return swept_at if observed is None or observed < swept_at else observed

@@ -181,11 +181,11 @@ def unlisted(evidence: Evidence, at: float, total: int | None) -> Evidence:
 
     `total` is None for a list with page churn.
     Runners whose registration was never seen (hosted runners, and those of a repository) appear in no such list.
+    A runner that is absent already is not written again, as `evidence.observed_at` says: most records of a fleet of
+    ephemeral runners are of runners that left within a day.
     """
-    if not evidence.registered or _late(evidence, at):
+    if not evidence.registered or evidence.absent_since is not None or _late(evidence, at):
         return evidence
-    if evidence.absent_since is not None:
-        return evidence._replace(listed=False, observed_at=at)
     return evidence._replace(listed=False, observed_at=at, absent_since=at, absent_of=total)
 
 

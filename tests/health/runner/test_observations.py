@@ -196,8 +196,14 @@ def test_an_older_observation_is_ignored_only_within_the_overtaking_time(older_b
 
 
 def test_the_first_list_without_the_runner_is_recorded_with_its_size():
-    evidence = unlisted(unlisted(online(), NOW, 411), NOW + 60, 7)
-    assert (evidence.absent_since, evidence.absent_of, evidence.observed_at) == (NOW, 411, NOW + 60)
+    evidence = unlisted(online(), NOW, 411)
+    assert (evidence.absent_since, evidence.absent_of, evidence.observed_at) == (NOW, 411, NOW)
+
+
+def test_the_lists_after_it_change_no_record_and_observe_the_runner_all_the_same():
+    evidence = unlisted(online(), NOW, 411)
+    assert unlisted(evidence, NOW + 60, 7) is evidence
+    assert observed_at(evidence, survey(swept_at=NOW + 60)) == NOW + 60
 
 
 def test_a_registration_seen_again_clears_the_absence_and_its_remediation():
