@@ -214,7 +214,7 @@ class Inbox:
         if not entries:
             return
         async with self._redis.pipeline(transaction=True) as pipe:
-            self._seen.add(pipe, {entry.guid for entry in entries}, now)
+            await self._seen.add(pipe, {entry.guid for entry in entries}, now)
             pipe.xdel(keys.INBOX, *[entry.id for entry in entries])
             pipe.hdel(keys.INBOX_TRIES, *[entry.id for entry in entries])
             await pipe.execute()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import sha1
+
 INSTALLATIONS = "ghapp:installations"
 """hash: installation id → Installation. One entry per organization."""
 
@@ -81,12 +83,17 @@ def former_expiries(installation: int) -> str:
     return f"ghapp:{installation}:former-expiries"
 
 
-def seen(window: int, part: int) -> str:
-    """set: hashes of GUIDs of deliveries whose effects were stored in that half day, one of 256 parts of them.
+def seen(window: int, level: int, part: int) -> str:
+    """set: hashes of GUIDs of deliveries whose effects were stored in that quarter of a day, at most some 500.
 
     Expires three days after its end.
     """
-    return f"ghapp:seen:{window}:{part}"
+    return f"ghapp:seen:{window}:{level}:{part}"
+
+
+def seen_count(window: int) -> str:
+    """string: how many deliveries were marked in that quarter of a day. Expires with them."""
+    return f"ghapp:seen:{window}:count"
 
 
 def seen_guids(hour: int) -> str:
@@ -100,8 +107,13 @@ def runners(installation: int) -> str:
 
 
 def names(installation: int) -> str:
-    """hash: runner name → runner id."""
+    """hash: runner name → runner id, of the first runners."""
     return f"ghapp:{installation}:names"
+
+
+def names_part(installation: int, name: str) -> str:
+    """hash: the same, of one of 256 parts of all further runners, by a hash of the name."""
+    return f"{names(installation)}:{sha1(name.encode(), usedforsecurity=False).hexdigest()[:2]}"
 
 
 def runner_changes(installation: int) -> str:

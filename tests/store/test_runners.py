@@ -10,10 +10,11 @@ from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.store import keys
 from ghapp.store.compare_and_set import ATTEMPTS, CHUNK
 from ghapp.store.connect import connect, connect_sync
-from ghapp.store.runners import Runners
+from ghapp.store.runners import MOST_NAMES, Runners
 
 ORG = 7
 NOW = 1_790_000_000.25
+MOST_BYTES_OF_A_NAME = 45
 RUNNER = Evidence(1, "linux-1", NOW)
 
 
@@ -140,6 +141,40 @@ async def test_the_name_of_a_deleted_runner_stays_with_its_successor(redis):
     assert list(await runners.all(ORG)) == [2]
 
 
+def fleet(first_id, count):
+    return {each: first(RUNNER._replace(id=each, name=f"linux-{each}")) for each in range(first_id, first_id + count)}
+
+
+@pytest.mark.parametrize("count", [MOST_NAMES, MOST_NAMES + 1, 3_000])
+async def test_each_name_refers_to_its_runner_whichever_hash_has_it(redis, count):
+    runners = Runners(redis)
+    await runners.revise(ORG, fleet(1, count))
+    names = {f"linux-{each}": each for each in range(1, count + 1)}
+    assert await runners.ids_of(ORG, [*names, "unknown"]) == names
+    assert len(await redis.keys(f"{keys.names(ORG)}:*")) == min(256, count - MOST_NAMES)
+    await runners.revise(ORG, dict.fromkeys(range(1, count + 1), lambda _: None))
+    assert await redis.keys() == []
+
+
+@pytest.mark.parametrize("order", [(9_001, 9_002), (9_002, 9_001)])
+async def test_a_name_that_is_in_two_hashes_refers_to_the_latest_id(redis, order):
+    runners = Runners(redis)
+    await runners.revise(ORG, fleet(1, MOST_NAMES))
+    earlier, later = order
+    await runners.revise(ORG, {earlier: first(RUNNER._replace(id=earlier, name="moved"))})
+    await runners.revise(ORG, {1: lambda _: None, 2: lambda _: None})
+    await runners.revise(ORG, {later: first(RUNNER._replace(id=later, name="moved"))})
+    assert await runners.ids_of(ORG, ["moved"]) == {"moved": 9_002}
+    await runners.revise(ORG, {9_002: lambda _: None})
+    assert await runners.ids_of(ORG, ["moved"]) == {"moved": 9_001}
+
+
+async def test_ten_thousand_names_take_few_bytes_each(redis):
+    await Runners(redis).revise(ORG, fleet(1, 10_000))
+    found = await redis.keys(f"{keys.names(ORG)}*")
+    assert sum([await redis.memory_usage(key, samples=0) for key in found]) / 10_000 < MOST_BYTES_OF_A_NAME
+
+
 async def test_some_returns_only_known_runners(redis):
     runners = Runners(redis)
     await runners.revise(ORG, {1: first(RUNNER)})
@@ -194,5 +229,5 @@ async def test_ten_thousand_runners_use_at_most_seven_hundred_bytes_each(redis):
     await runners.revise(ORG, {each: first(evidence) for each, evidence in typical.items()}, known={})
     await runners.save_survey(ORG, Survey(swept_at=NOW, total=10_000))
     each = ((await redis.info("memory"))["used_memory"] - before) / 10_000
-    assert await redis.hlen(keys.runners(ORG)) == await redis.hlen(keys.names(ORG)) == 10_000
+    assert await redis.hlen(keys.runners(ORG)) == 10_000
     assert 100 < each <= 700
