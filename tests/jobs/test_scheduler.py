@@ -25,6 +25,7 @@ from ghapp.store.queue_checks import QueueChecks
 from ghapp.store.schedule import Schedule
 from jobs import scheduler
 from jobs.scheduler import (
+    ADDED_JOB_SECONDS,
     AT_ONCE,
     LATE_SECONDS,
     MOST_SWEEP_JOBS,
@@ -257,7 +258,7 @@ async def test_a_sweep_is_enqueued_when_it_is_due_and_not_before(clock, redis, q
     assert was_enqueued(queue_redis, "sweep-due-0")
 
 
-async def test_many_due_sweeps_are_one_job_every_other_second(clock, redis, queue_redis, time):
+async def test_many_due_sweeps_are_one_job_every_five_seconds(clock, redis, queue_redis, time):
     for number in range(1_001):
         await Schedule(redis).add(number + 1, NOW)
     given = []
@@ -283,12 +284,25 @@ async def test_at_short_intervals_a_job_is_enqueued_each_tenth_of_the_interval(
     assert given == [True, False, True, False]
 
 
-@pytest.mark.parametrize(("seconds", "jobs"), [(LATE_SECONDS - 1, 1), (LATE_SECONDS + 1, 2), (20, 8)])
+ALL_ADDED_SECONDS = LATE_SECONDS + (MOST_SWEEP_JOBS - 2) * ADDED_JOB_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("seconds", "jobs"),
+    [
+        (LATE_SECONDS - TICK_SECONDS, 1),
+        (LATE_SECONDS, 2),
+        (LATE_SECONDS + ADDED_JOB_SECONDS, 3),
+        (ALL_ADDED_SECONDS - TICK_SECONDS, MOST_SWEEP_JOBS - 1),
+        (ALL_ADDED_SECONDS, MOST_SWEEP_JOBS),
+        (ALL_ADDED_SECONDS + 60, MOST_SWEEP_JOBS),
+    ],
+)
 async def test_sweeps_that_stay_due_are_spread_over_more_jobs(clock, redis, queue_redis, time, seconds, jobs):
     await Schedule(redis).add(ACME.id, NOW)
     await clock.tick()
-    for _ in range(round(seconds / SWEEP_JOB_SECONDS)):
-        time.pass_(SWEEP_JOB_SECONDS)
+    for _ in range(round(seconds / TICK_SECONDS)):
+        time.pass_(TICK_SECONDS)
         await clock.tick()
     found = [was_enqueued(queue_redis, f"sweep-due-{number}") for number in range(MOST_SWEEP_JOBS + 1)]
     assert sum(found) == jobs
