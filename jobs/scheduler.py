@@ -34,8 +34,8 @@ log = logger(__name__)
 
 TICK_SECONDS = 0.25
 SWEEP_JOB_SECONDS = 5.0
-"""Seconds between two jobs that sweep what is due: together, many installations cost less than one by one. With a
-thousand of them, a job every five seconds takes an eighth less CPU than one every two. At short intervals a tenth of the
+"""Seconds between two jobs that sweep what is due: together, many installations cost less than one by one. Jobs every
+five seconds sweep a thousand of them in an eighth less CPU than jobs every two. At short intervals a tenth of the
 interval. A sweep that is due alone does not wait.
 """
 
