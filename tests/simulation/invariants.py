@@ -90,11 +90,16 @@ class Audit:
     def confirmed(self, evidence: Evidence) -> None:
         """An invalidated runner was absent from GitHub: a liveness probe may act on this state."""
         machine = self._engine.world.machines[evidence.id]
-        absent = not machine.registered or self._engine.now - machine.spans[-1][0] < JOB_LIFE
-        self.require(absent, f"runner {evidence.id} is confirmed lost, and was registered all the time")
+        self.require(
+            self._was_absent(machine), f"runner {evidence.id} is confirmed lost, and was registered all the time"
+        )
         self.require(
             evidence.running_job is None, f"runner {evidence.id} is confirmed lost while a job is known to run"
         )
+
+    def _was_absent(self, machine: Machine) -> bool:
+        """True if it may be absent from what was read: it is not registered, or returned while a job was running."""
+        return not machine.registered or self._engine.now - machine.spans[-1][0] < JOB_LIFE
 
     def answered_404(self, runner_id: int) -> None:
         """GitHub answered a GET of this runner with 404."""
@@ -323,7 +328,7 @@ class Audit:
             machine.pool.name in each for each in self._engine.fleet.queued_labels()
         )
         self.require(not queued, f"runner {runner_id} is written off, and a job waits for {machine.pool.name}")
-        self.require(not machine.registered, f"runner {runner_id} is written off, and works")
+        self.require(self._was_absent(machine), f"runner {runner_id} is written off, and works")
         self._losses.pop(runner_id, None)
 
     # ---- 3. the budget is never overspent
