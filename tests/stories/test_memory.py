@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from ghapp.github.deliveries import encode, parse
@@ -49,22 +51,26 @@ async def deliver(app, guid, status, runner):
 
 
 async def sizes(redis):
-    """Everything that does not expire by itself: key → how many entries, or bytes."""
-    found = {}
+    """Everything that does not expire by itself: key → how many entries, or bytes.
+
+    All hashes of an installation's names count as one: which of the 256 small ones has a name is chance.
+    """
+    found = Counter()
     async for key in redis.scan_iter(count=1000):
         if await redis.ttl(key) != -1:
             continue
+        kind = key.rpartition(b":")[0] if b":names:" in key else key
         match await redis.type(key):
             case b"hash":
-                found[key] = await redis.hlen(key)
+                found[kind] += await redis.hlen(key)
             case b"stream":
-                found[key] = await redis.xlen(key)
+                found[kind] += await redis.xlen(key)
             case b"zset":
-                found[key] = await redis.zcard(key)
+                found[kind] += await redis.zcard(key)
             case b"set":
-                found[key] = await redis.scard(key)
+                found[kind] += await redis.scard(key)
             case _:
-                found[key] = await redis.strlen(key)
+                found[kind] += await redis.strlen(key)
     return found
 
 

@@ -184,8 +184,10 @@ def unlisted(evidence: Evidence, at: float, total: int | None) -> Evidence:
     A runner that is absent already is not written again, as `evidence.observed_at` says: most records of a fleet of
     ephemeral runners are of runners that left within a day.
     """
-    if not evidence.registered or evidence.absent_since is not None or _late(evidence, at):
+    if not evidence.registered or _late(evidence, at):
         return evidence
+    if evidence.absent_since is not None:
+        return evidence._replace(listed=False) if evidence.listed else evidence
     return evidence._replace(listed=False, observed_at=at, absent_since=at, absent_of=total)
 
 

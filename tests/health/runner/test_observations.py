@@ -206,6 +206,11 @@ def test_the_lists_after_it_change_no_record_and_observe_the_runner_all_the_same
     assert observed_at(evidence, survey(swept_at=NOW + 60)) == NOW + 60
 
 
+def test_a_record_that_is_listed_and_absent_at_once_is_repaired_by_a_list_without_the_runner():
+    repaired = unlisted(online()._replace(absent_since=NOW), NOW + 60, 7)
+    assert (repaired.listed, repaired.absent_since) == (False, NOW)
+
+
 def test_a_registration_seen_again_clears_the_absence_and_its_remediation():
     acted_on = lost(granted_at=NOW, event_id="e", removed_at=NOW, replaced_at=NOW)
     back = registration_seen(acted_on, registration(online=True), NOW + 60, listed=True)
