@@ -148,6 +148,15 @@ def joined(one: HistoryStep, other: HistoryStep) -> HistoryStep:
     )
 
 
+def repeated(step: HistoryStep, times: int) -> HistoryStep:
+    """Returns the step with its last sample so many times more; a gap stays one."""
+    if not step.samples:
+        return step
+    return step._replace(
+        samples=step.samples + times, total=_added(step.total, tuple(times * each for each in step.last))
+    )
+
+
 def at_least(step: HistoryStep, counts: Counted) -> HistoryStep:
     """Returns the step with each count raised to the given one, which may be given any number of times.
 
@@ -179,11 +188,16 @@ def pool_of_job(job: Job, runner: Evidence | None, rules: Iterable[PoolRule]) ->
 
 
 class HistorySample(NamedTuple):
-    """What one complete sweep adds: its gauges at `at`, by pool, and the counts of recent steps, by pool and step."""
+    """What one complete sweep adds: its gauges at `at`, by pool, and the counts of recent steps, by pool and step.
+
+    `repeats` sweeps before it, the last one at `repeated_at`, found what the sample before has, and added none.
+    """
 
     at: float
     gauges: Mapping[str, Gauges]
     counts: Mapping[tuple[str, int], Counted]
+    repeats: int = 0
+    repeated_at: float = 0.0
 
 
 def sample(

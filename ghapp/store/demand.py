@@ -35,6 +35,7 @@ _RECORD = (
     COUNT
     + """
 local newest
+redis.call('DEL', KEYS[5])
 for i = 1, #ARGV, 9 do
     local id, status, row, ended, waited = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
     local over = KEYS[2] .. ':' .. id
@@ -117,6 +118,7 @@ class Demand:
                 keys.over(installation),
                 keys.ended(installation),
                 keys.history_counts(installation),
+                keys.settled(installation),
             ]
             await self._record_script(keys=named, args=args)
         await self._remember_taken(installation, jobs)

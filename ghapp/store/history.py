@@ -5,9 +5,10 @@ the script that records it, so that a crash neither loses nor doubles it. A swee
 of each step to those of the first layer; an hour is joined again from its twelve steps. Both may be repeated.
 
 What may be wrong: a sweep that is killed after its transaction is repeated, and its gauges are then sampled twice in
-one step, which changes a mean, never a count. Two sweeps of one installation at once, which their lock prevents, may
-drop a sample of each other, and no count. After a clock was set back, a step that is counted again keeps the higher
-count. A death is counted under the cause that was recorded first.
+one step; one that is killed before it loses the samples that it was to repeat. Both change a mean, never a count. Two
+sweeps of one installation at once, which their lock prevents, may drop a sample of each other, and no count. After a
+clock was set back, a step that is counted again keeps the higher count. A death is counted under the cause that was
+recorded first.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from ghapp.health.history import (
     at_least,
     folded,
     joined,
+    repeated,
     sampled,
     step_of,
 )
@@ -116,16 +118,21 @@ class HistoryStore:
         else:
             dropped, own, written = [], {*known, WHOLE_ORG, OTHER_POOL}, {}
         counts, old = await self._counted(counts_key, count_rows, own, now)
+        repeats: set[Place] = set()
         if seen is not None:
+            if seen.repeats:
+                repeats = {(pool, step_of(seen.repeated_at)) for pool in own}
             for (pool, step), values in seen.counts.items():
                 counts[pool if pool in own else OTHER_POOL, step].update(values)
         step = step_of(now)
-        places = {*counts, *((pool, step) for pool in gauges)}
+        places = {*counts, *((pool, step) for pool in gauges), *repeats}
         rows = await self._rows(installation, places)
         changed = {}
         for place in places:
             before = rows.get(place, HistoryStep())
             after = at_least(before, counts.get(place, {}))
+            if seen is not None and place in repeats:
+                after = repeated(after, seen.repeats)
             if place[1] == step and place[0] in gauges:
                 after = joined(after, sampled(gauges[place[0]], now))
             if after != before:

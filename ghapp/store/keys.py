@@ -121,6 +121,11 @@ def runner_changes(installation: int) -> str:
     return f"ghapp:{installation}:changes"
 
 
+def settled(installation: int) -> str:
+    """string: Settled; empty while a sweep judges. Deleted by each write of a runner or a job; expires."""
+    return f"ghapp:{installation}:settled"
+
+
 def survey(installation: int) -> str:
     """string: the installation's Survey."""
     return f"ghapp:{installation}:survey"

@@ -62,10 +62,11 @@ FOLLOWED_SECONDS = 120
 
 _ANNOUNCE = f"""
 if #changed > 0 then
+    redis.call('DEL', KEYS[4])
     redis.call('XADD', KEYS[3], 'NOMKSTREAM', 'MAXLEN', '~', '{MOST_CHANGES}', '*', 'i', table.concat(changed, ' '))
 end
 """
-"""A feed is created and kept by its readers: without a reader it would only take memory."""
+"""A feed is created and kept by its readers: without a reader it would only take memory. KEYS[4]: `keys.settled`."""
 
 _FOLLOW = f"""
 local position, rows = ARGV[1], {{}}
@@ -208,7 +209,12 @@ class Runners:
 
 def _written(installation: int) -> list[str]:
     """Returns the keys that change with a runner's record."""
-    return [keys.runners(installation), keys.names(installation), keys.runner_changes(installation)]
+    return [
+        keys.runners(installation),
+        keys.names(installation),
+        keys.runner_changes(installation),
+        keys.settled(installation),
+    ]
 
 
 def _changed_ids(rows: Sequence[Any]) -> frozenset[int] | None:

@@ -43,6 +43,7 @@ from ghapp.store.reruns import Reruns
 from ghapp.store.runner_groups import RunnerGroupStore
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
+from ghapp.store.settled import SettledSweeps
 from ghapp.store.shards import Shards
 from ghapp.store.tokens import Tokens
 from ghapp.store.uninstalled import UninstalledData
@@ -89,6 +90,7 @@ class Stores:
     runner_groups: RunnerGroupStore
     runners: Runners
     schedule: Schedule
+    settled: SettledSweeps
     shards: Shards
     tokens: Tokens
     uninstalled: UninstalledData
@@ -154,6 +156,7 @@ def stores_over(
         runner_groups=RunnerGroupStore(redis),
         runners=Runners(redis, clock),
         schedule=Schedule(redis),
+        settled=SettledSweeps(redis),
         shards=Shards(redis),
         tokens=Tokens(redis),
         uninstalled=UninstalledData(redis),

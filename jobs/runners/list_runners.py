@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -36,6 +37,7 @@ class ListResult:
         billable: requests that count against the hourly limit.
         changed: pages that changed since they were last read; None if none was read with this token before.
         flaw: why the list proves no absence; None when it is complete.
+        digest: of the bytes of all pages; the same for the same list.
     """
 
     runners: dict[int, Registration] = field(default_factory=dict)
@@ -44,6 +46,7 @@ class ListResult:
     billable: int = 0
     changed: int | None = None
     flaw: Reason | None = None
+    digest: bytes = b""
 
     @property
     def runner_list(self) -> RunnerList:
@@ -56,12 +59,14 @@ class _Pages:
 
     Attributes:
         changed: the pages that are not as they were before, by number.
+        digests: of each page that was read, by number.
     """
 
     def __init__(self, installation_client: InstallationClient, known: Mapping[int, EtagPage]) -> None:
         """`known` are the pages that were read before with the same token."""
         self._installation_client, self._known = installation_client, known
         self.changed: dict[int, EtagPage] = {}
+        self.digests: dict[int, bytes] = {}
 
     async def fetch(self, number: int) -> tuple[bytes, str | None]:
         """Returns the body of a page, and its ETag unless the page is as it was before."""
@@ -76,6 +81,7 @@ class _Pages:
     def parse(self, number: int, body: bytes, etag: str | None) -> wire.RunnerPage:
         """Returns the runners of a fetched page, and keeps it if it has changed."""
         page = wire.runner_page(body)
+        self.digests[number] = _digest(body)
         if etag is not None:
             self.changed[number] = EtagPage.of(etag, body)
         return page
@@ -145,6 +151,7 @@ async def list_runners(
         billable=len(pages.changed),
         changed=sum(number in known for number in pages.changed) if known else None,
         flaw=flaw_of(listed, len(runners)),
+        digest=_digest(b"".join(pages.digests[number] for number in sorted(pages.digests))),
     )
 
 
@@ -161,6 +168,10 @@ def flaw_of(pages: list[wire.RunnerPage], distinct: int) -> Reason | None:
     totals = {page.total for page in pages}
     arrived = sum(len(page.runners) for page in pages)
     return None if totals == {distinct} and arrived == distinct else Reason.LIST_INCOMPLETE
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
 
 
 async def get_each(

@@ -21,6 +21,7 @@ from ghapp.health.history import HistorySample, sample
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job, is_over
 from ghapp.health.pacing import Purpose, left, next_sweep_at, next_sweep_in
+from ghapp.health.pods.observed_remains import by_namespace
 from ghapp.health.remediation.decision import are_at_rest
 from ghapp.health.runner import absence
 from ghapp.health.runner.absence import GetResult
@@ -28,6 +29,7 @@ from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.remains import RemainsKind
 from ghapp.health.runner.transitions import may_be_forgotten
 from ghapp.health.runner.verdict import Limits, Reason, is_absent, judge
+from ghapp.health.settled import Settled, holds, is_settled
 from ghapp.log import logger
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.context import JobContext, configured, open_context
@@ -71,6 +73,7 @@ class SweepResult:
         left: calls left until the reset, up to the share that sweeps may use.
         next_in: seconds from this sweep to the next.
         at_rest: True if no runner gives a plan anything to do.
+        repeats: how many sweeps, this one included, kept the judgement of an earlier one (`health.settled`).
     """
 
     org: str
@@ -86,6 +89,7 @@ class SweepResult:
     left: int = 0
     next_in: float = 0.0
     at_rest: bool = False
+    repeats: int = 0
 
 
 async def sweep(installation_id: int) -> None:
@@ -113,12 +117,15 @@ async def sweep_installation(
         if not acquired or installation is None:
             return None
         began, seen = context.clock(), None
-        survey = await context.runners.survey(installation_id)
+        survey, settled = await gather(context.runners.survey(installation_id), context.settled.of(installation_id))
         try:
             if installation.suspended:
                 raise InstallationSuspendedError(f"{installation.org} suspended the App")
             observation = await _observe(context, installation, progress)
-            swept, seen = await _record(context, installation, observation, survey, began, act=act)
+            if settled is not None and holds(settled, observation.digest, began):
+                swept = await _keep(context, installation, observation, survey, settled, began)
+            else:
+                swept, seen = await _record(context, installation, observation, survey, began, act=act)
         except GitHubError as error:
             reason = await _reason(context, installation, error)
             log.warning(
@@ -128,7 +135,8 @@ async def sweep_installation(
             took = (context.clock() - began) * 1000
             swept = SweepResult(installation.org, 0, 0, 0, 0, took, changed_pages=survey.changed_pages, flaw=reason)
         swept = await _finish(context, installation, swept, began, due_at)
-        await _record_history(context, installation, seen, began)
+        if not swept.repeats:
+            await _record_history(context, installation, seen, began)
     if act:
         ask_to_confirm(context, installation_id, swept.confirm_at)
         await plan_after_sweep(context, installation, at_rest=swept.at_rest)
@@ -168,6 +176,32 @@ async def _reason(context: JobContext, installation: Installation, error: GitHub
     return Reason.INSTALLATION_SUSPENDED if now.suspended else Reason.PERMISSION_MISSING
 
 
+async def _keep(
+    context: JobContext,
+    installation: Installation,
+    observation: ListResult,
+    survey: Survey,
+    settled: Settled,
+    began: float,
+) -> SweepResult:
+    """Records that the list and the records are those that an earlier sweep of this step judged; reads no record."""
+    after = absence.survey_after(survey, observation.runner_list, began, observation.changed)
+    after = replace(after, repeats=survey.repeats + 1)
+    await context.runners.save_survey(installation.id, after)
+    return SweepResult(
+        org=installation.org,
+        runners=len(observation.runners),
+        suspects=0,
+        calls=observation.calls,
+        billable=observation.billable,
+        milliseconds=(context.clock() - began) * 1000,
+        changed=observation.changed or 0,
+        changed_pages=after.changed_pages,
+        at_rest=settled.at_rest,
+        repeats=after.repeats,
+    )
+
+
 async def _record(
     context: JobContext, installation: Installation, observation: ListResult, survey: Survey, began: float, *, act: bool
 ) -> tuple[SweepResult, HistorySample | None]:
@@ -177,6 +211,7 @@ async def _record(
         What was found, and what it adds to the history; None if the list is not complete.
     """
     policy = context.settings.of(installation.org)
+    await context.settled.begin(installation.id)
     known = await context.runners.all(installation.id)
     listed = absence.allow_for_churn(observation.runner_list)
     if absence.is_doubtful(listed, known, policy.fuse.floor):
@@ -205,9 +240,10 @@ async def _record(
     records |= await count_heals(context, installation, records.values(), at)
     jobs = await _forget(context, installation, records, after, at, policy.evidence)
     rules = context.settings.pools_of(installation.org)
-    seen = (
-        None if listed.flaw else sample(records.values(), jobs, after, policy.evidence, rules, began, survey.swept_at)
-    )
+    seen = None
+    if listed.flaw is None:
+        seen = sample(records.values(), jobs, after, policy.evidence, rules, began, survey.swept_at)
+        seen = seen._replace(repeats=survey.repeats, repeated_at=survey.swept_at or began)
     missing = absence.suspects(records.values(), after, at, policy.evidence)
     swept = SweepResult(
         org=installation.org,
@@ -222,6 +258,13 @@ async def _record(
         confirm_at=tuple(absence.confirm_at(missing, after, at, policy.evidence)),
         at_rest=are_at_rest(records.values()),
     )
+    is_complete = listed.flaw is None and not listed.churned
+    if (
+        is_complete
+        and is_settled(records.values(), after, began, policy.evidence)
+        and not by_namespace(_still_in_cluster(records.values()), rules)
+    ):
+        await context.settled.keep(installation.id, Settled(began, observation.digest, swept.at_rest))
     return swept, seen
 
 
@@ -232,8 +275,7 @@ async def _read_cluster(
 
     A runner without remaining objects is not looked up again.
     """
-    absent = [each for each in records if is_absent(each) and not _is_taken_down(each)]
-    folds = await observe_remains(context, installation, absent, now)
+    folds = await observe_remains(context, installation, _still_in_cluster(records), now)
     if not folds:
         return {}
     seen_there = await context.runners.revise(installation.id, folds)
@@ -241,8 +283,13 @@ async def _read_cluster(
     return await context.runners.some(installation.id, seen_there)
 
 
-def _is_taken_down(evidence: Evidence) -> bool:
-    return evidence.remains is not None and evidence.remains.kind is RemainsKind.NOTHING
+def _still_in_cluster(records: Iterable[Evidence]) -> list[Evidence]:
+    """Returns the absent runners whose objects the cluster may still have."""
+    return [
+        each
+        for each in records
+        if is_absent(each) and not (each.remains is not None and each.remains.kind is RemainsKind.NOTHING)
+    ]
 
 
 async def _get_alone(context: JobContext, installation: Installation, runner_ids: list[int]) -> dict[int, GetResult]:

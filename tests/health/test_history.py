@@ -25,6 +25,7 @@ from ghapp.health.history import (
     joined,
     losses,
     pool_of_job,
+    repeated,
     sample,
     sampled,
     step_of,
@@ -90,6 +91,18 @@ def test_a_step_has_the_last_the_mean_and_the_peak_of_its_samples(seen):
         assert step.highest(name) == max(values)
         assert step.mean(name) == pytest.approx(sum(values) / len(values))
         assert step.last_of(name) in [each.get(name, 0) for each, at in seen if at == latest]
+
+
+@pytest.mark.parametrize(("times", "mean"), [(0, 4.0), (1, 14 / 3), (8, 6 - 4 / 10)])
+def test_a_repeated_sample_counts_as_often_as_sweeps_found_it(times, mean):
+    step = joined(sampled({"healthy": 2}, 0.0), sampled({"healthy": 6}, 60.0))
+    found = repeated(step, times)
+    assert (found.samples, found.mean("healthy"), found.highest("healthy")) == (2 + times, pytest.approx(mean), 6)
+    assert found.last_of("healthy") == 6
+
+
+def test_a_gap_has_no_sample_to_repeat():
+    assert repeated(counted({"jobs": 1}), 3) == counted({"jobs": 1})
 
 
 @given(steps, steps)

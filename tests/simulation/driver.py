@@ -20,6 +20,7 @@ from ghapp.health.runner.absence import GetResult, RunnerList
 from ghapp.health.runner.evidence import Evidence, Fold, Survey
 from ghapp.health.runner.transitions import ANSWERABLE_SECONDS, may_be_forgotten
 from ghapp.health.runner.verdict import Reason, State, judge
+from ghapp.health.settled import Settled, holds, is_settled
 from jobs.runners.due_sweeps import RETRY_SECONDS
 from tests.simulation.acting import Acting
 from tests.simulation.calls import CALL, STEP, Steps
@@ -73,11 +74,16 @@ class Driver(Acting):
         if not (yield from self.hold(me, "sweep")):
             return
         began, survey, installation = self.clock(), self.store.survey, self.store.installation
+        settled = self.store.settled
         pages, confirm_at = 0, []
         try:
             look, pages = yield from self.look_at(installation)
             yield STEP
-            confirm_at = yield from self.record(me, look, pages, survey, began)
+            if holds(settled, _digest(look), began):
+                self.audit.looked(look, began)
+                self.store.survey = absence.survey_after(survey, look, began, pages)
+            else:
+                confirm_at = yield from self.record(me, look, pages, survey, began)
         except (NoAnswer, NotFound) as error:
             reason = yield from self.reason(error)
             self.store.survey = absence.survey_after_failure(survey, reason, began)
@@ -110,6 +116,9 @@ class Driver(Acting):
         return Reason.ORGANIZATION_RENAMED if renamed else Reason.PERMISSION_MISSING
 
     def record(self, me: Process, look: RunnerList, pages: int, survey: Survey, began: float) -> Steps:
+        digest = _digest(look)
+        self.store.begin_to_judge()
+        yield STEP
         limits, known = self.config.evidence, dict(self.store.runners)
         look = absence.allow_for_churn(look)
         if absence.is_doubtful(look, known, self.config.fuse.floor):
@@ -130,6 +139,9 @@ class Driver(Acting):
         due = absence.due_in_sweep(records.values(), look, after, began, at, limits)
         records |= yield from self.confirm_listed(me, due, look)
         self.store.revise({each.id: self.forget for each in records.values() if self.forget(each) is None})
+        if look.flaw is None and not look.churned and is_settled(records.values(), after, began, limits):
+            yield STEP
+            self.store.settle(Settled(began, digest))
         if self.engine.tracing:
             self.engine.trace("swept", listed=len(look.runners), flaw=look.flaw or "", asked=answers)
         return absence.confirm_at(records.values(), after, at, limits)
@@ -291,3 +303,7 @@ class Driver(Acting):
             self.store.save_fuse(pool, before, fuse.resume(before, self.clock(), self.config.fuse, "a person"))
         self.audit.resumed(stopped)
         self.engine.start("sweep", self.sweep)
+
+
+def _digest(look: RunnerList) -> bytes:
+    return str(hash((look.total, look.flaw, *look.runners.items()))).encode()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from ghapp.health import pacing
+from ghapp.health.history import step_of
 from ghapp.health.leaks import guards, runner_activity
 from ghapp.health.leaks.guards import FuseView, Guard, TickInputs
 from ghapp.health.leaks.runner_activity import RunnerActivity
@@ -202,6 +203,9 @@ MUTATIONS: Mapping[str, Mutation] = {
     ),
     "no answer is an absence": (Patch(calls.Calls, "unanswered", _no_answer_is_a_404),),
     "an incomplete list counts": (Patch(absence, "allow_for_churn", lambda look: look._replace(flaw=None)),),
+    "a list that has changed is not judged": (
+        Patch(driver, "holds", lambda settled, _digest, at: settled is not None and step_of(settled.at) == step_of(at)),
+    ),
     "no control list": (
         Patch(absence, "why_unusable", lambda _control, _survey: None),
         Patch(absence, "needs_own_get", lambda due, _control: [each for each in due if each.running_job is None]),
@@ -368,6 +372,7 @@ CAUGHT_BY: Mapping[str, int] = {
     "the reaper does not ask GitHub by name": 738,
     "no pod is reaped": 38,
     "retry-after is ignored": 18,
+    "a list that has changed is not judged": 66,
 }
 """A seed that catches it, where the first seeds do not: `python -m tests.simulation --broken RULE` finds another."""
 

@@ -16,6 +16,7 @@ from ghapp.health.pods.pod_claim import PodClaim
 from ghapp.health.remediation.fuse import Fuse, FuseReason
 from ghapp.health.runner.evidence import Evidence, Fold, Survey
 from ghapp.health.runner.verdict import Reason
+from ghapp.health.settled import Settled
 from ghapp.store.budget import FAR_SECONDS, FLIGHT_SECONDS
 from ghapp.store.locks import LEASE_SECONDS
 from tests.simulation.github import HOURLY_LIMIT, GitHub, NoAnswer
@@ -90,6 +91,10 @@ class Store:
     installation: Installation
     runners: dict[int, Evidence] = field(default_factory=dict)
     survey: Survey = field(default_factory=Survey)
+    settled: Settled | None = None
+    """The last sweep whose judgement holds; every write of a runner deletes it."""
+    is_judging: bool = False
+    """The mark of a sweep that reads the records, in place of `settled`."""
     fuses: dict[str, Fuse] = field(default_factory=dict)
     paused: set[str] = field(default_factory=set)
     events: dict[str, int] = field(default_factory=dict)
@@ -133,8 +138,19 @@ class Store:
                 revised[runner_id] = after
         return revised
 
+    def begin_to_judge(self) -> None:
+        """Marks that a sweep reads the records."""
+        self.settled, self.is_judging = None, True
+
+    def settle(self, settled: Settled) -> None:
+        """Keeps the judgement unless a record was written meanwhile."""
+        if self.is_judging:
+            self.settled, self.is_judging = settled, False
+
     def _write(self, runner_id: int, after: Evidence | None) -> None:
         before = self.runners.get(runner_id)
+        if not self.is_rolled_back():
+            self.settled, self.is_judging = None, False
         if before is None or after is None or after._replace(observed_at=before.observed_at) != before:
             self.version += 1
         if after is not None and self.is_rolled_back():

@@ -57,6 +57,18 @@ async def test_samples_of_one_step_are_joined_and_the_hour_joins_its_steps(redis
     assert (hour.samples, hour.mean("healthy"), hour.highest("healthy"), hour.last) == (3, 5.0, 7, (7,))
 
 
+@pytest.mark.parametrize("later", [STEP + 240, STEP + 300, STEP + HOUR_SECONDS], ids=["step", "next step", "next hour"])
+async def test_samples_that_sweeps_repeated_are_added_by_the_next_one_that_samples(redis, later):
+    history = HistoryStore(redis)
+    await history.record(ORG, seen(STEP, healthy=3), STEP)
+    await history.record(ORG, seen(later, healthy=8)._replace(repeats=3, repeated_at=STEP + 180), later)
+    found = await five_minutes(redis, end=STEP + 2 * HOUR_SECONDS)
+    assert sum(step.samples for step in found.values()) == 5
+    assert sum(sum(step.total) for step in found.values()) == 4 * 3 + 8
+    assert sum(sum(hour.total) for hour in (await hours(redis)).values()) == 4 * 3 + 8
+    assert found[STEP].highest("healthy") == (8 if later < STEP + 300 else 3)
+
+
 async def test_a_step_without_a_complete_sweep_is_a_gap(redis):
     history = HistoryStore(redis)
     await history.record(ORG, seen(STEP), STEP)

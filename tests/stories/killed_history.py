@@ -18,12 +18,14 @@ from ghapp.store import locks
 from ghapp.store.demand import Demand
 from ghapp.store.history import HistoryStore
 from ghapp.store.inbox import Inbox
+from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
+from ghapp.store.settled import SettledSweeps
 from jobs.context import open_context
 from jobs.deliveries.inbox import drain_inbox
 from jobs.runners import sweep
 
-STORES = {each.__name__: each for each in (Demand, HistoryStore, Inbox, Schedule)}
+STORES = {each.__name__: each for each in (Demand, HistoryStore, Inbox, Runners, Schedule, SettledSweeps)}
 LOCK_SECONDS = 1.0
 
 

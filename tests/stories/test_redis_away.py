@@ -90,7 +90,7 @@ def test_while_redis_is_away_nothing_is_accepted_that_cannot_be_kept_and_reads_s
             return client.get("/v1/orgs/acme/runners", headers=headers).json()
 
         assert wait_for(lambda: fleet().get("total") == 12), roles[1].log
-        assert '"job": "sweep-due-0"' in roles[1].log, "each line of a job has its id"
+        assert wait_for(lambda: '"job": "sweep-due-0"' in roles[1].log), "each line of a job has its id"
         runner_id = fleet()["runners"][0]["runner_id"]
         health = f"/v1/orgs/acme/runners/{runner_id}/health"
         before = client.get(health, headers=headers).json()

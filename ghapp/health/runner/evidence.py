@@ -168,6 +168,7 @@ class Survey:
         failure: the cause, as a `verdict.Reason`; empty while sweeps succeed.
         blind: the spans (from, to) of the last week that no complete list covers, oldest first.
         changed_pages: how many pages changed from one list to the next, a mean of recent ones (`pacing.mean_changed`).
+        repeats: how many lists, this one included, gave the history no sample because they found what its last one has.
     """
 
     swept_at: float | None = None
@@ -176,6 +177,7 @@ class Survey:
     failure: str = ""
     blind: tuple[tuple[float, float], ...] = ()
     changed_pages: float = 0.0
+    repeats: int = 0
 
 
 LIST_LASTS_SECONDS = 300.0

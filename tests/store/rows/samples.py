@@ -28,6 +28,7 @@ from ghapp.health.queue.queue_check import QueueCheck
 from ghapp.health.queue.runner_groups import RunnerGroups
 from ghapp.health.remediation.fuse import Fuse
 from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.health.settled import Settled
 from ghapp.report.check_run_state import Head, Posted, PostFailure
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, AuditLog
@@ -55,6 +56,7 @@ from ghapp.store.reruns import Reruns
 from ghapp.store.runner_groups import RunnerGroupStore
 from ghapp.store.runners import Runners
 from ghapp.store.sessions import Session, Sessions, SignInAttempt, digest_of
+from ghapp.store.settled import SettledSweeps
 from ghapp.store.shards import Shards
 from ghapp.store.token_cache import SharedTokens
 from ghapp.store.tokens import Tokens, digest
@@ -107,6 +109,7 @@ async def _never() -> _Minted:
 
 EVIDENCE = filled(Evidence)
 GAUGES, HISTORY_COUNTS = {"healthy": 3, "busy": 1}, {"lost": 2, "death:crash": 1}
+HISTORY_SAMPLE = HistorySample(NOW, {POOL: GAUGES}, {(POOL, step_of(NOW)): HISTORY_COUNTS})
 HISTORY_STEP: HistoryStep = at_least(sampled(GAUGES, NOW), HISTORY_COUNTS)
 
 
@@ -135,9 +138,8 @@ async def write(redis: Any) -> dict[str, Any]:
     await record_snapshot(Pods(redis), NAMESPACE, [pod], [runner], NOW)
     await Pods(redis).record(NAMESPACE, [PodChange(pod, end=filled(PodEnd))])
     await PostMortems(redis).post(DEATH, filled(PostedMortem))
-    rerun = filled(Rerun)._replace(job_id=JOB)
+    rerun, rerun_note = filled(Rerun)._replace(job_id=JOB), filled(RerunNote)
     await Reruns(redis).keep(ORG, rerun)
-    rerun_note = filled(RerunNote)
     await Reruns(redis).note(ORG, JOB, rerun_note)
     await Reports(redis).posted(ORG, filled(Posted))
     await Reports(redis).record_head(ORG, filled(Head))
@@ -159,13 +161,15 @@ async def write(redis: Any) -> dict[str, Any]:
     await sessions.begin(TEXT, filled(SignInAttempt))
     await AuditLog(redis).record(ORG, filled(AuditEntry))
     await Incidents(redis).revise(ORG, lambda _: {TEXT: filled(LossIncident)}, NOW)
-    seen = HistorySample(NOW, {POOL: GAUGES}, {(POOL, step_of(NOW)): HISTORY_COUNTS})
-    await HistoryStore(redis).record(ORG, seen, NOW)
+    await HistoryStore(redis).record(ORG, HISTORY_SAMPLE, NOW)
+    await SettledSweeps(redis).begin(ORG)
+    await SettledSweeps(redis).keep(ORG, filled(Settled))
     return {
         "installation": installation,
         "installation-state": state,
         "runner": EVIDENCE,
         "survey": filled(Survey),
+        "settled": filled(Settled),
         "fuse": filled(Fuse),
         "pause": filled(Pause),
         "outgoing-event": (ORG, POOL),
@@ -216,6 +220,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "installation-state": await InstallationStates(redis).last(ORG),
         "runner": _first((await Runners(redis).all(ORG)).values()),
         "survey": await Runners(redis).survey(ORG),
+        "settled": await SettledSweeps(redis).of(ORG),
         "fuse": _first((await Fuses(redis).all(ORG)).values()),
         "pause": _first((await Fuses(redis).pauses(ORG)).values()),
         "outgoing-event": None if outgoing is None else outgoing[:2],
