@@ -42,7 +42,7 @@ SCALE: dict[str, Callable[[Path], list[Figure]]] = {
     "pods": pods.measure,
     "week": week.measure,
 }
-"""Fleets of the largest size, some thirty minutes: `--scale`."""
+"""Fleets of the largest size, some thirty-five minutes: `--scale`."""
 
 WIDTH = 150
 

@@ -13,7 +13,8 @@ from ghapp.settings import Settings
 from ghapp.store import keys
 from jobs.context import JobContext, open_context
 from jobs.deliveries.installations import discover_installations
-from jobs.runners.sweep import SweepResult, sweep_installation
+from jobs.runners.record_list import SweepResult
+from jobs.runners.sweep import sweep_installation
 from tests.bench.cpu import scheduled
 from tests.bench.figure import Figure, middle
 from tests.bench.places import LIST_CALL, GitHub, github

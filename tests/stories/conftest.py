@@ -29,7 +29,8 @@ from jobs.deliveries.installations import discover_installations
 from jobs.events.deliver_event import EventDelivery
 from jobs.remediation.remediate import remediate_runner
 from jobs.runners.confirm import confirm_installation
-from jobs.runners.sweep import SweepResult, sweep_installation
+from jobs.runners.record_list import SweepResult
+from jobs.runners.sweep import sweep_installation
 from tests.sandbox.receivers import Received, Receiver
 from tests.stories.processes import environment
 from tests.support.policy import acting

@@ -9,7 +9,7 @@ import pytest
 from ghapp.github.deliveries import Account, DeliveredInstallation, Delivery
 from ghapp.store.installation_states import InstallationStates
 from jobs.deliveries.installations import installation_changed
-from jobs.runners import sweep
+from jobs.runners import record_list
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
 
@@ -49,7 +49,7 @@ async def test_a_sweep_asks_about_the_installation_while_it_queries_new_suspects
         await losing(app, 1)
         app.clock.pass_(30)
         (new,) = app.sandbox.control.lose("acme", count=1)
-        get_alone = sweep._get_alone
+        get_alone = record_list._get_alone
 
         async def once_asked(context, installation, runner_ids):
             async with asyncio.timeout(10):
@@ -57,7 +57,7 @@ async def test_a_sweep_asks_about_the_installation_while_it_queries_new_suspects
                     await asyncio.sleep(0.01)
             return await get_alone(context, installation, runner_ids)
 
-        monkeypatch.setattr(sweep, "_get_alone", once_asked)
+        monkeypatch.setattr(record_list, "_get_alone", once_asked)
         await sweep_installation(app.context, app.installation)
         records = await app.context.runners.all(app.installation)
         assert [each.id for each in records.values() if each.missing_at and not each.confirmed_at] == [new]

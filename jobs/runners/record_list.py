@@ -1,0 +1,249 @@
+"""Records what a sweep's list shows: observes, judges and queries the runners, and confirms those that are due."""
+
+from __future__ import annotations
+
+from asyncio import gather
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ghapp.health.history import HistorySample, sample
+from ghapp.health.installation import Installation
+from ghapp.health.job import Job, is_over
+from ghapp.health.pacing import Purpose
+from ghapp.health.pods.observed_remains import by_namespace
+from ghapp.health.remediation.decision import are_at_rest
+from ghapp.health.runner import absence
+from ghapp.health.runner.absence import GetResult, RunnerList
+from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.health.runner.remains import RemainsKind
+from ghapp.health.runner.transitions import may_be_forgotten
+from ghapp.health.runner.verdict import Limits, is_absent, judge
+from ghapp.health.settled import Settled, is_settled
+from jobs.context import JobContext
+from jobs.pods.remains import observe_remains
+from jobs.remediation.job_lookup import look_up_jobs
+from jobs.runners.confirm import confirm_listed, prepare_confirmation
+from jobs.runners.heal_times import count_heals
+from jobs.runners.incidents import record_deleted
+from jobs.runners.list_runners import ListResult, get_each
+
+
+@dataclass(frozen=True, slots=True)
+class SweepResult:
+    """The result and the cost of a sweep, and when the next steps are due.
+
+    Attributes:
+        org: the organization.
+        runners: how many were listed.
+        suspects: how many are absent and not confirmed as lost.
+        calls: requests sent.
+        billable: requests that count against the hourly limit.
+        milliseconds: from the first request to the record.
+        changed: pages that changed since the last list; 0 if that is unknown.
+        changed_pages: the mean of that, the expected cost of the next sweep, for suspects are queried once.
+        flaw: why the list proves no absence; empty when it is complete.
+        confirm_at: when suspects are due for confirmation (epoch seconds).
+        left: calls left until the reset, up to the share that sweeps may use.
+        next_in: seconds from this sweep to the next.
+        at_rest: True if no runner gives a plan anything to do.
+        repeats: how many sweeps, this one included, kept the judgement of an earlier one (`health.settled`).
+    """
+
+    org: str
+    runners: int
+    suspects: int
+    calls: int
+    billable: int
+    milliseconds: float
+    changed: int = 0
+    changed_pages: float = 0.0
+    flaw: str = ""
+    confirm_at: tuple[float, ...] = ()
+    left: int = 0
+    next_in: float = 0.0
+    at_rest: bool = False
+    repeats: int = 0
+
+    def logged(self) -> dict[str, object]:
+        """Returns what the log has of it."""
+        return {
+            "org": self.org,
+            "runners": self.runners,
+            "suspects": self.suspects,
+            "calls": self.calls,
+            "billable": self.billable,
+            "milliseconds": round(self.milliseconds),
+            "flaw": self.flaw,
+            "left": self.left,
+            "next_in": round(self.next_in),
+        }
+
+
+async def record_list(
+    context: JobContext, installation: Installation, observation: ListResult, survey: Survey, began: float, *, act: bool
+) -> tuple[SweepResult, HistorySample | None]:
+    """Records the listed and the missing runners, queries GitHub for each suspect, and confirms those that are due.
+
+    Args:
+        context: the context of the job.
+        installation: the installation.
+        observation: the list.
+        survey: of the sweep before.
+        began: when the list was begun (epoch seconds).
+        act: False: confirms no runner.
+
+    Returns:
+        What was found, and what it adds to the history; None if the list is not complete.
+    """
+    limits, rules = context.settings.of(installation.org).evidence, context.settings.pools_of(installation.org)
+    await context.settled.begin(installation.id)
+    known = await context.runners.all(installation.id)
+    listed = await _verified(context, installation, observation.runner_list, known)
+    after = absence.survey_after(survey, listed, began, observation.changed)
+    folds = absence.folds_of_list(listed, known, survey, began)
+    records = {**known, **await context.runners.revise(installation.id, folds, known)}
+    listed_at = context.clock()  # listing took time, and the watch's views may be newer than its start
+    records |= await _read_cluster(context, installation, records.values(), listed_at)
+    queried = absence.not_yet_queried(records.values(), after, began, limits)
+    queried += absence.possibly_hidden(records.values(), listed, began)
+    soon = listed_at + absence.AHEAD_SECONDS
+    due = absence.due_in_sweep(records.values(), listed, after, began, soon, limits) if act else {}
+    answers, _ = await gather(
+        _get_alone(context, installation, queried), prepare_confirmation(context, installation, due.values())
+    )
+    at = context.clock()  # of GitHub's answers
+    answered = {runner_id: absence.folds_of_get(*result) for runner_id, result in answers.items()}
+    records |= await context.runners.revise(installation.id, answered, records)
+    await context.runners.save_survey(installation.id, after)
+    records |= await confirm_listed(context, installation, due, listed)
+    records |= await count_heals(context, installation, records.values(), at)
+    jobs = await _forget(context, installation, records, after, at, limits)
+    seen = None
+    if listed.flaw is None:
+        seen = sample(records.values(), jobs, after, limits, rules, began, survey.swept_at)
+        seen = seen._replace(repeats=survey.repeats, repeated_at=survey.swept_at or began)
+    settled = Settled(began, observation.digest, are_at_rest(records.values()))
+    if _is_quiet(context, installation, listed, records, after, settled):
+        await context.settled.keep(installation.id, settled)
+    missing = absence.suspects(records.values(), after, at, limits)
+    swept = SweepResult(
+        org=installation.org,
+        runners=len(listed.runners),
+        suspects=len(missing),
+        calls=observation.calls + len(answers),
+        billable=observation.billable + len(answers),
+        milliseconds=(context.clock() - began) * 1000,
+        changed=observation.changed or 0,
+        changed_pages=after.changed_pages,
+        flaw=listed.flaw or "",
+        confirm_at=tuple(absence.confirm_at(missing, after, at, limits)),
+        at_rest=settled.at_rest,
+    )
+    return swept, seen
+
+
+async def keep_judgement(
+    context: JobContext,
+    installation: Installation,
+    observation: ListResult,
+    survey: Survey,
+    settled: Settled,
+    began: float,
+) -> SweepResult:
+    """Records that list and records are those that the sweep of `settled` judged; reads no record."""
+    after = absence.survey_after(survey, observation.runner_list, began, observation.changed)
+    after = replace(after, repeats=survey.repeats + 1)
+    await context.runners.save_survey(installation.id, after)
+    return SweepResult(
+        org=installation.org,
+        runners=len(observation.runners),
+        suspects=0,
+        calls=observation.calls,
+        billable=observation.billable,
+        milliseconds=(context.clock() - began) * 1000,
+        changed=observation.changed or 0,
+        changed_pages=after.changed_pages,
+        at_rest=settled.at_rest,
+        repeats=after.repeats,
+    )
+
+
+async def _verified(
+    context: JobContext, installation: Installation, observed: RunnerList, known: Mapping[int, Evidence]
+) -> RunnerList:
+    """Returns the list as far as it is believed: GETs of some runners verify an empty one."""
+    listed = absence.allow_for_churn(observed)
+    if not absence.is_doubtful(listed, known, context.settings.of(installation.org).fuse.floor):
+        return listed
+    sampled = absence.sample(known)
+    return absence.usable(listed, sampled, await _get_alone(context, installation, sampled))
+
+
+def _is_quiet(
+    context: JobContext,
+    installation: Installation,
+    listed: RunnerList,
+    records: Mapping[int, Evidence],
+    survey: Survey,
+    settled: Settled,
+) -> bool:
+    """True if the list is complete, and neither the time nor the cluster changes what it shows."""
+    policy, rules = context.settings.of(installation.org), context.settings.pools_of(installation.org)
+    if listed.flaw is not None or listed.churned or by_namespace(_still_in_cluster(records.values()), rules):
+        return False
+    return is_settled(records.values(), survey, settled.at, policy.evidence)
+
+
+async def _read_cluster(
+    context: JobContext, installation: Installation, records: Iterable[Evidence], now: float
+) -> dict[int, Evidence]:
+    """Records what the watch shows of absent runners, and what GitHub answers about the jobs that the cluster names.
+
+    A runner without remaining objects is not looked up again.
+    """
+    folds = await observe_remains(context, installation, _still_in_cluster(records), now)
+    if not folds:
+        return {}
+    seen_there = await context.runners.revise(installation.id, folds)
+    await look_up_jobs(context, installation, seen_there.values())
+    return await context.runners.some(installation.id, seen_there)
+
+
+def _still_in_cluster(records: Iterable[Evidence]) -> list[Evidence]:
+    """Returns the absent runners whose objects the cluster may still have."""
+    return [
+        each
+        for each in records
+        if is_absent(each) and not (each.remains is not None and each.remains.kind is RemainsKind.NOTHING)
+    ]
+
+
+async def _get_alone(context: JobContext, installation: Installation, runner_ids: list[int]) -> dict[int, GetResult]:
+    if not runner_ids:
+        return {}
+    installation_client = await context.installation_client(installation, Purpose.ACT)
+    concurrency = context.settings.of(installation.org).sweep.concurrency
+    return await get_each(installation_client, runner_ids, concurrency, context.clock)
+
+
+async def _forget(
+    context: JobContext,
+    installation: Installation,
+    records: dict[int, Evidence],
+    survey: Survey,
+    now: float,
+    limits: Limits,
+) -> list[Job]:
+    """Deletes records of runners that left a day ago, and of jobs that must be over; returns the jobs that are not."""
+
+    def fold(evidence: Evidence | None) -> Evidence | None:
+        if evidence is None or may_be_forgotten(evidence, judge(evidence, survey, now, limits), now):
+            return None
+        return evidence
+
+    old = [each for each in records.values() if not each.listed and fold(each) is None]
+    await record_deleted(context, installation, old, now)
+    await context.runners.revise(installation.id, dict.fromkeys((each.id for each in old), fold))
+    jobs = await context.demand.all(installation.id)
+    await context.demand.forget(installation.id, [job for job in jobs if is_over(job, now)])
+    return [job for job in jobs if not is_over(job, now)]
