@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from types import FrameType
 from typing import Any
 from uuid import uuid4
@@ -25,7 +26,7 @@ from rq.worker_registration import clean_worker_registry
 from ghapp.errors import GhappError, UnknownJobError
 from ghapp.log import bound, logger
 from ghapp.queue import transitions
-from ghapp.queue.jobs import FAILURE_TTL_SECONDS, QUEUES, next_order
+from ghapp.queue.jobs import FAILURE_TTL_SECONDS, QUEUES, TIMEOUT_SECONDS, next_order
 from ghapp.queue.transitions import Execution
 from ghapp.redis_errors import redis_errors
 
@@ -201,14 +202,17 @@ def worker(
 
 
 def _job_class(functions: Mapping[str, Callable[..., Any]]) -> type[Job]:
+    from ghapp.queue.event_loop import run_job  # before the fork, and only where jobs run: Windows has no uvloop
+
     class RegisteredJob(Job):
         """Runs registered functions only; RQ itself imports any dotted path that it reads from Redis."""
 
         @property
         def func(self) -> Callable[..., Any]:
             try:
-                return functions[str(self.func_name)]
+                function = functions[str(self.func_name)]
             except KeyError:
                 raise UnknownJobError(f"{self.func_name}: not a job of this version") from None
+            return partial(run_job, function, float(self.timeout or TIMEOUT_SECONDS))
 
     return RegisteredJob
