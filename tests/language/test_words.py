@@ -85,7 +85,7 @@ def test_a_document_is_plain(document):
 
 
 @pytest.mark.parametrize(
-    ("path", "command"), commands(main, "ghapp"), ids=lambda each: each if isinstance(each, str) else ""
+    ("path", "command"), list(commands(main, "ghapp")), ids=lambda each: each if isinstance(each, str) else ""
 )
 def test_a_help_text_is_plain(path, command):
     texts = [command.help or "", *(each.help or "" for each in command.params if isinstance(each, click.Option))]
