@@ -30,6 +30,7 @@ settings.register_profile("unhurried", settings.default, deadline=None)
 settings.load_profile("unhurried")
 
 
+@pytest.hookimpl(optionalhook=True)  # `-p no:xdist` leaves the plugin out
 def pytest_xdist_auto_num_workers() -> int:
     """Two processes for each core: stories wait for real processes and clocks for half of their time."""
     return 2 * len(os.sched_getaffinity(0))

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ghapp.health.history import STEP_SECONDS, step_of
-from ghapp.health.remediation.decision import are_at_rest
+from ghapp.health.remediation.decision import is_undisturbed
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.verdict import Limits, State, is_absent, judge
 
@@ -54,7 +54,7 @@ def is_settled(runners: Iterable[Evidence], survey: Survey, at: float, limits: L
     """
     end = float(step_of(at) + STEP_SECONDS)
     then = replace(survey, swept_at=end)  # lists until then are the same, and observe each runner as this one did
-    return all(_is_settled(each, survey, at, then, end, limits) for each in runners if not are_at_rest((each,)))
+    return all(_is_settled(each, survey, at, then, end, limits) for each in runners if not is_undisturbed(each))
 
 
 def _is_settled(evidence: Evidence, survey: Survey, at: float, then: Survey, end: float, limits: Limits) -> bool:

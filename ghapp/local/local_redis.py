@@ -17,6 +17,7 @@ from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.local.watchdog import uninterrupted
 
 Started = Callable[[subprocess.Popen[bytes]], None]
+Exited = Callable[[int], None]
 
 START_SECONDS = 10.0
 STOP_SECONDS = 10.0
@@ -52,7 +53,13 @@ class EmbeddedRedis:
     """
 
     def __init__(
-        self, folder: Path, *, durable: bool, server: Path | None = None, started: Started = lambda _: None
+        self,
+        folder: Path,
+        *,
+        durable: bool,
+        server: Path | None = None,
+        started: Started = lambda _: None,
+        exited: Exited = lambda _: None,
     ) -> None:
         """Starts the process.
 
@@ -61,6 +68,7 @@ class EmbeddedRedis:
             durable: True: every change is on disk before it is answered, and is read back at the start.
             server: the binary to run; by default `redis_server()`.
             started: called with each process that was started.
+            exited: called with the exit code of a process that exited by itself, before another one is started.
 
         Raises:
             ConfigurationError: there is no binary, or another process uses the folder.
@@ -68,7 +76,7 @@ class EmbeddedRedis:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder, self._socket, self._durable = folder, folder / "redis.sock", durable
         self.url = f"unix://{self._socket}"
-        self._server, self._started = server or redis_server(), started
+        self._server, self._started, self._exited = server or redis_server(), started, exited
         self._require_alone()
         self._require_readable()
         self._process = self._start()
@@ -83,7 +91,8 @@ class EmbeddedRedis:
 
     def restart_if_exited(self) -> None:
         """Starts it again if it has exited, for example out of memory. Durable data are read back."""
-        if self._process.poll() is not None:
+        if (exit_code := self._process.poll()) is not None:
+            self._exited(exit_code)
             self._process = self._start()
 
     def end(self) -> None:
@@ -143,10 +152,15 @@ class EmbeddedRedis:
 
 @contextmanager
 def supervised_redis(
-    folder: Path, *, durable: bool, server: Path | None = None, started: Started = lambda _: None
+    folder: Path,
+    *,
+    durable: bool,
+    server: Path | None = None,
+    started: Started = lambda _: None,
+    exited: Exited = lambda _: None,
 ) -> Iterator[EmbeddedRedis]:
     """Runs a local Redis while the block runs, which may restart it; arguments and errors as of `EmbeddedRedis`."""
-    redis = EmbeddedRedis(folder, durable=durable, server=server, started=started)
+    redis = EmbeddedRedis(folder, durable=durable, server=server, started=started, exited=exited)
     try:
         redis.wait()
         yield redis

@@ -118,15 +118,16 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show) -> None:
             simulated = stack.enter_context(run_sandbox(home, f"http://{host}:{port}/webhook", watchdog))
             environ |= sandbox_environment(simulated.description, home)
         _make(home)
+        log_file = stack.enter_context(closing(RoleLog(home / "ghapp.log")))
         own_redis = None
         if settings.redis_url is None:
+            started, exited = partial(watchdog.add, rank=LAST), partial(_warn_of_exit, log_file, "redis")
             own_redis = stack.enter_context(
-                supervised_redis(home / "redis", durable=not sandbox, started=partial(watchdog.add, rank=LAST))
+                supervised_redis(home / "redis", durable=not sandbox, started=started, exited=exited)
             )
             environ["GHAPP_REDIS_URL"] = own_redis.url
         if sandbox:
             _write_environment(home, environ)
-        log_file = stack.enter_context(closing(RoleLog(home / "ghapp.log")))
 
         def start(name: str, environ: Mapping[str, str]) -> _Role:
             return stack.enter_context(_role(name, environ, log_file, watchdog))
@@ -154,6 +155,10 @@ def _make(state_dir: Path) -> None:
         raise ConfigurationError(f"GHAPP_STATE_DIR: cannot create {state_dir}: {error.strerror}") from None
 
 
+def _warn_of_exit(log_file: RoleLog, role: str, exit_code: int) -> None:
+    log_file.warn("role exited, restarting", role=role, exit_code=exit_code)
+
+
 class _Role:
     """One role's process."""
 
@@ -165,7 +170,7 @@ class _Role:
         """Starts it again if it has exited."""
         exit_code = self.process.poll()
         if exit_code is not None:
-            self._log.warn("role exited, restarting", role=self._name, exit_code=exit_code)
+            _warn_of_exit(self._log, self._name, exit_code)
             self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:

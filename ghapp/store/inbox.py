@@ -134,16 +134,12 @@ class Inbox:
         self._waiting: list[_Waiting] = []
         self._writer: asyncio.Task[None] | None = None
 
-    async def keep(self, guid: str, event: str, facts: bytes) -> None:
-        """Returns when the delivery is stored in the stream.
+    def keep(self, guid: str, event: str, facts: bytes) -> asyncio.Future[None]:
+        """Begins to store a delivery; the future is done when it is in the stream.
 
         Raises:
-            StoreUnavailableError: it could not be stored, and GitHub must get an error.
+            StoreUnavailableError: by the future: it could not be stored, and GitHub must get an error.
         """
-        await self.begin_to_keep(guid, event, facts)
-
-    def begin_to_keep(self, guid: str, event: str, facts: bytes) -> asyncio.Future[None]:
-        """Begins to store a delivery; the future has the result of `keep`."""
         kept = asyncio.get_running_loop().create_future()
         self._waiting.append((guid.encode(), event.encode(), facts, kept))
         if self._writer is None or self._writer.done():

@@ -91,10 +91,14 @@ async def publish_fuse_changes(
 ) -> None:
     """Publishes each fuse's last change: the process that recorded it may have crashed before it published it."""
     for pool, fuse in fuses.items():
-        at = changed_at(fuse)
-        if at is None or now - at > CHANGE_PUBLISHED_SECONDS or fuse.reason is FuseReason.BATCH_ONLINE:
-            continue
-        await publish_fuse(context, installation, pool, fuse, counts.get(pool, FuseCounts()), now)
+        if may_be_unpublished(fuse, now):
+            await publish_fuse(context, installation, pool, fuse, counts.get(pool, FuseCounts()), now)
+
+
+def may_be_unpublished(fuse: Fuse, now: float) -> bool:
+    """True if the fuse changed within a day: a crash may have prevented that it was published."""
+    at = changed_at(fuse)
+    return at is not None and now - at <= CHANGE_PUBLISHED_SECONDS and fuse.reason is not FuseReason.BATCH_ONLINE
 
 
 async def publish_fuse(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from asyncio import gather
 from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import chain
@@ -20,6 +19,7 @@ from ghapp.health.remediation.decision import (
     is_as_planned,
 )
 from ghapp.health.remediation.decision import decide as decided
+from ghapp.health.remediation.fuse import Position
 from ghapp.health.remediation.plan import Plan
 from ghapp.health.remediation.steps import is_open
 from ghapp.health.runner import observations
@@ -31,7 +31,7 @@ from ghapp.report.org_view import OrgView
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.checks.health_report import enqueue_report_if_wanted
 from jobs.context import JobContext
-from jobs.events.publish import publish_fuse, publish_fuse_changes, publish_runners
+from jobs.events.publish import may_be_unpublished, publish_fuse, publish_fuse_changes, publish_runners
 from jobs.runners.incidents import record_incidents
 
 log = logger(__name__)
@@ -69,20 +69,17 @@ async def plan_remediation(context: JobContext, installation: Installation) -> P
 
 
 async def plan_after_sweep(context: JobContext, installation: Installation, *, at_rest: bool) -> None:
-    """Plans after a sweep, unless its runners are at rest (see `are_at_rest`), and nothing else is counted as a loss.
+    """Plans after a sweep, unless its runners are at rest (see `are_at_rest`) and its fuses are closed.
 
-    Such a plan would change nothing, and cost a fifth of the sweep.
+    Such a plan would change nothing, and read and judge all runners once more.
     """
-    window = context.settings.of(installation.org).fuse.window_seconds
-    if not at_rest or any(
-        await gather(
-            context.fuses.all(installation.id),
-            context.leaks.reaped_since(installation.id, context.clock() - window),
-        )
+    now, fuses = context.clock(), await context.fuses.all(installation.id)
+    if at_rest and all(
+        each.position is Position.CLOSED and not may_be_unpublished(each, now) for each in fuses.values()
     ):
-        await plan_remediation(context, installation)
-    else:
         enqueue_report_if_wanted(context, installation)
+    else:
+        await plan_remediation(context, installation)
 
 
 async def _inputs(

@@ -122,7 +122,8 @@ async def record_list(
     if listed.flaw is None:
         seen = sample(records.values(), jobs, after, limits, rules, began, survey.swept_at)
         seen = seen._replace(repeats=survey.repeats, repeated_at=survey.swept_at or began)
-    settled = Settled(began, observation.digest, are_at_rest(records.values()))
+    at_rest = are_at_rest(records.values(), after, rules, at, limits)
+    settled = Settled(began, observation.digest, at_rest)
     if _is_quiet(context, installation, listed, records, after, settled):
         await context.settled.keep(installation.id, settled)
     missing = absence.suspects(records.values(), after, at, limits)
@@ -137,7 +138,7 @@ async def record_list(
         changed_pages=after.changed_pages,
         flaw=listed.flaw or "",
         confirm_at=tuple(absence.confirm_at(missing, after, at, limits)),
-        at_rest=settled.at_rest,
+        at_rest=at_rest,
     )
     return swept, seen
 

@@ -7,8 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ghapp.health.history import STEP_SECONDS, step_of
+from ghapp.health.remediation.decision import DecisionInputs, are_at_rest, by_pool, decide
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason
+from ghapp.health.remediation.plan import Plan, RemediationLimits
 from ghapp.health.runner import absence
 from ghapp.health.runner.evidence import Survey
+from ghapp.health.runner.transitions import published_state
 from ghapp.health.runner.verdict import Limits, judge
 from ghapp.health.settled import Settled, holds, is_settled
 from tests.health.builders import MICROSECOND, NOW, lost, online, present, registration, survey, suspect
@@ -98,6 +102,7 @@ RUNNERS = st.builds(
     absent_since=SPANS,
     missing_at=SPANS,
     confirmed_at=SPANS,
+    granted_at=SPANS,
     replaced_at=SPANS,
     job_id=st.none() | st.just(5),
     job_started_at=SPANS,
@@ -105,7 +110,9 @@ RUNNERS = st.builds(
     retired_at=SPANS,
     back_at=SPANS,
     last_delivery_at=SPANS,
+    state=st.sampled_from(["", "offline"]),
 )
+CLOSED = st.none() | st.builds(Fuse, healed_at=SPANS, since=SPANS, reason=st.sampled_from(FuseReason))
 
 
 @given(RUNNERS, st.integers(0, STEP_SECONDS - 1), st.data())
@@ -118,6 +125,20 @@ def test_what_is_settled_keeps_its_state_and_gives_a_later_sweep_nothing_to_do(r
     assert judge(runner, then, later, LIMITS).state is judge(runner, survey(swept_at=at), at, LIMITS).state
     assert absence.suspects([runner], then, later, LIMITS) == []
     assert absence.due([runner], then, later, LIMITS) == {}
+
+
+@given(RUNNERS, st.integers(0, STEP_SECONDS - 1), CLOSED, st.data())
+def test_what_is_settled_and_at_rest_gives_a_plan_after_a_later_sweep_nothing_to_do(runner, second, fuse, data):
+    at = BEGIN + second
+    if not settles(runner, at=at) or not are_at_rest([runner], survey(swept_at=at), [], at, LIMITS):
+        return
+    later = data.draw(st.integers(int(at), int(END) - 1).map(float))
+    situation = DecisionInputs(survey(swept_at=later), later, queued=[frozenset()])
+    pools = by_pool([runner], situation.survey, [], later, LIMITS)
+    fuses = {} if fuse is None else dict.fromkeys([*pools, WHOLE_INSTALLATION], fuse)
+    decision = decide(pools, fuses, [], [], FuseLimits(), RemediationLimits(mode="act"), situation)
+    assert (decision.turns, decision.plan, decision.not_needed) == ((), Plan(), ())
+    assert all(published_state(each, state) == each.state for members in pools.values() for each, state in members)
 
 
 def test_the_list_of_a_settled_fleet_changes_no_record():

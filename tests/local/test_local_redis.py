@@ -31,21 +31,24 @@ def test_another_one_forgets(tmp_path):
 
 
 def test_one_that_was_killed_is_back_with_its_data_and_one_that_lives_is_left_alone(tmp_path):
-    with supervised_redis(tmp_path / "redis", durable=True) as own:
+    exit_codes = []
+    with supervised_redis(tmp_path / "redis", durable=True, exited=exit_codes.append) as own:
         redis = Redis.from_url(own.url)
         assert redis.config_get("appendfsync") == {"appendfsync": "always"}
         redis.set("kept", "yes")
         own.restart_if_exited()
+        assert exit_codes == []
         pid = redis.info("server")["process_id"]
         os.kill(pid, signal.SIGKILL)
         while redis_lives(pid):
             own.restart_if_exited()
         own.wait()
         assert Redis.from_url(own.url).get("kept") == b"yes"
+    assert exit_codes == [-signal.SIGKILL]
 
 
 def redis_lives(pid):
-    """Whether it is there, be it as a zombie: `revive` has not yet noticed its end."""
+    """Whether the process is there, be it as a zombie: `restart_if_exited` has not yet noticed its end."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

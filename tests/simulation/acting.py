@@ -10,7 +10,7 @@ from ghapp.health.pacing import Purpose
 from ghapp.health.pods.pod_claim import claim_on
 from ghapp.health.pool_matching import pool_of
 from ghapp.health.remediation import decision, steps
-from ghapp.health.remediation.fuse import fuse_of
+from ghapp.health.remediation.fuse import Position, fuse_of
 from ghapp.health.remediation.steps import RemediationStep
 from ghapp.health.runner import absence, observations
 from ghapp.health.runner.evidence import Evidence, Fold
@@ -37,7 +37,9 @@ class Acting(Calls):
         queued = self.engine.fleet.queued_labels() if decision.deliveries_flow(runners, now) else None
         situation = decision.DecisionInputs(self.store.survey, now, queued, claimed)
         decided = decision.decide(pools, fuses, paused, self.rules, config.fuse, config.remediation, situation)
-        if decision.are_at_rest(runners) and not fuses:
+        if all(each.position is Position.CLOSED for each in fuses.values()) and decision.are_at_rest(
+            runners, self.store.survey, self.rules, now, config.evidence
+        ):
             assert (decided.turns, decided.plan.now, decided.not_needed) == ((), (), ()), (
                 "a sweep would not have planned"
             )

@@ -33,7 +33,7 @@ async def test_deliveries_that_arrive_during_a_write_are_the_next_batch(redis):
     arrived = asyncio.Event()
     inbox = Inbox(redis, arrived.wait)
     await inbox.keep("first", "ping", b"")
-    late = [asyncio.create_task(inbox.keep(f"late-{each}", "ping", b"")) for each in range(3)]
+    late = [inbox.keep(f"late-{each}", "ping", b"") for each in range(3)]
     await asyncio.sleep(0)
     await redis.config_resetstat()
     arrived.set()
@@ -89,7 +89,7 @@ async def test_a_drain_that_cannot_be_enqueued_blocks_no_delivery(redis):
     inbox = Inbox(redis, ask)
     await inbox.keep("first", "ping", b"")
     await asking.wait()
-    second = asyncio.create_task(inbox.keep("second", "ping", b""))
+    second = inbox.keep("second", "ping", b"")
     await asyncio.sleep(0)
     failing.set()
     await asyncio.wait_for(second, 2)

@@ -30,6 +30,7 @@ from ghapp.health.remediation.fuse_counts import combined, fuse_counts
 from ghapp.health.remediation.plan import Candidate, Plan, PoolCapacity, RemediationLimits, plan
 from ghapp.health.runner.deletion_progress import is_deferred
 from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.health.runner.transitions import published_state
 from ghapp.health.runner.verdict import Limits, State, is_offline_too_long, judge, runs_a_job, silent_since
 
 JudgedRunner = tuple[Evidence, State]
@@ -134,9 +135,7 @@ def decide(
     acting = limits.mode == "act"
     if not acting:
         pools = {pool: [(_as_if_granted(each), state) for each, state in members] for pool, members in pools.items()}
-    counts = _Counts(
-        pools, {rule.name: rule.replace_offline_after_seconds for rule in rules}, fuse_limits, situation, paused, acting
-    )
+    counts = _Counts(pools, _patience(rules), fuse_limits, situation, paused, acting)
     changes: dict[str, FuseChange] = {}
     for pool in pools:
         before = fuses.get(pool, Fuse())
@@ -175,8 +174,7 @@ def counts_for(
     situation: DecisionInputs,
 ) -> dict[str, FuseCounts]:
     """Returns the current counts of each fuse, including the installation's, for publication."""
-    patience = {rule.name: rule.replace_offline_after_seconds for rule in rules}
-    counts = _Counts(pools, patience, fuse_limits, situation, (), acting=True)
+    counts = _Counts(pools, _patience(rules), fuse_limits, situation, (), acting=True)
     stopped = {pool for pool, fuse in fuses.items() if fuse.position is Position.STOPPED} - {WHOLE_INSTALLATION}
     found = {pool: counts.of(pool, fuse) for pool, fuse in fuses.items() if pool in pools}
     if WHOLE_INSTALLATION in fuses:
@@ -298,22 +296,46 @@ def _written_off(
     return {each.runner_id for each in candidates if each.pool in done and each.pool not in paused}
 
 
-def are_at_rest(runners: Iterable[Evidence]) -> bool:
-    """True if no runner gives a plan anything to do: all are present, online, as published, and without a loss.
+def are_at_rest(
+    runners: Iterable[Evidence], survey: Survey, rules: Sequence[ReplacingRule], now: float, limits: Limits
+) -> bool:
+    """True if no runner gives a plan anything to do.
+
+    All are as published, none is lost, and none is offline in a pool that has offline runners replaced. With closed
+    fuses a plan then changes nothing: a closed fuse trips only for a runner that waits for its replacement.
+    """
+    patience, matcher = _patience(rules), PoolMatcher(rules)
+    return all(
+        is_undisturbed(each)
+        or _is_left_alone(each, judge(each, survey, now, limits).state, patience.get(matcher.pool(each)))
+        for each in runners
+    )
+
+
+def is_undisturbed(evidence: Evidence) -> bool:
+    """True if a runner is present, online, as published, and without a loss.
 
     No judgement is needed for that: such a runner is healthy, starting, retired or unknown.
     """
-    return all(
-        each.absent_since is None
-        and each.missing_at is None
-        and each.offline_since is None
-        and not each.state
-        and each.confirmed_at is None
-        and each.granted_at is None
-        and each.removed_at is None
-        and each.past_loss is None
-        for each in runners
-    )
+    is_present = evidence.absent_since is None and evidence.missing_at is None and evidence.offline_since is None
+    return is_present and not evidence.state and not _has_loss(evidence)
+
+
+def _is_left_alone(evidence: Evidence, state: State, patience: float | None) -> bool:
+    """True if a runner without a loss is as published, and a plan only counts it: healthy, retired, or offline."""
+    if _has_loss(evidence) or published_state(evidence, state) != evidence.state:
+        return False
+    return state in (State.HEALTHY, State.RETIRED) or (state is State.OFFLINE and patience is None)
+
+
+def _has_loss(evidence: Evidence) -> bool:
+    steps = (evidence.confirmed_at, evidence.granted_at, evidence.removed_at, evidence.past_loss)
+    return any(each is not None for each in steps)
+
+
+def _patience(rules: Iterable[ReplacingRule]) -> dict[str, float | None]:
+    """Returns after how many seconds each pool has offline runners replaced; None: never."""
+    return {rule.name: rule.replace_offline_after_seconds for rule in rules}
 
 
 def deliveries_flow(runners: Iterable[Evidence], now: float) -> bool:

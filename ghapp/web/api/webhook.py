@@ -95,7 +95,7 @@ class Webhook:
         def kept(storing: asyncio.Future[None]) -> None:
             answer(_result(storing, guid, event))
 
-        self._inbox.begin_to_keep(guid, event, facts).add_done_callback(kept)
+        self._inbox.keep(guid, event, facts).add_done_callback(kept)
 
 
 def _result(kept: asyncio.Future[None], guid: str, event: str) -> Response:

@@ -1,8 +1,9 @@
 """A simulated GitHub for many installations or very large ones: runner lists, GETs, removals and tokens, nothing else.
 
 `python -m tests.bench.fleet.github FILE`, with a JSON `Config` in FILE, prints one line with its address when it
-listens. The sandbox answers all that ghapp asks, and is slower than ghapp; this one answers in some 60 µs, and `limit`
-of the bench reports how many calls a second it can take. Answers have the shape of GitHub's OpenAPI description.
+listens. The sandbox answers all that ghapp asks, and is slower than ghapp; this one answers in some 60 µs, and the bench
+of many installations reports how many calls a second it can take. Answers have the shape of GitHub's OpenAPI
+description.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Config(msgspec.Struct):
         latency_seconds: of each answer.
         points_a_minute: GitHub's secondary limit of each installation; 0: none.
         hourly: GitHub's primary limit of each installation.
+        offline: how many of the runners are offline, the first ones.
     """
 
     installations: int
@@ -49,6 +51,7 @@ class Config(msgspec.Struct):
     latency_seconds: float = 0.0
     points_a_minute: int = 900
     hourly: int = 15_000
+    offline: int = 0
 
 
 class Report(msgspec.Struct):
@@ -75,7 +78,10 @@ class Organization:
     def __init__(self, number: int, config: Config) -> None:
         self.name, self.installation = f"org-{number}", FIRST_INSTALLATION + number
         first = number * IDS_PER_INSTALLATION + 1
-        self.runners = {each: _runner(each) for each in range(first, first + config.runners)}
+        self.runners = {
+            each: _runner(each, is_online=each >= first + config.offline)
+            for each in range(first, first + config.runners)
+        }
         self.lists: list[float] = []
         self._pages: dict[int, tuple[bytes, bytes]] = {}
         self._order: list[int] | None = None
@@ -124,14 +130,14 @@ class Organization:
         return True
 
 
-def _runner(runner_id: int) -> bytes:
+def _runner(runner_id: int, *, is_online: bool = True) -> bytes:
     labels = [{"id": 1, "name": "self-hosted", "type": "read-only"}, {"id": 2, "name": POOL, "type": "custom"}]
     return msgspec.json.encode(
         {
             "id": runner_id,
             "name": f"{POOL}-{runner_id}",
             "os": "linux",
-            "status": "online",
+            "status": "online" if is_online else "offline",
             "busy": False,
             "ephemeral": True,
             "runner_group_id": 1,

@@ -5,21 +5,24 @@ from __future__ import annotations
 import time
 from itertools import pairwise
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 
 from ghapp.health.history import STEP_SECONDS
 from tests.bench.figure import Figure, middle
 from tests.bench.fleet.github import Config
-from tests.bench.fleet.place import Place, place
-from tests.bench.load import Plan, Target, alternate
+from tests.bench.fleet.place import Place, place, serving
+from tests.bench.load import Outcome, Plan, Target, alternate
 from tests.bench.places import bare
 
-INSTALLATIONS, RUNNERS = 1_000, 100
-INTERVAL_SECONDS = 60
-WARM_UP_SECONDS = 210.0
-WARM_UP_SWEEPS = 2
-"""Of each installation: the first records its runners, and the second finds them recorded."""
+INSTALLATIONS, RUNNERS, OFFLINE = 1_000, 100, 3
+"""Some runners of each installation are offline all the time, as in most fleets, and reported so."""
+
+INTERVAL_SECONDS, OFFLINE_SECONDS = 60, 30
+WARM_UP_SECONDS = 270.0
+WARM_UP_SWEEPS = 3
+"""Of each installation: the first records its runners, and the second reports those that are offline."""
 
 MEASURED_SECONDS = STEP_SECONDS
 """Of five sweeps of a quiet installation one reads all records: the first in a step of the history."""
@@ -27,7 +30,10 @@ MEASURED_SECONDS = STEP_SECONDS
 LOOK_SECONDS, SCRAPE_SECONDS = 3.0, 15.0
 MOST_CORES, MOST_CPU_MILLISECONDS, MOST_ANSWER_MILLISECONDS = 0.7, 8.0, 100.0
 MOST_INTERVALS = 1.1
-BARE_ROUNDS, BARE_SECONDS, BARE_CONNECTIONS = 6, 0.5, 64
+LOAD_ROUNDS, LOAD_SECONDS, LOAD_CONNECTIONS = 6, 0.5, 64
+LEAST_SPARE = 10.0
+"""By how much the simulated GitHub must be faster than what is measured with it."""
+
 ROLES = ("worker", "clock", "web", "redis")
 ANSWERS = {"/readyz": LOOK_SECONDS, "/orgs/org-7": LOOK_SECONDS, "/metrics": SCRAPE_SECONDS}
 """What is asked of web, and the seconds between two requests."""
@@ -35,12 +41,14 @@ ANSWERS = {"/readyz": LOOK_SECONDS, "/orgs/org-7": LOOK_SECONDS, "/metrics": SCR
 POLICY = f"""
 [sweep]
 interval_seconds = {INTERVAL_SECONDS}
+[evidence]
+offline_seconds = {OFFLINE_SECONDS}
 """
 
 
 def measure(folder: Path) -> list[Figure]:
     """The figures, all of one run after the first sweeps of each installation."""
-    with place(folder, Config(INSTALLATIONS, RUNNERS), POLICY) as running:
+    with place(folder, Config(INSTALLATIONS, RUNNERS, offline=OFFLINE), POLICY) as running:
         _await_warm_up(running)
         began, before = time.time(), running.cpu_seconds()
         answers = _ask(running, began + MEASURED_SECONDS)
@@ -56,6 +64,7 @@ def measure(folder: Path) -> list[Figure]:
     )
     cores = sum(spent[role] for role in ROLES) / seconds
     cpu, unit = (spent["worker"] + spent["redis"]) / sweeps * 1000, _bare_microseconds(folder)
+    asked, limit = sweeps / seconds, _most_unchanged_pages(folder)
     return [
         Figure(
             f"{INSTALLATIONS:,} installations of {RUNNERS} runners: longest time between two sweeps of one",
@@ -96,22 +105,47 @@ def measure(folder: Path) -> list[Figure]:
             for path, every in ANSWERS.items()
             for value, spread in [middle(answers[path])]
         ),
+        Figure(
+            "the limit of the simulated GitHub: unchanged pages/s",
+            f"{limit:,.0f}/s",
+            limit / asked,
+            against=f"{asked:.0f}/s asked for",
+            least=LEAST_SPARE,
+        ),
     ]
 
 
 def _bare_microseconds(folder: Path) -> float:
     """Returns the CPU that a bare Starlette takes for a request: a figure of this machine at this time."""
     with bare(folder, {"state": "healthy"}) as server:
-        target = Target(*server, requests=[b"GET /health HTTP/1.1\r\nHost: ghapp.example\r\n\r\n"])
-        (outcome,) = alternate(Plan([target], BARE_ROUNDS, BARE_SECONDS, BARE_CONNECTIONS), folder)
-    return outcome.microseconds
+        return _under_load(Target(*server, requests=[_request("/health")]), folder).microseconds
+
+
+def _most_unchanged_pages(folder: Path) -> float:
+    """Returns how many pages that have not changed the simulated GitHub can answer in a second."""
+    path = f"/orgs/org-0/actions/runners?per_page={RUNNERS}&page=1"
+    with serving("github", folder, Config(1, RUNNERS, points_a_minute=0)) as (address, process):
+        etag = httpx.get(f"{address}{path}").headers["etag"]
+        target = Target(
+            urlsplit(address).port or 0, process, [_request(path, f"If-None-Match: {etag}\r\n")], status=304
+        )
+        return _under_load(target, folder).rate
+
+
+def _under_load(target: Target, folder: Path) -> Outcome:
+    (outcome,) = alternate(Plan([target], LOAD_ROUNDS, LOAD_SECONDS, LOAD_CONNECTIONS), folder)
+    return outcome
+
+
+def _request(path: str, headers: str = "") -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: ghapp.example\r\n{headers}\r\n".encode()
 
 
 def _await_warm_up(running: Place) -> None:
     ends = time.monotonic() + WARM_UP_SECONDS
     while (swept := sum(len(times) >= WARM_UP_SWEEPS for times in running.report().lists.values())) < INSTALLATIONS:
         if time.monotonic() > ends:
-            raise RuntimeError(f"only {swept} installations were swept twice: {running.log('worker')}")
+            raise RuntimeError(f"only {swept} installations were swept {WARM_UP_SWEEPS} times: {running.log('worker')}")
         time.sleep(1.0)
 
 

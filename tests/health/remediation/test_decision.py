@@ -8,7 +8,7 @@ from ghapp.health.pods.pod_claim import PodClaim, by_name
 from ghapp.health.remediation.decision import DecisionInputs, are_at_rest, by_pool, decide, deliveries_flow
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position, fuse_of
 from ghapp.health.remediation.fuse_counts import fuse_counts
-from ghapp.health.remediation.plan import Deferral, RemediationLimits
+from ghapp.health.remediation.plan import Deferral, Plan, RemediationLimits
 from ghapp.health.runner.evidence import PastLoss
 from ghapp.health.runner.verdict import Limits
 from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey, suspect
@@ -340,21 +340,75 @@ def test_a_lost_runner_whose_job_was_reported_later_is_not_planned():
     assert decided([reported, *fleet(0)]).plan.now == ()
 
 
+def at_rest(*runners, rule=None):
+    return are_at_rest(runners, survey(), [rule or Rule()], NOW, Limits())
+
+
 @pytest.mark.parametrize(
-    "changes",
+    "runner",
     [
-        {"absent_since": NOW},
-        {"missing_at": NOW},
-        {"offline_since": NOW},
-        {"state": "offline"},
-        {"confirmed_at": NOW},
-        {"granted_at": NOW},
-        {"removed_at": NOW},
-        {"past_loss": PastLoss(NOW, NOW)},
+        online(1),
+        online(1, busy=True),
+        online(1, was_online=False),
+        online(1, registered=False),
+        present(1, state="offline"),
+        present(1, offline_since=NOW - 300),
+        suspect(1, ephemeral=True, job_id=5, job_started_at=NOW - 90, job_ended_at=NOW - 70),
+        suspect(1, retired_at=NOW - 60),
     ],
-    ids=lambda changes: next(iter(changes)),
+    ids=[
+        "online",
+        "busy",
+        "never online",
+        "known from deliveries",
+        "offline, and published so",
+        "offline for no longer than offline_seconds",
+        "its only job ended",
+        "removed by its controller",
+    ],
 )
-def test_a_fleet_with_one_runner_that_a_plan_may_change_is_not_at_rest(changes):
-    fleet = [online(1), online(2, busy=True), online(3, was_online=False), online(4, registered=False), online(5)]
-    assert are_at_rest(fleet)
-    assert not are_at_rest([*fleet, online(6, **changes)])
+def test_a_fleet_that_gives_a_plan_nothing_to_do_is_at_rest(runner):
+    assert at_rest(runner, online(2))
+    decision = decided([runner, online(2)])
+    assert (decision.turns, decision.plan, decision.not_needed) == ((), Plan(), ())
+
+
+@pytest.mark.parametrize(
+    "runner",
+    [
+        suspect(1),
+        suspect(1, missing_at=None),
+        suspect(1, retired_at=NOW - 60, state="offline"),
+        present(1),
+        present(1, offline_since=NOW - 300 - MICROSECOND),
+        online(1, state="offline"),
+        lost(1),
+        online(1, granted_at=NOW),
+        online(1, removed_at=NOW),
+        online(1, past_loss=PastLoss(NOW, NOW)),
+        present(1, state="offline", granted_at=NOW),
+        suspect(1, retired_at=NOW - 60, confirmed_at=NOW - 70),
+    ],
+    ids=[
+        "a GET answered 404",
+        "a list lacked it",
+        "retired, and published as offline",
+        "offline, and not published so",
+        "offline for longer than offline_seconds",
+        "online, and published as offline",
+        "lost",
+        "granted",
+        "removed",
+        "back, and its loss is not recorded",
+        "offline and granted",
+        "lost, then removed by its controller",
+    ],
+)
+def test_a_fleet_with_one_runner_that_a_plan_may_change_is_not_at_rest(runner):
+    assert not at_rest(online(2), runner, online(3))
+
+
+@pytest.mark.parametrize(("seconds", "pool"), [(86_400, POOL), (86_400, "another"), (None, POOL)])
+def test_an_offline_runner_is_not_at_rest_where_offline_runners_are_replaced(seconds, pool):
+    rule = Rule(name=pool, labels=(pool,), replace_offline_after_seconds=seconds)
+    assert at_rest(present(1, state="offline"), rule=rule) is (seconds is None or pool != POOL)
