@@ -41,7 +41,7 @@ class RoleLog:
         self._threads.append(thread)
         thread.start()
 
-    def warn(self, event: str, **facts: str | int) -> None:
+    def warning(self, event: str, **facts: str | int) -> None:
         """Writes a line of `up` itself, in the form of the roles' lines."""
         at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
         self._write(json.dumps({**facts, "event": event, "level": "warning", "timestamp": at}))

@@ -156,7 +156,7 @@ def _make(state_dir: Path) -> None:
 
 
 def _warn_of_exit(log_file: RoleLog, role: str, exit_code: int) -> None:
-    log_file.warn("role exited, restarting", role=role, exit_code=exit_code)
+    log_file.warning("role exited, restarting", role=role, exit_code=exit_code)
 
 
 class _Role:
