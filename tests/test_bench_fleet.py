@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.bench.figure import Figure
-from tests.bench.fleet import pods, week
+from tests.bench.fleet import many, pods, week
 
 
 def test_changes_of_pods_are_measured_with_a_real_watch(tmp_path, monkeypatch):
@@ -35,6 +35,27 @@ def test_a_week_of_ephemeral_runners_is_measured_with_real_jobs(tmp_path, monkey
     # Listed at the end, left within the last day, lost within the last day.
     assert size.note.startswith(f"{29 + 30 + 4} known")
     assert growth.note.startswith("60 runners with one job each, 7 lost and replaced")
+
+
+def test_many_installations_are_measured_with_real_roles(tmp_path, monkeypatch):
+    for name, value in {
+        "INSTALLATIONS": 8,
+        "RUNNERS": 5,
+        "OFFLINE": 1,
+        "WARM_UP_SWEEPS": 1,
+        "MEASURED_SECONDS": 2.0,
+        "LOAD_ROUNDS": 2,
+        "LOAD_SECONDS": 0.05,
+        "POLICY": "[sweep]\ninterval_seconds = 1\n",
+    }.items():
+        monkeypatch.setattr(many, name, value)
+    gap, cores, cpu, *answers, spare = many.measure(tmp_path)
+    assert gap.note.endswith("by one worker")
+    assert 0 < cores.value < 2
+    assert cpu.value > 0
+    assert [each.name.split()[0] for each in answers] == [*many.ANSWERS]
+    assert spare.name.startswith("the limit of the simulated GitHub")
+    assert spare.value > 1
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,16 @@ READ_POINTS, WRITE_POINTS = 1, 5
 MOST_POINTS = 890
 """Maximum points in any 61 seconds, counted by the second. GitHub allows 900 a minute."""
 
+POINTS_SECONDS = 61
+"""The span of that limit."""
+
 SWEEPING_POINTS = 850
-"""Those that sweeps and reports may use. At this rate a complete list of 100,000 runners takes 72 s, and confirmations
-and removals are still sent meanwhile.
+"""Those that sweeps and reports may use; confirmations and removals are still sent meanwhile."""
+
+PACED_POINTS = 840
+"""The rate of sweeps that follow each other: those of 100,000 runners are 73 s apart. Without a pause each would use
+points of the minute after it, until one of them finds none left and takes twice as long. The other ten points are for
+confirmations and removals, which delay the sweeps otherwise.
 """
 
 PATIENCE_SECONDS = 30.0
@@ -137,11 +144,16 @@ def mean_changed(before: float, changed: int | None) -> float:
     return before if changed is None else before + (changed - before) / AVERAGED_SWEEPS
 
 
+def least_interval(calls: int) -> float:
+    """Returns the least seconds from one sweep to the next, if each sends so many calls: GitHub limits their points."""
+    return calls * READ_POINTS * POINTS_SECONDS / PACED_POINTS
+
+
 def next_sweep_in(interval: float, changed: int, mean: float, allowance: Allowance, limits: BudgetLimits) -> float:
     """Returns the seconds from one sweep to the next.
 
     Args:
-        interval: the configured interval in seconds; the minimum.
+        interval: in seconds, as configured or as `least_interval`; the minimum.
         changed: pages that changed before the last sweep; 0 if that is unknown.
         mean: of the pages that change between two sweeps.
         allowance: the remaining limit.

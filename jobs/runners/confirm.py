@@ -56,19 +56,31 @@ async def confirm_installation(context: JobContext, installation_id: int) -> int
     runs no job; a control list with the same token lacks the runner; its own GET still answers 404; and no delivery
     reported a job of the runner in between.
     """
+    confirmed = await _confirm_due(context, installation_id)
+    if confirmed is None:
+        return 0
+    installation, lost = confirmed
+    await plan_remediation(context, installation)
+    return lost
+
+
+async def _confirm_due(context: JobContext, installation_id: int) -> tuple[Installation, int] | None:
+    """Confirms; returns the installation and how many are lost, None if there is nothing to plan.
+
+    The runners that it reads are freed before the plan reads them as they are then.
+    """
     async with context.locks.acquire("confirm", installation_id, OUTLIVING_SECONDS) as acquired:
         installation = await context.installations.one(installation_id)
         if not acquired or installation is None:
-            return 0
+            return None
         runners = await context.runners.all(installation_id)
         survey = await context.runners.survey(installation_id)
         soon = context.clock() + absence.AHEAD_SECONDS
         suspects = absence.due(runners.values(), survey, soon, context.settings.of(installation.org).evidence)
         if not suspects and not absence.awaits_plan(runners.values()):
-            return 0  # a sweep has confirmed them
+            return None  # a sweep has confirmed them
         revised = await _try(context, installation, suspects)
-    await plan_remediation(context, installation)
-    return sum(each.confirmed_at is not None for each in revised.values())
+        return installation, sum(each.confirmed_at is not None for each in revised.values())
 
 
 async def confirm_listed(

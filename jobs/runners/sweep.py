@@ -16,9 +16,10 @@ from ghapp.errors import (
     StoreRefusedError,
     UnauthorizedError,
 )
+from ghapp.github.response import PER_PAGE
 from ghapp.health.history import HistorySample
 from ghapp.health.installation import Installation
-from ghapp.health.pacing import Purpose, left, next_sweep_at, next_sweep_in
+from ghapp.health.pacing import Purpose, least_interval, left, next_sweep_at, next_sweep_in
 from ghapp.health.runner import absence
 from ghapp.health.runner.verdict import Reason
 from ghapp.health.settled import holds
@@ -68,24 +69,8 @@ async def sweep_installation(
         installation = await context.installations.one(installation_id)
         if not acquired or installation is None:
             return None
-        began, seen = context.clock(), None
-        survey, settled = await gather(context.runners.survey(installation_id), context.settled.of(installation_id))
-        try:
-            if installation.suspended:
-                raise InstallationSuspendedError(f"{installation.org} suspended the App")
-            observation = await _observe(context, installation, progress)
-            if settled is not None and holds(settled, observation.digest, began):
-                swept = await keep_judgement(context, installation, observation, survey, settled, began)
-            else:
-                swept, seen = await record_list(context, installation, observation, survey, began, act=act)
-        except GitHubError as error:
-            reason = await _reason(context, installation, error)
-            log.warning(
-                "sweep failed", installation=installation_id, org=installation.org, reason=reason, why=str(error)
-            )
-            await context.runners.save_survey(installation_id, absence.survey_after_failure(survey, reason, began))
-            took = (context.clock() - began) * 1000
-            swept = SweepResult(installation.org, 0, 0, 0, 0, took, changed_pages=survey.changed_pages, flaw=reason)
+        began = context.clock()
+        swept, seen = await _list_and_record(context, installation, began, progress, act=act)
         swept = await _finish(context, installation, swept, began, due_at)
         if not swept.repeats:
             await _record_history(context, installation, seen, began)
@@ -93,6 +78,26 @@ async def sweep_installation(
         ask_to_confirm(context, installation_id, swept.confirm_at)
         await plan_after_sweep(context, installation, at_rest=swept.at_rest)
     return swept
+
+
+async def _list_and_record(
+    context: JobContext, installation: Installation, began: float, progress: Progress, *, act: bool
+) -> tuple[SweepResult, HistorySample | None]:
+    """Returns what was found, and what it adds to the history. The list is freed before the plan reads the runners."""
+    survey, settled = await gather(context.runners.survey(installation.id), context.settled.of(installation.id))
+    try:
+        if installation.suspended:
+            raise InstallationSuspendedError(f"{installation.org} suspended the App")
+        observation = await _observe(context, installation, progress)
+        if settled is not None and holds(settled, observation.digest, began):
+            return await keep_judgement(context, installation, observation, survey, settled, began), None
+        return await record_list(context, installation, observation, survey, began, act=act)
+    except GitHubError as error:
+        reason = await _reason(context, installation, error)
+        log.warning("sweep failed", installation=installation.id, org=installation.org, reason=reason, why=str(error))
+        await context.runners.save_survey(installation.id, absence.survey_after_failure(survey, reason, began))
+        took = (context.clock() - began) * 1000
+        return SweepResult(installation.org, 0, 0, 0, 0, took, changed_pages=survey.changed_pages, flaw=reason), None
 
 
 async def _observe(context: JobContext, installation: Installation, progress: Progress) -> ListResult:
@@ -134,7 +139,7 @@ async def _finish(
     """Counts the cost of the sweep, and schedules the next one."""
     org, policy = installation.org, context.settings.of(installation.org)
     allowance = await context.budget.left(installation.id, context.clock())
-    interval = policy.sweep.interval_seconds
+    interval = max(policy.sweep.interval_seconds, least_interval(-(-swept.runners // PER_PAGE)))
     wait = next_sweep_in(interval, swept.changed, swept.changed_pages, allowance, policy.budget)
     await context.schedule.due_at(installation.id, next_sweep_at(began, due_at, wait))
     swept = replace(swept, left=left(allowance, policy.budget), next_in=wait)

@@ -45,7 +45,7 @@ SCALE: dict[str, Callable[[Path], list[Figure]]] = {
     "pods": pods.measure,
     "week": week.measure,
 }
-"""The most that ghapp is made for, some forty minutes: `--scale`. Each has a bound in time."""
+"""The most that ghapp is made for, some thirty minutes: `--scale`. Each has a bound in time."""
 
 WIDTH = 150
 
@@ -54,7 +54,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these of {', '.join(BENCHES | SCALE)}")
     parser.add_argument(
-        "--scale", action="store_true", help=f"the largest fleets: {', '.join(SCALE)}; takes 40 minutes"
+        "--scale", action="store_true", help=f"the largest fleets: {', '.join(SCALE)}; takes 30 minutes"
     )
     parser.add_argument("--strict", action="store_true", help="exit 1 when a figure is not reached")
     options = parser.parse_args()

@@ -1,5 +1,7 @@
 """When the next sweep begins."""
 
+from collections import deque
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,15 +9,20 @@ from hypothesis import strategies as st
 from ghapp.health.pacing import (
     AVERAGED_SWEEPS,
     LEAST_SWEEPS_LEFT,
+    POINTS_SECONDS,
+    READ_POINTS,
+    SWEEPING_POINTS,
     Allowance,
     BudgetLimits,
     Purpose,
     call_limits,
+    least_interval,
     left,
     mean_changed,
     next_sweep_at,
     next_sweep_in,
 )
+from ghapp.queue.jobs import SWEEP_TIMEOUT_SECONDS
 
 HOUR = 3600.0
 
@@ -106,6 +113,41 @@ def test_the_mean_of_changed_pages_follows_a_lasting_change_and_ignores_unknown_
     assert mean_changed(mean, None) == mean
     assert mean_changed(100.0, 100) == 100.0
     assert mean_changed(16.0, 0) == 15.0
+
+
+@pytest.mark.parametrize(("runners", "seconds"), [(100, 0.07), (10_000, 7.26), (85_000, 61.7), (100_000, 72.6)])
+def test_sweeps_are_as_far_apart_as_their_points_allow(runners, seconds):
+    assert least_interval(runners // 100) == pytest.approx(seconds, abs=0.05)
+
+
+def durations(interval, *, sweeps, acting_points):
+    """How long each of these sweeps of 100,000 runners takes: a hundred calls a second, as long as points are left."""
+    sent: deque[tuple[int, int]] = deque()
+    spent, now, found = 0, 0.0, []
+    for number in range(sweeps):
+        now = began = max(number * interval, now)
+        for points in [acting_points, *[READ_POINTS] * 1000]:
+            while True:
+                while sent and sent[0][0] <= now - POINTS_SECONDS:
+                    spent -= sent.popleft()[1]
+                if spent + points <= SWEEPING_POINTS:
+                    break
+                now = sent[0][0] + POINTS_SECONDS
+            sent.append((int(now), points))
+            spent, now = spent + points, now + 0.01
+        found.append(now - began)
+    return found
+
+
+@pytest.mark.parametrize(("acting_points", "longest"), [(0, 67.0), (10, 80.0), (300, SWEEP_TIMEOUT_SECONDS)])
+def test_no_sweep_of_100_000_runners_takes_much_longer_than_the_others_however_many_follow(acting_points, longest):
+    taken = durations(least_interval(1000), sweeps=100, acting_points=acting_points)
+    assert max(taken) < longest
+
+
+def test_without_a_pause_every_few_of_them_one_takes_the_points_of_two_minutes():
+    taken = durations(60.0, sweeps=100, acting_points=0)
+    assert 10 < sum(each > 100 for each in taken) < 20
 
 
 BUDGETS = st.builds(Allowance, st.integers(1, 50_000), st.integers(0, 60_000), st.floats(0, HOUR))

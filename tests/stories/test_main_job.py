@@ -9,6 +9,7 @@ import pytest
 from rq import Queue
 from rq.serializers import JSONSerializer
 
+from ghapp.health import pacing
 from ghapp.health.job import Job
 from ghapp.health.runner import absence
 from ghapp.health.runner.observations import job_started, removed
@@ -39,6 +40,14 @@ async def test_a_second_sweep_of_a_quiet_fleet_costs_nothing(story):
         second = await sweep(app)
     assert (first.runners, first.calls, first.billable) == (250, 3, 3)
     assert (second.runners, second.calls, second.billable) == (250, 3, 0)
+
+
+@pytest.mark.parametrize(("points", "seconds"), [(10, 60.0), (3, 61.0), (1, 183.0)])
+async def test_the_points_of_a_list_put_off_the_next_sweep(story, monkeypatch, points, seconds):
+    monkeypatch.setattr(pacing, "PACED_POINTS", points)
+    async with story(runners=250) as app:
+        assert (await sweep(app)).next_in == seconds
+        assert await app.context.schedule.next(app.installation) == app.clock() + seconds
 
 
 async def test_a_lost_registration_is_noticed_confirmed_removed_and_replaced_once(story):

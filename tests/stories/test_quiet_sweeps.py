@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from ghapp.health.history import STEP_SECONDS, step_of
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.health.runner.observations import retired_by_controller
 from ghapp.health.runner.verdict import State
 from ghapp.store.runners import Runners
 from jobs.deliveries.inbox import drain_inbox
-from jobs.events.publish import CHANGE_PUBLISHED_SECONDS
-from jobs.remediation.plan_remediation import plan_after_sweep
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
 from tests.stories.test_deliveries import deliver
@@ -78,27 +74,6 @@ async def test_a_fleet_with_offline_and_retired_runners_is_read_once_in_a_step(s
         for _ in range(5):
             assert (await a_sweep(app)).repeats
         assert reads == []
-
-
-@pytest.mark.parametrize(
-    ("fuse", "plans"),
-    [
-        (Fuse(healed_at=-CHANGE_PUBLISHED_SECONDS - 1, reason=FuseReason.HEALED), False),
-        (Fuse(healed_at=-CHANGE_PUBLISHED_SECONDS, reason=FuseReason.HEALED), True),
-        (Fuse(Position.STOPPED, since=-CHANGE_PUBLISHED_SECONDS - 1, stopped_at=0), True),
-    ],
-    ids=["closed for more than a day", "closed for a day", "stopped"],
-)
-async def test_a_fuse_that_closed_a_day_ago_needs_no_more_plans(story, reads, fuse, plans):
-    async with story() as app:
-        await until_settled(app)
-        await a_sweep(app)
-        now = app.clock()
-        times = {name: now + at for name in ("healed_at", "since") if (at := getattr(fuse, name)) is not None}
-        await app.context.fuses.save(app.installation, POOL, None, replace(fuse, **times))
-        reads.clear()
-        await plan_after_sweep(app.context, await app.context.installations.one(app.installation), at_rest=True)
-        assert bool(reads) is plans
 
 
 async def test_a_loss_is_found_by_the_first_sweep_after_it(story):

@@ -18,7 +18,7 @@ from ghapp.health.runner.verdict import (
     runs_a_job,
 )
 
-OVERTAKING_SECONDS = 120.0
+OVERTAKING_SECONDS = 180.0
 """No sweep or confirmation runs longer than this; see `jobs`."""
 
 LIST_LAG_SECONDS = 300.0

@@ -123,13 +123,14 @@ def _bare_microseconds(folder: Path) -> float:
 
 def _most_unchanged_pages(folder: Path) -> float:
     """Returns how many pages that have not changed the simulated GitHub can answer in a second."""
-    path = f"/orgs/org-0/actions/runners?per_page={RUNNERS}&page=1"
-    with serving("github", folder, Config(1, RUNNERS, points_a_minute=0)) as (address, process):
+    path, alone = f"/orgs/org-0/actions/runners?per_page={RUNNERS}&page=1", folder / "alone"
+    alone.mkdir()
+    with serving("github", alone, Config(1, RUNNERS, points_a_minute=0)) as (address, process):
         etag = httpx.get(f"{address}{path}").headers["etag"]
         target = Target(
             urlsplit(address).port or 0, process, [_request(path, f"If-None-Match: {etag}\r\n")], status=304
         )
-        return _under_load(target, folder).rate
+        return _under_load(target, alone).rate
 
 
 def _under_load(target: Target, folder: Path) -> Outcome:

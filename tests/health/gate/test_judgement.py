@@ -8,6 +8,7 @@ from ghapp.health.deaths.cause import Cause
 from ghapp.health.gate.active_shard import Role
 from ghapp.health.gate.judgement import ActiveShardSources, GateRequest
 from ghapp.health.gate.shard_status import LOOP_SECONDS
+from ghapp.health.runner.observations import OVERTAKING_SECONDS
 from ghapp.report.documents import gate_document
 from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey
 from tests.health.gate.builders import DEPLOYED_AT, at_work, check, death, deploy, done, gate, on, pink, steps
@@ -229,7 +230,7 @@ def test_the_deploy_of_another_shard_delays_nothing():
         (survey(failing_since=NOW - 1, failure="RateLimited"), "RateLimited"),
         (survey(swept_at=NOW - 300 - MICROSECOND), "ObservationStale"),
         (survey(swept_at=None), "ObservationStale"),
-        (survey(swept_at=NOW + 121), "ObservationStale"),
+        (survey(swept_at=NOW + OVERTAKING_SECONDS + 1), "ObservationStale"),
     ],
     ids=["unavailable", "rate limited", "stale", "never swept", "from a clock that jumped"],
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from ghapp.health.leaks.orphan import Orphan
-from ghapp.health.remediation.fuse import Fuse
+from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from jobs.events.publish import CHANGE_PUBLISHED_SECONDS
 from jobs.remediation import plan_remediation
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
@@ -46,17 +48,22 @@ async def test_a_sweep_plans_from_a_loss_on(story, planned):
             assert planned == ["acme"] * sweeps
 
 
-async def test_a_sweep_plans_where_a_fuse_was_recorded(story, planned):
+@pytest.mark.parametrize(
+    ("fuse", "plans"),
+    [
+        (Fuse(healed_at=-CHANGE_PUBLISHED_SECONDS - 60, reason=FuseReason.HEALED), []),
+        (Fuse(healed_at=-CHANGE_PUBLISHED_SECONDS + 60, reason=FuseReason.HEALED), ["acme"]),
+        (Fuse(Position.STOPPED, since=-CHANGE_PUBLISHED_SECONDS - 60, stopped_at=0), ["acme"]),
+        (Fuse(Position.PROVING, since=-CHANGE_PUBLISHED_SECONDS - 60), ["acme"]),
+    ],
+    ids=["closed more than a day ago", "closed less than a day ago", "stopped", "proving"],
+)
+async def test_a_sweep_plans_while_a_fuse_is_not_closed_or_its_last_change_may_be_unpublished(
+    story, planned, fuse, plans
+):
     async with story() as app:
-        await app.context.fuses.save(app.installation, POOL, None, Fuse(healed_at=app.clock()))
-        await swept(app)
-        assert planned == ["acme"]
-
-
-@pytest.mark.parametrize(("age", "plans"), [(539.0, ["acme"]), (541.0, [])], ids=["within the window", "before it"])
-async def test_a_sweep_plans_where_a_pod_was_reaped_within_the_fuses_window(story, planned, age, plans):
-    async with story() as app:
-        orphan = Orphan("runners", "linux-1", "uid-1", "linux-1", POOL, "node-1", app.clock(), app.clock())
-        await app.context.leaks.reaped(app.installation, orphan, app.clock() - age)
+        now = app.clock() + 60
+        times = {name: now + at for name in ("healed_at", "since") if (at := getattr(fuse, name)) is not None}
+        await app.context.fuses.save(app.installation, POOL, None, replace(fuse, **times))
         await swept(app)
         assert planned == plans
