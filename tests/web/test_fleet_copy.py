@@ -120,7 +120,7 @@ async def test_a_reload_of_equal_records_returns_the_same_object(store, copies, 
 
 
 async def test_a_fleet_larger_than_one_batch_is_read_completely(store, copies):
-    count = 2 * runners.SCANNED + 1
+    count = 2 * runners.DECODED + 1
     await store.revise(ORG, {each: lambda _, each=each: healthy(each, f"r{each}") for each in range(1, count + 1)})
     fleet = await copies.current(ORG)
     assert (len(fleet.runners), len(fleet.ids)) == (count, count)
