@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 Clock = Callable[[], float]
 
+LARGE = 10_000
+"""Runners from which an installation is a large one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext(Stores):
@@ -40,6 +43,8 @@ class JobContext(Stores):
     github: GitHub
     cluster: Callable[[], Awaitable[Cluster]]
     """The cluster where runners live, opened on first use: most jobs never need it."""
+    large: asyncio.Semaphore
+    """Admits one large installation."""
 
     async def installation_client(self, installation: Installation, purpose: Purpose) -> InstallationClient:
         """Returns a GitHub client for an installation, limited to what its budget allows for `purpose`.
@@ -48,6 +53,14 @@ class JobContext(Stores):
         """
         limits = call_limits(purpose, self.settings.of(installation.org).budget)
         return await self.github.installation_client(replace(installation, org=installation.called, login=""), limits)
+
+    def all_records(self, runners: int) -> AbstractAsyncContextManager[object]:
+        """Returns the context in which all records of an installation with so many runners may be in memory.
+
+        A job sweeps ten installations at once, and the records of 100,000 runners take 130 MB. So the records of large
+        installations are in memory one after the other.
+        """
+        return self.large if runners >= LARGE else nullcontext()
 
     async def org_view(self, installation: Installation) -> OrgView:
         """Returns what applies to all runners of an org: survey, fuses, pauses, claims and rules."""
@@ -88,6 +101,7 @@ async def open_context(settings: Settings, clock: Clock = time.time) -> AsyncIte
                 queue_redis=queue_redis,
                 github=github,
                 cluster=cluster,
+                large=asyncio.Semaphore(),
             )
     finally:
         await redis.aclose()

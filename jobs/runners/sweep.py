@@ -76,7 +76,8 @@ async def sweep_installation(
             await _record_history(context, installation, seen, began)
     if act:
         ask_to_confirm(context, installation_id, swept.confirm_at)
-        await plan_after_sweep(context, installation, at_rest=swept.at_rest)
+        async with context.all_records(swept.runners):
+            await plan_after_sweep(context, installation, at_rest=swept.at_rest)
     return swept
 
 
@@ -91,7 +92,8 @@ async def _list_and_record(
         observation = await _observe(context, installation, progress)
         if settled is not None and holds(settled, observation.digest, began):
             return await keep_judgement(context, installation, observation, survey, settled, began), None
-        return await record_list(context, installation, observation, survey, began, act=act)
+        async with context.all_records(len(observation.runners)):
+            return await record_list(context, installation, observation, survey, began, act=act)
     except GitHubError as error:
         reason = await _reason(context, installation, error)
         log.warning("sweep failed", installation=installation.id, org=installation.org, reason=reason, why=str(error))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import pytest
 
+import jobs.context
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
 from jobs.context import open_context
 from jobs.deliveries.installations import discover_installations
-from jobs.runners import due_sweeps
+from jobs.runners import due_sweeps, sweep
 from jobs.runners.due_sweeps import AT_ONCE, RETRY_SECONDS, sweep_due_installations
 from tests.stories.conftest import Clock
 from tests.stories.processes import environment
@@ -80,6 +82,35 @@ async def test_no_more_than_that_many_are_swept_at_once(context, monkeypatch):
     monkeypatch.setattr(due_sweeps, "sweep_installation", sweep)
     assert await sweep_due_installations(context) == ORGS
     assert most == AT_ONCE
+
+
+@pytest.mark.parametrize(("large", "together"), [(2, 1), (3, AT_ONCE)], ids=["large ones", "one runner less"])
+async def test_the_records_of_large_installations_are_in_memory_one_after_the_other(
+    context, monkeypatch, large, together
+):
+    monkeypatch.setattr(jobs.context, "LARGE", large)
+    at_once, most = Counter(), Counter()
+
+    def counted(name):
+        function = getattr(sweep, name)
+
+        async def count(*arguments, **options):
+            at_once.update(["records"])
+            most["records"] = max(most["records"], at_once["records"])
+            most[name] += 1
+            await asyncio.sleep(0.01)
+            try:
+                return await function(*arguments, **options)
+            finally:
+                at_once.subtract(["records"])
+
+        monkeypatch.setattr(sweep, name, count)
+
+    counted("record_list")
+    counted("plan_after_sweep")
+    assert await sweep_due_installations(context) == ORGS
+    assert len(await swept(context)) == ORGS
+    assert most == {"records": together, "record_list": ORGS, "plan_after_sweep": ORGS}
 
 
 async def test_a_sweep_that_fails_is_counted_and_stops_no_other(context, monkeypatch):
