@@ -57,7 +57,7 @@ class JobContext(Stores):
     def all_records(self, runners: int) -> AbstractAsyncContextManager[object]:
         """Returns the context in which all records of an installation with so many runners may be in memory.
 
-        A job sweeps ten installations at once, and the records of 100,000 runners take 130 MB. So the records of large
+        A job sweeps ten installations at once, and the records of 100,000 runners take 110 MB. So the records of large
         installations are in memory one after the other.
         """
         return self.large if runners >= LARGE else nullcontext()
