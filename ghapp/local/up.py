@@ -7,6 +7,7 @@ starts; the others start after /setup has stored the credentials.
 
 from __future__ import annotations
 
+import http.client
 import os
 import secrets
 import shlex
@@ -25,14 +26,28 @@ from ghapp.local.local_redis import EmbeddedRedis, supervised_redis
 from ghapp.local.port_check import require_free
 from ghapp.local.role_log import RoleLog
 from ghapp.local.sandbox import Sandbox, run_sandbox, sandbox_environment
+from ghapp.local.state_directory import find_space_problem, prepare_state_directory
+from ghapp.local.supervised_process import SupervisedProcess, clock_time
 from ghapp.local.watchdog import LAST, KeyMode, Watchdog, end, uninterrupted
 from ghapp.settings import Settings
+from ghapp.store.connect import require
 
 BACKGROUND_ROLES = ("worker", "worker", "clock")
 """The roles besides the web role; also `watch` if a cluster is configured."""
 
 OPEN_PAGE = {"GHAPP_OPEN_PAGE": "1"}
 """For the web role: a browser on this machine may see the page, and press its buttons, without signing in."""
+
+REFUSED = 2
+"""The exit code of a role that refuses its configuration, or cannot reach its Redis."""
+
+PRIVATE = 0o077
+"""The umask of all processes: logs, Redis' data and credentials are for their owner alone."""
+
+STARTING_SECONDS = 60.0
+"""A role that refuses its configuration does so within this time; one that ran for longer has lost its Redis."""
+
+ANSWER_SECONDS = 2.0
 
 
 class Site:
@@ -48,12 +63,14 @@ class Site:
         self,
         environ: Mapping[str, str],
         sandbox: Sandbox | None,
-        start: Callable[[str, Mapping[str, str]], _Role],
+        start: Callable[[str, Mapping[str, str]], Role],
+        log_file: RoleLog,
         own_redis: EmbeddedRedis | None = None,
         watchdog: Watchdog | None = None,
     ) -> None:
         """`start` starts a role, and stops it at the end."""
-        self._environ, self._start, self._own_redis, self._watchdog = environ, start, own_redis, watchdog
+        self._environ, self._start, self._log = environ, start, log_file
+        self._own_redis, self._watchdog = own_redis, watchdog
         self.settings, self.sandbox = Settings.read(environ), sandbox
         self.setup_key: str | None = None
         if self.settings.credentials is None:
@@ -64,21 +81,53 @@ class Site:
             self._roles += [start(role, environ) for role in _background_roles(self.settings)]
 
     def supervise(self) -> None:
-        """Restarts processes that exited, and starts the roles that waited for the App; call it repeatedly."""
+        """Restarts processes that exited, and starts the roles that waited for the App; call it repeatedly.
+
+        Raises:
+            ConfigurationError: a role refused its configuration when it was first started.
+        """
         if self._own_redis is not None:
-            self._own_redis.restart_if_exited()
+            self._own_redis.supervise()
         for role in self._roles:
-            role.restart_if_exited()
+            role.supervise()
         if self.settings.credentials is None and kept(self.settings.state_dir) is not None:
             self.settings = Settings.read(self._environ)
             self._roles += [self._start(role, self._environ) for role in _background_roles(self.settings)]
         if self._watchdog is not None:
             self._watchdog.sync()
 
+    def web_answers(self) -> bool:
+        """True if the web role answers at its address."""
+        host, port = self.settings.listen
+        connection = http.client.HTTPConnection(reachable(host), port, timeout=ANSWER_SECONDS)
+        try:
+            connection.request("GET", "/livez")
+            return connection.getresponse().status == http.client.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def problems(self) -> list[str]:
+        """Returns what does not work on this machine, in a line each: roles that cannot start, a full disk."""
+        found = [problem for role in self._roles if (problem := role.problem()) is not None]
+        if self._own_redis is not None and (problem := self._own_redis.problem()) is not None:
+            found.append(problem)
+        if (problem := find_space_problem(self.settings.state_dir)) is not None:
+            found.append(f"GHAPP_STATE_DIR: {problem}")
+        elif self._log.failure is not None:
+            found.append(f"GHAPP_STATE_DIR: the log cannot be written: {self._log.failure}")
+        return found
+
     def terminal(self, key_mode: KeyMode | None) -> None:
         """Has the terminal restored if `up` is killed; None: it is as it was before."""
         if self._watchdog is not None:
             self._watchdog.terminal(key_mode)
+
+
+def reachable(host: str) -> str:
+    """Returns the address by which this machine reaches a server that listens at `host`."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - looked up, not bound
 
 
 def _background_roles(settings: Settings) -> tuple[str, ...]:
@@ -97,31 +146,35 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show) -> None:
         show: called with the running site; must call its `supervise` repeatedly.
 
     Raises:
-        ConfigurationError: the configuration is invalid, or the port is taken.
+        ConfigurationError: the configuration is invalid, the port is taken, or data cannot be kept.
+        StoreUnavailableError: GHAPP_REDIS_URL is set, and does not answer.
     """
     # Containers and service managers send SIGTERM, which must stop all processes, as Ctrl-C does; a terminal that is
-    # closed sends SIGHUP, which `nohup` has had ignored.
+    # closed sends SIGHUP, which `nohup` has had ignored. A shell's background job has SIGINT ignored.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.default_int_handler)
+    os.umask(PRIVATE)
     with ExitStack() as stack:
         environ = dict(environ)
         settings = Settings.read(environ)
         require_free(*settings.listen)
+        if settings.redis_url is not None and not sandbox:
+            require(settings.redis_url)
+        home = settings.state_dir if not sandbox else stack.enter_context(_temporary_directory())
+        prepare_state_directory(home, "TMPDIR" if sandbox else "GHAPP_STATE_DIR")
         watchdog = Watchdog()
         stack.callback(watchdog.end)
         simulated = None
-        home = settings.state_dir
         if sandbox:
-            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ghapp-")))
             host, port = settings.listen
             simulated = stack.enter_context(run_sandbox(home, f"http://{host}:{port}/webhook", watchdog))
             environ |= sandbox_environment(simulated.description, home)
-        _make(home)
         log_file = stack.enter_context(closing(RoleLog(home / "ghapp.log")))
+        exited = partial(_warn_of_exit, log_file)
         own_redis = None
         if settings.redis_url is None:
-            started, exited = partial(watchdog.add, rank=LAST), partial(_warn_of_exit, log_file, "redis")
+            started = partial(watchdog.add, rank=LAST)
             own_redis = stack.enter_context(
                 supervised_redis(home / "redis", durable=not sandbox, started=started, exited=exited)
             )
@@ -129,10 +182,20 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show) -> None:
         if sandbox:
             _write_environment(home, environ)
 
-        def start(name: str, environ: Mapping[str, str]) -> _Role:
+        def start(name: str, environ: Mapping[str, str]) -> Role:
             return stack.enter_context(_role(name, environ, log_file, watchdog))
 
-        show(Site(environ, simulated, start, own_redis, watchdog))
+        show(Site(environ, simulated, start, log_file, own_redis, watchdog))
+
+
+@contextmanager
+def _temporary_directory() -> Iterator[Path]:
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="ghapp-")
+    except OSError as error:
+        raise ConfigurationError(f"TMPDIR: cannot create a directory: {error.strerror}") from None
+    with folder as path:
+        yield Path(path)
 
 
 def _write_environment(home: Path, environ: Mapping[str, str]) -> None:
@@ -148,30 +211,46 @@ def _write_environment(home: Path, environ: Mapping[str, str]) -> None:
     file.write_text("".join(f"export {name}={shlex.quote(value)}\n" for name, value in ours.items()))
 
 
-def _make(state_dir: Path) -> None:
-    try:
-        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigurationError(f"GHAPP_STATE_DIR: cannot create {state_dir}: {error.strerror}") from None
+def _warn_of_exit(log_file: RoleLog, process: SupervisedProcess, exit_code: int, delay: float) -> None:
+    log_file.warning("role exited, restarting", role=process.name, exit_code=exit_code, restart_in_seconds=delay)
 
 
-def _warn_of_exit(log_file: RoleLog, role: str, exit_code: int) -> None:
-    log_file.warning("role exited, restarting", role=role, exit_code=exit_code)
-
-
-class _Role:
-    """One role's process."""
+class Role:
+    """One role's process, which is started again when it exits."""
 
     def __init__(self, name: str, environ: Mapping[str, str], log_file: RoleLog, watchdog: Watchdog) -> None:
+        """Starts the role."""
         self._name, self._environ, self._log, self._watchdog = name, environ, log_file, watchdog
-        self.process = self._start()
+        self._supervised = SupervisedProcess(name, self._start, self._exited)
 
-    def restart_if_exited(self) -> None:
-        """Starts it again if it has exited."""
-        exit_code = self.process.poll()
-        if exit_code is not None:
-            _warn_of_exit(self._log, self._name, exit_code)
-            self.process = self._start()
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The process that runs, or the one that exited last."""
+        return self._supervised.process
+
+    def supervise(self) -> None:
+        """Starts the role again, after a delay, if it has exited.
+
+        Raises:
+            ConfigurationError: it refused its configuration at its first start; the message is its own.
+        """
+        self._supervised.supervise()
+
+    def problem(self) -> str | None:
+        """Returns in one line why the role does not run; None if it does."""
+        if (at := self._supervised.next_start) is None:
+            return None
+        why = f": {self._refusal()}" if self.process.returncode == REFUSED else f" with code {self.process.returncode}"
+        return f"{self._name} exited{why}; it is started again at {clock_time(at)}"
+
+    def _refusal(self) -> str:
+        """Returns the one line with which a role refuses its configuration."""
+        return self._output.last_line().removeprefix("ghapp: ")
+
+    def _exited(self, process: SupervisedProcess, exit_code: int, delay: float) -> None:
+        if exit_code == REFUSED and process.restarts == 0 and process.ran_seconds < STARTING_SECONDS:
+            raise ConfigurationError(f"{self._refusal()} (the role {self._name})")
+        _warn_of_exit(self._log, process, exit_code, delay)
 
     def _start(self) -> subprocess.Popen[bytes]:
         with uninterrupted():
@@ -183,14 +262,14 @@ class _Role:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-            self._log.follow(process)
+            self._output = self._log.follow(process)
             self._watchdog.add(process)
         return process
 
 
 @contextmanager
-def _role(name: str, environ: Mapping[str, str], log_file: RoleLog, watchdog: Watchdog) -> Iterator[_Role]:
-    role = _Role(name, {**environ, "GHAPP_LOG_FORMAT": "json"}, log_file, watchdog)
+def _role(name: str, environ: Mapping[str, str], log_file: RoleLog, watchdog: Watchdog) -> Iterator[Role]:
+    role = Role(name, {**environ, "GHAPP_LOG_FORMAT": "json"}, log_file, watchdog)
     try:
         yield role
     finally:

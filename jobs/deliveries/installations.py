@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import floor
 
 from ghapp.github.deliveries import Delivery
-from ghapp.health.installation import Installation, stale_name
+from ghapp.health.installation import UNINSTALLED_DISCOVERY_SECONDS, Installation, stale_name
 from ghapp.health.runner.absence import survey_after_failure
 from ghapp.health.runner.next_attempt import why_not_swept
 from ghapp.log import logger
@@ -64,11 +64,14 @@ async def discover_installations(context: JobContext) -> int:
 async def _discover_again(context: JobContext, found: list[Installation]) -> None:
     """Schedules discovery within the interval of each installation that prevents sweeps, and records its date.
 
-    Runs begin at multiples of the wait, each with a key of its time, so that there is one at a time.
+    Without any installation it is due within `UNINSTALLED_DISCOVERY_SECONDS`. Runs begin at multiples of the wait, each
+    with a key of its time, so that there is one at a time.
     """
     now = context.clock()
     due = now + DISCOVER_SECONDS
     intervals = [context.settings.of(each.org).sweep.interval_seconds for each in found if why_not_swept(each)]
+    if not found:
+        intervals = [UNINSTALLED_DISCOVERY_SECONDS]
     if intervals:
         pages = -(-len(found) // PER_PAGE)
         wait = max(min(intervals), pages * 3600 / CALLS_AN_HOUR)

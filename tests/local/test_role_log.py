@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from ghapp.errors import ConfigurationError
 from ghapp.local import role_log, up
 from ghapp.local.role_log import OLD_FILES, RoleLog
 
@@ -79,14 +81,39 @@ def test_a_role_that_was_killed_is_started_again_and_the_log_names_it(tmp_path):
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GHAPP_")}
     with closing(RoleLog(tmp_path / "ghapp.log")) as log, up._role("clock", environ, log, watchdog) as role:
         killed = role.process
-        role.restart_if_exited()
+        role.supervise()
         assert role.process is killed
         killed.kill()
         killed.wait()
-        role.restart_if_exited()
-        assert role.process is not killed
-        assert role.process.poll() is None
+        role.supervise()
+        assert role.problem().startswith(f"clock exited with code {-signal.SIGKILL}; it is started again at ")
+        while role.process is killed:
+            role.supervise()
+        assert role.problem() is None
     rows = [json.loads(line) for line in (tmp_path / "ghapp.log").read_text().splitlines() if line.startswith("{")]
-    assert [(row["event"], row["role"], row["exit_code"]) for row in rows if "role" in row] == [
-        ("role exited, restarting", "clock", -signal.SIGKILL)
-    ]
+    assert [
+        (row["event"], row["role"], row["exit_code"], row["restart_in_seconds"]) for row in rows if "role" in row
+    ] == [("role exited, restarting", "clock", -signal.SIGKILL, 1.0)]
+
+
+def test_a_role_that_refuses_its_configuration_ends_up_with_its_own_line(tmp_path):
+    watchdog = SimpleNamespace(add=lambda _process: None)
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GHAPP_")}
+    environ["GHAPP_LISTEN"] = "nowhere"
+    with closing(RoleLog(tmp_path / "ghapp.log")) as log, up._role("clock", environ, log, watchdog) as role:
+        role.process.wait()
+        with pytest.raises(ConfigurationError) as raised:
+            role.supervise()
+    assert str(raised.value) == (
+        "GHAPP_LISTEN: 'nowhere' is not valid; it takes host:port, like 0.0.0.0:8000 (the role clock)"
+    )
+
+
+def test_a_line_that_cannot_be_written_is_lost_without_a_traceback_and_the_reason_is_known(tmp_path, capfd):
+    (tmp_path / "ghapp.log").symlink_to("/dev/full")
+    log = RoleLog(tmp_path / "ghapp.log")
+    assert log.failure is None
+    log.warning("role exited, restarting", role="web")
+    assert log.failure == os.strerror(errno.ENOSPC)
+    log.close()
+    assert capfd.readouterr() == ("", "")

@@ -5,7 +5,7 @@ import re
 import pytest
 from redis.exceptions import NoPermissionError, ResponseError
 
-from ghapp.local.local_redis import redis_servers
+from ghapp.local.redis_servers import find_supported_servers
 from ghapp.queue.jobs import QUEUES, JobName, enqueue
 from ghapp.store.connect import connect_sync
 from tests.manifests.rendered import MANIFESTS, ROOT, kinds
@@ -22,10 +22,10 @@ def rules(path):
     return re.search(r"user keda on >… (.+)$", (ROOT / path).read_text(), re.MULTILINE)[1].split()
 
 
-@pytest.fixture(params=redis_servers(), ids=str)
+@pytest.fixture(params=find_supported_servers(), ids=str)
 def theirs(tmp_path, request):
     """A client for the user described in the README, and one with all rights."""
-    with embedded_redis(tmp_path / "redis", durable=False, server=request.param) as url:
+    with embedded_redis(tmp_path / "redis", durable=False, servers=[request.param]) as url:
         admin = connect_sync(url)
         admin.execute_command("ACL", "SETUSER", "keda", "on", ">hush", *rules("manifests/README.md"))
         limited = connect_sync(url.replace("unix://", "unix://keda:hush@"))

@@ -14,7 +14,7 @@ from ghapp.health.deaths.death import Death
 from ghapp.health.pacing import CallLimits
 from ghapp.health.pods.pod import Pod
 from ghapp.health.runner.observations import first_observation
-from ghapp.local.local_redis import redis_servers
+from ghapp.local.redis_servers import find_supported_servers
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.store.budget import Budget
@@ -41,10 +41,10 @@ def rules(file="SECURITY.md"):
     return re.search(r"^user ghapp on >\S+ (.+)$", text, re.MULTILINE)[1].split()
 
 
-@pytest.fixture(params=redis_servers(), ids=str)
+@pytest.fixture(params=find_supported_servers(), ids=str)
 def limited(tmp_path, request):
     """The URL of a Redis, with the user's name and password in it."""
-    with embedded_redis(tmp_path / "redis", durable=False, server=request.param) as url:
+    with embedded_redis(tmp_path / "redis", durable=False, servers=[request.param]) as url:
         admin = connect_sync(url)
         admin.execute_command("ACL", "SETUSER", "ghapp", "on", ">hush", *rules())
         admin.close()

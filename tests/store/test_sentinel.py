@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.local.local_redis import redis_server
+from ghapp.local.local_redis import choose_servers
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.schedule import Schedule
 
@@ -28,7 +28,7 @@ def running(folder, name, lines, *words):
     home.mkdir()
     file = home / "redis.conf"
     file.write_text("\n".join([f"dir {home}", "bind 127.0.0.1", 'save ""', *lines]) + "\n")
-    process = subprocess.Popen([str(redis_server()), str(file), *words], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([choose_servers()[0].binary, file, *words], stdout=subprocess.DEVNULL)
     try:
         yield
     finally:

@@ -96,22 +96,21 @@ async def test_a_watch_that_loses_the_lock_stops_recording_before_it_retries(red
 @pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGTERM], ids=["hangs", "is stopped"])
 async def test_a_watch_stops_recording_during_a_redis_outage_and_resumes_afterwards(tmp_path, start, how):
     server = EmbeddedRedis(tmp_path / "redis", durable=True)
-    server.wait()
+    server.start()
     redis = connect(server.url)
     try:
         first = Watch(redis, "first")
         start(first)
         await until(lambda: first.records)
-        os.kill(server._process.pid, how)
+        pid = (await redis.info("server"))["process_id"]
+        os.kill(pid, how)
         valid = first.valid
         await until(lambda: not first.records)
         assert not valid()
         if how is signal.SIGSTOP:
-            os.kill(server._process.pid, signal.SIGCONT)
+            os.kill(pid, signal.SIGCONT)
         else:
-            server._process.wait()
-            server.restart_if_exited()
-            await asyncio.to_thread(server.wait)
+            await until(lambda: server.supervise() or first.records)
         await until(lambda: first.records)
         assert first.terms == 2
     finally:

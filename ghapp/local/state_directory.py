@@ -1,0 +1,72 @@
+"""`GHAPP_STATE_DIR`: whether `ghapp up` can keep its data there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from ghapp.errors import ConfigurationError
+
+LEAST_FREE_BYTES = 64 * 1024 * 1024
+"""Below this, Redis may fail to write at any moment: it rewrites its append-only file beside the old one, and the log
+of the roles takes up to 40 MB.
+"""
+
+LONGEST_SOCKET_PATH = 103
+"""Bytes of a Unix socket's path: 107 on Linux, 103 on macOS."""
+
+
+def prepare_state_directory(path: Path, variable: str = "GHAPP_STATE_DIR") -> None:
+    """Creates the directory with mode 0700 if it does not exist, and checks that files can be written there.
+
+    Args:
+        path: the directory.
+        variable: the environment variable that names it.
+
+    Raises:
+        ConfigurationError: they cannot; the message names the path and the reason.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"{variable}: cannot create {path}: {error.strerror}") from None
+    if problem := find_problem(path):
+        raise ConfigurationError(f"{variable}: {problem}; set another directory")
+
+
+def find_problem(path: Path) -> str | None:
+    """Returns in one line why data cannot be kept in this directory; None if they can."""
+    try:
+        with tempfile.TemporaryFile(dir=path) as probe:
+            probe.write(b"probe")
+            probe.flush()
+    except OSError as error:
+        return f"cannot write to {path}: {error.strerror}"
+    return find_space_problem(path)
+
+
+def find_space_problem(path: Path) -> str | None:
+    """Returns in one line how little space is left; None if it is enough. Writes nothing."""
+    try:
+        free = shutil.disk_usage(path).free
+    except OSError as error:
+        return f"cannot read {path}: {error.strerror}"
+    if free >= LEAST_FREE_BYTES:
+        return None
+    return f"{path} has {free // 2**20} MiB of free space, and ghapp needs {LEAST_FREE_BYTES // 2**20} MiB"
+
+
+def require_short_path(socket_path: Path) -> None:
+    """Checks that a Unix socket can have this path.
+
+    Raises:
+        ConfigurationError: the path is too long.
+    """
+    length = len(os.fsencode(socket_path))
+    if length > LONGEST_SOCKET_PATH:
+        raise ConfigurationError(
+            f"GHAPP_STATE_DIR: the path of its Redis socket has {length} bytes, at most {LONGEST_SOCKET_PATH} are "
+            f"possible: {socket_path}; set a shorter directory"
+        )

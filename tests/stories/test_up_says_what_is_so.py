@@ -1,0 +1,100 @@
+"""What `ghapp up` says: an address that answers, or in one line why there is none."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import httpx
+import pytest
+from redis import Redis
+
+from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
+from ghapp.sandbox.server import SandboxServer
+from tests.stories.processes import PATIENCE_SECONDS
+from tests.stories.test_up import free_port, wait_for
+from tests.support.browser import Browser
+from tests.support.keys import private_key
+from tests.support.running import running
+
+RUNNERS = 12
+
+
+@pytest.fixture
+def github():
+    """An organization with runners, and no App."""
+    org = OrgConfig(pools=(PoolConfig(name="linux-4vcpu", size=RUNNERS),))
+    with SandboxServer(SandboxConfig(orgs=(org,), app=False, quiet=True)) as sandbox:
+        yield sandbox
+
+
+def up(folder, **variables):
+    """Runs `ghapp up` to its end; returns its exit code and what it printed."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GHAPP_")}
+    environ |= {"GHAPP_STATE_DIR": str(folder / "state"), **variables}
+    command = [sys.executable, "-m", "ghapp", "up", "--port", str(free_port())]
+    completed = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    return completed.returncode, completed.stdout + completed.stderr
+
+
+def last_line(folder, **variables):
+    code, printed = up(folder, **variables)
+    assert (code, "Traceback" in printed) == (2, False), printed
+    return printed.splitlines()[-1]
+
+
+def test_a_redis_that_does_not_answer_ends_it_before_anything_is_started(tmp_path):
+    code, line = up(tmp_path, GHAPP_REDIS_URL=f"redis://127.0.0.1:{free_port()}/0")
+    assert code == 2
+    assert re.fullmatch(r"ghapp: Redis does not answer: .+; check GHAPP_REDIS_URL\n", line)
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_state_directory_that_cannot_be_written_ends_it(tmp_path):
+    code, line = up(tmp_path, GHAPP_STATE_DIR="/proc/ghapp")
+    assert (code, line) == (2, "ghapp: GHAPP_STATE_DIR: cannot create /proc/ghapp: No such file or directory\n")
+
+
+@pytest.mark.xdist_group("up")
+def test_a_role_that_refuses_its_configuration_ends_it_with_the_role_s_line(tmp_path):
+    policy = tmp_path / "ghapp.toml"
+    policy.write_text('[[pools]]\norg = "acme"\nname = "a"\nlabels = ["a"]\nreplacer = "pods"\nnamespace = "runners"\n')
+    line = last_line(
+        tmp_path,
+        GHAPP_CONFIG=str(policy),
+        GHAPP_APP_ID="1",
+        GHAPP_PRIVATE_KEY=private_key(),
+        GHAPP_WEBHOOK_SECRET="hush",
+        KUBECONFIG=str(tmp_path / "missing"),
+    )
+    assert re.fullmatch(r"ghapp: KUBECONFIG: cannot read .+/missing: .+ \(the role watch\)", line)
+
+
+@pytest.mark.xdist_group("up")
+def test_without_a_terminal_it_prints_lines_and_without_deliveries_it_finds_the_installation_by_itself(
+    github, tmp_path
+):
+    (tmp_path / "state").mkdir(mode=0o755)
+    with running(github, tmp_path, free_port()) as app, httpx.Client(timeout=PATIENCE_SECONDS) as client:
+        browser = Browser(client)
+        browser.open(f"{app.base}/setup")
+        browser.press("Create the App", organization="acme")
+        browser.press("Create GitHub App for acme")
+        assert wait_for(lambda: "GitHub is asked every 5 seconds" in app.terminal_output()), app.terminal_output()
+        (installed,) = github.world.registry.apps.values()
+        github.world.registry.install(
+            installed, "acme", github.world.now()
+        )  # neither a delivery nor a browser tells us
+        assert wait_for(lambda: "the App is installed on acme\n" in app.terminal_output(), 15), app.terminal_output()
+        lines = app.terminal_output().splitlines()
+        assert len([line for line in lines if "GitHub is asked every" in line]) == 1, "said once"
+        Redis.from_url(f"unix://{app.state}/redis/redis.sock").ping()
+        readable = [path for path in app.state.rglob("*") if path.lstat().st_mode & 0o077 and not path.is_socket()]
+        assert readable == [], "by others than their owner"
+        (web,) = app.processes("web")
+        os.kill(int(web), 9)
+        assert wait_for(lambda: "web exited with code -9; it is started again at " in app.terminal_output())
+        assert wait_for(app.listens)
+    assert app.terminal_output().endswith("stopped\n")
