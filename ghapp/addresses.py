@@ -36,6 +36,14 @@ def http_url(environ: Mapping[str, str], name: str, default: str) -> str:
     return url
 
 
+def link_url(environ: Mapping[str, str], name: str, default: str) -> str:
+    """Returns a variable's HTTP URL, as `http_url`, for links that people see: without user name and password."""
+    url = http_url(environ, name, default)
+    if "@" in urlsplit(url).netloc:
+        raise ConfigurationError(f"{name}: contains a user name or a password, which every link would show; remove it")
+    return url
+
+
 def listen(value: str) -> tuple[str, int]:
     """Returns host, without brackets, and port of `GHAPP_LISTEN`; port 0 stands for any free port."""
     host, _, port = value.rpartition(":")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.settings import PoolSettings, Settings
+from ghapp.state_directory import find_problem
 
 GROUP = "configuration"
 
@@ -15,6 +17,8 @@ def of_configuration(settings: Settings, environ: Mapping[str, str]) -> list[Fin
     file = environ.get("GHAPP_CONFIG")
     found = [ok(GROUP, "file", file or "none: all settings have their defaults"), *_of_credentials(settings, environ)]
     found.append(ok(GROUP, "page", _page(settings)))
+    if settings.state_dir.is_dir():
+        found.append(_of_state_directory(settings.state_dir))
     modes: list[tuple[str | None, str]] = [(None, settings.policy.remediation.mode)]
     modes += [(org, policy.remediation.mode) for org, policy in settings.org_policies.items()]
     for org, mode in modes:
@@ -27,6 +31,14 @@ def of_configuration(settings: Settings, environ: Mapping[str, str]) -> list[Fin
         fix = "add [[pools]] with a replacer; without a replacer, controllers must poll the API"
         found.append(warning(GROUP, "pools", "no pool is configured", fix))
     return found + [_of_pool(pool) for pool in settings.pools]
+
+
+def _of_state_directory(path: Path) -> Finding:
+    """Judges GHAPP_STATE_DIR, which exists where `ghapp up` has run."""
+    if (problem := find_problem(path)) is None:
+        return ok(GROUP, "state directory", str(path))
+    fix = "free some space or grant the right to write, or set GHAPP_STATE_DIR to another directory"
+    return wrong(GROUP, "state directory", problem, fix)
 
 
 def _page(settings: Settings) -> str:

@@ -97,7 +97,7 @@ def of_redis(url: str, milliseconds: float, info: Mapping[str, object], policy: 
         fsync: its appendfsync; empty when unknown.
     """
     used = int(str(info.get("used_memory", 0))) / 2**20
-    found = [ok(GROUP, "answers", f"{info.get('redis_version', '?')} in {milliseconds:.1f} ms, {used:.0f} MiB used")]
+    found = [ok(GROUP, "answers", f"{_version(info)} in {milliseconds:.1f} ms, {used:.0f} MiB used")]
     if str(info.get("aof_enabled")) == "1":
         found.append(_of_fsync(fsync))
     else:
@@ -113,6 +113,13 @@ def of_redis(url: str, milliseconds: float, info: Mapping[str, object], policy: 
         fix = "use rediss:// and an ACL user: anyone who can write to this Redis can give jobs to the workers"
         found.append(warning(GROUP, "transport", f"no TLS to {', '.join(remote)}", fix))
     return found
+
+
+def _version(info: Mapping[str, object]) -> str:
+    """Returns product and version. Valkey reports the version of Redis that it is compatible with beside its own."""
+    if "valkey_version" in info:
+        return f"Valkey {info['valkey_version']}"
+    return f"Redis {info.get('redis_version', '?')}"
 
 
 def _of_fsync(fsync: str) -> Finding:

@@ -120,7 +120,7 @@ async def _print_changes(site: Site, director: Director | None, console: Console
                 if each.id not in last_events:
                     lines.append(Text(f"the App is installed on {each.org}"))
                 else:
-                    lines += [_line(msgspec.json.decode(row)) for _, row in _after(last_events[each.id], rows)]
+                    lines += [_line(event) for event in _shown_events(_after(last_events[each.id], rows))]
                 last_events[each.id] = rows[-1][0] if rows else ""
             if not installations:
                 current.append(await _why_no_installation(stores, site.settings))
@@ -333,9 +333,15 @@ async def _cost(stores: Stores, org: str) -> str:
 
 async def _events(stores: Stores, installation: int, most: int) -> list[Text]:
     rows = await stores.events.latest(installation, EVENTS_READ)
-    decoded = [msgspec.json.decode(row) for _, row in rows]
-    events = [each for each in decoded if each["data"].get("cause") != Cause.CLEAN_EXIT]
-    return [_line(each) for each in worth_a_line(events, time.time(), most)] or [Text("no events yet", "dim")]
+    return [_line(each) for each in worth_a_line(_shown_events(rows), time.time(), most)] or [
+        Text("no events yet", "dim")
+    ]
+
+
+def _shown_events(rows: Iterable[tuple[str, bytes]]) -> list[dict[str, Any]]:
+    """Returns the events without the clean exits, of which a fleet of ephemeral runners has hundreds."""
+    events = [msgspec.json.decode(row) for _, row in rows]
+    return [each for each in events if each["data"].get("cause") != Cause.CLEAN_EXIT]
 
 
 def worth_a_line(events: Sequence[dict[str, Any]], now: float, most: int = EVENTS_SHOWN) -> list[dict[str, Any]]:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.local.redis_servers import SUPPORTED, RedisServer, find_servers
-from ghapp.local.state_directory import require_short_path
 from ghapp.local.supervised_process import SupervisedProcess, clock_time
 from ghapp.local.watchdog import end, uninterrupted
+from ghapp.state_directory import require_short_path
 
 Started = Callable[[subprocess.Popen[bytes]], None]
 Exited = Callable[[SupervisedProcess, int, float], None]

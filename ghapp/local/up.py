@@ -26,10 +26,10 @@ from ghapp.local.local_redis import EmbeddedRedis, supervised_redis
 from ghapp.local.port_check import require_free
 from ghapp.local.role_log import RoleLog
 from ghapp.local.sandbox import Sandbox, run_sandbox, sandbox_environment
-from ghapp.local.state_directory import find_space_problem, prepare_state_directory
 from ghapp.local.supervised_process import SupervisedProcess, clock_time
 from ghapp.local.watchdog import LAST, KeyMode, Watchdog, end, uninterrupted
 from ghapp.settings import Settings
+from ghapp.state_directory import find_space_problem, prepare_state_directory
 from ghapp.store.connect import require
 
 BACKGROUND_ROLES = ("worker", "worker", "clock")
@@ -63,7 +63,7 @@ class Site:
         self,
         environ: Mapping[str, str],
         sandbox: Sandbox | None,
-        start: Callable[[str, Mapping[str, str]], Role],
+        start: Callable[[str, Mapping[str, str]], RoleProcess],
         log_file: RoleLog,
         own_redis: EmbeddedRedis | None = None,
         watchdog: Watchdog | None = None,
@@ -182,7 +182,7 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show) -> None:
         if sandbox:
             _write_environment(home, environ)
 
-        def start(name: str, environ: Mapping[str, str]) -> Role:
+        def start(name: str, environ: Mapping[str, str]) -> RoleProcess:
             return stack.enter_context(_role(name, environ, log_file, watchdog))
 
         show(Site(environ, simulated, start, log_file, own_redis, watchdog))
@@ -215,7 +215,7 @@ def _warn_of_exit(log_file: RoleLog, process: SupervisedProcess, exit_code: int,
     log_file.warning("role exited, restarting", role=process.name, exit_code=exit_code, restart_in_seconds=delay)
 
 
-class Role:
+class RoleProcess:
     """One role's process, which is started again when it exits."""
 
     def __init__(self, name: str, environ: Mapping[str, str], log_file: RoleLog, watchdog: Watchdog) -> None:
@@ -268,8 +268,8 @@ class Role:
 
 
 @contextmanager
-def _role(name: str, environ: Mapping[str, str], log_file: RoleLog, watchdog: Watchdog) -> Iterator[Role]:
-    role = Role(name, {**environ, "GHAPP_LOG_FORMAT": "json"}, log_file, watchdog)
+def _role(name: str, environ: Mapping[str, str], log_file: RoleLog, watchdog: Watchdog) -> Iterator[RoleProcess]:
+    role = RoleProcess(name, {**environ, "GHAPP_LOG_FORMAT": "json"}, log_file, watchdog)
     try:
         yield role
     finally:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 def read_toml(path: Path) -> dict[str, Any]:
     """Parses the file that `GHAPP_CONFIG` names."""
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(path.read_text("utf-8-sig"))  # editors of Windows write a byte order mark
     except OSError as error:
         raise ConfigurationError(f"GHAPP_CONFIG: cannot read {path}: {error.strerror}") from None
     except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
@@ -46,7 +46,19 @@ def _policy(tables: Mapping[str, Any], base: Policy, prefix: str) -> Policy:
         name: _overlay(getattr(base, name), table(rows, prefix + name), f"[{prefix}{name}]")
         for name, rows in tables.items()
     }
-    return dataclasses.replace(base, **changes)
+    policy = dataclasses.replace(base, **changes)
+    _require_fresh_observations(policy, prefix)
+    return policy
+
+
+def _require_fresh_observations(policy: Policy, prefix: str) -> None:
+    """Checks that an observation stays fresh until the next sweep; else each runner would be unknown between two."""
+    stale, interval = policy.evidence.stale_seconds, policy.sweep.interval_seconds
+    if stale < interval:
+        raise ConfigurationError(
+            f"[{prefix}evidence] stale_seconds: {stale:g} is less than [{prefix}sweep] interval_seconds, {interval:g}: "
+            "each runner would be unknown between two sweeps; it takes at least the interval"
+        )
 
 
 def org_policies(orgs: Mapping[str, Any], base: Policy) -> dict[str, Policy]:

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from ghapp.addresses import http_url, listen, redis_url
+from ghapp.addresses import http_url, link_url, listen, redis_url
 from ghapp.credentials import VARIABLES as CREDENTIALS
 from ghapp.credentials import AppCredentials, read_credentials
 from ghapp.errors import ConfigurationError
@@ -103,9 +103,9 @@ class Settings:
             redis_url=redis_url(environ),
             state_dir=state_dir,
             api_url=http_url(environ, "GHAPP_GITHUB_API_URL", "https://api.github.com"),
-            web_url=http_url(environ, "GHAPP_GITHUB_WEB_URL", "https://github.com"),
+            web_url=link_url(environ, "GHAPP_GITHUB_WEB_URL", "https://github.com"),
             listen=listen(environ.get("GHAPP_LISTEN") or "127.0.0.1:8000"),
-            public_url=http_url(environ, "GHAPP_PUBLIC_URL", "") or None,
+            public_url=link_url(environ, "GHAPP_PUBLIC_URL", "") or None,
             log_format=_log_format(environ.get("GHAPP_LOG_FORMAT")),
             loki_url=http_url(environ, "GHAPP_LOKI_URL", "") or None,
             credentials=read_credentials(environ, state_dir),

@@ -1,6 +1,7 @@
 """The status and the fix of each of doctor's findings."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -401,3 +402,26 @@ def test_the_durability_of_writes_is_reported_with_its_cost(fsync, status, named
 def test_the_address_of_the_page_is_reported(environ, text):
     (found,) = [each for each in of_configuration(Settings.read(environ), environ) if each.name == "page"]
     assert (found.status, found.text.startswith(text)) == (FindingStatus.OK, True)
+
+
+def test_the_state_directory_is_named_with_what_is_wrong_with_it(tmp_path, monkeypatch):
+    def found(path):
+        findings = of_configuration(Settings.read({"GHAPP_STATE_DIR": str(path)}), {})
+        return [(each.status, each.text) for each in findings if each.name == "state directory"]
+
+    assert found(tmp_path) == [(FindingStatus.OK, str(tmp_path))]
+    assert found(tmp_path / "missing") == [], "no `ghapp up` has run"
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=0))
+    assert found(tmp_path) == [(FindingStatus.WRONG, f"{tmp_path} has 0 MiB of free space, and ghapp needs 64 MiB")]
+
+
+@pytest.mark.parametrize(
+    ("info", "text"),
+    [
+        ({"redis_version": "7.0.15"}, "Redis 7.0.15 in 1.0 ms, 0 MiB used"),
+        ({"redis_version": "7.2.4", "valkey_version": "9.1.2"}, "Valkey 9.1.2 in 1.0 ms, 0 MiB used"),
+        ({}, "Redis ? in 1.0 ms, 0 MiB used"),
+    ],
+)
+def test_valkey_is_called_valkey(info, text):
+    assert of_redis("redis://127.0.0.1", 1.0, info, "noeviction")[0].text == text

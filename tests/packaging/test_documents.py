@@ -9,6 +9,7 @@ from datetime import date
 import pytest
 import yaml
 
+from ghapp.settings import Settings
 from tests.manifests.rendered import MANIFESTS, ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -56,6 +57,21 @@ def test_links_lead_to_a_file(name):
     links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", path.read_text())
     assert links
     assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+SNIPPETS = [
+    pytest.param(snippet, id=f"{path.relative_to(ROOT)} {number}")
+    for path in DOCUMENTS
+    for number, snippet in enumerate(re.findall(r"```toml\n(.*?)```", path.read_text(), re.DOTALL), 1)
+]
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS)
+def test_each_configuration_that_a_document_shows_is_accepted(tmp_path, snippet):
+    path = tmp_path / "ghapp.toml"
+    path.write_text(snippet)
+    secrets = dict.fromkeys(re.findall(r'secret_env = "(\w+)"', snippet), "whsec_" + "a" * 32)
+    assert Settings.read({"GHAPP_CONFIG": str(path), **secrets}).pools
 
 
 def test_vulnerabilities_are_reported_where_the_repository_takes_them():

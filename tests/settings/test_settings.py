@@ -74,6 +74,12 @@ def test_variables_of_others_are_none_of_our_business():
             "api.github.com",
             "GHAPP_GITHUB_API_URL: 'api.github.com' is not valid; it takes an http",
         ),
+        (
+            "GHAPP_PUBLIC_URL",
+            "https://me:hush@ghapp.example.com",
+            "GHAPP_PUBLIC_URL: contains a user name or a password",
+        ),
+        ("GHAPP_GITHUB_WEB_URL", "https://me@ghes.example.com", "GHAPP_GITHUB_WEB_URL: contains a user name or"),
         ("GHAPP_REDIS_URL", "redis://r:port/0", "GHAPP_REDIS_URL: is not valid; it takes redis://USER:PASSWORD@HOST"),
         ("GHAPP_REDIS_URL", "redis://r:65536/0", "GHAPP_REDIS_URL: is not valid"),
         ("GHAPP_REDIS_URL", "redis://r:6379/main", "GHAPP_REDIS_URL: is not valid"),
@@ -178,6 +184,14 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
         ("[sweep]\ninterval_seconds = inf", "[sweep] interval_seconds: inf is not valid"),
         ("[sweep]\ninterval_seconds = true", "[sweep] interval_seconds: True is not valid"),
         ("[sweep]\ninterval_seconds = '9'", "[sweep] interval_seconds: '9' is not valid"),
+        (
+            "[sweep]\ninterval_seconds = 301",
+            "[evidence] stale_seconds: 300 is less than [sweep] interval_seconds, 301: each runner would be unknown",
+        ),
+        (
+            "[orgs.acme.sweep]\ninterval_seconds = 301",
+            "[orgs.acme.evidence] stale_seconds: 300 is less than [orgs.acme.sweep] interval_seconds, 301",
+        ),
         ("[orgs.acme.evidence]\nstale_seconds = 0", "[orgs.acme.evidence] stale_seconds: 0 is not valid"),
         (
             "[sweep]\nconcurrency = 0",
@@ -217,7 +231,8 @@ def test_a_wrong_table_is_refused_by_its_key(read, toml, text):
 
 @pytest.mark.parametrize("seconds", ["1", "1.0", "1.5", "86400"])
 def test_every_second_takes_1_or_more_and_fractions_too(read, seconds):
-    assert read(f"[sweep]\ninterval_seconds = {seconds}").policy.sweep.interval_seconds == float(seconds)
+    toml = f"[sweep]\ninterval_seconds = {seconds}\n[evidence]\nstale_seconds = 86400"
+    assert read(toml).policy.sweep.interval_seconds == float(seconds)
 
 
 @pytest.mark.parametrize("fraction", ["1", "1.0", "0.000001"])
@@ -451,3 +466,13 @@ def test_a_key_file_in_der_is_refused(read, key_file):
 def test_a_key_and_a_key_file_together_are_refused(read, key_file):
     message = refusal(read, **CREDENTIALS, GHAPP_PRIVATE_KEY_FILE=str(key_file))
     assert message == "GHAPP_PRIVATE_KEY: set together with GHAPP_PRIVATE_KEY_FILE; set one of them"
+
+
+def test_stale_seconds_may_equal_the_interval(read):
+    assert read("[sweep]\ninterval_seconds = 300\n").policy.sweep.interval_seconds == 300
+
+
+def test_a_file_with_a_byte_order_mark_is_read(tmp_path):
+    path = tmp_path / "ghapp.toml"
+    path.write_bytes(b"\xef\xbb\xbf[sweep]\ninterval_seconds = 30\n")
+    assert Settings.read({"GHAPP_CONFIG": str(path)}).policy.sweep.interval_seconds == 30

@@ -84,9 +84,7 @@ def test_without_a_terminal_it_prints_lines_and_without_deliveries_it_finds_the_
         browser.press("Create GitHub App for acme")
         assert wait_for(lambda: "GitHub is asked every 5 seconds" in app.terminal_output()), app.terminal_output()
         (installed,) = github.world.registry.apps.values()
-        github.world.registry.install(
-            installed, "acme", github.world.now()
-        )  # neither a delivery nor a browser tells us
+        github.world.registry.install(installed, "acme", github.world.now())  # neither by a delivery nor by a browser
         assert wait_for(lambda: "the App is installed on acme\n" in app.terminal_output(), 15), app.terminal_output()
         lines = app.terminal_output().splitlines()
         assert len([line for line in lines if "GitHub is asked every" in line]) == 1, "said once"

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from ghapp.errors import ConfigurationError
-from ghapp.local.state_directory import LEAST_FREE_BYTES, find_problem, find_space_problem, prepare_state_directory
+from ghapp.state_directory import LEAST_FREE_BYTES, find_problem, find_space_problem, prepare_state_directory
 
 
 def test_it_is_created_for_its_owner_alone(tmp_path):
