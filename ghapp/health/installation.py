@@ -22,8 +22,8 @@ NEEDED = {
 """Permissions requested by app.yml."""
 
 UNINSTALLED_DISCOVERY_SECONDS = 5.0
-"""Seconds between requests for the App's installations while there is none: the App was just created, and a person waits
-for the first sweep. GitHub's delivery of the installation may not reach us.
+"""Seconds between requests for the App's installations while there is none: the App was just created, and a person
+waits for the first sweep. GitHub's delivery of the installation may not reach us.
 """
 
 MOST_NAMES = 16
