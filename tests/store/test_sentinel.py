@@ -13,12 +13,7 @@ from ghapp.errors import StoreUnavailableError
 from ghapp.local.local_redis import redis_server
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.schedule import Schedule
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+from tests.support.ports import free_port
 
 
 @contextlib.contextmanager
