@@ -67,6 +67,12 @@ def test_two_suites_at_the_same_time_pass():
             ended_well(suite)
 
 
+def test_temporary_files_are_kept_where_the_caller_wants_them(tmp_path):
+    with nested_suite("-n", "0", f"--basetemp={tmp_path / 'kept'}", "tests/test_makefile.py") as suite:
+        ended_well(suite)
+    assert list((tmp_path / "kept").glob("trust*"))
+
+
 def test_two_processes_never_get_the_same_port():
     program = "import random, sys; from tests.support.ports import free_port; random.seed(1)\n"
     program += "print([free_port() for _ in range(50)], flush=True); sys.stdin.read()"

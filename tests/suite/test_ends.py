@@ -34,7 +34,7 @@ def leaving_suite(tmp_path, how, **options):
 
 
 def test_a_suite_that_has_passed_and_left_something_fails_and_names_it(tmp_path):
-    with leaving_suite(tmp_path, "passes") as (suite, report):
+    with leaving_suite(tmp_path, "passes") as (suite, _):
         assert suite.end() == 1
         assert "1 passed" in suite.output
         processes = suite.output.partition("the suite left:")[2]
