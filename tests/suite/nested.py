@@ -1,4 +1,4 @@
-"""A suite that a test starts: some tests of this one, with temporary files and processes that can be told from others."""
+"""A suite that a test starts: some tests of this one, with temporary files and processes that are found by their folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ END_SECONDS = 120
 
 
 class NestedSuite:
-    """`process` is that of its caller; `folder`, its TMPDIR, is in the environment or the title of what it starts."""
+    """`process` is that of its caller; `folder`, for its temporary files, is in the environment or the title of what it starts."""
 
     def __init__(self, process: subprocess.Popen[bytes], folder: Path, output: Path):
         self.process, self.folder, self._output = process, folder, output
@@ -59,15 +59,15 @@ def nested_suite(
         tests: arguments of pytest.
         condition: shell commands that run before pytest, in the same process.
         checkout: where the tests are.
-        folder: the name of its TMPDIR.
-        environ: variables besides PATH and TMPDIR.
+        folder: the name of its folder for temporary files.
+        environ: variables besides PATH and TESTS_TMPDIR.
     """
     # Not in the folder of the test, whose path is too long for a socket of Redis.
     with tempfile.TemporaryDirectory(prefix="") as base:
         private, output = Path(base, folder), Path(base, "output")
         private.mkdir()
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "1", *tests]
-        variables = {"PATH": os.environ["PATH"], "TMPDIR": str(private), **(environ or {})}
+        variables = {"PATH": os.environ["PATH"], "TESTS_TMPDIR": str(private), **(environ or {})}
         with output.open("wb") as out:
             process = subprocess.Popen(
                 ["sh", "-c", f'{condition}\nexec "$@"', "sh", *command],

@@ -26,7 +26,7 @@ def test_no_signal_is_ignored_or_blocked_in_a_process_that_a_test_starts():
 
 
 def test_no_signal_is_ignored_or_blocked_in_the_process_of_the_test():
-    exec(REPORT)
+    exec(REPORT, {})
 
 
 def test_a_file_is_readable_by_others(tmp_path):
@@ -57,7 +57,7 @@ def test_temporary_files_are_in_one_folder(tmp_path):
 
 def test_no_variable_is_that_of_the_caller():
     ours = {"PATH", "HOME", "TMPDIR", "LC_ALL", "TZ", "SSL_CERT_FILE", "XDG_STATE_HOME"}
-    assert {name for name in os.environ if not name.startswith("PYTEST_")} == ours
+    assert {name for name in os.environ if not name.startswith(("PYTEST_", "TESTS_"))} == ours
 
 
 def test_standard_input_is_empty():

@@ -33,7 +33,10 @@ EXIT_SECONDS = 10.0
 STDERR = 2
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 BASE, HOME = "t", "home"
-"""pytest's folders, by a short name because the path of a Unix socket has at most 107 bytes; and the home directory."""
+"""pytest's folders, and the home directory."""
+
+SHORT, LONGEST = "/tmp", 10
+"""The path of a Unix socket has at most 107 bytes. Redis' is 97 bytes longer, with xdist and a test of a long name."""
 
 
 def isolate(config: pytest.Config) -> None:
@@ -41,7 +44,7 @@ def isolate(config: pytest.Config) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     _open_standard_streams()
-    folder = Path(tempfile.mkdtemp(prefix="ghapp-suite-"))
+    folder = Path(tempfile.mkdtemp(prefix="ghapp-suite-", dir=_directory()))
     if sys.platform == "linux":
         caller = os.getpid()
         _fork(folder)
@@ -52,6 +55,13 @@ def isolate(config: pytest.Config) -> None:
     _set_environment(folder, config)
     if config.option.basetemp is None:
         config.option.basetemp = folder / BASE
+
+
+def _directory() -> str:
+    """The folder that holds the suite's: that of `TESTS_TMPDIR`, or the caller's for temporary files, if it is short."""
+    usual = tempfile.gettempdir()
+    is_long = len(os.fsencode(usual)) > LONGEST and os.access(SHORT, os.W_OK)
+    return os.environ.get("TESTS_TMPDIR") or (SHORT if is_long else usual)
 
 
 def _open_standard_streams() -> None:
