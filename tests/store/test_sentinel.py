@@ -22,7 +22,7 @@ def running(folder, name, lines, *words):
     home = folder / name
     home.mkdir()
     file = home / "redis.conf"
-    file.write_text("\n".join([f"dir {home}", "bind 127.0.0.1", 'save ""', *lines]) + "\n")
+    file.write_text("\n".join([f'dir "{home}"', "bind 127.0.0.1", 'save ""', *lines]) + "\n")
     process = subprocess.Popen([str(redis_server()), str(file), *words], stdout=subprocess.DEVNULL)
     try:
         yield

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import locale
 import os
+import re
 import shutil
 import signal
 import sys
@@ -36,7 +37,9 @@ BASE, HOME = "t", "home"
 """pytest's folders, and the home directory."""
 
 SHORT, LONGEST = "/tmp", 10
-"""The path of a Unix socket has at most 107 bytes. Redis' is 97 bytes longer, with xdist and a test of a long name."""
+"""The path of a Unix socket has at most 107 bytes. Redis' is 97 bytes longer, with xdist and a test of a long name.
+The files that tests copy from documents and from the Dockerfile are not written for paths that have spaces.
+"""
 
 
 def isolate(config: pytest.Config) -> None:
@@ -58,10 +61,10 @@ def isolate(config: pytest.Config) -> None:
 
 
 def _directory() -> str:
-    """The folder that holds the suite's: that of `TESTS_TMPDIR`, or the caller's for temporary files, if it is short."""
+    """The folder that holds the suite's: that of `TESTS_TMPDIR`, or the caller's for temporary files, if it is short and plain."""
     usual = tempfile.gettempdir()
-    is_long = len(os.fsencode(usual)) > LONGEST and os.access(SHORT, os.W_OK)
-    return os.environ.get("TESTS_TMPDIR") or (SHORT if is_long else usual)
+    is_plain = re.fullmatch(rf"[\w./-]{{1,{LONGEST}}}", usual, re.ASCII) or not os.access(SHORT, os.W_OK)
+    return os.environ.get("TESTS_TMPDIR") or (usual if is_plain else SHORT)
 
 
 def _open_standard_streams() -> None:
