@@ -28,6 +28,8 @@ def prepare_state_directory(path: Path, variable: str = "GHAPP_STATE_DIR") -> No
     Raises:
         ConfigurationError: they cannot; the message names the path and the reason.
     """
+    if path.parts[:1] == ("~",):  # of the default path, where this user has no home directory
+        raise ConfigurationError(f"{variable}: not set, and this user has no home directory; set it")
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

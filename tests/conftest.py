@@ -17,6 +17,7 @@ from hypothesis import settings
 from redis.asyncio import Redis
 
 from ghapp.store.connect import connect, connect_sync
+from tests.support.isolation import isolate
 from tests.support.local_redis import embedded_redis
 
 END = "-----END CERTIFICATE-----\n"
@@ -28,6 +29,13 @@ LONGEST = ("tests/chaos/", "tests/stories/", "tests/simulation/")
 # The duration of an example depends on the load of the machine.
 settings.register_profile("unhurried", settings.default, deadline=None)
 settings.load_profile("unhurried")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Isolates the suite; the processes of xdist are started later, and inherit it."""
+    if not hasattr(config, "workerinput"):
+        isolate(config)
 
 
 @pytest.hookimpl(optionalhook=True)  # `-p no:xdist` leaves the plugin out

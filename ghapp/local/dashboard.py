@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import socket
 import time
 from collections import Counter
@@ -369,7 +370,7 @@ async def _hints(site: Site) -> Text:
     """Returns commands to try while the sandbox runs; their token ends with it."""
     async with open_stores(site.settings.redis_url or "") as stores:
         secret, _ = await stores.tokens.create("sandbox", ("acme",), ("read",), time.time())
-    address, environment = _here(site.settings), f". {site.settings.state_dir}/env &&"
+    address, environment = _here(site.settings), f". {shlex.quote(str(site.settings.state_dir / 'env'))} &&"
     lines = {
         "request": f"curl -H 'Authorization: Bearer {secret}' '{address}/v1/orgs/acme/runners?limit=1'",
         "API    ": f"{address}/docs",

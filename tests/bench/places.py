@@ -21,19 +21,13 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from tests.support.policy import acting
+from tests.support.ports import free_port
 
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0
 POOL = "linux-4vcpu"
 WEBHOOK_SECRET = "bench"
 LIST_CALL = "GET /orgs/{org}/actions/runners"
-
-
-def free_port() -> int:
-    """A port without a listener."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def private_key() -> str:

@@ -23,8 +23,9 @@ from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
 from tests.bench.figure import Figure, middle
 from tests.bench.load import Outcome, Plan, Target, alternate
-from tests.bench.places import POOL, await_listening, bare, free_port, running, web, web_environ
+from tests.bench.places import POOL, await_listening, bare, running, web, web_environ
 from tests.support.local_redis import embedded_redis
+from tests.support.ports import free_port
 
 INSTALLATION = 77
 RUNNERS = 1000

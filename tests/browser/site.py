@@ -8,7 +8,8 @@ import httpx
 
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
-from tests.stories.test_up import free_port, wait_for
+from tests.stories.test_up import wait_for
+from tests.support.ports import free_port
 from tests.support.running import running
 
 POOL = "linux-4vcpu"

@@ -10,7 +10,8 @@ from playwright.sync_api import expect
 
 from ghapp.sandbox.config import SandboxConfig
 from ghapp.sandbox.server import SandboxServer
-from tests.stories.test_up import free_port, wait_for
+from tests.stories.test_up import wait_for
+from tests.support.ports import free_port
 from tests.support.running import running
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import httpx
 from redis.asyncio import Redis
@@ -23,6 +22,7 @@ from ghapp.store.runners import Runners
 from tests.stories.processes import Role, environment, wait_for
 from tests.support.local_redis import embedded_redis
 from tests.support.policy import acting
+from tests.support.ports import free_port
 
 Result = TypeVar("Result")
 
@@ -249,7 +249,7 @@ def open_installation(folder: Path, seed: int) -> Iterator[Installation]:
         stack.callback(redis.stop)
         policy = folder / "ghapp.toml"
         policy.write_text(acting(POLICY) + _pools(sandbox))
-        hooks = [f"http://127.0.0.1:{_free_port()}/webhook" for _ in range(ROLES["web"])]
+        hooks = [f"http://127.0.0.1:{free_port()}/webhook" for _ in range(ROLES["web"])]
         context = Installation(sandbox, redis, environment(sandbox, redis.url, policy), hooks, folder, stack)
         stack.callback(_ask_to_end, context)
         context.open()
@@ -278,10 +278,3 @@ def _listens(hook: str) -> bool:
         return httpx.get(hook.removesuffix("webhook") + "livez", trust_env=False).status_code == 200
     except httpx.TransportError:
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: Any = listener.getsockname()[1]
-        return int(port)

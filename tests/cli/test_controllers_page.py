@@ -69,7 +69,7 @@ async def site(redis, redis_url, tmp_path):
 def stand_in(folder, name):
     """Puts a command on the PATH that records its arguments in a file of its name."""
     (folder / "bin").mkdir(exist_ok=True)
-    (folder / "bin" / name).write_text(f'#!/bin/sh\necho "$@" >> {folder / name}.calls\n')
+    (folder / "bin" / name).write_text(f'#!/bin/sh\necho "$@" >> "{folder / name}.calls"\n')
     (folder / "bin" / name).chmod(0o755)
 
 

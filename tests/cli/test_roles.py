@@ -10,9 +10,9 @@ import pytest
 
 from ghapp.local.dashboard import invitation
 from ghapp.settings import Settings
-from tests.stories.test_up import free_port
 from tests.support import commands
 from tests.support.keys import private_key
+from tests.support.ports import free_port
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ def test_it_is_created_for_its_owner_alone(tmp_path):
         ("/dev/null/ghapp", "cannot create /dev/null/ghapp: Not a directory"),
         ("/dev/null", "cannot create /dev/null: File exists"),
         ("/sys", "cannot write to /sys: "),
+        ("~/.local/state/ghapp", "not set, and this user has no home directory; set it"),
     ],
 )
 def test_one_that_cannot_be_used_is_named_with_the_reason(path, problem):

@@ -11,7 +11,8 @@ import pytest
 
 from ghapp.local.scenarios import KEYS, SCENARIOS
 from tests.manifests.rendered import ROOT
-from tests.stories.test_up import OWN_TERMINAL, Terminal, free_port, wait_for
+from tests.stories.test_up import OWN_TERMINAL, Terminal, wait_for
+from tests.support.ports import free_port
 
 TOUR = (ROOT / "docs" / "tour.md").read_text()
 COMMANDS = re.findall(r"^\$ (.+)$", TOUR, re.MULTILINE)

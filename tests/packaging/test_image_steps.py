@@ -24,7 +24,7 @@ from packaging.utils import canonicalize_name
 from tests.manifests.rendered import ROOT
 from tests.manifests.test_image import LAST_STAGE, STEPS, arguments_of
 from tests.packaging.built import NOT_OURS, clean
-from tests.stories.test_up import free_port
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.xdist_group("packaging")
 FIRST_STAGE = STEPS[1 : len(STEPS) - len(LAST_STAGE)]

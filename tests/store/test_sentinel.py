@@ -13,12 +13,7 @@ from ghapp.errors import StoreUnavailableError
 from ghapp.local.local_redis import choose_servers
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.schedule import Schedule
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+from tests.support.ports import free_port
 
 
 @contextlib.contextmanager
@@ -27,7 +22,7 @@ def running(folder, name, lines, *words):
     home = folder / name
     home.mkdir()
     file = home / "redis.conf"
-    file.write_text("\n".join([f"dir {home}", "bind 127.0.0.1", 'save ""', *lines]) + "\n")
+    file.write_text("\n".join([f'dir "{home}"', "bind 127.0.0.1", 'save ""', *lines]) + "\n")
     process = subprocess.Popen([choose_servers()[0].binary, file, *words], stdout=subprocess.DEVNULL)
     try:
         yield

@@ -19,9 +19,9 @@ from ghapp.store.tokens import Tokens
 from tests.manifests.rendered import objects
 from tests.stories.processes import NORMAL_TIMINGS, environment, installed_a_minute_ago
 from tests.stories.sites import HOME, NAMESPACE, Site
-from tests.stories.test_up import free_port
 from tests.support.local_redis import embedded_redis
 from tests.support.policy import acting
+from tests.support.ports import free_port
 
 ARC, PODS, JOBS = "arc", "pods", "jobs"
 """Pools, by what is particular to them: the replacer, or that jobs run there."""

@@ -20,7 +20,7 @@ from ghapp.sandbox.server import SandboxServer
 from tests.manifests.alerts import firing
 from tests.manifests.promql import Scrapes
 from tests.stories.processes import Role, environment, installed_a_minute_ago, wait_for
-from tests.stories.test_many_processes import free_port
+from tests.support.ports import free_port
 
 HOUR_SECONDS = 30.0
 SWEEPS = 8

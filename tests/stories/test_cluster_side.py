@@ -22,8 +22,8 @@ from tests.manifests.test_access import granted
 from tests.stories.cluster_story import ARC, JOBS, PODS, site
 from tests.stories.processes import FAST_TIMINGS, wait_for
 from tests.stories.sites import ACCOUNTS, HOME, NAMESPACE, WATCH, WORKER
-from tests.stories.test_up import free_port
 from tests.support.local_redis import embedded_redis
+from tests.support.ports import free_port
 from tests.support.running import running
 
 ONE_FLEET = pytest.mark.xdist_group("cluster-side")

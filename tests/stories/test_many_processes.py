@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import socket
 from contextlib import ExitStack
 from datetime import datetime
 
@@ -15,15 +14,10 @@ import pytest
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from tests.stories.processes import Role, environment, installed_a_minute_ago, wait_for
+from tests.support.ports import free_port
 
 LOST = 6
 INTERVAL_SECONDS = 2
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 @pytest.mark.xdist_group("many-processes")

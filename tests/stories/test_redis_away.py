@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import socket
 import threading
 import time
 from contextlib import ExitStack, contextmanager
@@ -18,14 +17,9 @@ from ghapp.sandbox.server import SandboxServer
 from ghapp.store.connect import connect_sync
 from tests.stories.processes import PATIENCE_SECONDS, Role, environment, wait_for
 from tests.support.local_redis import embedded_redis
+from tests.support.ports import free_port
 
 SECRET = "hush"
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 @contextmanager

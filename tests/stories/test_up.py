@@ -6,7 +6,6 @@ import os
 import pty
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -14,6 +13,8 @@ import time
 
 import httpx
 import pytest
+
+from tests.support.ports import free_port
 
 WITHIN_SECONDS = 60
 
@@ -38,12 +39,6 @@ class Terminal:
             except OSError:
                 return
             self.text += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", chunk.decode(errors="replace"))
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def wait_for(condition, seconds=WITHIN_SECONDS):

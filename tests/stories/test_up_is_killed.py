@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.stories.test_up import OWN_TERMINAL, free_port, wait_for
+from tests.stories.test_up import OWN_TERMINAL, wait_for
+from tests.support.ports import free_port
 
 ENDED_SECONDS = 60
 LOCAL_FLAGS = 3

@@ -14,9 +14,10 @@ from redis import Redis
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from tests.stories.processes import PATIENCE_SECONDS
-from tests.stories.test_up import free_port, wait_for
+from tests.stories.test_up import wait_for
 from tests.support.browser import Browser
 from tests.support.keys import private_key
+from tests.support.ports import free_port
 from tests.support.running import running
 
 RUNNERS = 12

@@ -25,7 +25,8 @@ from ghapp.store.inbox import Inbox
 from ghapp.store.quarantine import Quarantine
 from ghapp.store.runners import Runners
 from tests.stories.processes import NEXT_VERSION, NORMAL_TIMINGS, Role, environment, installed_a_minute_ago, wait_for
-from tests.stories.test_many_processes import free_port, replaced
+from tests.stories.test_many_processes import replaced
+from tests.support.ports import free_port
 
 LOST_AT_ONCE = 2
 IDLE = PoolConfig(name="idle", size=60, load=0.0, ephemeral=False)

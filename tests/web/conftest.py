@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -23,6 +22,7 @@ from ghapp.store.tokens import Tokens
 from ghapp.web.app import Server, build
 from ghapp.web.openapi.description import description
 from tests.support.keys import private_key
+from tests.support.ports import free_port
 
 NOW = 1_800_000_000.0
 INSTALLATION = 7
@@ -57,9 +57,7 @@ def invalidated(runner_id, name):
 @asynccontextmanager
 async def served(application):
     """Yields the address of a real server of the application."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
+    port = free_port()
     server = Server(application, host="127.0.0.1", port=port)
     serving = asyncio.create_task(server.serve())
     while not server.started:  # noqa: ASYNC110 - uvicorn has nothing to wait for

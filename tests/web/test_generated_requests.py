@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import httpx
@@ -25,6 +24,7 @@ from ghapp.store.tokens import SCOPES, Tokens
 from ghapp.web.openapi.description import description
 from tests.stories.processes import Role
 from tests.support.keys import private_key
+from tests.support.ports import free_port
 from tests.support.running import wait_for
 
 ANSWER_SECONDS = 5.0
@@ -70,9 +70,7 @@ def map_body(context, body):
 @pytest.fixture(scope="module")
 def web(redis_url, tmp_path_factory):
     """A separate web role."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     environ = {
         "GHAPP_REDIS_URL": f"{redis_url}",
         "GHAPP_LISTEN": address,

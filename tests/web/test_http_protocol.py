@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from functools import partial
 
 import h11
@@ -14,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from ghapp.web.http_protocol import MOST_BODY_BYTES, DirectProtocol
+from tests.support.ports import free_port
 
 FAST, SLOW = "GET /fast HTTP/1.1\r\nHost: x\r\n", "GET /slow HTTP/1.1\r\nHost: x\r\n"
 END = "\r\n"
@@ -74,9 +74,7 @@ async def application():
 
 @pytest.fixture
 async def server(application):
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
+    port = free_port()
     protocol = partial(DirectProtocol, application)
     server = uvicorn.Server(uvicorn.Config(application, port=port, http=protocol, access_log=False, log_config=None))
     serving = asyncio.create_task(server.serve())

@@ -19,9 +19,10 @@ import msgspec
 from ghapp.github.wire import InstallationToken
 from ghapp.store.stores import open_stores
 from tests.bench.fleet.github import FIRST_INSTALLATION, POOL, Config, Report
-from tests.bench.places import START_SECONDS, WEBHOOK_SECRET, await_listening, free_port, private_key, running
+from tests.bench.places import START_SECONDS, WEBHOOK_SECRET, await_listening, private_key, running
 from tests.support.local_redis import embedded_redis
 from tests.support.policy import acting
+from tests.support.ports import free_port
 
 TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
 KIB = 1024

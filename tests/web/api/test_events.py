@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from contextlib import asynccontextmanager
 
 import httpx
@@ -18,6 +17,7 @@ from ghapp.store.tokens import Tokens
 from ghapp.web.api import events as module
 from ghapp.web.app import Server, build
 from tests.support.keys import private_key
+from tests.support.ports import free_port
 from tests.web.conftest import INSTALLATION, NOW
 
 PATH = "/v1/orgs/acme/events"
@@ -31,9 +31,7 @@ async def listening(redis, away):
     async def ask_for(work, *args, key=None, retry=True):
         raise AssertionError("listeners ask for no work")
 
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
+    port = free_port()
     application = build(Settings.read(environ), away, ask_for, lambda: NOW)
     server = Server(application, host="127.0.0.1", port=port)
     serving = asyncio.create_task(server.serve())
