@@ -3,11 +3,15 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+UV     := $(VENV)/uv
+
+# githubkit requires these 56 MB of models of GitHub's API, and imports none of them for what ghapp calls.
+MODELS := githubkit-schemas-2026-03-10
 
 # Without bytecode each process compiles what it imports again; collecting the tests alone takes twice the CPU then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test picture bench simulate chaos check dist setup clean
+.PHONY: help run test picture bench simulate chaos check dist wheels constraints setup clean
 
 help:               ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -40,6 +44,16 @@ dist: setup         ## wheel and sdist, in dist/
 	rm -rf dist
 	$(BIN)/python -m build
 
+wheels: $(UV)       ## whether each dependency is pinned and has a wheel, for each platform and Python; needs a network
+	@$(UV)/bin/python -m tests.packaging.wheels
+
+constraints: $(UV)  ## constraints.txt for each platform and Python, from pyproject.toml; UPGRADE=1: newest versions
+	@$(UV)/bin/python -m tests.packaging.wheels --write $(if $(UPGRADE),--upgrade)
+
+$(UV):
+	$(PYTHON) -m venv $(UV)
+	@$(UV)/bin/pip install --quiet --disable-pip-version-check uv packaging || { rm -rf $(UV); exit 1; }
+
 setup: $(STAMP)     ## just the environment
 
 $(STAMP): pyproject.toml constraints.txt
@@ -49,6 +63,7 @@ $(STAMP): pyproject.toml constraints.txt
 	  || { rm -rf $(VENV); echo "$(PYTHON) cannot make $(VENV); on Debian and Ubuntu: apt install python3-venv" >&2; exit 2; }
 	@echo "installing into $(VENV) (once) …"
 	@$(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[embedded,dev]'
+	@$(BIN)/pip uninstall --yes --quiet --disable-pip-version-check $(MODELS)
 	@touch $(STAMP)
 
 clean:              ## as it was fetched
