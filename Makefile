@@ -5,7 +5,8 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 UV     := $(VENV)/uv
 
-# githubkit requires these 56 MB of models of GitHub's API, and imports none of them for what ghapp calls.
+# 56 MB of models of GitHub's API, which githubkit requires, and does not import for what ghapp calls. pip cannot leave out a
+# dependency, so it is uninstalled.
 MODELS := githubkit-schemas-2026-03-10
 
 # Without bytecode each process compiles what it imports again; collecting the tests alone takes twice the CPU then.

@@ -194,7 +194,7 @@ async def test_an_answer_that_arrives_byte_by_byte_takes_no_longer_than_the_limi
             await authorization(server.url).exchange(CODE, VERIFIER, BACK)
 
 
-async def test_nobody_listening_is_unavailability():
+async def test_a_refused_connection_is_unavailability():
     async with answering(ISSUED) as server:
         url = server.url
     with pytest.raises(GitHubUnavailableError, match="ConnectError"):

@@ -83,7 +83,7 @@ def lines_of(versions: dict[Target, dict[str, str]]) -> Iterator[str]:
     """Yields a line for each package, or a line with a marker for each of its versions.
 
     Raises:
-        ValueError: a package has several versions that the platform does not tell apart.
+        ValueError: a package has several versions that do not differ by platform alone.
     """
     for name in sorted({name for each in versions.values() for name in each}):
         chosen = {target: each[name] for target, each in versions.items() if name in each}
