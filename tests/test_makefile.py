@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 MAKEFILE = Path(__file__).parents[1] / "Makefile"
-MODULES = sorted(set(re.findall(r"-m (tests\.\w+)", MAKEFILE.read_text())))
+MODULES = sorted(set(re.findall(r"-m (tests(?:\.\w+)+)", MAKEFILE.read_text())))
 
 
 def test_the_makefile_runs_modules_of_the_tests() -> None:
-    assert {"tests.bench", "tests.chaos", "tests.simulation"} <= set(MODULES)
+    assert {"tests.bench", "tests.chaos", "tests.simulation", "tests.packaging.wheels"} <= set(MODULES)
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -2,18 +2,22 @@
 
 https://docs.github.com/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-user-access-token-for-a-github-app
 
-Authlib makes the addresses and exchanges the code (state and PKCE with S256). githubkit and Authlib are imported where
-they are used: the web role must not load them at its start.
+The web application flow of OAuth with a state and PKCE (RFC 7636, S256). It is one address and one request, so no OAuth
+library is installed for it. githubkit is imported where it is used: the web role must not load it at its start.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+from base64 import urlsafe_b64encode
+from hashlib import sha256
 from importlib import import_module
 from math import ceil
 from typing import Annotated, NamedTuple
+from urllib.parse import urlencode
 
+import httpx
 import msgspec
 
 from ghapp.credentials import SignInClient
@@ -30,6 +34,12 @@ PER_PAGE = 100
 MOST_LISTED = MOST_PAGES * PER_PAGE
 LONGEST_TOKEN_SECONDS = 8 * 3600.0
 TIMEOUT_SECONDS = 10.0
+"""Of the exchange of a code, from the connection to the end of the answer."""
+
+LONGEST_ANSWER = 64 * 1024
+"""Of the exchange of a code, in bytes; GitHub's have some hundred."""
+
+SERVER_ERROR = 500
 
 
 class SignInRequest(NamedTuple):
@@ -70,6 +80,12 @@ class _Token(msgspec.Struct, frozen=True):
     """None for an App whose user tokens do not expire."""
 
 
+class _Refusal(msgspec.Struct, frozen=True):
+    error: Annotated[str, msgspec.Meta(pattern=r"\A[ -~]{1,100}\Z")] | None = None
+
+
+_refusal = msgspec.json.Decoder(_Refusal)
+_token = msgspec.json.Decoder(_Token)
 _user = msgspec.json.Decoder(GitHubUser)
 _installations = msgspec.json.Decoder(_Installations)
 _repositories = msgspec.json.Decoder(_Repositories)
@@ -81,15 +97,18 @@ class UserAuthorization:
     def __init__(self, web_url: str, api_url: str, client: SignInClient) -> None:
         self._web_url, self._api_url, self._client = web_url, api_url, client
 
-    async def begin(self, redirect_uri: str) -> SignInRequest:
+    def begin(self, redirect_uri: str) -> SignInRequest:
         """Returns where to send the browser. GitHub sends it back to `redirect_uri`, with a code and the state."""
         state, verifier = secrets.token_urlsafe(STATE_BYTES), secrets.token_urlsafe(VERIFIER_BYTES)
-        await asyncio.to_thread(_import)
-        async with self._oauth(redirect_uri) as oauth:
-            url, _ = oauth.create_authorization_url(
-                f"{self._web_url}/login/oauth/authorize", state=state, code_verifier=verifier
-            )
-        return SignInRequest(str(url), state, verifier)
+        query = {
+            "response_type": "code",
+            "client_id": self._client.id,
+            "redirect_uri": redirect_uri,
+            "state": state,
+            "code_challenge": code_challenge(verifier),
+            "code_challenge_method": "S256",
+        }
+        return SignInRequest(f"{self._web_url}/login/oauth/authorize?{urlencode(query)}", state, verifier)
 
     async def exchange(self, code: str, verifier: str, redirect_uri: str) -> tuple[str, float]:
         """Exchanges a code for a user access token; returns it and its lifetime in seconds, eight hours at most.
@@ -98,24 +117,27 @@ class UserAuthorization:
             CodeRefusedError: GitHub refused the code, or our client id and secret; the message has GitHub's error.
             GitHubUnavailableError: GitHub gave no usable answer.
         """
-        await asyncio.to_thread(_import)
-        from authlib.common.errors import AuthlibBaseError
-        from authlib.integrations.base_client import OAuthError
-        from httpx2 import HTTPError
-
-        async with self._oauth(redirect_uri) as oauth:
-            try:
-                answer = await oauth.fetch_token(
-                    f"{self._web_url}/login/oauth/access_token",
-                    code=code,
-                    code_verifier=verifier,
-                    headers={"Accept": "application/json"},
-                )
-                token = msgspec.convert(dict(answer), _Token)
-            except OAuthError as error:
-                raise CodeRefusedError(f"GitHub refused the sign-in: {error.error}") from None
-            except (HTTPError, AuthlibBaseError, ValueError) as error:  # a ValidationError is a ValueError
-                raise GitHubUnavailableError(f"GitHub gave no usable answer ({type(error).__name__})") from None
+        fields = {
+            "grant_type": "authorization_code",
+            "client_id": self._client.id,
+            "client_secret": self._client.secret,
+            "code": code,
+            "code_verifier": verifier,
+            "redirect_uri": redirect_uri,
+        }
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                answer = await _post(f"{self._web_url}/login/oauth/access_token", fields)
+            if refusal := _refusal.decode(answer).error:
+                raise CodeRefusedError(f"GitHub refused the sign-in: {refusal}")
+            token = _token.decode(answer)
+        except (
+            httpx.HTTPError,
+            TimeoutError,
+            ValueError,
+            RecursionError,
+        ) as error:  # a ValidationError is a ValueError
+            raise GitHubUnavailableError(f"GitHub gave no usable answer ({type(error).__name__})") from None
         return token.access_token, min(token.expires_in or LONGEST_TOKEN_SECONDS, LONGEST_TOKEN_SECONDS)
 
     async def user(self, token: str) -> GitHubUser:
@@ -172,21 +194,37 @@ class UserAuthorization:
             answer = await transport.send("GET", path, per_page=per_page or PER_PAGE, page=page)
         return expect(answer, path)
 
-    def _oauth(self, redirect_uri: str):  # type: ignore[no-untyped-def]  # noqa: ANN202 - Authlib's, imported late
-        from authlib.integrations.httpx_client import AsyncOAuth2Client
 
-        return AsyncOAuth2Client(
-            client_id=self._client.id,
-            client_secret=self._client.secret,
-            token_endpoint_auth_method="client_secret_post",  # noqa: S106 - the name of a method
-            code_challenge_method="S256",
-            redirect_uri=redirect_uri,
-            verify=trusted(),
-            timeout=TIMEOUT_SECONDS,
-        )
+def code_challenge(verifier: str) -> str:
+    """Returns the S256 challenge of a code verifier (RFC 7636, section 4.2)."""
+    return urlsafe_b64encode(sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode("ascii")
+
+
+async def _post(url: str, fields: dict[str, str]) -> bytes:
+    """Posts a form and returns the body of the answer, which has at most `LONGEST_ANSWER` bytes.
+
+    Redirects are not followed: the form has the client secret, which only this address may receive. The answer is
+    requested without compression, so that the limit holds before anything is decompressed.
+
+    Raises:
+        httpx.HTTPError: no answer, or a 5xx.
+        ValueError: the answer is too long.
+    """
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "ghapp"}
+    async with (
+        httpx.AsyncClient(verify=trusted(), timeout=TIMEOUT_SECONDS) as client,
+        client.stream("POST", url, data=fields, headers=headers) as answer,
+    ):
+        if answer.status_code >= SERVER_ERROR:
+            answer.raise_for_status()
+        body = bytearray()
+        async for chunk in answer.aiter_raw():
+            body += chunk
+            if len(body) > LONGEST_ANSWER:
+                raise ValueError("the answer is too long")
+    return bytes(body)
 
 
 def _import() -> None:
     """Imports what takes half a second, in a thread, so that other requests are answered meanwhile."""
-    import_module("authlib.integrations.httpx_client")
     import_module("ghapp.github.transport")

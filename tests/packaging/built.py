@@ -50,7 +50,9 @@ def build(source: Path, out: Path, *kinds: str) -> list[Path]:
 def unpack(sdist: Path, folder: Path) -> Path:
     """Unpacks an sdist; returns its one directory."""
     with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+        if hasattr(tarfile, "data_filter"):  # since 3.11.4; without it, 3.12 and 3.13 warn, and 3.14 uses it by default
+            archive.extraction_filter = tarfile.data_filter
+        archive.extractall(folder)
     (top,) = folder.iterdir()
     return top
 

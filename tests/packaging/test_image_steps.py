@@ -7,7 +7,6 @@ download of the dependencies, which are those of the running environment.
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import re
 import shutil
@@ -18,8 +17,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from tests.manifests.rendered import ROOT
 from tests.manifests.test_image import LAST_STAGE, STEPS, arguments_of
@@ -117,26 +114,3 @@ def test_the_image_has_no_installer(image):
 
 def test_the_label_has_the_version_of_the_package():
     assert f"VERSION={VERSION}" in arguments_of("ARG")
-
-
-def test_every_dependency_is_pinned():
-    """All that an installation with the extras of image and laptop can need, followed through the installed packages."""
-    pinned = {canonicalize_name(line.partition("==")[0]) for line in (ROOT / "constraints.txt").read_text().split()}
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    todo = [
-        *project["dependencies"],
-        *project["optional-dependencies"]["notify"],
-        *project["optional-dependencies"]["embedded"],
-    ]
-    needed, seen = set(), set()
-    while todo:
-        wanted = Requirement(todo.pop())
-        for extra in ["", *wanted.extras]:
-            if (key := (canonicalize_name(wanted.name), extra)) in seen:
-                continue
-            seen.add(key)
-            needed.add(key[0])
-            rows = [Requirement(row) for row in importlib.metadata.distribution(wanted.name).requires or []]
-            todo += [str(row) for row in rows if row.marker is None or row.marker.evaluate({"extra": extra})]
-    assert len(needed) > len(project["dependencies"])
-    assert needed - pinned == set()

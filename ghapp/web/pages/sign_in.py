@@ -68,7 +68,7 @@ class SignInEndpoints:
         if wait := self._starts.grant(address_of(request), self._clock()):
             return self._refused(request, 429, "Too many sign-ins", TOO_MANY, {"Retry-After": str(ceil(wait))})
         redirect_uri = f"{self._here(request)}/sign-in/callback"
-        begun = await self._access.authorization().begin(redirect_uri)
+        begun = self._access.authorization().begin(redirect_uri)
         attempt = SignInAttempt(begun.verifier, redirect_uri, own_path(request.query_params.get("to", "")))
         await self._access.sessions().begin(begun.state, attempt)
         response = RedirectResponse(begun.url, 303, layout.headers())

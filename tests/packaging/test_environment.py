@@ -1,0 +1,55 @@
+"""The environment has none of GitHub's models, which githubkit requires and ghapp never imports; all works without."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import pkgutil
+import re
+
+import githubkit_schemas
+import pytest
+from packaging.utils import canonicalize_name
+
+import ghapp.github
+from ghapp.github import wire
+from ghapp.github.response import expect
+from ghapp.github.transport import GitHubTransport, open_client
+from ghapp.sandbox import SandboxConfig, SandboxServer
+from tests.packaging.constraints import ROOT, pins, targets
+
+PREFIX = "githubkit-schemas-"
+
+
+def test_no_models_are_installed():
+    names = {canonicalize_name(each.metadata["Name"]) for each in importlib.metadata.distributions()}
+    assert {name for name in names if name.startswith(PREFIX)} == set()
+    assert {each.name for each in pkgutil.iter_modules(githubkit_schemas.__path__)} <= {"core", "latest"}
+
+
+def test_make_and_the_image_uninstall_the_models_that_are_pinned():
+    models = {name for target in targets() for name in pins(target) if name.startswith(PREFIX)}
+    assert len(models) == 1
+    assert set(re.findall(rf"{PREFIX}[\d-]+\d", (ROOT / "Makefile").read_text())) == models
+    assert set(re.findall(rf"{PREFIX}[\d-]+\d", (ROOT / "Dockerfile").read_text())) == models
+
+
+@pytest.mark.parametrize(
+    "module", [each.name for each in pkgutil.walk_packages(ghapp.github.__path__, "ghapp.github.")]
+)
+def test_each_module_of_the_adapter_can_be_imported(module):
+    importlib.import_module(module)
+
+
+async def test_the_app_authenticates_and_a_token_that_it_mints_reads_runners():
+    with SandboxServer(SandboxConfig(quiet=True, ticking=False)) as github:
+        async with open_client(github.api_url) as client:
+            app = GitHubTransport.as_app(str(github.app.id), github.private_key_pem, github.api_url, client)
+            (installation, *_) = wire.installations(
+                expect(await app.send("GET", "/app/installations"), "installations")
+            )
+            path = f"/app/installations/{installation.id}/access_tokens"
+            token = wire.installation_token(expect(await app.send("POST", path), path))
+            answer = await app.with_token(token.secret).send("GET", f"/orgs/{installation.org}/actions/runners")
+            assert wire.runner_page(expect(answer, "runners")).total > 0
+            assert (await GitHubTransport.anonymous(github.api_url, client).send("GET", "/meta")).status in (200, 404)
