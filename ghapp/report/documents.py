@@ -23,6 +23,8 @@ from ghapp.health.pods.blockers import SENTENCES
 from ghapp.health.pods.pod_claim import PodClaim
 from ghapp.health.pool_matching import rule_named
 from ghapp.health.remediation.fuse import Position
+from ghapp.health.remediation.plan import Mode
+from ghapp.health.remediation.steps import may_act
 from ghapp.health.runner.deletion_progress import Deletion, outcome
 from ghapp.health.runner.evidence import Evidence, Survey, observed_at
 from ghapp.health.runner.verdict import Reason, State, Verdict
@@ -126,10 +128,19 @@ class GateDocument(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class PoolBrakes:
-    """The position of a pool's fuse, and whether the pool is paused."""
+    """What may prevent that a pool's lost runners are replaced.
+
+    Attributes:
+        fuse: the position of its fuse.
+        paused: True if a person paused it, or the whole org.
+        mode: of `[remediation]`.
+        are_current: False if this was read before Redis became unavailable.
+    """
 
     fuse: Position = Position.CLOSED
     paused: bool = False
+    mode: Mode = "act"
+    are_current: bool = True
 
 
 @lru_cache(maxsize=4096)
@@ -165,7 +176,7 @@ def health_document(
         "state": verdict.state,
         "reason": verdict.reason,
         "since": None if verdict.since is None else timestamp(verdict.since),
-        "replace": should_replace(evidence, verdict, brakes, claim),
+        "replace": should_replace(evidence, verdict, brakes, now, claim),
         "healed": is_healed(evidence, verdict),
         "observed_at": None if observed is None else timestamp(observed),
         "age_seconds": None if observed is None else round(max(0.0, now - observed), 1),
@@ -270,16 +281,20 @@ def is_healed(evidence: Evidence, verdict: Verdict) -> bool:
     return verdict.state is State.INVALIDATED and evidence.replaced_at is not None
 
 
-def should_replace(evidence: Evidence, verdict: Verdict, brakes: PoolBrakes, claim: PodClaim | None = None) -> bool:
+def should_replace(
+    evidence: Evidence, verdict: Verdict, brakes: PoolBrakes, now: float, claim: PodClaim | None = None
+) -> bool:
     """True if a controller should act now.
 
-    The runner is lost, its replacement is granted and not accepted yet, the verdict is fresh, and neither a pause, a
-    stopped fuse nor a pod claim prevents the replacement.
+    The runner is lost, its replacement is granted and not accepted yet, the verdict is fresh, the record was read now,
+    and neither the mode, a pause, a stopped fuse, a job nor a pod claim prevents the replacement.
     """
     lost = verdict.state is State.INVALIDATED or evidence.removed_at is not None
-    open_grant = evidence.granted_at is not None and evidence.replaced_at is None
-    blocked = brakes.paused or brakes.fuse is Position.STOPPED or claim is not None
-    return lost and open_grant and not verdict.stale and not blocked
+    if not lost or evidence.replaced_at is not None or verdict.stale or not brakes.are_current:
+        return False
+    return may_act(
+        evidence, verdict.state, brakes.fuse, brakes.mode, now, paused=brakes.paused, claimed=claim is not None
+    )
 
 
 def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -> list[Fact]:

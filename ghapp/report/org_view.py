@@ -13,6 +13,7 @@ from ghapp.health.queue.job_queue import JobQueue, PauseView, QueueInputs
 from ghapp.health.queue.runner_groups import RunnerGroups
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, fuse_of
 from ghapp.health.remediation.plan import Mode
+from ghapp.health.remediation.steps import may_terminate
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.verdict import Limits, Verdict, judge
 from ghapp.health.shards import ShardRule
@@ -32,6 +33,7 @@ class OrgView:
         pauses: by pool; `*` is the whole org's.
         claimed: pod claims by runner and pod name. Some may have expired since they were read: `claim_on` checks.
         mode: of `[remediation]`.
+        is_current: False if this was read before Redis became unavailable: nothing may be done because of it.
     """
 
     org: str
@@ -42,6 +44,7 @@ class OrgView:
     pauses: Mapping[str, PauseView] = field(default_factory=dict)
     claimed: Mapping[str, PodClaim] = field(default_factory=dict)
     mode: Mode = "act"
+    is_current: bool = True
 
     def pool(self, evidence: Evidence) -> str:
         """The pool of a runner."""
@@ -64,6 +67,19 @@ class OrgView:
     def verdict(self, evidence: Evidence, now: float) -> Verdict:
         """The state of a runner at `now`."""
         return judge(evidence, self.survey, now, self.limits)
+
+    def may_terminate(self, evidence: Evidence, now: float) -> bool:
+        """True if the process of a lost runner may end itself at `now`."""
+        pool = self.pool(evidence)
+        return self.is_current and may_terminate(
+            evidence,
+            self.verdict(evidence, now),
+            fuse_of(self.fuses, pool).position,
+            self.mode,
+            now,
+            paused=self.is_paused(pool),
+            claimed=claim_on(self.claimed, evidence.name, now) is not None,
+        )
 
     def job_queue(
         self,
@@ -93,7 +109,7 @@ class OrgView:
     def document(self, evidence: Evidence, now: float, verdict: Verdict | None = None) -> HealthDocument:
         """The health document of a runner at `now`; `verdict` is the one at `now`, if the caller has it."""
         pool = self.pool(evidence)
-        brakes = PoolBrakes(fuse_of(self.fuses, pool).position, self.is_paused(pool))
+        brakes = PoolBrakes(fuse_of(self.fuses, pool).position, self.is_paused(pool), self.mode, self.is_current)
         claim = claim_on(self.claimed, evidence.name, now)
         verdict = verdict or self.verdict(evidence, now)
         return health_document(self.org, pool, evidence, verdict, self.survey, brakes, self.rules, now, claim)

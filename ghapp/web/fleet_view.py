@@ -19,11 +19,9 @@ from ghapp.errors import StoreUnavailableError
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.pods.pod import EphemeralRunner, is_fresh
-from ghapp.health.pods.pod_claim import claim_on
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.queue.runner_groups import RunnerGroups
 from ghapp.health.runner.evidence import Evidence, Survey
-from ghapp.health.runner.verdict import State
 from ghapp.report.documents import is_healed, never_seen
 from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
@@ -83,6 +81,16 @@ class FleetSelection(NamedTuple):
     healed: int
 
 
+class ReadAgain(NamedTuple):
+    """Records that were read again; None: deleted since. `view`: what holds for them, if it is not what was known."""
+
+    records: Mapping[int, Evidence | None]
+    view: OrgView | None = None
+
+
+NOTHING_READ = ReadAgain({})
+
+
 class FleetReader:
     """Reads health documents and the state of orgs."""
 
@@ -110,9 +118,9 @@ class FleetReader:
         org_state = self._orgs.fresh(org.lower())
         fleet = None if org_state is None else self._fleets.fresh(org_state.installation.id)
         evidence = None if fleet is None else fleet.runners.get(runner_id)
-        if org_state is None or evidence is None or evidence.confirmed_at is not None:
-            return None  # one whose loss is confirmed may be replaced for this answer: its record is read again
-        return self._document(org_state, evidence, now)
+        if org_state is None or evidence is None or _may_be_acted_on(evidence):
+            return None  # its record is read again
+        return self._document(org_state.view, org_state, evidence, now)
 
     async def by_id(self, org: str, runner_id: int, now: float) -> EncodedDocument:
         """Returns the document of one runner; its state is `unknown` if the runner or its org is unknown."""
@@ -127,13 +135,13 @@ class FleetReader:
         org_state = await self.org(org)
         fleet = NO_RUNNERS if org_state is None else await self._fleet(org_state)
         wanted = {*ids, *filter(None, map(fleet.ids.get, names))}
-        again = {} if org_state is None else await self._read_again(org_state, fleet, wanted)
+        again = NOTHING_READ if org_state is None else await self._read_again(org_state, fleet.runners, wanted)
 
         def document(runner_id: int | None, name: str | None) -> EncodedDocument:
-            evidence = None if runner_id is None else again.get(runner_id, fleet.runners.get(runner_id))
+            evidence = None if runner_id is None else again.records.get(runner_id, fleet.runners.get(runner_id))
             if org_state is None or evidence is None:
                 return encoded(never_seen(org, runner_id if name is None else None, name))
-            return self._document(org_state, evidence, now)
+            return self._document(again.view or org_state.view, org_state, evidence, now)
 
         return [document(each, None) for each in ids] + [document(fleet.ids.get(each), each) for each in names]
 
@@ -155,7 +163,10 @@ class FleetReader:
         chosen = await self._choose(org_state, state, pool, healed, now)
         start = bisect_right(chosen.ids, after)
         page = chosen.ids[start : start + limit]
-        documents = [self._document(org_state, chosen.fleet[runner_id], now) for runner_id in page]
+        again = await self._read_again(org_state, chosen.fleet, page)
+        records = {each: again.records.get(each) or chosen.fleet[each] for each in page}
+        view = again.view or org_state.view
+        documents = [self._document(view, org_state, records[each], now) for each in page]
         following = page[-1] if len(chosen.ids) > start + limit else None
         return FleetPage(documents, len(chosen.ids), following, chosen.healed)
 
@@ -185,20 +196,19 @@ class FleetReader:
         return chosen
 
     async def should_terminate(self, org: str, name: str, now: float) -> bool:
-        """True if the named runner is invalidated, its replacement was granted, and no pod claim is active.
+        """True if the process of the named runner may end itself; see `remediation.steps.may_terminate`.
 
         A runner held back by the fuse, a pause, dry-run or a limit returns False: in a false mass loss, liveness
-        probes would otherwise kill the whole fleet.
+        probes would otherwise kill the whole fleet. So does any runner while Redis does not answer.
         """
         org_state = await self.org(org)
-        fleet = NO_RUNNERS if org_state is None else await self._fleet(org_state)
-        runner_id = fleet.ids.get(name, 0)
-        again = {} if org_state is None else await self._read_again(org_state, fleet, [runner_id])
-        evidence = again.get(runner_id)
-        if org_state is None or evidence is None or evidence.granted_at is None:
+        if org_state is None:
             return False
-        is_lost = org_state.view.verdict(evidence, now).state is State.INVALIDATED
-        return is_lost and claim_on(org_state.view.claimed, name, now) is None
+        fleet = await self._fleet(org_state)
+        runner_id = fleet.ids.get(name, 0)
+        again = await self._read_again(org_state, fleet.runners, [runner_id])
+        evidence = again.records.get(runner_id)
+        return evidence is not None and (again.view or org_state.view).may_terminate(evidence, now)
 
     async def record(self, org: str, runner_id: int, fold: Callable[[Evidence], Evidence]) -> None:
         """Records what a controller reports about a runner, and invalidates the cache; ignores unknown runners."""
@@ -291,24 +301,31 @@ class FleetReader:
         """Returns an org's pools: configured pools, those of its runners, and those with a fuse or a pause."""
         return org_state.view.pools((await self.runners(org_state)).values()) - {WHOLE_ORG}
 
-    async def _read_again(self, org_state: OrgState, fleet: Fleet, ids: Iterable[int]) -> Mapping[int, Evidence | None]:
-        """Returns the records, as Redis has them now, of those of the runners whose loss is confirmed.
+    async def _read_again(self, org_state: OrgState, runners: Mapping[int, Evidence], ids: Iterable[int]) -> ReadAgain:
+        """Returns the records, as Redis has them now, of those of the runners that may be acted on.
 
-        A controller or a probe takes a runner away for such an answer. The copy may be a minute old where a process of
-        an older version, which does not announce its writes, has recorded that the runner came back.
+        A controller or a probe takes a runner away for such an answer, and the copy may be older than its return.
+        During an outage the last known state is returned, with a view that permits nothing.
         """
-        lost = [each for each in ids if each in fleet.runners and fleet.runners[each].confirmed_at is not None]
+        lost = [each for each in ids if each in runners and _may_be_acted_on(runners[each])]
         if not lost:
-            return {}
+            return NOTHING_READ
         try:
             found = await self._runners.some(org_state.installation.id, lost)
         except StoreUnavailableError:
-            return {each: fleet.runners[each] for each in lost}  # during an outage, the last known state
-        return {each: found.get(each) for each in lost}
+            known = {each: runners[each] for each in lost}
+            return ReadAgain(known, replace(org_state.view, is_current=False))
+        return ReadAgain({each: found.get(each) for each in lost})
 
-    def _document(self, org_state: OrgState, evidence: Evidence, now: float) -> EncodedDocument:
-        return self._documents.of(org_state.installation.id, org_state.view, org_state.unswept, evidence, now)
+    def _document(self, view: OrgView, org_state: OrgState, evidence: Evidence, now: float) -> EncodedDocument:
+        unswept = org_state.unswept if view is org_state.view else view
+        return self._documents.of(org_state.installation.id, view, unswept, evidence, now)
 
     async def _fleet(self, org_state: OrgState) -> Fleet:
         installation = org_state.installation.id
         return await self._fleets.read(installation, lambda: self._copies.current(installation)) or NO_RUNNERS
+
+
+def _may_be_acted_on(evidence: Evidence) -> bool:
+    """True if a controller or a probe may take the runner away for an answer about it."""
+    return evidence.confirmed_at is not None or evidence.granted_at is not None

@@ -72,10 +72,10 @@ async def _act(context: JobContext, installation: Installation, evidence: Eviden
         )
         return await replace_in_cluster(context, installation, evidence, rule, ops)
     names = {evidence.name}
+    outcome = await _look_again(context, installation, evidence)
+    if outcome:
+        return outcome
     if evidence.removed_at is None:
-        outcome = await _look_again(context, installation, evidence)
-        if outcome:
-            return outcome
         if await _may_still_act(context, installation, evidence, names) is None:
             return "held"
         removed = await _remove(context, installation, evidence)

@@ -90,12 +90,16 @@ def test_a_state_directory_that_cannot_be_created_is_reported(ghapp, tmp_path):
     ("environ", "here", "elsewhere"),
     [
         ({}, "http://127.0.0.1:8000/setup", "http://127.0.0.1:8000/setup?key=k"),
-        ({"GHAPP_LISTEN": "0.0.0.0:80"}, "http://127.0.0.1:80/setup", "http://127.0.0.1:80/setup?key=k"),
-        ({"GHAPP_LISTEN": "[::]:80"}, "http://[::1]:80/setup", "http://[::1]:80/setup?key=k"),
+        ({"GHAPP_LISTEN": "0.0.0.0:80"}, "http://127.0.0.1:80/setup", "http://build-7:80/setup?key=k"),
+        ({"GHAPP_LISTEN": "[::]:80"}, "http://[::1]:80/setup", "http://build-7:80/setup?key=k"),
+        ({"GHAPP_LISTEN": "[2001:db8::7]:80"}, "http://[2001:db8::7]:80/setup", "http://[2001:db8::7]:80/setup?key=k"),
         ({"GHAPP_PUBLIC_URL": "https://g.example/x"}, "http://127.0.0.1:8000/setup", "https://g.example/x/setup?key=k"),
     ],
 )
-def test_the_terminal_shows_the_setup_addresses_for_local_and_remote_browsers(tmp_path, environ, here, elsewhere):
+def test_the_terminal_shows_the_setup_addresses_for_local_and_remote_browsers(
+    tmp_path, monkeypatch, environ, here, elsewhere
+):
+    monkeypatch.setattr("socket.gethostname", lambda: "build-7")
     settings = Settings.read({"GHAPP_STATE_DIR": str(tmp_path), **environ})
     lines = [line.strip() for line in invitation(settings, "k").plain.splitlines()]
     assert [line for line in lines if line.startswith("http")] == [here, elsewhere]

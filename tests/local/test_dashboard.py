@@ -28,7 +28,6 @@ from ghapp.local.dashboard import (
     cluster_line,
     frames,
     incident_line,
-    invitation,
     jobs_line,
     page_line,
     worth_a_line,
@@ -238,25 +237,6 @@ async def test_the_lines_to_paste_work_with_a_path_that_has_spaces(redis_url):
     site.settings = Settings.read({"GHAPP_REDIS_URL": redis_url, "GHAPP_STATE_DIR": "/a path"})
     text = drawn(await dashboard._hints(site), 250)
     assert text.count(". '/a path/env' && ghapp ") == 3
-
-
-@pytest.mark.parametrize(
-    ("variables", "elsewhere"),
-    [
-        ({}, "http://127.0.0.1:8000"),
-        ({"GHAPP_LISTEN": "0.0.0.0:9000"}, "http://build-7:9000"),
-        ({"GHAPP_LISTEN": "[::]:9000"}, "http://build-7:9000"),
-        ({"GHAPP_LISTEN": "192.0.2.7:9000"}, "http://192.0.2.7:9000"),
-        ({"GHAPP_LISTEN": "[2001:db8::7]:9000"}, "http://[2001:db8::7]:9000"),
-        (
-            {"GHAPP_LISTEN": "0.0.0.0:9000", "GHAPP_PUBLIC_URL": "https://ghapp.example.com"},
-            "https://ghapp.example.com",
-        ),
-    ],
-)
-def test_the_invitation_has_an_address_that_other_machines_can_open(monkeypatch, variables, elsewhere):
-    monkeypatch.setattr("socket.gethostname", lambda: "build-7")
-    assert f"    {elsewhere}/setup?key=secret\n" in invitation(Settings.read(variables), "secret").plain
 
 
 @pytest.mark.parametrize(

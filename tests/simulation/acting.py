@@ -11,7 +11,7 @@ from ghapp.health.pods.pod_claim import claim_on
 from ghapp.health.pool_matching import pool_of
 from ghapp.health.remediation import decision, steps
 from ghapp.health.remediation.fuse import Position, fuse_of
-from ghapp.health.remediation.steps import RemediationStep
+from ghapp.health.remediation.steps import RemediationStep, RequestStep
 from ghapp.health.runner import absence, observations
 from ghapp.health.runner.evidence import Evidence, Fold
 from ghapp.health.runner.verdict import judge, runs_a_job
@@ -105,24 +105,24 @@ class Acting(Calls):
             elif runs_a_job(evidence, self.clock()):
                 yield from self.ended_jobs({runner_id: evidence})
             return
+        yield from self.settle()
+        answer = yield from self.call_or_none(Purpose.ACT, self.github.runner, runner_id)
+        self.audit.looked_again(runner_id, answer)
+        yield STEP
+        same_name = (yield from self.call(Purpose.ACT, self.github.named, evidence.name)) if answer is None else []
+        match steps.step_after(evidence, answer, same_name):
+            case RemediationStep.RECORD_RETURN:
+                back = steps.present(evidence, answer, same_name)
+                self.fold(runner_id, absence.folds_of_get(back, self.clock()))
+                return
+            case RemediationStep.RECORD_SUCCESSOR:
+                successor = steps.successor_of(evidence, same_name) or 0
+                self.fold(runner_id, if_known(partial(observations.reregistered, as_id=successor)))
+                return
+            case RemediationStep.CALL_OFF:
+                self.fold(runner_id, if_known(observations.grant_revoked))
+                return
         if evidence.removed_at is None:
-            yield from self.settle()
-            answer = yield from self.call_or_none(Purpose.ACT, self.github.runner, runner_id)
-            self.audit.looked_again(runner_id, answer)
-            yield STEP
-            same_name = (yield from self.call(Purpose.ACT, self.github.named, evidence.name)) if answer is None else []
-            match steps.step_after(evidence, answer, same_name):
-                case RemediationStep.RECORD_RETURN:
-                    back = steps.present(evidence, answer, same_name)
-                    self.fold(runner_id, absence.folds_of_get(back, self.clock()))
-                    return
-                case RemediationStep.RECORD_SUCCESSOR:
-                    successor = steps.successor_of(evidence, same_name) or 0
-                    self.fold(runner_id, if_known(partial(observations.reregistered, as_id=successor)))
-                    return
-                case RemediationStep.CALL_OFF:
-                    self.fold(runner_id, if_known(observations.grant_revoked))
-                    return
             if not self.may_still_act(runner_id):
                 return
             self.audit.about_to_remove(evidence, self.store.survey, self.clock())
@@ -172,11 +172,12 @@ class Acting(Calls):
     def notify(self, event_id: str, me: Process) -> Steps:
         runner_id = self.store.events[event_id]
         known = self.store.runners.get(runner_id)
-        if known is not None and known.event_id != event_id:  # it came back before the controller took the request
-            self.store.unsent.discard(event_id)
-            return
-        if known is not None and runs_a_job(known, self.clock()):
-            return  # reported since; the scheduler enqueues it again
+        match steps.request_step(known, event_id, self.clock()):
+            case RequestStep.WITHDRAW:
+                self.store.unsent.discard(event_id)
+                return
+            case RequestStep.WAIT:
+                return  # a job was reported since; the scheduler enqueues it again
         yield CALL
         self.engine.fleet.accept(event_id, runner_id)  # raises: the controller refuses
         yield STEP

@@ -85,6 +85,12 @@ def pools():
 
 
 @pytest.fixture
+def mode():
+    """That of `[remediation]`."""
+    return "act"
+
+
+@pytest.fixture
 async def away(redis):
     await Installations(redis).put(Installation(INSTALLATION, "acme", 1))
     known = [healthy(1, "a"), healthy(2, "b"), invalidated(3, "c")]
@@ -94,7 +100,7 @@ async def away(redis):
 
 
 @pytest.fixture
-async def http(away, times, redis, asked, pools):
+async def http(away, times, redis, asked, pools, mode):
     settings = Settings.read(
         {
             "GHAPP_APP_ID": "1",
@@ -107,7 +113,8 @@ async def http(away, times, redis, asked, pools):
         asked.append((work, args, key))
 
     secret, token = await Tokens(redis).create("t", ("acme",), ("read",), NOW)
-    application = build(replace(settings, pools=pools), away, ask_for, lambda: times[0])
+    policy = replace(settings.policy, remediation=replace(settings.policy.remediation, mode=mode))
+    application = build(replace(settings, pools=pools, policy=policy), away, ask_for, lambda: times[0])
     transport = httpx.ASGITransport(application)
     headers = {"authorization": f"Bearer {secret}"}
     hooks = {"response": [validated_against_the_description]}

@@ -17,6 +17,7 @@ from ghapp.health.runner.verdict import (
     is_offline_too_long,
     may_run_an_unknown_job,
     missing_since,
+    needs_no_replacement,
     runs_a_job,
 )
 
@@ -139,7 +140,7 @@ def _count_grant(count: _Count, evidence: Evidence, state: State, since: float, 
     granted_at, accepted_at = evidence.granted_at, evidence.replaced_at
     if granted_at is None:
         granted_at = accepted_at = evidence.last_replaced_at
-    elif state in MOOT and evidence.removed_at is None:
+    elif state in MOOT and (evidence.removed_at is None or needs_no_replacement(evidence)):
         return
     if granted_at is None or granted_at < since:
         return
@@ -169,7 +170,9 @@ def successors(members: Members, accepted_at: float, limits: FuseLimits) -> int:
     arrivals, departures = [], []
     for evidence, state in members:
         is_new = evidence.first_seen <= accepted_at or evidence.id > known_to
-        if evidence.was_online and evidence.first_seen > earliest and is_new:
+        # A runner that no list has shown leaves unnoticed, too: only deliveries know it, and another scope may have it.
+        is_seen_online = evidence.registered and evidence.was_online
+        if is_seen_online and evidence.first_seen > earliest and is_new:
             arrivals.append(evidence.first_seen)
         if state is State.RETIRED and evidence.granted_at is None and (left_at := _left_at(evidence)) > earliest:
             departures.append(left_at)

@@ -8,7 +8,10 @@ from enum import StrEnum
 from ghapp.health.remediation.fuse import Position
 from ghapp.health.remediation.plan import Mode
 from ghapp.health.runner.evidence import Evidence, Registration
-from ghapp.health.runner.verdict import State, runs_a_job
+from ghapp.health.runner.verdict import State, Verdict, needs_no_replacement, runs_a_job
+
+TERMINATION_SECONDS = 3600.0
+"""How long after the grant the process of a lost runner may end itself."""
 
 
 class RemediationStep(StrEnum):
@@ -25,15 +28,29 @@ def may_act(
 ) -> bool:
     """True if remediation is granted, not done, still justified, and not stopped since.
 
-    A removed runner must be replaced whatever its current state is. A pod claim still blocks the replacement: a job is
-    running in the pod, and the controller reports its end. So does a job reported at the last moment, until its end is
-    known.
+    A removed runner must be replaced whatever its current state is, unless it needs no replacement. A pod claim still
+    blocks the replacement: a job is running in the pod, and the controller reports its end. So does a job reported at
+    the last moment, until its end is known.
     """
     if not is_open(evidence) or runs_a_job(evidence, now):
         return False
     if evidence.removed_at is None and state not in (State.INVALIDATED, State.OFFLINE):
         return False
     return mode == "act" and fuse is not Position.STOPPED and not paused and not claimed
+
+
+def may_terminate(
+    evidence: Evidence, verdict: Verdict, fuse: Position, mode: Mode, now: float, *, paused: bool, claimed: bool
+) -> bool:
+    """True if the process of a lost runner may end itself: a liveness probe asks, and its kubelet kills the container.
+
+    Acting must be permitted now, by a fresh observation. The replacement may have been accepted already. Long after the
+    grant another registration may run in the container.
+    """
+    if evidence.granted_at is None or not 0.0 <= now - evidence.granted_at <= TERMINATION_SECONDS:
+        return False
+    is_lost = verdict.state is State.INVALIDATED and not verdict.stale and not runs_a_job(evidence, now)
+    return is_lost and mode == "act" and fuse is not Position.STOPPED and not paused and not claimed
 
 
 class RequestStep(StrEnum):
@@ -47,10 +64,11 @@ class RequestStep(StrEnum):
 def request_step(evidence: Evidence | None, event_id: str, now: float, *, paused: bool = False) -> RequestStep:
     """Decides whether a request may still be sent: the runner may return while its controller is down for days.
 
-    A job that was reported since then protects the runner until that job is over. A pause of the pool or of the org
-    also holds back requests made before it. A request whose record was deleted is still sent.
+    So may its machine, registered again under its name. A job that was reported since then protects the runner until
+    that job is over. A pause of the pool or of the org also holds back requests made before it. A request whose record
+    was deleted is still sent.
     """
-    if evidence is not None and evidence.event_id != event_id:
+    if evidence is not None and (evidence.event_id != event_id or needs_no_replacement(evidence)):
         return RequestStep.WITHDRAW
     waits = paused or (evidence is not None and runs_a_job(evidence, now))
     return RequestStep.WAIT if waits else RequestStep.SEND
@@ -60,11 +78,22 @@ def is_open(evidence: Evidence) -> bool:
     """True if a grant is unfinished: the replacement, or waiting for the end of an accepted deletion."""
     if evidence.granted_at is None or evidence.event_id is None:
         return False
-    return evidence.replaced_at is None or (evidence.deletion is not None and evidence.deletion.is_under_way)
+    if evidence.replaced_at is None:
+        return not needs_no_replacement(evidence)
+    return evidence.deletion is not None and evidence.deletion.is_under_way
 
 
 def step_after(evidence: Evidence, answer: Registration | None, same_name: Iterable[Registration]) -> RemediationStep:
-    """Returns the step after the GET just before the removal (None: 404) and the list of runners with its name."""
+    """Returns the next step, by a GET just before it (None: 404) and the list of runners with its name.
+
+    That is before the removal, and again before a request that has waited since: for a pause, or in a crash. A list may
+    show a removed runner for some minutes more, so that only its own GET proves its return then. After the removal,
+    `REMOVE` means that nothing speaks against the request.
+    """
+    if evidence.removed_at is not None:
+        if answer is not None:
+            return RemediationStep.RECORD_RETURN
+        return RemediationStep.REMOVE if successor_of(evidence, same_name) is None else RemediationStep.RECORD_SUCCESSOR
     if evidence.confirmed_at is not None:
         if present(evidence, answer, same_name) is not None:
             return RemediationStep.RECORD_RETURN

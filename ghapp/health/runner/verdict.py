@@ -147,6 +147,15 @@ def missing_since(evidence: Evidence) -> float:
     return min(times)
 
 
+def needs_no_replacement(evidence: Evidence) -> bool:
+    """True if nothing is to be requested in the name of a lost runner, not even after its removal.
+
+    Its machine is registered again under its name, or its controller removed it on purpose. Controllers act by name: a
+    request would hit the machine that works.
+    """
+    return evidence.reregistered_as is not None or evidence.retired_at is not None
+
+
 def silent_since(evidence: Evidence) -> float | None:
     """Returns since when an offline runner has shown no activity; None while it is online.
 

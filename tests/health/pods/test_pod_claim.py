@@ -40,7 +40,7 @@ def test_a_claimed_runner_is_not_to_be_replaced(claim, replace):
     evidence = lost(granted_at=NOW, event_id="e1")
     verdict = judge(evidence, survey(), NOW, Limits())
     standing = PoolBrakes(Position.PROVING)
-    assert should_replace(evidence, verdict, standing, claim) is replace
+    assert should_replace(evidence, verdict, standing, NOW, claim) is replace
     document = health_document("acme", "linux", evidence, verdict, survey(), standing, (), NOW, claim)
     assert document["replace"] is replace
 

@@ -432,6 +432,12 @@ def test_a_runner_missing_from_earlier_lists_is_no_successor():
     assert successors([*members, (online(51, first_seen=NOW + 60), State.HEALTHY)], NOW, LIMITS) == 1
 
 
+def test_a_runner_that_only_deliveries_have_named_is_no_successor():
+    """It leaves without a trace, too: in a busy pool such runners would prove each batch of a barren controller."""
+    by_deliveries = online(51, registered=False, listed=False, first_seen=NOW + 60)
+    assert successors([(online(50), State.HEALTHY), (by_deliveries, State.HEALTHY)], NOW, LIMITS) == 0
+
+
 @pytest.mark.parametrize(
     ("left", "arrived", "unexplained"),
     [

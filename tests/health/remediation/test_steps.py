@@ -3,7 +3,15 @@
 import pytest
 
 from ghapp.health.remediation.fuse import Position
-from ghapp.health.remediation.steps import RemediationStep, RequestStep, may_act, request_step, step_after, successor_of
+from ghapp.health.remediation.steps import (
+    RemediationStep,
+    RequestStep,
+    is_open,
+    may_act,
+    request_step,
+    step_after,
+    successor_of,
+)
 from ghapp.health.runner.verdict import State
 from tests.health.builders import NOW, lost, online, present, registration
 
@@ -33,6 +41,8 @@ GRANTED = lost(granted_at=NOW, event_id="e1")
         (GRANTED._replace(job_id=9, job_started_at=NOW), State.INVALIDATED, {}, False),
         (GRANTED._replace(removed_at=NOW, job_id=9, job_started_at=NOW), State.INVALIDATED, {}, False),
         (GRANTED._replace(job_id=9, job_started_at=NOW, job_ended_at=NOW), State.INVALIDATED, {}, True),
+        (GRANTED._replace(removed_at=NOW, reregistered_as=2), State.RETIRED, {}, False),
+        (GRANTED._replace(removed_at=NOW, retired_at=NOW), State.RETIRED, {}, False),
     ],
     ids=[
         "granted and lost",
@@ -55,6 +65,8 @@ GRANTED = lost(granted_at=NOW, event_id="e1")
         "a job was reported since",
         "removed, then a job was reported",
         "job over",
+        "removed, then registered again under its name",
+        "removed, then removed on purpose by its controller",
     ],
 )
 def test_acting_requires_a_valid_grant(evidence, state, changes, may):
@@ -71,8 +83,19 @@ def test_acting_requires_a_valid_grant(evidence, state, changes, may):
         (GRANTED._replace(event_id="e2"), RequestStep.WITHDRAW),
         (GRANTED._replace(removed_at=NOW, job_id=9, job_started_at=NOW), RequestStep.WAIT),
         (GRANTED._replace(removed_at=NOW, job_id=9, job_started_at=NOW, job_ended_at=NOW), RequestStep.SEND),
+        (GRANTED._replace(removed_at=NOW, reregistered_as=2), RequestStep.WITHDRAW),
+        (GRANTED._replace(removed_at=NOW, retired_at=NOW), RequestStep.WITHDRAW),
     ],
-    ids=["lost", "unknown", "back", "lost once more", "a job was reported since", "its job is over"],
+    ids=[
+        "lost",
+        "unknown",
+        "back",
+        "lost once more",
+        "a job was reported since",
+        "its job is over",
+        "registered again under its name",
+        "removed on purpose by its controller",
+    ],
 )
 def test_a_queued_request_is_sent_only_while_its_grant_is_valid(evidence, step):
     assert request_step(evidence, "e1", NOW) is step
@@ -105,6 +128,10 @@ OFFLINE = present(granted_at=NOW, event_id="e1")
         (OFFLINE, registration(), RemediationStep.REMOVE),
         (OFFLINE, registration(online=True), RemediationStep.CALL_OFF),
         (OFFLINE, registration(busy=True), RemediationStep.CALL_OFF),
+        (GRANTED._replace(removed_at=NOW), None, RemediationStep.REMOVE),
+        (GRANTED._replace(removed_at=NOW), registration(), RemediationStep.RECORD_RETURN),
+        (OFFLINE._replace(removed_at=NOW), None, RemediationStep.REMOVE),
+        (OFFLINE._replace(removed_at=NOW), registration(), RemediationStep.RECORD_RETURN),
     ],
     ids=[
         "lost, still a 404",
@@ -114,6 +141,10 @@ OFFLINE = present(granted_at=NOW, event_id="e1")
         "still offline",
         "offline, then online",
         "offline, then busy",
+        "removed, and the request waited",
+        "removed, then registered again",
+        "removed for being offline, and the request waited",
+        "removed for being offline, and still registered",
     ],
 )
 def test_a_runner_is_queried_again_before_its_removal(evidence, answer, step):
@@ -144,3 +175,37 @@ def test_a_runner_is_queried_again_before_its_removal(evidence, answer, step):
 def test_a_runner_registered_again_since_the_last_sweep_is_not_replaced(same_name, step, successor):
     assert step_after(GRANTED, None, same_name) is step
     assert successor_of(GRANTED, same_name) == successor
+
+
+REMOVED = GRANTED._replace(removed_at=NOW)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "same_name", "step"),
+    [
+        (REMOVED, [registration()._replace(id=GRANTED.id + 1)], RemediationStep.RECORD_SUCCESSOR),
+        (REMOVED, [registration()._replace(id=GRANTED.id)], RemediationStep.REMOVE),
+        (
+            OFFLINE._replace(removed_at=NOW),
+            [registration()._replace(id=OFFLINE.id + 1)],
+            RemediationStep.RECORD_SUCCESSOR,
+        ),
+    ],
+    ids=["registered again", "a list that is older than the removal", "removed for being offline, registered again"],
+)
+def test_a_request_that_waited_after_the_removal_is_checked_by_name(evidence, same_name, step):
+    assert step_after(evidence, None, same_name) is step
+
+
+@pytest.mark.parametrize(
+    ("evidence", "is_left"),
+    [
+        (REMOVED, True),
+        (REMOVED._replace(reregistered_as=2), False),
+        (REMOVED._replace(retired_at=NOW), False),
+        (REMOVED._replace(replaced_at=NOW), False),
+    ],
+    ids=["waits", "registered again", "removed on purpose", "accepted"],
+)
+def test_a_grant_is_open_while_its_request_may_be_made(evidence, is_left):
+    assert is_open(evidence) is is_left
