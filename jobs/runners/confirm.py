@@ -147,10 +147,11 @@ async def _confirm(
         log.warning("control list unusable", org=installation.org, reason=doubt)
         return {}
     listed = {each: GetResult(control.runners[each], listed_at) for each in suspects if each in control.runners}
-    suspects = await _once_due(context, installation, suspects, survey)
+    due, suspects = suspects, await _once_due(context, installation, suspects, survey)
     unproven = [each.id for each in absence.needs_own_get(suspects.values(), control)]
     queried = await get_each(installation_client, unproven, concurrency, context.clock)
-    folds = {runner_id: absence.confirmed(*result) for runner_id, result in (listed | queried).items()}
+    results = listed | queried
+    folds = {runner_id: absence.confirmed(due[runner_id], *result) for runner_id, result in results.items()}
     revised = await context.runners.revise(installation.id, folds)
     lost = sum(each.confirmed_at is not None for each in revised.values())
     log.info("confirmed", installation=installation.id, org=installation.org, lost=lost, of=len(suspects))

@@ -200,7 +200,10 @@ class Driver(Acting):
         for runner_id, result in listed.items():
             self.audit.answered(runner_id, result.at)
         yield STEP
-        revised = self.store.revise({each: absence.confirmed(*result) for each, result in (listed | asked).items()})
+        results = listed | asked
+        revised = self.store.revise(
+            {each: absence.confirmed(suspects[each], *result) for each, result in results.items()}
+        )
         self.engine.trace("confirmed", absent=[each for each, result in asked.items() if result.registration is None])
         return revised
 

@@ -319,11 +319,17 @@ def awaits_plan(records: Iterable[Evidence]) -> bool:
     return any(each.confirmed_at is not None and each.granted_at is None for each in records)
 
 
-def confirmed(answer: Registration | None, at: float) -> Fold:
+def confirmed(suspect: Evidence, answer: Registration | None, at: float) -> Fold:
     """Returns the fold for the last GET of a suspect that met all other conditions of the confirmation."""
     if answer is not None:
         return partial(observations.registration_seen, seen=answer, at=at, listed=False)
-    return lambda evidence: None if evidence is None else observations.absence_confirmed(evidence, at)
+
+    def fold(evidence: Evidence | None) -> Evidence | None:
+        if evidence is None or evidence.missing_at != suspect.missing_at:
+            return evidence  # the runner was seen since its first 404 was due, and a 404 since then is its first one
+        return observations.absence_confirmed(evidence, at)
+
+    return fold
 
 
 def _listed(seen_as: Registration, at: float, usable: bool, evidence: Evidence | None) -> Evidence:

@@ -4,7 +4,7 @@ import pytest
 
 from ghapp.health.installation import Installation
 from ghapp.health.remediation.fuse import FuseLimits
-from ghapp.health.runner import absence
+from ghapp.health.runner import absence, observations
 from ghapp.health.runner.absence import MOST_AHEAD_SECONDS, MOST_ASKED, MOST_SAMPLED, GetResult, RunnerList
 from ghapp.health.runner.evidence import BLIND_KEPT_SECONDS, MOST_BLIND_SPANS, Survey, covered_seconds
 from ghapp.health.runner.remains import Remains, RemainsKind
@@ -216,7 +216,7 @@ class TestFolds:
 
     def test_a_forgotten_record_is_not_recreated(self):
         assert absence.folds_of_get(None, NOW)(None) is None
-        assert absence.confirmed(None, NOW)(None) is None
+        assert absence.confirmed(suspect(), None, NOW)(None) is None
         assert absence.folds_of_list(listing(), FLEET, survey(), NOW)[1](None) is None
 
 
@@ -393,7 +393,15 @@ class TestConfirmation:
         assert absence.needs_own_get([evidence], listing(1)) == ([evidence] if is_needed else [])
 
     def test_a_second_404_confirms_the_loss_and_a_registration_ends_it(self):
-        confirmed = absence.confirmed(None, NOW)(suspect())
+        confirmed = absence.confirmed(suspect(), None, NOW)(suspect())
         assert judge(confirmed, survey(), NOW, LIMITS).state is State.INVALIDATED
-        back = absence.confirmed(registration(online=True), NOW)(suspect())
+        back = absence.confirmed(suspect(), registration(online=True), NOW)(suspect())
         assert judge(back, survey(), NOW, LIMITS).state is State.HEALTHY
+
+    def test_a_404_confirms_nothing_if_the_runner_was_seen_since_the_404_that_was_due(self):
+        due = suspect()
+        seen = observations.registration_seen(due, registration(online=True), NOW - 0.6, listed=True)
+        missed_again = observations.get_missed(seen, NOW - 0.3)
+        assert missed_again.missing_at == NOW - 0.3
+        assert absence.confirmed(due, None, NOW)(missed_again) is missed_again
+        assert absence.confirmed(due, None, NOW)(seen) is seen
