@@ -400,8 +400,8 @@ class TestConfirmation:
 
     def test_a_404_confirms_nothing_if_the_runner_was_seen_since_the_404_that_was_due(self):
         due = suspect()
-        seen = observations.registration_seen(due, registration(online=True), NOW - 0.6, listed=True)
-        missed_again = observations.get_missed(seen, NOW - 0.3)
-        assert missed_again.missing_at == NOW - 0.3
-        assert absence.confirmed(due, None, NOW)(missed_again) is missed_again
-        assert absence.confirmed(due, None, NOW)(seen) is seen
+        seen = observations.registration_seen(due, registration(online=True), NOW + 29.4, listed=True)
+        missed_again = observations.get_missed(seen, NOW + 29.7)
+        assert missed_again.missing_at == NOW + 29.7
+        assert absence.confirmed(due, None, NOW + 30)(missed_again) is missed_again
+        assert absence.confirmed(due, None, NOW + 30)(seen) is seen
