@@ -126,7 +126,7 @@ async def _print_changes(site: Site, director: Director | None, console: Console
             if not installations:
                 current.append(await _why_no_installation(stores, site.settings))
         except StoreUnavailableError as error:
-            current.append(_redis_error(error).plain)
+            current.append(_redis_error(error, data="").plain)
         lines += [Text(problem) for problem in current if problem not in problems]
         problems = current
         for line in lines:
@@ -174,9 +174,9 @@ async def frames(
         await asyncio.sleep(0.5)
 
 
-def _redis_error(error: StoreUnavailableError) -> Text:
+def _redis_error(error: StoreUnavailableError, data: str = "; the data above is from before") -> Text:
     why = redact(str(error.__cause__ or error)).rstrip(".")
-    return Text(f"Redis does not answer, retrying; the data above is from before. ({why})", "bold red")
+    return Text(f"Redis does not answer, retrying{data}. ({why})", "bold red")
 
 
 async def _set_up(site: Site, key: str, console: Console) -> None:

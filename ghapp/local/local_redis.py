@@ -75,6 +75,7 @@ class EmbeddedRedis:
         Raises:
             ConfigurationError: there is no server, the path is too long, or another process uses the folder.
         """
+        folder = folder.absolute()  # the server changes its directory before it opens its log
         self._folder, self._socket, self._log = folder, folder / "redis.sock", folder / "redis.log"
         require_short_path(self._socket)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

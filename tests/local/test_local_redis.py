@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from redis import Redis
@@ -211,3 +212,10 @@ def test_what_each_one_here_wrote_is_read_back_whichever_comes_first(writer, fir
     others = [server for server in HERE if server != first]
     with embedded_redis(tmp_path / "redis", durable=True, servers=[first, *others]) as url:
         assert (Redis.from_url(url).get("kept"), Redis.from_url(url).xlen("inbox")) == (b"yes", 1)
+
+
+def test_its_folder_may_be_relative(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with embedded_redis(Path("a folder"), durable=True) as url:
+        assert Redis.from_url(url).ping()
+    assert (tmp_path / "a folder" / "appendonlydir").is_dir()
