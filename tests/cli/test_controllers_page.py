@@ -61,7 +61,9 @@ async def site(redis, redis_url, tmp_path):
     garm = {"first_seen": site.now - 600, "labels": ("self-hosted", "garm-linux"), "custom_labels": ("garm-linux",)}
     missing = {"absent_since": site.now - 90, "missing_at": site.now - 60, "confirmed_at": site.now - 30}
     missing |= {"observed_at": site.now - 30}
-    await site.add_runner(online(2, **garm, **missing, listed=False, online=False, granted_at=site.now - 20))
+    await site.add_runner(
+        online(2, **garm, **missing, listed=False, online=False, granted_at=site.now - 20, event_id="e")
+    )
     await site.add_runner(online(3, **garm))
     return site
 

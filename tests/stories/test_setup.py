@@ -11,22 +11,16 @@ import signal
 import httpx
 import pytest
 
-from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
-from ghapp.sandbox.server import SandboxServer
 from tests.stories.processes import PATIENCE_SECONDS
 from tests.stories.test_up import wait_for
 from tests.support.browser import Browser
 from tests.support.ports import free_port
-from tests.support.running import running
-
-RUNNERS = 12
+from tests.support.running import RUNNERS, github_without_app, running
 
 
 @pytest.fixture
 def github():
-    """A GitHub Enterprise Server with an organization, its runners, and no App."""
-    org = OrgConfig(pools=(PoolConfig(name="linux-4vcpu", size=RUNNERS),))
-    with SandboxServer(SandboxConfig(orgs=(org,), app=False, quiet=True)) as sandbox:
+    with github_without_app() as sandbox:
         yield sandbox
 
 

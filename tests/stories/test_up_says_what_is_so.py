@@ -11,23 +11,17 @@ import httpx
 import pytest
 from redis import Redis
 
-from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
-from ghapp.sandbox.server import SandboxServer
 from tests.stories.processes import PATIENCE_SECONDS
 from tests.stories.test_up import wait_for
 from tests.support.browser import Browser
 from tests.support.keys import private_key
 from tests.support.ports import free_port
-from tests.support.running import running
-
-RUNNERS = 12
+from tests.support.running import github_without_app, running
 
 
 @pytest.fixture
 def github():
-    """An organization with runners, and no App."""
-    org = OrgConfig(pools=(PoolConfig(name="linux-4vcpu", size=RUNNERS),))
-    with SandboxServer(SandboxConfig(orgs=(org,), app=False, quiet=True)) as sandbox:
+    with github_without_app() as sandbox:
         yield sandbox
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 
+from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from tests.stories.test_up import wait_for
 
@@ -44,6 +45,15 @@ class Running:
             return False
 
 
+RUNNERS = 12
+
+
+def github_without_app() -> SandboxServer:
+    """A GitHub Enterprise Server with an organization, its runners, and no App."""
+    org = OrgConfig(pools=(PoolConfig(name="linux-4vcpu", size=RUNNERS),))
+    return SandboxServer(SandboxConfig(orgs=(org,), app=False, quiet=True))
+
+
 @contextmanager
 def running(
     github: SandboxServer,
@@ -67,7 +77,8 @@ def running(
         process = subprocess.Popen(command, env=given, stdout=out, stderr=out)
     try:
         app = Running(process, terminal, state, f"http://127.0.0.1:{port}")
-        assert wait_for(app.listens, 30), app.terminal_output()
+        assert wait_for(lambda: app.base in app.terminal_output(), 60), app.log()
+        assert app.listens(), "an address is printed when it answers"
         yield app
     finally:
         process.send_signal(end_by)
