@@ -7,6 +7,7 @@ import re
 import msgspec
 
 from ghapp.cluster.request import ClusterRequest
+from ghapp.decoding import decode
 from ghapp.errors import (
     ClusterError,
     ClusterForbiddenError,
@@ -57,8 +58,8 @@ _status = msgspec.json.Decoder(ApiStatus)
 def read_status(body: bytes) -> ApiStatus:
     """Parses a body that may be a `Status`; unknown paths are answered in plain text, and proxies send anything."""
     try:
-        status = _status.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        status = decode(_status, body)
+    except msgspec.DecodeError:
         return ApiStatus()
     return status if status.kind == "Status" else ApiStatus()
 

@@ -32,6 +32,7 @@ FIXES: Mapping[str, str] = {
     Reason.INSTALLATION_SUSPENDED: "an owner unsuspends the App; sweeps resume by themselves",
     Reason.RATE_LIMITED: "wait until the time that GitHub gave; then find out what else uses the App's limit",
     Reason.BUDGET_SPENT: "raise [budget] share, or [sweep] interval_seconds; the budget resets within the hour",
+    Reason.INTERNAL_ERROR: "find `sweep failed` in the worker's log, and report its traceback as a bug of ghapp",
     OVERDUE: "start `ghapp clock`, and check that a worker serves the queue `sweep`; see roles above",
     NOT_SCHEDULED: "run `ghapp sweep --org {org}`, which schedules it; check that `ghapp clock` and a worker run",
 }

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from ghapp.decoding import decode as decode_json
 from ghapp.errors import MalformedDeliveryError
 from ghapp.health.job_steps import StepState, job_steps
 
@@ -170,13 +171,11 @@ def parse(event: str, body: bytes, content_type: str) -> Delivery:
     text = _form_payload(body) if content_type.lower().startswith(FORM) else body
     try:
         if event not in KNOWN:
-            _unread.decode(text)
+            decode_json(_unread, text)
             return Delivery()
-        delivery = _delivery.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        delivery = decode_json(_delivery, text)
+    except msgspec.DecodeError as error:
         raise MalformedDeliveryError(f"the {event} payload cannot be read: {error}") from None
-    except RecursionError:
-        raise MalformedDeliveryError(f"the {event} payload is nested too deeply") from None
     if event == "workflow_job" and (delivery.workflow_job is None or delivery.installation is None):
         raise MalformedDeliveryError("the workflow_job payload lacks workflow_job or installation")
     try:
@@ -191,7 +190,7 @@ def _without_steps(delivery: Delivery) -> Delivery:
     if job is None or job.steps is msgspec.UNSET:
         return delivery
     ended_badly = job.status == "completed" and job.conclusion in UNFINISHED
-    steps = _steps.decode(job.steps) if ended_badly else None
+    steps = decode_json(_steps, job.steps) if ended_badly else None
     facts = None if steps is None else DeliveredSteps(*job_steps(step.state for step in steps))
     without = msgspec.structs.replace(job, steps=msgspec.UNSET, step_facts=facts)
     return msgspec.structs.replace(delivery, workflow_job=without)

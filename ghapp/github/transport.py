@@ -1,11 +1,12 @@
 """Sends single requests to GitHub through githubkit, and translates errors to ours.
 
-githubkit's own retries, cache and per-call clients are off: each answer is needed as GitHub gave it, and one shared
-client saves 17 ms per call.
+githubkit's own retries, cache, checks of answers and per-call clients are off: each answer is needed as GitHub gave it,
+the check raises ValueError for a `Retry-After` that is a date, and one shared client saves 17 ms per call.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,8 +18,8 @@ import msgspec
 from githubkit import AppAuthStrategy, TokenAuthStrategy, UnauthAuthStrategy
 from githubkit.auth import BaseAuthStrategy
 from githubkit.cache import MemCacheStrategy
-from githubkit.exception import RateLimitExceeded, RequestError, RequestFailed, RequestTimeout
 
+from ghapp.decoding import decode
 from ghapp.errors import (
     GitHubError,
     GitHubUnavailableError,
@@ -26,7 +27,8 @@ from ghapp.errors import (
     RateLimitedError,
     UnauthorizedError,
 )
-from ghapp.github.response import FORBIDDEN, TOO_MANY, GitHubResponse
+from ghapp.github.response import GitHubResponse
+from ghapp.health.rate_limit import rate_limit_wait
 from ghapp.tls import trusted
 
 TIMEOUT = httpx.Timeout(10.0, connect=5.0)
@@ -37,7 +39,6 @@ IN_FLIGHT = 100
 
 LONGEST_MESSAGE = 200
 API_VERSION = "2022-11-28"
-DEFAULT_WAIT_SECONDS = 60.0
 
 
 class _Error(msgspec.Struct):
@@ -97,7 +98,7 @@ class GitHubTransport(githubkit.GitHub[Any]):
         Raises:
             UnauthorizedError: 401.
             PermissionMissingError: 403.
-            RateLimitedError: 403 or 429 over a limit; `after_seconds` is the time to wait.
+            RateLimitedError: 403 or 429 over a limit; `after_seconds` is the time to wait, see `rate_limit_wait`.
             GitHubUnavailableError: 5xx, a time-out, or an incomplete answer.
         """
         query = f"?{urlencode(params)}" if params else ""  # as a text: httpx would parse the URL three times
@@ -114,15 +115,9 @@ class GitHubTransport(githubkit.GitHub[Any]):
     async def _exchange(self, request: httpx.Request, method: str, path: str, *, follow: bool) -> GitHubResponse:
         try:
             answer = await self._client.send(request, auth=self.auth.get_auth_flow(self), follow_redirects=follow)
-            self._check(answer)
-        except RateLimitExceeded as error:
-            wait = error.retry_after.total_seconds()
-            raise RateLimitedError(f"{method} {path}: over GitHub's rate limit", after_seconds=wait) from None
-        except RequestFailed as error:
-            return _answer_or_error(method, path, error.response.raw_response)
-        except (RequestTimeout, RequestError, httpx.HTTPError) as error:
+        except httpx.HTTPError as error:
             raise GitHubUnavailableError(f"{method} {path}: no answer ({type(error).__name__})") from None
-        return _answer(answer)
+        return _answer_or_error(method, path, answer)
 
     async def tail(self, url: str, most: int, longest: int) -> bytes | None:
         """Reads the end of a document at a short-lived address, without credentials.
@@ -164,20 +159,16 @@ def open_client(api_url: str) -> httpx.AsyncClient:
     )
 
 
-def _answer(response: httpx.Response) -> GitHubResponse:
-    return GitHubResponse(response.status_code, response.headers, response.content)
-
-
 def _answer_or_error(method: str, path: str, response: httpx.Response) -> GitHubResponse:
     """Returns an answer that callers interpret, or raises the error that it stands for."""
+    wait = rate_limit_wait(response.status_code, response.headers, response.content, time.time())
+    if wait is not None:
+        raise RateLimitedError(f"{method} {path}: over GitHub's rate limit", after_seconds=wait)
     match response.status_code:
-        case 404 | 422:
-            return _answer(response)
+        case status if status < 400 or status in (404, 422):  # noqa: PLR2004
+            return GitHubResponse(status, response.headers, response.content)
         case 401:
             raise UnauthorizedError(f"{method} {path}: GitHub does not accept our credentials")
-        case status if status == TOO_MANY or (status == FORBIDDEN and b"rate limit" in response.content):
-            # For a secondary limit GitHub may give no time; its documentation asks for at least a minute.
-            raise RateLimitedError(f"{method} {path}: over GitHub's rate limit", after_seconds=DEFAULT_WAIT_SECONDS)
         case 403:
             accepted = response.headers.get("x-accepted-github-permissions", "")
             needs = f"; needs {accepted}" if accepted else ""  # a 403 of a proxy or an IP allow list names none
@@ -194,6 +185,6 @@ def _answer_or_error(method: str, path: str, response: httpx.Response) -> GitHub
 def _message_of(body: bytes) -> str:
     """Returns the `message` of an error's body; empty if there is none."""
     try:
-        return (_message.decode(body).message or "")[:LONGEST_MESSAGE]
+        return (decode(_message, body).message or "")[:LONGEST_MESSAGE]
     except msgspec.MsgspecError:
         return ""

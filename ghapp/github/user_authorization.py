@@ -21,6 +21,7 @@ import httpx
 import msgspec
 
 from ghapp.credentials import SignInClient
+from ghapp.decoding import decode
 from ghapp.errors import CodeRefusedError, GitHubUnavailableError, NotFoundError, PermissionMissingError
 from ghapp.github import wire
 from ghapp.github.response import expect
@@ -128,15 +129,10 @@ class UserAuthorization:
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 answer = await _post(f"{self._web_url}/login/oauth/access_token", fields)
-            if refusal := _refusal.decode(answer).error:
+            if refusal := decode(_refusal, answer).error:
                 raise CodeRefusedError(f"GitHub refused the sign-in: {refusal}")
-            token = _token.decode(answer)
-        except (
-            httpx.HTTPError,
-            TimeoutError,
-            ValueError,
-            RecursionError,
-        ) as error:  # a ValidationError is a ValueError
+            token = decode(_token, answer)
+        except (httpx.HTTPError, TimeoutError, ValueError) as error:  # a DecodeError is a ValueError
             raise GitHubUnavailableError(f"GitHub gave no usable answer ({type(error).__name__})") from None
         return token.access_token, min(token.expires_in or LONGEST_TOKEN_SECONDS, LONGEST_TOKEN_SECONDS)
 

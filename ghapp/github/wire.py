@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from ghapp.decoding import decode
 from ghapp.errors import GitHubUnavailableError
 from ghapp.health.installation import Installation
 from ghapp.health.runner.evidence import Registration
@@ -163,6 +164,6 @@ def read(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
         GitHubUnavailableError: the body is not what the API describes.
     """
     try:
-        return decoder.decode(body)
+        return decode(decoder, body)
     except msgspec.DecodeError as error:
         raise GitHubUnavailableError(f"GitHub's answer is not what its API describes: {error}") from None

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from ghapp.decoding import decode
 from ghapp.log import redact
 
 BILLION = 1_000_000_000
@@ -46,8 +47,8 @@ class LogLine(NamedTuple):
     text: str
 
 
-_decode = msgspec.json.Decoder(_Answer).decode
-_decode_stream = msgspec.json.Decoder(_Stream).decode
+_answer = msgspec.json.Decoder(_Answer)
+_stream = msgspec.json.Decoder(_Stream)
 
 
 def read(body: bytes) -> list[LogLine]:
@@ -56,12 +57,12 @@ def read(body: bytes) -> list[LogLine]:
     Raises:
         ValueError: the answer does not follow Loki's API (`msgspec.DecodeError` is a `ValueError`).
     """
-    answer = _decode(body)
+    answer = decode(_answer, body)
     if answer.status != "success" or answer.data.resultType != "streams":
         raise ValueError(answer.data.resultType)
     lines: list[LogLine] = []
     for row in answer.data.result:
-        stream = _decode_stream(row)
+        stream = decode(_stream, row)
         unit = stream.stream.get("unit", "")
         lines += [LogLine(int(entry.at), unit, _sanitized(entry.line)) for entry in stream.values]
     return lines

@@ -8,10 +8,10 @@ header of each answer.
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from redis.asyncio import Redis
@@ -19,6 +19,7 @@ from redis.asyncio import Redis
 from ghapp.errors import BudgetSpentError
 from ghapp.health.history import WHOLE_ORG
 from ghapp.health.pacing import MOST_IN_FLIGHT, Allowance, CallLimits
+from ghapp.health.rate_limit import FAR_SECONDS, http_date
 from ghapp.store import keys
 from ghapp.store.history_counts import COUNT, field, other_field
 from ghapp.store.quarantine import PlainReader, finite
@@ -29,8 +30,8 @@ FLIGHT_SECONDS = 60.0
 LEAST_WAIT_SECONDS = 0.05
 """Minimum wait, so that a rounding error of a billionth of a point does not cause a busy loop."""
 
-FAR_SECONDS = 7200.0
-"""GitHub's reset is never further ahead: a later date was written by a clock that had jumped, and is ignored."""
+_COUNT = re.compile(r"[0-9]{1,15}")
+"""A number that Lua holds exactly. `str.isdigit` accepts others than 0 to 9, which end the script with an error."""
 
 LIMIT_FIELDS = [b"held", b"limit", b"used", b"reset", b"skew"]
 
@@ -142,9 +143,9 @@ class Budget:
                     patience -= seconds
 
     async def leave(self, installation: int, flight: str, headers: Mapping[str, str]) -> None:
-        """Ends a call, and records its answer's `x-ratelimit-*` headers; headers that are missing change nothing."""
+        """Ends a call, and records its answer's `x-ratelimit-*` headers; they change nothing if one is no count."""
         limit, used, reset = (headers.get(f"x-ratelimit-{name}", "") for name in ("limit", "used", "reset"))
-        is_complete = limit.isdigit() and used.isdigit() and reset.isdigit()
+        is_complete = all(_COUNT.fullmatch(each) for each in (limit, used, reset))
         values = [limit, used, reset] if is_complete else ["", "", ""]
         now = self._clock()
         args = [flight, *values, repr(now), FAR_SECONDS, repr(skew(headers.get("date", ""), now))]
@@ -181,10 +182,8 @@ class Budget:
 
 def skew(date: str, now: float) -> float:
     """Returns by how many seconds the clock of an answer's `Date` is ahead of ours; 0 without a valid date."""
-    try:
-        return parsedate_to_datetime(date).timestamp() - now
-    except ValueError:
-        return 0.0
+    sent_at = http_date(date)
+    return 0.0 if sent_at is None else sent_at - now
 
 
 def _ahead(at: float, now: float) -> float:

@@ -8,6 +8,8 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from ghapp.decoding import decode
+
 T = TypeVar("T")
 
 
@@ -39,10 +41,6 @@ def parse_json(shape: type[T], body: bytes, takes: str) -> T:
         HTTPException: 400.
     """
     try:
-        return msgspec.json.decode(body, type=shape)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise HTTPException(400, f"{_message(error)}; it takes {takes}") from None
-
-
-def _message(error: msgspec.DecodeError | UnicodeDecodeError) -> str:
-    return "the body is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        return decode(msgspec.json.Decoder(shape), body)
+    except msgspec.DecodeError as error:
+        raise HTTPException(400, f"{error}; it takes {takes}") from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import ClassVar, TypeVar
 
-from ghapp.errors import GitHubError
 from ghapp.health.gate.gate_checks import GateCheck
 from ghapp.health.installation import Installation
 from ghapp.health.queue.queue_check import QueueCheck
@@ -43,18 +42,24 @@ class CommitCheckPost:
         if self._now < check.again_at <= self._now + RETRY_SECONDS:
             return check, CheckRunOutcome.NOTHING_TO_DO
         after: After | Check
-        why = ""
+        why, raised = "", None
         try:
             after, outcome = await post(check)
-        except GitHubError as error:
-            after, outcome, why = check, outcome_of(error), str(error)
+        except Exception as error:  # noqa: BLE001 - `outcome_of` raises what cannot be recorded
+            after, outcome, why, raised = check, outcome_of(error), str(error) or type(error).__name__, error
         if outcome is not CheckRunOutcome.NOTHING_TO_DO:
             await self._context.counters.add("ghapp_reports_total", org=self._installation.org, outcome=outcome.value)
         if outcome in (CheckRunOutcome.NOTHING_TO_DO, *POSTED):
             return after, outcome
         failed = after if isinstance(after, type(check)) else check
         if failed.setback != outcome.value:
-            log.warning(self.FAILED, **self.named(failed), reason=outcome.value, why=why or self.WHY)
+            log.warning(
+                self.FAILED,
+                **self.named(failed),
+                reason=outcome.value,
+                why=why or self.WHY,
+                exc_info=raised if outcome is CheckRunOutcome.FAILED else None,
+            )
         return failed._replace(setback=outcome.value, again_at=self._now + retry_after(outcome)), outcome
 
     def named(self, check: GateCheck | QueueCheck) -> dict[str, str | int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from ghapp.errors import GitHubError
 from ghapp.github.checks import Checks
 from ghapp.health.cluster_summary import MOST_DEATHS, ClusterSummary, namespaces_of
 from ghapp.health.deaths.correlation import WEEK_SECONDS
@@ -76,12 +75,12 @@ async def report_installation(context: JobContext, installation_id: int) -> Chec
         state = (await context.reports.check_run_state(installation_id)).at(repository)
         if next_of(state, rendered, now) is CheckRunStep.NOTHING:
             return CheckRunOutcome.NOTHING_TO_DO
-        why = ""
+        why, raised = "", None
         try:
             outcome = await _post(context, installation, repository, state, rendered, now)
-        except GitHubError as error:
-            outcome, why = outcome_of(error), str(error)
-        await _count(context, installation, repository, outcome, why, now)
+        except Exception as error:  # noqa: BLE001 - `outcome_of` raises what cannot be recorded
+            outcome, why, raised = outcome_of(error), str(error) or type(error).__name__, error
+        await _count(context, installation, repository, outcome, why, raised, now)
     return outcome
 
 
@@ -184,7 +183,13 @@ async def _look_for_head(
 
 
 async def _count(
-    context: JobContext, installation: Installation, repository: str, outcome: CheckRunOutcome, why: str, now: float
+    context: JobContext,
+    installation: Installation,
+    repository: str,
+    outcome: CheckRunOutcome,
+    why: str,
+    raised: Exception | None,
+    now: float,
 ) -> None:
     """Counts the outcome; a failure is recorded, and logged if it differs from the last one."""
     if outcome is CheckRunOutcome.NOTHING_TO_DO:
@@ -201,4 +206,5 @@ async def _count(
             repository=repository,
             reason=outcome.value,
             why=why or WHYS[outcome],
+            exc_info=raised if outcome is CheckRunOutcome.FAILED else None,
         )

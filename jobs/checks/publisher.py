@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from ghapp.errors import (
     BudgetSpentError,
+    GhappError,
     GitHubError,
     GitHubUnavailableError,
     InstallationSuspendedError,
@@ -41,6 +42,8 @@ class CheckRunOutcome(StrEnum):
     """GitHub does not accept the check run: the repository or the commit does not exist there any more."""
     NOT_NOW = "not-now"
     UNAVAILABLE = "unavailable"
+    FAILED = "internal-error"
+    """An error of ghapp itself; the worker's log has its traceback."""
     RECORDED = "recorded"
     """Of a post-mortem: the death is recorded, and no check run is due."""
     WAITS = "waits"
@@ -62,8 +65,16 @@ FAILURES: Mapping[type[GitHubError], CheckRunOutcome] = {
 }
 
 
-def outcome_of(error: GitHubError) -> CheckRunOutcome:
-    """Returns the outcome of a failed attempt. GitHub repeats every other refusal, so these count as `REFUSED`."""
+def outcome_of(error: Exception) -> CheckRunOutcome:
+    """Returns the outcome of a failed attempt. GitHub repeats every other refusal, so these count as `REFUSED`.
+
+    Raises:
+        GhappError: `error` itself, if Redis is unavailable or a lock is lost, so that nothing can be recorded.
+    """
+    if not isinstance(error, GitHubError):
+        if isinstance(error, GhappError):
+            raise error
+        return CheckRunOutcome.FAILED
     return next((outcome for kind, outcome in FAILURES.items() if isinstance(error, kind)), CheckRunOutcome.REFUSED)
 
 

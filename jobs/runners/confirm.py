@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from functools import partial
 
-from ghapp.errors import BudgetSpentError, GitHubError, GitHubUnavailableError, RateLimitedError
+from ghapp.errors import BudgetSpentError, GhappError, GitHubError, GitHubUnavailableError, RateLimitedError
 from ghapp.github.installation_client import InstallationClient
 from ghapp.github.response import PER_PAGE
 from ghapp.github.wire import JobEnd
@@ -115,15 +115,30 @@ async def prepare_confirmation(context: JobContext, installation: Installation, 
 async def _try(
     context: JobContext, installation: Installation, suspects: dict[int, Evidence], control: RunnerList | None = None
 ) -> dict[int, Evidence]:
-    """As `_confirm`; an answer that is missing, or contradicts the installation, confirms nothing."""
+    """As `_confirm`; an answer that is missing, or contradicts the installation, confirms nothing.
+
+    Nor does an error of `ghapp` itself: sweeps and plans continue without this confirmation, and later ones repeat it.
+    """
     if not suspects:
         return {}
     try:
         return await _confirm(context, installation, suspects, control)
-    except GitHubError as error:
+    except Exception as error:
+        if isinstance(error, GhappError) and not isinstance(error, GitHubError):
+            raise
         if not isinstance(error, BudgetSpentError | GitHubUnavailableError | RateLimitedError):
             await context.installation_states.contradict(installation.id)
-        log.warning("not confirmed", installation=installation.id, org=installation.org, why=str(error))
+        is_ours = isinstance(error, GitHubError)
+        log.warning(
+            "not confirmed",
+            installation=installation.id,
+            org=installation.org,
+            error=type(error).__name__,
+            why=str(error),
+            exc_info=None if is_ours else error,
+        )
+        if not is_ours:
+            await context.counters.add("ghapp_jobs_failed_total", work="confirm")
         return {}
 
 

@@ -88,14 +88,14 @@ class _Pages:
 
     async def fetch_others(
         self, last: int, concurrency: int, progress: Progress
-    ) -> tuple[list[wire.RunnerPage], GitHubError | None]:
+    ) -> tuple[list[wire.RunnerPage], Exception | None]:
         """Reads the pages after the first, `concurrency` at once; returns them, and the first error.
 
         After a failed page no further page is requested; pages in flight are paid for, and kept.
         """
         slots = asyncio.Semaphore(concurrency)
         pages: dict[int, wire.RunnerPage] = {}
-        failures: list[GitHubError] = []
+        failures: list[Exception] = []
 
         async def read(number: int) -> None:
             try:
@@ -104,7 +104,7 @@ class _Pages:
                         return
                     fetched = await self.fetch(number)
                 pages[number] = self.parse(number, *fetched)  # while the next page is on its way
-            except GitHubError as error:
+            except Exception as error:  # noqa: BLE001 - the task group would wrap it, and cancel pages that are paid for
                 failures.append(error)
             else:
                 progress(1 + len(pages), last)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ghapp.errors import (
     BudgetSpentError,
+    GhappError,
     GitHubError,
     InstallationMissingError,
     InstallationSuspendedError,
@@ -84,19 +85,30 @@ async def sweep_installation(
 async def _list_and_record(
     context: JobContext, installation: Installation, began: float, progress: Progress, *, act: bool
 ) -> tuple[SweepResult, HistorySample | None]:
-    """Returns what was found, and what it adds to the history. The list is freed before the plan reads the runners."""
+    """Returns what was found, and what it adds to the history. The list is freed before the plan reads the runners.
+
+    An error of GitHub or of `ghapp` itself is recorded in the survey, which keeps the last complete list.
+    """
     survey, settled = await gather(context.runners.survey(installation.id), context.settled.of(installation.id))
     try:
-        if installation.suspended:
-            raise InstallationSuspendedError(f"{installation.org} suspended the App")
         observation = await _observe(context, installation, progress)
         if settled is not None and holds(settled, observation.digest, began):
             return await keep_judgement(context, installation, observation, survey, settled, began), None
         async with context.all_records(len(observation.runners)):
             return await record_list(context, installation, observation, survey, began, act=act)
-    except GitHubError as error:
+    except Exception as error:
+        if isinstance(error, GhappError) and not isinstance(error, GitHubError):
+            raise  # Redis is unavailable or the lock is lost, so that nothing can be recorded
         reason = await _reason(context, installation, error)
-        log.warning("sweep failed", installation=installation.id, org=installation.org, reason=reason, why=str(error))
+        log.warning(
+            "sweep failed",
+            installation=installation.id,
+            org=installation.org,
+            reason=reason,
+            error=type(error).__name__,
+            why=str(error),
+            exc_info=error if reason is Reason.INTERNAL_ERROR else None,
+        )
         await context.runners.save_survey(installation.id, absence.survey_after_failure(survey, reason, began))
         took = (context.clock() - began) * 1000
         return SweepResult(installation.org, 0, 0, 0, 0, took, changed_pages=survey.changed_pages, flaw=reason), None
@@ -106,7 +118,13 @@ async def _observe(context: JobContext, installation: Installation, progress: Pr
     """Lists the runners; after a denied list, once more with a new token.
 
     The old token lacks permissions that were granted after it was issued.
+
+    Raises:
+        InstallationSuspendedError: nothing was sent.
+        GitHubError: GitHub gave no usable answer.
     """
+    if installation.suspended:
+        raise InstallationSuspendedError(f"{installation.org} suspended the App")
     concurrency = context.settings.of(installation.org).sweep.concurrency
     installation_client = await context.installation_client(installation, Purpose.SWEEP)
     try:
@@ -120,8 +138,10 @@ async def _observe(context: JobContext, installation: Installation, progress: Pr
     )
 
 
-async def _reason(context: JobContext, installation: Installation, error: GitHubError) -> Reason:
+async def _reason(context: JobContext, installation: Installation, error: Exception) -> Reason:
     """Returns why a sweep failed. After a 404 of the list itself, GitHub is queried for the installation."""
+    if not isinstance(error, GitHubError):
+        return Reason.INTERNAL_ERROR
     if not isinstance(error, NotFoundError):
         return FAILURES.get(type(error), Reason.GITHUB_UNAVAILABLE)
     try:

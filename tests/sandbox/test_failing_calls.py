@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from email.utils import parsedate_to_datetime
+
 import httpx
 import pytest
 
@@ -97,6 +99,20 @@ def test_a_secondary_limit_has_a_retry_after_and_lasts_as_long(sandbox, acme, gl
     assert mint(sandbox).startswith("ghs_"), "the App's own calls are not affected"
     sandbox.control.step(seconds=SECONDS)
     assert acme.get(RUNNERS).status_code == 200
+
+
+@pytest.mark.parametrize("stated", ["", "60.5", "-1", "soon", "99999999999", "30, 60"])
+def test_a_secondary_limit_states_its_time_as_it_is_given(sandbox, acme, stated):
+    sandbox.control.secondary_limit("acme", retry_after=SECONDS, stated=stated)
+    assert acme.get(RUNNERS).headers["retry-after"] == stated
+
+
+@pytest.mark.parametrize("ahead", [0.0, 90.0])
+def test_a_secondary_limit_may_state_its_end_as_a_date_by_githubs_clock(sandbox, acme, ahead):
+    sandbox.control.skew_clock(ahead=ahead)
+    sandbox.control.secondary_limit("acme", retry_after=SECONDS, stated="{date}")
+    end = parsedate_to_datetime(acme.get(RUNNERS).headers["retry-after"]).timestamp()
+    assert end == int(sandbox.world.now() + ahead + SECONDS)
 
 
 @pytest.mark.parametrize("status", [403, 429])

@@ -269,6 +269,7 @@ def test_answers_under_faults_are_as_described_too(stage):
         ("doubt_new_tokens", {"refused": 0, "hidden": 9_999}, 404),
         ("secondary_limit", {"status": 403}, 403),
         ("secondary_limit", {"status": 429}, 429),
+        ("secondary_limit", {"stated": "{date}"}, 403),
         ("exhaust_limit", {"status": 429}, 429),
         ("block_address", {}, 403),
         ("server_errors", {}, 502),

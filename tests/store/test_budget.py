@@ -1,6 +1,7 @@
 """One rate limit budget for each installation, shared by all processes."""
 
 import asyncio
+import time
 from dataclasses import replace
 from email.utils import formatdate
 
@@ -82,7 +83,18 @@ class TestRateLimitHeaders:
         await record_answer(budget, headers(99))
         assert await budget.left(ORG, now) == Allowance(limit=5000, used=used, resets_in=left)
 
-    @pytest.mark.parametrize("text", [{}, {"x-ratelimit-used": "1"}, {**headers(1), "x-ratelimit-reset": "soon"}])
+    @pytest.mark.parametrize(
+        "text",
+        [
+            {},
+            {"x-ratelimit-used": "1"},
+            *(
+                {**headers(1), f"x-ratelimit-{name}": value}
+                for name in ("limit", "used", "reset")
+                for value in ("", "soon", "1.5", "-1", "1, 1", "²", "٣", "9" * 400)
+            ),
+        ],
+    )
     async def test_answers_without_rate_limit_headers_change_nothing(self, redis, budget, text):
         await record_answer(budget, text)
         assert await budget.left(ORG, NOW) == Allowance()
@@ -106,7 +118,16 @@ class TestClockDifference:
         clock.now = float(RESET)
         await budget.enter(ORG, CallLimits(0.5), 1)
 
-    @pytest.mark.parametrize("date", ["", "yesterday"])
+    def test_a_date_without_a_zone_is_githubs_time_and_not_ours(self, monkeypatch):
+        monkeypatch.setenv("TZ", "America/New_York")
+        time.tzset()
+        try:
+            assert skew(time.asctime(time.gmtime(NOW)), NOW) == 0.0
+        finally:
+            monkeypatch.undo()
+            time.tzset()
+
+    @pytest.mark.parametrize("date", ["", "yesterday", "Wed, 25 Nov 99999 06:00:00 GMT"])
     def test_without_a_date_header_the_clocks_are_assumed_to_agree(self, date):
         assert skew(date, NOW) == 0.0
 

@@ -150,6 +150,38 @@ async def test_a_retry_after_applies_to_every_job(story, status):
         assert await state_of(app, lost) is State.INVALIDATED
 
 
+@pytest.mark.parametrize(
+    ("stated", "silence"),
+    [("{date}", 240.0), ("240.5", 240.5), ("", 60.0), ("soon", 60.0), ("-240", 60.0), ("30, 240", 240.0)],
+    ids=["HTTP date", "fraction", "empty", "garbage", "negative", "twice"],
+)
+@pytest.mark.parametrize("status", [403, 429])
+async def test_whatever_the_form_of_retry_after_the_silence_is_kept_and_the_fleet_swept_after_it(
+    story, status, stated, silence
+):
+    async with story() as app:
+        await settled(app)
+        app.sandbox.control.secondary_limit("acme", status=status, retry_after=240, stated=stated, seconds=silence)
+        app.sandbox.control.reset_account()
+        assert (await sweep_installation(app.context, app.installation)).flaw == "RateLimited"
+        assert calls_of(app) == 1, "the one that was refused"
+        survey = await app.context.runners.survey(app.installation)
+        assert (survey.failure, survey.total) == ("RateLimited", 12), "the last list stays known"
+        for _ in range(int(silence) // 15 - 1):
+            await app.pass_(15)
+            assert (await sweep_installation(app.context, app.installation)).flaw == "BudgetSpent"
+        assert calls_of(app) == 1, "no further call in the silence"
+        await app.pass_(17)
+        swept = await sweep_installation(app.context, app.installation)
+        assert (swept.flaw, swept.runners) == ("", 12)
+        assert (await app.context.runners.survey(app.installation)).failing_since is None
+
+
+def calls_of(app):
+    """How many calls GitHub got since its account was reset."""
+    return sum(each["total"] for each in app.account()["calls"].values())
+
+
 async def test_calls_as_the_app_itself_wait_too_after_a_retry_after(story):
     async with story() as app:
         await while_away(app, 3)

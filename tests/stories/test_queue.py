@@ -10,13 +10,14 @@ import sys
 import time
 
 import pytest
+from structlog.testing import capture_logs
 
 from ghapp.health.queue.explanation import explain
 from ghapp.sandbox.config import PoolConfig
 from ghapp.store.fuses import Pause
 from ghapp.store.org_views import load_job_queue
 from ghapp.store.queue_checks import QueueChecks
-from jobs.checks import publisher
+from jobs.checks import publisher, queue_report
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.checks.queue_report import report_queue_of
 from jobs.runners.sweep import sweep_installation
@@ -278,6 +279,28 @@ async def test_without_the_permission_a_check_is_put_off_and_posted_when_it_is_g
         await later(app, 299)
         assert await reported(app) == []
         await later(app, 1)
+        assert await reported(app) == [CheckRunOutcome.CREATED]
+
+
+async def test_an_error_of_ghapp_itself_puts_a_check_off_and_is_logged_once(story, monkeypatch):
+    async with story() as app:
+        await later(app, 0)
+        await queued(app, ["gpu"])
+        await later(app, 300)
+        error = ValueError("unexpected")
+
+        async def fail(*_args):
+            raise error
+
+        with monkeypatch.context() as broken, capture_logs() as lines:
+            broken.setattr(queue_report, "publish", fail)
+            assert await reported(app) == [CheckRunOutcome.FAILED]
+            await later(app, 299)
+            assert await reported(app) == []
+            await later(app, 1)
+            assert await reported(app) == [CheckRunOutcome.FAILED]
+        assert [line["exc_info"] for line in lines if line.get("exc_info")] == [error]
+        await later(app, 300)
         assert await reported(app) == [CheckRunOutcome.CREATED]
 
 

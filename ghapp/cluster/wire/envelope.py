@@ -12,6 +12,7 @@ from typing import Annotated, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from ghapp.decoding import decode
 from ghapp.errors import ClusterUnavailableError
 from ghapp.health.pods.pod import Owner as OwnerValue
 
@@ -144,6 +145,6 @@ def read(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
         ClusterUnavailableError: the body is not what the API describes.
     """
     try:
-        return decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return decode(decoder, body)
+    except msgspec.DecodeError as error:
         raise ClusterUnavailableError(f"the cluster's answer is not what its API describes: {error}") from None

@@ -65,6 +65,7 @@ class Reason(StrEnum):
     ORGANIZATION_RENAMED = "OrganizationRenamed"
     LIST_INCOMPLETE = "ListIncomplete"
     LIST_EMPTY = "ListEmpty"
+    INTERNAL_ERROR = "InternalError"
 
 
 @dataclass(frozen=True, slots=True)

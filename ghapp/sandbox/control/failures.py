@@ -7,6 +7,7 @@ path of a request, without `/api/v3`.
 from __future__ import annotations
 
 import re
+from email.utils import formatdate
 from typing import Any
 
 from ghapp.sandbox.control.controls import FOREVER, Controls, exposed
@@ -135,11 +136,23 @@ class RequestFaultControls(Controls):
 
     @exposed
     def secondary_limit(
-        self, org: str | None = None, *, status: int = 403, retry_after: int = 60, seconds: float | None = None
+        self,
+        org: str | None = None,
+        *,
+        status: int = 403,
+        retry_after: int = 60,
+        stated: str | None = None,
+        seconds: float | None = None,
     ) -> None:
-        """Calls by token are 403 or 429 with `retry-after`, for that time or for `seconds`."""
+        """Calls by token are 403 or 429 with `retry-after`, for that time or for `seconds`.
+
+        `stated`: the text of the header where it is not that number of seconds. Proxies send any: a date, a fraction,
+        `""`. `{date}` in it is the end of `retry_after` by GitHub's clock, as in `Wed, 25 Nov 2026 06:33:00 GMT`.
+        """
         lasting = retry_after if seconds is None else seconds
-        self._strike(requests.over_secondary_limit(status, retry_after), org, lasting, _BY_TOKEN)
+        end = formatdate(self.world.now() + self.world.clock.github_ahead + retry_after, usegmt=True)
+        text = str(retry_after) if stated is None else stated.replace("{date}", end)
+        self._strike(requests.over_secondary_limit(status, text), org, lasting, _BY_TOKEN)
 
     def _strike(
         self,

@@ -137,9 +137,9 @@ def document(status: int, message: str) -> dict[str, str]:
     return {"message": message, "documentation_url": DOCUMENTATION_URL, "status": str(status)}
 
 
-def over_secondary_limit(status: int, retry_after: int) -> AnswerInstead:
-    """Returns 403 or 429 with `retry-after` in seconds."""
-    return error(status, document(status, SECONDARY_LIMIT), {"retry-after": str(retry_after)})
+def over_secondary_limit(status: int, retry_after: str) -> AnswerInstead:
+    """Returns 403 or 429 with this `retry-after`, as a proxy may have rewritten it."""
+    return error(status, document(status, SECONDARY_LIMIT), {"retry-after": retry_after})
 
 
 def page(status: int) -> AnswerInstead:

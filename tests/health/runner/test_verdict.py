@@ -21,6 +21,7 @@ FAILURES = [
     Reason.INSTALLATION_GONE,
     Reason.LIST_INCOMPLETE,
     Reason.LIST_EMPTY,
+    Reason.INTERNAL_ERROR,
 ]
 
 

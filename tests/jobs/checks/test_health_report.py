@@ -5,11 +5,13 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 from structlog.testing import capture_logs
 
+from ghapp.errors import StoreUnavailableError
 from ghapp.health.installation import Installation
 from ghapp.queue.jobs import JobName
 from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
 from ghapp.store.installations import Installations
+from jobs.checks import health_report
 from jobs.checks.health_report import report_installation
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.scheduler import Scheduler
@@ -56,6 +58,37 @@ async def test_a_failure_to_post_is_logged_once_and_counted_each_time(story):
     assert text == ["unavailable", "permission-missing"]
     assert counted['ghapp_reports_total{org="acme",outcome="unavailable"}'] == 3
     assert counted['ghapp_reports_total{org="acme",outcome="permission-missing"}'] == 1
+
+
+@pytest.mark.parametrize("error", [ValueError("unexpected"), RuntimeError(), ExceptionGroup("two", [KeyError("a")])])
+async def test_an_error_of_ghapp_itself_puts_the_report_off_and_is_logged_once(story, monkeypatch, error):
+    async with story(config=CONFIG) as app:
+        app.clock.pass_(60)
+
+        async def fail(*_args):
+            raise error
+
+        with monkeypatch.context() as broken, capture_logs() as lines:
+            broken.setattr(health_report, "publish", fail)
+            assert await report_installation(app.context, app.installation) is CheckRunOutcome.FAILED
+            assert await report_installation(app.context, app.installation) is CheckRunOutcome.NOTHING_TO_DO
+            app.clock.pass_(300)
+            assert await report_installation(app.context, app.installation) is CheckRunOutcome.FAILED
+        assert [line["exc_info"] for line in lines if line["event"] == "not reported"] == [error]
+        app.clock.pass_(300)
+        assert await report_installation(app.context, app.installation) is CheckRunOutcome.CREATED
+
+
+async def test_a_report_that_redis_cannot_record_fails(story, monkeypatch):
+    async with story(config=CONFIG) as app:
+        app.clock.pass_(60)
+
+        async def fail(*_args):
+            raise StoreUnavailableError("no answer")
+
+        monkeypatch.setattr(health_report, "publish", fail)
+        with pytest.raises(StoreUnavailableError, match="no answer"):
+            await report_installation(app.context, app.installation)
 
 
 async def test_an_unknown_or_suspended_org_has_no_report(story):
