@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
 
 import click
 
@@ -44,7 +45,7 @@ def settings_here() -> Settings:
     log.configure(settings.log_format, quiet=True)
     path = settings.state_dir / "redis" / "redis.sock"
     if settings.redis_url is None and _is_listening(path):
-        return replace(settings, redis_url=f"unix://{path}")
+        return replace(settings, redis_url=f"unix://{quote(str(path))}")
     return settings
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.local.redis_servers import SUPPORTED, RedisServer, find_servers
@@ -79,7 +80,7 @@ class EmbeddedRedis:
         self._folder, self._socket, self._log = folder, folder / "redis.sock", folder / "redis.log"
         require_short_path(self._socket)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._durable, self.url = durable, f"unix://{self._socket}"
+        self._durable, self.url = durable, f"unix://{quote(str(self._socket))}"
         self._servers = choose_servers() if servers is None else servers
         self._started, self._exited = started, exited
         self._process: SupervisedProcess | None = None

@@ -219,3 +219,10 @@ def test_its_folder_may_be_relative(tmp_path, monkeypatch):
     with embedded_redis(Path("a folder"), durable=True) as url:
         assert Redis.from_url(url).ping()
     assert (tmp_path / "a folder" / "appendonlydir").is_dir()
+
+
+@pytest.mark.parametrize("name", ["a b", "50%41", "what?", "c#", "ü"])
+def test_its_folder_may_have_any_name(tmp_path, name):
+    with embedded_redis(tmp_path / name, durable=False) as url:
+        assert Redis.from_url(url).ping()
+    assert [each.name for each in tmp_path.iterdir()] == [name]
