@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
@@ -85,6 +86,8 @@ class EmbeddedRedis:
         self._started, self._exited = started, exited
         self._process: SupervisedProcess | None = None
         self.server: RedisServer | None = None
+        # Held until the end: another `up` may start while this Redis is down and about to be started again.
+        self._lock = (folder / "lock").open("ab")
         self._require_alone()
 
     def start(self) -> None:
@@ -124,14 +127,21 @@ class EmbeddedRedis:
         """Stops it, and returns when it has exited."""
         if self._process is not None:
             end(self._process.process)
+        self._lock.close()
 
     def _require_alone(self) -> None:
-        """Two processes would corrupt the data of one folder. A killed one leaves a socket without a listener."""
-        with socket.socket(socket.AF_UNIX) as client:
+        """Two processes would corrupt the data of one folder.
+
+        A killed `up` releases the lock, and its Redis may live for a moment; a killed Redis leaves a socket without a
+        listener.
+        """
+        with suppress(OSError), socket.socket(socket.AF_UNIX) as client:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             try:
                 client.connect(str(self._socket))
             except OSError:
                 return
+        self._lock.close()
         raise ConfigurationError(
             f"GHAPP_STATE_DIR: another `ghapp up` keeps its Redis in {self._folder}; stop it, or set another directory"
         )
@@ -195,8 +205,8 @@ def supervised_redis(
 ) -> Iterator[EmbeddedRedis]:
     """Runs a local Redis while the block runs, which may restart it; arguments and errors as of `EmbeddedRedis`."""
     redis = EmbeddedRedis(folder, durable=durable, servers=servers, started=started, exited=exited)
-    redis.start()
     try:
+        redis.start()
         yield redis
     finally:
         redis.end()

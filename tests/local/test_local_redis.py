@@ -68,6 +68,17 @@ def test_two_on_one_folder_would_write_into_each_others_data(tmp_path):
         assert Redis.from_url(url).ping(), "the first one is as it was"
 
 
+def test_a_second_one_does_not_start_while_the_first_is_down_and_about_to_be_started_again(tmp_path):
+    with supervised_redis(tmp_path / "redis", durable=True) as own:
+        os.kill(Redis.from_url(own.url).info("server")["process_id"], signal.SIGKILL)
+        while own.problem() is None:
+            own.supervise()
+        with pytest.raises(ConfigurationError, match="another `ghapp up` keeps its Redis in"):
+            embedded_redis(tmp_path / "redis", durable=True).__enter__()
+    with embedded_redis(tmp_path / "redis", durable=True) as url:
+        assert Redis.from_url(url).ping(), "its end releases the folder"
+
+
 def test_a_path_that_no_socket_can_have_is_refused_with_its_length(tmp_path):
     folder = tmp_path / ("x" * (92 - len(str(tmp_path))))
     socket_path = folder / "redis.sock"
