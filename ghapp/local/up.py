@@ -248,7 +248,10 @@ class RoleProcess:
         return self._output.last_line().removeprefix("ghapp: ")
 
     def _exited(self, process: SupervisedProcess, exit_code: int, delay: float) -> None:
-        if exit_code == REFUSED and process.restarts == 0 and process.ran_seconds < STARTING_SECONDS:
+        # `up` has reached this Redis: it hangs or restarts, and the role has the same exit code for that.
+        lost_redis = self._refusal().startswith("Redis does not answer")
+        is_starting = process.restarts == 0 and process.ran_seconds < STARTING_SECONDS
+        if exit_code == REFUSED and is_starting and not lost_redis:
             raise ConfigurationError(f"{self._refusal()} (the role {self._name})")
         _warn_of_exit(self._log, process, exit_code, delay)
 

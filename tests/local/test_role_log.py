@@ -117,3 +117,13 @@ def test_a_line_that_cannot_be_written_is_lost_without_a_traceback_and_the_reaso
     assert log.failure == os.strerror(errno.ENOSPC)
     log.close()
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_role_that_does_not_reach_redis_at_its_start_is_started_again(tmp_path):
+    watchdog = SimpleNamespace(add=lambda _process: None)
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GHAPP_")}
+    environ["GHAPP_REDIS_URL"] = "redis://127.0.0.1:1/0"
+    with closing(RoleLog(tmp_path / "ghapp.log")) as log, up._role("clock", environ, log, watchdog) as role:
+        role.process.wait()
+        role.supervise()
+        assert role.problem().startswith("clock exited: Redis does not answer")
