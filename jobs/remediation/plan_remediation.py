@@ -19,7 +19,7 @@ from ghapp.health.remediation.decision import (
     is_as_planned,
 )
 from ghapp.health.remediation.decision import decide as decided
-from ghapp.health.remediation.fuse import Position
+from ghapp.health.remediation.fuse import Fuse, Position, has_stepped
 from ghapp.health.remediation.plan import Plan
 from ghapp.health.remediation.steps import is_open
 from ghapp.health.runner import observations
@@ -128,7 +128,8 @@ async def _save_fuses(
     overtaken = []
     for pool, before, after, counted in turns:
         if await context.fuses.save(installation.id, pool, before, after):
-            await publish_fuse(context, installation, pool, after, counted, now)
+            if has_stepped(before or Fuse(), after):
+                await publish_fuse(context, installation, pool, after, counted, now)
         else:
             overtaken.append(pool)
     return overtaken

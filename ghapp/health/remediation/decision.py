@@ -21,17 +21,21 @@ from ghapp.health.remediation.fuse import (
     FuseLimits,
     FuseReason,
     Position,
+    failure,
     is_not_needed,
     next_fuse,
     room,
     stop,
 )
 from ghapp.health.remediation.fuse_counts import combined, fuse_counts
+from ghapp.health.remediation.fuse_moves import after_moves, with_runners
 from ghapp.health.remediation.plan import Candidate, Plan, PoolCapacity, RemediationLimits, plan
 from ghapp.health.runner.deletion_progress import is_deferred
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.transitions import published_state
 from ghapp.health.runner.verdict import Limits, State, is_offline_too_long, judge, runs_a_job, silent_since
+
+_CLOSED = Fuse()
 
 JudgedRunner = tuple[Evidence, State]
 Pools = dict[str, list[JudgedRunner]]
@@ -135,15 +139,16 @@ def decide(
     acting = limits.mode == "act"
     if not acting:
         pools = {pool: [(_as_if_granted(each), state) for each, state in members] for pool, members in pools.items()}
-    counts = _Counts(pools, _patience(rules), fuse_limits, situation, paused, acting)
-    changes: dict[str, FuseChange] = {}
-    for pool in pools:
-        before = fuses.get(pool, Fuse())
-        counted = counts.of(pool, before)
-        after = next_fuse(before, counted, now, fuse_limits, acting=acting)
-        changes[pool] = FuseChange(pool, fuses.get(pool), after, counted)
-    changes |= _whole_installation(changes, fuses, counts, now, fuse_limits, acting=acting)
-    capacities = {pool: _capacity(pool, each.after, counts, changes, paused) for pool, each in changes.items()}
+    configured = {rule.name for rule in rules} if rules else set(pools)
+    counts = _Counts(pools, _patience(rules), fuse_limits, situation, paused, configured, acting)
+    recorded = fuses
+    fuses = after_moves(recorded, {pool: {each.id for each, _ in members} for pool, members in pools.items()}, now)
+    changes = {
+        pool: FuseChange(pool, recorded.get(pool), *counts.next_fuse(pool, fuses))
+        for pool in [*pools, *(name for name in fuses if name not in pools and name != WHOLE_INSTALLATION)]
+    }
+    changes |= _whole_installation(changes, recorded, counts)
+    capacities = {pool: _capacity(pool, each.after, counts, changes) for pool, each in changes.items()}
     candidates = _candidates(pools, counts.patience, survey, now)
     held = {each.id for members in pools.values() for each, _ in members if claim_on(situation.claimed, each.name, now)}
     swept_at = survey.swept_at or 0.0
@@ -174,8 +179,9 @@ def counts_for(
     situation: DecisionInputs,
 ) -> dict[str, FuseCounts]:
     """Returns the current counts of each fuse, including the installation's, for publication."""
-    counts = _Counts(pools, _patience(rules), fuse_limits, situation, (), acting=True)
-    stopped = {pool for pool, fuse in fuses.items() if fuse.position is Position.STOPPED} - {WHOLE_INSTALLATION}
+    configured = {rule.name for rule in rules} if rules else set(pools)
+    counts = _Counts(pools, _patience(rules), fuse_limits, situation, (), configured, acting=True)
+    stopped = {pool for pool, fuse in fuses.items() if fuse.position is Position.STOPPED}
     found = {pool: counts.of(pool, fuse) for pool, fuse in fuses.items() if pool in pools}
     if WHOLE_INSTALLATION in fuses:
         found[WHOLE_INSTALLATION] = counts.whole(fuses[WHOLE_INSTALLATION], stopped)
@@ -191,11 +197,22 @@ class _Counts:
     limits: FuseLimits
     situation: DecisionInputs
     paused: Collection[str]
+    configured: Collection[str]
     acting: bool
+
+    def next_fuse(self, pool: str, fuses: Mapping[str, Fuse]) -> tuple[Fuse, FuseCounts]:
+        """Returns a pool's fuse after counting the pool, and the counts."""
+        fuse, whole, now = fuses.get(pool, _CLOSED), fuses.get(WHOLE_INSTALLATION, _CLOSED), self.situation.now
+        is_held = not self.acting or pool in self.paused or whole.holds_requests
+        if is_held and Position.PROVING in (fuse.position, whole.position):
+            fuse = replace(fuse, held_at=now)
+        counted = self.of(pool, fuse)
+        after = next_fuse(fuse, counted, now, self.limits, acting=self.acting)
+        return (after if after == fuse else with_runners(after, self._lost(pool, fuse))), counted
 
     def of(self, pool: str, fuse: Fuse) -> FuseCounts:
         """Counts one pool. A paused pool never settles by itself: the admin decides."""
-        members, situation = self.pools[pool], self.situation
+        members, situation = self.pools.get(pool, ()), self.situation
         counted = fuse_counts(
             members,
             fuse,
@@ -203,82 +220,92 @@ class _Counts:
             situation.now,
             self.limits,
             self.patience.get(pool),
-            self._queued_for(members),
+            self.queued_for(pool),
             situation.reaped.get(pool, 0),
             acting=self.acting,
         )
-        return replace(counted, calm_seconds=0.0) if pool in self.paused else counted
+        return replace(counted, calm_seconds=0.0) if members and pool in self.paused else counted
+
+    def of_whole(self, pool: str, whole: Fuse, own: Fuse) -> FuseCounts:
+        """Counts one pool for the installation's fuse; a pause may have held back the requests of this pool alone."""
+        return self.of(pool, replace(whole, held_at=max(whole.held_at or 0.0, own.held_at or 0.0) or None))
 
     def whole(self, fuse: Fuse, stopped: Collection[str]) -> FuseCounts:
-        """Counts all pools except those with a stopped fuse: these wait on their own and delay no other pool."""
-        counted = combined(self.of(pool, fuse) for pool in self.pools if pool not in stopped)
+        """Counts all pools that do not wait on their own (`waits_alone`): these delay no other pool."""
+        counted = combined(self.of(pool, fuse) for pool in self.pools if not self.waits_alone(pool, stopped))
         of_no_pool = sum(count for pool, count in self.situation.reaped.items() if pool not in self.pools)
         return replace(counted, lost=counted.lost + of_no_pool, expected=counted.expected + of_no_pool)
 
-    def _queued_for(self, members: Sequence[tuple[Evidence, State]]) -> int | None:
-        """Returns the number of waiting jobs that one of these runners, lost or not, could take; None: unknown."""
+    def waits_alone(self, pool: str, stopped: Collection[str]) -> bool:
+        """True if nothing of this pool is replaced for a reason of its own: stopped, paused, or not configured."""
+        return pool in stopped or pool in self.paused or pool not in self.configured
+
+    def queued_for(self, pool: str) -> int | None:
+        """Returns the number of waiting jobs that a runner of the pool, lost or not, could take; None: unknown."""
         if self.situation.queued is None:
             return None
+        members = self.pools.get(pool, ())
         label_sets = {frozenset(label.lower() for label in each.labels) for each, _ in members}
         return sum(any(wanted <= labels for labels in label_sets) for wanted in self.situation.queued)
 
+    def _lost(self, pool: str, fuse: Fuse) -> list[int]:
+        """Returns the ids of lost runners of the pool, those with a grant of this fuse included."""
+        since = self.situation.now if fuse.since is None else fuse.since
+        lost = {State.INVALIDATED, State.SUSPECT, State.OFFLINE}
+        members = self.pools.get(pool, ())
+        return [each.id for each, state in members if state in lost or (each.granted_at or 0.0) >= since]
+
 
 def _whole_installation(
-    changes: Mapping[str, FuseChange],
-    fuses: Mapping[str, Fuse],
-    counts: _Counts,
-    now: float,
-    limits: FuseLimits,
-    *,
-    acting: bool,
+    changes: Mapping[str, FuseChange], recorded: Mapping[str, Fuse], counts: _Counts
 ) -> dict[str, FuseChange]:
     """Returns the change of the installation's fuse, and of pool fuses that stop instead of it.
 
     The installation's fuse trips for losses in several pools; for losses in one pool the pool's own fuse has a lower
-    threshold. If a batch has successors in some pools but not in others, only the latter pools stop.
+    threshold. If a batch has successors in some pools but not in others, only the latter pools stop; and a pool of
+    which no request is accepted stops alone in any case.
     """
-    before = fuses.get(WHOLE_INSTALLATION, Fuse())
-    unchanged = FuseChange(WHOLE_INSTALLATION, fuses.get(WHOLE_INSTALLATION), before, FuseCounts())
+    before, now, limits = recorded.get(WHOLE_INSTALLATION, _CLOSED), counts.situation.now, counts.limits
+    if not counts.acting and before.position is Position.PROVING:
+        before = replace(before, held_at=now)
+    unchanged = FuseChange(WHOLE_INSTALLATION, recorded.get(WHOLE_INSTALLATION), before, FuseCounts())
     is_closed = before.position is Position.CLOSED
     if is_closed and not any(each.counted.waiting for each in changes.values()):
         return {WHOLE_INSTALLATION: unchanged}
     stopped = {pool for pool, each in changes.items() if each.after.position is Position.STOPPED}
+    counted_pools = [pool for pool in counts.pools if not counts.waits_alone(pool, stopped)]
     # A loss that a pool's own fuse has healed since may still be one of the installation's window.
-    if is_closed and sum(counts.of(pool, before).lost > 0 for pool in changes) <= 1:
+    if is_closed and sum(counts.of(pool, before).lost > 0 for pool in counted_pools) <= 1:
         return {WHOLE_INSTALLATION: unchanged}
+    found: dict[str, FuseChange] = {}
+    if before.position is Position.PROVING and counts.acting:
+        of_pools = {pool: counts.of_whole(pool, before, changes[pool].after) for pool in counted_pools}
+        failed = {pool: failed for pool, each in of_pools.items() if (failed := failure(each, limits))}
+        if any(each.accepted for pool, each in of_pools.items() if pool not in failed):
+            alone = failed
+        else:  # no pool proves anything: pools without an accepted request stop, and this fuse for the others
+            alone = {pool: reason for pool, reason in failed.items() if reason is FuseReason.REQUEST_NOT_ACCEPTED}
+        for pool, reason in alone.items():
+            own = changes[pool].after
+            begun = before if own.position is Position.CLOSED else own  # what `before` allowed while it was proving
+            after = with_runners(stop(begun, now, reason), [each.id for each, _ in counts.pools[pool] if each.granted_at])
+            found[pool] = FuseChange(pool, recorded.get(pool), after, of_pools[pool])
+    stopped |= set(found)
     counted = counts.whole(before, stopped)
-    after = next_fuse(before, counted, now, limits, acting=acting)
-    if stopped and after.reason is FuseReason.HEALED and after != before:
+    after = next_fuse(before, counted, now, limits, acting=counts.acting)
+    if len(counted_pools) < len(counts.pools) and after.reason is FuseReason.HEALED and after != before:
         after = replace(after, reason=FuseReason.POOLS_STOPPED)
-    found = {WHOLE_INSTALLATION: FuseChange(WHOLE_INSTALLATION, fuses.get(WHOLE_INSTALLATION), after, counted)}
-    if before.position is Position.PROVING and after.position is Position.STOPPED:
-        acted_on = {pool: each for pool in counts.pools if (each := counts.of(pool, before)).accepted}
-        failed = {pool: each for pool, each in acted_on.items() if not each.is_proven and pool not in stopped}
-        if len(failed) < len(acted_on):
-            found[WHOLE_INSTALLATION] = found[WHOLE_INSTALLATION]._replace(after=before)
-            found |= {
-                pool: FuseChange(pool, fuses.get(pool), stop(_begun(changes[pool].after, before), now), each)
-                for pool, each in failed.items()
-            }
-    return found
+    return found | {WHOLE_INSTALLATION: unchanged._replace(after=after, counted=counted)}
 
 
-def _begun(own: Fuse, whole: Fuse) -> Fuse:
-    """Returns a pool's fuse; a closed one takes over what the installation's fuse allowed while it was proving."""
-    return own if own.position is not Position.CLOSED else whole
-
-
-def _capacity(
-    pool: str, fuse: Fuse, counts: _Counts, changes: Mapping[str, FuseChange], paused: Collection[str]
-) -> PoolCapacity:
+def _capacity(pool: str, fuse: Fuse, counts: _Counts, changes: Mapping[str, FuseChange]) -> PoolCapacity:
+    is_whole = pool == WHOLE_INSTALLATION
+    capacity = PoolCapacity(paused=pool in counts.paused, configured=is_whole or pool in counts.configured)
     if fuse.position is Position.CLOSED:
-        return PoolCapacity(None, paused=pool in paused)
-    if pool == WHOLE_INSTALLATION:
-        stopped = {name for name, each in changes.items() if each.after.position is Position.STOPPED}
-        counted = counts.whole(fuse, stopped - {pool})
-    else:
-        counted = counts.of(pool, fuse)
-    return PoolCapacity(room(fuse, counted), paused=pool in paused, stopped=fuse.position is Position.STOPPED)
+        return capacity
+    stopped = {name for name, each in changes.items() if each.after.position is Position.STOPPED}
+    counted = counts.whole(fuse, stopped) if is_whole else counts.of(pool, fuse)
+    return capacity._replace(room=room(fuse, counted), stopped=fuse.position is Position.STOPPED)
 
 
 def _written_off(

@@ -1,10 +1,10 @@
 """The fuse: a circuit breaker per pool and per installation, so that a false mass loss costs only a few runners.
 
 closed → proving   too many runners lost within the window, or any loss during the cooldown after closing
-proving → proving  as many successors are online as the batch replaced: the next batch is twice as large
-proving → stopped  the batch had no successors in `prove_seconds`: replacing does not help, an admin must investigate
-proving → closed   no loss is waiting: the successors of the last batch are online, or the lost registrations returned
-stopped → proving  an admin resumed it
+proving → proving  successors of the batch are online: the next batch is twice as large as their number
+proving → stopped  the batch has no successor within `prove_seconds`, or no request of it was accepted
+proving → closed   no loss is waiting: successors of the last batch are online, or the lost registrations returned
+stopped → proving  a successor came online after all, a request was accepted after all, or an admin resumed it
 stopped → closed   nothing changed for a window, and the lost runners are not needed, since no job waits for them (a
                    scale-down by another actor); or the lost registrations returned
 
@@ -49,6 +49,10 @@ class FuseReason(StrEnum):
     LOSS_ON_WATCH = "LossOnWatch"
     BATCH_ONLINE = "BatchOnline"
     BATCH_NEVER_ONLINE = "BatchNeverOnline"
+    REQUEST_NOT_ACCEPTED = "RequestNotAccepted"
+    """No request of the batch was accepted; they are still repeated."""
+    REQUEST_ACCEPTED = "RequestAccepted"
+    """It was stopped because no request was accepted; now one was."""
     HEALED = "Healed"
     REGISTRATIONS_RETURNED = "RegistrationsReturned"
     RESUMED = "Resumed"
@@ -57,7 +61,9 @@ class FuseReason(StrEnum):
     NOT_NEEDED = "NotNeeded"
     """It was stopped; nothing changed for a window since, and no job waits for the lost runners."""
     POOLS_STOPPED = "PoolsStopped"
-    """The installation's fuse: every pool that lost runners is stopped by its own fuse."""
+    """The installation's fuse: every pool that lost runners is stopped by its own fuse, paused or not configured."""
+    POOL_CHANGED = "PoolChanged"
+    """Its runners belong to another pool now, which has the fuse."""
     UNREADABLE = "Unreadable"
     """Its record cannot be read; it stays stopped until an admin resumes it."""
 
@@ -90,6 +96,8 @@ class Fuse:
         batch_at: when the current batch began.
         stopped_at: when it stopped; None if it is not stopped.
         tripped_for: why it left `closed`; empty once it is closed again.
+        held_at: when its requests were last held back: by a pause, by the mode, or by the installation's fuse.
+        runners: some of the lost runners that it counted, by id. The fuse follows them into another pool.
     """
 
     position: Position = Position.CLOSED
@@ -102,6 +110,13 @@ class Fuse:
     batch_at: float | None = None
     stopped_at: float | None = None
     tripped_for: FuseReason = FuseReason.NONE
+    held_at: float | None = None
+    runners: tuple[int, ...] = ()
+
+    @property
+    def holds_requests(self) -> bool:
+        """True if nothing may be requested, not even what was granted before it stopped."""
+        return self.position is Position.STOPPED and self.reason is not FuseReason.REQUEST_NOT_ACCEPTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +131,11 @@ class FuseCounts:
         granted: grants since the fuse tripped.
         in_batch: of these, in the current batch.
         pending: of these, with a request that is not accepted yet.
+        overdue: of these, with a request that was not accepted within `prove_seconds`.
         accepted: of these, replacements that were accepted.
         successors: runners that came online since then and are not explained otherwise.
         proving_seconds: time since the last request of the current batch was accepted.
-        returned: True if registrations of lost runners returned since it tripped.
+        since_return: time since the last registration of a lost runner returned; None: none has since it tripped.
         calm_seconds: time since the last loss, return or stop.
         queued: jobs that wait for such runners; None: unknown.
     """
@@ -130,10 +146,11 @@ class FuseCounts:
     granted: int = 0
     in_batch: int = 0
     pending: int = 0
+    overdue: int = 0
     accepted: int = 0
     successors: int = 0
     proving_seconds: float = 0.0
-    returned: bool = False
+    since_return: float | None = None
     calm_seconds: float = 0.0
     queued: int | None = None
 
@@ -150,8 +167,11 @@ _CLOSED = Fuse()
 def fuse_of(fuses: Mapping[str, Fuse], pool: str) -> Fuse:
     """Returns the fuse in force for a pool: its own or the installation's, whichever allows less."""
     own, whole = fuses.get(pool, _CLOSED), fuses.get(WHOLE_INSTALLATION, _CLOSED)
-    order = (Position.CLOSED, Position.PROVING, Position.STOPPED)
-    return whole if order.index(whole.position) > order.index(own.position) else own
+    return whole if _strictness(whole) > _strictness(own) else own
+
+
+def _strictness(fuse: Fuse) -> tuple[int, bool]:
+    return (Position.CLOSED, Position.PROVING, Position.STOPPED).index(fuse.position), fuse.holds_requests
 
 
 def next_fuse(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits, *, acting: bool = True) -> Fuse:
@@ -177,9 +197,22 @@ def resume(fuse: Fuse, now: float, limits: FuseLimits, by: str = "") -> Fuse:
     return replace(_start_proving(fuse, now, limits, FuseReason.RESUMED), by=by)
 
 
-def stop(fuse: Fuse, now: float) -> Fuse:
-    """Returns the fuse stopped because its batch had no successors."""
-    return replace(fuse, position=Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE, stopped_at=now)
+def stop(fuse: Fuse, now: float, reason: FuseReason) -> Fuse:
+    """Returns the fuse stopped because its batch failed."""
+    return replace(fuse, position=Position.STOPPED, reason=reason, stopped_at=now)
+
+
+def failure(pool: FuseCounts, limits: FuseLimits) -> FuseReason:
+    """Returns why the current batch failed; `NONE` if it did not, or not yet.
+
+    One request that is not accepted fails no batch of which others were: these prove whether replacing helps.
+    """
+    if pool.pending:
+        return FuseReason.NONE
+    if pool.overdue and not pool.accepted:
+        return FuseReason.REQUEST_NOT_ACCEPTED
+    is_over = pool.accepted > 0 and pool.proving_seconds > limits.prove_seconds
+    return FuseReason.BATCH_NEVER_ONLINE if is_over and not pool.successors else FuseReason.NONE
 
 
 def threshold(expected: int, limits: FuseLimits) -> int:
@@ -206,9 +239,16 @@ def is_not_needed(fuse: Fuse) -> bool:
 def changed_at(fuse: Fuse) -> float | None:
     """Returns a time that identifies the fuse's last change among changes of the same kind; None if it never changed.
 
-    A further batch is not a separate change, and a fuse stops only once after it tripped or was resumed.
+    A further batch is not a separate change, nor is going on after a stop.
     """
+    if fuse.position is Position.STOPPED and fuse.stopped_at is not None:
+        return fuse.stopped_at
     return fuse.healed_at if fuse.position is Position.CLOSED else fuse.since
+
+
+def has_stepped(before: Fuse, after: Fuse) -> bool:
+    """True if a change of the fuse is one to publish: not only what it remembers of its runners and requests."""
+    return before != replace(after, held_at=before.held_at, runners=before.runners)
 
 
 def _watch(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits, *, acting: bool) -> Fuse:
@@ -253,7 +293,7 @@ def _closed(fuse: Fuse, now: float, reason: FuseReason) -> Fuse:
 
 def _wait_out(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
     """Updates a proving fuse while nothing is requested."""
-    if pool.returned:
+    if pool.since_return is not None:
         return _closed(fuse, now, FuseReason.REGISTRATIONS_RETURNED)
     if pool.waiting > 0 and pool.lost >= threshold(pool.expected, limits):
         return fuse
@@ -261,27 +301,50 @@ def _wait_out(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> F
 
 
 def _prove(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
-    returned_lately = pool.returned and pool.calm_seconds < limits.window_seconds
     if pool.pending:
         return fuse  # the proof begins when the last request of the batch is accepted
-    if pool.waiting == 0 and returned_lately:
+    if pool.waiting == 0 and _has_returned_lately(pool, limits):
         return _closed(fuse, now, FuseReason.REGISTRATIONS_RETURNED)
-    if pool.waiting == 0 and pool.is_proven:
-        return _closed(fuse, now, FuseReason.HEALED)
+    if failed := failure(pool, limits):
+        return stop(fuse, now, failed)
     if pool.waiting > 0 and pool.granted < fuse.allowed:
         return fuse  # the batch is not fully granted yet
-    if pool.is_proven:
-        if returned_lately:
-            return fuse  # the returned runners may not have been lost: this evidence allows no further batch
-        batch = fuse.batch * 2
-        return replace(fuse, batch=batch, allowed=pool.granted + batch, reason=FuseReason.BATCH_ONLINE, batch_at=now)
-    return stop(fuse, now) if pool.proving_seconds > limits.prove_seconds else fuse
+    if pool.is_proven or pool.proving_seconds > limits.prove_seconds:
+        return _go_on(fuse, pool, now, limits)
+    return fuse
+
+
+def _go_on(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
+    """Starts the next batch, or closes if no loss waits: at least some successors of the batch are online."""
+    if pool.waiting == 0:
+        return _closed(fuse, now, FuseReason.HEALED)
+    if _has_returned_lately(pool, limits):
+        return fuse  # the returned runners may not have been lost: this evidence allows no further batch
+    batch = 2 * min(pool.successors, pool.accepted)
+    return replace(
+        fuse,
+        position=Position.PROVING,
+        batch=batch,
+        allowed=pool.granted + batch,
+        reason=FuseReason.BATCH_ONLINE,
+        batch_at=now,
+        stopped_at=None,
+    )
+
+
+def _has_returned_lately(pool: FuseCounts, limits: FuseLimits) -> bool:
+    return pool.since_return is not None and pool.since_return < limits.window_seconds
 
 
 def _settle(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
-    """Closes a stopped fuse if an admin has nothing left to decide; otherwise it waits for an admin."""
+    """Updates a stopped fuse: what it stopped for may happen late, or an admin may have nothing left to decide."""
+    if fuse.reason is FuseReason.REQUEST_NOT_ACCEPTED and (pool.accepted or not pool.in_batch):
+        return replace(fuse, position=Position.PROVING, reason=FuseReason.REQUEST_ACCEPTED, stopped_at=None)
+    if fuse.reason is FuseReason.BATCH_NEVER_ONLINE and pool.successors and not pool.pending:
+        return _go_on(fuse, pool, now, limits)
     if pool.calm_seconds < limits.window_seconds or fuse.reason is FuseReason.UNREADABLE:
         return fuse
     if pool.waiting == 0:
-        return _closed(fuse, now, FuseReason.REGISTRATIONS_RETURNED if pool.returned else FuseReason.NOT_NEEDED)
+        has_returned = pool.since_return is not None
+        return _closed(fuse, now, FuseReason.REGISTRATIONS_RETURNED if has_returned else FuseReason.NOT_NEEDED)
     return _closed(fuse, now, FuseReason.NOT_NEEDED) if pool.queued == 0 else fuse

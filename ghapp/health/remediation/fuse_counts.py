@@ -20,6 +20,7 @@ from ghapp.health.runner.verdict import (
     needs_no_replacement,
     runs_a_job,
 )
+from ghapp.health.successors import HEALED_WITHIN_SECONDS
 
 Members = Iterable[tuple[Evidence, State]]
 """The runners of a pool, each with its current state."""
@@ -39,6 +40,7 @@ class _Count:
     granted: int = 0
     in_batch: int = 0
     pending: int = 0
+    overdue: int = 0
     accepted: int = 0
     accepted_first: float | None = None
     accepted_last: float | None = None
@@ -78,7 +80,7 @@ def fuse_counts(
     count = _Count(lost=reaped)
     for evidence, state in members:
         _count_loss(count, evidence, state, survey, now, window_start, patience, acting=acting)
-        _count_grant(count, evidence, state, since, batch_at, now)
+        _count_grant(count, evidence, state, fuse, survey, now, limits, since=since, batch_at=batch_at)
         back_at = evidence.back_at
         if back_at is not None and back_at > since:
             count.returned_at = max(back_at, count.returned_at or back_at)
@@ -91,10 +93,11 @@ def fuse_counts(
         granted=count.granted,
         in_batch=count.in_batch,
         pending=count.pending,
+        overdue=count.overdue,
         accepted=count.accepted,
-        successors=0 if count.accepted_first is None else successors(members, count.accepted_first, limits),
+        successors=_successors(members, count, survey, limits),
         proving_seconds=0.0 if proving_since is None else covered_seconds(survey, proving_since, now),
-        returned=returned is not None,
+        since_return=None if returned is None else covered_seconds(survey, returned, now),
         calm_seconds=covered_seconds(survey, calm_since, now),
         queued=queued,
     )
@@ -135,7 +138,18 @@ def _count_loss(
         count.present += 1
 
 
-def _count_grant(count: _Count, evidence: Evidence, state: State, since: float, batch_at: float, now: float) -> None:
+def _count_grant(
+    count: _Count,
+    evidence: Evidence,
+    state: State,
+    fuse: Fuse,
+    survey: Survey,
+    now: float,
+    limits: FuseLimits,
+    *,
+    since: float,
+    batch_at: float,
+) -> None:
     """Counts grants since the fuse tripped. A requested replacement counts even if its runner has returned since."""
     granted_at, accepted_at = evidence.granted_at, evidence.replaced_at
     if granted_at is None:
@@ -148,13 +162,29 @@ def _count_grant(count: _Count, evidence: Evidence, state: State, since: float, 
     if granted_at < batch_at:
         return
     count.in_batch += 1
-    if accepted_at is None:
+    if accepted_at is not None:
+        count.accepted += 1
+        count.accepted_first = min(accepted_at, count.accepted_first or accepted_at)
+        count.accepted_last = max(accepted_at, count.accepted_last or accepted_at)
+    elif not runs_a_job(evidence, now):
         # A runner held by a job reported after its removal may be held for hours: the batch does not wait for it.
-        count.pending += not runs_a_job(evidence, now)
-        return
-    count.accepted += 1
-    count.accepted_first = min(accepted_at, count.accepted_first or accepted_at)
-    count.accepted_last = max(accepted_at, count.accepted_last or accepted_at)
+        waits_since = max(granted_at, fuse.held_at or granted_at)
+        is_overdue = covered_seconds(survey, waits_since, now) > limits.prove_seconds
+        count.overdue += is_overdue
+        count.pending += not is_overdue
+
+
+def _successors(members: Members, count: _Count, survey: Survey, limits: FuseLimits) -> int:
+    """Returns how many successors of the batch are online; a runner that came an hour later is no result of it."""
+    first, last = count.accepted_first, count.accepted_last
+    if first is None or last is None:
+        return 0
+    in_time = [
+        (each, state)
+        for each, state in members
+        if each.first_seen <= last or covered_seconds(survey, last, each.first_seen) <= HEALED_WITHIN_SECONDS
+    ]
+    return successors(in_time, first, limits)
 
 
 def successors(members: Members, accepted_at: float, limits: FuseLimits) -> int:
@@ -203,13 +233,13 @@ def combined(counts: Iterable[FuseCounts]) -> FuseCounts:
     sums = {
         each.name: sum(getattr(one, each.name) for one in several)
         for each in fields(FuseCounts)
-        if each.name not in ("proving_seconds", "returned", "calm_seconds", "queued")
+        if each.name not in ("proving_seconds", "since_return", "calm_seconds", "queued")
     }
     queued = [each.queued for each in several]
     return FuseCounts(
         **sums,
         proving_seconds=min((each.proving_seconds for each in several if each.accepted), default=0.0),
-        returned=any(each.returned for each in several),
+        since_return=min((each.since_return for each in several if each.since_return is not None), default=None),
         calm_seconds=min(each.calm_seconds for each in several),
         queued=None if None in queued else sum(each for each in queued if each is not None),
     )

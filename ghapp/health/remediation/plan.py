@@ -26,6 +26,8 @@ class Deferral(StrEnum):
 
     OFF = "RemediationOff"
     PAUSED = "Paused"
+    NO_POOL = "NoPool"
+    """Its pool is not configured, and others are: nobody would be asked."""
     FUSE_PROVING = "FuseProving"
     FUSE_STOPPED = "FuseStopped"
     PER_SWEEP = "PerSweepCeiling"
@@ -52,11 +54,13 @@ class PoolCapacity(NamedTuple):
         room: how many replacements its fuse still allows; None for no limit.
         paused: True if an admin paused the pool or its org.
         stopped: True if its fuse is stopped; a proving fuse has no room either while a batch is in progress.
+        configured: False if the configuration has pools, and not this one.
     """
 
     room: int | None = None
     paused: bool = False
     stopped: bool = False
+    configured: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,8 @@ def plan(
             deferred[runner_id] = Deferral.OFF
         elif capacity.paused:
             deferred[runner_id] = Deferral.PAUSED
+        elif not capacity.configured:
+            deferred[runner_id] = Deferral.NO_POOL
         elif claimed:
             deferred[runner_id] = Deferral.CLAIMED
         elif waits:

@@ -6,12 +6,12 @@ import pytest
 
 from ghapp.health.pods.pod_claim import PodClaim, by_name
 from ghapp.health.remediation.decision import DecisionInputs, are_at_rest, by_pool, decide, deliveries_flow
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position, fuse_of
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position, fuse_of, has_stepped
 from ghapp.health.remediation.fuse_counts import fuse_counts
 from ghapp.health.remediation.plan import Deferral, Plan, RemediationLimits
 from ghapp.health.runner.evidence import PastLoss
 from ghapp.health.runner.verdict import Limits
-from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey, suspect
+from tests.health.builders import MICROSECOND, NOW, lost, online, present, proving, survey, suspect
 
 POOL = "linux-4vcpu"
 
@@ -24,8 +24,12 @@ class Rule:
     replace_offline_after_seconds: float | None = None
 
 
-def decided(runners, fuses=None, paused=(), rule=None, limits=None, claims=(), **changes):
-    rules = [rule or Rule()]
+def rules_of(*names):
+    return [Rule(name=each, labels=(each,)) for each in names]
+
+
+def decided(runners, fuses=None, paused=(), rules=None, limits=None, claims=(), **changes):
+    rules = rules or [Rule()]
     situation = DecisionInputs(survey(), NOW, claimed=by_name(claims))._replace(**changes)
     pools = by_pool(runners, situation.survey, rules, NOW, Limits())
     return decide(pools, fuses or {}, paused, rules, FuseLimits(), limits or RemediationLimits(mode="act"), situation)
@@ -64,7 +68,8 @@ def test_a_paused_pool_defers_every_runner_though_its_fuse_has_room():
 
 
 def test_a_pool_whose_fuse_a_person_changed_meanwhile_is_left_out_of_the_plan():
-    decision = decided([*fleet(5), lost(500, labels=("gpu",), custom_labels=("gpu",))])
+    runners = [*fleet(5), lost(500, labels=("gpu",), custom_labels=("gpu",))]
+    decision = decided(runners, rules=rules_of(POOL, "gpu"))
     assert decision.without([POOL]).plan.now == (500,)
     assert decision.without([]).plan == decision.plan
 
@@ -75,7 +80,7 @@ def test_a_pool_whose_fuse_a_person_changed_meanwhile_is_left_out_of_the_plan():
     ids=["never, by default", "at the pool's limit", "just before the limit"],
 )
 def test_an_offline_runner_is_replaced_only_if_its_pool_has_a_limit(patience, replaced):
-    decision = decided([present(1)], rule=Rule(replace_offline_after_seconds=patience))
+    decision = decided([present(1)], rules=[Rule(replace_offline_after_seconds=patience)])
     assert decision.plan.now == replaced
 
 
@@ -90,12 +95,12 @@ REPLACES_OFFLINE = Rule(replace_offline_after_seconds=3600.0)
 
 
 def test_an_offline_runner_that_github_lists_as_busy_is_not_replaced():
-    assert decided(offline(1), rule=REPLACES_OFFLINE).plan.now == (1,)
-    assert decided(offline(1, busy=True), rule=REPLACES_OFFLINE).plan.now == ()
+    assert decided(offline(1), rules=[REPLACES_OFFLINE]).plan.now == (1,)
+    assert decided(offline(1, busy=True), rules=[REPLACES_OFFLINE]).plan.now == ()
 
 
 def test_a_fleet_listed_as_offline_trips_the_fuse_if_its_pool_replaces_offline_runners():
-    decision = decided(offline(50), rule=REPLACES_OFFLINE)
+    decision = decided(offline(50), rules=[REPLACES_OFFLINE])
     ((_, _, after, counted),) = decision.turns
     assert (after.position, after.reason, counted.lost, counted.expected) == (
         Position.PROVING,
@@ -104,7 +109,7 @@ def test_a_fleet_listed_as_offline_trips_the_fuse_if_its_pool_replaces_offline_r
         150,
     )
     assert decision.plan.now == (1, 2, 3)
-    assert decided(offline(50), rule=Rule()).turns == (), (
+    assert decided(offline(50), rules=[Rule()]).turns == (), (
         "a pool that only reports offline runners remediates none, so its fuse stays closed"
     )
 
@@ -132,7 +137,7 @@ def test_an_offline_fleet_is_replaced_in_doubling_batches():
     ]
     new = [online(2000 + each, first_seen=NOW - 30) for each in range(3)]
     fuses = {POOL: Fuse(Position.PROVING, NOW - 61, 3, 3)}
-    decision = decided([*lost_runners, *offline(20)[3:], *new], fuses, rule=REPLACES_OFFLINE)
+    decision = decided([*lost_runners, *offline(20)[3:], *new], fuses, rules=[REPLACES_OFFLINE])
     assert decision.plan.now == (4, 5, 6, 7, 8, 9)
 
 
@@ -194,7 +199,7 @@ def spread(pools, size, lost_each):
     ],
 )
 def test_a_mass_loss_spread_over_pools_grants_one_first_batch(pools, size, lost_each, granted):
-    decision = decided(spread(pools, size, lost_each), rule=Rule(name="none", labels=("none",)))
+    decision = decided(spread(pools, size, lost_each), rules=rules_of(*(f"pool-{each}" for each in range(pools))))
     assert len(decision.plan.now) == granted
     turned = {each.pool: each.after for each in decision.turns}
     assert (WHOLE_INSTALLATION in turned) is (granted == 3)
@@ -215,7 +220,8 @@ def test_losses_from_before_a_pools_fuse_closed_count_for_the_installations_fuse
     labels = other if elsewhere else {}
     runners = [lost(1, **before), lost(2, **before), lost(3, confirmed_at=NOW - 1, **labels)]
     runners += [online(each) for each in range(100, 105)] + [online(each, **other) for each in range(105, 110)]
-    decision = decided(runners, {POOL: Fuse(healed_at=NOW - 60, reason=FuseReason.HEALED)})
+    rules = rules_of(POOL, "other")
+    decision = decided(runners, {POOL: Fuse(healed_at=NOW - 60, reason=FuseReason.HEALED)}, rules=rules)
     assert (WHOLE_INSTALLATION in {each.pool for each in decision.turns}) is trips
 
 
@@ -232,14 +238,159 @@ def test_a_pool_without_successors_stops_alone_and_delays_no_other_pool():
         *(lost(each, **works) for each in range(10, 20)),
         *(lost(each, **broken) for each in range(20, 30)),
     ]
-    proving = Fuse(Position.PROVING, NOW - 401, 3, 3, batch_at=NOW - 401)
-    decision = decided(runners, {WHOLE_INSTALLATION: proving}, rule=Rule(name="none", labels=("none",)))
+    whole = Fuse(Position.PROVING, NOW - 401, 3, 3, batch_at=NOW - 401)
+    decision = decided(runners, {WHOLE_INSTALLATION: whole}, rules=rules_of("works", "broken"))
     turned = {each.pool: each.after for each in decision.turns}
     assert turned["broken"].position is Position.STOPPED
     assert WHOLE_INSTALLATION not in turned
-    fuses = {WHOLE_INSTALLATION: proving, **turned}
-    again = decided(runners, fuses, rule=Rule(name="none", labels=("none",)))
+    fuses = {WHOLE_INSTALLATION: whole, **turned}
+    again = decided(runners, fuses, rules=rules_of("works", "broken"))
     assert again.plan.now == (10, 11), "the broken pool's part of the batch goes to the other pool"
+
+
+WELL, GONE = (
+    {"labels": ("well",), "custom_labels": ("well",)},
+    {"labels": ("gone",), "custom_labels": ("gone",)},
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"replaced_at": None, "granted_at": NOW - 301}, FuseReason.REQUEST_NOT_ACCEPTED),
+        ({"replaced_at": NOW - 301, "granted_at": NOW - 301}, FuseReason.BATCH_NEVER_ONLINE),
+    ],
+    ids=["its url is down", "nothing comes online"],
+)
+def test_a_pool_whose_part_of_the_batch_fails_stops_alone(changes, reason):
+    """The installation's batch went to two pools, and the other one has its successor."""
+    runners = [
+        lost(1, removed_at=NOW - 301, confirmed_at=NOW - 310, **GONE, **changes),
+        lost(2, removed_at=NOW - 301, confirmed_at=NOW - 310, granted_at=NOW - 301, replaced_at=NOW - 301, **WELL),
+        online(500, first_seen=NOW - 100, **WELL),
+        *(lost(each, **WELL) for each in range(10, 60)),
+    ]
+    whole = Fuse(Position.PROVING, NOW - 302, 3, 2, batch_at=NOW - 302)
+    decision = decided(runners, {WHOLE_INSTALLATION: whole}, rules=rules_of("well", "gone"))
+    turned = {each.pool: each.after for each in decision.turns}
+    assert (turned["gone"].position, turned["gone"].reason) == (Position.STOPPED, reason)
+    assert WHOLE_INSTALLATION not in turned
+    assert decision.plan.now == (10,), "its part of the batch goes to the other pool"
+
+
+def test_a_pool_whose_requests_are_not_accepted_stops_alone_though_no_other_pool_has_proven_anything():
+    runners = [
+        *(lost(each, removed_at=NOW - 301, granted_at=NOW - 301, **GONE) for each in range(1, 4)),
+        *(lost(each, **WELL) for each in range(10, 60)),
+    ]
+    whole = Fuse(Position.PROVING, NOW - 302, 3, 3, batch_at=NOW - 302)
+    decision = decided(runners, {WHOLE_INSTALLATION: whole}, rules=rules_of("well", "gone"))
+    turned = {each.pool: each.after for each in decision.turns}
+    assert turned["gone"].reason is FuseReason.REQUEST_NOT_ACCEPTED
+    assert WHOLE_INSTALLATION not in turned
+    assert decision.plan.now == (10, 11, 12), "the first batch of the installation is free for the other pool"
+
+
+@pytest.mark.parametrize("hold", ["paused", "unconfigured"])
+def test_a_pool_that_waits_alone_holds_up_no_other_pool(hold):
+    """Four runners of a pool that nobody replaces were lost first, then all fifty of another one."""
+    runners = [
+        *(lost(each, confirmed_at=NOW - 3600, **GONE) for each in range(1, 5)),
+        *(lost(each, **WELL) for each in range(10, 60)),
+    ]
+    whole = {WHOLE_INSTALLATION: Fuse(Position.PROVING, NOW - 3600, 3, 3, batch_at=NOW - 3600)}
+    paused, names = (["gone"], ["well", "gone"]) if hold == "paused" else ([], ["well"])
+    decision = decided(runners, whole, paused, rules=rules_of(*names))
+    assert decision.plan.now == (10, 11, 12)
+    expected = Deferral.PAUSED if hold == "paused" else Deferral.NO_POOL
+    assert {decision.plan.deferred[each] for each in range(1, 5)} == {expected}
+
+
+@pytest.mark.parametrize("hold", ["paused", "unconfigured"])
+def test_the_installations_fuse_closes_when_only_pools_that_wait_alone_have_losses(hold):
+    """It would hold the reaper and the re-runs of all pools for as long as the pause lasts."""
+    runners = [*(lost(each, **GONE) for each in range(1, 5)), online(100, **WELL)]
+    whole = {WHOLE_INSTALLATION: Fuse(Position.PROVING, NOW - 3600, 3, 3, batch_at=NOW - 3600)}
+    paused, names = (["gone"], ["well", "gone"]) if hold == "paused" else ([], ["well"])
+    decision = decided(runners, whole, paused, rules=rules_of(*names))
+    turned = {each.pool: each.after for each in decision.turns}
+    assert turned[WHOLE_INSTALLATION].reason is FuseReason.POOLS_STOPPED
+
+
+def test_pools_that_the_configuration_does_not_name_are_replaced_where_it_names_none():
+    rules = []
+    situation = DecisionInputs(survey(), NOW)
+    pools = by_pool([lost(1, **GONE), online(2, **GONE)], survey(), rules, NOW, Limits())
+    decision = decide(pools, {}, (), rules, FuseLimits(), RemediationLimits(mode="act"), situation)
+    assert decision.plan.now == (1,)
+
+
+def waiting_for_acceptance(granted_at):
+    return [lost(each, removed_at=granted_at, granted_at=granted_at) for each in (1, 2, 3)] + [lost(9), online(100)]
+
+
+@pytest.mark.parametrize(
+    ("paused", "held_at", "stops"),
+    [((), None, True), ((POOL,), None, False), ((), NOW - 300, False), ((), NOW - 300 - MICROSECOND, True)],
+    ids=["nothing holds it", "a pause holds it", "a pause held it until just now", "a pause ended long enough ago"],
+)
+def test_a_request_that_a_pause_holds_back_is_not_one_that_nobody_accepts(paused, held_at, stops):
+    fuse = Fuse(Position.PROVING, NOW - 4000, 3, 3, batch_at=NOW - 4000, held_at=held_at)
+    decision = decided(waiting_for_acceptance(NOW - 4000), {POOL: fuse}, paused)
+    positions = {each.pool: each.after.position for each in decision.turns}
+    assert (positions.get(POOL) is Position.STOPPED) is stops
+
+
+def test_while_a_pool_is_paused_its_fuse_keeps_the_time():
+    fuse = Fuse(Position.PROVING, NOW - 4000, 3, 3, batch_at=NOW - 4000)
+    (turn,) = decided(waiting_for_acceptance(NOW - 4000), {POOL: fuse}, [POOL]).turns
+    assert (turn.after.held_at, has_stepped(turn.before, turn.after)) == (NOW, False)
+
+
+def test_a_fuse_stopped_for_requests_that_nobody_accepted_goes_on_when_one_is():
+    fuse = Fuse(
+        Position.STOPPED, NOW - 4000, 3, 3, reason=FuseReason.REQUEST_NOT_ACCEPTED, batch_at=NOW - 4000, stopped_at=NOW
+    )
+    assert decided(waiting_for_acceptance(NOW - 4000), {POOL: fuse}).turns == ()
+    accepted = [each._replace(replaced_at=NOW - 1) if each.id == 1 else each for each in waiting_for_acceptance(NOW - 4000)]
+    (turn,) = decided(accepted, {POOL: fuse}).turns
+    assert (turn.after.position, turn.after.reason) == (Position.PROVING, FuseReason.REQUEST_ACCEPTED)
+
+
+@pytest.mark.parametrize(
+    ("came", "goes_on"), [(3600.0, True), (3600.0 + MICROSECOND, False)], ids=["an hour later", "after more than an hour"]
+)
+def test_a_fuse_stopped_without_successors_goes_on_when_one_comes_within_an_hour(came, goes_on):
+    accepted_at = NOW - 8000
+    steps = {"granted_at": accepted_at, "removed_at": accepted_at, "replaced_at": accepted_at}
+    fuse = Fuse(Position.STOPPED, accepted_at, 3, 3, reason=FuseReason.BATCH_NEVER_ONLINE, stopped_at=NOW - 7000)
+    runners = [*(lost(each, **steps) for each in (1, 2, 3)), *(lost(each) for each in range(10, 40))]
+    late = online(100, first_seen=accepted_at + came)
+    turned = {each.pool: each.after for each in decided([*runners, late], {POOL: fuse}).turns}
+    if goes_on:
+        assert (turned[POOL].position, turned[POOL].batch, turned[POOL].stopped_at) == (Position.PROVING, 2, None)
+    else:
+        assert POOL not in turned
+
+
+def test_a_fuse_of_a_pool_that_is_gone_closes():
+    fuses = {"gone": Fuse(Position.STOPPED, NOW - 4000, 3, 3, stopped_at=NOW - 601), "other": proving()}
+    turned = {each.pool: each.after.position for each in decided([online(1)], fuses).turns}
+    assert turned == {"gone": Position.CLOSED, "other": Position.CLOSED}
+
+
+def test_a_fuse_follows_its_runners_when_their_pool_is_renamed():
+    """Another name would give a false mass loss another first batch."""
+    tripped = decided(fleet(50)).turns[0].after
+    assert tripped.runners == tuple(range(1, 21))
+    granted = [
+        each._replace(granted_at=NOW, removed_at=NOW, replaced_at=NOW) if each.id <= 3 else each for each in fleet(50)
+    ]
+    renamed = decided(granted, {POOL: tripped}, rules=[Rule(name="renamed")])
+    turned = {each.pool: (each.before, each.after.position, each.after.reason) for each in renamed.turns}
+    assert turned[POOL] == (tripped, Position.CLOSED, FuseReason.POOL_CHANGED)
+    assert turned["renamed"] == (None, Position.PROVING, FuseReason.MASS_LOSS)
+    assert renamed.plan.now == ()
 
 
 @pytest.mark.parametrize(
@@ -313,7 +464,7 @@ def test_the_installations_fuse_writes_off_no_runner_of_a_pool_with_a_stopped_fu
     gpu = {"labels": ("gpu",), "custom_labels": ("gpu",)}
     runners = [lost(1, **old), lost(2, **old, **gpu), online(100), online(101, **gpu)]
     fuses = {POOL: STOPPED, WHOLE_INSTALLATION: STOPPED}
-    assert decided(runners, fuses, queued=[JOB]).not_needed == (2,)
+    assert decided(runners, fuses, rules=rules_of(POOL, "gpu"), queued=[JOB]).not_needed == (2,)
 
 
 def test_a_pool_whose_fuse_a_person_changed_meanwhile_is_not_written_off():

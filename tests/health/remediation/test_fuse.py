@@ -409,7 +409,7 @@ def test_the_counts_of_pools_add_up_to_the_installations():
     one = FuseCounts(
         lost=2, expected=10, waiting=2, accepted=1, successors=1, proving_seconds=50, calm_seconds=70, queued=1
     )
-    other = FuseCounts(lost=1, expected=5, granted=1, returned=True, calm_seconds=10, queued=0)
+    other = FuseCounts(lost=1, expected=5, granted=1, since_return=20, calm_seconds=10, queued=0)
     assert combined([one, other]) == FuseCounts(
         lost=3,
         expected=15,
@@ -418,7 +418,7 @@ def test_the_counts_of_pools_add_up_to_the_installations():
         accepted=1,
         successors=1,
         proving_seconds=50,
-        returned=True,
+        since_return=20,
         calm_seconds=10,
         queued=1,
     )
@@ -573,21 +573,33 @@ ACCEPTED = {"granted": 3, "in_batch": 3, "accepted": 3}
     [
         ({"proving_seconds": 300.0}, Position.PROVING, 3),
         ({"proving_seconds": 300.0 + MICROSECOND}, Position.STOPPED, 3),
-        ({"proving_seconds": 301.0, "successors": 2}, Position.STOPPED, 3),
-        ({"proving_seconds": 301.0, "successors": 3}, Position.PROVING, 9),
+        ({"proving_seconds": 300.0, "successors": 2}, Position.PROVING, 3),
+        ({"proving_seconds": 300.0 + MICROSECOND, "successors": 2}, Position.PROVING, 7),
+        ({"proving_seconds": 300.0 + MICROSECOND, "successors": 1}, Position.PROVING, 5),
+        ({"successors": 3}, Position.PROVING, 9),
+        ({"successors": 30}, Position.PROVING, 9),
         ({"proving_seconds": 9999.0, "pending": 1, "accepted": 2}, Position.PROVING, 3),
-        ({"successors": 3, "returned": True, "calm_seconds": 600.0 - MICROSECOND}, Position.PROVING, 3),
-        ({"successors": 3, "returned": True, "calm_seconds": 600.0}, Position.PROVING, 9),
-        ({"proving_seconds": 301.0, "returned": True}, Position.STOPPED, 3),
+        ({"overdue": 3, "accepted": 0}, Position.STOPPED, 3),
+        ({"overdue": 2, "pending": 1, "accepted": 0}, Position.PROVING, 3),
+        ({"overdue": 2, "accepted": 1, "successors": 1}, Position.PROVING, 5),
+        ({"successors": 3, "since_return": 600.0 - MICROSECOND}, Position.PROVING, 3),
+        ({"successors": 3, "since_return": 600.0, "calm_seconds": 0.0}, Position.PROVING, 9),
+        ({"proving_seconds": 301.0, "since_return": 0.0}, Position.STOPPED, 3),
     ],
     ids=[
         "at prove_seconds",
         "a microsecond later",
-        "one successor is missing",
+        "one successor is missing at prove_seconds",
+        "one successor is missing a microsecond later",
+        "two successors are missing",
         "all successors are online",
-        "a request was not accepted",
+        "more than all successors are online",
+        "a request was not accepted yet",
+        "no request was accepted within prove_seconds",
+        "one of them may still be accepted",
+        "the accepted one is proven",
         "a registration returned within the window",
-        "no registration returned for a window",
+        "no registration returned for a window, but one was lost",
         "a registration returned, without successors",
     ],
 )
@@ -669,9 +681,9 @@ COUNTS = st.integers(0, 50)
 SECONDS = st.floats(0, 10**6)
 TALLIES = st.builds(
     FuseCounts,
-    *[COUNTS] * 8,
+    *[COUNTS] * 9,
     proving_seconds=SECONDS,
-    returned=st.booleans(),
+    since_return=st.none() | SECONDS,
     calm_seconds=SECONDS,
     queued=st.none() | COUNTS,
 )

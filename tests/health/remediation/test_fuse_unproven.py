@@ -47,7 +47,7 @@ def test_a_dry_run_fuse_closes_when_the_mass_loss_has_ended(counted, closes):
 
 
 def test_a_dry_run_fuse_closes_as_soon_as_registrations_return():
-    after = turned(proving(), mass_loss(returned=True))
+    after = turned(proving(), mass_loss(since_return=0.0))
     assert (after.position, after.healed_at) == (Position.CLOSED, NOW)
     assert after.reason is FuseReason.REGISTRATIONS_RETURNED
 
