@@ -230,7 +230,7 @@ def sample(
             continue
         here = gauges[matcher.pool(each)]
         here[verdict.state.value] += 1
-        if each.busy and verdict.state is State.HEALTHY:
+        if each.is_busy and verdict.state is State.HEALTHY:
             here["busy"] += 1
     known = {*gauges, *(rule.name for rule in rules)}
     for job in jobs:

@@ -336,7 +336,7 @@ def last_listing(evidence: Evidence, survey: Survey) -> Fact | None:
     at = observed_at(evidence, survey) if evidence.listed else None
     if at is None:
         return None
-    state = "busy" if evidence.busy else "online" if evidence.online else "offline"
+    state = "busy" if evidence.is_busy else "online" if evidence.online else "offline"
     return at, "list", f"{state} in a complete list of {survey.total}"
 
 

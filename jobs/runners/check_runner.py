@@ -33,7 +33,7 @@ async def check_runner(context: JobContext, installation_id: int, runner_id: int
         log.info("runner check failed", installation=installation_id, runner=runner_id, why=str(error))
         return
     at = context.clock()
-    revised = await context.runners.revise(installation_id, {runner_id: absence.folds_of_get(answer, at)})
     limits, survey = context.settings.of(installation.org).evidence, await context.runners.survey(installation_id)
+    revised = await context.runners.revise(installation_id, {runner_id: absence.folds_of_get(answer, at, survey)})
     ask_to_confirm(context, installation_id, absence.confirm_at(revised.values(), survey, at, limits))
     log.info("checked", installation=installation_id, runner=runner_id, there=answer is not None)

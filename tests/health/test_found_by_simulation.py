@@ -38,14 +38,19 @@ REPLACED = lost(granted_at=NOW, event_id="e1", removed_at=NOW, replaced_at=NOW)
 
 
 @pytest.mark.parametrize(
-    ("after", "event_id"),
-    [(LIST_LAG_SECONDS, "e1"), (LIST_LAG_SECONDS + 1.0, None)],
-    ids=["lists may lag", "lists have caught up"],
+    ("was_deleted", "after", "event_id"),
+    [(True, LIST_LAG_SECONDS, "e1"), (True, LIST_LAG_SECONDS + 1.0, None), (False, 0.0, "e1"), (False, 1.0, None)],
+    ids=[
+        "deleted, lists may lag",
+        "deleted, lists have caught up",
+        "it was gone before, the list is older",
+        "it was gone before, the list is newer",
+    ],
 )
-def test_a_list_older_than_a_loss_does_not_cause_a_second_replacement(after, event_id):
-    back = registration(online=True)
-    fold = folds_of_list(RunnerList({1: back}, 1), {1: REPLACED}, survey(), NOW + after)[1]
-    shown = fold(REPLACED)
+def test_a_list_older_than_a_removal_does_not_cause_a_second_replacement(was_deleted, after, event_id):
+    back, removed = registration(online=True), REPLACED._replace(was_deleted=was_deleted)
+    fold = folds_of_list(RunnerList({1: back}, 1), {1: removed}, survey(), NOW + after)[1]
+    shown = fold(removed)
     assert shown is not None
     assert shown.event_id == event_id
 

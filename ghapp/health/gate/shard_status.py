@@ -194,7 +194,7 @@ def _count(status: ShardStatus, evidence: Evidence, known: ShardInputs, now: flo
     job = evidence.running_job
     if job is not None and started is not None and now - started <= RUNNING_TOO_LONG_SECONDS:
         status.running[evidence.name] = RunningJob(job, "", evidence.name)
-    elif evidence.busy and evidence.listed:
+    elif evidence.is_busy and evidence.listed:
         status.running[evidence.name] = RunningJob(None, "", evidence.name)
     if state is State.HEALTHY and evidence.registered and evidence.online and not _is_done(evidence):
         status.online.append(evidence)

@@ -93,7 +93,7 @@ def _busy(evidence: Evidence, survey: Survey, now: float, stale_seconds: float) 
     if may_be_overlooked or not evidence.registered:
         return None  # the last list may have missed it, or lists never show it, as runners of repositories
     if evidence.listed:
-        return evidence.busy if _is_fresh(observed_at(evidence, survey), now, stale_seconds) else None
+        return evidence.is_busy if _is_fresh(observed_at(evidence, survey), now, stale_seconds) else None
     is_missing = _absent_since(evidence) is not None
     return False if is_missing and _is_fresh(survey.swept_at, now, stale_seconds) else None
 
@@ -115,7 +115,7 @@ def _absent_since(evidence: Evidence) -> float | None:
 def _was_busy_when_last_listed(evidence: Evidence) -> bool:
     """True if it may work on a job that no delivery reported. An ephemeral runner has only one job."""
     is_spent = evidence.ephemeral is True and evidence.job_ended_at is not None
-    return evidence.busy and evidence.running_job is None and not is_spent
+    return evidence.is_busy and evidence.running_job is None and not is_spent
 
 
 def _seen_at(evidence: Evidence, survey: Survey) -> float | None:
@@ -128,7 +128,7 @@ def _seen_at(evidence: Evidence, survey: Survey) -> float | None:
     if not (evidence.registered and evidence.was_online):
         return None
     times = [evidence.first_seen, evidence.job_started_at]
-    if evidence.listed and (evidence.online or evidence.busy):
+    if evidence.listed and (evidence.online or evidence.is_busy):
         times.append(observed_at(evidence, survey))
     return max(at for at in times if at is not None)
 

@@ -64,7 +64,7 @@ def _present(evidence: Evidence, pool: str) -> AvailableRunner:
     idle_since = evidence.first_seen
     if evidence.job_ended_at is not None or evidence.back_at is not None:
         idle_since = max(idle_since, evidence.job_ended_at or 0.0, evidence.back_at or 0.0)
-    busy = evidence.busy or evidence.running_job is not None
+    busy = evidence.is_busy or evidence.running_job is not None
     return AvailableRunner(
         pool, evidence.labels, evidence.online, busy, False, None, evidence.offline_since, idle_since, evidence.group_id
     )

@@ -158,16 +158,16 @@ def folds_of_list(look: RunnerList, known: Mapping[int, Evidence], survey: Surve
     if look.churned:
         missed = partial(observations.missing_from_partial_list, at=at, survey=survey)
     else:
-        missed = partial(observations.unlisted, at=at, total=look.total)
+        missed = partial(observations.unlisted, at=at, total=look.total, survey=survey)
     missing = {each.id: partial(_unlisted, missed=missed, successor=ids_by_name.get(each.name)) for each in absent}
     return ListFolds(look, missing, at)
 
 
-def folds_of_get(answer: Registration | None, at: float) -> Fold:
-    """Returns the fold for a suspect's GET: its registration, or None for a 404."""
+def folds_of_get(answer: Registration | None, at: float, survey: Survey | None = None) -> Fold:
+    """Returns the fold for a runner's GET: its registration, or None for a 404. `survey` is the last one."""
     if answer is not None:
         return partial(observations.registration_seen, seen=answer, at=at, listed=False)
-    return lambda evidence: None if evidence is None else observations.get_missed(evidence, at)
+    return lambda evidence: None if evidence is None else observations.get_missed(evidence, at, survey)
 
 
 def not_yet_queried(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[int]:
@@ -197,7 +197,7 @@ def possibly_hidden(records: Iterable[Evidence], look: RunnerList, at: float) ->
         for each in records
         if each.missing_from_partial_list_at == at
         and not is_absent(each)
-        and not each.busy
+        and not each.is_busy
         and not runs_a_job(each, at)
     ]
     return sorted(missed)[: max(1, look.total // RUNNERS_A_GET)] if look.churned else []
@@ -335,13 +335,15 @@ def confirmed(suspect: Evidence, answer: Registration | None, at: float) -> Fold
 def _listed(seen_as: Registration, at: float, usable: bool, evidence: Evidence | None) -> Evidence:
     """The fold of a listed runner.
 
-    Ignores a stale list that still shows a lost runner shortly after its removal.
-
-    Otherwise the runner would be lost, and replaced, a second time. A GET of the runner itself is applied at once.
+    Ignores a list that may be older than the runner's removal: the runner would be lost, and replaced, a second time.
+    Once our DELETE was answered 204, that is a stale list for some minutes; after a 404, a list that was begun before.
+    A GET of the runner itself is applied at once.
     """
     removed_at = None if evidence is None or evidence.confirmed_at is None else evidence.removed_at
-    if evidence is not None and removed_at is not None and at <= removed_at + observations.LIST_LAG_SECONDS:
-        return evidence
+    if evidence is not None and removed_at is not None:
+        lag = observations.LIST_LAG_SECONDS if evidence.was_deleted else 0.0
+        if at <= removed_at + lag:
+            return evidence
     return observations.registration_seen(evidence, seen_as, at, listed=usable)
 
 

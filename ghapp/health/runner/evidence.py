@@ -77,6 +77,7 @@ class Evidence(NamedTuple):
     """When GitHub last returned this runner, alone or in a list. Sweeps that change nothing do not update it."""
     online: bool = False
     busy: bool = False
+    """As GitHub last returned it; see `is_busy`."""
     was_online: bool = False
     """True if the runner has been online or busy since it registered."""
     offline_since: float | None = None
@@ -144,6 +145,25 @@ class Evidence(NamedTuple):
     """A loss that ended because the runner returned, until it is recorded among the incidents. Display only."""
     incident: str | None = None
     """The incident that has this loss, once it is recorded and over; empty if it is not kept. Display only."""
+
+    returned_at: float | None = None
+    """When GitHub last returned the registration of an absent runner; None while it is present."""
+    omissions: int = 0
+    """How many lists in a row lacked the runner although its GET found it."""
+    looked_at: float | None = None
+    """When GitHub last answered, after a grant, that neither the runner nor another one of its name is registered."""
+    was_deleted: bool = False
+    """True if GitHub answered our DELETE with 204: a stale list may still show the registration."""
+    job_lookups: int = 0
+    """How often GitHub was asked for the end of its job, and had none."""
+    job_looked_up_at: float | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """True if GitHub returned it busy later than its known job ended: that job, or another one, is running."""
+        returned_at = self.observed_at if self.returned_at is None else self.returned_at
+        ended_at = self.job_ended_at
+        return self.busy and (ended_at is None or (returned_at is not None and returned_at > ended_at))
 
     @property
     def running_job(self) -> int | None:

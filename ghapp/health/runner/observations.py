@@ -24,6 +24,9 @@ OVERTAKING_SECONDS = 180.0
 LIST_LAG_SECONDS = 300.0
 """Lists were observed to be 50 s stale; the limit is six times that."""
 
+RETIRED_LAG_SECONDS = 60.0
+"""Two lists that show a runner so long after it was reported as removed contradict the report."""
+
 
 def _late(evidence: Evidence, at: float) -> bool:
     """True if a newer observation was recorded while this one, made at `at`, was on its way.
@@ -34,11 +37,16 @@ def _late(evidence: Evidence, at: float) -> bool:
     return evidence.observed_at is not None and at < evidence.observed_at <= at + OVERTAKING_SECONDS
 
 
-def _still_retired(evidence: Evidence, at: float) -> float | None:
-    """Returns None once the runner is listed later than a stale list could explain: then it was not removed."""
-    if evidence.retired_at is None or at > evidence.retired_at + LIST_LAG_SECONDS:
-        return None
-    return evidence.retired_at
+def _still_retired(evidence: Evidence, at: float, *, listed: bool) -> float | None:
+    """Returns None once GitHub contradicts the controller's report: by a GET since then, or by two lists.
+
+    The first of these lists made the runner `listed` again.
+    """
+    retired_at = evidence.retired_at
+    if retired_at is None or at <= retired_at:
+        return retired_at
+    is_second_list = evidence.listed and at > max(retired_at + RETIRED_LAG_SECONDS, evidence.observed_at or 0.0)
+    return None if not listed or is_second_list else retired_at
 
 
 def _may_have_outlived_its_job(evidence: Evidence, registration: Registration) -> bool:
@@ -86,6 +94,8 @@ def _is_unchanged(evidence: Evidence, registration: Registration, at: float) -> 
         and evidence.reregistered_as is None
         and evidence.missing_from_partial_list_at is None
         and evidence.remains is None
+        and evidence.omissions == 0
+        and (not evidence.busy or evidence.is_busy)
         and not _is_first_since_its_job(evidence, registration, at)
         and not _outlived_its_job(evidence, registration, at)
     )
@@ -158,7 +168,7 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
         missing_at=None,
         confirmed_at=None,
         back_at=at if evidence.missing_at is not None else evidence.back_at,
-        retired_at=_still_retired(evidence, at),
+        retired_at=_still_retired(evidence, at, listed=listed),
         reregistered_as=None,
         granted_at=None if is_moot else evidence.granted_at,
         event_id=None if is_moot else evidence.event_id,
@@ -173,13 +183,27 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
         healed_at=None if is_moot else evidence.healed_at,
         past_loss=_past_loss(evidence, at) if is_moot else evidence.past_loss,
         incident=None if is_moot else evidence.incident,
+        returned_at=None,
+        omissions=0 if listed else evidence.omissions + (evidence.absent_since is not None),
+        looked_at=None if is_moot else evidence.looked_at,
+        was_deleted=False if is_moot else evidence.was_deleted,
     )
 
 
-def unlisted(evidence: Evidence, at: float, total: int | None) -> Evidence:
+def _last_returned_at(evidence: Evidence, survey: Survey | None) -> float | None:
+    """Returns when GitHub last returned the registration, for the record of an absence.
+
+    `survey` is the one before: it has the time of the last list, which a list that changed nothing did not record.
+    """
+    if is_absent(evidence):
+        return evidence.returned_at
+    return evidence.observed_at if survey is None else observed_at(evidence, survey)
+
+
+def unlisted(evidence: Evidence, at: float, total: int | None, survey: Survey | None = None) -> Evidence:
     """A list of `total` runners, begun at `at`, lacked the runner. This is a hint, not a proof.
 
-    `total` is None for a list with page churn.
+    `total` is None for a list with page churn; `survey` is the one before that list.
     Runners whose registration was never seen (hosted runners, and those of a repository) appear in no such list.
     A runner that is absent already is not written again, as `evidence.observed_at` says: most records of a fleet of
     ephemeral runners are of runners that left within a day.
@@ -188,7 +212,8 @@ def unlisted(evidence: Evidence, at: float, total: int | None) -> Evidence:
         return evidence
     if evidence.absent_since is not None:
         return evidence._replace(listed=False) if evidence.listed else evidence
-    return evidence._replace(listed=False, observed_at=at, absent_since=at, absent_of=total)
+    returned_at = _last_returned_at(evidence, survey)
+    return evidence._replace(listed=False, observed_at=at, absent_since=at, absent_of=total, returned_at=returned_at)
 
 
 def missing_from_partial_list(evidence: Evidence, at: float, survey: Survey) -> Evidence:
@@ -201,17 +226,23 @@ def missing_from_partial_list(evidence: Evidence, at: float, survey: Survey) -> 
     if evidence.absent_since is not None or (
         evidence.missing_from_partial_list_at is not None and at > evidence.missing_from_partial_list_at
     ):
-        return unlisted(evidence, at, None)
+        return unlisted(evidence, at, None, survey)
     return evidence._replace(listed=False, observed_at=observed_at(evidence, survey), missing_from_partial_list_at=at)
 
 
-def get_missed(evidence: Evidence, at: float) -> Evidence:
+def get_missed(evidence: Evidence, at: float, survey: Survey | None = None) -> Evidence:
     """A GET answered 404. The first 404 only starts the clock; it also makes a hint of a list with page churn."""
     if not evidence.registered or _late(evidence, at):
         return evidence
     missing_at = evidence.missing_at if evidence.missing_at is not None else at
     absent_since = evidence.missing_from_partial_list_at if evidence.absent_since is None else evidence.absent_since
-    return evidence._replace(listed=False, observed_at=at, missing_at=missing_at, absent_since=absent_since)
+    return evidence._replace(
+        listed=False,
+        observed_at=at,
+        missing_at=missing_at,
+        absent_since=absent_since,
+        returned_at=_last_returned_at(evidence, survey),
+    )
 
 
 def absence_confirmed(evidence: Evidence, at: float) -> Evidence:
@@ -244,7 +275,7 @@ def job_started(evidence: Evidence, job_id: int, at: float) -> Evidence:
     if evidence.job_id == job_id and evidence.job_started_at is not None:
         return evidence
     if evidence.job_id != job_id and _is_older(evidence, at):
-        return evidence
+        return _with_another_job(evidence, job_id)
     ended = evidence.job_ended_at if evidence.job_id == job_id else None
     is_at_work = ended is None and evidence.removed_at is None
     return evidence._replace(
@@ -259,16 +290,22 @@ def job_started(evidence: Evidence, job_id: int, at: float) -> Evidence:
         event_id=None if is_at_work else evidence.event_id,
         past_loss=_past_loss(evidence, at) if is_at_work else evidence.past_loss,
         incident=None if is_at_work else evidence.incident,
+        ephemeral=_after_another_job(evidence, job_id),
+        job_lookups=0 if evidence.job_id != job_id else evidence.job_lookups,
+        job_looked_up_at=None if evidence.job_id != job_id else evidence.job_looked_up_at,
     )
 
 
-def _last_returned_by(evidence: Evidence) -> float | None:
-    """Returns the latest time at which GitHub can have returned its registration as it is recorded.
+def _after_another_job(evidence: Evidence, job_id: int) -> bool | None:
+    """Returns `ephemeral` after this job: where GitHub does not report it, a second job proves a runner persistent."""
+    is_second = evidence.job_id is not None and evidence.job_id != job_id
+    return False if evidence.ephemeral is None and is_second else evidence.ephemeral
 
-    `observed_at` of an absent runner is the time of the last list or GET that lacked it.
-    """
-    absent = [at for at in (evidence.absent_since, evidence.missing_at) if at is not None]
-    return min(absent, default=evidence.observed_at)
+
+def _with_another_job(evidence: Evidence, job_id: int) -> Evidence:
+    """An older job than the recorded one proves no more than that there was one."""
+    ephemeral = _after_another_job(evidence, job_id)
+    return evidence if ephemeral is evidence.ephemeral else evidence._replace(ephemeral=ephemeral)
 
 
 def job_ended(
@@ -287,9 +324,9 @@ def job_ended(
             return evidence
         started_at = evidence.job_started_at if evidence.job_started_at is not None else started_at
     elif started_at is None and evidence.running_job is not None:
-        return evidence  # unknown whether this job is older than the running one
+        return _with_another_job(evidence, job_id)  # unknown whether this job is older than the running one
     elif _is_older(evidence, at if started_at is None else started_at):
-        return evidence
+        return _with_another_job(evidence, job_id)
     last_delivery_at = max(at, evidence.last_delivery_at or at)
     return evidence._replace(
         job_id=job_id,
@@ -297,8 +334,8 @@ def job_ended(
         job_ended_at=at,
         was_online=True,
         last_delivery_at=last_delivery_at if dated else evidence.last_delivery_at,
-        busy=evidence.busy and at < (_last_returned_by(evidence) or at),  # busy after the end is another job's
         job_end_dated=dated,
+        ephemeral=_after_another_job(evidence, job_id),
     )
 
 
@@ -342,8 +379,10 @@ def would_remediate(evidence: Evidence, at: float) -> Evidence:
     return evidence if evidence.would_remediate_at is not None else evidence._replace(would_remediate_at=at)
 
 
-def removed(evidence: Evidence, at: float, granted: Evidence | None = None) -> Evidence:
-    """Its registration was deleted by our own DELETE, or was already deleted.
+def removed(
+    evidence: Evidence, at: float, granted: Evidence | None = None, *, was_deleted: bool = False
+) -> Evidence:
+    """Its registration was deleted by our own DELETE (`was_deleted`: it answered 204), or was already gone.
 
     `granted` is the record for which the DELETE was sent. If a job that was reported in the meantime revoked the grant,
     the runner must still be replaced when that job is over.
@@ -357,7 +396,20 @@ def removed(evidence: Evidence, at: float, granted: Evidence | None = None) -> E
         confirmed_at=known.confirmed_at,
         granted_at=known.granted_at,
         event_id=known.event_id,
+        was_deleted=was_deleted,
     )
+
+
+def looked_again(evidence: Evidence, at: float) -> Evidence:
+    """GitHub answered that neither the runner nor another one of its name is registered."""
+    return evidence if evidence.granted_at is None else evidence._replace(looked_at=at)
+
+
+def job_not_over(evidence: Evidence, job_id: int, at: float) -> Evidence:
+    """GitHub was asked for the end of the runner's job, and had none."""
+    if evidence.running_job != job_id:
+        return evidence
+    return evidence._replace(job_lookups=evidence.job_lookups + 1, job_looked_up_at=at)
 
 
 def replaced(evidence: Evidence, at: float) -> Evidence:
@@ -384,6 +436,11 @@ def remains_seen(evidence: Evidence, kind: RemainsKind, at: float) -> Evidence:
         return evidence
     remains = cluster.remains_seen(evidence.remains, kind, at)
     return evidence if remains == evidence.remains else evidence._replace(remains=remains)
+
+
+def needed_again(evidence: Evidence) -> Evidence:
+    """A job waits that the runner, whose loss was written off, could take."""
+    return evidence if evidence.not_needed_at is None else evidence._replace(not_needed_at=None)
 
 
 def not_needed(evidence: Evidence, at: float) -> Evidence:
@@ -413,6 +470,8 @@ def busy_after_all(evidence: Evidence, at: float) -> Evidence:
         not_needed_at=None,
         past_loss=_past_loss(evidence, at),
         incident=None,
+        returned_at=None,
+        looked_at=None,
     )
 
 

@@ -48,7 +48,7 @@ def may_be_forgotten(evidence: Evidence, verdict: Verdict, now: float) -> bool:
     """
     is_begun = evidence.granted_at is not None or evidence.removed_at is not None
     if verdict.state is State.INVALIDATED or (is_begun and is_absent(evidence)):
-        done_at = evidence.replaced_at or evidence.would_remediate_at
+        done_at = evidence.replaced_at or (None if is_begun else evidence.would_remediate_at)
         if done_at is not None and not _is_under_way(evidence):
             return now - done_at > ANSWERABLE_SECONDS
         latest = max(verdict.since or 0.0, evidence.granted_at or 0.0, evidence.removed_at or 0.0, done_at or 0.0)

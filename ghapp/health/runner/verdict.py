@@ -176,7 +176,7 @@ def is_offline_too_long(evidence: Evidence, patience: float | None, survey: Surv
     """
     since = silent_since(evidence)
     is_silent = patience is not None and since is not None and covered_seconds(survey, since, now) >= patience
-    return is_silent and not evidence.busy and not runs_a_job(evidence, now)
+    return is_silent and not evidence.is_busy and not runs_a_job(evidence, now)
 
 
 def runs_a_job(evidence: Evidence, now: float) -> bool:
@@ -192,7 +192,7 @@ def may_run_an_unknown_job(evidence: Evidence) -> bool:
     """
     process_ended = evidence.remains is not None and evidence.remains.kind in PROCESS_ENDED
     had_its_job = evidence.ephemeral is True and evidence.job_ended_at is not None
-    return evidence.busy and evidence.running_job is None and not process_ended and not had_its_job
+    return evidence.is_busy and evidence.running_job is None and not process_ended and not had_its_job
 
 
 def is_spent(evidence: Evidence) -> bool:
@@ -262,13 +262,13 @@ def _known_from_deliveries(evidence: Evidence, *, stale: bool) -> _Judged:
 def _present(evidence: Evidence, survey: Survey, now: float, limits: Limits) -> _Judged:
     since = silent_since(evidence)
     if since is None:
-        if evidence.busy or evidence.running_job is not None:
+        if evidence.is_busy or evidence.running_job is not None:
             return State.HEALTHY, Reason.BUSY, evidence.job_started_at or evidence.observed_at
         if evidence.back_at is not None and now - evidence.back_at <= limits.stale_seconds:
             return State.HEALTHY, Reason.BACK_FROM_ABSENCE, evidence.back_at
         return State.HEALTHY, Reason.ONLINE, evidence.observed_at
     offline_for = covered_seconds(survey, since, now)
-    at_work = evidence.busy or evidence.running_job is not None
+    at_work = evidence.is_busy or evidence.running_job is not None
     if at_work and offline_for <= limits.offline_seconds + JOB_LEASE_SECONDS:
         return State.HEALTHY, Reason.BUSY, evidence.job_started_at or evidence.observed_at
     if offline_for <= limits.offline_seconds:

@@ -1,5 +1,7 @@
 """How each observation changes the evidence, and which changes it may never cause."""
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +10,7 @@ from ghapp.health.runner.evidence import Evidence, Survey, observed_at
 from ghapp.health.runner.observations import (
     LIST_LAG_SECONDS,
     OVERTAKING_SECONDS,
+    RETIRED_LAG_SECONDS,
     absence_confirmed,
     first_observation,
     get_missed,
@@ -19,7 +22,15 @@ from ghapp.health.runner.observations import (
     retired_by_controller,
     unlisted,
 )
-from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS, Limits, Reason, State, judge
+from ghapp.health.runner.verdict import (
+    LONGEST_JOB_SECONDS,
+    Limits,
+    Reason,
+    State,
+    is_absent,
+    judge,
+    may_run_an_unknown_job,
+)
 from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, registration, survey, suspect
 
 LIMITS = Limits()
@@ -73,6 +84,55 @@ def test_an_observation_of_github_older_than_the_record_changes_nothing(age, evi
     late = NOW - age
     kind, _, fold = data.draw(folds(st.just(late)).filter(lambda each: each[0] in ("seen", "unlisted", "missed")))
     assert fold(evidence) is evidence, kind
+
+
+MOMENTS = st.integers(1, int(OVERTAKING_SECONDS) - 1).map(lambda second: NOW + second)
+
+
+@st.composite
+def days(draw):
+    """Dated observations of one runner: the deliveries of jobs that follow each other, and GitHub's answers."""
+    moments = sorted(draw(st.sets(MOMENTS, min_size=2, max_size=8)))
+    deliveries = []
+    for number, (started_at, ended_at) in enumerate(zip(moments[::2], moments[1::2], strict=False), 1):
+        if draw(st.booleans()):
+            deliveries.append((started_at, partial(job_started, job_id=number, at=started_at)))
+        if draw(st.booleans()):
+            deliveries.append((ended_at, partial(job_ended, job_id=number, at=ended_at, started_at=started_at)))
+    answers, before = [], None
+    for at in sorted(draw(st.sets(MOMENTS, max_size=5))):
+        kind = draw(st.sampled_from(["listed", "found", "unlisted", "missed"]))
+        shown = registration(online=True, busy=draw(st.booleans()), ephemeral=None)
+        last = survey(swept_at=before)
+        match kind:
+            case "listed" | "found":
+                fold = partial(registration_seen, seen=shown, at=at, listed=kind == "listed")
+            case "unlisted":
+                fold = partial(unlisted, at=at, total=412, survey=last)
+            case "missed":
+                fold = partial(get_missed, at=at, survey=last)
+        before = at if kind in ("listed", "unlisted") else before
+        answers.append((at, fold))
+    return deliveries, answers, survey(swept_at=before)
+
+
+@given(days(), st.data())
+def test_the_order_of_folding_changes_nothing_that_a_judgement_uses(observations, data):
+    """Deliveries come late and in any order, a list is recorded after it was read: each has its own date."""
+    deliveries, answers, last = observations
+
+    def judged(order):
+        evidence = online(ephemeral=None, observed_at=NOW, first_seen=NOW)
+        for _, fold in order:
+            evidence = fold(evidence)
+        job = (evidence.running_job, evidence.job_id, evidence.job_started_at, evidence.job_ended_at)
+        absent = unlisted(evidence, NOW + 1000, 412, last)  # what is asked of an absent runner alone
+        return is_absent(evidence), evidence.online, job, evidence.ephemeral, may_run_an_unknown_job(absent)
+
+    order = [*answers]
+    for each in data.draw(st.permutations(deliveries)):
+        order.insert(data.draw(st.integers(0, len(order))), each)
+    assert judged(order) == judged(sorted([*deliveries, *answers], key=lambda each: each[0]))
 
 
 @given(HISTORIES, HISTORIES)
@@ -134,7 +194,7 @@ def test_a_first_observation_in_the_future_is_corrected_by_the_next_one(listed):
 
 def test_a_404_alone_only_starts_the_clock():
     evidence = get_missed(online(), NOW)
-    assert evidence == online(listed=False, observed_at=NOW, missing_at=NOW)
+    assert evidence == online(listed=False, observed_at=NOW, missing_at=NOW, returned_at=NOW)
     assert evidence.confirmed_at is None
 
 
@@ -307,14 +367,33 @@ def test_no_record_is_written_between_the_first_observation_after_a_job_and_the_
     assert registration_seen(first, shown, FIRST + LIST_LAG_SECONDS, listed=True) is first
 
 
+LISTS, GET = {"listed": True}, {"listed": False}
+
+
 @pytest.mark.parametrize(
-    ("after", "retired_at"),
-    [(LIST_LAG_SECONDS, NOW), (LIST_LAG_SECONDS + MICROSECOND, None)],
-    ids=["within the lag of lists", "not removed after all"],
+    ("seen", "retired_at"),
+    [
+        ([(RETIRED_LAG_SECONDS + 1, LISTS)], NOW),
+        ([(1, LISTS), (RETIRED_LAG_SECONDS, LISTS)], NOW),
+        ([(1, LISTS), (RETIRED_LAG_SECONDS + MICROSECOND, LISTS)], None),
+        ([(RETIRED_LAG_SECONDS + 1, LISTS), (RETIRED_LAG_SECONDS + 1, LISTS)], NOW),
+        ([(MICROSECOND, GET)], None),
+        ([(0, GET)], NOW),
+    ],
+    ids=[
+        "one list",
+        "two lists that may be stale",
+        "two lists, the second one later than stale lists",
+        "the same list twice",
+        "a GET since then",
+        "a GET at the same moment",
+    ],
 )
-def test_a_retired_runner_still_listed_stays_retired_for_the_lag_of_lists(after, retired_at):
+def test_a_report_of_a_removal_ends_when_github_contradicts_it(seen, retired_at):
     evidence = retired_by_controller(online(), NOW)
-    assert registration_seen(evidence, registration(online=True), NOW + after, listed=True).retired_at == retired_at
+    for after, how in seen:
+        evidence = registration_seen(evidence, registration(online=True), NOW + after, **how)
+    assert evidence.retired_at == retired_at
 
 
 def test_the_first_retirement_by_a_controller_is_kept():
@@ -429,8 +508,55 @@ def test_a_grant_of_an_offline_runner_is_revoked_when_it_is_online():
     [(NOW, False), (NOW - MICROSECOND, True)],
     ids=["ended after the last query of GitHub", "listed busy after the end"],
 )
-def test_the_end_of_a_job_by_delivery_clears_an_older_busy_flag(ended_at, busy):
-    assert job_ended(online(busy=True, observed_at=NOW), 9, ended_at).busy is busy
+def test_the_end_of_a_job_explains_an_older_busy_flag(ended_at, busy):
+    assert job_ended(online(busy=True, observed_at=NOW), 9, ended_at).is_busy is busy
+
+
+@pytest.mark.parametrize(
+    ("ended_at", "may_work"),
+    [(NOW - 60, False), (NOW - 60 - MICROSECOND, True)],
+    ids=["ended when it was last listed, or later", "listed busy after the end"],
+)
+@pytest.mark.parametrize("known_when", ["before the list without it", "after that list"])
+def test_the_end_of_a_job_is_compared_with_the_last_list_that_returned_the_runner(ended_at, may_work, known_when):
+    """Lists that change nothing are not recorded: the survey has the time of the last one."""
+    evidence = online(ephemeral=False, busy=True, observed_at=NOW - 900, job_id=9, job_started_at=NOW - 900)
+    if known_when == "before the list without it":
+        evidence = job_ended(evidence, 9, ended_at)
+    evidence = unlisted(evidence, NOW, 412, survey(swept_at=NOW - 60))
+    evidence = job_ended(evidence, 9, ended_at)
+    assert may_run_an_unknown_job(evidence) is may_work
+
+
+def test_a_list_begun_before_a_jobs_end_says_nothing_of_another_job():
+    """The job ended while the list was read, and the list is recorded after the delivery of the end."""
+    evidence = job_ended(online(ephemeral=False, busy=True, observed_at=NOW - 60), 9, NOW + 2, NOW - 90)
+    evidence = registration_seen(evidence, registration(online=True, busy=True), NOW, listed=True)
+    evidence = unlisted(evidence, NOW + 60, 412, survey(swept_at=NOW))
+    assert not may_run_an_unknown_job(evidence)
+
+
+def test_a_list_after_a_jobs_end_shows_the_next_job_though_nothing_else_changed():
+    evidence = job_ended(online(ephemeral=False, busy=True, observed_at=NOW - 60), 9, NOW - 1, NOW - 90)
+    evidence = registration_seen(evidence, registration(online=True, busy=True), NOW, listed=True)
+    assert evidence.is_busy
+
+
+JOBS = {
+    "starts": (lambda e: job_started(e, 1, NOW - 60), lambda e: job_started(e, 2, NOW - 30)),
+    "ends": (lambda e: job_ended(e, 1, NOW - 50, NOW - 60), lambda e: job_ended(e, 2, NOW - 20, NOW - 30)),
+    "a start, late": (lambda e: job_started(e, 2, NOW - 30), lambda e: job_started(e, 1, NOW - 60)),
+    "an end, late": (lambda e: job_ended(e, 2, NOW - 20, NOW - 30), lambda e: job_ended(e, 1, NOW - 50)),
+}
+
+
+@pytest.mark.parametrize("folds", JOBS.values(), ids=JOBS)
+@pytest.mark.parametrize(("github", "ephemeral"), [(None, False), (True, True)], ids=["not reported", "ephemeral"])
+def test_a_second_job_proves_a_runner_persistent_where_github_does_not_say(folds, github, ephemeral):
+    evidence = online(ephemeral=github)
+    evidence = folds[0](evidence)
+    assert folds[0](evidence).ephemeral is github, "the same job again"
+    assert folds[1](evidence).ephemeral is ephemeral
 
 
 class TestAJobFoundOverByQuery:
@@ -464,16 +590,6 @@ class TestAJobFoundOverByQuery:
         undated = job_found_over(job_started(online(), 1, LONG_AGO), 1, NOW, None)
         assert job_started(undated, 2, NOW + 1).job_end_dated
         assert job_ended(undated, 2, NOW + 9, NOW + 1).job_end_dated
-
-    @pytest.mark.parametrize(
-        ("completed_at", "busy"),
-        [(NOW - 600, False), (NOW - 600 - MICROSECOND, True)],
-        ids=["ended after the runner was last listed", "listed busy after the end"],
-    )
-    def test_the_end_clears_the_busy_flag_of_an_absent_runner_if_the_flag_is_older(self, completed_at, busy):
-        running = job_started(online(busy=True, observed_at=NOW - 900), 1, NOW - 900)
-        absent = unlisted(unlisted(running, NOW - 600, 412), NOW - 60, 412)
-        assert job_found_over(absent, 1, NOW, completed_at).busy is busy
 
     @pytest.mark.parametrize(
         ("waited", "is_confirmed"),

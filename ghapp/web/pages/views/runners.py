@@ -123,7 +123,7 @@ def lines(view: OrgView, runners: Iterable[Evidence], now: float) -> list[Runner
         state, shown = str(verdict.state), each.custom_labels or each.labels
         if verdict.state is State.INVALIDATED and is_healed(each, verdict):
             state = HEALED
-        reason, busy = str(verdict.reason), each.busy and verdict.state is State.HEALTHY
+        reason, busy = str(verdict.reason), each.is_busy and verdict.state is State.HEALTHY
         found.append(RunnerLine(each.id, each.name, matcher.pool(each), state, reason, verdict.since, shown, busy))
     return found
 
