@@ -28,7 +28,7 @@ from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis, connect, connect_sync
 from ghapp.store.installations import Installations
 from ghapp.store.stores import Stores, stores_over
-from jobs.events.deliver_event import EventDelivery
+from jobs.events.deliver_event import EventDelivery, Look
 
 log = logger(__name__)
 
@@ -97,7 +97,7 @@ async def run_scheduler(settings: Settings) -> None:
     clock = Scheduler(settings)
     try:
         await clock.check_redis()
-        async with _event_delivery(settings, clock.stores):
+        async with _event_delivery(settings, clock.stores, clock.look_again):
             while not stopped.is_set():
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stopped.wait(), await clock.tick())
@@ -106,9 +106,9 @@ async def run_scheduler(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def _event_delivery(settings: Settings, stores: Stores) -> AsyncIterator[None]:
+async def _event_delivery(settings: Settings, stores: Stores, look: Look) -> AsyncIterator[None]:
     """Delivers events while the block runs."""
-    delivery = asyncio.create_task(EventDelivery(settings, stores).run())
+    delivery = asyncio.create_task(EventDelivery(settings, stores, look).run())
     try:
         yield
     finally:
@@ -152,6 +152,10 @@ class Scheduler:
         self._between_sweep_jobs = min(SWEEP_JOB_SECONDS, settings.shortest_interval_seconds / 10)
         self._next_sweep_job = 0.0
         self._lost_before: set[Enqueued] = set()
+
+    def look_again(self, installation: int, runner_id: int) -> None:
+        """Has a worker ask GitHub for a lost runner whose request is about to leave."""
+        jobs.enqueue_remediation(self._queue_redis, installation, runner_id)
 
     async def check_redis(self) -> None:
         """Checks that Redis answers; raises StoreUnavailableError, which at the start is a configuration error."""

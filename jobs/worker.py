@@ -29,7 +29,6 @@ from jobs.deaths.rerun import rerun_job
 from jobs.deliveries.inbox import drain
 from jobs.deliveries.installations import discover
 from jobs.deliveries.redeliver import redeliver
-from jobs.events.deliver_event import notify
 from jobs.gate.active_shard import refresh_active_shards
 from jobs.leaks.reap import reap
 from jobs.notifications import send_notifications
@@ -44,7 +43,6 @@ log = logger(__name__)
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     JobName.CONFIRM: confirm,
     JobName.REMEDIATE: remediate,
-    JobName.NOTIFY: notify,
     JobName.INBOX: drain,
     JobName.INSTALLATIONS: discover,
     JobName.SWEEP: sweep,

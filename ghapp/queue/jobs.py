@@ -36,8 +36,6 @@ class JobName(StrEnum):
 
     CONFIRM = "jobs.confirm.confirm"
     REMEDIATE = "jobs.remediate.remediate"
-    NOTIFY = "jobs.notify.notify"
-    """Only the previous version enqueues it; events are delivered by the clock."""
 
     INBOX = "jobs.inbox.drain"
     INSTALLATIONS = "jobs.installations.discover"
@@ -61,7 +59,6 @@ class JobName(StrEnum):
 QUEUE_OF = {
     JobName.CONFIRM: "urgent",
     JobName.REMEDIATE: "urgent",
-    JobName.NOTIFY: "urgent",
     JobName.INBOX: "inbox",
     JobName.INSTALLATIONS: "sweep",
     JobName.SWEEP: "sweep",
@@ -179,6 +176,12 @@ def enqueue_for_each(redis: Redis, work: JobName, installations: Sequence[int]) 
         several = installations[at : at + MOST_INSTALLATIONS]
         kind = work.name.lower() + ("s" if len(several) > 1 else "")
         enqueue(redis, work, *several, key=f"{kind}-{several[0]}", retry=False)
+
+
+def enqueue_remediation(redis: Redis, installation: int, runner_id: int) -> bool:
+    """Enqueues the job that looks at a lost runner once more, and acts; while one waits, there is no second one."""
+    key = f"remediate-{installation}-{runner_id}"
+    return enqueue(redis, JobName.REMEDIATE, installation, runner_id, key=key)
 
 
 def enqueue_report(redis: Redis, installation: int) -> bool:

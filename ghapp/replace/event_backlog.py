@@ -18,6 +18,9 @@ MOST_IN_FLIGHT = 200
 BACKOFF_SECONDS = (1.0, 300.0)
 """After an event's first failure, and the maximum; doubled in between."""
 
+SOON_SECONDS = (0.5, 5.0)
+"""Until the next attempt for an event that waits for a worker's answer: at first, and the maximum."""
+
 BREAKER_FAILURES = 3
 """Failures in a row after which a URL's breaker opens."""
 
@@ -47,13 +50,17 @@ class Breaker:
 
 @dataclass
 class WaitingEvent:
-    """One event: its URL, its time, which defines the order, its failures, and when it may be tried again."""
+    """One event: its URL, its time, which defines the order, its failures, and when it may be tried again.
+
+    `looks` counts the attempts since the last request that only asked a worker to look again.
+    """
 
     url: str
     at: float
     failures: int = 0
     next_at: float = 0.0
     in_flight: bool = False
+    looks: int = 0
 
 
 @dataclass
@@ -119,10 +126,18 @@ class EventBacklog:
         self._end_flight(event_id)
         del self.waiting[event_id]
 
-    def put_off(self, event_id: str, now: float) -> None:
-        """Records that the event could not be sent or recorded, for a reason unrelated to its URL."""
-        event, _ = self._end_flight(event_id)
-        self._back_off(event, now)
+    def put_off(self, event_id: str, now: float, *, soon: bool = False) -> None:
+        """Records that the event could not be sent or recorded, for a reason unrelated to its URL.
+
+        `soon`: it can be in a moment; meanwhile no other event takes the trial request of an open breaker.
+        """
+        event, breaker = self._end_flight(event_id)
+        if soon:
+            event.next_at = now + doubled(SOON_SECONDS, event.looks)
+            event.looks += 1
+            breaker.next_at = max(breaker.next_at, event.next_at)
+        else:
+            self._back_off(event, now)
 
     def _end_flight(self, event_id: str) -> tuple[WaitingEvent, Breaker]:
         event = self.waiting[event_id]
@@ -137,7 +152,7 @@ class EventBacklog:
     @staticmethod
     def _back_off(event: WaitingEvent, now: float) -> None:
         event.next_at = now + doubled(BACKOFF_SECONDS, event.failures)
-        event.failures += 1
+        event.failures, event.looks = event.failures + 1, 0
 
 
 def doubled(bounds: tuple[float, float], times: int) -> float:

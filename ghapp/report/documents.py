@@ -9,7 +9,7 @@ The typed dictionaries are the only definition of their documents: the API's des
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypedDict
@@ -22,7 +22,7 @@ from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.pods.blockers import SENTENCES
 from ghapp.health.pods.pod_claim import PodClaim
 from ghapp.health.pool_matching import rule_named
-from ghapp.health.remediation.fuse import Position
+from ghapp.health.remediation.fuse import Fuse, Position
 from ghapp.health.remediation.plan import Mode
 from ghapp.health.remediation.steps import may_act
 from ghapp.health.runner.deletion_progress import Deletion, outcome
@@ -131,13 +131,13 @@ class PoolBrakes:
     """What may prevent that a pool's lost runners are replaced.
 
     Attributes:
-        fuse: the position of its fuse.
+        fuse: its own fuse or the installation's, whichever allows less.
         paused: True if a person paused it, or the whole org.
         mode: of `[remediation]`.
         are_current: False if this was read before Redis became unavailable.
     """
 
-    fuse: Position = Position.CLOSED
+    fuse: Fuse = field(default_factory=Fuse)
     paused: bool = False
     mode: Mode = "act"
     are_current: bool = True
@@ -181,7 +181,7 @@ def health_document(
         "observed_at": None if observed is None else timestamp(observed),
         "age_seconds": None if observed is None else round(max(0.0, now - observed), 1),
         "stale": verdict.stale,
-        "fuse": brakes.fuse,
+        "fuse": brakes.fuse.position,
         "paused": brakes.paused,
         "evidence": [evidence_document(fact) for fact in history(evidence, survey, claim)],
     }

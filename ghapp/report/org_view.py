@@ -74,7 +74,7 @@ class OrgView:
         return self.is_current and may_terminate(
             evidence,
             self.verdict(evidence, now),
-            fuse_of(self.fuses, pool).position,
+            fuse_of(self.fuses, pool),
             self.mode,
             now,
             paused=self.is_paused(pool),
@@ -109,7 +109,7 @@ class OrgView:
     def document(self, evidence: Evidence, now: float, verdict: Verdict | None = None) -> HealthDocument:
         """The health document of a runner at `now`; `verdict` is the one at `now`, if the caller has it."""
         pool = self.pool(evidence)
-        brakes = PoolBrakes(fuse_of(self.fuses, pool).position, self.is_paused(pool), self.mode, self.is_current)
+        brakes = PoolBrakes(fuse_of(self.fuses, pool), self.is_paused(pool), self.mode, self.is_current)
         claim = claim_on(self.claimed, evidence.name, now)
         verdict = verdict or self.verdict(evidence, now)
         return health_document(self.org, pool, evidence, verdict, self.survey, brakes, self.rules, now, claim)

@@ -119,6 +119,13 @@ class Events:
         """Deletes an event from the outbox: the pool's url accepted it."""
         await self._redis.hdel(keys.OUTBOX, event_id)
 
+    async def withdraw(self, event_id: str) -> None:
+        """Deletes an event from the outbox as if it had never been appended: another replacer acts for it."""
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.hdel(keys.OUTBOX, event_id)
+            pipe.delete(keys.event(event_id))
+            await pipe.execute()
+
     async def await_added(self, seconds: float) -> None:
         """Waits until an event is added to the outbox, at most so long. Of several that wait, one is woken up.
 

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
+from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
 from httpx import AsyncClient
 
 from ghapp.errors import LockLostError, ReplacerUnavailableError, StoreUnavailableError
-from ghapp.health.pool_matching import rule_named
+from ghapp.health.pool_matching import rule_named, runner_pool
+from ghapp.health.remediation.fuse import fuse_of
 from ghapp.health.remediation.steps import RequestStep, request_step
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence
@@ -30,8 +32,7 @@ from ghapp.replace.event_backlog import EventBacklog
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.events import Outgoing
 from ghapp.store.fuses import WHOLE_ORG
-from ghapp.store.stores import Stores, open_stores
-from jobs.context import configured
+from ghapp.store.stores import Stores
 
 log = logger(__name__)
 
@@ -60,6 +61,21 @@ LOCK_SECONDS = 5.0
 """The lock of a killed process expires after this."""
 
 
+class Posted(StrEnum):
+    """What became of an attempt to deliver an event."""
+
+    DONE = "done"
+    """It left the outbox: accepted, dropped, or withdrawn."""
+    LATER = "later"
+    """Something holds it back."""
+    SOON = "soon"
+    """A worker looks again first."""
+
+
+Look = Callable[[int, int], object]
+"""Has a worker ask GitHub, for an installation and a lost runner, whether the runner or its name is registered."""
+
+
 class Waits(NamedTuple):
     """An event of the outbox.
 
@@ -67,7 +83,7 @@ class Waits(NamedTuple):
         installation: its id.
         pool: the pool whose URL gets the event.
         at: when it happened (epoch seconds; 0 if unreadable).
-        is_request: True for a replacement request; a pause holds back these events and no others.
+        is_request: True for a replacement request; pauses, modes and fuses hold back these events and no others.
     """
 
     installation: int
@@ -79,9 +95,9 @@ class Waits(NamedTuple):
 class EventDelivery:
     """Delivers events: `run` all of them while the process runs; `deliver` one."""
 
-    def __init__(self, settings: Settings, stores: Stores, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, settings: Settings, stores: Stores, look: Look, clock: Callable[[], float] = time.time) -> None:
         """`clock` gives epoch seconds, for records and for the age of events."""
-        self._settings, self._clock = settings, clock
+        self._settings, self._look, self._clock = settings, look, clock
         self._events, self._counters, self._fuses = stores.events, stores.counters, stores.fuses
         self._installations, self._runners = stores.installations, stores.runners
         self._locks = stores.locks.lasting(LOCK_SECONDS)
@@ -111,12 +127,6 @@ class EventDelivery:
         if outgoing is not None:
             async with open_client() as client:
                 await self._post(client, event_id, outgoing)
-
-    async def deliver_if_free(self, event_id: str) -> None:
-        """Posts one event unless a process delivers now; raises as `deliver`."""
-        async with self._locks.acquire(*LOCK) as acquired:
-            if acquired:
-                await self.deliver(event_id)
 
     async def _deliver_all(self) -> None:
         """Delivers until cancelled, or until Redis cannot be read."""
@@ -159,17 +169,24 @@ class EventDelivery:
         backlog.keep({event_id: (self._url(each), each.at) for event_id, each in known.items() if event_id not in held})
 
     async def _held(self, known: Mapping[str, Waits]) -> set[str]:
-        """Returns the ids of the requests that a pause holds back.
+        """Returns the ids of the requests that are held back.
 
         They are left out of the backlog: retries of them would delay other events to the same URL.
         """
-        installations = {each.installation for each in known.values() if each.is_request}
-        paused = {each: await self._fuses.pauses(each) for each in installations}
+        pools = {(each.installation, each.pool) for each in known.values() if each.is_request}
+        held = {place for place in pools if await self._is_held(place[0], self._orgs.get(place[0], ""), place[1])}
         return {
-            event_id
-            for event_id, each in known.items()
-            if each.is_request and _is_paused(paused[each.installation], each.pool)
+            event_id for event_id, each in known.items() if each.is_request and (each.installation, each.pool) in held
         }
+
+    async def _is_held(self, installation: int, org: str, pool: str) -> bool:
+        """True if the mode, a pause or a stopped fuse holds back the requests of this pool."""
+        if self._settings.of(org).remediation.mode != "act":
+            return True
+        pauses = await self._fuses.pauses(installation)
+        return (
+            WHOLE_ORG in pauses or pool in pauses or fuse_of(await self._fuses.all(installation), pool).holds_requests
+        )
 
     async def _try(self, client: AsyncClient, backlog: EventBacklog, event_id: str) -> None:
         """Posts one event and records the outcome in the backlog; raises only a cancellation."""
@@ -178,11 +195,15 @@ class EventDelivery:
             outgoing = await self._events.outgoing(event_id)
             if outgoing is None:  # it was accepted while the outbox was read
                 backlog.drop(event_id)
-            elif await self._post(client, event_id, outgoing):
-                if backlog.accepted(event_id):
-                    log.info("event delivery recovered", url=url)
-            else:
-                backlog.put_off(event_id, time.monotonic())
+                return
+            match await self._post(client, event_id, outgoing):
+                case Posted.DONE:
+                    if backlog.accepted(event_id):
+                        log.info("event delivery recovered", url=url)
+                case Posted.SOON:
+                    backlog.put_off(event_id, time.monotonic(), soon=True)
+                case Posted.LATER:
+                    backlog.put_off(event_id, time.monotonic())
         except ReplacerUnavailableError as error:
             if backlog.refused(event_id, time.monotonic()):
                 log.warning("event delivery failing", url=url, why=str(error))
@@ -195,50 +216,69 @@ class EventDelivery:
             backlog.put_off(event_id, time.monotonic())
             log.exception("event not delivered", event_id=event_id)
 
-    async def _post(self, client: AsyncClient, event_id: str, outgoing: Outgoing) -> bool:
-        """Posts one event; returns True if it left the outbox.
+    async def _post(self, client: AsyncClient, event_id: str, outgoing: Outgoing) -> Posted:
+        """Posts one event.
 
-        It leaves when it is accepted, dropped, withdrawn because its runner is back, or without a URL. A replace event
-        waits
-        while its pool is paused or its runner has a job; once accepted, it is recorded on its runner first.
+        A replace event goes to the URL of the pool that its runner has now. It waits while that pool is not configured
+        or held back, or while its runner has a job; once accepted, it is recorded on its runner first.
 
         Raises:
             ReplacerUnavailableError: the URL did not answer 2xx, and the event is not too old.
         """
         event = msgspec.json.decode(outgoing.event)
         installation = await self._installations.one(outgoing.installation)
-        rule = None if installation is None else self._rule(installation.org, outgoing.pool)
-        if rule is None or rule.url is None or rule.secret_env is None:
-            may_be_renamed = rule is None and any(each.name == outgoing.pool for each in self._settings.pools)
-            if installation is not None and may_be_renamed and not self._is_too_old(outgoing):
-                return False  # the configuration has this pool under another name of its org
-            log.warning("event dropped, pool has no URL", event_id=event_id, pool=outgoing.pool)
+        if installation is None:
+            log.warning("event dropped, the App is not installed any more", event_id=event_id, pool=outgoing.pool)
             await self._events.accepted(event_id)
-            return True
+            return Posted.DONE
+        org, pool, runner_id = installation.org, outgoing.pool, None
         if event["type"] == REPLACE:
             runner_id = int(event["data"]["runner_id"])
             evidence = (await self._runners.some(outgoing.installation, [runner_id])).get(runner_id)
-            paused = _is_paused(await self._fuses.pauses(outgoing.installation), outgoing.pool)
-            match request_step(evidence, event_id, self._clock(), paused=paused):
-                case RequestStep.WAIT:
-                    return False
+            if evidence is not None:
+                pool = runner_pool(evidence, self._settings.pools_of(org))
+            held = await self._is_held(outgoing.installation, org, pool)
+            match request_step(evidence, event_id, self._clock(), held=held):
                 case RequestStep.WITHDRAW:
-                    log.info("replacement request withdrawn", event_id=event_id, pool=outgoing.pool, runner=runner_id)
+                    log.info("replacement request withdrawn", event_id=event_id, pool=pool, runner=runner_id)
                     await self._events.accepted(event_id)
-                    return True
+                    return Posted.DONE
+                case RequestStep.WAIT:
+                    return Posted.LATER
+                case RequestStep.LOOK:
+                    self._look(outgoing.installation, runner_id)
+                    return Posted.SOON
+        rule = rule_named(pool, self._settings.pools_of(org))
+        if rule is None or rule.url is None or rule.secret_env is None:
+            return await self._without_url(event_id, outgoing, pool, rule, is_request=runner_id is not None)
         secret = self._settings.pool_secrets[rule.secret_env]
         try:
             await post(client, rule.url, secret, event_id, outgoing.event, time.time())
         except ReplacerUnavailableError as error:
             if not self._is_too_old(outgoing):
                 raise
-            log.warning("event given up", event_id=event_id, type=event["type"], pool=outgoing.pool, why=str(error))
+            log.warning("event given up", event_id=event_id, type=event["type"], pool=pool, why=str(error))
             await self._events.accepted(event_id)
-            return True
-        if event["type"] == REPLACE:
-            await self._record(outgoing.installation, int(event["data"]["runner_id"]), event_id)
+            return Posted.DONE
+        if runner_id is not None:
+            await self._record(outgoing.installation, runner_id, event_id)
         await self._events.accepted(event_id)
-        return True
+        return Posted.DONE
+
+    async def _without_url(
+        self, event_id: str, outgoing: Outgoing, pool: str, rule: PoolSettings | None, *, is_request: bool
+    ) -> Posted:
+        """Decides on an event whose pool has no URL now: a granted request is not lost by a change of configuration."""
+        if is_request and rule is not None:
+            log.info("replacement request withdrawn, its pool has another replacer", event_id=event_id, pool=pool)
+            await self._events.withdraw(event_id)  # the next plan has the runner replaced that way
+            return Posted.DONE
+        may_return = is_request or any(each.name == outgoing.pool for each in self._settings.pools)
+        if rule is None and may_return and not self._is_too_old(outgoing):
+            return Posted.LATER
+        log.warning("event dropped, pool has no URL", event_id=event_id, pool=pool)
+        await self._events.accepted(event_id)
+        return Posted.DONE
 
     async def _record(self, installation: int, runner_id: int, event_id: str) -> None:
         at = self._clock()
@@ -252,18 +292,11 @@ class EventDelivery:
 
     def _url(self, waits: Waits) -> str:
         """Returns the URL by stored names, without another read; empty for none."""
-        rule = self._rule(self._orgs.get(waits.installation, ""), waits.pool)
+        rule = rule_named(waits.pool, self._settings.pools_of(self._orgs.get(waits.installation, "")))
         return "" if rule is None else rule.url or ""
-
-    def _rule(self, org: str, pool: str) -> PoolSettings | None:
-        return rule_named(pool, self._settings.pools_of(org))
 
     def _is_too_old(self, outgoing: Outgoing) -> bool:
         return self._clock() - _happened_at(outgoing) > GIVEN_UP_SECONDS
-
-
-def _is_paused(pauses: Container[str], pool: str) -> bool:
-    return WHOLE_ORG in pauses or pool in pauses
 
 
 def _type(outgoing: Outgoing) -> str:
@@ -279,16 +312,3 @@ def _happened_at(outgoing: Outgoing) -> float:
         return datetime.fromisoformat(msgspec.json.decode(outgoing.event)["time"]).timestamp()
     except (msgspec.DecodeError, KeyError, TypeError, ValueError):
         return 0.0
-
-
-async def notify(event_id: str) -> None:
-    """A job that the previous version enqueued for each event; the scheduler delivers events now.
-
-    It delivers one event while no scheduler of this version delivers, as in a rollout or after a roll-back.
-
-    Raises:
-        ReplacerUnavailableError: the URL did not answer 2xx.
-    """
-    settings = configured()
-    async with open_stores(str(settings.redis_url), settings.named) as stores:
-        await EventDelivery(settings, stores).deliver_if_free(event_id)

@@ -31,11 +31,14 @@ CHANGE_PUBLISHED_SECONDS = 24 * 3600.0
 
 async def publish_replacement_request(
     context: JobContext, installation: Installation, view: OrgView, evidence: Evidence, now: float
-) -> None:
-    """Appends the replace event under the id of its grant; it is delivered to the pool's URL, if it has one."""
+) -> bool:
+    """Appends the replace event under the id of its loss; it is delivered to the pool's URL, if it has one.
+
+    Returns False if it was appended before.
+    """
     event_id = str(evidence.event_id)
     data = view.document(evidence, now)
-    await _append(context, installation, event_id, REPLACE, evidence.name, view.pool(evidence), data, now)
+    return await _append(context, installation, event_id, REPLACE, evidence.name, view.pool(evidence), data, now)
 
 
 async def publish_runners(

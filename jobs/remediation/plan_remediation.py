@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import chain
@@ -21,12 +20,12 @@ from ghapp.health.remediation.decision import (
 from ghapp.health.remediation.decision import decide as decided
 from ghapp.health.remediation.fuse import Fuse, Position, has_stepped
 from ghapp.health.remediation.plan import Plan
-from ghapp.health.remediation.steps import is_open
+from ghapp.health.remediation.steps import is_open, request_id
 from ghapp.health.runner import observations
 from ghapp.health.runner.deletion_progress import is_deferred
 from ghapp.health.runner.evidence import Evidence
 from ghapp.log import logger
-from ghapp.queue.jobs import JobName
+from ghapp.queue.jobs import enqueue_remediation
 from ghapp.report.org_view import OrgView
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.checks.health_report import enqueue_report_if_wanted
@@ -140,17 +139,17 @@ async def _grant(
 ) -> dict[int, Evidence]:
     """Records the grants, and enqueues the jobs that act; returns the evidence of the granted runners."""
 
-    def fold(evidence: Evidence | None, planned: Evidence, event_id: str) -> Evidence | None:
+    def fold(evidence: Evidence | None, planned: Evidence) -> Evidence | None:
         if evidence is None or not is_as_planned(planned, evidence):
             return evidence
-        return observations.granted(evidence, now, event_id)
+        return observations.granted(evidence, now, request_id(installation.id, evidence))
 
     chosen = decision.plan
-    folds = {runner_id: partial(fold, planned=known[runner_id], event_id=str(uuid.uuid4())) for runner_id in chosen.now}
+    folds = {runner_id: partial(fold, planned=known[runner_id]) for runner_id in chosen.now}
     revised = await context.runners.revise(installation.id, folds)
     for runner_id, evidence in revised.items():
         if evidence.granted_at is not None:
-            _ask(context, installation, runner_id)
+            enqueue_remediation(context.queue_redis, installation.id, runner_id)
     if chosen.now or chosen.deferred:
         log.info(
             "planned",
@@ -194,8 +193,4 @@ async def _ask_again(context: JobContext, installation: Installation, known: Ite
         if each.event_id is not None and is_open(each) and not is_deferred(each.deletion, now)
     }
     for event_id in await context.events.missing(list(granted)):
-        _ask(context, installation, granted[event_id].id)
-
-
-def _ask(context: JobContext, installation: Installation, runner_id: int) -> None:
-    context.ask(JobName.REMEDIATE, installation.id, runner_id, key=f"remediate-{installation.id}-{runner_id}")
+        enqueue_remediation(context.queue_redis, installation.id, granted[event_id].id)

@@ -85,8 +85,8 @@ async def _act(context: JobContext, installation: Installation, evidence: Eviden
     view = await _may_still_act(context, installation, evidence, names)
     if view is None:
         return "held"
-    await publish_replacement_request(context, installation, view, evidence, context.clock())
-    return "replaced"
+    is_new = await publish_replacement_request(context, installation, view, evidence, context.clock())
+    return "replaced" if is_new else STILL_WAITING  # it waits in the outbox, which asked for this look
 
 
 async def _look_again(context: JobContext, installation: Installation, evidence: Evidence) -> str:
@@ -108,6 +108,7 @@ async def _look_again(context: JobContext, installation: Installation, evidence:
         case RemediationStep.CALL_OFF:
             await _fold(context, installation, evidence, _if_known(observations.grant_revoked))
             return "returned"
+    await _fold(context, installation, evidence, _if_known(partial(observations.looked_again, at=context.clock())))
     return ""
 
 
@@ -119,9 +120,8 @@ async def _remove(context: JobContext, installation: Installation, evidence: Evi
     if removal is Removal.BUSY:
         await _fold(context, installation, evidence, _if_known(partial(observations.busy_after_all, at=at)))
         return None
-    return await _fold(
-        context, installation, evidence, _if_known(partial(observations.removed, at=at, granted=evidence))
-    )
+    removed = partial(observations.removed, at=at, granted=evidence, was_deleted=removal is Removal.REMOVED)
+    return await _fold(context, installation, evidence, _if_known(removed))
 
 
 async def _may_still_act(
@@ -152,7 +152,7 @@ def _may_act(
     return may_act(
         evidence,
         view.verdict(evidence, now).state,
-        fuse_of(view.fuses, pool).position,
+        fuse_of(view.fuses, pool),
         context.settings.of(installation.org).remediation.mode,
         now,
         paused=view.is_paused(pool),

@@ -16,9 +16,7 @@ from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.settings import Settings
 from ghapp.store import keys
-from jobs.events.deliver_event import REPLACE
 from jobs.worker import run
-from tests.sandbox.receivers import Receiver
 from tests.stories.processes import Role, wait_for
 from tests.support.commands import inherited
 
@@ -50,25 +48,21 @@ def times_failed(queue_redis, job):
 
 
 async def test_a_failing_job_logs_one_line_per_attempt_without_secrets_and_releases_its_key(story, tmp_path):
-    with Receiver() as controller:
-        async with story(config=POOL % controller.url) as app:
-            queue_redis = app.context.queue_redis
-            unreadable = {"id": "lost", "type": REPLACE, "data": {"runner_id": SECRET}}
-            await app.context.events.append(app.installation, unreadable, "strange")
-            with Role("worker", app.environ, tmp_path) as worker:
-                jobs.enqueue(queue_redis, JobName.NOTIFY, "lost", key="notify-lost", retry=False)
-                assert await until(lambda: times_failed(queue_redis, "notify") == TRIES), worker.log
-                await app.context.events.accepted("lost")  # as if an update had fixed it
-                assert await until(
-                    lambda: jobs.enqueue(queue_redis, JobName.NOTIFY, "lost", key="notify-lost", retry=False)
-                )
-                assert await until(lambda: not Job.exists("notify-lost", connection=queue_redis)), (
-                    "the job succeeded and was deleted"
-                )
+    async with story() as app:
+        queue_redis = app.context.queue_redis
+        with Role("worker", app.environ, tmp_path) as worker:
+            jobs.enqueue(
+                queue_redis, JobName.INSTALLATIONS, SECRET, key="discover", retry=False
+            )  # it takes no argument
+            assert await until(lambda: times_failed(queue_redis, "discover") == TRIES), worker.log
+            assert await until(lambda: jobs.enqueue(queue_redis, JobName.INSTALLATIONS, key="discover", retry=False))
+            assert await until(lambda: not Job.exists("discover", connection=queue_redis)), (
+                "the job succeeded and was deleted"
+            )
     lines = failures(worker)
     assert len(lines) == TRIES
     for line in lines:
-        assert (line["job"], line["work"], line["error"]) == ("notify-lost", "jobs.notify.notify", "ValueError")
+        assert (line["job"], line["work"], line["error"]) == ("discover", "jobs.installations.discover", "TypeError")
         assert "exception" in line, "an unexpected error is logged with its traceback"
     assert SECRET not in worker.log
 

@@ -75,7 +75,12 @@ class Acting(Calls):
 
     def grant(self, decided: decision.Decision, known: Mapping[int, Evidence], now: float) -> Steps:
         folds = {
-            each: as_planned(known[each], partial(observations.granted, at=now, event_id=self.engine.event_id()))
+            each: as_planned(
+                known[each],
+                partial(
+                    observations.granted, at=now, event_id=steps.request_id(self.store.installation.id, known[each])
+                ),
+            )
             for each in decided.plan.now
         }
         before = dict(self.store.runners) if folds else {}
@@ -122,6 +127,7 @@ class Acting(Calls):
             case RemediationStep.CALL_OFF:
                 self.fold(runner_id, if_known(observations.grant_revoked))
                 return
+        self.fold(runner_id, if_known(partial(observations.looked_again, at=self.clock())))
         if evidence.removed_at is None:
             if not self.may_still_act(runner_id):
                 return
@@ -133,7 +139,9 @@ class Acting(Calls):
             if text == "busy":
                 self.fold(runner_id, if_known(partial(observations.busy_after_all, at=at)))
                 return
-            self.fold(runner_id, if_known(partial(observations.removed, at=at, granted=evidence)))
+            was_deleted = text == "removed"
+            removed = partial(observations.removed, at=at, granted=evidence, was_deleted=was_deleted)
+            self.fold(runner_id, if_known(removed))
             evidence = self.store.runners[runner_id]
         yield STEP
         if self.may_still_act(runner_id):
@@ -149,6 +157,7 @@ class Acting(Calls):
         if self.store.append(event_id, evidence.id):
             self.engine.trace("REPLACE", runner=evidence.id, event=event_id)
             self.audit.asked_for(evidence.id, event_id)
+        if event_id in self.store.unsent:
             self.bring(event_id)
 
     def bring(self, event_id: str) -> None:
@@ -157,10 +166,16 @@ class Acting(Calls):
     def may_act(self, evidence: Evidence) -> bool:
         pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
         state = judge(evidence, self.store.survey, self.clock(), self.config.evidence).state
-        fuse = fuse_of(self.store.fuses, pool).position
+        fuse = fuse_of(self.store.fuses, pool)
         mode = self.config.remediation.mode
         paused, claimed = pool in self.store.paused, self.is_claimed(evidence)
         return steps.may_act(evidence, state, fuse, mode, self.clock(), paused=paused, claimed=claimed)
+
+    def is_held(self, evidence: Evidence) -> bool:
+        """By the mode, a pause or a stopped fuse."""
+        pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
+        is_stopped = fuse_of(self.store.fuses, pool).holds_requests
+        return self.config.remediation.mode != "act" or pool in self.store.paused or is_stopped
 
     def is_claimed(self, evidence: Evidence) -> bool:
         """By its controller: a process works there."""
@@ -172,12 +187,15 @@ class Acting(Calls):
     def notify(self, event_id: str, me: Process) -> Steps:
         runner_id = self.store.events[event_id]
         known = self.store.runners.get(runner_id)
-        match steps.request_step(known, event_id, self.clock()):
+        match steps.request_step(known, event_id, self.clock(), held=known is not None and self.is_held(known)):
             case RequestStep.WITHDRAW:
                 self.store.unsent.discard(event_id)
                 return
             case RequestStep.WAIT:
-                return  # a job was reported since; the scheduler enqueues it again
+                return  # the scheduler enqueues it again
+            case RequestStep.LOOK:
+                self.remediation_of(runner_id)
+                return
         yield CALL
         self.engine.fleet.accept(event_id, runner_id)  # raises: the controller refuses
         yield STEP

@@ -57,7 +57,7 @@ class Engine:
         self.scenario = scenario(self.random)
         self.now, self.skew, self.steps = MIDNIGHT, 0.0, 0
         self._heap: list[tuple[float, int, Callable[[], Any]]] = []
-        self._order = self._events = 0
+        self._order = 0
         self._alive: dict[str, Process] = {}
         self._version = -1
         self.world = World()
@@ -110,10 +110,6 @@ class Engine:
             self.story.append(
                 f"{self.now - MIDNIGHT:10.3f}  {what}  " + "  ".join(f"{k}={v}" for k, v in facts.items())
             )
-
-    def event_id(self) -> str:
-        self._events += 1
-        return f"event-{self._events}"
 
     # ---- processes
 

@@ -26,13 +26,13 @@ from ghapp.store import budget
 from jobs.context import JobContext, open_context
 from jobs.deliveries.inbox import drain_inbox
 from jobs.deliveries.installations import discover_installations
-from jobs.events.deliver_event import EventDelivery
 from jobs.remediation.remediate import remediate_runner
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.record_list import SweepResult
 from jobs.runners.sweep import sweep_installation
 from tests.sandbox.receivers import Received, Receiver
 from tests.stories.processes import environment
+from tests.support.event_delivery import deliver_event
 from tests.support.policy import acting
 
 POOL = "linux-4vcpu"
@@ -62,6 +62,7 @@ class Story:
     """What a role is started with."""
     installation: int
     taken: int = 0
+    _looks: set[asyncio.Future[str]] = field(default_factory=set)
 
     def account(self) -> dict[str, object]:
         return self.sandbox.control.account()
@@ -89,7 +90,13 @@ class Story:
                 await remediate_runner(self.context, self.installation, each.id)
         for event_id in await self.context.events.unsent():
             with suppress(ReplacerUnavailableError):
-                await EventDelivery(self.context.settings, self.context, self.clock).deliver(event_id)
+                await deliver_event(self.context, event_id)
+
+    def look_again(self, installation: int, runner_id: int) -> None:
+        """As a worker does when a request is about to leave."""
+        task = asyncio.ensure_future(remediate_runner(self.context, installation, runner_id))
+        self._looks.add(task)
+        task.add_done_callback(self._looks.discard)
 
     async def states(self) -> Counter[State]:
         """How many runners are in each state."""

@@ -15,11 +15,11 @@ from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.reports import Reports
 from jobs.checks.health_report import report_installation
 from jobs.checks.publisher import CheckRunOutcome
-from jobs.events.deliver_event import EventDelivery
 from jobs.remediation.remediate import remediate_runner
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
+from tests.support.event_delivery import deliver_event
 
 CONFIG = '[report]\nrepository = "acme/.github"\n'
 
@@ -125,7 +125,7 @@ async def test_a_lost_runner_is_explained_from_suspicion_to_replacement(story):
 
         await remediate_runner(app.context, app.installation, lost)
         for event_id in await app.context.events.unsent():
-            await EventDelivery(app.settings, app.context, app.clock).deliver(event_id)
+            await deliver_event(app.context, event_id)
         run = await reported(app)
     assert (run["conclusion"], run["output"]["title"]) == ("success", "11 of 11 runners healthy")
     opened, _, healed = run["output"]["text"].partition("### Healed: 1 runner was lost")

@@ -15,12 +15,13 @@ from ghapp.health.runner.observations import registration_seen
 from ghapp.replace.event_backlog import BREAKER_FAILURES, PER_URL
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.stores import open_stores
-from jobs.events import deliver_event
+from jobs.events import deliver_event as delivery_module
 from jobs.events.deliver_event import LOCK_SECONDS, REPLACE, STANDBY_SECONDS, EventDelivery
 from tests.bench.steady import silent_url
 from tests.sandbox.receivers import Receiver
 from tests.stories.conftest import POOL as POOL_NAME
 from tests.stories.processes import Role, wait_for
+from tests.support.event_delivery import deliver_event
 
 SOON_SECONDS = 3.0
 TAKEN_OVER_SECONDS = LOCK_SECONDS + 3 * STANDBY_SECONDS
@@ -54,7 +55,7 @@ async def append(app, name, count=1):
 @asynccontextmanager
 async def delivering(app):
     async with open_stores(str(app.settings.redis_url)) as stores:
-        delivery = asyncio.create_task(EventDelivery(app.settings, stores).run())
+        delivery = asyncio.create_task(EventDelivery(app.settings, stores, app.look_again, app.clock).run())
         try:
             yield delivery
         finally:
@@ -100,7 +101,7 @@ async def test_a_url_that_refuses_is_asked_now_and_then_and_gets_everything_once
 
 
 async def test_an_event_is_sent_when_it_is_added_and_the_next_ones_when_their_url_has_answered(story, monkeypatch):
-    monkeypatch.setattr(deliver_event, "TICK_SECONDS", 4.0)  # more is more than Redis' answer may take
+    monkeypatch.setattr(delivery_module, "TICK_SECONDS", 4.0)  # more is more than Redis' answer may take
     with Receiver() as controller:
         async with story(config=pool("well", controller.url)) as app, delivering(app):
             await asyncio.sleep(0.5)
@@ -168,7 +169,7 @@ async def test_a_request_whose_runner_came_back_during_the_pause_is_withdrawn_wh
     async with story() as app:
         lost, event_id = await lost_while_the_controller_is_away(app)
         await app.context.fuses.pause(app.installation, POOL_NAME, Pause("mona", "a move", app.clock()))
-        await EventDelivery(app.settings, app.context, app.clock).deliver(event_id)
+        await deliver_event(app.context, event_id)
         assert await app.context.events.unsent() == [event_id]
         back = partial(
             registration_seen,

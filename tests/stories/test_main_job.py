@@ -14,12 +14,12 @@ from ghapp.health.job import Job
 from ghapp.health.runner import absence
 from ghapp.health.runner.observations import job_started, removed
 from ghapp.health.runner.verdict import State, judge
-from jobs.events.deliver_event import EventDelivery
 from jobs.remediation.remediate import remediate_runner
 from jobs.runners import confirm
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
+from tests.support.event_delivery import deliver_event
 
 
 async def state_of(app, runner_id):
@@ -65,10 +65,10 @@ async def test_a_lost_registration_is_noticed_confirmed_removed_and_replaced_onc
         assert await confirm_installation(app.context, app.installation) == 1
         assert await state_of(app, lost) is State.INVALIDATED
         assert await remediate_runner(app.context, app.installation, lost) == "replaced"
-        assert await remediate_runner(app.context, app.installation, lost) == "replaced"
+        assert await remediate_runner(app.context, app.installation, lost) == "still-waiting"
         (event_id,) = await app.context.events.unsent()
-        await EventDelivery(app.settings, app.context, app.clock).deliver(event_id)
-        await EventDelivery(app.settings, app.context, app.clock).deliver(event_id)
+        await deliver_event(app.context, event_id)
+        await deliver_event(app.context, event_id)
         assert await remediate_runner(app.context, app.installation, lost) == "held", "it is replaced already"
 
         events = app.sandbox.control.controller_events()

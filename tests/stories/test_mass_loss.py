@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, FuseReason, Position
+from ghapp.health.runner.observations import replaced
 from ghapp.health.runner.verdict import State
 from ghapp.sandbox.config import PoolConfig
 from ghapp.store import keys
@@ -139,11 +140,25 @@ async def test_a_fleet_that_breathes_heals(story):
 
 
 SMALL_POOLS = [PoolConfig(name=f"small-{number}", size=10) for number in range(30)]
+CONFIGURED = "".join(
+    f'[[pools]]\norg = "acme"\nname = "{each.name}"\nlabels = ["{each.name}"]\nreplacer = "none"\n'
+    for each in SMALL_POOLS
+)
+
+
+async def accept_all(app):
+    """Controllers that pull say that they acted."""
+    asked = await app.replacements()
+    await app.context.runners.revise(app.installation, {each: accepted(app.clock()) for each in asked})
+
+
+def accepted(at):
+    return lambda evidence: evidence if evidence.granted_at is None else replaced(evidence, at)
 
 
 async def test_a_false_mass_loss_that_is_spread_over_small_pools_costs_one_first_batch(story):
     """Two of ten in each of thirty pools: no pool's own fuse trips."""
-    async with story(runners=0, others=SMALL_POOLS) as app:
+    async with story(runners=0, others=SMALL_POOLS, config=CONFIGURED) as app:
         await settled(app)
         pools = app.sandbox.world.orgs["acme"].fleet.roster.registered.values()
         hidden = [
@@ -152,6 +167,7 @@ async def test_a_false_mass_loss_that_is_spread_over_small_pools_costs_one_first
         app.sandbox.control.unlist("acme", ids=[each for two in hidden for each in two], everywhere=True)
         for _ in range(6):
             await app.live_through_an_interval()
+            await accept_all(app)
         whole = await fuse(app, WHOLE_INSTALLATION)
         assert whole.tripped_for is FuseReason.MASS_LOSS
         asked = len(await app.replacements())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ghapp.settings import PoolSettings, Settings
+from ghapp.settings.policy import Policy
 
 
 def acting(policy: str) -> str:
@@ -22,3 +23,8 @@ def replace_pools(settings: Settings, pools: tuple[PoolSettings, ...]) -> None:
     """Gives settings that are in use other pools."""
     object.__setattr__(settings, "pools", pools)
     vars(settings).pop("_pools_by_org", None)
+
+
+def replace_policy(settings: Settings, policy: Policy) -> None:
+    """Gives settings that are in use another policy."""
+    object.__setattr__(settings, "policy", policy)

@@ -283,12 +283,15 @@ def _whole_installation(
         failed = {pool: failed for pool, each in of_pools.items() if (failed := failure(each, limits))}
         if any(each.accepted for pool, each in of_pools.items() if pool not in failed):
             alone = failed
+        elif any(each.found for each in of_pools.values()):
+            alone = {}  # the loss is false: the batch was spent, whoever accepted it
         else:  # no pool proves anything: pools without an accepted request stop, and this fuse for the others
             alone = {pool: reason for pool, reason in failed.items() if reason is FuseReason.REQUEST_NOT_ACCEPTED}
         for pool, reason in alone.items():
             own = changes[pool].after
             begun = before if own.position is Position.CLOSED else own  # what `before` allowed while it was proving
-            after = with_runners(stop(begun, now, reason), [each.id for each, _ in counts.pools[pool] if each.granted_at])
+            granted = [each.id for each, _ in counts.pools[pool] if each.granted_at is not None]
+            after = with_runners(stop(begun, now, reason), granted)
             found[pool] = FuseChange(pool, recorded.get(pool), after, of_pools[pool])
     stopped |= set(found)
     counted = counts.whole(before, stopped)

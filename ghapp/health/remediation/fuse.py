@@ -8,8 +8,8 @@ stopped → proving  a successor came online after all, a request was accepted a
 stopped → closed   nothing changed for a window, and the lost runners are not needed, since no job waits for them (a
                    scale-down by another actor); or the lost registrations returned
 
-Returned registrations show that the loss was false. They allow no new batch: the batches continue from their current
-size, and no batch is doubled until no registration has returned for a window.
+Returned registrations show that the loss was false, and so does a DELETE that finds one. They allow no new batch: the
+batches continue from their current size, and no batch is doubled until no registration has returned for a window.
 
 If nothing is requested (dry-run, off), nothing can be proven, and no successor comes online. Such a fuse shows the
 first batch, and closes once only a few runners were lost within the window. That closing heals nothing: losses that
@@ -135,7 +135,8 @@ class FuseCounts:
         accepted: of these, replacements that were accepted.
         successors: runners that came online since then and are not explained otherwise.
         proving_seconds: time since the last request of the current batch was accepted.
-        since_return: time since the last registration of a lost runner returned; None: none has since it tripped.
+        found: lost runners that our DELETE found registered since it tripped, although two GETs had answered 404.
+        since_return: time since a lost runner was last found or returned; None: none was since it tripped.
         calm_seconds: time since the last loss, return or stop.
         queued: jobs that wait for such runners; None: unknown.
     """
@@ -150,6 +151,7 @@ class FuseCounts:
     accepted: int = 0
     successors: int = 0
     proving_seconds: float = 0.0
+    found: int = 0
     since_return: float | None = None
     calm_seconds: float = 0.0
     queued: int | None = None

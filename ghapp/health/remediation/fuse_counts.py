@@ -44,8 +44,13 @@ class _Count:
     accepted: int = 0
     accepted_first: float | None = None
     accepted_last: float | None = None
+    found: int = 0
     returned_at: float | None = None
     changed_at: float = 0.0
+
+    def returned(self, at: float) -> None:
+        """Counts a lost runner that was registered at that time."""
+        self.returned_at = at if self.returned_at is None else max(at, self.returned_at)
 
 
 def fuse_counts(
@@ -81,9 +86,11 @@ def fuse_counts(
     for evidence, state in members:
         _count_loss(count, evidence, state, survey, now, window_start, patience, acting=acting)
         _count_grant(count, evidence, state, fuse, survey, now, limits, since=since, batch_at=batch_at)
-        back_at = evidence.back_at
-        if back_at is not None and back_at > since:
-            count.returned_at = max(back_at, count.returned_at or back_at)
+        if evidence.back_at is not None and evidence.back_at > since:
+            count.returned(evidence.back_at)
+        if evidence.was_deleted and evidence.confirmed_at is not None and (evidence.removed_at or 0.0) > since:
+            count.found += 1
+            count.returned(evidence.removed_at or since)
     proving_since, returned = count.accepted_last, count.returned_at
     calm_since = max(count.changed_at, returned or 0.0, fuse.stopped_at or 0.0)
     return FuseCounts(
@@ -97,6 +104,7 @@ def fuse_counts(
         accepted=count.accepted,
         successors=_successors(members, count, survey, limits),
         proving_seconds=0.0 if proving_since is None else covered_seconds(survey, proving_since, now),
+        found=count.found,
         since_return=None if returned is None else covered_seconds(survey, returned, now),
         calm_seconds=covered_seconds(survey, calm_since, now),
         queued=queued,

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
 from enum import StrEnum
 
-from ghapp.health.remediation.fuse import Position
+from ghapp.health.remediation.fuse import Fuse
 from ghapp.health.remediation.plan import Mode
 from ghapp.health.runner.evidence import Evidence, Registration
 from ghapp.health.runner.verdict import State, Verdict, needs_no_replacement, runs_a_job
 
 TERMINATION_SECONDS = 3600.0
 """How long after the grant the process of a lost runner may end itself."""
+
+LOOK_LASTS_SECONDS = 10.0
+"""How long GitHub's answer that a lost runner and its name are not registered permits to send a request."""
+
+REQUESTS = uuid.UUID("0e1a1f4e-7d0b-4a39-9d6d-6a0c8f1c2b55")
+"""Namespace of the ids of requests."""
 
 
 class RemediationStep(StrEnum):
@@ -23,8 +30,18 @@ class RemediationStep(StrEnum):
     CALL_OFF = "call-off"
 
 
+def request_id(installation_id: int, evidence: Evidence) -> str:
+    """Returns the id of the request for a runner's replacement. It follows from the loss: one loss has one request.
+
+    A record that Redis lost in a crash, and a grant that was revoked and given again, lead to the same request.
+    """
+    is_missing = evidence.confirmed_at is not None
+    loss = f"missing/{evidence.missing_at}" if is_missing else f"offline/{evidence.offline_since}"
+    return str(uuid.uuid5(REQUESTS, f"{installation_id}/{evidence.id}/{loss}"))
+
+
 def may_act(
-    evidence: Evidence, state: State, fuse: Position, mode: Mode, now: float, *, paused: bool, claimed: bool = False
+    evidence: Evidence, state: State, fuse: Fuse, mode: Mode, now: float, *, paused: bool, claimed: bool = False
 ) -> bool:
     """True if remediation is granted, not done, still justified, and not stopped since.
 
@@ -36,11 +53,11 @@ def may_act(
         return False
     if evidence.removed_at is None and state not in (State.INVALIDATED, State.OFFLINE):
         return False
-    return mode == "act" and fuse is not Position.STOPPED and not paused and not claimed
+    return mode == "act" and not fuse.holds_requests and not paused and not claimed
 
 
 def may_terminate(
-    evidence: Evidence, verdict: Verdict, fuse: Position, mode: Mode, now: float, *, paused: bool, claimed: bool
+    evidence: Evidence, verdict: Verdict, fuse: Fuse, mode: Mode, now: float, *, paused: bool, claimed: bool
 ) -> bool:
     """True if the process of a lost runner may end itself: a liveness probe asks, and its kubelet kills the container.
 
@@ -50,28 +67,38 @@ def may_terminate(
     if evidence.granted_at is None or not 0.0 <= now - evidence.granted_at <= TERMINATION_SECONDS:
         return False
     is_lost = verdict.state is State.INVALIDATED and not verdict.stale and not runs_a_job(evidence, now)
-    return is_lost and mode == "act" and fuse is not Position.STOPPED and not paused and not claimed
+    return is_lost and mode == "act" and not fuse.holds_requests and not paused and not claimed
 
 
 class RequestStep(StrEnum):
     """The next step for a replacement request that the controller has not accepted yet."""
 
     SEND = "send"
+    LOOK = "look"
+    """A worker is to ask GitHub for the runner and its name first."""
     WAIT = "wait"
     WITHDRAW = "withdraw"
 
 
-def request_step(evidence: Evidence | None, event_id: str, now: float, *, paused: bool = False) -> RequestStep:
-    """Decides whether a request may still be sent: the runner may return while its controller is down for days.
+def request_step(evidence: Evidence | None, event_id: str, now: float, *, held: bool = False) -> RequestStep:
+    """Decides whether a request may leave at this moment: it may have waited for days while its controller was down.
 
-    So may its machine, registered again under its name. A job that was reported since then protects the runner until
-    that job is over. A pause of the pool or of the org also holds back requests made before it. A request whose record
-    was deleted is still sent.
+    Meanwhile its runner may have returned, or its machine may have registered again under its name; so GitHub was
+    asked for both a moment ago, or is asked now. A job that was reported since then protects the runner until that job
+    is over. A request whose record was deleted is withdrawn: nothing proves it any more.
+
+    Args:
+        evidence: the record of the runner; None if there is none.
+        event_id: of the request.
+        now: epoch seconds.
+        held: True if a pause, the mode or a stopped fuse holds it back.
     """
-    if evidence is not None and (evidence.event_id != event_id or needs_no_replacement(evidence)):
+    if evidence is None or evidence.event_id != event_id or needs_no_replacement(evidence):
         return RequestStep.WITHDRAW
-    waits = paused or (evidence is not None and runs_a_job(evidence, now))
-    return RequestStep.WAIT if waits else RequestStep.SEND
+    if held or runs_a_job(evidence, now):
+        return RequestStep.WAIT
+    has_looked = evidence.looked_at is not None and 0 <= now - evidence.looked_at <= LOOK_LASTS_SECONDS
+    return RequestStep.SEND if has_looked else RequestStep.LOOK
 
 
 def is_open(evidence: Evidence) -> bool:

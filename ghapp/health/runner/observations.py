@@ -379,9 +379,7 @@ def would_remediate(evidence: Evidence, at: float) -> Evidence:
     return evidence if evidence.would_remediate_at is not None else evidence._replace(would_remediate_at=at)
 
 
-def removed(
-    evidence: Evidence, at: float, granted: Evidence | None = None, *, was_deleted: bool = False
-) -> Evidence:
+def removed(evidence: Evidence, at: float, granted: Evidence | None = None, *, was_deleted: bool = False) -> Evidence:
     """Its registration was deleted by our own DELETE (`was_deleted`: it answered 204), or was already gone.
 
     `granted` is the record for which the DELETE was sent. If a job that was reported in the meantime revoked the grant,

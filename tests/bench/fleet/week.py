@@ -29,13 +29,13 @@ from ghapp.settings import Settings
 from jobs.context import JobContext, open_context
 from jobs.deliveries.inbox import drain_inbox
 from jobs.deliveries.installations import discover_installations
-from jobs.events.deliver_event import EventDelivery
 from jobs.remediation.remediate import remediate_runner
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
 from tests.bench.figure import Figure
 from tests.bench.fleet.github import FIRST_INSTALLATION, IDS_PER_INSTALLATION, POOL, Config, Report
 from tests.bench.fleet.place import environ_of, serving
+from tests.support.event_delivery import deliver_event
 from tests.support.local_redis import embedded_redis
 
 RUNNERS, JOBS_A_DAY = 10_000, 1.0
@@ -232,7 +232,7 @@ class _Fleet:
                 await remediate_runner(context, FIRST_INSTALLATION, each.id)
         for event_id in await context.events.unsent():
             with suppress(ReplacerUnavailableError):
-                await EventDelivery(context.settings, context, self._clock).deliver(event_id)
+                await deliver_event(context, event_id)
         replaced = FIRST_SUCCESSOR + len((await self._report()).events)
         self._live.extend(range(self._next_successor, replaced))
         self._next_successor = replaced

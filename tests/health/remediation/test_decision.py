@@ -6,7 +6,15 @@ import pytest
 
 from ghapp.health.pods.pod_claim import PodClaim, by_name
 from ghapp.health.remediation.decision import DecisionInputs, are_at_rest, by_pool, decide, deliveries_flow
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position, fuse_of, has_stepped
+from ghapp.health.remediation.fuse import (
+    WHOLE_INSTALLATION,
+    Fuse,
+    FuseLimits,
+    FuseReason,
+    Position,
+    fuse_of,
+    has_stepped,
+)
 from ghapp.health.remediation.fuse_counts import fuse_counts
 from ghapp.health.remediation.plan import Deferral, Plan, RemediationLimits
 from ghapp.health.runner.evidence import PastLoss
@@ -352,13 +360,17 @@ def test_a_fuse_stopped_for_requests_that_nobody_accepted_goes_on_when_one_is():
         Position.STOPPED, NOW - 4000, 3, 3, reason=FuseReason.REQUEST_NOT_ACCEPTED, batch_at=NOW - 4000, stopped_at=NOW
     )
     assert decided(waiting_for_acceptance(NOW - 4000), {POOL: fuse}).turns == ()
-    accepted = [each._replace(replaced_at=NOW - 1) if each.id == 1 else each for each in waiting_for_acceptance(NOW - 4000)]
+    accepted = [
+        each._replace(replaced_at=NOW - 1) if each.id == 1 else each for each in waiting_for_acceptance(NOW - 4000)
+    ]
     (turn,) = decided(accepted, {POOL: fuse}).turns
     assert (turn.after.position, turn.after.reason) == (Position.PROVING, FuseReason.REQUEST_ACCEPTED)
 
 
 @pytest.mark.parametrize(
-    ("came", "goes_on"), [(3600.0, True), (3600.0 + MICROSECOND, False)], ids=["an hour later", "after more than an hour"]
+    ("came", "goes_on"),
+    [(3600.0, True), (3600.0 + MICROSECOND, False)],
+    ids=["an hour later", "after more than an hour"],
 )
 def test_a_fuse_stopped_without_successors_goes_on_when_one_comes_within_an_hour(came, goes_on):
     accepted_at = NOW - 8000

@@ -2,20 +2,24 @@
 
 import pytest
 
-from ghapp.health.remediation.fuse import Position
+from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.health.remediation.steps import (
+    LOOK_LASTS_SECONDS,
     RemediationStep,
     RequestStep,
     is_open,
     may_act,
+    request_id,
     request_step,
     step_after,
     successor_of,
 )
 from ghapp.health.runner.verdict import State
-from tests.health.builders import NOW, lost, online, present, registration
+from tests.health.builders import MICROSECOND, NOW, lost, online, present, registration
 
 GRANTED = lost(granted_at=NOW, event_id="e1")
+STOPPED = Fuse(Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE)
+DEAF = Fuse(Position.STOPPED, reason=FuseReason.REQUEST_NOT_ACCEPTED)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +27,7 @@ GRANTED = lost(granted_at=NOW, event_id="e1")
     [
         (GRANTED, State.INVALIDATED, {}, True),
         (present(granted_at=NOW, event_id="e1"), State.OFFLINE, {}, True),
-        (GRANTED, State.INVALIDATED, {"fuse": Position.PROVING}, True),
+        (GRANTED, State.INVALIDATED, {"fuse": Fuse(Position.PROVING)}, True),
         (GRANTED._replace(removed_at=NOW), State.RETIRED, {}, True),
         (lost(), State.INVALIDATED, {}, False),
         (GRANTED._replace(replaced_at=NOW), State.INVALIDATED, {}, False),
@@ -31,7 +35,8 @@ GRANTED = lost(granted_at=NOW, event_id="e1")
         (GRANTED, State.UNKNOWN, {}, False),
         (GRANTED, State.HEALTHY, {}, False),
         (GRANTED, State.RETIRED, {}, False),
-        (GRANTED, State.INVALIDATED, {"fuse": Position.STOPPED}, False),
+        (GRANTED, State.INVALIDATED, {"fuse": STOPPED}, False),
+        (GRANTED, State.INVALIDATED, {"fuse": DEAF}, True),
         (GRANTED, State.INVALIDATED, {"paused": True}, False),
         (GRANTED, State.INVALIDATED, {"mode": "dry-run"}, False),
         (GRANTED, State.INVALIDATED, {"mode": "off"}, False),
@@ -56,6 +61,7 @@ GRANTED = lost(granted_at=NOW, event_id="e1")
         "healthy again",
         "retired since",
         "the fuse stopped since",
+        "the fuse stopped since because nothing was accepted",
         "paused since",
         "dry-run since",
         "off since",
@@ -70,25 +76,36 @@ GRANTED = lost(granted_at=NOW, event_id="e1")
     ],
 )
 def test_acting_requires_a_valid_grant(evidence, state, changes, may):
-    given = {"fuse": Position.CLOSED, "mode": "act", "paused": False, "claimed": False} | changes
+    given = {"fuse": Fuse(), "mode": "act", "paused": False, "claimed": False} | changes
     assert may_act(evidence, state, now=NOW, **given) is may
+
+
+WAITING = GRANTED._replace(removed_at=NOW, looked_at=NOW)
 
 
 @pytest.mark.parametrize(
     ("evidence", "step"),
     [
-        (GRANTED._replace(removed_at=NOW), RequestStep.SEND),
-        (None, RequestStep.SEND),
+        (WAITING, RequestStep.SEND),
+        (WAITING._replace(looked_at=NOW - LOOK_LASTS_SECONDS), RequestStep.SEND),
+        (WAITING._replace(looked_at=NOW - LOOK_LASTS_SECONDS - MICROSECOND), RequestStep.LOOK),
+        (WAITING._replace(looked_at=NOW + MICROSECOND), RequestStep.LOOK),
+        (WAITING._replace(looked_at=None), RequestStep.LOOK),
+        (None, RequestStep.WITHDRAW),
         (online(), RequestStep.WITHDRAW),
-        (GRANTED._replace(event_id="e2"), RequestStep.WITHDRAW),
-        (GRANTED._replace(removed_at=NOW, job_id=9, job_started_at=NOW), RequestStep.WAIT),
-        (GRANTED._replace(removed_at=NOW, job_id=9, job_started_at=NOW, job_ended_at=NOW), RequestStep.SEND),
-        (GRANTED._replace(removed_at=NOW, reregistered_as=2), RequestStep.WITHDRAW),
-        (GRANTED._replace(removed_at=NOW, retired_at=NOW), RequestStep.WITHDRAW),
+        (WAITING._replace(event_id="e2"), RequestStep.WITHDRAW),
+        (WAITING._replace(job_id=9, job_started_at=NOW), RequestStep.WAIT),
+        (WAITING._replace(job_id=9, job_started_at=NOW, job_ended_at=NOW), RequestStep.SEND),
+        (WAITING._replace(reregistered_as=2), RequestStep.WITHDRAW),
+        (WAITING._replace(retired_at=NOW), RequestStep.WITHDRAW),
     ],
     ids=[
-        "lost",
-        "unknown",
+        "GitHub has just been asked",
+        "asked a moment ago",
+        "asked too long ago",
+        "asked in the future",
+        "never asked",
+        "no record proves it",
         "back",
         "lost once more",
         "a job was reported since",
@@ -97,22 +114,45 @@ def test_acting_requires_a_valid_grant(evidence, state, changes, may):
         "removed on purpose by its controller",
     ],
 )
-def test_a_queued_request_is_sent_only_while_its_grant_is_valid(evidence, step):
+def test_a_request_leaves_only_while_its_grant_is_valid_and_github_was_just_asked(evidence, step):
     assert request_step(evidence, "e1", NOW) is step
 
 
 @pytest.mark.parametrize(
     ("evidence", "step"),
     [
-        (GRANTED._replace(removed_at=NOW), RequestStep.WAIT),
-        (None, RequestStep.WAIT),
+        (WAITING, RequestStep.WAIT),
+        (WAITING._replace(looked_at=None), RequestStep.WAIT),
         (online(), RequestStep.WITHDRAW),
-        (GRANTED._replace(event_id="e2"), RequestStep.WITHDRAW),
+        (WAITING._replace(event_id="e2"), RequestStep.WITHDRAW),
     ],
-    ids=["lost", "unknown", "back", "lost once more"],
+    ids=["lost", "GitHub was not asked", "back", "lost once more"],
 )
-def test_a_pause_delays_a_valid_request_and_withdraws_an_invalid_one(evidence, step):
-    assert request_step(evidence, "e1", NOW, paused=True) is step
+def test_what_holds_a_valid_request_back_withdraws_an_invalid_one(evidence, step):
+    assert request_step(evidence, "e1", NOW, held=True) is step
+
+
+@pytest.mark.parametrize(
+    ("other", "is_same"),
+    [
+        (lost(confirmed_at=NOW + 9), True),
+        (lost(granted_at=NOW, event_id="e1"), True),
+        (lost(missing_at=NOW - 29), False),
+        (lost(2), False),
+        (present(offline_since=NOW - 30), False),
+    ],
+    ids=[
+        "confirmed once more",
+        "granted before",
+        "lost another time",
+        "another runner",
+        "offline, not missing, since then",
+    ],
+)
+def test_one_loss_has_one_request(other, is_same):
+    """Redis may lose its last second: what is granted again must be the same request."""
+    assert (request_id(1, other) == request_id(1, lost())) is is_same
+    assert request_id(2, lost()) != request_id(1, lost())
 
 
 OFFLINE = present(granted_at=NOW, event_id="e1")

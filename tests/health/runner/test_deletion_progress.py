@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.remediation.fuse import Position
+from ghapp.health.remediation.fuse import Fuse, Position
 from ghapp.health.remediation.plan import Candidate, Deferral, PoolCapacity, RemediationLimits, plan
 from ghapp.health.remediation.steps import is_open, may_act
 from ghapp.health.runner.deletion_progress import (
@@ -118,10 +118,10 @@ def test_a_revoked_grant_keeps_the_deletion():
 def test_a_granted_replacement_is_open_until_its_target_is_deleted(changes, is_left):
     evidence = lost(**({"granted_at": NOW, "event_id": "e1"} | changes))
     assert is_open(evidence) is is_left
-    assert may_act(evidence, State.INVALIDATED, Position.CLOSED, "act", NOW, paused=False) is is_left
-    assert not may_act(evidence, State.INVALIDATED, Position.CLOSED, "act", NOW, paused=True)
-    assert not may_act(evidence, State.INVALIDATED, Position.STOPPED, "act", NOW, paused=False)
-    assert not may_act(evidence, State.INVALIDATED, Position.CLOSED, "dry-run", NOW, paused=False)
+    assert may_act(evidence, State.INVALIDATED, Fuse(), "act", NOW, paused=False) is is_left
+    assert not may_act(evidence, State.INVALIDATED, Fuse(), "act", NOW, paused=True)
+    assert not may_act(evidence, State.INVALIDATED, Fuse(Position.STOPPED), "act", NOW, paused=False)
+    assert not may_act(evidence, State.INVALIDATED, Fuse(), "dry-run", NOW, paused=False)
 
 
 def test_a_candidate_that_waits_in_the_cluster_takes_no_room_and_is_deferred():
