@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ghapp.health.backoff import doubled
+
 PER_URL = 4
 """Requests in flight per URL."""
 
@@ -153,9 +155,3 @@ class EventBacklog:
     def _back_off(event: WaitingEvent, now: float) -> None:
         event.next_at = now + doubled(BACKOFF_SECONDS, event.failures)
         event.failures, event.looks = event.failures + 1, 0
-
-
-def doubled(bounds: tuple[float, float], times: int) -> float:
-    """Returns the first bound, doubled so many times; at most the second bound."""
-    first, most = bounds
-    return min(most, first * 2.0 ** min(max(times, 0), 30))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from ghapp.health.job import Job
 from ghapp.health.pods.pod import EphemeralRunner, is_fresh
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.queue.runner_groups import RunnerGroups
-from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.health.runner.evidence import Evidence, Fold, Survey
 from ghapp.report.documents import is_healed, never_seen
 from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
@@ -210,13 +210,13 @@ class FleetReader:
         evidence = again.records.get(runner_id)
         return evidence is not None and (again.view or org_state.view).may_terminate(evidence, now)
 
-    async def record(self, org: str, runner_id: int, fold: Callable[[Evidence], Evidence]) -> None:
-        """Records what a controller reports about a runner, and invalidates the cache; ignores unknown runners."""
+    async def record(self, org: str, runner_id: int, fold: Fold) -> None:
+        """Records what a controller reports about a runner, and invalidates the cache."""
         org_state = await self.org(org)
         if org_state is None:
             return
         installation = org_state.installation.id
-        await self._runners.revise(installation, {runner_id: lambda known: None if known is None else fold(known)})
+        await self._runners.revise(installation, {runner_id: fold})
         self._fleets.forget(installation)
 
     def forget(self, org: str) -> None:

@@ -12,7 +12,7 @@ from ghapp.health.pacing import Purpose
 from ghapp.health.pods.assigned_job import JobOfRun, job_observed, job_of_runner, run_of
 from ghapp.health.pods.observed_remains import by_namespace
 from ghapp.health.pods.pod import EphemeralRunner, is_fresh
-from ghapp.health.runner import observations
+from ghapp.health.runner import absence, observations
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.remains import RemainsKind
 from ghapp.health.runner.verdict import may_run_an_unknown_job
@@ -26,8 +26,11 @@ MOST_ASKED = 25
 
 
 async def look_up_known_job(context: JobContext, installation: Installation, evidence: Evidence) -> None:
-    """Queries GitHub for the job that a delivery reported, and records its end. Any doubt changes nothing."""
-    job_id = evidence.running_job
+    """Queries GitHub for the job that a delivery reported, and records its end. Any doubt changes nothing.
+
+    Does nothing while GitHub has lately answered that the job is not over.
+    """
+    job_id = evidence.running_job if absence.is_job_lookup_due(evidence, context.clock()) else None
     job = None if job_id is None else await context.demand.one(installation.id, job_id)
     if job is None or not installation.may("actions", "read"):
         return
@@ -37,9 +40,8 @@ async def look_up_known_job(context: JobContext, installation: Installation, evi
     except GitHubError as error:
         log.info("job lookup failed", org=installation.org, job=job.id, why=str(error))
         return
-    if end is not None:
-        ended = partial(observations.job_found_over, job_id=job.id, at=context.clock(), completed_at=end.completed_at)
-        await context.runners.revise(installation.id, {evidence.id: ended})
+    found = observations.job_looked_up(job.id, context.clock(), end)
+    await context.runners.revise(installation.id, {evidence.id: found})
 
 
 async def look_up_unknown_job(

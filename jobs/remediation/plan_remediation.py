@@ -56,6 +56,7 @@ async def plan_remediation(context: JobContext, installation: Installation) -> P
         overtaken = await _save_fuses(context, installation, decision.turns, now)
         decision = decision.without(overtaken)
         runners |= await _write_off(context, installation, decision, runners, now)
+        runners |= await _need_again(context, installation, decision, runners)
         if policy.remediation.mode == "act":
             granted = await _grant(context, installation, decision, runners, now)
         else:
@@ -113,6 +114,26 @@ async def _write_off(
     for evidence in revised.values():
         if evidence.not_needed_at == now:
             log.info("loss written off", installation=installation.id, org=installation.org, runner=evidence.name)
+    return revised
+
+
+async def _need_again(
+    context: JobContext, installation: Installation, decision: Decision, known: dict[int, Evidence]
+) -> dict[int, Evidence]:
+    """Takes back that losses were written off, because jobs wait for such runners; returns their evidence."""
+
+    def fold(evidence: Evidence | None, planned: Evidence) -> Evidence | None:
+        if evidence is None or not is_as_planned(planned, evidence):
+            return evidence
+        return observations.needed_again(evidence)
+
+    folds = {runner_id: partial(fold, planned=known[runner_id]) for runner_id in decision.needed}
+    revised = await context.runners.revise(installation.id, folds)
+    if revised:
+        names = sorted(each.name for each in revised.values())
+        log.info(
+            "written-off runners are needed again", installation=installation.id, org=installation.org, runners=names
+        )
     return revised
 
 

@@ -6,7 +6,6 @@ import asyncio
 from asyncio import sleep
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from functools import partial
 
 from ghapp.errors import BudgetSpentError, GhappError, GitHubError, GitHubUnavailableError, RateLimitedError
 from ghapp.github.installation_client import InstallationClient
@@ -18,6 +17,7 @@ from ghapp.health.pacing import Purpose
 from ghapp.health.runner import absence, observations
 from ghapp.health.runner.absence import GetResult, RunnerList
 from ghapp.health.runner.evidence import Evidence, Fold, Registration, Survey
+from ghapp.health.runner.verdict import is_absent
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.store.installation_states import MEMORY_SECONDS, InstallationState
@@ -79,7 +79,8 @@ async def _confirm_due(context: JobContext, installation_id: int) -> tuple[Insta
         suspects = absence.due(runners.values(), survey, soon, context.settings.of(installation.org).evidence)
         if not suspects and not absence.awaits_plan(runners.values()):
             return None  # a sweep has confirmed them
-        revised = await _try(context, installation, suspects)
+        absent = {each.id for each in runners.values() if is_absent(each)} - suspects.keys()
+        revised = await _try(context, installation, suspects, absent=absent)
         return installation, sum(each.confirmed_at is not None for each in revised.values())
 
 
@@ -113,7 +114,11 @@ async def prepare_confirmation(context: JobContext, installation: Installation, 
 
 
 async def _try(
-    context: JobContext, installation: Installation, suspects: dict[int, Evidence], control: RunnerList | None = None
+    context: JobContext,
+    installation: Installation,
+    suspects: dict[int, Evidence],
+    control: RunnerList | None = None,
+    absent: Collection[int] = (),
 ) -> dict[int, Evidence]:
     """As `_confirm`; an answer that is missing, or contradicts the installation, confirms nothing.
 
@@ -122,7 +127,7 @@ async def _try(
     if not suspects:
         return {}
     try:
-        return await _confirm(context, installation, suspects, control)
+        return await _confirm(context, installation, suspects, control, absent)
     except Exception as error:
         if isinstance(error, GhappError) and not isinstance(error, GitHubError):
             raise
@@ -143,9 +148,16 @@ async def _try(
 
 
 async def _confirm(
-    context: JobContext, installation: Installation, suspects: dict[int, Evidence], control: RunnerList | None
+    context: JobContext,
+    installation: Installation,
+    suspects: dict[int, Evidence],
+    control: RunnerList | None,
+    absent: Collection[int],
 ) -> dict[int, Evidence]:
-    """Returns the records that were changed. Without a control list, one is read."""
+    """Returns the records that were changed. Without a control list, one is read.
+
+    What that list shows of other runners that are recorded as absent (`absent`) is recorded, too.
+    """
     if not await _is_installation_unchanged(context, installation, suspects.values(), context.clock()):
         log.warning("installation changed, confirmation skipped", org=installation.org)
         return {}
@@ -167,8 +179,9 @@ async def _confirm(
     queried = await get_each(installation_client, unproven, concurrency, context.clock)
     results = listed | queried
     folds = {runner_id: absence.confirmed(due[runner_id], *result) for runner_id, result in results.items()}
+    folds |= absence.folds_of_control(control, absent, listed_at)
     revised = await context.runners.revise(installation.id, folds)
-    lost = sum(each.confirmed_at is not None for each in revised.values())
+    lost = sum(revised[each].confirmed_at is not None for each in results)
     log.info("confirmed", installation=installation.id, org=installation.org, lost=lost, of=len(suspects))
     return revised
 
@@ -241,15 +254,9 @@ async def _without_ended_jobs(
 ) -> dict[int, Evidence]:
     """Queries the jobs of suspects that still run one, for the delivery of a job's end may be lost."""
     ended: dict[int, Fold] = {}
-    for each in suspects.values():
-        if each.running_job is None:
-            continue
-        end = await _end_of(context, installation_client, each.running_job, each.job_started_at)
-        if end is not None:
-            at, completed_at = context.clock(), end.completed_at
-            ended[each.id] = partial(
-                observations.job_found_over, job_id=each.running_job, at=at, completed_at=completed_at
-            )
+    for each, job_id in absence.jobs_to_look_up(suspects.values(), context.clock()):
+        end = await _end_of(context, installation_client, job_id, each.job_started_at)
+        ended[each.id] = observations.job_looked_up(job_id, context.clock(), end)
     return suspects | await context.runners.revise(installation_client.installation.id, ended)
 
 

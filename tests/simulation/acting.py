@@ -63,6 +63,7 @@ class Acting(Calls):
         for runner_id, evidence in self.store.revise(written_off).items():
             if evidence.not_needed_at == now:
                 self.audit.written_off(runner_id)
+        self.store.revise({each: as_planned(known[each], observations.needed_again) for each in decided.needed})
         if config.remediation.mode == "act":
             yield from self.grant(decided, known, now)
         else:

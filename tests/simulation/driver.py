@@ -6,7 +6,7 @@ between, or it dies there. Whatever it decides is decided by `ghapp.health`, as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,13 +19,12 @@ from ghapp.health.runner import absence, observations
 from ghapp.health.runner.absence import GetResult, RunnerList
 from ghapp.health.runner.evidence import Evidence, Fold, Survey
 from ghapp.health.runner.transitions import ANSWERABLE_SECONDS, may_be_forgotten
-from ghapp.health.runner.verdict import Reason, State, judge
+from ghapp.health.runner.verdict import Reason, State, is_absent, judge
 from ghapp.health.settled import Settled, holds, is_settled
 from jobs.runners.due_sweeps import RETRY_SECONDS
 from tests.simulation.acting import Acting
 from tests.simulation.calls import CALL, STEP, Steps
 from tests.simulation.fleet import Delivery
-from tests.simulation.folds import if_known
 from tests.simulation.github import PER_PAGE, NoAnswer, NotFound
 from tests.simulation.scenario import HOUR
 from tests.simulation.store import FAR_SECONDS
@@ -162,7 +161,8 @@ class Driver(Acting):
         records = self.store.runners.values()
         due = absence.due(records, self.store.survey, self.clock(), self.config.evidence)
         is_needed = due or absence.awaits_plan(records)
-        yield from self.try_to_confirm(due)
+        absent = {each.id for each in records if is_absent(each)} - due.keys()
+        yield from self.try_to_confirm(due, absent=absent)
         self.store.release(me, "confirm")
         if is_needed:
             yield from self.decide(me)
@@ -174,14 +174,16 @@ class Driver(Acting):
         self.store.release(me, "confirm")
         return revised
 
-    def try_to_confirm(self, due: dict[int, Evidence], control: RunnerList | None = None) -> Steps:
+    def try_to_confirm(
+        self, due: dict[int, Evidence], control: RunnerList | None = None, absent: Collection[int] = ()
+    ) -> Steps:
         try:
-            return (yield from self.confirm_due(due, control)) if due else {}
+            return (yield from self.confirm_due(due, control, absent)) if due else {}
         except (NoAnswer, NotFound) as error:
             self.engine.trace("not confirmed", why=repr(error))
             return {}
 
-    def confirm_due(self, suspects: dict[int, Evidence], control: RunnerList | None) -> Steps:
+    def confirm_due(self, suspects: dict[int, Evidence], control: RunnerList | None, absent: Collection[int]) -> Steps:
         known = self.store.installation
         yield CALL
         if not absence.is_sane(known, self.github.installation()):
@@ -201,9 +203,8 @@ class Driver(Acting):
             self.audit.answered(runner_id, result.at)
         yield STEP
         results = listed | asked
-        revised = self.store.revise(
-            {each: absence.confirmed(suspects[each], *result) for each, result in results.items()}
-        )
+        folds = {each: absence.confirmed(suspects[each], *result) for each, result in results.items()}
+        revised = self.store.revise(folds | absence.folds_of_control(control, absent, listed_at))
         self.engine.trace("confirmed", absent=[each for each, result in asked.items() if result.registration is None])
         return revised
 
@@ -227,19 +228,14 @@ class Driver(Acting):
 
     def ended_jobs(self, suspects: Mapping[int, Evidence]) -> Steps:
         folds: dict[int, Fold] = {}
-        for each in suspects.values():
-            job = each.running_job
-            if job is None or job not in self.store.known_jobs:
+        for each, job in absence.jobs_to_look_up(suspects.values(), self.clock()):
+            if job not in self.store.known_jobs:
                 continue
             try:
                 end = yield from self.call(Purpose.ACT, self.github.job_end, job)
-                if end is not None:
-                    fold = partial(
-                        observations.job_found_over, job_id=job, at=self.clock(), completed_at=end.completed_at
-                    )
-                    folds[each.id] = if_known(fold)
-                    if end.completed_at is not None:
-                        self.audit.answered(each.id, end.completed_at)
+                folds[each.id] = observations.job_looked_up(job, self.clock(), end)
+                if end is not None and end.completed_at is not None:
+                    self.audit.answered(each.id, end.completed_at)
             except (NoAnswer, NotFound):
                 continue
         return self.store.revise(folds)
@@ -290,8 +286,8 @@ class Driver(Acting):
 
     def controller_says_removed(self, runner_id: int) -> None:
         """`DELETE /v1/orgs/{org}/runners/{runner_id}`."""
-        self.fold(runner_id, if_known(partial(observations.retired_by_controller, at=self.clock())))
-        self.engine.world.machines[runner_id].removal_reported = runner_id in self.store.runners
+        self.fold(runner_id, partial(observations.removal_reported, runner_id=runner_id, at=self.clock()))
+        self.engine.world.machines[runner_id].removal_reported = True
 
     def pause(self, pool: str | None) -> None:
         """A person stops remediation, in one pool or in all."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -90,15 +91,17 @@ class Decision:
     """The pool of each candidate."""
     not_needed: tuple[int, ...] = ()
     """Lost runners to write off: their pool is stable without them, and no job waits for it."""
+    needed: tuple[int, ...] = ()
+    """Lost runners that were written off, and that a waiting job could use now."""
 
     def without(self, pools: Iterable[str]) -> Decision:
         """Returns the decision without actions in these pools, because an admin changed their fuse in the meantime."""
         excluded = set(pools)
         if WHOLE_INSTALLATION in excluded:
-            return Decision(self.turns, Plan((), self.plan.deferred), self.pool_of)
+            return Decision(self.turns, Plan((), self.plan.deferred), self.pool_of, needed=self.needed)
         kept = tuple(runner_id for runner_id in self.plan.now if self.pool_of[runner_id] not in excluded)
         not_needed = tuple(each for each in self.not_needed if self.pool_of[each] not in excluded)
-        return Decision(self.turns, Plan(kept, self.plan.deferred), self.pool_of, not_needed)
+        return Decision(self.turns, Plan(kept, self.plan.deferred), self.pool_of, not_needed, self.needed)
 
 
 def by_pool(
@@ -168,6 +171,7 @@ def decide(
         Plan(tuple(each for each in chosen.now if each not in written_off), chosen.deferred),
         {each.runner_id: each.pool for each in candidates},
         tuple(sorted(written_off)),
+        tuple(sorted(chain.from_iterable(counts.needed(pool) for pool in pools))),
     )
 
 
@@ -247,6 +251,24 @@ class _Counts:
         members = self.pools.get(pool, ())
         label_sets = {frozenset(label.lower() for label in each.labels) for each, _ in members}
         return sum(any(wanted <= labels for labels in label_sets) for wanted in self.situation.queued)
+
+    def needed(self, pool: str) -> list[int]:
+        """Returns the ids of runners whose loss was written off, as many as waiting jobs of the pool lack.
+
+        A job may take an idle runner, one whose replacement is asked for, or one that waits for that; the oldest loss
+        returns first.
+        """
+        queued, members = self.queued_for(pool), self.pools[pool]
+        written_off = sorted(
+            (each.confirmed_at or 0.0, each.id)
+            for each, state in members
+            if state is State.RETIRED and each.not_needed_at is not None
+        )
+        if not queued or not written_off or pool in self.paused:
+            return []
+        idle = sum(state is State.HEALTHY and each.online and not each.is_busy for each, state in members)
+        awaited = sum(state is State.INVALIDATED and each.successor is None for each, state in members)
+        return [runner_id for _, runner_id in written_off[: max(0, queued - idle - awaited)]]
 
     def _lost(self, pool: str, fuse: Fuse) -> list[int]:
         """Returns the ids of lost runners of the pool, those with a grant of this fuse included."""

@@ -322,7 +322,7 @@ def _go_on(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> Fuse
         return _closed(fuse, now, FuseReason.HEALED)
     if _has_returned_lately(pool, limits):
         return fuse  # the returned runners may not have been lost: this evidence allows no further batch
-    batch = 2 * min(pool.successors, pool.accepted)
+    batch = 2 * min(pool.successors, pool.accepted, fuse.batch)
     return replace(
         fuse,
         position=Position.PROVING,

@@ -13,6 +13,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
+from ghapp.health.backoff import doubled
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import mean_changed
 from ghapp.health.runner import observations
@@ -31,6 +32,15 @@ from ghapp.health.runner.verdict import (
 
 MOST_ASKED = 200
 """Maximum GETs of suspects per sweep: the share of the minute's points a mass loss may cost. Batches need no more."""
+
+MOST_JOBS = 20
+"""Maximum jobs of suspects that one confirmation asks about."""
+
+LOOKUP_SECONDS = (60.0, 960.0)
+"""Time from one question about a job to the next: at first, and the maximum; doubled in between."""
+
+OMITTED_SECONDS = (60.0, 960.0)
+"""Time until the next GET of a runner that lists lack and GETs find: at first, and the maximum; doubled in between."""
 
 RUNNERS_A_GET = 1000
 """A list with page churn is followed by one GET for so many runners: a tenth of what the list costs."""
@@ -170,8 +180,33 @@ def folds_of_get(answer: Registration | None, at: float, survey: Survey | None =
     return lambda evidence: None if evidence is None else observations.get_missed(evidence, at, survey)
 
 
+def jobs_to_look_up(suspects: Iterable[Evidence], now: float) -> list[tuple[Evidence, int]]:
+    """Returns suspects with the job that GitHub is asked about now, at most `MOST_JOBS`, asked longest ago first."""
+    due = [(each, each.running_job) for each in suspects if is_job_lookup_due(each, now)]
+    due.sort(key=lambda pair: (pair[0].job_looked_up_at or 0.0, pair[0].id))
+    return [(each, job_id) for each, job_id in due[:MOST_JOBS] if job_id is not None]
+
+
+def is_job_lookup_due(evidence: Evidence, now: float) -> bool:
+    """True if GitHub may be asked again whether the runner's job is over.
+
+    After each answer that it is not, the next question waits twice as long: 300 busy runners that are lost at once
+    would spend the budget, and the deliveries of their jobs' ends say the same.
+    """
+    looked_up_at = evidence.job_looked_up_at
+    if evidence.running_job is None or looked_up_at is None:
+        return evidence.running_job is not None
+    return not 0 <= now - looked_up_at < doubled(LOOKUP_SECONDS, evidence.job_lookups - 1)
+
+
+def folds_of_control(control: RunnerList, absent: Collection[int], at: float) -> dict[int, Fold]:
+    """Returns a fold for each runner that is recorded as absent and that a control list, begun at `at`, shows."""
+    shown = ((each, control.runners[each]) for each in absent if each in control.runners)
+    return {runner_id: partial(_listed, runner, at, False) for runner_id, runner in shown}
+
+
 def not_yet_queried(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> list[int]:
-    """Returns the ids of suspects without a GET so far, the longest missing first, at most `MOST_ASKED`.
+    """Returns the ids of suspects without a GET so far: without a job first, then the longest missing; `MOST_ASKED`.
 
     The others wait for the next list; the fuse counts them as lost all the same. A suspect that runs a job is skipped
     while the delivery of that job's end may be on its way.
@@ -180,10 +215,19 @@ def not_yet_queried(records: Iterable[Evidence], survey: Survey, now: float, lim
         each
         for each in suspects(records, survey, now, limits)
         if each.missing_at is None
+        and not _was_found_lately(each, now)
         and not (runs_a_job(each, now) and now - missing_since(each) < limits.startup_seconds)
     ]
-    found.sort(key=lambda each: (missing_since(each), each.id))
+    found.sort(key=lambda each: (runs_a_job(each, now), missing_since(each), each.id))
     return [each.id for each in found[:MOST_ASKED]]
+
+
+def _was_found_lately(evidence: Evidence, now: float) -> bool:
+    """True if a GET found the runner although lists lack it; the next GET waits twice as long each time."""
+    found_at = evidence.returned_at
+    if evidence.omissions == 0 or found_at is None:
+        return False
+    return 0 <= now - found_at < doubled(OMITTED_SECONDS, evidence.omissions - 1)
 
 
 def possibly_hidden(records: Iterable[Evidence], look: RunnerList, at: float) -> list[int]:

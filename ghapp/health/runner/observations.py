@@ -6,6 +6,9 @@ that a delivery may come twice and a crashed job may run again. Pure; times are 
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Protocol
+
 from ghapp.health.runner import remains as cluster
 from ghapp.health.runner.deletion_progress import Deletion
 from ghapp.health.runner.evidence import Evidence, Fold, PastLoss, Registration, Survey, observed_at
@@ -360,6 +363,12 @@ def reregistered(evidence: Evidence, as_id: int) -> Evidence:
     return evidence._replace(reregistered_as=as_id)
 
 
+def removal_reported(evidence: Evidence | None, runner_id: int, at: float) -> Evidence:
+    """As `retired_by_controller`, of a runner that no list and no delivery may have brought yet."""
+    known = first_observation(runner_id, str(runner_id), at) if evidence is None else evidence
+    return retired_by_controller(known, at)
+
+
 def retired_by_controller(evidence: Evidence, at: float) -> Evidence:
     """A controller reported that it removed this runner on purpose."""
     if evidence.retired_at is not None:
@@ -403,9 +412,24 @@ def looked_again(evidence: Evidence, at: float) -> Evidence:
     return evidence if evidence.granted_at is None else evidence._replace(looked_at=at)
 
 
-def job_not_over(evidence: Evidence, job_id: int, at: float) -> Evidence:
+class JobEnd(Protocol):
+    """GitHub's answer that a job is over."""
+
+    @property
+    def completed_at(self) -> float | None:
+        """When it ended, as GitHub dates it; None if that is unknown."""
+
+
+def job_looked_up(job_id: int, at: float, end: JobEnd | None) -> Fold:
+    """Returns the fold for an answer about a runner's job at `at`; `end` is None if the job is not over."""
+    if end is None:
+        return partial(job_not_over, job_id=job_id, at=at)
+    return partial(job_found_over, job_id=job_id, at=at, completed_at=end.completed_at)
+
+
+def job_not_over(evidence: Evidence | None, job_id: int, at: float) -> Evidence | None:
     """GitHub was asked for the end of the runner's job, and had none."""
-    if evidence.running_job != job_id:
+    if evidence is None or evidence.running_job != job_id:
         return evidence
     return evidence._replace(job_lookups=evidence.job_lookups + 1, job_looked_up_at=at)
 

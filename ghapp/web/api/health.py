@@ -16,7 +16,7 @@ from starlette.routing import Route
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.demand import assigned_by_pool
 from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.observations import replaced, retired_by_controller
+from ghapp.health.runner.observations import removal_reported, replaced
 from ghapp.health.runner.verdict import State
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
@@ -154,20 +154,20 @@ class HealthEndpoints:
 
     async def _retired(self, request: Request) -> Response:
         """Records that a controller removed this runner on purpose."""
-        return await self._record(request, retired_by_controller)
+        return await self._record(request, removal_reported)
 
     async def _replaced(self, request: Request) -> Response:
         """Records that a polling controller replaced the runner; without a grant it has no effect."""
-        return await self._record(
-            request, lambda evidence, at: evidence if evidence.granted_at is None else replaced(evidence, at)
-        )
+        return await self._record(request, _replaced)
 
-    async def _record(self, request: Request, fold: Callable[[Evidence, float], Evidence]) -> Response:
+    async def _record(
+        self, request: Request, fold: Callable[[Evidence | None, int, float], Evidence | None]
+    ) -> Response:
         org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
         await self._authenticator.require(request, "claim", org, now)
         if (runner_id := runner_number(given)) is None:
             return problem(400, f"{given!r}: {MISSING_ID}")
-        await self._reader.record(org, runner_id, lambda evidence: fold(evidence, now))
+        await self._reader.record(org, runner_id, lambda evidence: fold(evidence, runner_id, now))
         return Response(status_code=204)
 
     async def _alive(self, request: Request) -> Response:
@@ -225,6 +225,10 @@ def _page(page: FleetPage, known: str | None, now: float) -> Response:
 def _raw(documents: Iterable[bytes]) -> list[HealthDocument]:
     """Returns documents that are encoded already as what they are; msgspec copies their bytes."""
     return cast("list[HealthDocument]", [msgspec.Raw(each) for each in documents])
+
+
+def _replaced(evidence: Evidence | None, _: int, at: float) -> Evidence | None:
+    return evidence if evidence is None or evidence.granted_at is None else replaced(evidence, at)
 
 
 def etag_matches(tag: str, known: str | None) -> bool:

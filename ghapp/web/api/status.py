@@ -329,7 +329,7 @@ def by_shard(runners: Iterable[Evidence], rules: Sequence[PoolSettings]) -> Shar
 
 
 def _idle(members: Iterable[Evidence], rules: Sequence[PoolSettings]) -> int:
-    return sum(each.online and not each.is_busy for each in available_runners(members, rules))
+    return sum(each.online and not each.busy for each in available_runners(members, rules))
 
 
 def job_samples(org: Mapping[str, str], queue: JobQueue, shards: Shards = NO_SHARDS) -> list[Sample]:

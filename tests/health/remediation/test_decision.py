@@ -479,6 +479,40 @@ def test_the_installations_fuse_writes_off_no_runner_of_a_pool_with_a_stopped_fu
     assert decided(runners, fuses, rules=rules_of(POOL, "gpu"), queued=[JOB]).not_needed == (2,)
 
 
+@pytest.mark.parametrize(
+    ("changes", "needed"),
+    [
+        ({}, (1, 2)),
+        ({"queued": [JOB]}, (1,)),
+        ({"queued": [frozenset({"gpu"})] * 2}, ()),
+        ({"queued": []}, ()),
+        ({"queued": None}, ()),
+        ({"others": [online(50)]}, (1,)),
+        ({"others": [online(50, busy=True)]}, (1, 2)),
+        ({"others": [lost(50, granted_at=NOW, replaced_at=NOW)]}, (1,)),
+        ({"others": [lost(50)]}, (1,)),
+        ({"paused": [POOL]}, ()),
+    ],
+    ids=[
+        "a job for each of two",
+        "one job",
+        "jobs of another pool",
+        "no job",
+        "queued jobs unknown",
+        "an idle runner takes one",
+        "a busy runner takes none",
+        "the successor of another loss takes one",
+        "another loss waits",
+        "a paused pool",
+    ],
+)
+def test_written_off_losses_return_when_jobs_wait_for_them(changes, needed):
+    """Machines lost at night while their controller was away, and jobs in the morning."""
+    others, paused, queued = changes.get("others", []), changes.get("paused", ()), changes.get("queued", [JOB, JOB])
+    written_off = [lost(each, confirmed_at=NOW - 9000 + each, not_needed_at=NOW - 8000) for each in (1, 2, 3)]
+    assert decided([*written_off, *others], paused=paused, queued=queued).needed == needed
+
+
 def test_a_pool_whose_fuse_a_person_changed_meanwhile_is_not_written_off():
     assert scaled_down(queued=[]).without([POOL]).not_needed == ()
 

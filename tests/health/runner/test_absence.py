@@ -405,3 +405,105 @@ class TestConfirmation:
         assert missed_again.missing_at == NOW + 29.7
         assert absence.confirmed(due, None, NOW + 30)(missed_again) is missed_again
         assert absence.confirmed(due, None, NOW + 30)(seen) is seen
+
+
+class TestJobsOfSuspects:
+    """Lost runners at work: their jobs are asked for within the budget, and an idle one among them as usual."""
+
+    def asked(self, **changes):
+        return suspect(job_id=9, job_started_at=NOW - 600, **changes)
+
+    @pytest.mark.parametrize(
+        ("lookups", "after", "is_due"),
+        [
+            (0, None, True),
+            (1, 60.0 - MICROSECOND, False),
+            (1, 60.0, True),
+            (2, 120.0 - MICROSECOND, False),
+            (2, 120.0, True),
+            (50, 960.0 - MICROSECOND, False),
+            (50, 960.0, True),
+            (1, -MICROSECOND, True),
+        ],
+        ids=[
+            "never asked",
+            "asked once, within a minute",
+            "asked once, a minute ago",
+            "asked twice, within two minutes",
+            "asked twice, two minutes ago",
+            "asked often, within sixteen minutes",
+            "asked often, sixteen minutes ago",
+            "asked in the future",
+        ],
+    )
+    def test_each_question_waits_twice_as_long_as_the_one_before(self, lookups, after, is_due):
+        evidence = self.asked(job_lookups=lookups, job_looked_up_at=None if after is None else NOW - after)
+        assert absence.is_job_lookup_due(evidence, NOW) is is_due
+
+    def test_a_runner_without_a_job_is_not_asked_for(self):
+        assert absence.jobs_to_look_up([suspect()], NOW) == []
+
+    def test_those_that_were_asked_for_longest_ago_come_first_and_the_others_later(self):
+        several = [
+            self.asked()._replace(id=each, job_lookups=1, job_looked_up_at=NOW - 999 - each) for each in range(300)
+        ]
+        asked = absence.jobs_to_look_up(several, NOW)
+        assert [each.id for each, _ in asked] == [*range(299, 299 - absence.MOST_JOBS, -1)]
+
+    def test_three_hundred_lost_at_work_cost_less_than_sixty_questions_a_minute(self):
+        """A sweep each minute, and the confirmation after it."""
+        fleet = {each: self.asked()._replace(id=each) for each in range(300)}
+        for minute in range(120):
+            spent = 0
+            for at in (NOW + 60.0 * minute, NOW + 60.0 * minute + 30.0):
+                for each, job_id in absence.jobs_to_look_up(fleet.values(), at):
+                    fleet[each.id] = observations.job_looked_up(job_id, at, None)(each)
+                    spent += 1
+            assert spent <= 40
+        assert min(each.job_lookups for each in fleet.values()) > 2, "each one had its turns"
+
+    def test_another_job_begins_anew(self):
+        asked = observations.job_not_over(self.asked(), 9, NOW)
+        assert observations.job_started(asked, 10, NOW + 1).job_lookups == 0
+
+
+class TestOmittedRunners:
+    """A list that lacks runners which their GETs find says so again at each sweep."""
+
+    def found(self, times):
+        evidence = online()
+        for number in range(times):
+            at = NOW + number
+            missed = observations.unlisted(evidence, at, 412)
+            evidence = observations.registration_seen(missed, registration(online=True), at, listed=False)
+        return evidence
+
+    @pytest.mark.parametrize(
+        ("times", "after", "asked"),
+        [(0, 1.0, True), (1, 59.0, False), (1, 60.0, True), (2, 119.0, False), (2, 120.0, True), (9, 959.0, False)],
+        ids=["first", "within a minute", "a minute", "within two minutes", "two minutes", "within sixteen minutes"],
+    )
+    def test_each_get_waits_twice_as_long_as_the_one_before(self, times, after, asked):
+        found = self.found(times)
+        omitted = observations.unlisted(found, found.observed_at + after, 412)
+        queried = absence.not_yet_queried([omitted], survey(), found.observed_at + after, LIMITS)
+        assert (queried == [omitted.id]) is asked
+
+    def test_a_list_that_has_the_runner_ends_that(self):
+        seen = observations.registration_seen(self.found(3), registration(online=True), NOW + 60, listed=True)
+        assert seen.omissions == 0
+
+
+def test_suspects_without_a_job_are_asked_for_before_those_with_one():
+    """Three hundred busy ones may be lost at once; the idle one among them is replaced as usual."""
+    at_work = [suspect(each, missing_at=None, job_id=9, job_started_at=NOW - 900) for each in range(MOST_ASKED)]
+    idle = suspect(999, missing_at=None, absent_since=NOW - 1)
+    asked = absence.not_yet_queried([*at_work, idle], survey(), NOW + 300, LIMITS)
+    assert asked[0] == 999
+
+
+def test_a_control_list_shows_more_than_the_suspects_of_its_confirmation():
+    """An invalidated runner that it lists online is not removed on the old confirmation."""
+    folds = absence.folds_of_control(listing(1, 2), {1, 3}, NOW + 60)
+    assert folds.keys() == {1}
+    assert folds[1](lost(1)).confirmed_at is None

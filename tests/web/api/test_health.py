@@ -112,6 +112,14 @@ async def test_a_runner_removed_by_its_controller_is_retired_at_once(http, redis
     assert (document["state"], document["reason"]) == ("retired", "RemovedByController")
 
 
+async def test_so_is_one_that_no_list_has_brought_yet(http, redis):
+    """Its controller creates and removes it between two lists; its absence from the next one is no loss."""
+    await claims(http, redis)
+    assert (await http.delete("/v1/orgs/acme/runners/99")).status_code == 204
+    document = (await http.get("/v1/orgs/acme/runners/99/health")).json()
+    assert (document["state"], document["reason"]) == ("retired", "RemovedByController")
+
+
 async def test_replace_is_true_from_the_grant_until_the_controller_reports_the_replacement(http, redis, times):
     await claims(http, redis)
     assert (await http.post("/v1/orgs/acme/runners/3/replaced")).status_code == 204, "before any grant"
