@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
@@ -17,6 +17,7 @@ from ghapp.github.installation_client import InstallationClient
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Purpose, call_limits
 from ghapp.queue import jobs
+from ghapp.redis_clock import SharedClock
 from ghapp.report.links import PageLinks
 from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
@@ -76,20 +77,25 @@ class JobContext(Stores):
 
 
 @asynccontextmanager
-async def open_context(settings: Settings, clock: Clock = time.time) -> AsyncIterator[JobContext]:
-    """Opens everything that a job needs, and closes it at the end.
+async def open_context(settings: Settings, clock: Clock | None = None) -> AsyncIterator[JobContext]:
+    """Opens everything that a job needs, and closes it at the end. `clock` returns epoch seconds; None: Redis' clock.
 
     Raises:
         ConfigurationError: no Redis or no App credentials are configured.
+        StoreUnavailableError: Redis does not tell the time.
     """
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
     if settings.credentials is None:
         raise ConfigurationError("GHAPP_APP_ID: not set; create the App with `ghapp up` and /setup")
     redis, queue_redis = connect(settings.redis_url), connect_sync(settings.redis_url)
+    shared = SharedClock()
+    clock = clock or shared
     stores = stores_over(PipeliningRedis(redis), settings.named, clock)  # a job sweeps many installations at once
     token_cache = stores.token_cache(settings.credentials.private_key)
     try:
+        if clock is shared:
+            await stores.heartbeats.measure_clock(shared, f"worker on {socket.gethostname()}")
         async with (
             GitHub.open(settings.api_url, settings.credentials, token_cache, stores.budget, clock) as github,
             _opened_when_needed(settings) as cluster,

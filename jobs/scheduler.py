@@ -23,12 +23,13 @@ from ghapp.log import logger
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.queue.transitions import Enqueued
+from ghapp.redis_clock import MEASURE_SECONDS, SharedClock
 from ghapp.report.check_run_state import repository_of
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis, connect, connect_sync
 from ghapp.store.installations import Installations
 from ghapp.store.stores import Stores, stores_over
-from jobs.events.deliver_event import EventDelivery, Look
+from jobs.events.deliver_event import EventDelivery
 
 log = logger(__name__)
 
@@ -97,7 +98,7 @@ async def run_scheduler(settings: Settings) -> None:
     clock = Scheduler(settings)
     try:
         await clock.check_redis()
-        async with _event_delivery(settings, clock.stores, clock.look_again):
+        async with _event_delivery(settings, clock):
             while not stopped.is_set():
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stopped.wait(), await clock.tick())
@@ -106,14 +107,15 @@ async def run_scheduler(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def _event_delivery(settings: Settings, stores: Stores, look: Look) -> AsyncIterator[None]:
+async def _event_delivery(settings: Settings, scheduler: Scheduler) -> AsyncIterator[None]:
     """Delivers events while the block runs."""
-    delivery = asyncio.create_task(EventDelivery(settings, stores, look).run())
+    delivery = EventDelivery(settings, scheduler.stores, scheduler.look_again, scheduler.clock)
+    delivering = asyncio.create_task(delivery.run())
     try:
         yield
     finally:
-        delivery.cancel()
-        await asyncio.gather(delivery, return_exceptions=True)
+        delivering.cancel()
+        await asyncio.gather(delivering, return_exceptions=True)
 
 
 class Scheduler:
@@ -122,7 +124,7 @@ class Scheduler:
     def __init__(self, settings: Settings) -> None:
         if settings.redis_url is None:
             raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
-        self._settings = settings
+        self._settings, self.clock = settings, SharedClock()
         self.stores, self._queue_redis = (
             stores_over(connect(settings.redis_url), settings.named),
             connect_sync(settings.redis_url),
@@ -134,6 +136,7 @@ class Scheduler:
         self._periodic_tasks: list[tuple[float, Callable[[], Awaitable[None]]]] = [
             (TICK_SECONDS, self._sweep),
             (TICK_SECONDS, self._promote),
+            (MEASURE_SECONDS, self._measure_clock),
             (HEARTBEAT_SECONDS, self._beat),
             (DRAIN_SECONDS, self._drain),
             (HEARTBEAT_SECONDS, self._requeue_lost),
@@ -159,7 +162,7 @@ class Scheduler:
 
     async def check_redis(self) -> None:
         """Checks that Redis answers; raises StoreUnavailableError, which at the start is a configuration error."""
-        await self.stores.redis.ping()
+        await self.clock.measure(self.stores.redis)
 
     async def tick(self) -> float:
         """Runs the periodic tasks that are due; returns the seconds until the next tick."""
@@ -181,7 +184,7 @@ class Scheduler:
 
     async def _sweep(self) -> None:
         """Enqueues a job that sweeps what is due; another one for what the first did not take in time."""
-        now = time.time()
+        now = self.clock()
         if time.monotonic() < self._next_sweep_job or not await self._schedule.is_any_due(now):
             return
         is_late = await self._schedule.is_any_due(now - LATE_SECONDS)
@@ -190,10 +193,13 @@ class Scheduler:
         self._next_sweep_job = time.monotonic() + wait
 
     async def _promote(self) -> None:
-        jobs.promote_due(self._queue_redis, time.time())
+        jobs.promote_due(self._queue_redis, self.clock())
 
     async def _beat(self) -> None:
-        await self._heartbeats.beat("clock", self._name, time.time())
+        await self._heartbeats.beat("clock", self._name, self.clock())
+
+    async def _measure_clock(self) -> None:
+        await self._heartbeats.measure_clock(self.clock, f"clock {self._name}")
 
     async def _drain(self) -> None:
         if await self._inbox.lag():
@@ -221,12 +227,12 @@ class Scheduler:
 
     async def _report_gates(self) -> None:
         """Enqueues the gate job of orgs where a deployed commit waits for the gate."""
-        waiting = partial(waits_for_gate, self._settings, self._reading, now=time.time())
+        waiting = partial(waits_for_gate, self._settings, self._reading, now=self.clock())
         jobs.enqueue_for_each(self._queue_redis, JobName.GATE, await self._installations_where(waiting))
 
     async def _explain_queue(self) -> None:
         """Enqueues the queue check of orgs where a job has waited for a minute or a queue check run is open."""
-        waiting = await self._installations_where(partial(has_queue, self._reading, now=time.time()))
+        waiting = await self._installations_where(partial(has_queue, self._reading, now=self.clock()))
         jobs.enqueue_for_each(self._queue_redis, JobName.QUEUE, waiting)
 
     async def _installations_where(self, applies: Callable[[Installation], Awaitable[bool]]) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
@@ -80,7 +81,7 @@ def import_libraries(settings: Settings) -> None:
     import_module("ghapp.cluster.connection")
 
     async def open_once() -> None:
-        async with open_context(settings):
+        async with open_context(settings, time.time):  # Redis may be unavailable
             pass
 
     if settings.credentials is not None:

@@ -66,11 +66,11 @@ async def resume(settings: Settings, stores: Stores, org: str, pool: str | None)
     await _require_pool(settings, stores, installation, pool)
     fuses, name = stores.fuses, installation.org
     limits = settings.of(name).fuse
-    done = await fuses.resume(installation, pool, _user(), time.time(), limits)
+    done = await fuses.resume(installation, pool, _user(), await stores.now(), limits)
     org_pause = (await fuses.pauses(installation.id)).get(WHOLE_ORG)
     whole = (await fuses.all(installation.id)).get(WHOLE_ORG)
     if done:
-        await stores.schedule.due_at(installation.id, time.time())
+        await stores.schedule.due_at(installation.id, await stores.now())
     output = [
         f"resumed: {_named(name, each)}, paused by {pause.who}: {pause.why}" for each, pause in done.ended.items()
     ]

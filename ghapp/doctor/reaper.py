@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from ghapp.doctor.finding import Finding, ok, warning
@@ -39,7 +38,7 @@ async def _of_records(settings: Settings, stores: Stores) -> list[list[Finding]]
         has_pods = any(pool.namespace for pool in settings.pools_of(each.org))
         if not has_pods or each.suspended or settings.of(each.org).leaks.mode == "off":
             continue
-        last, begun, now = await store.last(each.id), await store.unfinished(each.id), time.time()
+        last, begun, now = await store.last(each.id), await store.unfinished(each.id), await stores.now()
         found.append([of_tick(each.org, last, now), *of_unfinished(each.org, begun, now)])
     return found
 

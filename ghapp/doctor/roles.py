@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 
 from ghapp.doctor.deliveries import of_inbox
@@ -21,10 +20,12 @@ async def check(url: str) -> list[Finding]:
     async with open_stores(url) as stores:
         inbox, counted = stores.inbox, await stores.counters.all()
         has_come = any(series.startswith(DELIVERED) for series in counted)
-        clocks = await stores.heartbeats.alive("clock", time.time())
+        now = await stores.now()
+        clocks, off = await stores.heartbeats.alive("clock", now), await stores.heartbeats.clocks_off(now)
         load = await asyncio.to_thread(_load, url)
         return [
             *of_roles(load.workers, clocks, load.waiting, load.failed),
+            *of_clocks(off),
             *of_inbox(await inbox.lag(), await inbox.dead_letters(), has_come=has_come),
         ]
 
@@ -44,6 +45,15 @@ def of_roles(workers: int, clocks: Sequence[str], queues: Mapping[str, int], fai
     if failed:
         found.append(warning(GROUP, "failed jobs", f"{failed} in the last hour", "see `job failed` in the log"))
     return found
+
+
+def of_clocks(off: Mapping[str, float]) -> list[Finding]:
+    """Judges the times of the roles' machines: by how many seconds each is ahead of Redis', if it differs."""
+    fix = "synchronize that machine's clock (NTP): ghapp dates records by Redis, but GitHub refuses wrong tokens"
+    ahead = {
+        who: f"{abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} Redis" for who, seconds in off.items()
+    }
+    return [warning(GROUP, "time", f"{who}: its clock is {how}", fix) for who, how in sorted(ahead.items())]
 
 
 def _load(url: str) -> jobs.Load:

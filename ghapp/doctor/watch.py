@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -28,7 +27,7 @@ async def check(settings: Settings, url: str | None) -> list[Finding]:
 
 async def _views(namespaces: Sequence[str], url: str) -> list[Finding]:
     async with open_stores(url) as stores:
-        now = time.time()
+        now = await stores.now()
         ages = of_ages({each: await stores.pods.seen_at(each) for each in namespaces}, now)
         holder, alive = await stores.locks.holder(ROLE, "watch"), await stores.heartbeats.alive("watch", now)
         return [*ages, of_holder(holder, alive)]

@@ -5,13 +5,13 @@ Arguments are JSON: pickle would give code execution to anyone who can write to 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ghapp.queue import transitions
 from ghapp.queue.transitions import Enqueued
+from ghapp.redis_clock import redis_time_sync
 from ghapp.redis_errors import redis_errors
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def enqueue(
         failure_ttl=FAILURE_TTL_SECONDS,
         retry=Retry(max=len(waits), interval=list(waits)),
     )
-    due = time.time() + after_seconds if after_seconds > 0 else None
+    due = redis_time_sync(redis) + after_seconds if after_seconds > 0 else None
     return transitions.enqueue(redis, job, queue.name, due)
 
 

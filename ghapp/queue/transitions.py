@@ -15,9 +15,10 @@ The keys remain RQ's, so that workers of the previous version can serve the same
 
 from __future__ import annotations
 
-import time
 from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ghapp.redis_clock import redis_time_sync
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -215,7 +216,7 @@ def begin(redis: Redis, execution: Execution, ttl_seconds: int, worker: str) -> 
     Returns False if the job was requeued as lost meanwhile, or has ended.
     """
     queue, job_id, execution_id = execution
-    now = time.time()
+    now = redis_time_sync(redis)
     keys = [job_key(job_id), queue_key(queue), started_key(queue), *_execution_keys(execution)]
     args = [job_id, execution_id, int(now) + ttl_seconds, ttl_seconds, now, worker]
     return bool(_run(redis, _BEGIN, keys, args))
@@ -289,7 +290,8 @@ def _fail(redis: Redis, execution: Execution, failure_ttl_seconds: int, expired_
     keys = [job_key(job_id), queue_key(queue), scheduled_key(queue), failed_key(queue), started_key(queue)]
     keys += (*_execution_keys(execution), KNOWN_JOBS)
     is_waiting = expired_by is None
-    args = [job_id, execution_id, "" if is_waiting else expired_by, "0" if is_waiting else "1", ceil(time.time())]
+    now = ceil(redis_time_sync(redis))
+    args = [job_id, execution_id, "" if is_waiting else expired_by, "0" if is_waiting else "1", now]
     status: Any = _run(redis, _FAIL, keys, [*args, _now(), failure_ttl_seconds])
     return str(status.decode())
 

@@ -28,6 +28,7 @@ from ghapp.log import bound, logger
 from ghapp.queue import transitions
 from ghapp.queue.jobs import FAILURE_TTL_SECONDS, QUEUES, TIMEOUT_SECONDS, next_order
 from ghapp.queue.transitions import Execution
+from ghapp.redis_clock import redis_time_sync
 from ghapp.redis_errors import redis_errors
 
 log = logger(__name__)
@@ -114,7 +115,8 @@ class FastRecoveryWorker(Worker):
     def clean_registries(self) -> None:
         """Retries the jobs whose worker and work-horse were killed. Several workers may do so concurrently."""
         for queue in self.queues:
-            for execution in transitions.abandoned(self.connection, queue.name, time.time()):
+            now_there = redis_time_sync(self.connection)
+            for execution in transitions.abandoned(self.connection, queue.name, now_there):
                 self._abandon(execution)
             queue.failed_job_registry.cleanup()
             clean_worker_registry(queue)
@@ -134,7 +136,8 @@ class FastRecoveryWorker(Worker):
             job = Job.fetch(execution.job_id, connection=self.connection, serializer=JSONSerializer)
         except NoSuchJobError:
             job = None
-        if transitions.abandon(self.connection, execution, time.time(), FAILURE_TTL_SECONDS) and job is not None:
+        at = redis_time_sync(self.connection)
+        if transitions.abandon(self.connection, execution, at, FAILURE_TTL_SECONDS) and job is not None:
             self.handle_exception(job, AbandonedJobError, AbandonedJobError(), None)
 
     def _take_execution(self, job: Job) -> Execution | None:

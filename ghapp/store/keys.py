@@ -231,6 +231,10 @@ def report(installation: int) -> str:
     return f"ghapp:{installation}:report"
 
 
+CLOCKS_OFF = "ghapp:clocks-off"
+"""Processes whose machine has another time than Redis, each with the seconds; scored by when it was seen."""
+
+
 def heartbeats(role: str) -> str:
     """Sorted set: process → its last heartbeat. Deleted minutes after the process ended."""
     return f"ghapp:heartbeats:{role}"

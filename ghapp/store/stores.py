@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from redis.asyncio import Redis
 
+from ghapp.redis_clock import redis_time
 from ghapp.store.audit import AuditLog
 from ghapp.store.budget import Budget
 from ghapp.store.cluster_summaries import ClusterSummaries
@@ -100,6 +101,10 @@ class Stores:
         from ghapp.store.token_cache import SharedTokens  # imports cryptography, which the web role does without
 
         return SharedTokens(self.redis, private_key)
+
+    async def now(self) -> float:
+        """Returns the time by Redis, which all processes share (epoch seconds)."""
+        return await redis_time(self.redis)
 
     def sessions(self, private_key: str) -> Sessions:
         """Returns the sessions of people who signed in, sealed by a key that is derived from the App's private key."""

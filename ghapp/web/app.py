@@ -8,7 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -22,9 +22,10 @@ from starlette.routing import Route
 
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.queue.jobs import QUEUES, JobName, Load, enqueue, load
+from ghapp.redis_clock import MEASURE_SECONDS, SharedClock
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis, connect, connect_sync
-from ghapp.store.stores import stores_over
+from ghapp.store.stores import Stores, stores_over
 from ghapp.web.api.claims import ClaimEndpoints
 from ghapp.web.api.deaths import DeathEndpoints
 from ghapp.web.api.events import EventStream
@@ -139,22 +140,33 @@ def build(
             *_page_routes(host, Examination(examine, clock), enqueue_job),
         ],
         exception_handlers={HTTPException: _as_problem, StoreUnavailableError: _away, Exception: _as_problem},
-        lifespan=_lifespan(redis),
+        lifespan=_lifespan(stores, clock),
     )
     application.state.stopping = stopping
     return application
 
 
-def _lifespan(redis: Redis) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+def _lifespan(stores: Stores, clock: Clock) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         gc.collect()
         gc.freeze()  # imported objects are permanent; scanning them would only delay the slowest requests
         gc.set_threshold(GC_THRESHOLD)
+        measuring = asyncio.create_task(_keep_clock(stores, clock)) if isinstance(clock, SharedClock) else None
         yield
-        await redis.aclose()
+        if measuring is not None:
+            measuring.cancel()
+        await stores.redis.aclose()
 
     return lifespan
+
+
+async def _keep_clock(stores: Stores, clock: SharedClock) -> None:
+    """Sets the clock by Redis' time, again and again; while Redis is unavailable, it counts on."""
+    while True:
+        with suppress(StoreUnavailableError):
+            await stores.heartbeats.measure_clock(clock, f"web on {socket.gethostname()}")
+        await asyncio.sleep(MEASURE_SECONDS)
 
 
 def _page_routes(host: PageHost, examination: Examination, enqueue_job: Enqueue) -> Sequence[Route]:
@@ -193,7 +205,7 @@ def serve(settings: Settings, examine: Callable[[], Sequence[FindingLike]] | Non
     host, port = settings.listen
     redis = connect(settings.redis_url)
     checks = None if examine is None else examine_in_thread
-    application = build(settings, redis, enqueue_job, read_load=read_load, examine=checks)
+    application = build(settings, redis, enqueue_job, SharedClock(), read_load=read_load, examine=checks)
     # Uvicorn shuts down cleanly, then raises the signal again; without this handler the exit code would be a failure.
     signal.signal(signal.SIGTERM, lambda *_: None)
     Server(application, host=host, port=port).run()

@@ -11,7 +11,6 @@ import asyncio
 import os
 import signal
 import socket
-import time
 import uuid
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -19,11 +18,11 @@ from contextlib import suppress
 from ghapp.cluster.connection import is_configured, open_cluster
 from ghapp.errors import ConfigurationError, LockLostError, StoreUnavailableError
 from ghapp.log import logger
+from ghapp.redis_clock import SharedClock
 from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync, require
-from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.locks import ROLE, HeldLock, Locks
-from ghapp.store.stores import open_stores
+from ghapp.store.stores import Stores, open_stores
 from jobs.deaths.death_recorder import DeathRecorder
 from jobs.pods.ephemeralrunner_cache import EphemeralRunnerCache
 from jobs.pods.ordered_tasks import first_of
@@ -55,17 +54,19 @@ async def watch(settings: Settings) -> None:
             open_stores(settings.redis_url, settings.named) as stores,
             open_cluster(settings.cluster) as cluster,
         ):
-            recorder = DeathRecorder(settings, cluster, stores, queue_redis)
+            clock = SharedClock()
+            await stores.heartbeats.measure_clock(clock, f"watch {identity}")
+            recorder = DeathRecorder(settings, cluster, stores, queue_redis, clock)
 
             def views(lock: HeldLock) -> list[Coroutine[None, None, None]]:
                 found: list[PodCache | EphemeralRunnerCache] = []
                 for each in settings.namespaces:
-                    found.append(PodCache(each, recorder, lambda: lock.is_valid))
-                    found.append(EphemeralRunnerCache(each, settings, cluster, stores, lambda: lock.is_valid))
+                    found.append(PodCache(each, recorder, lambda: lock.is_valid, clock))
+                    found.append(EphemeralRunnerCache(each, settings, cluster, stores, lambda: lock.is_valid, clock))
                 return [each.keep() for each in found]
 
             leading = lead(stores.locks.lasting(LOCK_SECONDS), identity, views)
-            await _until_asked_to_stop([leading, _beat(stores.heartbeats, identity)])
+            await _until_asked_to_stop([leading, _beat(stores, clock, identity)])
 
 
 async def lead(locks: Locks, identity: str, views: Callable[[HeldLock], list[Coroutine[None, None, None]]]) -> None:
@@ -93,10 +94,11 @@ async def lead(locks: Locks, identity: str, views: Callable[[HeldLock], list[Cor
         await asyncio.sleep(RETRY_SECONDS)
 
 
-async def _beat(heartbeats: Heartbeats, identity: str) -> None:
+async def _beat(stores: Stores, clock: SharedClock, identity: str) -> None:
     while True:
         with suppress(StoreUnavailableError, OSError):
-            await heartbeats.beat("watch", identity, time.time())
+            await stores.heartbeats.measure_clock(clock, f"watch {identity}")
+            await stores.heartbeats.beat("watch", identity, clock())
         await asyncio.sleep(BEAT_SECONDS)
 
 

@@ -21,7 +21,7 @@ from ghapp.doctor.installations import (
     of_unknown_orgs,
 )
 from ghapp.doctor.redis import MOST_NAMED, of_records, of_redis, of_writing
-from ghapp.doctor.roles import of_roles
+from ghapp.doctor.roles import of_clocks, of_roles
 from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.github.app import AppRegistration, Delivered, HookConfig
 from ghapp.health.deaths.rerun import RerunRules
@@ -56,6 +56,7 @@ def test_every_warning_and_failure_has_a_fix():
         *of_writing(StoreRefusedError("MISCONF")),
         *of_records([UnreadableRecord("runner", "ghapp:7:runners", "1", NOW, b"x")]),
         *of_roles(0, [], {"urgent": 3}, 2),
+        *of_clocks({"worker on a": 45.0}),
         *of_inbox(0, 1, has_come=False),
         *of_clock(90),
         *of_rejection("7", 0),

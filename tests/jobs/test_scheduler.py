@@ -9,6 +9,7 @@ import pytest
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
+from ghapp import redis_clock
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job as QueuedJob
@@ -65,7 +66,14 @@ class Time:
 def time(monkeypatch):
     """The clock of `jobs.scheduler` alone."""
     clock_time = Time()
-    monkeypatch.setattr(scheduler, "time", clock_time)
+
+    async def redis_time(_redis):
+        return clock_time.time()
+
+    for module in (scheduler, redis_clock):
+        monkeypatch.setattr(module, "time", clock_time)
+    monkeypatch.setattr(redis_clock, "redis_time", redis_time)
+    monkeypatch.setattr(jobs, "redis_time_sync", lambda _redis: clock_time.time())
     return clock_time
 
 
@@ -317,8 +325,7 @@ async def test_two_schedulers_enqueue_a_due_sweep_once(clock, settings, redis, q
     assert [was_enqueued(queue_redis, f"sweep-due-{number}") for number in range(2)] == [True, False]
 
 
-async def test_a_delayed_job_is_queued_at_its_time(clock, queue_redis, time, monkeypatch):
-    monkeypatch.setattr(jobs, "time", time)
+async def test_a_delayed_job_is_queued_at_its_time(clock, queue_redis, time):
     jobs.enqueue(queue_redis, JobName.CONFIRM, 7, key="confirm-7", after_seconds=30)
     time.pass_(29)
     await clock.tick()

@@ -76,7 +76,6 @@ def test_only_roles_and_commands_open_the_stores():
         "ghapp/local/dashboard.py",
         "ghapp/web/app.py",
         "jobs/context.py",
-        "jobs/events/deliver_event.py",
         "jobs/pods/watch.py",
         "jobs/scheduler.py",
     }
