@@ -82,7 +82,7 @@ async def open_context(settings: Settings, clock: Clock | None = None) -> AsyncI
 
     Raises:
         ConfigurationError: no Redis or no App credentials are configured.
-        StoreUnavailableError: Redis does not tell the time.
+        StoreUnavailableError: Redis does not answer.
     """
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")

@@ -90,7 +90,9 @@ def _stop(what: str, fuse: Fuse, mode: Mode) -> str:
     if mode != "act":
         effect = f"nothing is replaced: remediation is {mode}"
     elif fuse.position is Position.PROVING:
-        effect = f"a batch of {fuse.batch} is replaced at a time; the batch doubles when its successors are online"
+        effect = f"a batch of {fuse.batch} is replaced; the next one is twice as large as its successors online"
+    elif fuse.reason is FuseReason.REQUEST_NOT_ACCEPTED:
+        effect = "its requests are repeated, and it goes on when one is accepted"
     else:
         effect = "nothing more is replaced there until an admin resumes it"
         if fuse.reason is not FuseReason.UNREADABLE:

@@ -61,7 +61,7 @@ LOCK_SECONDS = 5.0
 """The lock of a killed process expires after this."""
 
 
-class Posted(StrEnum):
+class EventAttempt(StrEnum):
     """What became of an attempt to deliver an event."""
 
     DONE = "done"
@@ -197,12 +197,12 @@ class EventDelivery:
                 backlog.drop(event_id)
                 return
             match await self._post(client, event_id, outgoing):
-                case Posted.DONE:
+                case EventAttempt.DONE:
                     if backlog.accepted(event_id):
                         log.info("event delivery recovered", url=url)
-                case Posted.SOON:
+                case EventAttempt.SOON:
                     backlog.put_off(event_id, time.monotonic(), soon=True)
-                case Posted.LATER:
+                case EventAttempt.LATER:
                     backlog.put_off(event_id, time.monotonic())
         except ReplacerUnavailableError as error:
             if backlog.refused(event_id, time.monotonic()):
@@ -216,7 +216,7 @@ class EventDelivery:
             backlog.put_off(event_id, time.monotonic())
             log.exception("event not delivered", event_id=event_id)
 
-    async def _post(self, client: AsyncClient, event_id: str, outgoing: Outgoing) -> Posted:
+    async def _post(self, client: AsyncClient, event_id: str, outgoing: Outgoing) -> EventAttempt:
         """Posts one event.
 
         A replace event goes to the URL of the pool that its runner has now. It waits while that pool is not configured
@@ -230,7 +230,7 @@ class EventDelivery:
         if installation is None:
             log.warning("event dropped, the App is not installed any more", event_id=event_id, pool=outgoing.pool)
             await self._events.accepted(event_id)
-            return Posted.DONE
+            return EventAttempt.DONE
         org, pool, runner_id = installation.org, outgoing.pool, None
         if event["type"] == REPLACE:
             runner_id = int(event["data"]["runner_id"])
@@ -242,12 +242,12 @@ class EventDelivery:
                 case RequestStep.WITHDRAW:
                     log.info("replacement request withdrawn", event_id=event_id, pool=pool, runner=runner_id)
                     await self._events.accepted(event_id)
-                    return Posted.DONE
+                    return EventAttempt.DONE
                 case RequestStep.WAIT:
-                    return Posted.LATER
+                    return EventAttempt.LATER
                 case RequestStep.LOOK:
                     self._look(outgoing.installation, runner_id)
-                    return Posted.SOON
+                    return EventAttempt.SOON
         rule = rule_named(pool, self._settings.pools_of(org))
         if rule is None or rule.url is None or rule.secret_env is None:
             return await self._without_url(event_id, outgoing, pool, rule, is_request=runner_id is not None)
@@ -259,26 +259,26 @@ class EventDelivery:
                 raise
             log.warning("event given up", event_id=event_id, type=event["type"], pool=pool, why=str(error))
             await self._events.accepted(event_id)
-            return Posted.DONE
+            return EventAttempt.DONE
         if runner_id is not None:
             await self._record(outgoing.installation, runner_id, event_id)
         await self._events.accepted(event_id)
-        return Posted.DONE
+        return EventAttempt.DONE
 
     async def _without_url(
         self, event_id: str, outgoing: Outgoing, pool: str, rule: PoolSettings | None, *, is_request: bool
-    ) -> Posted:
+    ) -> EventAttempt:
         """Decides on an event whose pool has no URL now: a granted request is not lost by a change of configuration."""
         if is_request and rule is not None:
             log.info("replacement request withdrawn, its pool has another replacer", event_id=event_id, pool=pool)
             await self._events.withdraw(event_id)  # the next plan has the runner replaced that way
-            return Posted.DONE
+            return EventAttempt.DONE
         may_return = is_request or any(each.name == outgoing.pool for each in self._settings.pools)
         if rule is None and may_return and not self._is_too_old(outgoing):
-            return Posted.LATER
+            return EventAttempt.LATER
         log.warning("event dropped, pool has no URL", event_id=event_id, pool=pool)
         await self._events.accepted(event_id)
-        return Posted.DONE
+        return EventAttempt.DONE
 
     async def _record(self, installation: int, runner_id: int, event_id: str) -> None:
         at = self._clock()

@@ -323,7 +323,7 @@ def test_a_healthy_fleet_has_a_short_text_without_fuses():
         ),
         (
             proving(batch=6, reason=FuseReason.RESUMED, by="mona"),
-            f"**proving** (resumed by `mona` {TRIPPED}): a batch of 6 is replaced at a time; the batch doubles when its successors are online.",
+            f"**proving** (resumed by `mona` {TRIPPED}): a batch of 6 is replaced; the next one is twice as large as its successors online.",
         ),
         (
             Fuse(Position.STOPPED, reason=FuseReason.UNREADABLE),

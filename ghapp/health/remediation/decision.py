@@ -306,7 +306,7 @@ def _whole_installation(
         if any(each.accepted for pool, each in of_pools.items() if pool not in failed):
             alone = failed
         elif any(each.found for each in of_pools.values()):
-            alone = {}  # the loss is false: the batch was spent, whoever accepted it
+            alone = {}  # the loss is false: the batch is spent, accepted or not
         else:  # no pool proves anything: pools without an accepted request stop, and this fuse for the others
             alone = {pool: reason for pool, reason in failed.items() if reason is FuseReason.REQUEST_NOT_ACCEPTED}
         for pool, reason in alone.items():

@@ -27,7 +27,7 @@ class Deferral(StrEnum):
     OFF = "RemediationOff"
     PAUSED = "Paused"
     NO_POOL = "NoPool"
-    """Its pool is not configured, and others are: nobody would be asked."""
+    """Its pool is not configured, and others are: no replacer is known for it."""
     FUSE_PROVING = "FuseProving"
     FUSE_STOPPED = "FuseStopped"
     PER_SWEEP = "PerSweepCeiling"

@@ -412,7 +412,7 @@ def looked_again(evidence: Evidence, at: float) -> Evidence:
     return evidence if evidence.granted_at is None else evidence._replace(looked_at=at)
 
 
-class JobEnd(Protocol):
+class EndOfJob(Protocol):
     """GitHub's answer that a job is over."""
 
     @property
@@ -420,7 +420,7 @@ class JobEnd(Protocol):
         """When it ended, as GitHub dates it; None if that is unknown."""
 
 
-def job_looked_up(job_id: int, at: float, end: JobEnd | None) -> Fold:
+def job_looked_up(job_id: int, at: float, end: EndOfJob | None) -> Fold:
     """Returns the fold for an answer about a runner's job at `at`; `end` is None if the job is not over."""
     if end is None:
         return partial(job_not_over, job_id=job_id, at=at)

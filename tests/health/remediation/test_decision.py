@@ -301,7 +301,7 @@ def test_a_pool_whose_requests_are_not_accepted_stops_alone_though_no_other_pool
 
 @pytest.mark.parametrize("hold", ["paused", "unconfigured"])
 def test_a_pool_that_waits_alone_holds_up_no_other_pool(hold):
-    """Four runners of a pool that nobody replaces were lost first, then all fifty of another one."""
+    """Four runners of a pool without replacements were lost first, then all fifty of another one."""
     runners = [
         *(lost(each, confirmed_at=NOW - 3600, **GONE) for each in range(1, 5)),
         *(lost(each, **WELL) for each in range(10, 60)),
@@ -342,7 +342,7 @@ def waiting_for_acceptance(granted_at):
     [((), None, True), ((POOL,), None, False), ((), NOW - 300, False), ((), NOW - 300 - MICROSECOND, True)],
     ids=["nothing holds it", "a pause holds it", "a pause held it until just now", "a pause ended long enough ago"],
 )
-def test_a_request_that_a_pause_holds_back_is_not_one_that_nobody_accepts(paused, held_at, stops):
+def test_a_request_that_a_pause_holds_back_is_not_one_that_is_refused(paused, held_at, stops):
     fuse = Fuse(Position.PROVING, NOW - 4000, 3, 3, batch_at=NOW - 4000, held_at=held_at)
     decision = decided(waiting_for_acceptance(NOW - 4000), {POOL: fuse}, paused)
     positions = {each.pool: each.after.position for each in decision.turns}
@@ -355,7 +355,7 @@ def test_while_a_pool_is_paused_its_fuse_keeps_the_time():
     assert (turn.after.held_at, has_stepped(turn.before, turn.after)) == (NOW, False)
 
 
-def test_a_fuse_stopped_for_requests_that_nobody_accepted_goes_on_when_one_is():
+def test_a_fuse_stopped_for_requests_that_were_not_accepted_goes_on_when_one_is():
     fuse = Fuse(
         Position.STOPPED, NOW - 4000, 3, 3, reason=FuseReason.REQUEST_NOT_ACCEPTED, batch_at=NOW - 4000, stopped_at=NOW
     )
@@ -385,7 +385,7 @@ def test_a_fuse_stopped_without_successors_goes_on_when_one_comes_within_an_hour
         assert POOL not in turned
 
 
-def test_a_fuse_of_a_pool_that_is_gone_closes():
+def test_a_fuse_of_a_pool_without_runners_closes():
     fuses = {"gone": Fuse(Position.STOPPED, NOW - 4000, 3, 3, stopped_at=NOW - 601), "other": proving()}
     turned = {each.pool: each.after.position for each in decided([online(1)], fuses).turns}
     assert turned == {"gone": Position.CLOSED, "other": Position.CLOSED}

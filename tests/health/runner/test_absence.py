@@ -462,7 +462,7 @@ class TestJobsOfSuspects:
             assert spent <= 40
         assert min(each.job_lookups for each in fleet.values()) > 2, "each one had its turns"
 
-    def test_another_job_begins_anew(self):
+    def test_another_job_has_its_own_count(self):
         asked = observations.job_not_over(self.asked(), 9, NOW)
         assert observations.job_started(asked, 10, NOW + 1).job_lookups == 0
 

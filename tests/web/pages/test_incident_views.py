@@ -179,7 +179,7 @@ def test_an_entry_of_a_fuse_has_its_change_and_the_reason():
         ),
         (
             "fuse-proving",
-            "Next batch: the successors of the last batch are online; 6 runners may be replaced",
+            "Next batch: successors of the last batch are online; 6 runners may be replaced",
             "BatchOnline",
         ),
         (

@@ -244,7 +244,12 @@ def _held(pool: PoolView) -> str:
 
 def _of_fuse(what: str, fuse: Fuse, fleet: FleetView, now: float) -> Incident:
     if fuse.position is Position.STOPPED:
-        then = "Nothing more is replaced there until an admin resumes it."
+        is_deaf = fuse.reason is FuseReason.REQUEST_NOT_ACCEPTED
+        then = (
+            "It goes on when a request is accepted."
+            if is_deaf
+            else "Nothing more is replaced there until an admin resumes it."
+        )
     elif fleet.mode != "act":
         then = f"Remediation is {fleet.mode}: nothing is replaced."
     else:
