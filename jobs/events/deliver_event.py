@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -23,9 +24,7 @@ from httpx import AsyncClient
 from ghapp.errors import LockLostError, ReplacerUnavailableError, StoreUnavailableError
 from ghapp.health.pool_matching import rule_named, runner_pool
 from ghapp.health.remediation.fuse import fuse_of
-from ghapp.health.remediation.steps import RequestStep, request_step
-from ghapp.health.runner import observations
-from ghapp.health.runner.evidence import Evidence
+from ghapp.health.remediation.steps import RequestStep, accepted, request_step
 from ghapp.log import logger
 from ghapp.replace.cloudevents import open_client, post
 from ghapp.replace.event_backlog import EventBacklog
@@ -281,13 +280,7 @@ class EventDelivery:
         return EventAttempt.DONE
 
     async def _record(self, installation: int, runner_id: int, event_id: str) -> None:
-        at = self._clock()
-
-        def fold(evidence: Evidence | None) -> Evidence | None:
-            if evidence is None or evidence.event_id != event_id:
-                return evidence  # the runner came back meanwhile, so this request is void
-            return observations.replaced(evidence, at)
-
+        fold = partial(accepted, event_id=event_id, at=self._clock())
         await self._runners.revise(installation, {runner_id: fold})
 
     def _url(self, waits: Waits) -> str:

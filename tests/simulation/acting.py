@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ class Acting(Calls):
         if not (yield from self.hold(me, "plan")):
             return
         config, now = self.config, self.clock()
+        limits = replace(config.remediation, mode=self.engine.changes.mode)
         known = dict(self.store.runners)
         pools = decision.by_pool(known.values(), self.store.survey, self.rules, now, config.evidence)
         fuses, paused = dict(self.store.fuses), set(self.store.paused)
@@ -36,7 +38,7 @@ class Acting(Calls):
         runners = list(known.values())
         queued = self.engine.fleet.queued_labels() if decision.deliveries_flow(runners, now) else None
         situation = decision.DecisionInputs(self.store.survey, now, queued, claimed)
-        decided = decision.decide(pools, fuses, paused, self.rules, config.fuse, config.remediation, situation)
+        decided = decision.decide(pools, fuses, paused, self.rules, config.fuse, limits, situation)
         if all(each.position is Position.CLOSED for each in fuses.values()) and decision.are_at_rest(
             runners, self.store.survey, self.rules, now, config.evidence
         ):
@@ -64,15 +66,30 @@ class Acting(Calls):
             if evidence.not_needed_at == now:
                 self.audit.written_off(runner_id)
         self.store.revise({each: as_planned(known[each], observations.needed_again) for each in decided.needed})
-        if config.remediation.mode == "act":
+        if limits.mode == "act":
             yield from self.grant(decided, known, now)
         else:
             spare = partial(observations.would_remediate, at=now)
             self.store.revise({each: as_planned(known[each], spare) for each in decided.plan.now})
+        self.probe(now)
         for each in list(self.store.runners.values()):
             if each.event_id is not None and each.replaced_at is None and each.event_id not in self.store.events:
                 self.remediation_of(each.id)
         self.store.release(me, "plan")
+
+    def probe(self, now: float) -> None:
+        """`…/alive` and `replace`: what liveness probes and controllers that poll are told."""
+        for evidence in self.store.runners.values():
+            if evidence.granted_at is None:
+                continue
+            verdict = judge(evidence, self.store.survey, now, self.config.evidence)
+            pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
+            brakes = {"paused": pool in self.store.paused, "claimed": self.is_claimed(evidence)}
+            fuse, mode = fuse_of(self.store.fuses, pool), self.engine.changes.mode
+            if steps.may_terminate(evidence, verdict, fuse, mode, now, **brakes):
+                self.audit.is_told_to_end(evidence)
+            if self.may_act(evidence):
+                self.audit.is_asked_for(evidence)
 
     def grant(self, decided: decision.Decision, known: Mapping[int, Evidence], now: float) -> Steps:
         folds = {
@@ -168,15 +185,17 @@ class Acting(Calls):
         pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
         state = judge(evidence, self.store.survey, self.clock(), self.config.evidence).state
         fuse = fuse_of(self.store.fuses, pool)
-        mode = self.config.remediation.mode
+        mode = self.engine.changes.mode
         paused, claimed = pool in self.store.paused, self.is_claimed(evidence)
         return steps.may_act(evidence, state, fuse, mode, self.clock(), paused=paused, claimed=claimed)
 
     def is_held(self, evidence: Evidence) -> bool:
-        """By the mode, a pause or a stopped fuse."""
+        """By the mode, a pause, a stopped fuse, or because its pool is not configured now."""
         pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
+        if self.rules and pool not in {rule.name for rule in self.rules}:
+            return True
         is_stopped = fuse_of(self.store.fuses, pool).holds_requests
-        return self.config.remediation.mode != "act" or pool in self.store.paused or is_stopped
+        return self.engine.changes.mode != "act" or pool in self.store.paused or is_stopped
 
     def is_claimed(self, evidence: Evidence) -> bool:
         """By its controller: a process works there."""
@@ -197,17 +216,11 @@ class Acting(Calls):
             case RequestStep.LOOK:
                 self.remediation_of(runner_id)
                 return
+        self.audit.leaves(runner_id)
         yield CALL
         self.engine.fleet.accept(event_id, runner_id)  # raises: the controller refuses
         yield STEP
-        at = self.clock()
         self.audit.accepted(runner_id, event_id)
-
-        def fold(evidence: Evidence | None) -> Evidence | None:
-            if evidence is None or evidence.event_id != event_id:
-                return evidence
-            return observations.replaced(evidence, at)
-
-        self.fold(runner_id, fold)
+        self.fold(runner_id, partial(steps.accepted, event_id=event_id, at=self.clock()))
         yield STEP
         self.store.unsent.discard(event_id)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.verdict import State, may_run_an_unknown_job, missing_since
+from tests.simulation.world import Fate
 
 if TYPE_CHECKING:
     from tests.simulation.engine import Engine
@@ -139,7 +140,11 @@ class Batches:
 
     def granted(self, pool: str, evidence: Evidence) -> str:
         """Records a grant; returns the violation, or an empty string."""
-        self._grants.append(Grant(self._engine.now, pool, evidence.id, evidence.event_id or ""))
+        grant = Grant(self._engine.now, pool, evidence.id, evidence.event_id or "")
+        if all(
+            (each.runner_id, each.event_id) != grant[2:] for each in self._grants
+        ):  # Redis may forget it, and repeat it
+            self._grants.append(grant)
         return self._wrong(pool) or self._wrong(WHOLE_INSTALLATION)
 
     def _wrong(self, pool: str) -> str:
@@ -147,7 +152,7 @@ class Batches:
         if mass is None or not mass.holds:
             return ""
         granted = self._granted(pool, mass.since)
-        machines = self._engine.world.machines.values()
+        machines = [each for each in self._engine.world.machines.values() if each.fate is not Fate.ELSEWHERE]
         proof = sum(each.born > mass.proof_since for each in machines if is_whole or each.pool.name == pool)
         batches = self._limits.first_batch * (1 + mass.resumed + self._stopped() if is_whole else 1)
         if mass.most:

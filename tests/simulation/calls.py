@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,13 @@ from ghapp.health.runner.absence import GetResult, RunnerList
 from ghapp.health.runner.verdict import Reason
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.runners.list_runners import flaw_of
+from tests.simulation.changes import Rule
 from tests.simulation.github import PER_PAGE, GitHub, NoAnswer, NotFound
 from tests.simulation.store import Store
 
 if TYPE_CHECKING:
     from tests.simulation.engine import Engine, Process
+    from tests.simulation.fleet import Delivery
 
 Steps = Generator[float, None, Any]
 """A job, or a part of one. It yields seconds: until its call is answered, or only to let other jobs run."""
@@ -29,7 +32,14 @@ class Calls:
 
     def __init__(self, engine: Engine, store: Store, github: GitHub) -> None:
         self.engine, self.store, self.github, self.audit = engine, store, github, engine.audit
-        self.config, self.rules = engine.scenario.config, engine.scenario.pools
+        self.config = engine.scenario.config
+        self.delivered: deque[tuple[float, Delivery]] = deque(maxlen=20)
+        """The latest deliveries that took effect, and when."""
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The pools as they are configured now."""
+        return self.engine.changes.rules
 
     def clock(self) -> float:
         """Our own clock, which may be skewed."""

@@ -263,6 +263,7 @@ class Driver(Acting):
         if delivery.guid in self.store.guids:
             return
         self.store.guids.add(delivery.guid)
+        self.delivered.append((self.engine.now, delivery))
         self.store.known_jobs.add(delivery.job_id)
         now = self.clock()
 
@@ -277,6 +278,13 @@ class Driver(Acting):
         self.audit.answered(delivery.runner_id, delivery.at)
         over_at = delivery.at - self.engine.fleet.clock_offset if delivery.over else None
         self.audit.delivered(delivery.runner_id, delivery.job_id, over_at)
+
+    def deliver_again(self, since: float) -> None:
+        """What took effect since then was forgotten: GitHub is asked to send it again."""
+        for at, delivery in list(self.delivered):
+            if at >= since:
+                self.store.guids.discard(delivery.guid)
+                self.deliver(delivery)
 
     def check(self, runner_id: int) -> None:
         """`POST …/check`: one GET on behalf of a controller, recorded at once."""

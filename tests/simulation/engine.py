@@ -9,10 +9,12 @@ from random import Random
 from typing import Any
 
 from ghapp.health.installation import NEEDED, Installation
+from ghapp.health.pool_matching import pool_of
 from ghapp.health.remediation.fuse import Position
 from ghapp.health.runner.verdict import State, is_absent, judge, may_run_an_unknown_job
 from ghapp.queue.jobs import BACKOFF_SECONDS, TIMEOUT_SECONDS
 from tests.simulation.calls import Steps
+from tests.simulation.changes import Changes
 from tests.simulation.claiming import Claiming
 from tests.simulation.cluster import Cluster
 from tests.simulation.driver import Driver, Tick
@@ -54,7 +56,8 @@ class Engine:
     def __init__(self, seed: int, *, tracing: bool = False) -> None:
         self.seed, self.tracing, self.story = seed, tracing, []
         self.random = Random(seed)
-        self.scenario = scenario(self.random)
+        self.changes = Changes(self, scenario(self.random))
+        self.scenario = self.changes.scenario
         self.now, self.skew, self.steps = MIDNIGHT, 0.0, 0
         self._heap: list[tuple[float, int, Callable[[], Any]]] = []
         self._order = 0
@@ -85,6 +88,7 @@ class Engine:
         """
         self.fleet.begin()
         self.claiming.begin()
+        self.changes.begin()
         self.pod_life.begin()
         for episode in self.scenario.episodes:
             for window in episode.weather:
@@ -228,7 +232,7 @@ class Engine:
     def _is_settled(self, now: float) -> bool:
         """Whether no state, no fuse and no plan can change while GitHub's answers do not."""
         store, config = self.store, self.scenario.config
-        acts = config.remediation.mode == "act"
+        acts = self.changes.mode == "act"
         if acts and any(fuse.position is Position.PROVING for fuse in store.fuses.values()):
             return False
         window = config.fuse.window_seconds + 2 * config.interval
@@ -241,7 +245,8 @@ class Engine:
         for each in store.runners.values():
             state = judge(each, store.survey, now, config.evidence).state
             if state is State.INVALIDATED:
-                if acts and each.replaced_at is None and not held & {*each.custom_labels}:
+                pool = pool_of(each.labels, each.custom_labels, self.changes.rules)
+                if acts and each.replaced_at is None and pool not in held:
                     return False
             elif state is State.SUSPECT and may_run_an_unknown_job(each):
                 continue  # for as long as the longest job

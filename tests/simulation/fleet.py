@@ -145,10 +145,12 @@ class Fleet:
         window = self.engine.github.lies.get(Lie.REFUSES)
         if window is not None and self.random.random() < window.degree:
             raise Refused
+        machine = self.world.machines[runner_id]
+        if self.engine.changes.refuses(machine.pool):
+            raise Refused
         if event_id in self._accepted:
             return
         self._accepted.add(event_id)
-        machine = self.world.machines[runner_id]
         if machine.fate is Fate.VANISHED:
             machine.fate = Fate.LOST  # its pod is taken down
         match machine.pool.controller:
@@ -156,7 +158,14 @@ class Fleet:
                 self.engine.after(self.random.uniform(5.0, 30.0), partial(self._register, machine.pool))
             case Controller.SLOW:
                 self.engine.after(self.random.uniform(60.0, 240.0), partial(self._register, machine.pool))
-            case Controller.NEVER:
+            case Controller.LATE:
+                self.engine.after(self.random.uniform(360.0, 1200.0), partial(self._register, machine.pool))
+            case Controller.HALF if runner_id % 2:
+                self.engine.after(self.random.uniform(5.0, 120.0), partial(self._register, machine.pool))
+            case Controller.TWO:
+                for _ in range(2):
+                    self.engine.after(self.random.uniform(5.0, 120.0), partial(self._register, machine.pool))
+            case Controller.NEVER | Controller.HALF:
                 pass
 
     def _register(self, pool: Pool) -> None:
@@ -213,7 +222,7 @@ class Fleet:
             case "scaled down, reported" | "scaled down, unreported":
                 self._scale_down(self.world.idle(pool)[: random.randint(1, 3)], reported=what.endswith(", reported"))
             case "a person pauses":
-                self.engine.driver.pause(random.choice((pool.name, None)))
+                self.engine.driver.pause(random.choice((self.engine.changes.name_of(pool), None)))
             case "a person resumes":
                 self.engine.driver.resume()
 
@@ -243,10 +252,19 @@ class Fleet:
             self.engine.after(JOB_LEASE, partial(self.vanish, [machine], 3 * 3600.0))
 
     def lose(self, machines: list[Machine]) -> None:
-        for machine in machines:
-            if machine.registered:
-                self.world.leave(machine, Fate.LOST, self.engine.now)
-                self.engine.audit.lost(machine)
+        lost = [machine for machine in machines if machine.registered]
+        for machine in lost:
+            self.world.leave(machine, Fate.LOST, self.engine.now)
+            self.engine.audit.lost(machine)
+        self.engine.changes.lost(lost)
+
+    def work_elsewhere(self) -> None:
+        """A runner that no list shows takes a job, and both are over soon."""
+        machine = self.world.register_elsewhere(self.engine.scenario.pools[-1], self.engine.now)
+        self.world.latest_job += 1
+        job = Job(self.world.latest_job, machine.id, self.engine.now)
+        self._deliver(machine, job, over=False)
+        self.engine.after(30.0, partial(self._deliver, machine, job, over=True))
 
     def vanish(self, machines: list[Machine], seconds: float) -> None:
         for machine in machines:

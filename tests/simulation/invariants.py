@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ghapp.health.pacing import Purpose
 from ghapp.health.remediation.decision import Pools, deliveries_flow
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position, fuse_of
+from ghapp.health.remediation.steps import LOOK_LASTS_SECONDS
 from ghapp.health.runner.absence import RunnerList
 from ghapp.health.runner.evidence import LIST_LASTS_SECONDS, Evidence, Registration, Survey
 from ghapp.health.runner.verdict import State, judge, may_run_an_unknown_job
@@ -62,6 +63,10 @@ class Audit:
         self._events: dict[tuple[int, int], set[str]] = defaultdict(set)
         self._answers: dict[int, float] = {}
         self._losses: dict[int, Loss] = {}
+        self._requests: dict[int, Loss] = {}
+        """Requests that no controller accepted yet, by runner."""
+        self._needy_since: dict[str, float] = {}
+        """By pool: since when written-off losses wait while its jobs do."""
         self._batches = Batches(engine)
         self._fair_since = engine.now
         self._skewed_until = 0.0
@@ -96,6 +101,9 @@ class Audit:
         self.require(
             evidence.running_job is None, f"runner {evidence.id} is confirmed lost while a job is known to run"
         )
+        apart = (evidence.confirmed_at or 0.0) - (evidence.missing_at or 0.0)
+        needed = self._engine.scenario.config.evidence.confirm_seconds - 1.0
+        self.require(apart >= needed, f"runner {evidence.id} is confirmed lost by two 404s {apart:.1f} s apart")
 
     def _was_absent(self, machine: Machine) -> bool:
         """True if it may be absent from what was read: it is not registered, or returned while a job was running."""
@@ -158,8 +166,7 @@ class Audit:
         """A replace event."""
         machine = self._engine.world.machines[runner_id]
         was_there, _ = self._looks.get(runner_id, (True, None))
-        acts = self._engine.scenario.config.remediation.mode == "act"
-        self.require(acts, "a replacement is asked for, and the mode is not act")
+        self._acts("a replacement is asked for")
         self.require(not machine.registered or not was_there, f"runner {runner_id} works, and is replaced")
         known_busy = machine.busy and self.is_known_busy(machine)
         self.require(not known_busy, f"runner {runner_id} is replaced while a job runs on it")
@@ -173,14 +180,68 @@ class Audit:
         ids.add(event_id)
         self.require(len(ids) == 1, f"runner {runner_id} is replaced twice for one loss: {sorted(ids)}")
         self.replaced += 1
+        self._requests[runner_id] = Loss(machine, self._engine.now)
         if self._losses.pop(runner_id, None) is not None:
             self.noticed += 1
+
+    def _acts(self, what: str) -> None:
+        changes = self._engine.changes
+        acts = changes.mode == "act" or self._engine.now - changes.mode_since < ACT_LIFE
+        self.require(acts, f"{what}, and the mode is {changes.mode}")
+
+    def _is_held(self, pool: Pool) -> bool:
+        """Whether nothing may be asked for in this pool, and that was so a moment ago."""
+        name, now = self._engine.changes.name_of(pool), self._engine.now
+        return name in self._engine.store.paused and now - self._paused_at > ACT_LIFE
+
+    def leaves(self, runner_id: int) -> None:
+        """A request leaves: it may have waited for long."""
+        machine = self._engine.world.machines[runner_id]
+        self._acts(f"the request for runner {runner_id} leaves")
+        self.require(not self._is_held(machine.pool), f"the request for runner {runner_id} leaves, and is paused")
+        self._not_back(machine, "is requested")
+
+    def is_told_to_end(self, evidence: Evidence) -> None:
+        """A liveness probe is told that its container's runner is lost."""
+        machine = self._engine.world.machines[evidence.id]
+        self._acts(f"runner {evidence.id} is told to end")
+        self.require(not self._is_held(machine.pool), f"runner {evidence.id} is told to end, and is paused")
+        asked_at = evidence.granted_at or 0.0
+        is_old = self._engine.driver.clock() - asked_at > 3600.0 + JOB_LIFE
+        self.require(not is_old, f"runner {evidence.id} is told to end long after its replacement was granted")
+        self.require(self._is_fresh(), f"runner {evidence.id} is told to end by a list that is too old")
+
+    def is_asked_for(self, evidence: Evidence) -> None:
+        """A controller that polls is told to replace the runner."""
+        machine = self._engine.world.machines[evidence.id]
+        self.require(not self._is_held(machine.pool), f"runner {evidence.id} is to be replaced, and is paused")
+        if self.is_fair and machine.successor is not None:
+            since = self._engine.now - machine.successor.born
+            late = 3 * self._engine.scenario.config.interval + JOB_LIFE
+            is_back = machine.successor.registered and since > late
+            self.require(
+                not is_back, f"runner {evidence.id} is to be replaced, and its machine is back for {since:.0f} s"
+            )
+
+    def _is_fresh(self) -> bool:
+        survey, limits = self._engine.store.survey, self._engine.scenario.config.evidence
+        age = self._engine.driver.clock() - (survey.swept_at or 0.0)
+        return self.is_skewed or age <= limits.stale_seconds + JOB_LIFE
+
+    def _not_back(self, machine: Machine, done: str) -> None:
+        """Controllers act by name: nothing is asked for whose machine is registered again, and was so at the look."""
+        again = machine.successor
+        is_back = (
+            again is not None and again.registered and self._engine.now - again.born > LOOK_LASTS_SECONDS + ACT_LIFE
+        )
+        self.require(not is_back, f"runner {machine.id} {done}, and its machine is registered again")
 
     # ---- 8. time counts only while we can see
 
     def turned(self, pool: str, before: Fuse | None, after: Fuse) -> None:
         """A fuse changed: it may stop only after its batch had all of `prove_seconds`, by complete lists."""
         self._batches.turned(after)
+        pool = self._engine.changes.true_name(pool)
         if after.position is not Position.STOPPED or (before is not None and before.position is Position.STOPPED):
             return
         pools = {pool} if pool != WHOLE_INSTALLATION else {each.name for each in self._engine.scenario.pools}
@@ -197,6 +258,7 @@ class Audit:
     def accepted(self, runner_id: int, event_id: str) -> None:
         """A controller took a request for a replacement."""
         self._batches.accepted(event_id)
+        self._requests.pop(runner_id, None)
         pool, at = self._engine.world.machines[runner_id].pool.name, self._engine.driver.clock()
         self._accepted.setdefault(event_id, Accepted(pool, self._granted_at[event_id], at))
 
@@ -267,25 +329,111 @@ class Audit:
 
     def _in_time(self) -> None:
         engine = self._engine
-        if engine.github.lies or engine.scenario.config.remediation.mode != "act":
+        if engine.github.lies or engine.changes.mode != "act":
             self._fair_since = max(self._fair_since, engine.now)
+        self._requests_leave()
         for loss in self._losses.values():
             pool = loss.machine.pool
-            stopped = fuse_of(engine.store.fuses, pool.name).position is Position.STOPPED
-            if pool.name in engine.store.paused or stopped:
+            stopped = fuse_of(engine.store.fuses, engine.changes.name_of(pool)).position is Position.STOPPED
+            if self._is_deferred(loss.machine) or stopped:
                 loss.fair_since = engine.now  # deferred, and reported as such
-            if loss.machine.name in engine.claiming.held():
-                loss.fair_since = engine.now
             evidence = engine.store.runners.get(loss.machine.id)
             if evidence is not None and may_run_an_unknown_job(evidence):
                 loss.fair_since = engine.now  # a stale list showed it busy: for as long as the longest job
             waited = engine.now - max(loss.fair_since, self._fair_since)
             bound = noticed_within(
                 engine.scenario.config, sum(each.machine.pool is pool for each in self._losses.values())
-            )
+            ) + (self._of_changes if engine.changes.happen else 0.0)
             self.require(
                 waited <= bound,
                 f"runner {loss.machine.id} is lost, and nothing is done in {waited:.0f} s of {bound:.0f}",
+            )
+
+    @property
+    def _of_changes(self) -> float:
+        """What the bound has more on days with changes: controllers that are late, and pools that are deaf in turn."""
+        scenario = self._engine.scenario
+        rounds = scenario.config.fuse.prove_seconds + 2 * scenario.config.interval
+        return 2 * 3600.0 + len(scenario.pools) * rounds
+
+    def _is_deferred(self, machine: Machine) -> bool:
+        """Whether something that is reported holds up this runner's replacement."""
+        engine, changes = self._engine, self._engine.changes
+        is_claimed = machine.name in engine.claiming.held()
+        is_paused = changes.name_of(machine.pool) in engine.store.paused
+        return is_claimed or is_paused or not changes.is_configured(machine.pool) or changes.refuses(machine.pool)
+
+    def _requests_leave(self) -> None:
+        """A request leaves when nothing holds it: neither a change of the configuration nor time drops it."""
+        engine = self._engine
+        for runner_id, request in [*self._requests.items()]:
+            machine, evidence = request.machine, engine.store.runners.get(runner_id)
+            again = machine.successor
+            if machine.registered or again is not None or machine.removal_reported or machine.fate is Fate.SPENT:
+                del self._requests[runner_id]  # withdrawn
+                continue
+            name = engine.changes.name_of(machine.pool)
+            is_held = fuse_of(engine.store.fuses, name).holds_requests or self._is_deferred(machine)
+            at_work = evidence is not None and evidence.running_job is not None
+            if is_held or at_work or machine.absences > 1:
+                request.fair_since = engine.now
+            waited = engine.now - max(request.fair_since, self._fair_since)
+            self.require(waited <= 3600.0, f"the request for runner {runner_id} does not leave in {waited:.0f} s")
+
+    def _goes_on(self) -> None:
+        """A stopped fuse of persistent runners goes on when a runner came of its batch, however late."""
+        engine = self._engine
+        if not self.is_fair or self.is_skewed:
+            return
+        for pool in engine.scenario.pools:
+            fuse = self._fuse(engine.changes.name_of(pool))
+            is_stopped = fuse.position is Position.STOPPED and fuse.reason is FuseReason.BATCH_NEVER_ONLINE
+            if (
+                not is_stopped
+                or pool.kind is not Kind.PERSISTENT
+                or self._unsettled_at.get(pool.name, 0.0) > (fuse.since or 0.0)
+            ):
+                continue
+            batch = [
+                each.at
+                for each in self._accepted.values()
+                if each.pool == pool.name and each.granted_at >= (fuse.batch_at or 0.0)
+            ]
+            came = [
+                each.born
+                for each in engine.world.registered(pool)
+                if batch and each.online and max(batch) < each.born < max(batch) + 3000.0 and not each.is_successor
+            ]
+            since = max([*came, fuse.stopped_at or 0.0, self._fair_since]) if came else engine.now
+            late = engine.now - since
+            bound = 4 * engine.scenario.config.interval + JOB_LIFE
+            self.require(
+                late <= bound, f"{pool.name} is stopped for {late:.0f} s, and its batch has {len(came)} successors"
+            )
+
+    def _are_needed(self) -> None:
+        """Losses that were written off are asked for when a job waits that they could take."""
+        engine, now = self._engine, self._engine.now
+        queued = {name for labels in engine.fleet.queued_labels() for name in labels}
+        for pool in engine.scenario.pools:
+            members = [each for each in engine.store.runners.values() if {*each.custom_labels} & {pool.name}]
+            waits = any(each.not_needed_at is not None and each.reregistered_as is None for each in members)
+            is_short = not any(each.job is None for each in engine.world.registered(pool))
+            awaited = any(each.confirmed_at is not None and each.not_needed_at is None for each in members)
+            is_paused = engine.changes.name_of(pool) in engine.store.paused
+            if (
+                not (waits and is_short and pool.name in queued)
+                or awaited
+                or is_paused
+                or not self.is_fair
+                or not self._has_deliveries()
+            ):
+                self._needy_since.pop(pool.name, None)
+                continue
+            since = now - self._needy_since.setdefault(pool.name, now)
+            bound = 4 * engine.scenario.config.interval
+            self.require(
+                since <= bound, f"a job waits for {pool.name}, and its written-off losses do for {since:.0f} s"
             )
 
     def _settles(self) -> None:
@@ -294,15 +442,10 @@ class Audit:
         window, interval = engine.scenario.config.fuse.window_seconds, engine.scenario.config.interval
         queued = {name for labels in engine.fleet.queued_labels() for name in labels}
         for pool in engine.scenario.pools:
-            fuse = self._fuse(pool.name)
+            fuse = self._fuse(engine.changes.name_of(pool))
             if fuse.position is not Position.STOPPED:
                 continue
-            if (
-                pool.name in queued
-                or pool.name in engine.store.paused
-                or engine.github.lies
-                or not self._has_deliveries()
-            ):
+            if pool.name in queued or self._is_held(pool) or engine.github.lies or not self._has_deliveries():
                 self._unsettled_at[pool.name] = engine.now
             since = max(self._unsettled_at.get(pool.name, 0.0), self._fair_since, fuse.stopped_at or engine.now)
             for_seconds = engine.now - since
@@ -354,8 +497,16 @@ class Audit:
     def judged(self, pools: Pools, now: float) -> None:
         """Checks the states from which the plan is made."""
         self._in_time()
+        self._goes_on()
+        self._are_needed()
         self._settles()
-        self._batches.count(pools, now, self._engine.store.fuses)
+        true_name = self._engine.changes.true_name
+        fuses = {
+            true_name(pool): each
+            for pool, each in self._engine.store.fuses.items()
+            if pool in {*pools, WHOLE_INSTALLATION}
+        }
+        self._batches.count({true_name(pool): members for pool, members in pools.items()}, now, fuses)
         for members in pools.values():
             for evidence, state in members:
                 self._fresh(evidence, state, now)
@@ -371,7 +522,7 @@ class Audit:
             paused = pool in self._engine.store.paused and self._engine.now - self._paused_at > JOB_LIFE
             self.require(not paused, f"runner {runner_id} is granted, and {pool} is paused")
             if evidence.confirmed_at is not None:
-                unproven = self._batches.granted(pool, evidence)
+                unproven = self._batches.granted(self._engine.changes.true_name(pool), evidence)
                 self.require(not unproven, unproven)
 
     # ---- 6. answers rest on recent observations

@@ -36,11 +36,17 @@ class Kind(StrEnum):
 
 
 class Controller(StrEnum):
-    """Seconds from an accepted request to its runner."""
+    """When an accepted request has its runner, and whether it has one."""
 
     FAST = "fast"
     SLOW = "slow"
     NEVER = "never"
+    LATE = "late"
+    """After the batch's time to prove itself."""
+    HALF = "half"
+    """Every other request has none."""
+    TWO = "two"
+    """Each request has two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +153,7 @@ def _pool(random: Random, number: int, *, small: bool) -> Pool:
         name=f"pool-{number}",
         size=random.choice((1, 1, 2, 3) if small else (0, 1, 2, 3, 4, 6, 8, 12, 16)),
         kind=random.choices(tuple(Kind), (4, 3, 1, 1))[0],
-        controller=random.choices(tuple(Controller), (5, 2, 2))[0],
+        controller=random.choices((Controller.FAST, Controller.SLOW, Controller.NEVER), (5, 2, 2))[0],
         replace_offline_after_seconds=random.choice((None, None, None, 900.0)),
         sends_deliveries=random.random() > 0.15,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple
@@ -137,6 +138,18 @@ class Store:
             if after is not None:
                 revised[runner_id] = after
         return revised
+
+    def remembered(self) -> Store:
+        """What Redis has on its disk now."""
+        copies = {each: copy(getattr(self, each)) for each in ("runners", "fuses", "events", "unsent", "known_jobs")}
+        return replace(self, **copies)
+
+    def recall(self, before: Store) -> None:
+        """Redis was killed, and has what it had on its disk."""
+        self.runners, self.fuses, self.survey = before.runners, before.fuses, before.survey
+        self.events, self.unsent, self.known_jobs = before.events, before.unsent, before.known_jobs
+        self.settled, self.is_judging = None, False
+        self.version += 1
 
     def begin_to_judge(self) -> None:
         """Marks that a sweep reads the records."""

@@ -22,6 +22,7 @@ class Fate(StrEnum):
     CONFIGURED_AGAIN = "reconfigured under its name"
     SCALED_DOWN = "removed by its controller"
     DELETED = "deleted by us"
+    ELSEWHERE = "of a repository: no list has it"
 
 
 @dataclass(slots=True)
@@ -124,6 +125,13 @@ class World:
             self.leave(earlier, Fate.CONFIGURED_AGAIN, now)
             earlier.successor, machine.is_successor = machine, True
         self.machines[machine.id] = self.recent[machine.id] = machine
+        return machine
+
+    def register_elsewhere(self, pool: Pool, now: float) -> Machine:
+        """A runner of a repository: GitHub's ids are of one sequence."""
+        self.latest_id += 1
+        machine = Machine(self.latest_id, f"elsewhere-{self.latest_id}", pool, [[now, now]], fate=Fate.ELSEWHERE)
+        self.machines[machine.id] = machine
         return machine
 
     def configure_again(self, machine: Machine, now: float) -> None:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from ghapp.health.remediation.fuse import Fuse
 from ghapp.health.remediation.plan import Mode
 from ghapp.health.runner.evidence import Evidence, Registration
+from ghapp.health.runner.observations import replaced
 from ghapp.health.runner.verdict import State, Verdict, needs_no_replacement, runs_a_job
 
 TERMINATION_SECONDS = 3600.0
@@ -99,6 +100,13 @@ def request_step(evidence: Evidence | None, event_id: str, now: float, *, held: 
         return RequestStep.WAIT
     has_looked = evidence.looked_at is not None and 0 <= now - evidence.looked_at <= LOOK_LASTS_SECONDS
     return RequestStep.SEND if has_looked else RequestStep.LOOK
+
+
+def accepted(evidence: Evidence | None, event_id: str, at: float) -> Evidence | None:
+    """A controller accepted the request of that id. A runner that returned meanwhile has another grant, or none."""
+    if evidence is None or evidence.event_id != event_id:
+        return evidence
+    return replaced(evidence, at)
 
 
 def is_open(evidence: Evidence) -> bool:
