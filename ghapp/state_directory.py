@@ -32,6 +32,8 @@ def prepare_state_directory(path: Path, variable: str = "GHAPP_STATE_DIR") -> No
         raise ConfigurationError(f"{variable}: not set, and this user has no home directory; set it")
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError:
+        raise ConfigurationError(f"{variable}: {path} is not a directory") from None
     except OSError as error:
         raise ConfigurationError(f"{variable}: cannot create {path}: {error.strerror}") from None
     if problem := find_problem(path):

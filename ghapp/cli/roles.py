@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from ghapp import log
+from ghapp.addresses import listen
 from ghapp.cli.context import require_redis
 from ghapp.errors import ConfigurationError
 from ghapp.settings import Settings
+from ghapp.settings.settings import DEFAULT_LISTEN
 
 if TYPE_CHECKING:
     from ghapp.doctor.finding import Finding
@@ -38,11 +40,17 @@ def up(*, sandbox: bool, port: int | None, scenario: str | None) -> None:
         raise ConfigurationError("--scenario: needs --sandbox; nothing of a real fleet is broken on purpose")
     chosen = DEFAULT if scenario is None else (scenario_called(scenario),)
     try:
-        listen = {} if port is None else {"GHAPP_LISTEN": f"127.0.0.1:{port}"}
-        run_all({**os.environ, **listen}, sandbox=sandbox, show=partial(show, scenarios=chosen))
+        address = {} if port is None else {"GHAPP_LISTEN": _with_port(os.environ.get("GHAPP_LISTEN"), port)}
+        run_all({**os.environ, **address}, sandbox=sandbox, show=partial(show, scenarios=chosen))
     except KeyboardInterrupt:
         with suppress(OSError):  # the terminal may be closed
             click.echo("stopped")
+
+
+def _with_port(value: str | None, port: int) -> str:
+    """Returns `GHAPP_LISTEN` with another port."""
+    host, _ = listen(value or DEFAULT_LISTEN)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @click.command()

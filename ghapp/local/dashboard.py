@@ -31,7 +31,7 @@ from ghapp.health.remediation.fuse import fuse_of
 from ghapp.health.runner.verdict import State
 from ghapp.local.pressed_keys import pressed_keys
 from ghapp.local.scenarios import DEFAULT, Director, Scenario, keys_line
-from ghapp.local.up import Site, reachable
+from ghapp.local.up import Site, http_address, local_url, reachable
 from ghapp.log import redact
 from ghapp.report.documents import is_healed, timestamp
 from ghapp.settings import Settings
@@ -190,12 +190,12 @@ async def _set_up(site: Site, key: str, console: Console) -> None:
 
 def page_line(settings: Settings) -> Text:
     """Returns the address of the page for a browser on this machine, which needs no sign-in."""
-    return Text.assemble(("\nThe page: ", "bold"), (f"{_here(settings)}/", "bold cyan"), "\n")
+    return Text.assemble(("\nThe page: ", "bold"), (f"{local_url(settings)}/", "bold cyan"), "\n")
 
 
 def invitation(settings: Settings, key: str) -> Text:
     """Returns the URL of /setup for a browser on this machine, and for one elsewhere."""
-    address = _here(settings)
+    address = local_url(settings)
     return Text.assemble(
         ("\nThere is no GitHub App yet. To create it, open\n\n", "bold"),
         (f"    {address}/setup\n\n", "bold cyan"),
@@ -205,20 +205,10 @@ def invitation(settings: Settings, key: str) -> Text:
     )
 
 
-def _here(settings: Settings) -> str:
-    """Returns the URL of the web role on this machine."""
-    host, port = settings.listen
-    return _url(reachable(host), port)
-
-
 def _address_elsewhere(settings: Settings) -> str:
     """Returns the URL of the web role for other machines; a tunnel leads to the address on this machine."""
     host, port = settings.listen
-    return settings.public_url or _url(socket.gethostname() if reachable(host) != host else host, port)
-
-
-def _url(host: str, port: int) -> str:
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    return settings.public_url or http_address(socket.gethostname() if reachable(host) != host else host, port)
 
 
 async def _why_no_installation(stores: Stores, settings: Settings) -> str:
@@ -370,7 +360,7 @@ async def _hints(site: Site) -> Text:
     """Returns commands to try while the sandbox runs; their token ends with it."""
     async with open_stores(site.settings.redis_url or "") as stores:
         secret, _ = await stores.tokens.create("sandbox", ("acme",), ("read",), time.time())
-    address, environment = _here(site.settings), f". {shlex.quote(str(site.settings.state_dir / 'env'))} &&"
+    address, environment = local_url(site.settings), f". {shlex.quote(str(site.settings.state_dir / 'env'))} &&"
     lines = {
         "request": f"curl -H 'Authorization: Bearer {secret}' '{address}/v1/orgs/acme/runners?limit=1'",
         "API    ": f"{address}/docs",
@@ -389,6 +379,6 @@ def _footer(settings: Settings, director: Director | None) -> Text:
     text = Text()
     if director is not None:
         for each in director.shown:
-            text.append(f"{each.look} ", "bold").append(f"{_here(settings)}{each.page}\n", "cyan")
+            text.append(f"{each.look} ", "bold").append(f"{local_url(settings)}{each.page}\n", "cyan")
         text.append(f"Start: {keys_line()}\n", "dim")
     return text.append(f"Ctrl-C stops everything. Log: {settings.state_dir}/ghapp.log", "dim")

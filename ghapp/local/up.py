@@ -25,10 +25,11 @@ from ghapp.errors import ConfigurationError
 from ghapp.local.local_redis import EmbeddedRedis, supervised_redis
 from ghapp.local.port_check import require_free
 from ghapp.local.role_log import RoleLog
-from ghapp.local.sandbox import Sandbox, run_sandbox, sandbox_environment
+from ghapp.local.sandbox import Sandbox, isolated, run_sandbox, sandbox_environment
 from ghapp.local.supervised_process import SupervisedProcess, clock_time
 from ghapp.local.watchdog import LAST, KeyMode, Watchdog, end, uninterrupted
 from ghapp.settings import Settings
+from ghapp.settings.settings import CLUSTER, VARIABLES
 from ghapp.state_directory import find_space_problem, prepare_state_directory
 from ghapp.store.connect import require
 
@@ -130,6 +131,17 @@ def reachable(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - looked up, not bound
 
 
+def local_url(settings: Settings) -> str:
+    """Returns the URL of the web role for this machine."""
+    host, port = settings.listen
+    return http_address(reachable(host), port)
+
+
+def http_address(host: str, port: int) -> str:
+    """Returns the URL of a server at this host, which may be an IPv6 address."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
 def _background_roles(settings: Settings) -> tuple[str, ...]:
     return (*BACKGROUND_ROLES, "watch") if settings.cluster and settings.namespaces else BACKGROUND_ROLES
 
@@ -156,29 +168,32 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show) -> None:
         signal.signal(signal.SIGHUP, signal.default_int_handler)
     os.umask(PRIVATE)
     with ExitStack() as stack:
-        environ = dict(environ)
+        if sandbox:
+            folder = stack.enter_context(_temporary_directory())
+            environ = isolated(environ) | {"GHAPP_STATE_DIR": str(folder)}
         settings = Settings.read(environ)
         require_free(*settings.listen)
-        if settings.redis_url is not None and not sandbox:
+        if settings.redis_url is not None:
             require(settings.redis_url)
-        home = settings.state_dir if not sandbox else stack.enter_context(_temporary_directory())
-        prepare_state_directory(home, "TMPDIR" if sandbox else "GHAPP_STATE_DIR")
+        home = settings.state_dir
+        variable = "TMPDIR" if sandbox else "GHAPP_STATE_DIR"
+        prepare_state_directory(home, variable)
         watchdog = Watchdog()
         stack.callback(watchdog.end)
         simulated = None
         if sandbox:
-            host, port = settings.listen
-            simulated = stack.enter_context(run_sandbox(home, f"http://{host}:{port}/webhook", watchdog))
-            environ |= sandbox_environment(simulated.description, home)
+            webhook_url = f"{local_url(settings)}/webhook"
+            simulated = stack.enter_context(run_sandbox(home, webhook_url, watchdog, environ))
+            environ = {**environ, **sandbox_environment(simulated.description, home)}
         log_file = stack.enter_context(closing(RoleLog(home / "ghapp.log")))
         exited = partial(_warn_of_exit, log_file)
         own_redis = None
-        if settings.redis_url is None or sandbox:  # its organization is invented
+        if settings.redis_url is None:
             started = partial(watchdog.add, rank=LAST)
             own_redis = stack.enter_context(
                 supervised_redis(home / "redis", durable=not sandbox, started=started, exited=exited)
             )
-            environ["GHAPP_REDIS_URL"] = own_redis.url
+            environ = {**environ, "GHAPP_REDIS_URL": own_redis.url}
         if sandbox:
             _write_environment(home, environ)
 
@@ -199,16 +214,19 @@ def _temporary_directory() -> Iterator[Path]:
 
 
 def _write_environment(home: Path, environ: Mapping[str, str]) -> None:
-    """Writes the variables that commands in another terminal need, as a shell script."""
-    ours = {
-        name: environ[name]
-        for name in environ
-        if name.startswith("GHAPP_") or name in ("CONTROLLER_SECRET", "KUBECONFIG")
-    }
+    """Writes a shell script with the variables that commands in another terminal need.
+
+    It also removes those of another deployment, which would lead a command there.
+    """
+    ours = {name: environ[name] for name in (*VARIABLES, "CONTROLLER_SECRET", "KUBECONFIG") if name in environ}
     ours["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environ.get('PATH', '')}"
+    lines = [f"unset {' '.join(name for name in (*VARIABLES, *CLUSTER) if name not in ours)}"]
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in ours.items()]
+    # What the terminal has set for other hosts stays.
+    lines += [f'export {name}="127.0.0.1${{{name}:+,${name}}}"' for name in ("NO_PROXY", "no_proxy")]
     file = home / "env"
     file.touch(mode=0o600)
-    file.write_text("".join(f"export {name}={shlex.quote(value)}\n" for name, value in ours.items()))
+    file.write_text("".join(f"{line}\n" for line in lines))
 
 
 def _warn_of_exit(log_file: RoleLog, process: SupervisedProcess, exit_code: int, delay: float) -> None:

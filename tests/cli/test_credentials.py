@@ -212,3 +212,21 @@ def test_a_file_without_a_key_is_reported_by_its_path(tmp_path):
     environ = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY_FILE": str(file), "GHAPP_WEBHOOK_SECRET": "s"}
     with pytest.raises(ConfigurationError, match=r"^GHAPP_PRIVATE_KEY_FILE: not a PEM private key"):
         read_credentials(environ, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [(os.mkfifo, "{} is not a regular file; remove it"), (os.mkdir, "cannot read {}: Is a directory")],
+    ids=["FIFO", "directory"],
+)
+def test_what_is_no_file_in_its_place_is_named_and_not_waited_for(tmp_path, make, text):
+    make(tmp_path / "app.json", 0o700)
+    with pytest.raises(ConfigurationError) as raised:
+        kept(tmp_path)
+    assert str(raised.value) == f"GHAPP_STATE_DIR: {text.format(tmp_path / 'app.json')}"
+
+
+def test_a_file_in_place_of_its_directory_is_named(tmp_path):
+    (tmp_path / "state").touch()
+    with pytest.raises(ConfigurationError, match=r"^GHAPP_STATE_DIR: \S+/state is not a directory$"):
+        kept(tmp_path / "state")

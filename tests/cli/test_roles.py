@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from ghapp.cli.roles import _with_port
 from ghapp.local.dashboard import invitation
 from ghapp.settings import Settings
 from tests.support import commands
@@ -103,3 +104,17 @@ def test_the_terminal_shows_the_setup_addresses_for_local_and_remote_browsers(
     settings = Settings.read({"GHAPP_STATE_DIR": str(tmp_path), **environ})
     lines = [line.strip() for line in invitation(settings, "k").plain.splitlines()]
     assert [line for line in lines if line.startswith("http")] == [here, elsewhere]
+
+
+@pytest.mark.parametrize(
+    ("value", "address"),
+    [
+        (None, "127.0.0.1:81"),
+        ("", "127.0.0.1:81"),
+        ("0.0.0.0:80", "0.0.0.0:81"),
+        ("[::]:80", "[::]:81"),
+        ("build-7:80", "build-7:81"),
+    ],
+)
+def test_another_port_leaves_the_host(value, address):
+    assert _with_port(value, 81) == address
