@@ -196,7 +196,7 @@ def _read_private(path: Path, named: str, *, may_be_pipe: bool = True) -> str | 
     """
     try:
         mode = path.stat().st_mode
-        if stat.S_ISFIFO(mode) and not may_be_pipe:
+        if not may_be_pipe and not stat.S_ISREG(mode):
             raise ConfigurationError(f"{named}: {path} is not a regular file; remove it")
         if mode & 0o007:
             raise ConfigurationError(f"{named}: {path} can be read by everyone; chmod 600 it")

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from ghapp.credentials import kept
-from ghapp.errors import ConfigurationError
+from ghapp.errors import ConfigurationError, GhappError
 from ghapp.exit_codes import MISUSED, REDIS_UNAVAILABLE
 from ghapp.local.local_redis import EmbeddedRedis, supervised_redis
 from ghapp.local.port_check import require_free
@@ -32,7 +32,7 @@ from ghapp.local.watchdog import LAST, KeyMode, Watchdog, end, uninterrupted
 from ghapp.proxies import NAMES as PROXIES
 from ghapp.settings import Settings
 from ghapp.settings.settings import CLUSTER, VARIABLES
-from ghapp.state_directory import find_space_problem, named_file_errors, prepare_state_directory
+from ghapp.state_directory import file_problem, find_space_problem, named_file_errors, prepare_state_directory
 from ghapp.store.connect import require
 
 BACKGROUND_ROLES = ("worker", "worker", "clock")
@@ -67,9 +67,10 @@ class Site:
         log_file: RoleLog,
         own_redis: EmbeddedRedis | None = None,
         watchdog: Watchdog | None = None,
+        variable: str = "GHAPP_STATE_DIR",
     ) -> None:
-        """`start` starts a role, and stops it at the end."""
-        self._environ, self._start, self._log = environ, start, log_file
+        """`start` starts a role, and stops it at the end; `variable` names the directory for people."""
+        self._variable, self._environ, self._start, self._log = variable, environ, start, log_file
         self._own_redis, self._watchdog = own_redis, watchdog
         self.settings, self.sandbox = Settings.read(environ), sandbox
         self.setup_key: str | None = None
@@ -114,11 +115,11 @@ class Site:
         if self._own_redis is not None and (problem := self._own_redis.problem()) is not None:
             found.append(problem)
         if not (path := self.settings.state_dir).exists():
-            found.append(f"GHAPP_STATE_DIR: {path} was deleted while ghapp ran; stop ghapp, and start it again")
+            found.append(f"{self._variable}: {path} was deleted while ghapp ran; stop ghapp, and start it again")
         elif (problem := find_space_problem(path)) is not None:
-            found.append(f"GHAPP_STATE_DIR: {problem}")
+            found.append(f"{self._variable}: {problem}")
         elif self._log.failure is not None:
-            found.append(f"GHAPP_STATE_DIR: the log cannot be written: {self._log.failure}")
+            found.append(f"{self._variable}: the log cannot be written: {self._log.failure}")
         return found
 
     def terminal(self, key_mode: KeyMode | None) -> None:
@@ -215,7 +216,7 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show, report: Callabl
         def start(name: str, environ: Mapping[str, str]) -> RoleProcess:
             return stack.enter_context(_role(name, environ, log_file, watchdog))
 
-        show(Site(environ, simulated, start, log_file, own_redis, watchdog))
+        show(Site(environ, simulated, start, log_file, own_redis, watchdog, variable))
 
 
 @contextmanager
@@ -306,7 +307,10 @@ class RoleProcess:
 
 @contextmanager
 def _role(name: str, environ: Mapping[str, str], log_file: RoleLog, watchdog: Watchdog) -> Iterator[RoleProcess]:
-    role = RoleProcess(name, {**environ, "GHAPP_LOG_FORMAT": "json"}, log_file, watchdog)
+    try:
+        role = RoleProcess(name, {**environ, "GHAPP_LOG_FORMAT": "json"}, log_file, watchdog)
+    except OSError as error:
+        raise GhappError(f"the role {name} cannot be started: {file_problem(error)}") from None
     try:
         yield role
     finally:
