@@ -17,11 +17,14 @@ SOCKS = ("socks5://", "socks5h://")
 
 
 def require_usable_proxies(environ: Mapping[str, str]) -> None:
-    """Checks the variables that name a proxy.
+    """Checks the variables that name a proxy, unless NO_PROXY excepts all addresses.
 
     Raises:
         ConfigurationError: the HTTP client could not use one. The message does not show it: it may have a password.
     """
+    exceptions = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    if "*" in [each.strip() for each in exceptions.split(",")]:
+        return
     for name, value in environ.items():
         if name.upper() in NAMES and value and not _is_usable(value):
             raise ConfigurationError(

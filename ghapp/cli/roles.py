@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ghapp.doctor.finding import Finding
 
 
-class Role(click.Command):
+class RoleCommand(click.Command):
     """A command that is one role. A Redis that does not answer has an exit code of its own: it is no wrong usage."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -70,7 +70,7 @@ def _with_port(value: str | None, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-@click.command(cls=Role)
+@click.command(cls=RoleCommand)
 def web() -> None:
     """Serve HTTP: the webhook, the API, the pages, and health checks.
 
@@ -91,7 +91,7 @@ def web() -> None:
     serve(settings, examine)
 
 
-@click.command(cls=Role)
+@click.command(cls=RoleCommand)
 def worker() -> None:
     """Run RQ jobs: sweeps, confirmations, remediations, events.
 
@@ -102,7 +102,7 @@ def worker() -> None:
     run(read())
 
 
-@click.command(cls=Role)
+@click.command(cls=RoleCommand)
 def clock() -> None:
     """Schedule sweeps and periodic tasks for the workers. Two may run.
 
@@ -113,7 +113,7 @@ def clock() -> None:
     asyncio.run(run_scheduler(read()))
 
 
-@click.command(cls=Role, short_help="Watch runners' pods in Kubernetes.")
+@click.command(cls=RoleCommand, short_help="Watch runners' pods in Kubernetes.")
 def watch() -> None:
     """Watch runners' pods in Kubernetes, and record how each ends. Two may run; one of them records.
 

@@ -28,10 +28,10 @@ START_SECONDS = 300.0
 """Time to read the data, a gigabyte or more. A server that exits is noticed at once."""
 
 NOTICE_SECONDS = 3.0
-"""After this, a person is told what is waited for."""
+"""After this, `up` prints what it waits for."""
 
 SOCKET_SECONDS = 10.0
-"""A server that runs has its socket after this; one without was robbed of it, and nobody can connect."""
+"""A server that runs has its socket after this; without one it accepts no connection, so the socket was deleted."""
 
 MOST_LOG_BYTES = 1024 * 1024
 """Of `redis.log`, which is emptied at a start when it has more."""
@@ -186,7 +186,7 @@ class EmbeddedRedis:
     def supervise(self) -> None:
         """Starts it again if it has exited, for example out of memory. Durable data are read back.
 
-        Without its socket nobody can connect to it. If the data are durable, it is stopped, and started again with one.
+        Without its socket it accepts no connection. If the data are durable, it is stopped, and started again with one.
         """
         if self._process is None:
             return

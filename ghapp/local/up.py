@@ -188,11 +188,6 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show, report: Callabl
         prepare_state_directory(home, variable)
         watchdog = Watchdog()
         stack.callback(watchdog.end)
-        simulated = None
-        if sandbox:
-            webhook_url = f"{local_url(settings)}/webhook"
-            simulated = stack.enter_context(run_sandbox(home, webhook_url, watchdog, environ))
-            environ = {**environ, **sandbox_environment(simulated.description, home)}
         with named_file_errors(variable):
             log_file = stack.enter_context(closing(RoleLog(log_path(settings))))
         exited = partial(_warn_of_exit, log_file)
@@ -210,7 +205,11 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show, report: Callabl
                 )
             )
             environ = {**environ, "GHAPP_REDIS_URL": own_redis.url}
+        simulated = None
         if sandbox:
+            webhook_url = f"{local_url(settings)}/webhook"
+            simulated = stack.enter_context(run_sandbox(home, webhook_url, watchdog, environ))
+            environ = {**environ, **sandbox_environment(simulated.description, home)}
             _write_environment(home, environ)
 
         def start(name: str, environ: Mapping[str, str]) -> RoleProcess:

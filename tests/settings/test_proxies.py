@@ -34,6 +34,12 @@ def test_one_that_can_be_used_is_taken(value):
     Settings.read({"ALL_PROXY": value})
 
 
+@pytest.mark.parametrize("name", ["NO_PROXY", "no_proxy"])
+@pytest.mark.parametrize("exceptions", ["*", "localhost, *"])
+def test_none_is_checked_that_no_request_uses(name, exceptions):
+    Settings.read({"ALL_PROXY": "ftp://p", name: exceptions})
+
+
 def test_socks_takes_one_more_package(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ConfigurationError, match="pip install socksio"):

@@ -38,9 +38,9 @@ def environments(up):
 
 
 @pytest.mark.xdist_group("up")
-def test_a_deployment_s_exported_variables_reach_no_process_of_it(tmp_path):
+def test_a_deployment_s_exported_variables_reach_none_of_its_roles(tmp_path):
     terminal = tmp_path / "terminal"
-    with socket.socket() as listener, terminal.open("wb") as out:  # neither a Redis nor a proxy: nobody may connect
+    with socket.socket() as listener, terminal.open("wb") as out:  # no process may connect
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         address = f"127.0.0.1:{listener.getsockname()[1]}"
@@ -53,7 +53,7 @@ def test_a_deployment_s_exported_variables_reach_no_process_of_it(tmp_path):
             assert wait_for(lambda: "runner.replace" in terminal.read_text()), next(
                 tmp_path.glob("ghapp-*/ghapp.log")
             ).read_text()
-            roles = {pid: text for pid, text in environments(up).items() if "GHAPP_REDIS_URL=unix://" in text}
+            roles = {pid: text for pid, text in environments(up).items() if "GHAPP_LOG_FORMAT=json" in text}
             assert len(roles) == 5, "web, two workers, clock and watch"
             assert [pid for pid, text in roles.items() if STRANGE in text or address in text] == []
             (script,) = tmp_path.glob("ghapp-*/env")

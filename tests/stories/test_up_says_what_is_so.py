@@ -163,3 +163,14 @@ def test_without_a_terminal_it_prints_lines_and_without_deliveries_it_finds_the_
         assert wait_for(lambda: "web exited with code -9; it is started again at " in app.terminal_output())
         assert wait_for(app.listens)
     assert app.terminal_output().endswith("stopped\n")
+
+
+@pytest.mark.xdist_group("up")
+def test_a_temporary_directory_with_a_long_path_is_named_by_its_own_variable(tmp_path):
+    folder = tmp_path / ("x" * 100)
+    folder.mkdir()
+    command = [sys.executable, "-m", "ghapp", "up", "--sandbox", "--port", str(free_port())]
+    environ = inherited() | {"TMPDIR": str(folder)}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.startswith("ghapp: TMPDIR: the path of its Redis socket has ")) == (2, True)
+    assert list(folder.iterdir()) == []
