@@ -33,6 +33,7 @@ from ghapp.local.pressed_keys import pressed_keys
 from ghapp.local.scenarios import DEFAULT, Director, Scenario, keys_line
 from ghapp.local.up import Site, http_address, local_url, log_path, reachable
 from ghapp.log import redact
+from ghapp.proxies import through_proxy
 from ghapp.redis_errors import without_number
 from ghapp.report.documents import is_healed, timestamp
 from ghapp.settings import Settings
@@ -248,8 +249,8 @@ async def _why_no_installation(stores: Stores, settings: Settings) -> str:
     due = await stores.schedule.next_discovery()
     if due is None or due < time.time() - OVERDUE_SECONDS:
         return (
-            "GitHub has not answered yet on which organizations the App is installed; ghapp keeps asking. "
-            "If it stays so, `ghapp doctor` says why"
+            "GitHub has not answered yet on which organizations the App is installed; ghapp keeps asking"
+            f"{through_proxy(settings.api_url)}. If it stays so, `ghapp doctor` says why"
         )
     where = settings.credentials.install_url if settings.credentials is not None else None
     install = f". Install it: {where}" if where else ""

@@ -146,11 +146,12 @@ class EmbeddedRedis:
                 return
             refusals.append(f"{server}: {why}")
         if writer is None or any(server.reads(*writer) for server in self._servers):
-            raise ConfigurationError(f"the local Redis did not start: {'; '.join(refusals)}; see {self._log}")
-        name = " ".join(writer)
+            why = "; ".join(_REPAIR.sub(RESTORE, each) for each in refusals)
+            raise ConfigurationError(f"the local Redis did not start: {why}; see {self._log}")
+        name, why = " ".join(writer), "; ".join(_REPAIR.sub("", each) for each in refusals)
         raise ConfigurationError(
             f"{self._variable}: the data in {self._folder} were written by {name}, and no server here can read them: "
-            f"{'; '.join(refusals)}; install {name} or newer{PACKAGE if writer[0] == 'Valkey' else ''}. "
+            f"{why}; install {name} or newer{PACKAGE if writer[0] == 'Valkey' else ''}. "
             f"The data are unchanged; see {self._log}"
         )
 
@@ -307,10 +308,7 @@ class EmbeddedRedis:
         with self._log.open("rb") as file:
             file.seek(since)
             lines = file.read().decode("utf-8", "replace").strip().splitlines()
-        if not lines:
-            return "no reason was given"
-        line, repairs = _REPAIR.subn("", _LOG_PREFIX.sub("", lines[-1]))
-        return line.rstrip(".") + (RESTORE if repairs else "")
+        return _LOG_PREFIX.sub("", lines[-1]).rstrip(".") if lines else "no reason was given"
 
 
 @contextmanager

@@ -367,6 +367,14 @@ async def test_without_an_installation_it_says_what_is_waited_for(redis, redis_u
     await shown.aclose()
 
 
+async def test_without_an_answer_of_github_the_proxy_is_named(redis, redis_url, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
+    shown = frames(Supervised(redis_url))
+    text = " ".join(drawn(await anext(shown), 400).split())
+    assert "ghapp keeps asking through the proxy proxy.example:3128; check HTTPS_PROXY, " in text
+    await shown.aclose()
+
+
 async def test_what_does_not_work_is_in_the_frame(redis, redis_url):
     site = Supervised(redis_url)
     site.problems = lambda: ["worker exited with code -9; it is started again at 12:00:00 UTC"]
