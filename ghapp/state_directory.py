@@ -66,6 +66,17 @@ def find_space_problem(path: Path) -> str | None:
     return f"{path} has {free // 2**20} MiB of free space, and ghapp needs {LEAST_FREE_BYTES // 2**20} MiB"
 
 
+def is_missing(path: Path) -> bool:
+    """True if there is nothing at this path; False also where the system does not say."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def require_regular_file(path: Path) -> None:
     """Checks that a file that is to be written is not a FIFO, which would wait for a reader, a directory or a socket.
 

@@ -18,7 +18,7 @@ from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.local.redis_servers import SUPPORTED, RedisServer, find_servers
 from ghapp.local.supervised_process import SupervisedProcess, clock_time
 from ghapp.local.watchdog import end, uninterrupted
-from ghapp.state_directory import file_problem, named_file_errors, require_regular_file, require_short_path
+from ghapp.state_directory import file_problem, is_missing, named_file_errors, require_regular_file, require_short_path
 
 Started = Callable[[subprocess.Popen[bytes]], None]
 Exited = Callable[[SupervisedProcess, int, float], None]
@@ -193,21 +193,24 @@ class EmbeddedRedis:
             return
         self._process.supervise()
         runs = self._process.next_start is None and self._process.ran_seconds >= SOCKET_SECONDS
-        if self._durable and runs and not self._socket.exists() and self._deleted() is None:
+        if self._durable and runs and is_missing(self._socket) and self._deleted() is None:
             self._process.process.terminate()
 
     def _deleted(self) -> str | None:
         """Returns in one line what was deleted, or replaced, of the files that keep its data; None if nothing was."""
+        data = self._folder / "appendonlydir"
         try:
             is_own = os.path.samestat(os.fstat(self._lock.fileno()), (self._folder / "lock").stat())
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             is_own = False
-        kept = self._folder / "appendonlydir" if self._durable else self._folder
-        if is_own and kept.is_dir():
+        except OSError as error:
+            return file_problem(error)
+        if is_own and not (self._durable and is_missing(data)):
             return None
+        deleted = data if is_own else self._folder
         return (
-            f"{kept if is_own else self._folder} was deleted or replaced while ghapp ran: what it stores is lost at "
-            "its end; stop ghapp, restore the directory if you have a copy, and start ghapp again"
+            f"{deleted} was deleted or replaced while ghapp ran: what it stores is lost at its end; "
+            "stop ghapp, restore the directory if you have a copy, and start ghapp again"
         )
 
     def end(self) -> None:

@@ -17,7 +17,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import IO
 
-from ghapp.state_directory import file_problem, require_regular_file
+from ghapp.state_directory import file_problem, is_missing, require_regular_file
 
 MOST_BYTES = 10 * 1024 * 1024
 """Of the file; a line that would exceed it begins the next file."""
@@ -40,9 +40,9 @@ class _LogFile(RotatingFileHandler):
     def emit(self, record: logging.LogRecord) -> None:
         """Writes a line; to a new file if the file was deleted."""
         self.failure = None
-        with suppress(OSError):
-            if self.stream is not None and not Path(self.baseFilename).exists():
-                deleted, self.stream = self.stream, None  # the next line opens a new one
+        if self.stream is not None and is_missing(Path(self.baseFilename)):
+            deleted, self.stream = self.stream, None  # the next line opens a new one
+            with suppress(OSError):
                 deleted.close()
         super().emit(record)
 

@@ -19,10 +19,10 @@ START_SECONDS = 20.0
 CALL_SECONDS = 5.0
 KUBECONFIG = "kubeconfig"
 
-OF_THE_TERMINAL = {"GHAPP_LISTEN", "GHAPP_LOG_FORMAT"}
+KEPT_VARIABLES = {"GHAPP_LISTEN", "GHAPP_LOG_FORMAT"}
 """The only variables of `ghapp` that the sandbox takes from its caller."""
 
-OF_THE_NETWORK = {"SSL_CERT_FILE", "SSL_CERT_DIR"}
+CERTIFICATE_VARIABLES = {"SSL_CERT_FILE", "SSL_CERT_DIR"}
 """Besides proxies, what the HTTP client reads. All addresses of the sandbox are on this machine, without TLS."""
 
 POLICY = """
@@ -101,12 +101,12 @@ class Sandbox:
         return answer.json()
 
 
-def isolated(environ: Mapping[str, str]) -> dict[str, str]:
+def isolated_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Returns the environment without the caller's deployment: no address, secret, cluster or proxy of it.
 
     Unknown variables of `ghapp` remain, so that a misspelt one is refused.
     """
-    dropped = ({*VARIABLES, *CLUSTER} - OF_THE_TERMINAL) | OF_THE_NETWORK
+    dropped = ({*VARIABLES, *CLUSTER} - KEPT_VARIABLES) | CERTIFICATE_VARIABLES
     found = {name: value for name, value in environ.items() if name not in dropped and not _is_proxy(name)}
     return found | {"NO_PROXY": "*"}  # else macOS' own settings would count
 

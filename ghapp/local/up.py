@@ -26,13 +26,19 @@ from ghapp.exit_codes import MISUSED, REDIS_UNAVAILABLE
 from ghapp.local.local_redis import EmbeddedRedis, supervised_redis
 from ghapp.local.port_check import require_free
 from ghapp.local.role_log import RoleLog
-from ghapp.local.sandbox import OF_THE_NETWORK, Sandbox, isolated, run_sandbox, sandbox_environment
+from ghapp.local.sandbox import CERTIFICATE_VARIABLES, Sandbox, isolated_environment, run_sandbox, sandbox_environment
 from ghapp.local.supervised_process import SupervisedProcess, clock_time
 from ghapp.local.watchdog import LAST, KeyMode, Watchdog, end, uninterrupted
 from ghapp.proxies import NAMES as PROXIES
 from ghapp.settings import Settings
 from ghapp.settings.settings import CLUSTER, VARIABLES
-from ghapp.state_directory import file_problem, find_space_problem, named_file_errors, prepare_state_directory
+from ghapp.state_directory import (
+    file_problem,
+    find_space_problem,
+    is_missing,
+    named_file_errors,
+    prepare_state_directory,
+)
 from ghapp.store.connect import require
 
 BACKGROUND_ROLES = ("worker", "worker", "clock")
@@ -114,7 +120,7 @@ class Site:
         found = [problem for role in self._roles if (problem := role.problem()) is not None]
         if self._own_redis is not None and (problem := self._own_redis.problem()) is not None:
             found.append(problem)
-        if not (path := self.settings.state_dir).exists():
+        if is_missing(path := self.settings.state_dir):
             found.append(f"{self._variable}: {path} was deleted while ghapp ran; stop ghapp, and start it again")
         elif (problem := find_space_problem(path)) is not None:
             found.append(f"{self._variable}: {problem}")
@@ -178,7 +184,7 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show, report: Callabl
     with ExitStack() as stack:
         if sandbox:
             folder = stack.enter_context(_temporary_directory())
-            environ = isolated(environ) | {"GHAPP_STATE_DIR": str(folder)}
+            environ = isolated_environment(environ) | {"GHAPP_STATE_DIR": str(folder)}
         settings = Settings.read(environ)
         require_free(*settings.listen)
         if settings.redis_url is not None:
@@ -234,7 +240,7 @@ def _write_environment(home: Path, environ: Mapping[str, str]) -> None:
     It also unsets those of another deployment, which would lead a command there.
     """
     proxies = [*PROXIES, "NO_PROXY"]
-    names = [*VARIABLES, *CLUSTER, *OF_THE_NETWORK, *proxies, *map(str.lower, proxies), "CONTROLLER_SECRET"]
+    names = [*VARIABLES, *CLUSTER, *CERTIFICATE_VARIABLES, *proxies, *map(str.lower, proxies), "CONTROLLER_SECRET"]
     ours = {name: environ[name] for name in names if name in environ}
     ours["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environ.get('PATH', '')}"
     lines = [f"unset {' '.join(name for name in names if name not in ours)}"]

@@ -39,14 +39,15 @@ def test_the_web_role_does_not_import_heavy_libraries_at_its_start():
     assert done.stdout == "[]\n"
 
 
-def test_ghapp_up_reports_an_address_in_use_at_once(ghapp, tmp_path):
+@pytest.mark.parametrize(("listen", "host"), [("", "127.0.0.1"), ("localhost:1", "localhost")])
+def test_ghapp_up_reports_an_address_in_use_at_once(ghapp, tmp_path, listen, host):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        code, expected = ghapp("up", "--port", str(port))
+        code, expected = ghapp("up", "--port", str(port), GHAPP_LISTEN=listen)
     assert code == 2
-    assert expected.startswith(f"ghapp: GHAPP_LISTEN: cannot listen at 127.0.0.1:{port}: Address already in use; ")
+    assert expected.startswith(f"ghapp: GHAPP_LISTEN: cannot listen at {host}:{port}: Address already in use; ")
     assert expected.count("\n") == 1
     assert not (tmp_path / "state").exists()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.local.sandbox import isolated
+from ghapp.local.sandbox import isolated_environment
 from ghapp.settings.settings import VARIABLES
 
 HARMLESS = ["GHAPP_LISTEN", "GHAPP_LOG_FORMAT"]
@@ -12,7 +12,7 @@ HARMLESS = ["GHAPP_LISTEN", "GHAPP_LOG_FORMAT"]
 
 @pytest.mark.parametrize("name", [name for name in VARIABLES if name not in HARMLESS])
 def test_no_variable_of_a_deployment_reaches_it(name):
-    assert name not in isolated({name: "theirs"})
+    assert name not in isolated_environment({name: "theirs"})
 
 
 @pytest.mark.parametrize(
@@ -33,13 +33,13 @@ def test_no_variable_of_a_deployment_reaches_it(name):
     ],
 )
 def test_no_cluster_proxy_or_certificate_of_the_machine_reaches_it(name):
-    assert isolated({name: "theirs"}) == {"NO_PROXY": "*"}
+    assert isolated_environment({name: "theirs"}) == {"NO_PROXY": "*"}
 
 
 def test_a_list_of_exceptions_becomes_all_addresses():
-    assert isolated({"NO_PROXY": "theirs"}) == {"NO_PROXY": "*"}
+    assert isolated_environment({"NO_PROXY": "theirs"}) == {"NO_PROXY": "*"}
 
 
 @pytest.mark.parametrize("name", [*HARMLESS, "PATH", "HOME", "TMPDIR", "LANG", "GHAPP_MISSPELT"])
 def test_what_is_of_the_terminal_reaches_it_and_so_does_a_misspelt_variable_to_be_refused(name):
-    assert isolated({name: "ours"}) == {name: "ours", "NO_PROXY": "*"}
+    assert isolated_environment({name: "ours"}) == {name: "ours", "NO_PROXY": "*"}

@@ -14,6 +14,8 @@ import httpx
 import pytest
 from redis import Redis
 
+from ghapp.local.local_redis import NOTICE_SECONDS, START_SECONDS
+from ghapp.local.redis_servers import find_supported_servers
 from tests.stories.processes import PATIENCE_SECONDS
 from tests.stories.test_up import wait_for
 from tests.stories.test_up_under_nohup import answers
@@ -100,6 +102,21 @@ def test_a_redis_that_accepts_connections_and_does_not_answer_ends_it(tmp_path):
         listener.listen()
         line = last_line(tmp_path, GHAPP_REDIS_URL=f"redis://127.0.0.1:{listener.getsockname()[1]}/0")
     assert line == "ghapp: Redis does not answer: Timeout reading from socket; check GHAPP_REDIS_URL"
+
+
+@pytest.mark.xdist_group("up")
+def test_a_local_redis_that_takes_long_to_start_is_named_meanwhile(github, tmp_path):
+    server = find_supported_servers()[0]
+    wrapper = tmp_path / "bin" / server.binary.name
+    wrapper.parent.mkdir()
+    version = f'if [ "$1" = --version ]; then exec {server.binary} --version; fi'
+    wrapper.write_text(f'#!/bin/sh\n{version}\nsleep {NOTICE_SECONDS + 1}\nexec {server.binary} "$@"\n')
+    wrapper.chmod(0o755)
+    path = f"{wrapper.parent}{os.pathsep}{os.environ['PATH']}"
+    with running(github, tmp_path, free_port(), more={"PATH": path}) as app:
+        printed = app.terminal_output()
+    assert f"waiting for the local Redis, which may be reading its data, for up to {START_SECONDS:.0f} s: " in printed
+    assert f"({wrapper}); see {app.state / 'redis' / 'redis.log'}\n" in printed
 
 
 @pytest.mark.xdist_group("up")
