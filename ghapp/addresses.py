@@ -29,10 +29,12 @@ def redis_url(environ: Mapping[str, str]) -> str | None:
 
 
 def http_url(environ: Mapping[str, str], name: str, default: str) -> str:
-    """Returns a variable's HTTP URL, without a slash at its end."""
+    """Returns a variable's HTTP URL, to which paths are added, without a slash at its end."""
     url = (environ.get(name) or default).rstrip("/")
     if url and not is_http(url):
         raise ConfigurationError(f"{name}: {shown(url)} is not valid; it takes an http:// or https:// address")
+    if "?" in url or "#" in url:
+        raise ConfigurationError(f"{name}: {shown(url)} is not valid; paths are added to it, so it ends before ? and #")
     return url
 
 
@@ -45,17 +47,23 @@ def link_url(environ: Mapping[str, str], name: str, default: str) -> str:
 
 
 def listen(value: str) -> tuple[str, int]:
-    """Returns host, without brackets, and port of `GHAPP_LISTEN`; port 0 stands for any free port."""
+    """Returns host, without brackets, and port of `GHAPP_LISTEN`.
+
+    Port 0, any free port, is refused: links, set-up and GitHub's deliveries need an address that stays.
+    """
     host, _, port = value.rpartition(":")
     is_port = port.isdecimal() and len(port) <= len(str(HIGHEST_PORT)) and int(port) <= HIGHEST_PORT
-    if not host or not is_port:
-        raise ConfigurationError(f"GHAPP_LISTEN: {shown(value)} is not valid; it takes host:port, like 0.0.0.0:8000")
+    if not host or not is_port or int(port) == 0:
+        raise ConfigurationError(
+            f"GHAPP_LISTEN: {shown(value)} is not valid; it takes host:port, like 0.0.0.0:8000, "
+            f"with a port from 1 to {HIGHEST_PORT}"
+        )
     return host.strip("[]"), int(port)
 
 
 def is_http(url: str) -> bool:
-    """True if it is an http or https URL with a host."""
-    parts = _parts(url)
+    """True if it is an http or https URL with a host, and without blanks."""
+    parts = _parts(url) if url.isprintable() and " " not in url else None
     return parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -141,7 +142,7 @@ def kept(state_dir: Path) -> CreatedApp | None:
         ConfigurationError: the file is unreadable, world-readable, or was not written by /setup.
     """
     path = state_dir / KEPT_NAME
-    text = _read_private(path, "GHAPP_STATE_DIR")
+    text = _read_private(path, "GHAPP_STATE_DIR", may_be_pipe=False)
     if text is None:
         return None
     try:
@@ -188,14 +189,22 @@ def _secret(environ: Mapping[str, str], name: str) -> str:
     return text
 
 
-def _read_private(path: Path, named: str) -> str | None:
-    """Returns the text of a file that is not world-readable; None if there is no such file."""
+def _read_private(path: Path, named: str, *, may_be_pipe: bool = True) -> str | None:
+    """Returns the text of a file that is not world-readable; None if there is no such file.
+
+    A pipe, as of a shell's `<(…)`, is read to its end; one without a writer would be waited for.
+    """
     try:
-        if path.stat().st_mode & 0o007:
+        mode = path.stat().st_mode
+        if not may_be_pipe and not stat.S_ISREG(mode):
+            raise ConfigurationError(f"{named}: {path} is not a regular file; remove it")
+        if mode & 0o007:
             raise ConfigurationError(f"{named}: {path} can be read by everyone; chmod 600 it")
         return path.read_text("utf-8")
     except FileNotFoundError:
         return None
+    except NotADirectoryError:
+        raise ConfigurationError(f"{named}: {path.parent} is not a directory") from None
     except OSError as error:
         raise ConfigurationError(f"{named}: cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:

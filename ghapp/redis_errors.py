@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from textwrap import shorten
@@ -26,10 +27,15 @@ _REFUSALS: dict[type[ResponseError], Refusal] = {
 
 def translated(error: Exception) -> StoreUnavailableError:
     """Returns our error for one of `FOREIGN`; its message quotes Redis, without secrets."""
-    why = shorten(redact(str(error)), LONGEST_SHOWN, placeholder=" …").rstrip(".")
+    why = shorten(redact(without_number(str(error))), LONGEST_SHOWN, placeholder=" …").rstrip(".")
     if isinstance(error, ResponseError):
         return StoreRefusedError(why, _REFUSALS.get(type(error), Refusal.OTHER))
     return StoreUnavailableError(f"Redis does not answer: {why}; check GHAPP_REDIS_URL")
+
+
+def without_number(text: str) -> str:
+    """Returns redis-py's message of a connection error without its errno, which means nothing to most people."""
+    return re.sub(r"^Error -?\d+ (?=connecting )", "", text)
 
 
 @contextmanager

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ghapp.errors import ConfigurationError
@@ -32,6 +36,8 @@ def prepare_state_directory(path: Path, variable: str = "GHAPP_STATE_DIR") -> No
         raise ConfigurationError(f"{variable}: not set, and this user has no home directory; set it")
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError:
+        raise ConfigurationError(f"{variable}: {path} is not a directory") from None
     except OSError as error:
         raise ConfigurationError(f"{variable}: cannot create {path}: {error.strerror}") from None
     if problem := find_problem(path):
@@ -60,8 +66,48 @@ def find_space_problem(path: Path) -> str | None:
     return f"{path} has {free // 2**20} MiB of free space, and ghapp needs {LEAST_FREE_BYTES // 2**20} MiB"
 
 
-def require_short_path(socket_path: Path) -> None:
-    """Checks that a Unix socket can have this path.
+def is_missing(path: Path) -> bool:
+    """True if there is nothing at this path; False also where the system does not say."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def require_regular_file(path: Path) -> None:
+    """Checks that a file that is to be written is not a FIFO, which would wait for a reader, a directory or a socket.
+
+    Raises:
+        OSError: it is, or the system does not say; `filename` is the path.
+    """
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISCHR(mode)):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+
+
+def file_problem(error: OSError) -> str:
+    """Returns an error of a file, or of a program that cannot be started, in one line with its path."""
+    why = error.strerror or str(error)
+    return why if error.filename is None else f"cannot use {os.fsdecode(error.filename)}: {why}"
+
+
+@contextmanager
+def named_file_errors(variable: str) -> Iterator[None]:
+    """Raises ConfigurationError with the variable and the path in place of an OSError."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigurationError(f"{variable}: {file_problem(error)}") from None
+
+
+def require_short_path(socket_path: Path, variable: str) -> None:
+    """Checks that a Unix socket can have this path, below the directory that this environment variable names.
 
     Raises:
         ConfigurationError: the path is too long.
@@ -69,6 +115,6 @@ def require_short_path(socket_path: Path) -> None:
     length = len(os.fsencode(socket_path))
     if length > LONGEST_SOCKET_PATH:
         raise ConfigurationError(
-            f"GHAPP_STATE_DIR: the path of its Redis socket has {length} bytes, at most {LONGEST_SOCKET_PATH} are "
+            f"{variable}: the path of its Redis socket has {length} bytes, at most {LONGEST_SOCKET_PATH} are "
             f"possible: {socket_path}; set a shorter directory"
         )

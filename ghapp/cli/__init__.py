@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, NoReturn
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import click
 from click.exceptions import NoArgsIsHelpError
 
 from ghapp.cli import deaths, deliveries, doctor, fleet, gate, init, jobs, notify, remediation, roles, tokens
-from ghapp.cli.context import FAILED, INTERRUPTED, MISUSED, UnknownOrgError, UnknownPoolError
+from ghapp.cli.context import UnknownOrgError, UnknownPoolError, exit_with
 from ghapp.errors import (
     ConfigurationError,
     GhappError,
@@ -21,6 +21,7 @@ from ghapp.errors import (
     StoreUnavailableError,
     UnauthorizedError,
 )
+from ghapp.exit_codes import FAILED, INTERRUPTED, MISUSED
 
 WRONG_USAGE = (
     ConfigurationError,
@@ -42,27 +43,21 @@ def _exit_on_error() -> Iterator[None]:
     except click.UsageError as error:
         usage = "" if error.ctx is None else f"see `{error.ctx.command_path} --help`"
         message = error.format_message().rstrip(".")
-        _exit(
+        exit_with(
             f"{message} {usage.capitalize()}" if message.endswith("?") else f"{message}; {usage}".rstrip("; "), MISUSED
         )
     except KeyboardInterrupt:
-        click.echo(err=True)  # the terminal shows ^C
+        with suppress(OSError):  # the terminal, which shows ^C, may be closed
+            click.echo(err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
     except WRONG_USAGE as error:
-        _exit(str(error), MISUSED)
+        exit_with(str(error), MISUSED)
     except GitHubUnavailableError as error:
-        _exit(f"{error}; check GHAPP_GITHUB_API_URL, or see githubstatus.com", FAILED)
+        exit_with(f"{error}; check GHAPP_GITHUB_API_URL, or see githubstatus.com", FAILED)
     except (NotFoundError, PermissionMissingError) as error:
-        _exit(f"{error}; check GHAPP_GITHUB_API_URL, or see `ghapp doctor`", FAILED)
+        exit_with(f"{error}; check GHAPP_GITHUB_API_URL, or see `ghapp doctor`", FAILED)
     except GhappError as error:
-        _exit(str(error), FAILED)
-
-
-def _exit(message: str, code: int) -> NoReturn:
-    """Prints the message in one line, without control characters that it may quote, and exits."""
-    line = "".join(character if character.isprintable() else " " for character in message)
-    click.echo(f"ghapp: {' '.join(line.split())}", err=True)
-    raise click.exceptions.Exit(code)
+        exit_with(str(error), FAILED)
 
 
 class Group(click.Group):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import quote
 
 import click
@@ -24,10 +22,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FAILED, MISUSED = 1, 2
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as in shells."""
-
 PIPED_WIDTH = 250
 
 
@@ -41,10 +35,12 @@ class UnknownPoolError(GhappError):
 
 def settings_here() -> Settings:
     """Reads the settings; without GHAPP_REDIS_URL, uses the local Redis of a running `ghapp up`."""
+    from ghapp.local.local_redis import is_listening
+
     settings = Settings.read(os.environ)
     log.configure(settings.log_format, quiet=True)
     path = settings.state_dir / "redis" / "redis.sock"
-    if settings.redis_url is None and _is_listening(path):
+    if settings.redis_url is None and is_listening(path):
         return replace(settings, redis_url=f"unix://{quote(str(path))}")
     return settings
 
@@ -91,16 +87,6 @@ async def opened(settings: Settings) -> AsyncIterator[Stores]:
         yield stores
 
 
-def _is_listening(path: Path) -> bool:
-    """True if a process listens on the socket; a killed Redis leaves its socket file behind."""
-    with socket.socket(socket.AF_UNIX) as client:
-        try:
-            client.connect(str(path))
-        except OSError:
-            return False
-    return True
-
-
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Runs a coroutine and returns its result."""
     return asyncio.run(work)
@@ -115,6 +101,13 @@ class _Screen:
 def redraw() -> None:
     """Clears the terminal as soon as there is something new to show."""
     _Screen.clears = True
+
+
+def exit_with(message: str, code: int) -> NoReturn:
+    """Prints the message in one line, without control characters that it may quote, and exits."""
+    line = "".join(character if character.isprintable() else " " for character in message)
+    click.echo(f"ghapp: {' '.join(line.split())}", err=True)
+    raise click.exceptions.Exit(code)
 
 
 def show(renderable: Any) -> None:

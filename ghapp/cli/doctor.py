@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ghapp.cli.context import FAILED, run, settings_here, show
+from ghapp.cli.context import run, settings_here, show
+from ghapp.exit_codes import FAILED
 
 if TYPE_CHECKING:
     from ghapp.doctor.finding import Finding

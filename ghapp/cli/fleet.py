@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ghapp.cli.backend import Backend, FleetDocuments, query
-from ghapp.cli.context import FAILED, chosen, run, settings_here, show
+from ghapp.cli.context import chosen, run, settings_here, show
 from ghapp.cli.options import (
     ORG,
     POOL,
@@ -26,6 +26,7 @@ from ghapp.cli.options import (
     sort,
 )
 from ghapp.errors import GhappError
+from ghapp.exit_codes import FAILED
 from ghapp.report.documents import HealthDocument
 from ghapp.settings import Settings
 

@@ -13,9 +13,9 @@ from typing import Any
 import click
 
 from ghapp.cli.backend import Backend, query
-from ghapp.cli.context import FAILED, INTERRUPTED
 from ghapp.cli.gate_wait import GateTimeouts, watch
 from ghapp.cli.options import WEB, CommandOutput, OutputCommand, json_fields, links, open_page
+from ghapp.exit_codes import FAILED, INTERRUPTED
 from ghapp.health.gate.judgement import Gate, GateRequest
 from ghapp.health.gate.terraform_log import LARGEST_BYTES, TerraformRun, read_terraform_log
 from ghapp.health.shards import is_shard

@@ -6,8 +6,9 @@ import sys
 
 import click
 
-from ghapp.cli.context import FAILED, run, settings_here
+from ghapp.cli.context import run, settings_here
 from ghapp.errors import ConfigurationError, NotificationError
+from ghapp.exit_codes import FAILED
 from ghapp.notifier import Notifier
 from ghapp.settings import Settings
 

@@ -5,17 +5,31 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ghapp import log
-from ghapp.cli.context import require_redis
-from ghapp.errors import ConfigurationError
+from ghapp.addresses import listen
+from ghapp.cli.context import exit_with, require_redis
+from ghapp.errors import ConfigurationError, StoreUnavailableError
+from ghapp.exit_codes import REDIS_UNAVAILABLE
 from ghapp.settings import Settings
+from ghapp.settings.settings import DEFAULT_LISTEN
 
 if TYPE_CHECKING:
     from ghapp.doctor.finding import Finding
+
+
+class RoleCommand(click.Command):
+    """A command that is one role. A Redis that does not answer has an exit code of its own: it is no wrong usage."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the role."""
+        try:
+            return super().invoke(ctx)
+        except StoreUnavailableError as error:
+            exit_with(str(error), REDIS_UNAVAILABLE)
 
 
 @click.command()
@@ -38,14 +52,25 @@ def up(*, sandbox: bool, port: int | None, scenario: str | None) -> None:
         raise ConfigurationError("--scenario: needs --sandbox; nothing of a real fleet is broken on purpose")
     chosen = DEFAULT if scenario is None else (scenario_called(scenario),)
     try:
-        listen = {} if port is None else {"GHAPP_LISTEN": f"127.0.0.1:{port}"}
-        run_all({**os.environ, **listen}, sandbox=sandbox, show=partial(show, scenarios=chosen))
+        address = {} if port is None else {"GHAPP_LISTEN": _with_port(os.environ.get("GHAPP_LISTEN"), port)}
+        run_all(
+            {**os.environ, **address},
+            sandbox=sandbox,
+            show=partial(show, scenarios=chosen),
+            report=partial(click.echo, err=True),
+        )
     except KeyboardInterrupt:
         with suppress(OSError):  # the terminal may be closed
             click.echo("stopped")
 
 
-@click.command()
+def _with_port(value: str | None, port: int) -> str:
+    """Returns `GHAPP_LISTEN` with another port."""
+    host, _ = listen(value or DEFAULT_LISTEN)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+@click.command(cls=RoleCommand)
 def web() -> None:
     """Serve HTTP: the webhook, the API, the pages, and health checks.
 
@@ -66,7 +91,7 @@ def web() -> None:
     serve(settings, examine)
 
 
-@click.command()
+@click.command(cls=RoleCommand)
 def worker() -> None:
     """Run RQ jobs: sweeps, confirmations, remediations, events.
 
@@ -77,7 +102,7 @@ def worker() -> None:
     run(read())
 
 
-@click.command()
+@click.command(cls=RoleCommand)
 def clock() -> None:
     """Schedule sweeps and periodic tasks for the workers. Two may run.
 
@@ -88,7 +113,7 @@ def clock() -> None:
     asyncio.run(run_scheduler(read()))
 
 
-@click.command(short_help="Watch runners' pods in Kubernetes.")
+@click.command(cls=RoleCommand, short_help="Watch runners' pods in Kubernetes.")
 def watch() -> None:
     """Watch runners' pods in Kubernetes, and record how each ends. Two may run; one of them records.
 

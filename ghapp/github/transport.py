@@ -29,6 +29,7 @@ from ghapp.errors import (
 )
 from ghapp.github.response import GitHubResponse
 from ghapp.health.rate_limit import rate_limit_wait
+from ghapp.proxies import through_proxy
 from ghapp.tls import trusted
 
 TIMEOUT = httpx.Timeout(10.0, connect=5.0)
@@ -116,7 +117,8 @@ class GitHubTransport(githubkit.GitHub[Any]):
         try:
             answer = await self._client.send(request, auth=self.auth.get_auth_flow(self), follow_redirects=follow)
         except httpx.HTTPError as error:
-            raise GitHubUnavailableError(f"{method} {path}: no answer ({type(error).__name__})") from None
+            why = f"{type(error).__name__}{through_proxy(str(request.url))}"
+            raise GitHubUnavailableError(f"{method} {path}: no answer ({why})") from None
         return _answer_or_error(method, path, answer)
 
     async def tail(self, url: str, most: int, longest: int) -> bytes | None:

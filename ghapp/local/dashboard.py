@@ -7,7 +7,7 @@ import shlex
 import socket
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NoReturn
 
@@ -31,8 +31,10 @@ from ghapp.health.remediation.fuse import fuse_of
 from ghapp.health.runner.verdict import State
 from ghapp.local.pressed_keys import pressed_keys
 from ghapp.local.scenarios import DEFAULT, Director, Scenario, keys_line
-from ghapp.local.up import Site, reachable
+from ghapp.local.up import Site, http_address, local_url, log_path, reachable
 from ghapp.log import redact
+from ghapp.proxies import through_proxy
+from ghapp.redis_errors import without_number
 from ghapp.report.documents import is_healed, timestamp
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
@@ -49,6 +51,9 @@ FIXED_ROWS = 13
 """Rows of a frame besides pools, events and scenarios."""
 
 SCENARIO_ROWS = 2
+SLOW_START_SECONDS = 10.0
+"""A web role that starts answers within one to three seconds, some more on a busy machine."""
+
 UNLIMITED = 1_000
 SHOWN_SECONDS = 600.0
 """How long an incident that is over stays visible, since it began."""
@@ -77,18 +82,24 @@ def show(site: Site, scenarios: Sequence[Scenario] = DEFAULT) -> None:
 
 async def _show(site: Site, scenarios: Sequence[Scenario]) -> None:
     console = Console()
+    printer = ProblemPrinter(console)
+    began = time.monotonic()
     while not await asyncio.to_thread(site.web_answers):  # an address is printed when it works
         site.supervise()
+        problems = site.problems()
+        if not problems and time.monotonic() - began >= SLOW_START_SECONDS:
+            problems.append(f"the web role does not answer yet, still trying; see {log_path(site.settings)}")
+        printer.print_new(problems)
         await asyncio.sleep(0.1)
     if site.setup_key is not None:
-        await _set_up(site, site.setup_key, console)
+        await _set_up(site, site.setup_key, printer)
     console.print(page_line(site.settings), soft_wrap=True)
     if site.sandbox is not None:
         # Printed once, above the frames: lines to be copied must not be redrawn or broken.
         console.print(await _hints(site), soft_wrap=True)
     director = None if site.sandbox is None else Director(site.sandbox, scenarios)
-    if not console.is_terminal:
-        await _print_changes(site, director, console)
+    if not console.is_terminal or console.is_dumb_terminal:
+        await _print_changes(site, director, printer)
     with (
         pressed_keys(site.terminal) as keys,
         Live(console=console, auto_refresh=False, vertical_overflow="crop") as live,
@@ -106,14 +117,29 @@ def _raise_if_cancelled() -> None:
         raise asyncio.CancelledError
 
 
-async def _print_changes(site: Site, director: Director | None, console: Console) -> NoReturn:
+class ProblemPrinter:
+    """Prints each problem in a line of its own, once while it lasts."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._known: Collection[str] = ()
+
+    def print_new(self, problems: Collection[str]) -> None:
+        """Prints those that were not among the problems of the call before."""
+        for problem in problems:
+            if problem not in self._known:
+                self.console.print(Text(problem), soft_wrap=True)
+        self._known = problems
+
+
+async def _print_changes(site: Site, director: Director | None, printer: ProblemPrinter) -> NoReturn:
     """Prints a line for each event and each problem, forever: for systemd's journal, a pipe or a file."""
     stores = stores_over(connect(site.settings.redis_url or ""))
     last_events: dict[int, str] = {}
-    problems: list[str] = []
+    redis_error = ""
     while True:
         site.supervise()
-        lines, current = [], site.problems()
+        lines, current, has_fleet = [], site.problems(), False
         try:
             installations = await stores.installations.all()
             for each in installations:
@@ -125,13 +151,17 @@ async def _print_changes(site: Site, director: Director | None, console: Console
                 last_events[each.id] = rows[-1][0] if rows else ""
             if not installations:
                 current.append(await _why_no_installation(stores, site.settings))
+            surveys = await stores.runners.surveys([each.id for each in installations])
+            has_fleet = any(each.total for each in surveys.values())
+            redis_error = ""
         except StoreUnavailableError as error:
-            current.append(_redis_error(error, data="").plain)
-        lines += [Text(problem) for problem in current if problem not in problems]
-        problems = current
+            # Its reason changes while Redis starts again: no socket, no listener, no data yet. The first one is kept.
+            redis_error = redis_error or _redis_error(error, data="").plain
+            current.append(redis_error)
         for line in lines:
-            console.print(line, soft_wrap=True)
-        if director is not None and last_events:
+            printer.console.print(line, soft_wrap=True)
+        printer.print_new(current)
+        if director is not None and has_fleet:
             await director.start_due(time.monotonic())
         _raise_if_cancelled()
         await asyncio.sleep(0.5)
@@ -175,27 +205,30 @@ async def frames(
 
 
 def _redis_error(error: StoreUnavailableError, data: str = "; the data above is from before") -> Text:
-    why = redact(str(error.__cause__ or error)).rstrip(".")
+    why = redact(without_number(str(error.__cause__ or error))).rstrip(".")
     return Text(f"Redis does not answer, retrying{data}. ({why})", "bold red")
 
 
-async def _set_up(site: Site, key: str, console: Console) -> None:
+async def _set_up(site: Site, key: str, printer: ProblemPrinter) -> None:
     """Prints the set-up's URL, in lines that can be copied, and returns when the App exists."""
-    console.print(invitation(site.settings, key), soft_wrap=True)
+    printer.console.print(invitation(site.settings, key), soft_wrap=True)
     while site.settings.credentials is None:
         site.supervise()
+        printer.print_new(site.problems())
         await asyncio.sleep(0.2)
-    console.print(Text("The App is created; its credentials are stored. Workers and clock start.", "bold green"))
+    printer.console.print(
+        Text("The App is created; its credentials are stored. Workers and clock start.", "bold green")
+    )
 
 
 def page_line(settings: Settings) -> Text:
     """Returns the address of the page for a browser on this machine, which needs no sign-in."""
-    return Text.assemble(("\nThe page: ", "bold"), (f"{_here(settings)}/", "bold cyan"), "\n")
+    return Text.assemble(("\nThe page: ", "bold"), (f"{local_url(settings)}/", "bold cyan"), "\n")
 
 
 def invitation(settings: Settings, key: str) -> Text:
     """Returns the URL of /setup for a browser on this machine, and for one elsewhere."""
-    address = _here(settings)
+    address = local_url(settings)
     return Text.assemble(
         ("\nThere is no GitHub App yet. To create it, open\n\n", "bold"),
         (f"    {address}/setup\n\n", "bold cyan"),
@@ -205,20 +238,10 @@ def invitation(settings: Settings, key: str) -> Text:
     )
 
 
-def _here(settings: Settings) -> str:
-    """Returns the URL of the web role on this machine."""
-    host, port = settings.listen
-    return _url(reachable(host), port)
-
-
 def _address_elsewhere(settings: Settings) -> str:
     """Returns the URL of the web role for other machines; a tunnel leads to the address on this machine."""
     host, port = settings.listen
-    return settings.public_url or _url(socket.gethostname() if reachable(host) != host else host, port)
-
-
-def _url(host: str, port: int) -> str:
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    return settings.public_url or http_address(socket.gethostname() if reachable(host) != host else host, port)
 
 
 async def _why_no_installation(stores: Stores, settings: Settings) -> str:
@@ -226,8 +249,8 @@ async def _why_no_installation(stores: Stores, settings: Settings) -> str:
     due = await stores.schedule.next_discovery()
     if due is None or due < time.time() - OVERDUE_SECONDS:
         return (
-            "GitHub has not answered yet on which organizations the App is installed; ghapp keeps asking. "
-            "If it stays so, `ghapp doctor` says why"
+            "GitHub has not answered yet on which organizations the App is installed; ghapp keeps asking"
+            f"{through_proxy(settings.api_url)}. If it stays so, `ghapp doctor` says why"
         )
     where = settings.credentials.install_url if settings.credentials is not None else None
     install = f". Install it: {where}" if where else ""
@@ -370,7 +393,7 @@ async def _hints(site: Site) -> Text:
     """Returns commands to try while the sandbox runs; their token ends with it."""
     async with open_stores(site.settings.redis_url or "") as stores:
         secret, _ = await stores.tokens.create("sandbox", ("acme",), ("read",), time.time())
-    address, environment = _here(site.settings), f". {shlex.quote(str(site.settings.state_dir / 'env'))} &&"
+    address, environment = local_url(site.settings), f". {shlex.quote(str(site.settings.state_dir / 'env'))} &&"
     lines = {
         "request": f"curl -H 'Authorization: Bearer {secret}' '{address}/v1/orgs/acme/runners?limit=1'",
         "API    ": f"{address}/docs",
@@ -389,6 +412,6 @@ def _footer(settings: Settings, director: Director | None) -> Text:
     text = Text()
     if director is not None:
         for each in director.shown:
-            text.append(f"{each.look} ", "bold").append(f"{_here(settings)}{each.page}\n", "cyan")
+            text.append(f"{each.look} ", "bold").append(f"{local_url(settings)}{each.page}\n", "cyan")
         text.append(f"Start: {keys_line()}\n", "dim")
-    return text.append(f"Ctrl-C stops everything. Log: {settings.state_dir}/ghapp.log", "dim")
+    return text.append(f"Ctrl-C stops everything. Log: {log_path(settings)}", "dim")

@@ -10,9 +10,11 @@ import importlib.util
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +28,8 @@ start empty.
 
 SUPPORTED = "Redis 7 or newer, or Valkey 8 or newer"
 
-VERSION_SECONDS = 10.0
+VERSION_SECONDS = 3.0
+"""How long a server's `--version` may take: milliseconds, and a second or two where a wrapper starts a container."""
 
 _VERSION = re.compile(r"^(Redis|Valkey) server v=(\d+(?:\.\d+)*)")
 
@@ -43,9 +46,17 @@ class RedisServer(NamedTuple):
         """True if it is not older than the oldest supported version."""
         return int(self.version.partition(".")[0]) >= OLDEST[self.product]
 
+    def reads(self, product: str, version: str) -> bool:
+        """True if it surely reads what a server of this product and version wrote: it is the same or a newer one."""
+        return self.product == product and _numbers(self.version) >= _numbers(version)
+
     def __str__(self) -> str:
         """Returns the name that people know, with the path."""
         return f"{self.product} {self.version} ({self.binary})"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in version.split("."))
 
 
 def find_servers() -> Iterator[RedisServer]:
@@ -83,17 +94,27 @@ def _of_package() -> Iterator[Path]:
 def _identify(binary: Path) -> RedisServer | None:
     """Returns the server; None if the file cannot be run, or is no Redis: a wrapper whose container is away."""
     try:
-        completed = subprocess.run(  # noqa: S603 - a server that was found on PATH
+        process = subprocess.Popen(  # noqa: S603 - a server that was found on PATH
             [binary, "--version"],
-            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             text=True,
             errors="replace",
-            check=False,
-            timeout=VERSION_SECONDS,
+            start_new_session=True,
         )
-    except (OSError, subprocess.SubprocessError):
+    except OSError:
         return None
-    found = _VERSION.match(completed.stdout)
+    with process:
+        try:
+            printed, _ = process.communicate(timeout=VERSION_SECONDS)
+        except BaseException as error:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)  # what a wrapper started, too
+            if isinstance(error, subprocess.TimeoutExpired):
+                return None
+            raise
+    found = _VERSION.match(printed)
     return RedisServer(binary, found[1], found[2]) if found else None
 
 

@@ -17,6 +17,8 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import IO
 
+from ghapp.state_directory import file_problem, is_missing, require_regular_file
+
 MOST_BYTES = 10 * 1024 * 1024
 """Of the file; a line that would exceed it begins the next file."""
 
@@ -36,14 +38,18 @@ class _LogFile(RotatingFileHandler):
     failure: str | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Writes a line."""
+        """Writes a line; to a new file if the file was deleted."""
         self.failure = None
+        if self.stream is not None and is_missing(Path(self.baseFilename)):
+            deleted, self.stream = self.stream, None  # the next line opens a new one
+            with suppress(OSError):
+                deleted.close()
         super().emit(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802 - overrides logging's
         """Keeps the reason. By default, logging prints a traceback for each line to the terminal."""
         error = sys.exc_info()[1]
-        self.failure = (isinstance(error, OSError) and error.strerror) or str(error)
+        self.failure = file_problem(error) if isinstance(error, OSError) else str(error)
 
     def close(self) -> None:
         """Closes the file; what could not be written is lost."""
@@ -76,7 +82,12 @@ class RoleLog:
     """The file, and a thread for each process whose output goes there."""
 
     def __init__(self, path: Path, *, most_bytes: int = MOST_BYTES) -> None:
-        """Opens the file, and appends to it."""
+        """Opens the file, and appends to it.
+
+        Raises:
+            OSError: it cannot be written; `filename` is its path.
+        """
+        require_regular_file(path)
         self._file = _LogFile(path, maxBytes=most_bytes, backupCount=OLD_FILES, encoding="utf-8")
         self._outputs: list[RoleOutput] = []
 

@@ -13,10 +13,17 @@ from typing import Any
 
 from ghapp.errors import GhappError
 from ghapp.local.watchdog import LAST, Watchdog, end, uninterrupted
+from ghapp.settings.settings import CLUSTER, VARIABLES
 
 START_SECONDS = 20.0
 CALL_SECONDS = 5.0
 KUBECONFIG = "kubeconfig"
+
+KEPT_VARIABLES = {"GHAPP_LISTEN", "GHAPP_LOG_FORMAT"}
+"""The only variables of `ghapp` that the sandbox takes from its caller."""
+
+CERTIFICATE_VARIABLES = {"SSL_CERT_FILE", "SSL_CERT_DIR"}
+"""Besides proxies, what the HTTP client reads. All addresses of the sandbox are on this machine, without TLS."""
 
 POLICY = """
 [sweep]
@@ -87,16 +94,30 @@ class Sandbox:
 
         url = f"{self.description['url']}/_sandbox/orgs/acme/{name}"
         try:
-            answer = httpx.post(url, json=arguments, timeout=CALL_SECONDS)
+            answer = httpx.post(url, json=arguments, timeout=CALL_SECONDS, trust_env=False)
             answer.raise_for_status()
         except httpx.HTTPError as error:
             raise SandboxError(f"{name}: {error}") from None
         return answer.json()
 
 
+def isolated_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns the environment without the caller's deployment: no address, secret, cluster or proxy of it.
+
+    Unknown variables of `ghapp` remain, so that a misspelt one is refused.
+    """
+    dropped = ({*VARIABLES, *CLUSTER} - KEPT_VARIABLES) | CERTIFICATE_VARIABLES
+    found = {name: value for name, value in environ.items() if name not in dropped and not _is_proxy(name)}
+    return found | {"NO_PROXY": "*"}  # else macOS' own settings would count
+
+
+def _is_proxy(name: str) -> bool:
+    return name.lower().endswith("_proxy")
+
+
 @contextmanager
-def run_sandbox(folder: Path, webhook_url: str, watchdog: Watchdog) -> Iterator[Sandbox]:
-    """Runs the process while the block runs; its kubeconfig is in the folder.
+def run_sandbox(folder: Path, webhook_url: str, watchdog: Watchdog, environ: Mapping[str, str]) -> Iterator[Sandbox]:
+    """Runs the process while the block runs, in this environment; its kubeconfig is in the folder.
 
     Raises:
         GhappError: it did not start.
@@ -108,6 +129,7 @@ def run_sandbox(folder: Path, webhook_url: str, watchdog: Watchdog) -> Iterator[
     with uninterrupted(), ready.open("wb") as out, folder.joinpath("sandbox.log").open("wb") as log_file:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own module
             [sys.executable, "-m", "ghapp.sandbox", *options],
+            env=dict(environ),
             stdout=out,
             stderr=log_file,
             start_new_session=True,

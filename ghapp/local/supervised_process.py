@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from ghapp.state_directory import file_problem
+
 FIRST_DELAY_SECONDS = 1.0
 LONGEST_DELAY_SECONDS = 60.0
 
@@ -45,6 +47,7 @@ class SupervisedProcess:
         name: of the role, for the log and for people.
         process: the one that runs, or the one that exited last.
         restarts: how often it was started again.
+        start_failure: why the last attempt to start it again failed, with the path; None if it did not.
         next_start: when a process that exited is started again (epoch seconds); None while it runs.
     """
 
@@ -69,6 +72,7 @@ class SupervisedProcess:
         self._restart_at: float | None = None
         self.next_start: float | None = None
         self.restarts = 0
+        self.start_failure: str | None = None
         self._started_at = clock()
         self.process = start()
 
@@ -85,9 +89,11 @@ class SupervisedProcess:
         if self._restart_at is not None and self._clock() >= self._restart_at:
             self._restart_at, self.next_start, self._started_at = None, None, self._clock()
             self.restarts += 1
+            self.start_failure = None
             try:
                 self.process = self._start()
-            except OSError:
+            except OSError as error:
+                self.start_failure = file_problem(error)
                 self._schedule_restart(CANNOT_START)
 
     def _schedule_restart(self, exit_code: int) -> None:

@@ -21,15 +21,24 @@ from functools import partial
 from pathlib import Path
 
 from ghapp.credentials import kept
-from ghapp.errors import ConfigurationError
+from ghapp.errors import ConfigurationError, GhappError
+from ghapp.exit_codes import MISUSED, REDIS_UNAVAILABLE
 from ghapp.local.local_redis import EmbeddedRedis, supervised_redis
 from ghapp.local.port_check import require_free
 from ghapp.local.role_log import RoleLog
-from ghapp.local.sandbox import Sandbox, run_sandbox, sandbox_environment
+from ghapp.local.sandbox import CERTIFICATE_VARIABLES, Sandbox, isolated_environment, run_sandbox, sandbox_environment
 from ghapp.local.supervised_process import SupervisedProcess, clock_time
 from ghapp.local.watchdog import LAST, KeyMode, Watchdog, end, uninterrupted
+from ghapp.proxies import NAMES as PROXIES
 from ghapp.settings import Settings
-from ghapp.state_directory import find_space_problem, prepare_state_directory
+from ghapp.settings.settings import CLUSTER, VARIABLES
+from ghapp.state_directory import (
+    file_problem,
+    find_space_problem,
+    is_missing,
+    named_file_errors,
+    prepare_state_directory,
+)
 from ghapp.store.connect import require
 
 BACKGROUND_ROLES = ("worker", "worker", "clock")
@@ -38,14 +47,11 @@ BACKGROUND_ROLES = ("worker", "worker", "clock")
 OPEN_PAGE = {"GHAPP_OPEN_PAGE": "1"}
 """For the web role: a browser on this machine may see the page, and press its buttons, without signing in."""
 
-REFUSED = 2
-"""The exit code of a role that refuses its configuration, or cannot reach its Redis."""
-
 PRIVATE = 0o077
 """The umask of all processes: logs, Redis' data and credentials are for their owner alone."""
 
 STARTING_SECONDS = 60.0
-"""A role that refuses its configuration does so within this time; one that ran for longer has lost its Redis."""
+"""A role that refuses its configuration at its first start does so within this time, and ends `up`."""
 
 ANSWER_SECONDS = 2.0
 
@@ -67,9 +73,10 @@ class Site:
         log_file: RoleLog,
         own_redis: EmbeddedRedis | None = None,
         watchdog: Watchdog | None = None,
+        variable: str = "GHAPP_STATE_DIR",
     ) -> None:
-        """`start` starts a role, and stops it at the end."""
-        self._environ, self._start, self._log = environ, start, log_file
+        """`start` starts a role, and stops it at the end; `variable` names the directory for people."""
+        self._variable, self._environ, self._start, self._log = variable, environ, start, log_file
         self._own_redis, self._watchdog = own_redis, watchdog
         self.settings, self.sandbox = Settings.read(environ), sandbox
         self.setup_key: str | None = None
@@ -113,10 +120,12 @@ class Site:
         found = [problem for role in self._roles if (problem := role.problem()) is not None]
         if self._own_redis is not None and (problem := self._own_redis.problem()) is not None:
             found.append(problem)
-        if (problem := find_space_problem(self.settings.state_dir)) is not None:
-            found.append(f"GHAPP_STATE_DIR: {problem}")
+        if is_missing(path := self.settings.state_dir):
+            found.append(f"{self._variable}: {path} was deleted while ghapp ran; stop ghapp, and start it again")
+        elif (problem := find_space_problem(path)) is not None:
+            found.append(f"{self._variable}: {problem}")
         elif self._log.failure is not None:
-            found.append(f"GHAPP_STATE_DIR: the log cannot be written: {self._log.failure}")
+            found.append(f"{self._variable}: the log cannot be written: {self._log.failure}")
         return found
 
     def terminal(self, key_mode: KeyMode | None) -> None:
@@ -130,6 +139,22 @@ def reachable(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - looked up, not bound
 
 
+def log_path(settings: Settings) -> Path:
+    """Returns the path of the roles' log."""
+    return settings.state_dir / "ghapp.log"
+
+
+def local_url(settings: Settings) -> str:
+    """Returns the URL of the web role for this machine."""
+    host, port = settings.listen
+    return http_address(reachable(host), port)
+
+
+def http_address(host: str, port: int) -> str:
+    """Returns the URL of a server at this host, which may be an IPv6 address."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
 def _background_roles(settings: Settings) -> tuple[str, ...]:
     return (*BACKGROUND_ROLES, "watch") if settings.cluster and settings.namespaces else BACKGROUND_ROLES
 
@@ -137,13 +162,14 @@ def _background_roles(settings: Settings) -> tuple[str, ...]:
 Show = Callable[[Site], None]
 
 
-def up(environ: Mapping[str, str], *, sandbox: bool, show: Show) -> None:
+def up(environ: Mapping[str, str], *, sandbox: bool, show: Show, report: Callable[[str], None]) -> None:
     """Runs until `show` returns or is interrupted, and leaves no process behind.
 
     Args:
         environ: the environment; the roles get it with a few additions.
         sandbox: True: with a simulated GitHub; no request leaves this machine, and no data is kept.
         show: called with the running site; must call its `supervise` repeatedly.
+        report: called with lines for people before that: what is waited for.
 
     Raises:
         ConfigurationError: the configuration is invalid, the port is taken, or data cannot be kept.
@@ -156,36 +182,46 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show) -> None:
         signal.signal(signal.SIGHUP, signal.default_int_handler)
     os.umask(PRIVATE)
     with ExitStack() as stack:
-        environ = dict(environ)
+        if sandbox:
+            folder = stack.enter_context(_temporary_directory())
+            environ = isolated_environment(environ) | {"GHAPP_STATE_DIR": str(folder)}
         settings = Settings.read(environ)
         require_free(*settings.listen)
-        if settings.redis_url is not None and not sandbox:
+        if settings.redis_url is not None:
             require(settings.redis_url)
-        home = settings.state_dir if not sandbox else stack.enter_context(_temporary_directory())
-        prepare_state_directory(home, "TMPDIR" if sandbox else "GHAPP_STATE_DIR")
+        home = settings.state_dir
+        variable = "TMPDIR" if sandbox else "GHAPP_STATE_DIR"
+        prepare_state_directory(home, variable)
         watchdog = Watchdog()
         stack.callback(watchdog.end)
-        simulated = None
-        if sandbox:
-            host, port = settings.listen
-            simulated = stack.enter_context(run_sandbox(home, f"http://{host}:{port}/webhook", watchdog))
-            environ |= sandbox_environment(simulated.description, home)
-        log_file = stack.enter_context(closing(RoleLog(home / "ghapp.log")))
+        with named_file_errors(variable):
+            log_file = stack.enter_context(closing(RoleLog(log_path(settings))))
         exited = partial(_warn_of_exit, log_file)
         own_redis = None
-        if settings.redis_url is None or sandbox:  # its organization is invented
+        if settings.redis_url is None:
             started = partial(watchdog.add, rank=LAST)
             own_redis = stack.enter_context(
-                supervised_redis(home / "redis", durable=not sandbox, started=started, exited=exited)
+                supervised_redis(
+                    home / "redis",
+                    durable=not sandbox,
+                    started=started,
+                    exited=exited,
+                    waiting=report,
+                    variable=variable,
+                )
             )
-            environ["GHAPP_REDIS_URL"] = own_redis.url
+            environ = {**environ, "GHAPP_REDIS_URL": own_redis.url}
+        simulated = None
         if sandbox:
+            webhook_url = f"{local_url(settings)}/webhook"
+            simulated = stack.enter_context(run_sandbox(home, webhook_url, watchdog, environ))
+            environ = {**environ, **sandbox_environment(simulated.description, home)}
             _write_environment(home, environ)
 
         def start(name: str, environ: Mapping[str, str]) -> RoleProcess:
             return stack.enter_context(_role(name, environ, log_file, watchdog))
 
-        show(Site(environ, simulated, start, log_file, own_redis, watchdog))
+        show(Site(environ, simulated, start, log_file, own_redis, watchdog, variable))
 
 
 @contextmanager
@@ -199,16 +235,19 @@ def _temporary_directory() -> Iterator[Path]:
 
 
 def _write_environment(home: Path, environ: Mapping[str, str]) -> None:
-    """Writes the variables that commands in another terminal need, as a shell script."""
-    ours = {
-        name: environ[name]
-        for name in environ
-        if name.startswith("GHAPP_") or name in ("CONTROLLER_SECRET", "KUBECONFIG")
-    }
+    """Writes a shell script with the variables that commands in another terminal need.
+
+    It also unsets those of another deployment, which would lead a command there.
+    """
+    proxies = [*PROXIES, "NO_PROXY"]
+    names = [*VARIABLES, *CLUSTER, *CERTIFICATE_VARIABLES, *proxies, *map(str.lower, proxies), "CONTROLLER_SECRET"]
+    ours = {name: environ[name] for name in names if name in environ}
     ours["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environ.get('PATH', '')}"
+    lines = [f"unset {' '.join(name for name in names if name not in ours)}"]
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in ours.items()]
     file = home / "env"
     file.touch(mode=0o600)
-    file.write_text("".join(f"export {name}={shlex.quote(value)}\n" for name, value in ours.items()))
+    file.write_text("".join(f"{line}\n" for line in lines))
 
 
 def _warn_of_exit(log_file: RoleLog, process: SupervisedProcess, exit_code: int, delay: float) -> None:
@@ -240,18 +279,19 @@ class RoleProcess:
         """Returns in one line why the role does not run; None if it does."""
         if (at := self._supervised.next_start) is None:
             return None
-        why = f": {self._refusal()}" if self.process.returncode == REFUSED else f" with code {self.process.returncode}"
-        return f"{self._name} exited{why}; it is started again at {clock_time(at)}"
+        code = self.process.returncode
+        why = f"exited: {self._refusal()}" if code in (MISUSED, REDIS_UNAVAILABLE) else f"exited with code {code}"
+        if (failure := self._supervised.start_failure) is not None:
+            why = f"cannot be started: {failure}"
+        return f"{self._name} {why}; it is started again at {clock_time(at)}"
 
     def _refusal(self) -> str:
-        """Returns the one line with which a role refuses its configuration."""
+        """Returns the one line that a role printed before it exited with one of these codes."""
         return self._output.last_line().removeprefix("ghapp: ")
 
     def _exited(self, process: SupervisedProcess, exit_code: int, delay: float) -> None:
-        # `up` has reached this Redis: it hangs or restarts, and the role has the same exit code for that.
-        lost_redis = self._refusal().startswith("Redis does not answer")
         is_starting = process.restarts == 0 and process.ran_seconds < STARTING_SECONDS
-        if exit_code == REFUSED and is_starting and not lost_redis:
+        if exit_code == MISUSED and is_starting:
             raise ConfigurationError(f"{self._refusal()} (the role {self._name})")
         _warn_of_exit(self._log, process, exit_code, delay)
 
@@ -272,7 +312,10 @@ class RoleProcess:
 
 @contextmanager
 def _role(name: str, environ: Mapping[str, str], log_file: RoleLog, watchdog: Watchdog) -> Iterator[RoleProcess]:
-    role = RoleProcess(name, {**environ, "GHAPP_LOG_FORMAT": "json"}, log_file, watchdog)
+    try:
+        role = RoleProcess(name, {**environ, "GHAPP_LOG_FORMAT": "json"}, log_file, watchdog)
+    except OSError as error:
+        raise GhappError(f"the role {name} cannot be started: {file_problem(error)}") from None
     try:
         yield role
     finally:

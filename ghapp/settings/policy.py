@@ -14,14 +14,21 @@ from ghapp.settings.values import checked, did_you_mean, string, table
 
 T = TypeVar("T")
 
+NOT_UTF_8 = "GHAPP_CONFIG: {} is not UTF-8 text, perhaps UTF-16; save it as UTF-8"
+
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Parses the file that `GHAPP_CONFIG` names."""
     try:
-        return tomllib.loads(path.read_text("utf-8-sig"))  # editors of Windows write a byte order mark
+        text = path.read_text("utf-8-sig")  # editors of Windows write a byte order mark
+        if "\0" in text:  # UTF-16 without a byte order mark is UTF-8 of ASCII characters and zeros
+            raise ConfigurationError(NOT_UTF_8.format(path))
+        return tomllib.loads(text)
     except OSError as error:
         raise ConfigurationError(f"GHAPP_CONFIG: cannot read {path}: {error.strerror}") from None
-    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
+    except UnicodeDecodeError:
+        raise ConfigurationError(NOT_UTF_8.format(path)) from None
+    except ValueError as error:  # not TOML, or a number of thousands of digits
         raise ConfigurationError(f"GHAPP_CONFIG: {path} is not TOML: {error}") from None
     except RecursionError:
         raise ConfigurationError(f"GHAPP_CONFIG: {path} is nested too deeply; tables go three deep") from None

@@ -12,10 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from ghapp.addresses import http_url, link_url, listen, redis_url
+from ghapp.addresses import http_url, link_url, listen, redis_url, shown
 from ghapp.credentials import VARIABLES as CREDENTIALS
 from ghapp.credentials import AppCredentials, read_credentials
 from ghapp.errors import ConfigurationError
+from ghapp.proxies import require_usable_proxies
 from ghapp.settings.policy import org_policies, read_policy, read_toml
 from ghapp.settings.pools import command_env_of, pool_secrets_of, read_pools
 from ghapp.settings.tables import Policy, PoolSettings
@@ -37,6 +38,11 @@ ADDRESSES = (
     "GHAPP_URL",
     "GHAPP_TOKEN",
 )
+
+DEFAULT_LISTEN = "127.0.0.1:8000"
+
+VARIABLES = (*CREDENTIALS, *ADDRESSES)
+"""All variables of `ghapp`."""
 
 CLUSTER = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
 """Kubernetes' own variables, which say how to reach a cluster, from outside or from one of its pods."""
@@ -89,22 +95,22 @@ class Settings:
         Raises:
             ConfigurationError: for the first error.
         """
-        known = {*CREDENTIALS, *ADDRESSES}
         for name in environ:
-            if name.startswith("GHAPP_") and name not in known:
-                raise ConfigurationError(f"{name}: unknown variable{did_you_mean(name, known)}")
+            if name.startswith("GHAPP_") and name not in VARIABLES:
+                raise ConfigurationError(f"{name}: unknown variable{did_you_mean(name, VARIABLES)}")
+        require_usable_proxies(environ)
         tables = read_toml(Path(environ["GHAPP_CONFIG"])) if environ.get("GHAPP_CONFIG") else {}
         pools = read_pools(rows(tables, "pools"))
         orgs = tables.pop("orgs", {})
         tables.pop("pools", None)
         policy = read_policy(tables)
-        state_dir = Path(environ.get("GHAPP_STATE_DIR") or _default_state_dir())
+        state_dir = _state_dir(environ.get("GHAPP_STATE_DIR"))
         return cls(
             redis_url=redis_url(environ),
             state_dir=state_dir,
             api_url=http_url(environ, "GHAPP_GITHUB_API_URL", "https://api.github.com"),
             web_url=link_url(environ, "GHAPP_GITHUB_WEB_URL", "https://github.com"),
-            listen=listen(environ.get("GHAPP_LISTEN") or "127.0.0.1:8000"),
+            listen=listen(environ.get("GHAPP_LISTEN") or DEFAULT_LISTEN),
             public_url=link_url(environ, "GHAPP_PUBLIC_URL", "") or None,
             log_format=_log_format(environ.get("GHAPP_LOG_FORMAT")),
             loki_url=http_url(environ, "GHAPP_LOKI_URL", "") or None,
@@ -161,10 +167,14 @@ def _addresses(text: str) -> tuple[str, ...]:
     return tuple(each.strip() for each in re.split(r",\s*(?=[A-Za-z][\w+.-]*://)", text) if each.strip())
 
 
-def _default_state_dir() -> str:
-    from platformdirs import user_state_dir
+def _state_dir(value: str | None) -> Path:
+    if not value:
+        from platformdirs import user_state_dir
 
-    return user_state_dir("ghapp", appauthor=False)
+        return Path(user_state_dir("ghapp", appauthor=False))
+    if value.startswith("~"):
+        raise ConfigurationError(f"GHAPP_STATE_DIR: {shown(value)} is not valid: only a shell replaces ~; write it out")
+    return Path(value)
 
 
 def _log_format(value: str | None) -> Literal["json", "console"] | None:

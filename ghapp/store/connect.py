@@ -261,9 +261,9 @@ class _JoiningPipeline(StorePipeline):
         return answers
 
 
-def connect_sync(url: str) -> sync_redis.Redis:
-    """Returns a synchronous client, for RQ; it raises redis-py's errors, which RQ expects."""
-    options: dict[str, Any] = {"socket_connect_timeout": CONNECT_SECONDS, "driver_info": _DRIVER}
+def connect_sync(url: str, **more: Any) -> sync_redis.Redis:
+    """Returns a synchronous client, for RQ, with `more` options; it raises redis-py's errors, which RQ expects."""
+    options: dict[str, Any] = {"socket_connect_timeout": CONNECT_SECONDS, "driver_info": _DRIVER, **more}
     if not url.startswith(SENTINEL):
         return sync_redis.Redis.from_url(url, **options)
     hosts, service, db, credentials = _sentinel(url)
@@ -273,12 +273,13 @@ def connect_sync(url: str) -> sync_redis.Redis:
 
 
 def require(url: str) -> None:
-    """Checks that Redis answers.
+    """Checks that Redis answers within `ANSWER_SECONDS`.
 
     Raises:
         StoreUnavailableError: it does not.
     """
-    with redis_errors(), connect_sync(url) as redis:
+    patience: dict[str, Any] = {"socket_timeout": ANSWER_SECONDS, "retry": SyncRetry(NoBackoff(), 0)}
+    with redis_errors(), connect_sync(url, **patience) as redis:
         redis.ping()
 
 

@@ -11,6 +11,7 @@ import click
 import pytest
 
 from ghapp.cli import main
+from ghapp.exit_codes import MISUSED, REDIS_UNAVAILABLE
 from ghapp.health.installation import Installation
 from ghapp.sandbox import SandboxConfig, SandboxServer
 from ghapp.store.connect import connect
@@ -27,6 +28,16 @@ def ghapp(*words, **environ):
     return commands.ghapp(*words, **{"GHAPP_LOG_FORMAT": "json", **environ})
 
 
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {}}]
+"""
+
+
 def one_line(answer, code):
     assert answer.returncode == code, answer.stderr
     (line,) = [line for line in answer.stderr.splitlines() if line.startswith("ghapp: ")]
@@ -37,9 +48,6 @@ def one_line(answer, code):
 @pytest.mark.parametrize(
     "words",
     [
-        ["web"],
-        ["worker"],
-        ["clock"],
         ["sweep"],
         ["runners"],
         ["explain", "acme", "x"],
@@ -54,7 +62,23 @@ def one_line(answer, code):
     ids=" ".join,
 )
 def test_without_redis_each_command_reports_it_in_one_line(words):
-    assert "check GHAPP_REDIS_URL" in one_line(ghapp(*words, **CREDENTIALS, **AWAY), 2)
+    assert "check GHAPP_REDIS_URL" in one_line(ghapp(*words, **CREDENTIALS, **AWAY), MISUSED)
+
+
+@pytest.mark.parametrize("role", ["web", "worker", "clock", "watch"])
+def test_a_role_without_redis_has_an_exit_code_of_its_own(role, tmp_path):
+    policy, kubeconfig = tmp_path / "ghapp.toml", tmp_path / "kubeconfig"
+    policy.write_text('[[pools]]\norg = "acme"\nname = "a"\nlabels = ["a"]\nnamespace = "runners"\n')
+    kubeconfig.write_text(KUBECONFIG)
+    cluster = {"GHAPP_CONFIG": str(policy), "KUBECONFIG": str(kubeconfig)}
+    line = one_line(ghapp(role, **CREDENTIALS, **AWAY, **cluster), REDIS_UNAVAILABLE)
+    assert "check GHAPP_REDIS_URL" in line
+
+
+@pytest.mark.parametrize("role", ["web", "worker", "clock", "watch"])
+def test_a_role_that_refuses_its_configuration_has_that_of_wrong_usage(role):
+    line = one_line(ghapp(role, **CREDENTIALS, **AWAY, GHAPP_LISTEN="nowhere"), MISUSED)
+    assert line.startswith("ghapp: GHAPP_LISTEN: 'nowhere' is not valid")
 
 
 @pytest.mark.parametrize(

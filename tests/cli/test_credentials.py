@@ -212,3 +212,17 @@ def test_a_file_without_a_key_is_reported_by_its_path(tmp_path):
     environ = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY_FILE": str(file), "GHAPP_WEBHOOK_SECRET": "s"}
     with pytest.raises(ConfigurationError, match=r"^GHAPP_PRIVATE_KEY_FILE: not a PEM private key"):
         read_credentials(environ, tmp_path)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["FIFO", "directory"])
+def test_what_is_no_file_in_its_place_is_named_and_not_waited_for(tmp_path, make):
+    make(tmp_path / "app.json")
+    with pytest.raises(ConfigurationError) as raised:
+        kept(tmp_path)
+    assert str(raised.value) == f"GHAPP_STATE_DIR: {tmp_path / 'app.json'} is not a regular file; remove it"
+
+
+def test_a_file_in_place_of_its_directory_is_named(tmp_path):
+    (tmp_path / "state").touch()
+    with pytest.raises(ConfigurationError, match=r"^GHAPP_STATE_DIR: \S+/state is not a directory$"):
+        kept(tmp_path / "state")

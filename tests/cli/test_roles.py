@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from ghapp.cli.roles import _with_port
 from ghapp.local.dashboard import invitation
 from ghapp.settings import Settings
 from tests.support import commands
@@ -38,14 +39,15 @@ def test_the_web_role_does_not_import_heavy_libraries_at_its_start():
     assert done.stdout == "[]\n"
 
 
-def test_ghapp_up_reports_an_address_in_use_at_once(ghapp, tmp_path):
+@pytest.mark.parametrize(("listen", "host"), [("", "127.0.0.1"), ("localhost:1", "localhost")])
+def test_ghapp_up_reports_an_address_in_use_at_once(ghapp, tmp_path, listen, host):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        code, expected = ghapp("up", "--port", str(port))
+        code, expected = ghapp("up", "--port", str(port), GHAPP_LISTEN=listen)
     assert code == 2
-    assert expected.startswith(f"ghapp: GHAPP_LISTEN: cannot listen at 127.0.0.1:{port}: Address already in use; ")
+    assert expected.startswith(f"ghapp: GHAPP_LISTEN: cannot listen at {host}:{port}: Address already in use; ")
     assert expected.count("\n") == 1
     assert not (tmp_path / "state").exists()
 
@@ -103,3 +105,17 @@ def test_the_terminal_shows_the_setup_addresses_for_local_and_remote_browsers(
     settings = Settings.read({"GHAPP_STATE_DIR": str(tmp_path), **environ})
     lines = [line.strip() for line in invitation(settings, "k").plain.splitlines()]
     assert [line for line in lines if line.startswith("http")] == [here, elsewhere]
+
+
+@pytest.mark.parametrize(
+    ("value", "address"),
+    [
+        (None, "127.0.0.1:81"),
+        ("", "127.0.0.1:81"),
+        ("0.0.0.0:80", "0.0.0.0:81"),
+        ("[::]:80", "[::]:81"),
+        ("build-7:80", "build-7:81"),
+    ],
+)
+def test_another_port_leaves_the_host(value, address):
+    assert _with_port(value, 81) == address

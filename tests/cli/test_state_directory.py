@@ -23,7 +23,7 @@ def test_it_is_created_for_its_owner_alone(tmp_path):
     [
         ("/proc/ghapp", "cannot create /proc/ghapp: No such file or directory"),
         ("/dev/null/ghapp", "cannot create /dev/null/ghapp: Not a directory"),
-        ("/dev/null", "cannot create /dev/null: File exists"),
+        ("/dev/null", "/dev/null is not a directory"),
         ("/sys", "cannot write to /sys: "),
         ("~/.local/state/ghapp", "not set, and this user has no home directory; set it"),
     ],

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
+from ghapp.errors import StoreUnavailableError
 from ghapp.health.cluster_summary import ClusterSummary
 from ghapp.health.incidents.incident import FuseStep, LossIncident, incident_of
 from ghapp.health.incidents.loss import LossEnd, RunnerLoss
@@ -19,6 +20,7 @@ from ghapp.health.job import Job
 from ghapp.health.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason
 from ghapp.health.queue.job_queue import JobQueue, QueueInputs
 from ghapp.health.remediation.fuse import Position
+from ghapp.health.runner.evidence import Survey
 from ghapp.local import dashboard
 from ghapp.local.dashboard import (
     EVENTS_SHOWN,
@@ -36,6 +38,7 @@ from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
 from ghapp.store.events import Events
 from ghapp.store.installations import Installations
+from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 
 NOW = 1_790_000_000.0
@@ -70,6 +73,114 @@ async def test_a_redis_that_does_not_answer_is_reported_and_retried():
         assert "Redis does not answer, retrying" in drawn(await anext(shown), 80)
         assert site.supervised == turn, "the roles are looked after meanwhile"
     await shown.aclose()
+
+
+@pytest.mark.parametrize(
+    ("term", "is_drawn"), [("xterm", True), ("dumb", False), ("unknown", False)], ids=["xterm", "dumb", "unknown"]
+)
+async def test_a_terminal_without_a_cursor_gets_lines(monkeypatch, term, is_drawn):
+    async def drawing(*_args):
+        yield "frame"
+        raise asyncio.CancelledError
+
+    async def printing(*_args):
+        raise asyncio.CancelledError
+
+    drawn_frames, printed = [], []
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setattr(dashboard, "frames", lambda *_: drawn_frames.append(1) or drawing())
+    monkeypatch.setattr(dashboard, "_print_changes", lambda *_: printed.append(1) or printing())
+    settings = Settings.read({})
+    site = SimpleNamespace(
+        setup_key=None, sandbox=None, terminal=lambda _: None, settings=settings, web_answers=lambda: True
+    )
+    with pytest.raises(asyncio.CancelledError):
+        await dashboard._show(site, ())
+    assert (bool(drawn_frames), bool(printed)) == (is_drawn, not is_drawn)
+
+
+class Starting(Supervised):
+    """A site whose web role answers after its `problems_in_turn` were asked for."""
+
+    setup_key = None
+
+    def __init__(self, url, problems_in_turn):
+        super().__init__(url)
+        self.problems_in_turn = list(problems_in_turn)
+
+    def web_answers(self):
+        return not self.problems_in_turn
+
+    def problems(self):
+        return self.problems_in_turn.pop(0)
+
+
+def ended(*_args):
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize(
+    ("problems_in_turn", "lines"),
+    [
+        ([["web exited"], ["web exited"], []], ["web exited"]),
+        ([["web exited"], ["web exited", "disk full"], ["disk full"]], ["web exited", "disk full"]),
+        ([["web exited"], [], ["web exited"]], ["web exited", "web exited"]),
+    ],
+    ids=["once while it lasts", "each of several", "again when it is back"],
+)
+async def test_what_does_not_work_is_printed_before_the_page_answers(monkeypatch, capsys, problems_in_turn, lines):
+    monkeypatch.setattr(dashboard, "page_line", ended)
+    with pytest.raises(asyncio.CancelledError):
+        await dashboard._show(Starting("redis://127.0.0.1:1/0", problems_in_turn), ())
+    assert capsys.readouterr().out.splitlines() == lines
+
+
+async def test_a_page_that_does_not_answer_for_long_is_named_with_the_log(monkeypatch, capsys):
+    monkeypatch.setattr(dashboard, "SLOW_START_SECONDS", 0.0)
+    monkeypatch.setattr(dashboard, "page_line", ended)
+    site = Starting("redis://127.0.0.1:1/0", [[], []])
+    with pytest.raises(asyncio.CancelledError):
+        await dashboard._show(site, ())
+    expected = f"the web role does not answer yet, still trying; see {site.settings.state_dir / 'ghapp.log'}"
+    assert capsys.readouterr().out.splitlines() == [expected]
+
+
+async def test_a_redis_that_starts_again_is_one_line_whatever_each_attempt_says(monkeypatch, capsys):
+    attempts = iter(["Error 111 connecting to unix:/r.sock. Refused.", "Error 2 connecting to unix:/r.sock. Missing."])
+
+    async def failing(_self):
+        try:
+            raise StoreUnavailableError(next(attempts))
+        except StopIteration:
+            raise asyncio.CancelledError from None
+
+    monkeypatch.setattr(Installations, "all", failing)
+    with pytest.raises(asyncio.CancelledError):
+        await dashboard._print_changes(
+            Supervised("redis://127.0.0.1:1/0"), None, dashboard.ProblemPrinter(Console(width=200))
+        )
+    expected = "Redis does not answer, retrying. (connecting to unix:/r.sock. Refused)"
+    assert capsys.readouterr().out.splitlines() == [expected]
+
+
+@pytest.mark.parametrize(("total", "is_started"), [(0, False), (1, True)])
+async def test_a_scenario_begins_when_the_fleet_is_seen_and_not_when_the_app_is(
+    monkeypatch, redis, redis_url, total, is_started
+):
+    class Stage:
+        started = False
+
+        async def start_due(self, _now):
+            self.started = True
+
+    installation, director = Installation(7, "acme", 70), Stage()
+    await Installations(redis).put(installation)
+    await Runners(redis).save_survey(installation.id, Survey(total=total))
+    monkeypatch.setattr(dashboard, "_raise_if_cancelled", ended)
+    with pytest.raises(asyncio.CancelledError):
+        await dashboard._print_changes(Supervised(redis_url), director, dashboard.ProblemPrinter(Console()))
+    assert director.started is is_started
 
 
 async def test_ctrl_c_ends_it_even_if_its_cancellation_was_lost(monkeypatch):
@@ -253,6 +364,14 @@ async def test_without_an_installation_it_says_what_is_waited_for(redis, redis_u
         await Schedule(redis).discover_at(time.time() + discovery_in)
     shown = frames(Supervised(redis_url))
     assert text in " ".join(drawn(await anext(shown), 400).split())
+    await shown.aclose()
+
+
+async def test_without_an_answer_of_github_the_proxy_is_named(redis, redis_url, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
+    shown = frames(Supervised(redis_url))
+    text = " ".join(drawn(await anext(shown), 400).split())
+    assert "ghapp keeps asking through the proxy proxy.example:3128; check HTTPS_PROXY, " in text
     await shown.aclose()
 
 

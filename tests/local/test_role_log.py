@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from ghapp.errors import ConfigurationError
 from ghapp.local import role_log, up
 from ghapp.local.role_log import OLD_FILES, RoleLog
+from ghapp.state_directory import file_problem
 
 MOST = 4096
 
@@ -105,7 +107,8 @@ def test_a_role_that_refuses_its_configuration_ends_up_with_its_own_line(tmp_pat
         with pytest.raises(ConfigurationError) as raised:
             role.supervise()
     assert str(raised.value) == (
-        "GHAPP_LISTEN: 'nowhere' is not valid; it takes host:port, like 0.0.0.0:8000 (the role clock)"
+        "GHAPP_LISTEN: 'nowhere' is not valid; it takes host:port, like 0.0.0.0:8000, "
+        "with a port from 1 to 65535 (the role clock)"
     )
 
 
@@ -116,6 +119,48 @@ def test_a_line_that_cannot_be_written_is_lost_without_a_traceback_and_the_reaso
     log.warning("role exited, restarting", role="web")
     assert log.failure == os.strerror(errno.ENOSPC)
     log.close()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["FIFO", "directory"])
+def test_what_is_no_file_in_its_place_is_named_and_not_waited_for(tmp_path, make):
+    make(tmp_path / "ghapp.log")
+    with pytest.raises(OSError, match="it is not a regular file") as raised:
+        RoleLog(tmp_path / "ghapp.log")
+    assert file_problem(raised.value) == f"cannot use {tmp_path / 'ghapp.log'}: it is not a regular file"
+
+
+def test_a_file_that_was_deleted_is_begun_again(tmp_path):
+    path = tmp_path / "ghapp.log"
+    with closing(RoleLog(path)) as log:
+        log.warning("one")
+        path.unlink()
+        log.warning("two")
+    assert [json.loads(line)["event"] for line in path.read_text().splitlines()] == ["two"]
+    assert log.failure is None
+
+
+def test_a_directory_that_was_deleted_is_a_failure_with_its_path_until_it_is_back(tmp_path, capfd):
+    path = tmp_path / "state" / "ghapp.log"
+    path.parent.mkdir()
+    with closing(RoleLog(path)) as log:
+        shutil.rmtree(path.parent)
+        log.warning("one")
+        assert log.failure == f"cannot use {path}: No such file or directory"
+        path.parent.mkdir()
+        log.warning("two")
+        assert log.failure is None
+    assert [json.loads(line)["event"] for line in path.read_text().splitlines()] == ["two"]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_old_file_that_cannot_be_replaced_is_a_failure_with_its_path(tmp_path, capfd):
+    (tmp_path / "ghapp.log.2").touch()
+    (tmp_path / "ghapp.log.3").mkdir()
+    with closing(RoleLog(tmp_path / "ghapp.log", most_bytes=200)) as log:
+        for _ in range(3):
+            log.warning("a line of some hundred bytes", role="x" * 60)
+        assert log.failure.startswith(f"cannot use {tmp_path / 'ghapp.log.3'}: ")
     assert capfd.readouterr() == ("", "")
 
 

@@ -33,7 +33,7 @@ class Supervision:
 
     def start(self):
         if self.fails:
-            raise BlockingIOError
+            raise FileNotFoundError(2, "No such file or directory", "/bin/python")
         self.started.append(Process())
         return self.started[-1]
 
@@ -92,5 +92,7 @@ def test_a_start_that_the_system_refuses_is_tried_again(supervision):
     supervision.fails = True
     supervision.after(10)
     assert {code for _, code, _ in supervision.exits[1:]} == {CANNOT_START}
+    assert supervision.process.start_failure == "cannot use /bin/python: No such file or directory"
     supervision.fails = False
     assert supervision.after(16) == 2
+    assert supervision.process.start_failure is None

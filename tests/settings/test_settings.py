@@ -105,6 +105,17 @@ def test_variables_of_others_are_none_of_our_business():
         ("GHAPP_LISTEN", "localhost:65536", "GHAPP_LISTEN: 'localhost:65536' is not valid"),
         ("GHAPP_LISTEN", f"localhost:{'9' * 5000}", "GHAPP_LISTEN: 'localhost:999"),
         ("GHAPP_LISTEN", "localhost:²", "GHAPP_LISTEN: 'localhost:²' is not valid"),
+        ("GHAPP_LISTEN", "localhost:0", "GHAPP_LISTEN: 'localhost:0' is not valid; it takes host:port, like "),
+        ("GHAPP_LISTEN", "localhost:00", "GHAPP_LISTEN: 'localhost:00' is not valid"),
+        ("GHAPP_PUBLIC_URL", "https://x/?a=b", "GHAPP_PUBLIC_URL: 'https://x/?a=b' is not valid; paths are added"),
+        ("GHAPP_PUBLIC_URL", "https://x/?", "GHAPP_PUBLIC_URL: 'https://x/?' is not valid; paths are added"),
+        ("GHAPP_PUBLIC_URL", "https://x#a", "GHAPP_PUBLIC_URL: 'https://x#a' is not valid; paths are added"),
+        ("GHAPP_PUBLIC_URL", "https://x y", "GHAPP_PUBLIC_URL: 'https://x y' is not valid; it takes an http"),
+        ("GHAPP_PUBLIC_URL", " https://x", "GHAPP_PUBLIC_URL: ' https://x' is not valid; it takes an http"),
+        ("GHAPP_PUBLIC_URL", "https://x\n", "GHAPP_PUBLIC_URL: 'https://x\\n' is not valid; it takes an http"),
+        ("GHAPP_LOKI_URL", "http://x?tenant=a", "GHAPP_LOKI_URL: 'http://x?tenant=a' is not valid; paths are added"),
+        ("GHAPP_STATE_DIR", "~/x", "GHAPP_STATE_DIR: '~/x' is not valid: only a shell replaces ~; write it out"),
+        ("GHAPP_STATE_DIR", "/dev/null", "GHAPP_STATE_DIR: /dev/null is not a directory"),
     ],
 )
 def test_a_wrong_variable_is_refused_by_name(read, name, value, text):
@@ -113,7 +124,7 @@ def test_a_wrong_variable_is_refused_by_name(read, name, value, text):
 
 @pytest.mark.parametrize(
     ("value", "listen"),
-    [("0.0.0.0:80", ("0.0.0.0", 80)), ("[::1]:65535", ("::1", 65535)), ("localhost:0", ("localhost", 0))],
+    [("0.0.0.0:80", ("0.0.0.0", 80)), ("[::1]:65535", ("::1", 65535)), ("localhost:1", ("localhost", 1))],
 )
 def test_an_address_to_listen_on(read, value, listen):
     assert read(GHAPP_LISTEN=value).listen == listen
@@ -153,10 +164,11 @@ def test_a_missing_file_is_refused(tmp_path):
         Settings.read({"GHAPP_CONFIG": str(tmp_path / "none.toml")})
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path):
+@pytest.mark.parametrize("text", [b"\xff\xfe", "[sweep]\n".encode("utf-16"), "[sweep]\n".encode("utf-16-le")])
+def test_a_file_that_is_no_text_is_refused(tmp_path, text):
     path = tmp_path / "ghapp.toml"
-    path.write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigurationError, match=r"GHAPP_CONFIG: .* is not TOML"):
+    path.write_bytes(text)
+    with pytest.raises(ConfigurationError, match=r"GHAPP_CONFIG: .* is not UTF-8 text, perhaps UTF-16; save it as"):
         Settings.read({"GHAPP_CONFIG": str(path)})
 
 
