@@ -197,6 +197,14 @@ class Acting(Calls):
         is_stopped = fuse_of(self.store.fuses, pool).holds_requests
         return self.engine.changes.mode != "act" or pool in self.store.paused or is_stopped
 
+    def is_dropped(self, evidence: Evidence) -> bool:
+        """As it was, for a mutation: a request whose pool has no rule at this moment is dropped."""
+        pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
+        if self.rules and pool not in {rule.name for rule in self.rules}:
+            self.store.unsent.discard(evidence.event_id or "")
+            return True
+        return type(self).is_held(self, evidence)
+
     def is_claimed(self, evidence: Evidence) -> bool:
         """By its controller: a process works there."""
         return claim_on(self.engine.claiming.held(), evidence.name, self.clock()) is not None

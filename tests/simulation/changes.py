@@ -58,7 +58,7 @@ class Changes:
             return
         for episode in self.scenario.episodes:
             for _ in range(self._random.randint(0, MOST_IN_AN_EPISODE)):
-                self._engine.at(self._random.uniform(episode.begins, episode.ends), self._change)
+                self._engine.at(self._random.uniform(episode.begins, episode.ends), self._happen)
             if self._has_catch_all:
                 self._elsewhere(episode)
 
@@ -97,20 +97,123 @@ class Changes:
         ]
         return replace(planned, pools=tuple(pools))
 
-    # ---- changes
+    # ---- what happens
 
-    def _change(self) -> None:
+    def _happen(self) -> None:
+        """One of the things that happen, to a pool and to another one where there are several."""
         pool = self._random.choice(self.scenario.pools)
-        change: Callable[[Pool], object] = self._random.choice(
-            (self._set_mode, self._rename, self._leave_out, self._go_deaf, self._lose_at_work, self._forget_a_second)
+        others = [each for each in self.scenario.pools if each is not pool]
+        what: Callable[[Pool, Pool], object] = self._random.choice(
+            (
+                self._register_as_the_url_answers,
+                self._change_while_requests_wait,
+                self._lose_beside_a_pool_that_waits,
+                self._lose_all,
+                self._rename_in_a_mass_loss,
+                self._lose_at_work,
+                self._forget_seconds,
+                self._dry_run_first,
+                self._report_a_mistaken_removal,
+                self._remove_before_any_list,
+                self._lose_again_and_again,
+            )
         )
-        self._engine.trace(f"a change: {change.__name__}", pool=pool.name)
-        change(pool)
+        self._engine.trace(f"happens: {what.__name__}", pool=pool.name)
+        what(pool, self._random.choice(others) if others else pool)
 
-    def _set_mode(self, _: Pool) -> None:
+    def _register_as_the_url_answers(self, pool: Pool, _: Pool) -> None:
+        """A machine registers again half a minute before its pool's url answers: no list has it before the request."""
+        wait = self._random.uniform(200.0, 900.0)
+        self._go_deaf(pool, wait)
+        self._lose_some(pool, 2)
+        self._engine.after(wait - 30.0, partial(self._one_registers_again, pool))
+
+    def _change_while_requests_wait(self, pool: Pool, _: Pool) -> None:
+        self._go_deaf(pool, 420.0)
+        self._lose_some(pool, 2)
+        after = self._random.uniform(150.0, 350.0)
+        match self._random.choice(("mode", "pause", "rename", "leave out")):
+            case "mode":
+                self._engine.after(after, partial(self._set_mode, self._random.choice(("dry-run", "off")), 3000.0))
+            case "pause":
+                self._engine.after(after, lambda: self._engine.driver.pause(self.name_of(pool)))
+                self._engine.after(after + 3000.0, self._engine.driver.resume)
+            case "rename":
+                self._engine.after(after, partial(self._rename, pool))
+            case "leave out":
+                self._engine.after(after, partial(self._leave_out, pool))
+
+    def _lose_beside_a_pool_that_waits(self, pool: Pool, other: Pool) -> None:
+        """One pool waits for a reason of its own, and another one, which is well, loses all its runners."""
+        match self._random.choice(("deaf", "paused", "left out")):
+            case "deaf":
+                self._go_deaf(pool, self._random.choice((7200.0, 86_400.0)))
+            case "paused":
+                self._engine.driver.pause(self.name_of(pool))
+                self._engine.after(7200.0, self._engine.driver.resume)
+            case "left out":
+                self._leave_out(pool)
+        self._lose_some(pool, 4)
+        self._engine.after(self._random.uniform(0.0, 400.0), partial(self._lose_some, other, 99))
+
+    def _lose_all(self, pool: Pool, _: Pool) -> None:
+        self._lose_some(pool, 99)
+
+    def _rename_in_a_mass_loss(self, pool: Pool, _: Pool) -> None:
+        here = self._engine.world.registered(pool)
+        self._engine.fleet.vanish(here[: len(here) * 3 // 4], 1500.0)
+        self._engine.after(self._random.uniform(150.0, 600.0), partial(self._rename, pool))
+
+    def _lose_at_work(self, pool: Pool, _: Pool) -> None:
+        self._engine.fleet.lose([each for each in self._engine.world.registered(pool) if each.busy])
+
+    def _forget_seconds(self, pool: Pool, _: Pool) -> None:
+        """Redis crashes, and has lost what was written in its last second, while losses are granted."""
+        self._lose_some(pool, 2)
+        for _each in range(4):
+            self._engine.after(self._random.uniform(30.0, 300.0), self._forget_a_second)
+
+    def _dry_run_first(self, pool: Pool, _: Pool) -> None:
+        self._set_mode("dry-run", 900.0)
+        self._lose_some(pool, 2)
+        self._engine.after(800.0, partial(self._go_deaf, pool, 3 * 3600.0))
+
+    def _report_a_mistaken_removal(self, pool: Pool, _: Pool) -> None:
+        """A controller says that it removed a runner that lives on, and that is lost some minutes later."""
+        idle = [each for each in self._engine.world.idle(pool) if each.id in self._engine.store.runners]
+        for machine in idle[:1]:
+            self._engine.driver.controller_says_removed(machine.id)
+            self._engine.after(290.0, partial(self._lose_after_all, machine))
+
+    def _remove_before_any_list(self, pool: Pool, _: Pool) -> None:
+        """A controller creates a runner, says at once that it removes it, and does that after a list."""
+        machine = self._engine.world.register(pool, self._engine.now)
+        self._engine.driver.controller_says_removed(machine.id)
+        interval = self.scenario.config.interval
+        self._engine.after(min(1.2 * interval, 55.0), partial(self._remove, machine))
+
+    def _lose_again_and_again(self, pool: Pool, _: Pool) -> None:
+        """A mass loss, two runners that are hidden for a moment, and then one more loss each nine minutes."""
+        here = self._engine.world.registered(pool)
+        self._lose_some(pool, len(here) * 3 // 4)
+        self._engine.after(150.0, lambda: self._engine.fleet.vanish(self._engine.world.registered(pool)[:2], 75.0))
+        for number in range(30):
+            self._engine.after(400.0 + 500.0 * number, partial(self._lose_some, pool, 1))
+
+    # ---- how it happens
+
+    def _lose_some(self, pool: Pool, most: int) -> None:
+        self._engine.fleet.lose(self._engine.world.registered(pool)[:most])
+
+    def _go_deaf(self, pool: Pool, seconds: float) -> None:
+        """The pool's url refuses everything."""
+        self._deaf.add(pool.name)
+        self._engine.after(seconds, partial(self._deaf.discard, pool.name))
+
+    def _set_mode(self, mode: Mode, seconds: float) -> None:
         if self.mode == "act":
-            self._use_mode(self._random.choice(("dry-run", "off")))
-            self._engine.after(self._random.uniform(60.0, 3600.0), partial(self._use_mode, "act"))
+            self._use_mode(mode)
+            self._engine.after(seconds, partial(self._use_mode, "act"))
 
     def _use_mode(self, mode: Mode) -> None:
         self._engine.trace("the mode changes", mode=mode)
@@ -125,34 +228,57 @@ class Changes:
             self._engine.store.version += 1
 
     def _leave_out(self, pool: Pool) -> None:
+        """The configuration lacks the pool for a while."""
         if len(self._rules) > 1 and pool.name in self._rules and self.name_of(pool) not in self._engine.store.paused:
-            rules = dict(self._rules)
-            del self._rules[pool.name]
+            rule = self._rules.pop(pool.name)
             self._engine.store.version += 1
-            self._engine.after(self._random.uniform(60.0, 1800.0), partial(self._use_rules, rules))
+            self._engine.after(self._random.uniform(60.0, 1800.0), partial(self._put_back, pool, rule))
 
-    def _use_rules(self, rules: dict[str, Rule]) -> None:
-        self._rules = (
-            rules | self._rules if len(rules) == 1 else {each: self._rules.get(each, rules[each]) for each in rules}
-        )
+    def _put_back(self, pool: Pool, rule: Rule) -> None:
+        """A pool with labels `*` is the last one again."""
+        known = {**self._rules, pool.name: rule}
+        self._rules = {each.name: known[each.name] for each in self.scenario.pools if each.name in known}
         self._engine.store.version += 1
 
-    def _go_deaf(self, pool: Pool) -> None:
-        """For a while, or for the rest of the day."""
-        self._deaf.add(pool.name)
-        self._engine.after(self._random.choice((600.0, 3600.0, 86_400.0)), partial(self._deaf.discard, pool.name))
-
-    def _lose_at_work(self, pool: Pool) -> None:
-        fleet = self._engine.fleet
-        fleet.lose([each for each in self._engine.world.registered(pool) if each.busy])
-
-    def _forget_a_second(self, _: Pool) -> None:
-        """Redis crashes, and has lost what was written in its last second."""
+    def _forget_a_second(self) -> None:
         engine, store = self._engine, self._engine.store
         before = store.remembered()
         engine.after(1.0, lambda: (store.recall(before), engine.driver.deliver_again(engine.now - 1.0)))
 
+    def _one_registers_again(self, pool: Pool) -> None:
+        lost = [
+            each
+            for each in self._engine.world.recent.values()
+            if each.pool is pool and each.fate in (Fate.LOST, Fate.DELETED)
+        ]
+        for machine in lost[-1:]:
+            if not pool.kind.ephemeral:
+                self._register_again(machine)
+
+    def _lose_after_all(self, machine: Machine) -> None:
+        if machine.registered and machine.job is None:
+            machine.removal_reported = False  # lists have shown it since
+            self._engine.fleet.lose([machine])
+
+    def _remove(self, machine: Machine) -> None:
+        if machine.registered:
+            self._engine.world.leave(machine, Fate.SCALED_DOWN, self._engine.now)
+            self._engine.audit.disturbed(machine.pool)
+
     # ---- machines
+
+    def confirming(self, suspects: Iterable[int]) -> None:
+        """At this moment a suspect is seen, and missed once more: what follows is a first 404, not the second."""
+        if not self.happen or self._engine.github.lies or self._random.random() > 0.2:
+            return
+        for runner_id in suspects:
+            machine = self._engine.world.machines[runner_id]
+            if machine.fate is Fate.VANISHED:
+                self._engine.fleet.come_back(machine)
+                self._engine.driver.check(runner_id)
+                self._engine.fleet.vanish([machine], 900.0)
+                self._engine.driver.check(runner_id)
+                return
 
     def lost(self, machines: Iterable[Machine]) -> None:
         """Some lost machines register again under their names, with a new id."""
@@ -172,7 +298,7 @@ class Changes:
             self._engine.trace("registers again", runner=machine.id)
             machine.successor = self._engine.world.register(machine.pool, self._engine.now, machine.name)
             machine.successor.is_successor = True
-            self._engine.audit.disturbed(machine.pool)
+            self._engine.audit.registered_again(machine)
 
     def _elsewhere(self, episode: Episode) -> None:
         """Runners of repositories: only deliveries name them, and no list ever shows them."""

@@ -18,6 +18,7 @@ from ghapp.health.remediation.fuse import Position
 from ghapp.health.runner import absence, observations
 from ghapp.health.runner.absence import GetResult, RunnerList
 from ghapp.health.runner.evidence import Evidence, Fold, Survey
+from ghapp.health.runner.observations import removal_reported
 from ghapp.health.runner.transitions import ANSWERABLE_SECONDS, may_be_forgotten
 from ghapp.health.runner.verdict import Reason, State, is_absent, judge
 from ghapp.health.settled import Settled, holds, is_settled
@@ -288,13 +289,17 @@ class Driver(Acting):
 
     def check(self, runner_id: int) -> None:
         """`POST …/check`: one GET on behalf of a controller, recorded at once."""
-        answer = self.github.runner(runner_id, self.store.installation.org)  # it is back
+        try:
+            answer = self.github.runner(runner_id, self.store.installation.org)
+        except NotFound:
+            answer = None
+            self.audit.answered_404(runner_id)
         self.audit.answered(runner_id)
         self.fold(runner_id, absence.folds_of_get(answer, self.clock()))
 
     def controller_says_removed(self, runner_id: int) -> None:
         """`DELETE /v1/orgs/{org}/runners/{runner_id}`."""
-        self.fold(runner_id, partial(observations.removal_reported, runner_id=runner_id, at=self.clock()))
+        self.fold(runner_id, partial(removal_reported, runner_id=runner_id, at=self.clock()))
         self.engine.world.machines[runner_id].removal_reported = True
 
     def pause(self, pool: str | None) -> None:

@@ -63,6 +63,8 @@ class Engine:
         self._order = 0
         self._alive: dict[str, Process] = {}
         self._version = -1
+        self.running = ""
+        """The kind of the process that runs now."""
         self.world = World()
         self.github = GitHub(self.world, self.random, lambda: self.now)
         self.store = Store(Installation(INSTALLATION, "acme", ACCOUNT, NEEDED))
@@ -126,6 +128,7 @@ class Engine:
     def _step(self, me: Process) -> None:
         if me.steps is None:
             me.steps, me.began, me.frozen, me.overtaken = me.make(me), self.now, False, False
+        self.running = me.key.partition("-")[0]
         if me.overtaken or (me.frozen and not self._thaw(me)):
             self._over(me, failed=True)
             return

@@ -88,6 +88,7 @@ class Fleet:
 
     def confirming(self, runner_ids: Iterable[int]) -> None:
         """Their absence is about to be confirmed: at this moment a delivery reports an earlier job of one of them."""
+        self.engine.changes.confirming(runner_ids)
         for runner_id in runner_ids:
             job = self._unreported.pop(runner_id, None)
             if job is not None and job.over_at is None:

@@ -13,7 +13,7 @@ from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, 
 from ghapp.health.remediation.steps import LOOK_LASTS_SECONDS
 from ghapp.health.runner.absence import RunnerList
 from ghapp.health.runner.evidence import LIST_LASTS_SECONDS, Evidence, Registration, Survey
-from ghapp.health.runner.verdict import State, judge, may_run_an_unknown_job
+from ghapp.health.runner.verdict import State, judge
 from tests.simulation.batches import Batches
 from tests.simulation.bound import noticed_within, tail_of
 from tests.simulation.github import HOURLY_LIMIT
@@ -65,6 +65,10 @@ class Audit:
         self._losses: dict[int, Loss] = {}
         self._requests: dict[int, Loss] = {}
         """Requests that no controller accepted yet, by runner."""
+        self._misled: set[int] = set()
+        """Runners that the last list showed busy, and that had no job then: a stale list."""
+        self._jobs_of: defaultdict[int, set[int]] = defaultdict(set)
+        """By runner: the jobs that deliveries reported."""
         self._needy_since: dict[str, float] = {}
         """By pool: since when written-off losses wait while its jobs do."""
         self._batches = Batches(engine)
@@ -123,7 +127,8 @@ class Audit:
         """A delivery about a job of this runner took effect: its end can be distinguished from a loss."""
         machine = self._engine.world.machines[runner_id]
         shown, shown_at = self._shown_busy.get(runner_id, (0, 0.0))
-        if over_at is not None and job_id != shown and over_at >= shown_at:
+        self._jobs_of[runner_id].add(job_id)
+        if over_at is not None and over_at >= shown_at:
             self._shown_busy.pop(runner_id, None)  # the job that ended then explains what lists showed before
         for each in (machine, machine.job):
             if each is machine or (each is not None and each.id == job_id):
@@ -289,15 +294,22 @@ class Audit:
 
     def lost(self, machine: Machine) -> None:
         """A registration is lost for good: a replacement is due, if the loss is distinguishable from a job's end."""
-        self.disturbed(machine.pool)
+        if not self._engine.changes.happen:  # else the bound has the rounds of further losses
+            self.disturbed(machine.pool)
         evidence = self._engine.store.runners.get(machine.id)
         had_job = machine.last_job_over_at is not None or machine.job is not None
-        may_be_spent = had_job and machine.pool.kind is not Kind.PERSISTENT
+        is_proven = machine.pool.kind is Kind.UNSAID_PERSISTENT and len(self._jobs_of[machine.id]) > 1
+        may_be_spent = had_job and machine.pool.kind is not Kind.PERSISTENT and not is_proven
         # Without deliveries of its jobs, a runner last shown busy is kept for as long as the longest job.
-        may_be_spent = may_be_spent or (evidence is not None and evidence.busy)
+        may_be_spent = may_be_spent or self._was_shown_busy(machine)
         is_replaced = evidence is not None and evidence.event_id in self._engine.store.events  # if not yet accepted
         if evidence is not None and evidence.registered and not may_be_spent and not is_replaced:
             self._losses[machine.id] = Loss(machine, self._engine.now)
+
+    def registered_again(self, machine: Machine) -> None:
+        """A lost machine has a new registration under its name: nothing is due any more."""
+        self._losses.pop(machine.id, None)
+        self.disturbed(machine.pool)
 
     def disturbed(self, pool: Pool) -> None:
         """Further losses and returns in a pool restart its fuse's rounds."""
@@ -337,9 +349,8 @@ class Audit:
             stopped = fuse_of(engine.store.fuses, engine.changes.name_of(pool)).position is Position.STOPPED
             if self._is_deferred(loss.machine) or stopped:
                 loss.fair_since = engine.now  # deferred, and reported as such
-            evidence = engine.store.runners.get(loss.machine.id)
-            if evidence is not None and may_run_an_unknown_job(evidence):
-                loss.fair_since = engine.now  # a stale list showed it busy: for as long as the longest job
+            if self._was_shown_busy(loss.machine):
+                loss.fair_since = engine.now  # for as long as the longest job
             waited = engine.now - max(loss.fair_since, self._fair_since)
             bound = noticed_within(
                 engine.scenario.config, sum(each.machine.pool is pool for each in self._losses.values())
@@ -435,6 +446,10 @@ class Audit:
             self.require(
                 since <= bound, f"a job waits for {pool.name}, and its written-off losses do for {since:.0f} s"
             )
+
+    def _was_shown_busy(self, machine: Machine) -> bool:
+        """Whether a list showed it with a job whose end is not known."""
+        return machine.id in self._shown_busy or machine.id in self._misled
 
     def _settles(self) -> None:
         """A stopped fuse does not wait for a person when nothing changes, and no job waits for what is lost."""
@@ -540,6 +555,10 @@ class Audit:
                 self._shown_busy[runner.id] = (machine.job.id, self._engine.now)
             else:
                 self._shown_busy.pop(runner.id, None)
+            if runner.busy and not machine.busy and self._engine.github.lies:
+                self._misled.add(runner.id)
+            else:
+                self._misled.discard(runner.id)
         covered = {*look.runners}
         if look.flaw is None:
             missed = (each for each in self._engine.store.runners.values() if each.id not in covered)

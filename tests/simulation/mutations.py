@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -15,7 +16,7 @@ from ghapp.health.leaks.guards import FuseView, Guard, TickInputs
 from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.remediation import decision, fuse, fuse_counts, steps
 from ghapp.health.remediation.steps import RemediationStep
-from ghapp.health.runner import absence, evidence, observations, verdict
+from ghapp.health.runner import absence, evidence, observations, transitions, verdict
 from tests.simulation import acting, calls, cluster, driver, folds, reaper, store
 
 
@@ -38,6 +39,13 @@ _unlisted, _get_missed, _tally, _prove = (
 _judge, _start_proving, _candidates = verdict.judge, fuse._start_proving, decision._candidates
 _decide, _may_act, _job_ended = decision.decide, steps.may_act, observations.job_ended
 _written_off = decision._written_off
+_request_step, _step_after, _settle, _successors = (
+    steps.request_step,
+    steps.step_after,
+    fuse._settle,
+    fuse_counts.successors,
+)
+_confirmed, _listed, _may_be_forgotten = absence.confirmed, absence._listed, transitions.may_be_forgotten
 _shield, _guard, _has_ended = guards._shield, guards._guard, guards._has_ended
 _busy, _seen_at, _held_back, _is_long_over = (
     runner_activity._busy,
@@ -47,13 +55,13 @@ _busy, _seen_at, _held_back, _is_long_over = (
 )
 
 
-def _confirmed_at_once(known: evidence.Evidence, at: float) -> evidence.Evidence:
-    missed = _get_missed(known, at)
+def _confirmed_at_once(known: evidence.Evidence, at: float, survey: Any = None) -> evidence.Evidence:
+    missed = _get_missed(known, at, survey)
     return missed if missed is known else missed._replace(confirmed_at=missed.confirmed_at or at)
 
 
-def _gone_by_the_list(known: evidence.Evidence, at: float, total: int) -> evidence.Evidence:
-    absent = _unlisted(known, at, total)
+def _gone_by_the_list(known: evidence.Evidence, at: float, total: int, survey: Any = None) -> evidence.Evidence:
+    absent = _unlisted(known, at, total, survey)
     return absent if absent is known else absent._replace(missing_at=at, confirmed_at=absent.confirmed_at or at)
 
 
@@ -86,7 +94,7 @@ def _seen_until_its_job_ended(known: evidence.Evidence, survey: evidence.Survey)
 
 
 def _returns_ignored(*args: Any, **more: Any) -> fuse.FuseCounts:
-    return replace(_tally(*args, **more), returned=False)
+    return replace(_tally(*args, **more), since_return=None)
 
 
 def _granted_or_not(pools: decision.Pools, *rest: Any) -> list[Any]:
@@ -176,6 +184,110 @@ def _not_judged_again(_me: reaper.Reaper, pod: Any, _pods_at: float, memory: Any
     return reaper.orphan(pod, called, pod.namespace, word, memory.since[pod.uid], _me.clock())
 
 
+def _sent_by_its_record(known: Any, event_id: str, _now: float, *, held: bool = False) -> steps.RequestStep:
+    """As it was: by the grant alone."""
+    if known is not None and known.event_id != event_id:
+        return steps.RequestStep.WITHDRAW
+    return steps.RequestStep.WAIT if held else steps.RequestStep.SEND
+
+
+def _sent_without_a_look(known: Any, event_id: str, now: float, *, held: bool = False) -> steps.RequestStep:
+    step = _request_step(known, event_id, now, held=held)
+    return steps.RequestStep.SEND if step is steps.RequestStep.LOOK else step
+
+
+def _sent_whatever_holds(known: Any, event_id: str, now: float, *, held: bool = False) -> steps.RequestStep:
+    return _request_step(known, event_id, now)
+
+
+def _open_though_back(known: evidence.Evidence) -> bool:
+    return known.granted_at is not None and known.event_id is not None and known.replaced_at is None
+
+
+def _looked_at_before_the_removal_alone(known: Any, answer: Any, same_name: Any) -> RemediationStep:
+    return RemediationStep.REMOVE if known.removed_at is not None else _step_after(known, answer, same_name)
+
+
+def _told_by_the_record(known: Any, judged: Any, *_: Any, **__: Any) -> bool:
+    return known.granted_at is not None and judged.state is verdict.State.INVALIDATED
+
+
+def _of_any_first_404(suspect: Any, answer: Any, at: float) -> Any:
+    def fold(known: Any) -> Any:
+        return known if known is None else observations.absence_confirmed(known, at)
+
+    return _confirmed(suspect, answer, at) if answer is not None else fold
+
+
+def _waits_for_all(before: fuse.Fuse, pool: fuse.FuseCounts, now: float, limits: fuse.FuseLimits) -> fuse.Fuse:
+    """As it was: all successors, or it stops; a request that is not accepted is waited for."""
+    pool = replace(pool, pending=pool.pending + pool.overdue, overdue=0)
+    if pool.successors < pool.accepted:
+        pool = replace(pool, successors=0)
+    return _prove(before, pool, now, limits)
+
+
+def _never_late(before: fuse.Fuse, pool: fuse.FuseCounts, now: float, limits: fuse.FuseLimits) -> fuse.Fuse:
+    return _settle(before, replace(pool, successors=0), now, limits)
+
+
+def _unaccepted_is_pending(*args: Any, **more: Any) -> fuse.FuseCounts:
+    counted = _tally(*args, **more)
+    return replace(counted, pending=counted.pending + counted.overdue, overdue=0)
+
+
+def _calm_since_any_loss(*args: Any, **more: Any) -> fuse.FuseCounts:
+    counted = _tally(*args, **more)
+    return counted if counted.since_return is None else replace(counted, since_return=counted.calm_seconds)
+
+
+def _by_deliveries_too(members: Any, accepted_at: float, limits: fuse.FuseLimits) -> int:
+    known = [(each._replace(registered=True), state) for each, state in members]
+    return _successors(known, accepted_at, limits)
+
+
+def _busy_by_its_first_absence(known: evidence.Evidence) -> bool:
+    """As it was: the end of a job is compared with the first absence."""
+    first = [at for at in (known.absent_since, known.missing_at) if at is not None]
+    shown_at = min(first, default=known.observed_at)
+    ended_at = known.job_ended_at
+    return known.busy and (ended_at is None or (shown_at is not None and shown_at > ended_at))
+
+
+def _busy_by_any_list(known: evidence.Evidence) -> bool:
+    """As it was: a list that was begun before the end is folded after it."""
+    at = known.observed_at if known.returned_at is None else known.returned_at
+    ended_at = known.job_ended_at
+    return known.busy and (ended_at is None or (at is not None and at > ended_at - 60.0))
+
+
+def _lists_lag_always(seen: Any, at: float, usable: bool, known: Any) -> Any:
+    return _listed(seen, at, usable, known if known is None else known._replace(was_deleted=True))
+
+
+def _forgotten_a_day_after_dry_run(known: Any, judged: Any, now: float) -> bool:
+    done_at = known.replaced_at or known.would_remediate_at
+    if done_at is not None and judged.state is verdict.State.INVALIDATED and now - done_at > 3600.0:
+        return True  # an hour is a day here
+    return _may_be_forgotten(known, judged, now)
+
+
+def _reported_as_known(known: Any, runner_id: int, at: float) -> Any:
+    return known if known is None else observations.removal_reported(known, runner_id, at)
+
+
+def _still_retired_for_long(known: Any, at: float, *, listed: bool) -> float | None:
+    return None if known.retired_at is None or at > known.retired_at + 300.0 else known.retired_at
+
+
+def _accepted_on_any_grant(known: Any, event_id: str, at: float) -> Any:
+    return known if known is None else observations.replaced(known, at)
+
+
+def _random_id(_installation: int, _known: Any) -> str:
+    return str(uuid.uuid4())
+
+
 def _everywhere(name: str, by: Callable[..., Any], *modules: Any) -> Mutation:
     return tuple(Patch(module, name, by) for module in modules)
 
@@ -223,7 +335,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     "time without an answer counts": _everywhere("covered_seconds", _all_time_counts, verdict, fuse_counts),
     "the whole installation's fuse writes off what it did not count": (Patch(decision, "_written_off", _of_any_pool),),
     "a stopped fuse always waits for a person": (Patch(fuse, "_settle", lambda before, *_: before),),
-    "what a job waits for is written off": (Patch(decision._Counts, "_queued_for", lambda _self, _members: 0),),
+    "what a job waits for is written off": (Patch(decision._Counts, "queued_for", lambda _self, _pool: 0),),
     "a grant outlives its reason": (Patch(folds, "is_as_planned", lambda _planned, _found: True),),
     "newcomers under way prove a batch": (
         Patch(
@@ -312,6 +424,59 @@ MUTATIONS: Mapping[str, Mutation] = {
     "a pod that has changed is deleted": (Patch(cluster, "is_unchanged", lambda _read, _now: True),),
     "the reaper does not ask GitHub by name": (Patch(reaper, "with_answer", lambda runner, _runners, _named: runner),),
     "no pod is reaped": (Patch(guards, "_guard", lambda *given: _guard(*given) or Guard.UNNAMED),),
+    "a request leaves by its record alone": (
+        Patch(steps, "request_step", _sent_by_its_record),
+        Patch(steps, "is_open", _open_though_back),
+        Patch(steps, "needs_no_replacement", lambda _known: False),
+        Patch(steps, "step_after", _looked_at_before_the_removal_alone),
+    ),
+    "a request leaves without another look": (Patch(steps, "request_step", _sent_without_a_look),),
+    "mode and pause do not hold a request that waits": (Patch(steps, "request_step", _sent_whatever_holds),),
+    "a probe is answered by the record alone": (Patch(steps, "may_terminate", _told_by_the_record),),
+    "runners that no list shows prove a batch": (Patch(fuse_counts, "successors", _by_deliveries_too),),
+    "a second 404 confirms any first one": (Patch(absence, "confirmed", _of_any_first_404),),
+    "each process dates by its own clock": (Patch(calls.Calls, "clock", calls.Calls.own_clock),),
+    "a request that is not accepted holds up all pools": _everywhere(
+        "fuse_counts", _unaccepted_is_pending, fuse_counts, decision
+    ),
+    "a pool that waits alone holds up all pools": (
+        Patch(decision._Counts, "waits_alone", lambda _self, pool, stopped: pool in stopped),
+    ),
+    "a batch needs all its successors": (
+        Patch(fuse, "_prove", _waits_for_all),
+        Patch(fuse, "_settle", _never_late),
+    ),
+    "a late successor does not count": (Patch(fuse, "_settle", _never_late),),
+    "a job's end is compared with the first absence": (
+        Patch(evidence.Evidence, "is_busy", property(_busy_by_its_first_absence)),
+    ),
+    "a list begun before a job's end shows another job": (
+        Patch(evidence.Evidence, "is_busy", property(_busy_by_any_list)),
+    ),
+    "a second job proves nothing": (Patch(observations, "_after_another_job", lambda known, _job_id: known.ephemeral),),
+    "a request is dropped when its pool is not configured": (
+        Patch(acting.Acting, "is_held", acting.Acting.is_dropped),
+    ),
+    "what dry-run saw is forgotten": (Patch(driver, "may_be_forgotten", _forgotten_a_day_after_dry_run),),
+    "each grant has an id of its own": (Patch(steps, "request_id", _random_id),),
+    "what was written off stays so": (Patch(decision._Counts, "needed", lambda _self, _pool: []),),
+    "a return is counted from the last loss": _everywhere("fuse_counts", _calm_since_any_loss, fuse_counts, decision),
+    "a runner that is back after its removal is not listed": (Patch(absence, "_listed", _lists_lag_always),),
+    "a fuse keeps the name of its pool": (Patch(decision, "after_moves", lambda fuses, _pools, _now: dict(fuses)),),
+    "a removal is reported of known runners alone": (Patch(driver, "removal_reported", _reported_as_known),),
+    "a mistaken report of a removal lasts": (Patch(observations, "_still_retired", _still_retired_for_long),),
+    "no look between the second 404 and the removal": (
+        Patch(
+            steps,
+            "step_after",
+            lambda known, answer, same: (
+                RemediationStep.REMOVE
+                if known.removed_at is None and answer is None
+                else _step_after(known, answer, same)
+            ),
+        ),
+    ),
+    "an accepted request is recorded on any grant": (Patch(steps, "accepted", _accepted_on_any_grant),),
     "retry-after is ignored": (Patch(store.Budget, "hold", lambda _self, _now, _seconds: None),),
 }
 
