@@ -121,7 +121,7 @@ class Inbox:
         """`ask_for_drain` is called, at most twice a second, after a delivery was stored."""
         self._redis = redis
         self._ask = ask_for_drain
-        self._seen = SeenDeliveries(redis)
+        self._seen, self._ended = SeenDeliveries(redis), SeenDeliveries(redis, "jobs")
         self._read_entries = PlainReader(redis, "delivery", _entry)
         self._read_dead = PlainReader(redis, "dead-letter", _letter)
         self._read_time, self._read_cursor = (
@@ -169,6 +169,19 @@ class Inbox:
         waiting = {row.get(b"g", b"").decode(errors="replace") for _, row in (*rows, *dead)}
         return waiting & set(guids) | await self._seen.among(guids, now)
 
+    async def mark_ended(self, installation: int, job_ids: Collection[int], now: float) -> None:
+        """Records that the ends of these jobs had their effect. Only one process may drain at a time."""
+        if not job_ids:
+            return
+        async with self._redis.pipeline(transaction=True) as pipe:
+            await self._ended.add(pipe, {f"{installation}:{each}" for each in job_ids}, now)
+            await pipe.execute()
+
+    async def ended_jobs(self, installation: int, job_ids: Collection[int], now: float) -> set[int]:
+        """Returns those of the jobs whose ends had their effect, for as long as GitHub can repeat a delivery."""
+        names = {f"{installation}:{each}": each for each in job_ids}
+        return {names[each] for each in await self._ended.among(names, now)}
+
     async def complete_until(self) -> float | None:
         """Returns until when all deliveries of GitHub's log have arrived (epoch seconds); None: never checked."""
         row: Any = await self._redis.get(keys.COMPLETE_UNTIL)
@@ -194,6 +207,13 @@ class Inbox:
             if attempts:
                 pipe.rpush(keys.REDELIVERIES, *attempts)
                 pipe.expire(keys.REDELIVERIES, HOUR)
+            await pipe.execute()
+
+    async def return_redeliveries(self, attempts: Sequence[int]) -> None:
+        """Puts attempts that were taken and not requested back to the head of the plan, in this order."""
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.lpush(keys.REDELIVERIES, *reversed(attempts))
+            pipe.expire(keys.REDELIVERIES, HOUR)
             await pipe.execute()
 
     async def take_redeliveries(self, most: int) -> list[int]:

@@ -142,7 +142,7 @@ async def test_many_failures_are_asked_for_in_small_batches_a_job_each(story, mo
         assert await known_jobs(app) == set(missed)
 
 
-async def test_a_batch_that_fails_drops_the_plan_and_the_next_look_finds_what_is_missing(story, monkeypatch):
+async def test_while_github_asks_to_wait_the_plan_waits_too(story, monkeypatch):
     monkeypatch.setattr(redeliver, "BATCH", 3)
     async with story() as app:
         missed = await while_away(app, 5)
@@ -152,8 +152,23 @@ async def test_a_batch_that_fails_drops_the_plan_and_the_next_look_finds_what_is
         assert await app.context.inbox.planned_redeliveries() == 2
         await app.context.budget.hold(THE_APP, 60)
         assert await redeliver_failed(app.context) == 0
-        assert await app.context.inbox.planned_redeliveries() == 0
+        assert await app.context.inbox.planned_redeliveries() == 2
         app.clock.pass_(61)
+        assert await redeliver_failed(app.context) == 2
+        await app.receive(2)
+        assert await known_jobs(app) == set(missed)
+
+
+async def test_a_batch_that_fails_drops_the_plan_and_the_next_look_finds_what_is_missing(story, monkeypatch):
+    monkeypatch.setattr(redeliver, "BATCH", 3)
+    async with story() as app:
+        missed = await while_away(app, 5)
+        app.clock.now = app.sandbox.world.now() + 60
+        assert await redeliver_failed(app.context) == 3
+        await app.receive(3)
+        app.sandbox.control.fault(match="attempts", status=502, times=2)
+        assert await redeliver_failed(app.context) == 0
+        assert await app.context.inbox.planned_redeliveries() == 0
         assert await redeliver_failed(app.context) == 2
         await app.receive(2)
         assert await known_jobs(app) == set(missed)
