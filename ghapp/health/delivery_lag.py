@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ghapp.health.runner.evidence import LIST_LASTS_SECONDS, Evidence, Survey, covered_seconds
+from ghapp.health.runner.observations import LIST_LAG_SECONDS
 from ghapp.health.runner.verdict import is_absent, missing_since
 
 HOLD_SECONDS = 3600.0
@@ -36,7 +37,7 @@ class LateArrival(NamedTuple):
     seconds: float
 
 
-class Arrivals(NamedTuple):
+class DeliveryArrivals(NamedTuple):
     """What is known of an installation's deliveries about jobs. Fields are only ever appended.
 
     Attributes:
@@ -116,7 +117,7 @@ class DeliveryFacts(NamedTuple):
     """
 
     installation: int
-    arrivals: Arrivals = Arrivals()
+    arrivals: DeliveryArrivals = DeliveryArrivals()
     log: DeliveryLog = DeliveryLog()
     backlog_seconds: float = 0.0
     expected_at: float | None = None
@@ -148,10 +149,13 @@ class DeliveryGap(NamedTuple):
     text: str
 
 
-def arrivals_after(arrivals: Arrivals, new: Iterable[tuple[float, float | None]], now: float) -> Arrivals:
+def arrivals_after(
+    arrivals: DeliveryArrivals, new: Iterable[tuple[float, float | None]], now: float
+) -> DeliveryArrivals:
     """Returns what is known after more deliveries arrived. Their order changes nothing.
 
-    Redeliveries and deliveries whose date says nothing of their age must be given without a date.
+    Redeliveries must be left out: they are old by nature, and show nothing of others. Deliveries whose date says
+    nothing of their age must be given without a date.
 
     Args:
         arrivals: before these.
@@ -165,7 +169,7 @@ def arrivals_after(arrivals: Arrivals, new: Iterable[tuple[float, float | None]]
     # An event in the future has no date; one of more than an hour ago holds up nothing.
     ages = [(at, at - event_at) for at, event_at in new if event_at is not None]
     late = [LateArrival(at, age) for at, age in ages if LATE_SECONDS <= age <= HOLD_SECONDS]
-    return Arrivals(last_at, _lasting([*arrivals.late, *late], now))
+    return DeliveryArrivals(last_at, _lasting([*arrivals.late, *late], now))
 
 
 def _lasting(late: Iterable[LateArrival], now: float) -> tuple[LateArrival, ...]:
@@ -180,7 +184,9 @@ def _lasting(late: Iterable[LateArrival], now: float) -> tuple[LateArrival, ...]
     return tuple(reversed(kept))
 
 
-def expected_at(records: Iterable[Evidence], arrivals: Arrivals, known: float | None, now: float) -> float | None:
+def expected_at(
+    records: Iterable[Evidence], arrivals: DeliveryArrivals, known: float | None, now: float
+) -> float | None:
     """Returns since when a delivery must have come: GitHub listed a runner that began to work after the last one.
 
     Jobs of repositories on which the App is not installed have no deliveries either; the first delivery of another job
@@ -200,9 +206,16 @@ def expected_at(records: Iterable[Evidence], arrivals: Arrivals, known: float | 
     began = (
         each.observed_at
         for each in records
-        if each.listed and each.busy and each.running_job is None and each.observed_at is not None
+        if each.listed and each.busy and each.running_job is None and not _may_show_its_last_job(each)
     )
-    return min((at for at in began if last_at < at <= now), default=None)
+    return min((at for at in began if at is not None and last_at < at <= now), default=None)
+
+
+def _may_show_its_last_job(evidence: Evidence) -> bool:
+    """True if a busy runner may be so by a job of which the end was delivered: lists may be some time behind."""
+    ended_at, observed_at = evidence.job_ended_at, evidence.observed_at or 0.0
+    is_ephemeral = evidence.ephemeral is True
+    return ended_at is not None and (is_ephemeral or observed_at <= ended_at + LIST_LAG_SECONDS)
 
 
 def completeness(facts: DeliveryFacts, now: float) -> tuple[DeliveryGap, ...]:

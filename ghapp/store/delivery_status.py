@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.health.delivery_lag import Arrivals, DeliveryFacts, DeliveryLog
+from ghapp.health.delivery_lag import DeliveryArrivals, DeliveryFacts, DeliveryLog
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import PlainReader, RecordReader, finite
@@ -18,7 +18,7 @@ KEPT_SECONDS = 7200
 MOST_REDELIVERED = 20_000
 """Missing deliveries that are known by their GUID, the latest."""
 
-_arrivals = Codec("delivery-arrivals", Arrivals)
+_arrivals = Codec("delivery-arrivals", DeliveryArrivals)
 _log = Codec("delivery-log", DeliveryLog)
 
 
@@ -49,7 +49,7 @@ class DeliveryStatus:
             if named
             else ()
         ):
-            arrivals = await self._read_arrivals.one(key, row) or Arrivals()
+            arrivals = await self._read_arrivals.one(key, row) or DeliveryArrivals()
             expected_at = await self._read_date.one(other, date)
             found[installation] = DeliveryFacts(installation, arrivals, log, backlog, expected_at)
         return found
@@ -58,15 +58,19 @@ class DeliveryStatus:
         """Records since when a delivery must have come. The next arrival ends that."""
         await self._redis.set(keys.delivery_expected(installation), repr(at), ex=KEPT_SECONDS)
 
-    async def arrivals(self, installation: int) -> Arrivals:
-        """Returns what is known of an installation's deliveries."""
-        key = keys.delivery_arrivals(installation)
-        row: Any = await self._redis.get(key)
-        return await self._read_arrivals.one(key, row) or Arrivals()
+    async def arrivals(self, installations: Collection[int]) -> dict[int, DeliveryArrivals]:
+        """Returns what is known of the deliveries of these installations, by one command."""
+        named = {keys.delivery_arrivals(each): each for each in installations}
+        rows: Any = await self._redis.mget([*named]) if named else []
+        read = {key: await self._read_arrivals.one(key, row) for key, row in zip(named, rows, strict=True)}
+        return {installation: read[key] or DeliveryArrivals() for key, installation in named.items()}
 
-    async def save_arrivals(self, installation: int, arrivals: Arrivals) -> None:
-        """Records it. Only one process at a time may: the one that drains."""
-        await self._redis.set(keys.delivery_arrivals(installation), _arrivals.encode(arrivals), ex=KEPT_SECONDS)
+    async def save_arrivals(self, arrivals: Mapping[int, DeliveryArrivals]) -> None:
+        """Records it by installation. Only one process at a time may: the one that drains."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for installation, known in arrivals.items():
+                pipe.set(keys.delivery_arrivals(installation), _arrivals.encode(known), ex=KEPT_SECONDS)
+            await pipe.execute()
 
     async def log(self) -> DeliveryLog:
         """Returns GitHub's delivery log as it was last read."""

@@ -82,8 +82,11 @@ local letter = {}
 for i = 1, #row[2], 2 do letter[row[2][i]] = row[2][i + 1] end
 redis.call('XADD', KEYS[2], '*', 'g', letter.g, 'e', letter.e, 'f', letter.f)
 redis.call('XDEL', KEYS[1], ARGV[1])
+redis.call('ZADD', KEYS[3], redis.call('TIME')[1], letter.g)
+redis.call('EXPIRE', KEYS[3], 7200)
 return 1
 """
+"""A delivery that is replayed is old by nature, as one that GitHub repeats."""
 
 
 _ENTRY, _LETTER = (b"g", b"e", b"f"), (b"t", b"g", b"e", b"w")
@@ -274,7 +277,7 @@ class Inbox:
 
     async def replay(self, letter: DeadLetter) -> bool:
         """Moves a dead letter back to the stream; returns False if another process did."""
-        return bool(await self._replay(keys=[keys.DEAD_LETTERS, keys.INBOX], args=[letter.id]))
+        return bool(await self._replay(keys=[keys.DEAD_LETTERS, keys.INBOX, keys.REDELIVERED], args=[letter.id]))
 
     async def lag(self) -> int:
         """Returns the number of waiting deliveries."""

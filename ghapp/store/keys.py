@@ -41,7 +41,7 @@ REDELIVERIES = "ghapp:inbox:redeliveries"
 """list: ids of delivery attempts that GitHub is to repeat, at most 1,000; expires after an hour."""
 
 REDELIVERED = "ghapp:inbox:redelivered"
-"""Sorted set: GUID of a delivery that failed → when that was known. Of two hours, at most 20,000."""
+"""Sorted set: GUID of a delivery that failed or was replayed → when that was known. Of two hours, at most 20,000."""
 
 DELIVERY_LOG = "ghapp:delivery-log"
 """string: DeliveryLog, GitHub's delivery log as it was last read. One entry per installation that misses deliveries."""
@@ -108,7 +108,7 @@ def seen_guids(hour: int) -> str:
 
 
 def delivery_arrivals(installation: int) -> str:
-    """string: Arrivals, when deliveries about jobs arrived and how late; expires after two hours."""
+    """string: DeliveryArrivals, when deliveries about jobs arrived and how late; expires after two hours."""
     return f"ghapp:{installation}:delivery-arrivals"
 
 

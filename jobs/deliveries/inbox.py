@@ -11,7 +11,7 @@ from rq.timeouts import BaseTimeoutException
 
 from ghapp.errors import GhappError
 from ghapp.github.deliveries import KNOWN, Delivery, WorkflowJob, decode
-from ghapp.health.delivery_lag import LATE_SECONDS, arrivals_after
+from ghapp.health.delivery_lag import arrivals_after
 from ghapp.health.job import HOSTED_GROUP, Job
 from ghapp.health.job_steps import JobSteps
 from ghapp.health.runner import observations
@@ -107,27 +107,25 @@ async def _take_effect(context: JobContext, entries: Sequence[Entry], now: float
 async def _record_arrivals(
     context: JobContext, delivered: Mapping[int, Sequence[tuple[Entry, Delivery, WorkflowJob]]], now: float
 ) -> None:
-    """Records when deliveries about jobs arrived, and how late.
+    """Records when deliveries about jobs arrived, and how late. Redeliveries are left out: they are old by nature.
 
     Redis dates an entry when it is stored. How long it waited is by Redis' clock; when that was is by ours, which
-    agrees with GitHub's: GitHub refuses the App's tokens otherwise. A redelivery is old by nature, and its age is left
-    out.
+    agrees with GitHub's: GitHub refuses the App's tokens otherwise.
     """
     if not delivered:
         return
-    redis_now = await context.delivery_status.redis_time()
-    for installation_id, deliveries in delivered.items():
-        at = {entry.id: now - max(0.0, redis_now - arrived_at(entry.id)) for entry, _, _ in deliveries}
-        dates = {entry.id: _event_at(job) for entry, _, job in deliveries}
-        late = [entry.guid for entry, _, _ in deliveries if _is_late(at[entry.id], dates[entry.id])]
-        redelivered = await context.delivery_status.were_missing(late)
-        new = [(at[entry.id], None if entry.guid in redelivered else dates[entry.id]) for entry, _, _ in deliveries]
-        known = await context.delivery_status.arrivals(installation_id)
-        await context.delivery_status.save_arrivals(installation_id, arrivals_after(known, new, now))
-
-
-def _is_late(at: float, event_at: float | None) -> bool:
-    return event_at is not None and at - event_at >= LATE_SECONDS
+    status, redis_now = context.delivery_status, await context.delivery_status.redis_time()
+    redelivered = await status.were_missing([entry.guid for several in delivered.values() for entry, _, _ in several])
+    known = await status.arrivals(delivered)
+    after = {}
+    for installation_id, several in delivered.items():
+        new = [
+            (now - max(0.0, redis_now - arrived_at(entry.id)), _event_at(job))
+            for entry, _, job in several
+            if entry.guid not in redelivered
+        ]
+        after[installation_id] = arrivals_after(known[installation_id], new, now)
+    await status.save_arrivals(after)
 
 
 def _event_at(job: WorkflowJob) -> float | None:

@@ -10,7 +10,7 @@ from ghapp.health.delivery_lag import (
     MARGIN_SECONDS,
     MOST_LATE,
     UNNAMED_SECONDS,
-    Arrivals,
+    DeliveryArrivals,
     DeliveryFacts,
     DeliveryGap,
     DeliveryLog,
@@ -30,6 +30,7 @@ from ghapp.health.delivery_lag import (
     was_confirmed_without_deliveries,
 )
 from ghapp.health.runner.evidence import LIST_LASTS_SECONDS
+from ghapp.health.runner.observations import LIST_LAG_SECONDS
 from ghapp.health.runner.verdict import Limits, Reason, State, judge
 from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, survey
 from tests.health.builders import suspect as persistent_suspect
@@ -46,12 +47,12 @@ def suspect(**changes):
 
 def facts(**changes):
     """Complete deliveries: the last one a second ago, the log just read."""
-    complete = DeliveryFacts(ORG, Arrivals(NOW - 1), DeliveryLog(NOW - 1))
+    complete = DeliveryFacts(ORG, DeliveryArrivals(NOW - 1), DeliveryLog(NOW - 1))
     return complete._replace(**changes)
 
 
 def late(seconds, at=NOW):
-    return facts(arrivals=arrivals_after(Arrivals(), [(at, at - seconds)], NOW))
+    return facts(arrivals=arrivals_after(DeliveryArrivals(), [(at, at - seconds)], NOW))
 
 
 def missing(since=AT - 100, until=AT + 10, number=3, installation=ORG):
@@ -91,7 +92,7 @@ def test_a_delivery_is_late_by_its_own_date_unless_that_is_of_long_ago_or_of_the
 
 
 def test_a_delivery_without_a_date_has_come_and_says_nothing_of_the_delay():
-    assert arrivals_after(Arrivals(), [(NOW - 5, None)], NOW) == Arrivals(NOW - 5)
+    assert arrivals_after(DeliveryArrivals(), [(NOW - 5, None)], NOW) == DeliveryArrivals(NOW - 5)
 
 
 def test_deliveries_are_missing_from_as_long_ago_as_the_latest_one_was_late():
@@ -110,12 +111,12 @@ def test_a_fresh_delivery_ends_no_delay_for_not_all_are_equally_late():
 
 
 def test_when_deliveries_become_later_the_greater_delay_counts():
-    known = arrivals_after(Arrivals(), [(NOW - 30, NOW - 100), (NOW, NOW - 300)], NOW)
+    known = arrivals_after(DeliveryArrivals(), [(NOW - 30, NOW - 100), (NOW, NOW - 300)], NOW)
     assert known.late == (LateArrival(NOW, 300),)
 
 
 def test_when_delays_shrink_the_greater_one_counts_for_its_time_and_the_lesser_one_after_it():
-    known = arrivals_after(Arrivals(), [(NOW - 200, NOW - 500), (NOW, NOW - 60)], NOW)
+    known = arrivals_after(DeliveryArrivals(), [(NOW - 200, NOW - 500), (NOW, NOW - 60)], NOW)
     assert [each.seconds for each in known.late] == [300, 60]
     assert completeness(facts(arrivals=known), NOW)[0].since == NOW - 305
     assert completeness(facts(arrivals=known), NOW + 30) == completeness(facts(arrivals=known), NOW + 30)
@@ -123,18 +124,20 @@ def test_when_delays_shrink_the_greater_one_counts_for_its_time_and_the_lesser_o
     assert completeness(facts(arrivals=known), NOW + 64)[0].since == NOW + 64 - 305
 
 
-@pytest.mark.parametrize("known", [Arrivals(NOW + 3600), Arrivals(NOW + 3600, (LateArrival(NOW + 3600, 300),))])
+@pytest.mark.parametrize(
+    "known", [DeliveryArrivals(NOW + 3600), DeliveryArrivals(NOW + 3600, (LateArrival(NOW + 3600, 300),))]
+)
 def test_what_a_clock_dated_that_ran_ahead_is_forgotten(known):
     assert completeness(facts(arrivals=known), NOW) == ()
     assert expected_at([online(busy=True, observed_at=NOW - 60)], known, None, NOW) is None
-    assert arrivals_after(known, [(NOW - 5, None)], NOW) == Arrivals(NOW - 5)
+    assert arrivals_after(known, [(NOW - 5, None)], NOW) == DeliveryArrivals(NOW - 5)
 
 
 @given(st.lists(st.tuples(st.floats(NOW - 600, NOW), st.floats(0, 700)), max_size=30), st.randoms())
 def test_the_order_of_deliveries_changes_nothing_and_the_greatest_delay_is_never_lost(samples, random):
     new = [(at, at - age) for at, age in samples]
-    known = arrivals_after(Arrivals(), new, NOW)
-    assert arrivals_after(Arrivals(), random.sample(new, len(new)), NOW) == known
+    known = arrivals_after(DeliveryArrivals(), new, NOW)
+    assert arrivals_after(DeliveryArrivals(), random.sample(new, len(new)), NOW) == known
     assert len(known.late) <= MOST_LATE
     greatest = max(
         (a - b for a, b in new if a - b >= LATE_SECONDS and a + (a - b) + MARGIN_SECONDS >= NOW), default=None
@@ -191,25 +194,29 @@ def test_a_failure_of_the_log_keeps_its_begin_unless_that_is_in_the_future():
 
 
 AT_WORK = online(busy=True, observed_at=NOW)
-LAST = Arrivals(NOW - MICROSECOND)
+LAST = DeliveryArrivals(NOW - MICROSECOND)
 
 
 @pytest.mark.parametrize(
     ("runner", "arrivals", "is_expected"),
     [
         (AT_WORK, LAST, True),
-        (AT_WORK, Arrivals(NOW), False),
+        (AT_WORK, DeliveryArrivals(NOW), False),
         (AT_WORK._replace(busy=False), LAST, False),
         (AT_WORK._replace(listed=False), LAST, False),
         (AT_WORK._replace(job_id=9, job_started_at=NOW - 20), LAST, False),
+        (AT_WORK._replace(ephemeral=True, job_id=9, job_ended_at=LONG_AGO), LAST, False),
+        (AT_WORK._replace(job_id=9, job_ended_at=NOW - LIST_LAG_SECONDS), LAST, False),
+        (AT_WORK._replace(job_id=9, job_ended_at=NOW - LIST_LAG_SECONDS - MICROSECOND), LAST, True),
         (AT_WORK._replace(observed_at=None), LAST, False),
         (AT_WORK._replace(observed_at=NOW + 60), LAST, False),
-        (AT_WORK, Arrivals(), False),
-        (AT_WORK, Arrivals(NOW - HOLD_SECONDS), True),
-        (AT_WORK, Arrivals(NOW - HOLD_SECONDS - MICROSECOND), False),
+        (AT_WORK, DeliveryArrivals(), False),
+        (AT_WORK, DeliveryArrivals(NOW - HOLD_SECONDS), True),
+        (AT_WORK, DeliveryArrivals(NOW - HOLD_SECONDS - MICROSECOND), False),
     ],
     ids=[
-        "newly at work", "a delivery came since", "idle", "not listed", "its job is known", "never observed",
+        "newly at work", "a delivery came since", "idle", "not listed", "its job is known", "its only job has ended",
+        "its last job ended a moment ago", "its last job ended before", "never observed",
         "observed in the future", "no deliveries come", "the last an hour ago", "the last longer ago",
     ],
 )  # fmt: skip
@@ -221,8 +228,8 @@ def test_a_delivery_is_expected_since_the_first_runner_that_began_to_work_until_
     later = AT_WORK._replace(observed_at=NOW + 60)
     assert expected_at([later, AT_WORK], LAST, None, NOW + 60) == NOW
     assert expected_at([later], LAST, NOW, NOW + 60) == NOW, "the runner has left since"
-    assert expected_at([], Arrivals(NOW), NOW, NOW + 60) is None
-    assert expected_at([later], Arrivals(NOW), NOW, NOW + 60) == NOW + 60
+    assert expected_at([], DeliveryArrivals(NOW), NOW, NOW + 60) is None
+    assert expected_at([later], DeliveryArrivals(NOW), NOW, NOW + 60) == NOW + 60
     assert expected_at([], LAST, NOW + 120, NOW + 60) is None, "a date in the future"
 
 
@@ -238,7 +245,7 @@ def test_a_delivery_is_expected_since_the_first_runner_that_began_to_work_until_
     ids=["for long", "it may be on its way", "one came", "none ever came", "none is expected"],
 )
 def test_silence_is_a_gap_from_the_last_arrival_on(expected, last_at, is_silent):
-    found = completeness(facts(arrivals=Arrivals(last_at), expected_at=expected), NOW)
+    found = completeness(facts(arrivals=DeliveryArrivals(last_at), expected_at=expected), NOW)
     assert [each[:3] for each in found] == ([(AT - MARGIN_SECONDS, None, GapCause.SILENT)] if is_silent else [])
 
 

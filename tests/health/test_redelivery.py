@@ -81,7 +81,7 @@ def test_ends_of_jobs_come_first_then_their_starts_newest_first_and_all_others_o
     assert to_redeliver(attempts, set(), NOW).ask == (5, 3, 6, 4, 1, 2, 7, 8)
 
 
-def test_missing_deliveries_about_jobs_are_told_apart_by_installation():
+def test_missing_deliveries_about_jobs_are_grouped_by_installation():
     attempts = [
         failed(1, "1", OLD, installation=7),
         failed(2, "2", OLD + 1, installation=8),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from unittest import mock
 
 import msgspec
 import pytest
 
+from ghapp.doctor import installations
 from ghapp.github.deliveries import encode, parse
 from ghapp.health.delivery_lag import was_confirmed_without_deliveries
 from ghapp.health.runner.verdict import Reason, State, judge
@@ -84,6 +86,15 @@ async def test_of_560_runners_that_finished_while_web_was_down_none_is_replaced(
         assert (log.missing, log.failing_since) == ((), None)
 
 
+async def doctors_text(app):
+    """What doctor says of how complete the org's deliveries are, by the story's clock."""
+    installation = await app.context.installations.one(app.installation)
+    with mock.patch.object(installations.time, "time", app.clock):
+        findings = await installations._of_records(app.settings, app.context, installation)
+    (found,) = [each for each in findings if each.name == "complete"]
+    return found.text
+
+
 async def lose_one(app):
     """An idle ephemeral runner is lost; its id."""
     await sweep_installation(app.context, app.installation)
@@ -121,11 +132,13 @@ async def test_while_deliveries_stay_behind_a_lost_runner_waits_for_an_hour_if_i
             return
         assert await app.replacements() == []
         assert await reason(app, lost) == (State.SUSPECT, Reason.DELIVERIES_BEHIND)
+        assert "absent runners that wait for them: 1" in await doctors_text(app)
         for _ in range(16):  # its token expires, and the time until the next list does not count
             await app.live_through_an_interval()
         assert await app.replacements() == [lost]
         (evidence,) = (await app.context.runners.some(app.installation, [lost])).values()
         assert was_confirmed_without_deliveries(evidence)
+        assert "confirmed as lost after 60 min without them: 1" in await doctors_text(app)
 
 
 async def test_a_time_without_lists_does_not_count_to_that_hour(story):
@@ -205,6 +218,11 @@ async def deliver(app, guid, status, runner, began, job=9):
     await drain_inbox(app.context)
 
 
+async def arrivals_of(app):
+    """What is known of the org's deliveries."""
+    return (await app.context.delivery_status.arrivals([app.installation]))[app.installation]
+
+
 @pytest.mark.parametrize(
     ("age", "seconds"), [(40, 40.0), (5, None), (2 * 3600, None), (-300, None)], ids=["late", "fresh", "old", "future"]
 )
@@ -213,7 +231,7 @@ async def test_the_age_of_a_delivery_is_noted_when_it_takes_effect(story, age, s
         await sweep_installation(app.context, app.installation)
         runner = next(iter((await app.context.runners.all(app.installation)).values()))
         await deliver(app, "1", "in_progress", runner, app.clock() - age)
-        arrivals = await app.context.delivery_status.arrivals(app.installation)
+        arrivals = await arrivals_of(app)
         assert arrivals.last_at == pytest.approx(app.clock(), abs=1)
         assert [each.seconds for each in arrivals.late] == (
             [] if seconds is None else [pytest.approx(seconds, abs=1.5)]
@@ -226,7 +244,15 @@ async def test_a_redelivery_is_no_sign_that_deliveries_are_late(story):
         runner = next(iter((await app.context.runners.all(app.installation)).values()))
         await app.context.delivery_status.mark_missing(["1"], app.clock())
         await deliver(app, "1", "in_progress", runner, app.clock() - 300)
-        assert (await app.context.delivery_status.arrivals(app.installation)).late == ()
+        assert (await arrivals_of(app)).last_at is None
+
+
+async def test_a_replayed_dead_letter_is_no_sign_that_deliveries_are_late(story):
+    async with story() as app:
+        await app.context.redis.xadd(keys.DEAD_LETTERS, {"g": "1", "e": "ping", "f": "{}", "w": "?", "t": "1"})
+        (letter,) = await app.context.inbox.dead()
+        assert await app.context.inbox.replay(letter)
+        assert await app.context.delivery_status.were_missing(["1", "2"]) == {"1"}
 
 
 async def test_what_waits_in_the_inbox_is_a_backlog_by_redis_clock(story):
