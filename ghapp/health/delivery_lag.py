@@ -285,14 +285,8 @@ def log_after_failure(log: DeliveryLog, why: str, now: float) -> DeliveryLog:
     return log._replace(failing_since=now if since is None or since > now else since, failure=why)
 
 
-def may_await_deliveries(evidence: Evidence, survey: Survey, now: float) -> bool:
-    """True if a missing delivery may explain this absence: the runner may be ephemeral, and waits for under an hour."""
-    is_waiting = covered_seconds(survey, missing_since(evidence), now) < HOLD_SECONDS
-    return evidence.ephemeral is not False and is_waiting
-
-
-def awaits_deliveries(evidence: Evidence, gaps: Sequence[DeliveryGap], survey: Survey, now: float) -> bool:
-    """True if a suspect's absence is not to be confirmed yet: deliveries of the time in which it left are not all here.
+def may_be_explained(evidence: Evidence, gaps: Sequence[DeliveryGap], survey: Survey) -> bool:
+    """True if a missing or late delivery may explain this absence: of the time in which the runner left, some are.
 
     It left between the last list that returned it and the first that lacked it. A persistent runner stays registered
     after its job, so that no delivery explains its absence.
@@ -303,7 +297,12 @@ def awaits_deliveries(evidence: Evidence, gaps: Sequence[DeliveryGap], survey: S
         if begin <= returned_at <= end or begin < lacked_at <= end:
             returned_at = min(returned_at, begin)
     overlaps = any(gap.since <= lacked_at and (gap.until is None or gap.until >= returned_at) for gap in gaps)
-    return overlaps and may_await_deliveries(evidence, survey, now)
+    return overlaps and evidence.ephemeral is not False
+
+
+def has_waited(evidence: Evidence, survey: Survey, now: float) -> bool:
+    """True if a runner has been absent for as long as an absence waits for deliveries."""
+    return covered_seconds(survey, missing_since(evidence), now) >= HOLD_SECONDS
 
 
 def confirmation_deferred(evidence: Evidence | None, at: float) -> Evidence | None:

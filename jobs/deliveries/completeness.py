@@ -7,12 +7,12 @@ from functools import partial
 
 from ghapp.health.delivery_lag import (
     DeliveryGap,
-    awaits_deliveries,
     completeness,
     confirmation_deferred,
     expected_at,
+    has_waited,
     in_words,
-    may_await_deliveries,
+    may_be_explained,
 )
 from ghapp.health.installation import Installation
 from ghapp.health.runner.evidence import Evidence, Survey
@@ -50,7 +50,8 @@ async def without_deferred(
     if not waiting:
         return dict(suspects)
     gaps = await _gaps(context, installation, waiting)
-    deferred = {each.id for each in waiting if awaits_deliveries(each, gaps, survey, now)}
+    explained = [each for each in waiting if may_be_explained(each, gaps, survey)]
+    deferred = {each.id for each in explained if not has_waited(each, survey, now)}
     if deferred:
         fold = partial(confirmation_deferred, at=now)
         await context.runners.revise(installation.id, dict.fromkeys(deferred, fold))
@@ -58,7 +59,7 @@ async def without_deferred(
         log.info(
             "confirmation deferred", installation=installation.id, org=installation.org, runners=len(deferred), why=why
         )
-    waited = [each for each in waiting if gaps and not may_await_deliveries(each, survey, now)]
+    waited = [each for each in explained if each.id not in deferred]
     if waited:
         log.warning(
             "deliveries stay behind, confirmation continues",

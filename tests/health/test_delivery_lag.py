@@ -19,14 +19,14 @@ from ghapp.health.delivery_lag import (
     LogReading,
     MissingDeliveries,
     arrivals_after,
-    awaits_deliveries,
     completeness,
     confirmation_deferred,
     expected_at,
+    has_waited,
     in_words,
     log_after,
     log_after_failure,
-    may_await_deliveries,
+    may_be_explained,
     was_confirmed_without_deliveries,
 )
 from ghapp.health.runner.evidence import LIST_LASTS_SECONDS
@@ -270,30 +270,32 @@ LEFT_AFTER = AT - LIST_LASTS_SECONDS
     ],
 )  # fmt: skip
 def test_an_absence_waits_for_deliveries_of_the_time_in_which_the_runner_left(gaps, awaits):
-    assert awaits_deliveries(suspect(), gaps, survey(), NOW) is awaits
+    assert may_be_explained(suspect(), gaps, survey()) is awaits
 
 
 @pytest.mark.parametrize(("ephemeral", "awaits"), [(True, True), (None, True), (False, False)], ids=str)
 def test_only_a_runner_that_may_be_ephemeral_waits(ephemeral, awaits):
-    assert awaits_deliveries(suspect(ephemeral=ephemeral), gap(), survey(), NOW) is awaits
+    assert may_be_explained(suspect(ephemeral=ephemeral), gap(), survey()) is awaits
 
 
 def test_a_runner_that_may_have_left_in_a_blind_span_waits_for_deliveries_of_that_span():
     blind = survey(blind=((AT - 7200, AT),))
-    assert awaits_deliveries(suspect(), gap(0.0, AT - 7200), blind, NOW)
-    assert not awaits_deliveries(suspect(), gap(0.0, AT - 7200 - MICROSECOND), blind, NOW)
-    assert not awaits_deliveries(suspect(), gap(0.0, AT - 7200), survey(blind=((AT - 9000, AT - 8000),)), NOW)
+    assert may_be_explained(suspect(), gap(0.0, AT - 7200), blind)
+    assert not may_be_explained(suspect(), gap(0.0, AT - 7200 - MICROSECOND), blind)
+    assert not may_be_explained(suspect(), gap(0.0, AT - 7200), survey(blind=((AT - 9000, AT - 8000),)))
 
 
 @pytest.mark.parametrize(
-    ("waited", "awaits"), [(HOLD_SECONDS - MICROSECOND, True), (HOLD_SECONDS, False)], ids=["under an hour", "an hour"]
+    ("waited", "is_enough"),
+    [(HOLD_SECONDS - MICROSECOND, False), (HOLD_SECONDS, True)],
+    ids=["under an hour", "an hour"],
 )
-def test_an_absence_waits_at_most_an_hour_that_lists_cover(waited, awaits):
+def test_an_absence_waits_at_most_an_hour_that_lists_cover(waited, is_enough):
     now, runner = AT + waited, suspect()
-    assert awaits_deliveries(runner, gap(), survey(swept_at=now), now) is awaits
-    assert may_await_deliveries(runner, survey(swept_at=now), now) is awaits
+    assert has_waited(runner, survey(swept_at=now), now) is is_enough
     blind = survey(swept_at=now, blind=((AT + 1, AT + 61),))
-    assert awaits_deliveries(runner, gap(), blind, now), "the minute that no list covers does not count"
+    assert not has_waited(runner, blind, now), "the minute that no list covers does not count"
+    assert has_waited(runner, blind, now + 61)
 
 
 def test_a_deferred_confirmation_is_recorded_once_for_an_absence():
