@@ -292,7 +292,9 @@ def may_be_explained(evidence: Evidence, gaps: Sequence[DeliveryGap], survey: Su
     after its job, so that no delivery explains its absence.
     """
     lacked_at = missing_since(evidence)
-    returned_at = lacked_at - LIST_LASTS_SECONDS
+    returned_at, listed_until = lacked_at - LIST_LASTS_SECONDS, evidence.listed_until
+    if listed_until is not None and listed_until <= lacked_at:
+        returned_at = max(returned_at, listed_until)
     for begin, end in survey.blind:
         if begin <= returned_at <= end or begin < lacked_at <= end:
             returned_at = min(returned_at, begin)

@@ -278,6 +278,13 @@ def test_only_a_runner_that_may_be_ephemeral_waits(ephemeral, awaits):
     assert may_be_explained(suspect(ephemeral=ephemeral), gap(), survey()) is awaits
 
 
+def test_a_runner_left_after_the_last_list_that_had_it():
+    runner = suspect(listed_until=AT - 5)
+    assert may_be_explained(runner, gap(0.0, AT - 5), survey())
+    assert not may_be_explained(runner, gap(0.0, AT - 5 - MICROSECOND), survey())
+    assert may_be_explained(suspect(listed_until=AT + 1), gap(0.0, LEFT_AFTER), survey()), "a date after it was missed"
+
+
 def test_a_runner_that_may_have_left_in_a_blind_span_waits_for_deliveries_of_that_span():
     blind = survey(blind=((AT - 7200, AT),))
     assert may_be_explained(suspect(), gap(0.0, AT - 7200), blind)

@@ -159,7 +159,10 @@ def folds_of_list(look: RunnerList, known: Mapping[int, Evidence], survey: Surve
         missed = partial(observations.missing_from_partial_list, at=at, survey=survey)
     else:
         missed = partial(observations.unlisted, at=at, total=look.total)
-    missing = {each.id: partial(_unlisted, missed=missed, successor=ids_by_name.get(each.name)) for each in absent}
+    missing = {
+        each.id: partial(_unlisted, missed=missed, successor=ids_by_name.get(each.name), before=survey.swept_at)
+        for each in absent
+    }
     return ListFolds(look, missing, at)
 
 
@@ -346,9 +349,11 @@ def _listed(seen_as: Registration, at: float, usable: bool, evidence: Evidence |
 
 
 def _unlisted(
-    evidence: Evidence | None, missed: Callable[[Evidence], Evidence], successor: int | None
+    evidence: Evidence | None, missed: Callable[[Evidence], Evidence], successor: int | None, before: float | None
 ) -> Evidence | None:
     if evidence is None:
         return None
     absent = missed(evidence)
+    if evidence.listed and not is_absent(evidence) and is_absent(absent):
+        absent = absent._replace(listed_until=before)
     return absent if successor is None else observations.reregistered(absent, successor)

@@ -147,6 +147,8 @@ class Evidence(NamedTuple):
     deliveries_behind_at: float | None = None
     """When the confirmation of an absence was first deferred because deliveries were missing or late. Belongs to an
     earlier absence if it is before the present one."""
+    listed_until: float | None = None
+    """Start of the last complete list that had the runner before one lacked it; None if that is unknown."""
 
     @property
     def running_job(self) -> int | None:
