@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.github.app import Delivered, HookConfig
+from ghapp.health.delivery_lag import HOLD_SECONDS, DeliveryGap, GapCause, duration, in_words
 from ghapp.report.documents import timestamp
 from ghapp.store.inbox import MOST_SCANNED
 
@@ -33,6 +34,35 @@ def of_inbox(lag: int, dead: int, *, has_come: bool) -> list[Finding]:
         fix = f"check the URL of the App's webhook; {WITHOUT_DELIVERIES}"
         found.append(warning(GROUP, "seen", "no delivery has ever arrived", fix))
     return found
+
+
+FIXES = {
+    GapCause.LATE: "see githubstatus.com; nothing is to be done here",
+    GapCause.BACKLOG: "check the workers; `job failed` in a worker's log says why the inbox is not drained",
+    GapCause.FAILED: "check that GitHub reaches the webhook; failed deliveries are requested again automatically",
+    GapCause.SILENT: "check the App's webhook and its event `Workflow job`, and see githubstatus.com",
+    GapCause.UNREADABLE: "see githubstatus.com, and check the App's rate limit; the log is read again each minute",
+}
+
+
+def of_gaps(org: str, gaps: Sequence[DeliveryGap], waiting: int, without: int, now: float) -> list[Finding]:
+    """Judges whether an organization's deliveries are complete.
+
+    Args:
+        org: its name.
+        gaps: from `completeness`.
+        waiting: suspects whose confirmation is deferred until deliveries have come.
+        without: losses that were confirmed after an hour without them.
+        now: epoch seconds.
+    """
+    if not gaps:
+        return [ok(GROUP, "complete", "none is known to be missing or late", org)]
+    since = min(gap.since for gap in gaps)
+    begun = f"since {timestamp(float(int(since)))}" if 0 < since <= now else "since an unknown time"
+    text = f"behind {begun}: {in_words(gaps)}; absent runners that wait for them: {waiting}"
+    if without:
+        text += f"; confirmed as lost after {duration(HOLD_SECONDS)} without them: {without}"
+    return [warning(GROUP, "complete", text, FIXES[gaps[0].cause], org)]
 
 
 def of_hook(hook: HookConfig, public_url: str | None, page: str) -> list[Finding]:

@@ -6,15 +6,17 @@ import asyncio
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from ghapp.doctor.deliveries import of_gaps
 from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
 from ghapp.doctor.github import visible_repositories
 from ghapp.doctor.probe import probe
+from ghapp.health.delivery_lag import completeness, was_confirmed_without_deliveries
 from ghapp.health.installation import Installation, known_as, stale_name
 from ghapp.health.pacing import left
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position
 from ghapp.health.runner.evidence import Survey
 from ghapp.health.runner.next_attempt import NOT_SCHEDULED, OVERDUE, NextAttempt, next_attempt
-from ghapp.health.runner.verdict import Reason
+from ghapp.health.runner.verdict import Reason, judge
 from ghapp.report import fuse_history
 from ghapp.report.check_run_state import PostFailure, repository_of
 from ghapp.report.documents import timestamp
@@ -108,12 +110,24 @@ async def _of_records(settings: Settings, stores: Stores, installation: Installa
         stores.fuses.pauses(installation.id),
         stores.reports.check_run_state(installation.id),
     )
+    facts = (await stores.delivery_status.facts([installation.id]))[installation.id]
+    gaps = completeness(facts, now)
+    # Only then may any runner wait for deliveries.
+    runners = (await stores.runners.all(installation.id)).values() if gaps else ()
+    reasons = [judge(each, survey, now, policy.evidence).reason for each in runners]
     repository = repository_of(policy.report.repository, org)
     attempt = next_attempt(installation, survey, sweep_at, discovery_at, now)
     return [
         *of_sweeps(org, survey, policy.sweep.interval_seconds, now, attempt),
         *of_budget(org, left(allowance, policy.budget)),
         *of_remediation(org, fuses, pauses),
+        *of_gaps(
+            org,
+            gaps,
+            waiting=reasons.count(Reason.DELIVERIES_BEHIND),
+            without=sum(map(was_confirmed_without_deliveries, runners)),
+            now=now,
+        ),
         *of_report(org, installation.at_github(repository) if repository else None, standing.setback),
     ]
 

@@ -13,7 +13,7 @@ from ghapp.errors import NotFoundError
 from ghapp.github import wire
 from ghapp.github.api import GitHub
 from ghapp.github.response import PER_PAGE, expect
-from ghapp.health.pacing import CallLimits
+from ghapp.health.pacing import ACTING_SHARE, REDELIVERY_POINTS, CallLimits
 from ghapp.health.redelivery import Attempt
 
 MOST_PAGES = 10
@@ -25,6 +25,9 @@ class _Item(msgspec.Struct):
     guid: str
     delivered_at: datetime
     status_code: int
+    event: str = ""
+    action: str | None = None
+    installation_id: int | None = None
 
 
 _items = msgspec.json.Decoder(list[_Item])
@@ -32,6 +35,12 @@ _items = msgspec.json.Decoder(list[_Item])
 
 LIMITS = CallLimits(share=0.5)
 """Of the App's own hourly limit; the rest is reserved for tokens and confirmations, which cannot wait."""
+
+CONFIRMATION_LIMITS = CallLimits(share=ACTING_SHARE)
+"""For a confirmation, which needs the log."""
+
+REDELIVERY_LIMITS = CallLimits(share=0.5, points_a_minute=REDELIVERY_POINTS, patience_seconds=0.0)
+"""Redeliveries yield to all other calls, and wait in their plan instead of in a worker."""
 
 
 class Failures(NamedTuple):
@@ -41,14 +50,14 @@ class Failures(NamedTuple):
     before: str
 
 
-async def failed_attempts(github: GitHub, since: float, cursor: str = "") -> Failures:
+async def failed_attempts(github: GitHub, since: float, cursor: str = "", limits: CallLimits = LIMITS) -> Failures:
     """Returns attempts since then (epoch seconds) that failed, from the cursor back; successes are not listed."""
     found: list[Attempt] = []
     params: dict[str, str | int] = {"per_page": PER_PAGE, "status": "failure"}
     for _ in range(MOST_PAGES):
         if cursor:
             params["cursor"] = cursor
-        answer = await github.send("GET", "/app/hook/deliveries", limits=LIMITS, **params)
+        answer = await github.send("GET", "/app/hook/deliveries", limits=limits, **params)
         page = [_attempt(item) for item in wire.read(_items, expect(answer, "/app/hook/deliveries"))]
         found += [each for each in page if each.at >= since]
         cursor = _next_cursor(answer.headers.get("link", ""))
@@ -61,14 +70,22 @@ async def deliver_again(github: GitHub, attempt_id: int) -> bool:
     """Requests a redelivery; returns False if GitHub no longer has that delivery."""
     path = f"/app/hook/deliveries/{attempt_id}/attempts"
     try:
-        expect(await github.send("POST", path, limits=LIMITS), path)
+        expect(await github.send("POST", path, limits=REDELIVERY_LIMITS), path)
     except NotFoundError:
         return False
     return True
 
 
 def _attempt(item: _Item) -> Attempt:
-    return Attempt(item.id, item.guid, item.delivered_at.timestamp(), item.status_code)
+    return Attempt(
+        item.id,
+        item.guid,
+        item.delivered_at.timestamp(),
+        item.status_code,
+        item.event,
+        item.action or "",
+        item.installation_id or 0,
+    )
 
 
 def _next_cursor(link: str) -> str:

@@ -43,6 +43,11 @@ POINTS_SECONDS = 61
 SWEEPING_POINTS = 850
 """Those that sweeps and reports may use; confirmations and removals are still sent meanwhile."""
 
+REDELIVERY_POINTS = 800
+"""Those that requests for redelivery may use, of the App's own limit: 160 requests. What tokens and confirmations use
+meanwhile is taken from these, and the rest is always left for them.
+"""
+
 PACED_POINTS = 840
 """The rate of sweeps that follow each other: those of 100,000 runners are 73 s apart. Without a pause each would use
 points of the minute after it, until one of them finds none left and takes twice as long. The other ten points are for

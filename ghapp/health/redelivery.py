@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 KEPT_SECONDS = 3 * 24 * 3600.0
@@ -24,30 +24,48 @@ class Attempt(NamedTuple):
         guid: of the delivery, shared by all its attempts.
         at: its time (epoch seconds, GitHub's clock).
         status: HTTP status of the response; 0 without a response.
+        event: the event's name; empty if the log does not name it.
+        action: of the event; empty if it has none.
+        installation: its installation; 0 if the log names none.
     """
 
     id: int
     guid: str
     at: float
     status: int
+    event: str = ""
+    action: str = ""
+    installation: int = 0
 
     @property
     def succeeded(self) -> bool:
         """True if the response was 2xx."""
         return 200 <= self.status < 300  # noqa: PLR2004
 
+    @property
+    def is_of_job(self) -> bool:
+        """True if it delivers a job's start or end, or may."""
+        return self.event in ("workflow_job", "")
+
 
 class Redeliveries(NamedTuple):
-    """Ids of attempts to request again now, and since when deliveries have been missing (None: none is missing)."""
+    """Ids of attempts to request again now, and the first attempts of all missing deliveries, oldest first."""
 
     ask: tuple[int, ...]
-    since: float | None
+    missing: tuple[Attempt, ...]
+
+    @property
+    def since(self) -> float | None:
+        """Since when deliveries have been missing; None if none is."""
+        return self.missing[0].at if self.missing else None
 
 
 def to_redeliver(attempts: Iterable[Attempt], kept: Collection[str], now: float) -> Redeliveries:
-    """Returns the deliveries to request again, oldest first: no attempt succeeded, and ghapp has not stored them.
+    """Returns the deliveries to request again: no attempt succeeded, and ghapp has not stored them.
 
-    A delivery whose response was lost on its way to GitHub is stored: it is never requested again.
+    Ends of jobs are requested first, the newest one before the others: they explain why runners left. Starts of jobs
+    follow, the newest first; then all others, the oldest first. A delivery whose response was lost on its way to
+    GitHub is stored: it is never requested again.
     """
     by_guid: dict[str, list[Attempt]] = defaultdict(list)
     for attempt in attempts:
@@ -57,10 +75,26 @@ def to_redeliver(attempts: Iterable[Attempt], kept: Collection[str], now: float)
         for guid, tries in by_guid.items()
         if guid not in kept and not any(each.succeeded or each.status in HOPELESS for each in tries)
     ]
-    missing.sort(key=lambda tries: tries[0].at)
-    ask = tuple(tries[-1].id for tries in missing if now - tries[-1].at >= _wait(len(tries)))
-    return Redeliveries(ask, missing[0][0].at if missing else None)
+    missing.sort(key=lambda tries: (tries[0].at, tries[0].guid))
+    due = [tries for tries in missing if now - tries[-1].at >= _wait(len(tries))]
+    due.sort(key=lambda tries: _urgency(tries[0]))
+    return Redeliveries(tuple(tries[-1].id for tries in due), tuple(tries[0] for tries in missing))
+
+
+def _urgency(first: Attempt) -> tuple[int, float]:
+    if first.event == "workflow_job" and first.action in ("completed", "in_progress"):
+        return (0 if first.action == "completed" else 1), -first.at
+    return 2, first.at
 
 
 def _wait(attempts: int) -> float:
     return min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0 ** min(attempts - 1, 10))
+
+
+def by_installation(missing: Iterable[Attempt]) -> dict[int, Sequence[Attempt]]:
+    """Returns the missing deliveries about jobs by installation, each oldest first."""
+    found: dict[int, list[Attempt]] = defaultdict(list)
+    for attempt in missing:
+        if attempt.is_of_job:
+            found[attempt.installation].append(attempt)
+    return {installation: sorted(each, key=lambda attempt: attempt.at) for installation, each in found.items()}

@@ -83,6 +83,11 @@ class Deliveries:
         self.dropped += 1
 
     @property
+    def unsent(self) -> int:
+        """Returns how many deliveries are on their way."""
+        return self._unsent
+
+    @property
     def waiting(self) -> int:
         """Returns how many deliveries wait, also those that a fault holds back."""
         return self._unsent + sum(detour.kept() for detour in self._faults.all_of(Detour))

@@ -82,8 +82,11 @@ local letter = {}
 for i = 1, #row[2], 2 do letter[row[2][i]] = row[2][i + 1] end
 redis.call('XADD', KEYS[2], '*', 'g', letter.g, 'e', letter.e, 'f', letter.f)
 redis.call('XDEL', KEYS[1], ARGV[1])
+redis.call('ZADD', KEYS[3], redis.call('TIME')[1], letter.g)
+redis.call('EXPIRE', KEYS[3], 7200)
 return 1
 """
+"""A delivery that is replayed is old by nature, as one that GitHub repeats."""
 
 
 _ENTRY, _LETTER = (b"g", b"e", b"f"), (b"t", b"g", b"e", b"w")
@@ -121,7 +124,7 @@ class Inbox:
         """`ask_for_drain` is called, at most twice a second, after a delivery was stored."""
         self._redis = redis
         self._ask = ask_for_drain
-        self._seen = SeenDeliveries(redis)
+        self._seen, self._ended = SeenDeliveries(redis), SeenDeliveries(redis, "jobs")
         self._read_entries = PlainReader(redis, "delivery", _entry)
         self._read_dead = PlainReader(redis, "dead-letter", _letter)
         self._read_time, self._read_cursor = (
@@ -169,6 +172,19 @@ class Inbox:
         waiting = {row.get(b"g", b"").decode(errors="replace") for _, row in (*rows, *dead)}
         return waiting & set(guids) | await self._seen.among(guids, now)
 
+    async def mark_ended(self, installation: int, job_ids: Collection[int], now: float) -> None:
+        """Records that the ends of these jobs had their effect. Only one process may drain at a time."""
+        if not job_ids:
+            return
+        async with self._redis.pipeline(transaction=True) as pipe:
+            await self._ended.add(pipe, {f"{installation}:{each}" for each in job_ids}, now)
+            await pipe.execute()
+
+    async def ended_jobs(self, installation: int, job_ids: Collection[int], now: float) -> set[int]:
+        """Returns those of the jobs whose ends had their effect, for as long as GitHub can repeat a delivery."""
+        names = {f"{installation}:{each}": each for each in job_ids}
+        return {names[each] for each in await self._ended.among(names, now)}
+
     async def complete_until(self) -> float | None:
         """Returns until when all deliveries of GitHub's log have arrived (epoch seconds); None: never checked."""
         row: Any = await self._redis.get(keys.COMPLETE_UNTIL)
@@ -194,6 +210,13 @@ class Inbox:
             if attempts:
                 pipe.rpush(keys.REDELIVERIES, *attempts)
                 pipe.expire(keys.REDELIVERIES, HOUR)
+            await pipe.execute()
+
+    async def return_redeliveries(self, attempts: Sequence[int]) -> None:
+        """Puts attempts that were taken and not requested back to the head of the plan, in this order."""
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.lpush(keys.REDELIVERIES, *reversed(attempts))
+            pipe.expire(keys.REDELIVERIES, HOUR)
             await pipe.execute()
 
     async def take_redeliveries(self, most: int) -> list[int]:
@@ -254,7 +277,7 @@ class Inbox:
 
     async def replay(self, letter: DeadLetter) -> bool:
         """Moves a dead letter back to the stream; returns False if another process did."""
-        return bool(await self._replay(keys=[keys.DEAD_LETTERS, keys.INBOX], args=[letter.id]))
+        return bool(await self._replay(keys=[keys.DEAD_LETTERS, keys.INBOX, keys.REDELIVERED], args=[letter.id]))
 
     async def lag(self) -> int:
         """Returns the number of waiting deliveries."""

@@ -38,7 +38,13 @@ REDELIVERY_CURSOR = "ghapp:inbox:looked-to"
 """string: where the next search of GitHub's delivery log continues; expires after an hour."""
 
 REDELIVERIES = "ghapp:inbox:redeliveries"
-"""list: ids of delivery attempts that GitHub is to repeat, at most 100; expires after an hour."""
+"""list: ids of delivery attempts that GitHub is to repeat, at most 1,000; expires after an hour."""
+
+REDELIVERED = "ghapp:inbox:redelivered"
+"""Sorted set: GUID of a delivery that failed or was replayed → when that was known. Of two hours, at most 20,000."""
+
+DELIVERY_LOG = "ghapp:delivery-log"
+"""string: DeliveryLog, GitHub's delivery log as it was last read. One entry per installation that misses deliveries."""
 
 OUTBOX = "ghapp:outbox"
 """hash: event id → Outgoing: events that a pool's url has not accepted. Deleted when accepted, or after a week."""
@@ -83,22 +89,32 @@ def former_expiries(installation: int) -> str:
     return f"ghapp:{installation}:former-expiries"
 
 
-def seen(window: int, level: int, part: int) -> str:
+def seen(kind: str, window: int, level: int, part: int) -> str:
     """set: hashes of GUIDs of deliveries whose effects were stored in that quarter of a day, at most some 500.
 
-    Expires three days after its end.
+    Expires three days after its end. Of the kind `jobs`: of ids of jobs whose end had its effect then.
     """
-    return f"ghapp:seen:{window}:{level}:{part}"
+    return f"ghapp:seen{kind and '-'}{kind}:{window}:{level}:{part}"
 
 
-def seen_count(window: int) -> str:
-    """string: how many deliveries were marked in that quarter of a day. Expires with them."""
-    return f"ghapp:seen:{window}:count"
+def seen_count(kind: str, window: int) -> str:
+    """string: how many were marked in that quarter of a day. Expires with them."""
+    return f"ghapp:seen{kind and '-'}{kind}:{window}:count"
 
 
 def seen_guids(hour: int) -> str:
     """set: GUIDs of deliveries whose effects were stored in that hour. Written only by the previous version."""
     return f"ghapp:seen:{hour}"
+
+
+def delivery_arrivals(installation: int) -> str:
+    """string: DeliveryArrivals, when deliveries about jobs arrived and how late; expires after two hours."""
+    return f"ghapp:{installation}:delivery-arrivals"
+
+
+def delivery_expected(installation: int) -> str:
+    """string: since when a delivery must have come (epoch seconds); expires after two hours."""
+    return f"ghapp:{installation}:delivery-expected"
 
 
 def runners(installation: int) -> str:

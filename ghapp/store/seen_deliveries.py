@@ -1,4 +1,4 @@
-"""Which deliveries have taken effect, by a hash of their GUID, for three days.
+"""Which deliveries have taken effect, by a hash of their GUID, for three days; and, likewise, which jobs have ended.
 
 Redis keeps a set of integers in 8 bytes each while the set is small, and a set of GUIDs in some 80 each. A fleet of
 10,000 ephemeral runners with a job a day has 90,000 deliveries in three days: more bytes than its records had. So each
@@ -38,8 +38,9 @@ _BACK = -(-SEEN_SECONDS // WINDOW_SECONDS)
 class SeenDeliveries:
     """The GUIDs of deliveries whose effects are stored. Only one process at a time may add."""
 
-    def __init__(self, redis: Redis) -> None:
-        self._redis, self._read_count = redis, PlainReader(redis, "seen-count", int)
+    def __init__(self, redis: Redis, kind: str = "") -> None:
+        """`kind` is of what is marked, if not deliveries by their GUIDs."""
+        self._redis, self._kind, self._read_count = redis, kind, PlainReader(redis, "seen-count", int)
 
     async def add(self, pipe: Any, guids: Collection[str], now: float) -> None:
         """Adds to a pipeline what marks these GUIDs as seen at `now` (epoch seconds)."""
@@ -47,10 +48,10 @@ class SeenDeliveries:
         lasts = ceil((window + 1) * WINDOW_SECONDS + SEEN_SECONDS - now)
         (count,) = (await self._counts([window])).values()
         for part, numbers in _by_part(guids).items():
-            key = keys.seen(window, count // FULL, part)
+            key = keys.seen(self._kind, window, count // FULL, part)
             pipe.sadd(key, *numbers)
             pipe.expire(key, lasts)
-        pipe.set(keys.seen_count(window), count + len(guids), ex=lasts)
+        pipe.set(keys.seen_count(self._kind, window), count + len(guids), ex=lasts)
 
     async def among(self, guids: Collection[str], now: float) -> set[str]:
         """Returns those of the GUIDs that are marked as seen, in three round trips."""
@@ -62,20 +63,20 @@ class SeenDeliveries:
         async with self._redis.pipeline(transaction=False) as pipe:
             for part, numbers in parts.items():
                 for each, level in levels:
-                    pipe.smismember(keys.seen(each, level, part), [*numbers])
+                    pipe.smismember(keys.seen(self._kind, each, level, part), [*numbers])
             answers = iter(await pipe.execute())
         found = set[str]()
         for numbers in parts.values():
             for _ in levels:
                 members = zip(numbers.values(), next(answers), strict=True)
                 found.update(guid for guid, is_member in members if is_member)
-        return found | await self._of_previous_version(sorted(guids), now)
+        return found | (set() if self._kind else await self._of_previous_version(sorted(guids), now))
 
     async def _counts(self, windows: Sequence[int]) -> dict[int, int]:
         """Returns how many deliveries were marked in each of these windows."""
-        rows: Any = await self._redis.mget([keys.seen_count(each) for each in windows])
+        rows: Any = await self._redis.mget([keys.seen_count(self._kind, each) for each in windows])
         by_key = zip(windows, rows, strict=True)
-        return {each: await self._read_count.one(keys.seen_count(each), row) or 0 for each, row in by_key}
+        return {each: await self._read_count.one(keys.seen_count(self._kind, each), row) or 0 for each, row in by_key}
 
     async def _of_previous_version(self, guids: list[str], now: float) -> set[str]:
         """Returns those that the previous version marked: it has a set of GUIDs for each hour."""

@@ -17,6 +17,7 @@ from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.connect import connect
 from ghapp.store.deaths import Deaths
 from ghapp.store.degraded_sources import DegradedSources
+from ghapp.store.delivery_status import DeliveryStatus
 from ghapp.store.demand import Demand
 from ghapp.store.etag_pages import EtagPages
 from ghapp.store.events import Events
@@ -65,6 +66,7 @@ class Stores:
     counters: MetricCounters
     deaths: Deaths
     degraded_sources: DegradedSources
+    delivery_status: DeliveryStatus
     demand: Demand
     events: Events
     fuses: Fuses
@@ -135,6 +137,7 @@ def stores_over(
         counters=MetricCounters(redis),
         deaths=Deaths(redis, clock),
         degraded_sources=DegradedSources(redis),
+        delivery_status=DeliveryStatus(redis),
         demand=Demand(redis),
         events=Events(redis),
         fuses=Fuses(redis),

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from rq.timeouts import BaseTimeoutException
 
 from ghapp.errors import GhappError
 from ghapp.github.deliveries import KNOWN, Delivery, WorkflowJob, decode
+from ghapp.health.delivery_lag import arrivals_after
 from ghapp.health.job import HOSTED_GROUP, Job
 from ghapp.health.job_steps import JobSteps
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence, Fold
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
+from ghapp.store.delivery_status import arrived_at
+from ghapp.store.demand import OVER_SECONDS
 from ghapp.store.inbox import Entry
 from jobs.checks.check_run_events import handle_check_event
 from jobs.context import JobContext, configured, open_context
@@ -31,6 +34,10 @@ MOST = 500
 
 LONGEST_SECONDS = 2.0
 """After this a drain leaves the rest to the next one: other queues may have only this worker."""
+
+
+LOOKED_UP_SECONDS = OVER_SECONDS / 2
+"""A delivery of a job that began longer ago may be of one that the store no longer knows as over."""
 
 
 async def drain() -> None:
@@ -84,24 +91,81 @@ async def _drained(context: JobContext, entries: Sequence[Entry]) -> int:
 
 async def _take_effect(context: JobContext, entries: Sequence[Entry], now: float) -> None:
     deliveries = [(entry.event, decode(entry.facts)) for entry in entries]
-    by_installation: dict[int, list[WorkflowJob]] = defaultdict(list)
-    jobs: dict[int, list[Job]] = defaultdict(list)
-    for event, delivery in deliveries:
+    by_installation: dict[int, list[tuple[Entry, Delivery, WorkflowJob]]] = defaultdict(list)
+    for entry, (event, delivery) in zip(entries, deliveries, strict=True):
         installation = delivery.installation
         if event == "workflow_job" and delivery.workflow_job is not None and installation is not None:
-            by_installation[installation.id].append(delivery.workflow_job)
-            jobs[installation.id].append(_job(delivery, delivery.workflow_job, now))
+            by_installation[installation.id].append((entry, delivery, delivery.workflow_job))
     await _take_effect_on_orgs(context, deliveries)
-    for installation_id, payload in by_installation.items():
-        await _jobs_take_effect(context, installation_id, payload, jobs[installation_id], now)
+    for installation_id, delivered in by_installation.items():
+        await _jobs_take_effect(context, installation_id, await _current(context, installation_id, delivered, now), now)
+    await _record_arrivals(context, by_installation, now)
     for (event, action), count in Counter((_known(event), each.action or "") for event, each in deliveries).items():
         await context.counters.add("ghapp_deliveries_total", count, event=event, action=action)
 
 
+async def _record_arrivals(
+    context: JobContext, delivered: Mapping[int, Sequence[tuple[Entry, Delivery, WorkflowJob]]], now: float
+) -> None:
+    """Records when deliveries about jobs arrived, and how late. Redeliveries are left out: they are old by nature.
+
+    Redis dates an entry when it is stored. How long it waited is by Redis' clock; when that was is by ours, which
+    agrees with GitHub's: GitHub refuses the App's tokens otherwise.
+    """
+    if not delivered:
+        return
+    status, redis_now = context.delivery_status, await context.delivery_status.redis_time()
+    redelivered = await status.were_missing([entry.guid for several in delivered.values() for entry, _, _ in several])
+    known = await status.arrivals(delivered)
+    after = {}
+    for installation_id, several in delivered.items():
+        new = [
+            (now - max(0.0, redis_now - arrived_at(entry.id)), _event_at(job))
+            for entry, _, job in several
+            if entry.guid not in redelivered
+        ]
+        after[installation_id] = arrivals_after(known[installation_id], new, now)
+    await status.save_arrivals(after)
+
+
+def _event_at(job: WorkflowJob) -> float | None:
+    """Returns when a job started or ended (GitHub's clock), if the delivery reports that and is sent then.
+
+    A queued job's date does not show the age of its delivery: it may have waited for an approval.
+    """
+    at = {"in_progress": job.started_at, "completed": job.completed_at}.get(job.status)
+    return None if at is None else at.timestamp()
+
+
+async def _current(
+    context: JobContext,
+    installation_id: int,
+    delivered: Iterable[tuple[Entry, Delivery, WorkflowJob]],
+    now: float,
+) -> list[tuple[Delivery, WorkflowJob]]:
+    """Returns the deliveries without those of the start of a job whose end had its effect, as after a redelivery.
+
+    Ended jobs are known for as long as GitHub can send their earlier deliveries again. A job younger than
+    `LOOKED_UP_SECONDS` ended less than an hour ago: the store knows it as over.
+    """
+    current = [(delivery, job) for _, delivery, job in delivered]
+    old = {job.id for _, job in current if job.status != "completed" and now - _begun_at(job) > LOOKED_UP_SECONDS}
+    ended = await context.inbox.ended_jobs(installation_id, old, now)
+    return [(delivery, job) for delivery, job in current if job.status == "completed" or job.id not in ended]
+
+
+def _begun_at(job: WorkflowJob) -> float:
+    """Returns since when the job may have been over (epoch seconds); long ago without a date."""
+    dates = [at.timestamp() for at in (job.created_at, job.started_at) if at is not None]
+    return min(dates, default=0.0)
+
+
 async def _jobs_take_effect(
-    context: JobContext, installation_id: int, payload: Sequence[WorkflowJob], jobs: Sequence[Job], now: float
+    context: JobContext, installation_id: int, delivered: Sequence[tuple[Delivery, WorkflowJob]], now: float
 ) -> None:
     """Records what deliveries show of an installation's jobs and of their runners, and counts the jobs."""
+    payload = [job for _, job in delivered]
+    jobs = [_job(delivery, job, now) for delivery, job in delivered]
     runners = await context.runners.revise(installation_id, _folds(payload, now))
     taken = taken_jobs(jobs)
     installation = await context.installations.one(installation_id) if taken else None
@@ -112,6 +176,7 @@ async def _jobs_take_effect(
     if installation is not None:
         await count_job_times(context, installation, taken, runners)
     await enqueue_suspicious(context, installation_id, jobs, runners)
+    await context.inbox.mark_ended(installation_id, {job.id for job in payload if job.status == "completed"}, now)
 
 
 async def _take_effect_on_orgs(context: JobContext, deliveries: Sequence[tuple[str, Delivery]]) -> None:

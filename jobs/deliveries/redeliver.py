@@ -1,34 +1,33 @@
-"""Requests the redelivery of every delivery that failed, in small batches.
+"""Requests the redelivery of every delivery that failed, in batches that use what GitHub's points allow.
 
-One read of GitHub's delivery log plans at most 100 attempts; a batch of ten is requested at once, and the scheduler
+One read of GitHub's delivery log plans up to a thousand attempts; a batch is requested at once, and the scheduler
 enqueues a job for each further batch. Each job ends within seconds, so that a single worker still sweeps on time.
 """
 
 from __future__ import annotations
 
 import asyncio
+from math import ceil
 
-from ghapp.errors import GitHubError
-from ghapp.github.delivery_log import deliver_again, failed_attempts
-from ghapp.health.redelivery import KEPT_SECONDS, to_redeliver
+from ghapp.errors import BudgetSpentError, GitHubError, RateLimitedError
+from ghapp.github.delivery_log import deliver_again
+from ghapp.health.pacing import POINTS_SECONDS, REDELIVERY_POINTS, WRITE_POINTS
 from ghapp.log import logger
-from ghapp.store.inbox import TOP, RedeliveryCursor
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.context import JobContext, configured, open_context
+from jobs.deliveries.delivery_log import plan_from_log
+from jobs.scheduler import REDELIVERY_BATCH_SECONDS
 
 log = logger(__name__)
 
-MOST_PLANNED = 100
-"""Attempts for each read. Requests of five points each; GitHub grants 900 points a minute."""
+MOST_PLANNED = 1000
+"""Attempts for each read: all that one read finds."""
 
-BATCH = 10
-"""Attempts a job. With one batch every `schedule.REDELIVERY_BATCH_SECONDS` that is 500 points a minute."""
+BATCH = ceil(REDELIVERY_POINTS / WRITE_POINTS * REDELIVERY_BATCH_SECONDS / POINTS_SECONDS)
+"""Attempts a job, so that one job every `REDELIVERY_BATCH_SECONDS` requests all that the points allow."""
 
 MOST_IN_FLIGHT = 5
 """Requests at once."""
-
-OVERLAP_SECONDS = 600.0
-"""By how much clocks may differ, GitHub's and those of all workers, and by how much GitHub's record may lag."""
 
 
 async def redeliver() -> None:
@@ -41,47 +40,21 @@ async def redeliver_failed(context: JobContext) -> int:
     """Requests at most `BATCH` redeliveries; returns how many GitHub accepted.
 
     While a plan has attempts left, the next of them. Otherwise GitHub's log is read for failures since the last time
-    all
-    deliveries had arrived, three days at most, and a plan is made of them. A failure drops the plan: the next read
-    finds
-    what is still missing, for only arrived deliveries move that time.
+    all deliveries had arrived, three days at most, and a plan is made of them. While GitHub's limits are used up, the
+    plan waits. Another failure drops it: the next read finds what is still missing, for only arrived deliveries move
+    that time.
     """
     async with context.locks.acquire("redeliver", "app", OUTLIVING_SECONDS) as mine:
         if not mine:
             return 0
         try:
             if not await context.inbox.planned_redeliveries():
-                await context.inbox.plan_redeliveries((await _look(context))[:MOST_PLANNED])
+                await context.inbox.plan_redeliveries((await plan_from_log(context))[:MOST_PLANNED])
             return await _batch(context)
         except GitHubError as error:
             await context.inbox.plan_redeliveries(())
             log.warning("redelivery deferred", why=str(error))
             return 0
-
-
-async def _look(context: JobContext) -> tuple[int, ...]:
-    """Returns the ids of the attempts that GitHub should repeat now, oldest first; records how far the read came.
-
-    GitHub's log is read from its newest end. Of very many failures one read covers a part, and the next continues
-    before
-    it. Only the read that reaches the oldest failure knows since when all deliveries arrived.
-    """
-    now, complete_until = context.clock(), await context.inbox.complete_until() or 0.0
-    if complete_until > now:  # written by a clock that ran ahead
-        complete_until = 0.0
-    since = max(complete_until - OVERLAP_SECONDS, now - KEPT_SECONDS)
-    place = (
-        await context.inbox.take_cursor()
-    )  # used once: if GitHub no longer knows the cursor, the next read starts again
-    attempts, before = await failed_attempts(context.github, since, place.cursor)
-    kept = await context.inbox.known({attempt.guid for attempt in attempts}, now)
-    ask, missing_since = to_redeliver(attempts, kept, now)
-    if before and attempts:
-        await context.inbox.save_cursor(RedeliveryCursor(before, attempts[-1].at))
-    else:
-        all_came_until = now if place == TOP else place.at
-        await context.inbox.mark_complete_until(all_came_until if missing_since is None else missing_since)
-    return ask
 
 
 async def _batch(context: JobContext) -> int:
@@ -97,10 +70,15 @@ async def _batch(context: JobContext) -> int:
     # All are awaited: none may still be on its way when the job ends.
     answers = await asyncio.gather(*map(again, attempts), return_exceptions=True)
     asked, forgotten = answers.count(True), answers.count(False)
+    limited = [answer for answer in answers if isinstance(answer, BudgetSpentError | RateLimitedError)]
+    if limited:
+        waiting = [each for each, answer in zip(attempts, answers, strict=True) if answer in limited]
+        await context.inbox.return_redeliveries(waiting)
+        log.info("redelivery waits for GitHub's limits", waiting=len(waiting), why=str(limited[0]))
     left = await context.inbox.planned_redeliveries()
     log.info("redelivery requested", asked=asked, forgotten=forgotten, left=left)
     await context.counters.add("ghapp_redeliveries_total", asked)
     for answer in answers:
-        if isinstance(answer, BaseException):
+        if isinstance(answer, BaseException) and answer not in limited:
             raise answer
     return asked

@@ -23,6 +23,7 @@ from ghapp.queue.jobs import JobName
 from ghapp.store.installation_states import MEMORY_SECONDS, InstallationState
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.context import JobContext, configured, open_context
+from jobs.deliveries.completeness import without_deferred
 from jobs.remediation.plan_remediation import plan_remediation
 from jobs.runners.list_runners import first_page, get_each, list_runners
 
@@ -53,8 +54,8 @@ async def confirm_installation(context: JobContext, installation_id: int) -> int
 
     The checks run in this order, and any doubt ends them with nothing confirmed: the installation is the same account,
     not suspended, and holds the permission (GitHub's answer may be seconds old, see `absence.may_rely_on`); the runner
-    runs no job; a control list with the same token lacks the runner; its own GET still answers 404; and no delivery
-    reported a job of the runner in between.
+    runs no job; no delivery is missing or late that may explain its absence; a control list with the same token lacks
+    the runner; its own GET still answers 404; and no delivery reported a job of the runner in between.
     """
     confirmed = await _confirm_due(context, installation_id)
     if confirmed is None:
@@ -164,11 +165,12 @@ async def _confirm(
     installation_client = await context.installation_client(installation, Purpose.ACT)
     suspects = await _without_ended_jobs(context, installation_client, suspects)
     suspects = {each.id: each for each in suspects.values() if each.running_job is None}
+    survey = await context.runners.survey(installation.id)
+    suspects = await without_deferred(context, installation, suspects, survey)
     if not suspects:
         return {}
     concurrency = context.settings.of(installation.org).sweep.concurrency
-    # Read the clock again: GitHub may have been queried for jobs, and an answer counts from its request.
-    survey, listed_at = await context.runners.survey(installation.id), context.clock()
+    listed_at = context.clock()  # read again: GitHub may have been queried, and an answer counts from its request
     control = await _control(context, installation_client, suspects.values(), survey, control)
     if doubt := absence.why_unusable(control, survey):
         log.warning("control list unusable", org=installation.org, reason=doubt)

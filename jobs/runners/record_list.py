@@ -20,6 +20,7 @@ from ghapp.health.runner.transitions import may_be_forgotten
 from ghapp.health.runner.verdict import Limits, is_absent, judge
 from ghapp.health.settled import Settled, is_settled
 from jobs.context import JobContext
+from jobs.deliveries.completeness import expect_deliveries
 from jobs.pods.remains import observe_remains
 from jobs.remediation.job_lookup import look_up_jobs
 from jobs.runners.confirm import confirm_listed, prepare_confirmation
@@ -102,6 +103,7 @@ async def record_list(
     after = absence.survey_after(survey, listed, began, observation.changed)
     folds = absence.folds_of_list(listed, known, survey, began)
     records = {**known, **await context.runners.revise(installation.id, folds, known)}
+    await expect_deliveries(context, installation, records.values())
     listed_at = context.clock()  # listing took time, and the watch's views may be newer than its start
     records |= await _read_cluster(context, installation, records.values(), listed_at)
     queried = absence.not_yet_queried(records.values(), after, began, limits)

@@ -7,7 +7,7 @@ import pytest
 
 from ghapp.doctor.configuration import of_configuration
 from ghapp.doctor.controllers import of_url
-from ghapp.doctor.deliveries import of_arrivals, of_hook, of_inbox
+from ghapp.doctor.deliveries import of_arrivals, of_gaps, of_hook, of_inbox
 from ghapp.doctor.finding import FindingStatus
 from ghapp.doctor.github import of_app, of_clock, of_rejection, settings_page
 from ghapp.doctor.installations import (
@@ -25,11 +25,13 @@ from ghapp.doctor.roles import of_clocks, of_roles
 from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.github.app import AppRegistration, Delivered, HookConfig
 from ghapp.health.deaths.rerun import RerunRules
+from ghapp.health.delivery_lag import DeliveryGap, GapCause
 from ghapp.health.installation import NEEDED, Installation
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.health.runner.evidence import Survey
 from ghapp.health.runner.next_attempt import NextAttempt
 from ghapp.report.check_run_state import PostFailure
+from ghapp.report.documents import timestamp
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.fuses import Pause
 from ghapp.store.quarantine import UnreadableRecord
@@ -426,3 +428,34 @@ def test_the_state_directory_is_named_with_what_is_wrong_with_it(tmp_path, monke
 )
 def test_valkey_is_called_valkey(info, text):
     assert of_redis("redis://127.0.0.1", 1.0, info, "noeviction")[0].text == text
+
+
+MISSING = DeliveryGap(NOW - 600, NOW - 300, GapCause.FAILED, "12 failed and have not come since")
+LATE = DeliveryGap(NOW - 125, None, GapCause.LATE, "deliveries arrive 2 min late")
+
+
+def test_complete_deliveries_are_ok():
+    (found,) = of_gaps("acme", (), 0, 0, NOW)
+    assert (found.status, found.org, found.name) == (FindingStatus.OK, "acme", "complete")
+
+
+@pytest.mark.parametrize(
+    ("gaps", "without", "parts"),
+    [
+        ((LATE, MISSING), 0, [timestamp(NOW - 600), "2 min late", "12 failed", "wait for them: 4"]),
+        ((MISSING._replace(since=0.0),), 0, ["since an unknown time"]),
+        ((MISSING._replace(since=NOW + 60),), 0, ["since an unknown time"]),
+        ((MISSING,), 2, ["confirmed as lost after 60 min without them: 2"]),
+    ],
+    ids=["two causes", "no date", "a date in the future", "longer than an hour"],
+)
+def test_deliveries_that_are_behind_are_a_warning_in_words(gaps, without, parts):
+    (found,) = of_gaps("acme", gaps, 4, without, NOW)
+    assert (found.status, found.org) == (FindingStatus.WARNING, "acme")
+    assert all(part in found.text for part in parts), found.text
+
+
+def test_each_cause_of_a_gap_has_a_fix():
+    fixes = [of_gaps("acme", (LATE._replace(cause=cause),), 0, 0, NOW)[0].fix for cause in GapCause]
+    assert all(fixes)
+    assert len(set(fixes)) == len(GapCause)

@@ -4,42 +4,48 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.redelivery import Attempt, Redeliveries, to_redeliver
+from ghapp.health.redelivery import Attempt, by_installation, to_redeliver
 from tests.health.builders import MICROSECOND, NOW
 
 OLD = NOW - 7200
 
 
-def failed(attempt_id=1, guid="a", at=OLD, status=503):
-    return Attempt(attempt_id, guid, at, status)
+def failed(attempt_id=1, guid="a", at=OLD, status=503, event="workflow_job", action="queued", installation=7):
+    return Attempt(attempt_id, guid, at, status, event, action, installation)
+
+
+def selected(attempts, kept=(), now=NOW):
+    """What is requested, and since when deliveries are missing."""
+    found = to_redeliver(attempts, set(kept), now)
+    return found.ask, found.since
 
 
 def test_without_failed_deliveries_nothing_is_requested():
-    assert to_redeliver([failed(status=202)], set(), NOW) == Redeliveries((), None)
-    assert to_redeliver([], set(), NOW) == Redeliveries((), None)
+    assert selected([failed(status=202)]) == ((), None)
+    assert selected([]) == ((), None)
 
 
 @pytest.mark.parametrize("status", [0, 301, 401, 403, 404, 500, 503], ids=str)
 def test_a_failed_delivery_is_requested_again(status):
-    assert to_redeliver([failed(status=status)], set(), NOW) == Redeliveries((1,), OLD)
+    assert selected([failed(status=status)]) == ((1,), OLD)
 
 
 @pytest.mark.parametrize("status", [400, 413], ids=str)
 def test_a_delivery_refused_for_its_content_is_not_requested_again(status):
-    assert to_redeliver([failed(status=status)], set(), NOW) == Redeliveries((), None)
+    assert selected([failed(status=status)]) == ((), None)
 
 
 def test_a_delivery_with_one_successful_attempt_is_not_requested_again():
-    assert to_redeliver([failed(1), failed(2, status=202), failed(3)], set(), NOW) == Redeliveries((), None)
+    assert selected([failed(1), failed(2, status=202), failed(3)]) == ((), None)
 
 
 def test_a_stored_delivery_is_not_requested_though_github_got_no_response():
-    assert to_redeliver([failed(guid="a"), failed(2, "b")], {"a"}, NOW) == Redeliveries((2,), OLD)
+    assert selected([failed(guid="a"), failed(2, "b")], {"a"}) == ((2,), OLD)
 
 
-def test_a_delivery_is_requested_once_by_its_last_attempt_oldest_first():
+def test_a_delivery_is_requested_once_by_its_last_attempt():
     tries = [failed(3, "b", OLD + 60), failed(2, "a", OLD + 30), failed(1, "a", OLD)]
-    assert to_redeliver(tries, set(), NOW) == Redeliveries((2, 3), OLD)
+    assert selected(tries) == ((2, 3), OLD)
 
 
 @pytest.mark.parametrize(
@@ -59,6 +65,32 @@ def test_the_wait_doubles_after_each_attempt_up_to_an_hour(tries, waited, reques
     found = to_redeliver([failed(each, at=last - (tries - each)) for each in range(1, tries + 1)], set(), last + waited)
     assert bool(found.ask) is requested
     assert found.since == last - (tries - 1), "the failure lasts until the delivery arrives"
+
+
+def test_ends_of_jobs_come_first_then_their_starts_newest_first_and_all_others_oldest_first():
+    attempts = [
+        failed(1, "1", OLD, event="installation", action="deleted"),
+        failed(2, "2", OLD + 1),
+        failed(3, "3", OLD + 2, action="completed"),
+        failed(4, "4", OLD + 3, action="in_progress"),
+        failed(5, "5", OLD + 4, action="completed"),
+        failed(6, "6", OLD + 5, action="in_progress"),
+        failed(7, "7", OLD + 6, event="check_run", action="completed"),
+        failed(8, "8", OLD + 7, event="", action=""),
+    ]
+    assert to_redeliver(attempts, set(), NOW).ask == (5, 3, 6, 4, 1, 2, 7, 8)
+
+
+def test_missing_deliveries_about_jobs_are_grouped_by_installation():
+    attempts = [
+        failed(1, "1", OLD, installation=7),
+        failed(2, "2", OLD + 1, installation=8),
+        failed(3, "3", OLD + 2, event="check_run", installation=7),
+        failed(4, "4", OLD + 3, event="", installation=0),
+        failed(5, "5", OLD - 1, installation=7),
+    ]
+    found = by_installation(to_redeliver(attempts, {"2"}, NOW).missing)
+    assert {key: [each.id for each in several] for key, several in found.items()} == {7: [5, 1], 0: [4]}
 
 
 ATTEMPTS = st.lists(

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from ghapp.health.delivery_lag import DeliveryArrivals, DeliveryLog
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.pods.pod_claim import PodClaim
@@ -184,6 +185,7 @@ async def test_no_read_fails_on_unreadable_records_and_protections_stay_active(r
     assert read.pop("survey") == Survey()
     assert read.pop("reaper-tick") == Tick()
     assert read.pop("deploys") == ()
+    assert (read.pop("delivery-arrivals"), read.pop("delivery-log")) == (DeliveryArrivals(), DeliveryLog())
     assert set(read.values()) == {None}
     aside = {each.kind for each in await Quarantine(redis).all()}
     sealed = ("installation-token", "session", "sign-in")

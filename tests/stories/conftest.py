@@ -19,7 +19,7 @@ from ghapp.github import installation_client
 from ghapp.github.deliveries import encode, parse
 from ghapp.health.remediation.steps import is_open
 from ghapp.health.runner.verdict import State, judge
-from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
+from ghapp.sandbox.config import OrgConfig, Pace, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
 from ghapp.store import budget
@@ -36,6 +36,7 @@ from tests.support.event_delivery import deliver_event
 from tests.support.policy import acting
 
 POOL = "linux-4vcpu"
+NORMAL_PACE = Pace()
 
 
 @dataclass
@@ -128,6 +129,12 @@ class Story:
             await asyncio.sleep(0.01 if waiting else 0.0)
             await self._take_effect(self.hook.received[self.taken :])
 
+    async def receive_sent(self) -> None:
+        """The same without those that a fault holds back."""
+        while self.sandbox.world.deliveries.unsent:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+        await self._take_effect(self.hook.received[self.taken :])
+
     async def _take_effect(self, new: Sequence[Received]) -> None:
         self.taken += len(new)
         for each in new:
@@ -166,9 +173,12 @@ def story(redis_url: str, redis: object, tmp_path: Path, monkeypatch: pytest.Mon
         pool: str = "",
         others: Sequence[PoolConfig] = (),
         quiet: bool = True,
+        pace: Pace = NORMAL_PACE,
     ) -> AsyncIterator[Story]:
         pools = (PoolConfig(name=POOL, size=runners, ephemeral=ephemeral), *others)
-        with SandboxServer(SandboxConfig(orgs=(OrgConfig(pools=pools),), quiet=quiet, ticking=False)) as sandbox:
+        with SandboxServer(
+            SandboxConfig(orgs=(OrgConfig(pools=pools),), pace=pace, quiet=quiet, ticking=False)
+        ) as sandbox:
             policy = tmp_path / "ghapp.toml"
             policy.write_text(
                 f"""

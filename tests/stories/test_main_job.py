@@ -162,6 +162,7 @@ async def test_a_sweep_confirms_what_is_due_with_its_own_list(story):
         "GET /orgs/{org}/actions/runners": 3,
         "GET /orgs/{org}/actions/runners/{runner_id}": len(lost),
         "GET /app/installations/{installation_id}": 1,
+        "GET /app/hook/deliveries": 1,
     }
 
 

@@ -8,10 +8,12 @@ import pytest
 
 from ghapp.github import delivery_log
 from ghapp.github.api import THE_APP
+from ghapp.health.pacing import MOST_POINTS, REDELIVERY_POINTS, SWEEPING_POINTS, WRITE_POINTS
 from ghapp.store.inbox import MOST_TRIES
 from jobs.deliveries import redeliver
 from jobs.deliveries.inbox import drain_inbox
 from jobs.deliveries.redeliver import redeliver_failed
+from jobs.scheduler import REDELIVERY_BATCH_SECONDS
 
 
 async def while_away(app, jobs):
@@ -142,7 +144,7 @@ async def test_many_failures_are_asked_for_in_small_batches_a_job_each(story, mo
         assert await known_jobs(app) == set(missed)
 
 
-async def test_a_batch_that_fails_drops_the_plan_and_the_next_look_finds_what_is_missing(story, monkeypatch):
+async def test_while_github_asks_to_wait_the_plan_waits_too(story, monkeypatch):
     monkeypatch.setattr(redeliver, "BATCH", 3)
     async with story() as app:
         missed = await while_away(app, 5)
@@ -152,8 +154,45 @@ async def test_a_batch_that_fails_drops_the_plan_and_the_next_look_finds_what_is
         assert await app.context.inbox.planned_redeliveries() == 2
         await app.context.budget.hold(THE_APP, 60)
         assert await redeliver_failed(app.context) == 0
-        assert await app.context.inbox.planned_redeliveries() == 0
+        assert await app.context.inbox.planned_redeliveries() == 2
         app.clock.pass_(61)
+        assert await redeliver_failed(app.context) == 2
+        await app.receive(2)
+        assert await known_jobs(app) == set(missed)
+
+
+async def test_what_github_refuses_by_its_limits_is_requested_when_the_wait_is_over(story):
+    async with story() as app:
+        missed = await while_away(app, 8)
+        app.clock.now = app.sandbox.world.now() + 60
+        app.sandbox.control.fault(match="attempts", status=429, headers={"retry-after": "60"}, times=1)
+        asked = await redeliver_failed(app.context)
+        await app.receive(asked)
+        left = await app.context.inbox.planned_redeliveries()
+        assert 0 < left == 8 - asked
+        assert await redeliver_failed(app.context) == 0, "GitHub asked to wait"
+        app.clock.pass_(61)
+        assert await redeliver_failed(app.context) == left
+        await app.receive(left)
+        assert await known_jobs(app) == set(missed)
+
+
+def test_batches_use_the_points_of_redelivery_and_leave_some_for_tokens():
+    attempts_a_minute = redeliver.BATCH * 60 / REDELIVERY_BATCH_SECONDS
+    assert attempts_a_minute * WRITE_POINTS == REDELIVERY_POINTS == 800
+    assert REDELIVERY_POINTS < SWEEPING_POINTS < MOST_POINTS
+
+
+async def test_a_batch_that_fails_drops_the_plan_and_the_next_look_finds_what_is_missing(story, monkeypatch):
+    monkeypatch.setattr(redeliver, "BATCH", 3)
+    async with story() as app:
+        missed = await while_away(app, 5)
+        app.clock.now = app.sandbox.world.now() + 60
+        assert await redeliver_failed(app.context) == 3
+        await app.receive(3)
+        app.sandbox.control.fault(match="attempts", status=502, times=2)
+        assert await redeliver_failed(app.context) == 0
+        assert await app.context.inbox.planned_redeliveries() == 0
         assert await redeliver_failed(app.context) == 2
         await app.receive(2)
         assert await known_jobs(app) == set(missed)

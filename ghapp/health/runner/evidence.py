@@ -145,6 +145,9 @@ class Evidence(NamedTuple):
     """A loss that ended because the runner returned, until it is recorded among the incidents. Display only."""
     incident: str | None = None
     """The incident that has this loss, once it is recorded and over; empty if it is not kept. Display only."""
+    deliveries_behind_at: float | None = None
+    """When the confirmation of an absence was first deferred because deliveries were missing or late. Belongs to an
+    earlier absence if it is before the present one."""
 
     returned_at: float | None = None
     """When GitHub last returned the registration of an absent runner; None while it is present."""

@@ -45,6 +45,7 @@ class Reason(StrEnum):
     WITHIN_STARTUP_GRACE = "WithinStartupGrace"
     OFFLINE_TOO_LONG = "OfflineTooLong"
     AWAITING_CONFIRMATION = "AwaitingConfirmation"
+    DELIVERIES_BEHIND = "DeliveriesBehind"
     REGISTRATION_INVALIDATED = "RegistrationInvalidated"
     JOB_COMPLETED = "JobCompleted"
     REMOVED_BY_CONTROLLER = "RemovedByController"
@@ -133,7 +134,9 @@ def _judged(evidence: Evidence, survey: Survey, now: float, limits: Limits, *, s
     if may_start and covered_seconds(survey, evidence.first_seen, now) < limits.startup_seconds:
         return State.STARTING, Reason.WITHIN_STARTUP_GRACE, evidence.first_seen
     if absent:
-        return State.SUSPECT, Reason.AWAITING_CONFIRMATION, missing_since(evidence)
+        since, deferred_at = missing_since(evidence), evidence.deliveries_behind_at
+        is_deferred = deferred_at is not None and since <= deferred_at
+        return State.SUSPECT, Reason.DELIVERIES_BEHIND if is_deferred else Reason.AWAITING_CONFIRMATION, since
     return _present(evidence, survey, now, limits)
 
 

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.cluster_summary import ClusterSummary
 from ghapp.health.deaths.cause import Cause
+from ghapp.health.delivery_lag import completeness, in_words
 from ghapp.health.demand import demand
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job, is_over
@@ -91,11 +92,15 @@ class InstallationDocument(msgspec.Struct, frozen=True):
 
 
 class ReadyDocument(msgspec.Struct, frozen=True):
-    """Whether the dependencies of this process answer, and the state of each installation."""
+    """Whether the dependencies of this process answer, and the state of each installation.
+
+    `degraded` has a sentence for each installation whose deliveries are missing or late; that affects no readiness.
+    """
 
     ready: bool
     redis: Literal["ok", "away"]
     installations: list[InstallationDocument]
+    degraded: list[str] = []
 
 
 class StatusEndpoints:
@@ -107,6 +112,7 @@ class StatusEndpoints:
         self._budget, self._counters, self._schedule = stores.budget, stores.counters, stores.schedule
         self._runners, self._fuses = stores.runners, stores.fuses
         self._pods, self._cluster_summaries = stores.pods, stores.cluster_summaries
+        self._delivery_status = stores.delivery_status
         self._demand, self._runner_groups = stores.demand, stores.runner_groups
         self._expositions = Expositions()
 
@@ -124,10 +130,20 @@ class StatusEndpoints:
     async def _readyz(self, _: Request) -> Response:
         """Ready if Redis answers; the state of each installation is included but does not affect readiness."""
         try:
-            rows = [self._row(each) async for each in self._known()]
+            known = [each async for each in self._known()]
+            rows, degraded = [self._row(each) for each in known], await self._behind(known)
         except StoreUnavailableError:
             return _json(ReadyDocument(ready=False, redis="away", installations=[]), 503)
-        return _json(ReadyDocument(ready=True, redis="ok", installations=rows))
+        return _json(ReadyDocument(ready=True, redis="ok", installations=rows, degraded=degraded))
+
+    async def _behind(self, known: Sequence[InstallationStatus]) -> list[str]:
+        """Returns a sentence for each installation whose deliveries are missing or late."""
+        found = []
+        for several in _chunks(known, STATES_AT_ONCE):
+            facts = await self._delivery_status.facts([each.installation.id for each in several])
+            gaps = ((each.installation, completeness(facts[each.installation.id], self._clock())) for each in several)
+            found += [f"{installation.org}: {in_words(each)}" for installation, each in gaps if each]
+        return found
 
     async def _known(self) -> AsyncIterator[InstallationStatus]:
         """Yields every installation; `STATES_AT_ONCE` per round trip."""

@@ -15,6 +15,7 @@ from ghapp.github.deliveries import Delivery
 from ghapp.health.cluster_summary import ClusterSummary
 from ghapp.health.deaths.death import Death
 from ghapp.health.deaths.rerun import Rerun, RerunNote
+from ghapp.health.delivery_lag import DeliveryArrivals, DeliveryLog
 from ghapp.health.gate.active_shard import ActiveShardAnswer, Deploy
 from ghapp.health.gate.gate_checks import GateCheck
 from ghapp.health.history import HistorySample, HistoryStep, at_least, sampled, step_of
@@ -34,6 +35,7 @@ from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, AuditLog
 from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.deaths import Deaths
+from ghapp.store.delivery_status import DeliveryStatus
 from ghapp.store.demand import Demand
 from ghapp.store.etag_pages import EtagPage, EtagPages
 from ghapp.store.events import Events
@@ -151,8 +153,7 @@ async def write(redis: Any) -> dict[str, Any]:
     secret, token = await Tokens(redis).create("token", ("acme",), ("read", "claim"), NOW, NOW + 60)
     await redis.hset(keys.TOKENS, digest(TEXT).hex(), await redis.hget(keys.TOKENS, digest(secret).hex()))
     await redis.hdel(keys.TOKENS, digest(secret).hex())
-    delivery = filled(Delivery)
-    await Inbox(redis).keep("guid-1", "workflow_job", deliveries.encode(delivery))
+    delivery = await _write_deliveries(redis)
     shared = await SharedTokens(redis, PRIVATE_KEY).token(ORG, mint, NOW)
     await Notifications(redis).record(ORG, {POOL: filled(Notified)}, [filled(PendingNotification)])
     sessions, session = Sessions(redis, PRIVATE_KEY), filled(Session)._replace(expires_at=NOW + 60)
@@ -201,10 +202,20 @@ async def write(redis: Any) -> dict[str, Any]:
         "audit-entry": filled(AuditEntry),
         "incident": filled(LossIncident),
         "delivery": delivery,
+        "delivery-arrivals": filled(DeliveryArrivals),
+        "delivery-log": filled(DeliveryLog),
         "history-step": HISTORY_STEP,
         "notified": filled(Notified),
         "pending-notification": filled(PendingNotification),
     }
+
+
+async def _write_deliveries(redis: Any) -> Delivery:
+    delivery = filled(Delivery)
+    await Inbox(redis).keep("guid-1", "workflow_job", deliveries.encode(delivery))
+    await DeliveryStatus(redis).save_arrivals({ORG: filled(DeliveryArrivals)})
+    await DeliveryStatus(redis).save_log(filled(DeliveryLog))
+    return delivery
 
 
 async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
@@ -247,6 +258,8 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "active-shard": await Shards(redis).answer(ORG, POOL),
         "token": await Tokens(redis).find(digest(TEXT)),
         "delivery": deliveries.decode((await Inbox(redis).take(1))[0].facts),
+        "delivery-arrivals": (await DeliveryStatus(redis).arrivals([ORG]))[ORG],
+        "delivery-log": await DeliveryStatus(redis).log(),
         "installation-token": await SharedTokens(redis, PRIVATE_KEY).token(ORG, mint, NOW),
         "history-step": _first((await HistoryStore(redis).steps(ORG, POOL, NOW - 300, NOW + 300, 300)).values()),
         "notified": _first((await Notifications(redis).notified(ORG)).values()),

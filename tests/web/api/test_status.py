@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ghapp.health.cluster_summary import ClusterSummary
 from ghapp.health.deaths.cause import Cause
+from ghapp.health.delivery_lag import DeliveryLog, MissingDeliveries
 from ghapp.health.installation import NEEDED, Installation
 from ghapp.health.job import Job
 from ghapp.health.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason
@@ -21,6 +22,7 @@ from ghapp.settings import PoolSettings
 from ghapp.store import keys
 from ghapp.store.budget import Budget
 from ghapp.store.cluster_summaries import ClusterSummaries
+from ghapp.store.delivery_status import DeliveryStatus
 from ghapp.store.demand import Demand
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.inbox import Inbox
@@ -56,7 +58,18 @@ async def test_ready_shows_the_state_of_each_installation(http, redis):
                 "failure": "RateLimited",
             }
         ],
+        "degraded": [],
     }
+
+
+async def test_deliveries_that_are_behind_degrade_an_installation_that_stays_ready(http, redis):
+    await Installations(redis).put(Installation(INSTALLATION, "acme", 1, NEEDED))
+    await Installations(redis).put(Installation(INSTALLATION + 1, "globex", 2, NEEDED))
+    missing = MissingDeliveries(INSTALLATION, NOW - 600, NOW - 300, 12)
+    await DeliveryStatus(redis).save_log(DeliveryLog(NOW - 10, (missing,)))
+    answer = await http.get("/readyz")
+    assert (answer.status_code, answer.json()["ready"]) == (200, True)
+    assert answer.json()["degraded"] == ["acme: 12 failed and have not come since"]
 
 
 async def test_a_suspended_installation_is_reported_as_suspended(http, redis):

@@ -1,0 +1,82 @@
+"""Whether deliveries explain an absence: a condition of each confirmation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+
+from ghapp.health.delivery_lag import (
+    DeliveryGap,
+    completeness,
+    confirmation_deferred,
+    expected_at,
+    has_waited,
+    in_words,
+    may_be_explained,
+)
+from ghapp.health.installation import Installation
+from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.health.runner.verdict import missing_since
+from ghapp.log import logger
+from jobs.context import JobContext
+from jobs.deliveries.delivery_log import log_for_confirmation
+
+log = logger(__name__)
+
+
+async def expect_deliveries(context: JobContext, installation: Installation, records: Collection[Evidence]) -> None:
+    """Records since when a delivery must have come, according to a list that was just recorded."""
+    if not any(each.busy and each.listed and each.running_job is None for each in records):
+        return
+    facts = (await context.delivery_status.facts([installation.id]))[installation.id]
+    at = expected_at(records, facts.arrivals, facts.expected_at, context.clock())
+    if at is not None and at != facts.expected_at:
+        await context.delivery_status.expect(installation.id, at)
+
+
+async def without_deferred(
+    context: JobContext, installation: Installation, suspects: Mapping[int, Evidence], survey: Survey
+) -> dict[int, Evidence]:
+    """Returns the suspects that may be confirmed; records of the others that their confirmation is deferred.
+
+    Args:
+        context: the context of the job.
+        installation: of these runners.
+        suspects: with a first 404, by id.
+        survey: of the last list.
+    """
+    now = context.clock()
+    waiting = [each for each in suspects.values() if each.ephemeral is not False]
+    if not waiting:
+        return dict(suspects)
+    gaps = await _gaps(context, installation, waiting)
+    explained = [each for each in waiting if may_be_explained(each, gaps, survey)]
+    deferred = {each.id for each in explained if not has_waited(each, survey, now)}
+    if deferred:
+        fold = partial(confirmation_deferred, at=now)
+        await context.runners.revise(installation.id, dict.fromkeys(deferred, fold))
+        why = in_words(gaps)
+        log.info(
+            "confirmation deferred", installation=installation.id, org=installation.org, runners=len(deferred), why=why
+        )
+    waited = [each for each in explained if each.id not in deferred]
+    if waited:
+        log.warning(
+            "deliveries stay behind, confirmation continues",
+            installation=installation.id,
+            org=installation.org,
+            runners=len(waited),
+            absent_since=min(missing_since(each) for each in waited),
+            why=in_words(gaps),
+        )
+    return {runner_id: each for runner_id, each in suspects.items() if runner_id not in deferred}
+
+
+async def _gaps(
+    context: JobContext, installation: Installation, waiting: Iterable[Evidence]
+) -> tuple[DeliveryGap, ...]:
+    """Returns the gaps of the installation's deliveries. GitHub's log must be newer than the first 404s."""
+    first_404_at = max(each.missing_at or 0.0 for each in waiting)
+    delivery_log = await log_for_confirmation(context, first_404_at)
+    facts = (await context.delivery_status.facts([installation.id]))[installation.id]
+    return completeness(facts._replace(log=delivery_log), context.clock())

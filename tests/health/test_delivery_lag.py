@@ -1,0 +1,388 @@
+"""How complete deliveries are, and which absences wait for them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.health.delivery_lag import (
+    HOLD_SECONDS,
+    LATE_SECONDS,
+    MARGIN_SECONDS,
+    MOST_LATE,
+    UNNAMED_SECONDS,
+    DeliveryArrivals,
+    DeliveryFacts,
+    DeliveryGap,
+    DeliveryLog,
+    GapCause,
+    LateArrival,
+    LogReading,
+    MissingDeliveries,
+    arrivals_after,
+    completeness,
+    confirmation_deferred,
+    expected_at,
+    has_waited,
+    in_words,
+    log_after,
+    log_after_failure,
+    may_be_explained,
+    was_confirmed_without_deliveries,
+)
+from ghapp.health.runner.evidence import LIST_LASTS_SECONDS
+from ghapp.health.runner.observations import LIST_LAG_SECONDS
+from ghapp.health.runner.verdict import Limits, Reason, State, judge
+from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, survey
+from tests.health.builders import suspect as persistent_suspect
+
+ORG, ANOTHER = 7, 8
+AT = NOW - 60
+"""When the runner was first missing."""
+
+
+def suspect(**changes):
+    """An ephemeral runner that a list lacks since a minute ago, with a first 404 half a minute ago."""
+    return persistent_suspect(ephemeral=True, absent_since=AT, missing_at=NOW - 30)._replace(**changes)
+
+
+def facts(**changes):
+    """Complete deliveries: the last one a second ago, the log just read."""
+    complete = DeliveryFacts(ORG, DeliveryArrivals(NOW - 1), DeliveryLog(NOW - 1))
+    return complete._replace(**changes)
+
+
+def late(seconds, at=NOW):
+    return facts(arrivals=arrivals_after(DeliveryArrivals(), [(at, at - seconds)], NOW))
+
+
+def missing(since=AT - 100, until=AT + 10, number=3, installation=ORG):
+    return facts(log=DeliveryLog(NOW - 1, (MissingDeliveries(installation, since, until, number),)))
+
+
+def gap(since=0.0, until=None):
+    return (DeliveryGap(since, until, GapCause.FAILED, ""),)
+
+
+def causes(known, now=NOW):
+    return [each.cause for each in completeness(known, now)]
+
+
+def test_deliveries_without_any_fact_against_them_are_complete():
+    assert completeness(facts(), NOW) == ()
+    assert completeness(DeliveryFacts(ORG), NOW) == (), "nothing has come, and nothing is known to be missing"
+    assert in_words(()) == ""
+
+
+@pytest.mark.parametrize(
+    ("age", "is_late"),
+    [
+        (LATE_SECONDS, True),
+        (LATE_SECONDS - MICROSECOND, False),
+        (HOLD_SECONDS, True),
+        (HOLD_SECONDS + MICROSECOND, False),
+        (2 * 86_400, False),
+        (0.0, False),
+        (-1.0, False),
+        (-86_400.0, False),
+    ],
+    ids=["late", "in time", "an hour", "over an hour", "a redelivery after days", "at once", "ahead", "a day ahead"],
+)
+def test_a_delivery_is_late_by_its_own_date_unless_that_is_of_long_ago_or_of_the_future(age, is_late):
+    assert bool(completeness(late(age), NOW)) is is_late
+
+
+def test_a_delivery_without_a_date_has_come_and_says_nothing_of_the_delay():
+    assert arrivals_after(DeliveryArrivals(), [(NOW - 5, None)], NOW) == DeliveryArrivals(NOW - 5)
+
+
+def test_deliveries_are_missing_from_as_long_ago_as_the_latest_one_was_late():
+    (found,) = completeness(late(120), NOW)
+    assert found == DeliveryGap(NOW - 125, None, GapCause.LATE, "deliveries arrive 2 min late")
+
+
+@pytest.mark.parametrize(("after", "lasts"), [(125.0, True), (125.0 + MICROSECOND, False)], ids=["before", "after"])
+def test_a_late_arrival_counts_until_none_that_is_as_late_can_be_on_its_way(after, lasts):
+    assert bool(completeness(late(120), NOW + after)) is lasts
+
+
+def test_a_fresh_delivery_ends_no_delay_for_not_all_are_equally_late():
+    after = arrivals_after(late(120).arrivals, [(NOW + 1, NOW)], NOW + 1)
+    assert causes(facts(arrivals=after), NOW + 1) == [GapCause.LATE]
+
+
+def test_when_deliveries_become_later_the_greater_delay_counts():
+    known = arrivals_after(DeliveryArrivals(), [(NOW - 30, NOW - 100), (NOW, NOW - 300)], NOW)
+    assert known.late == (LateArrival(NOW, 300),)
+
+
+def test_when_delays_shrink_the_greater_one_counts_for_its_time_and_the_lesser_one_after_it():
+    known = arrivals_after(DeliveryArrivals(), [(NOW - 200, NOW - 500), (NOW, NOW - 60)], NOW)
+    assert [each.seconds for each in known.late] == [300, 60]
+    assert completeness(facts(arrivals=known), NOW)[0].since == NOW - 305
+    assert completeness(facts(arrivals=known), NOW + 30) == completeness(facts(arrivals=known), NOW + 30)
+    assert arrivals_after(known, [], NOW + 106).late == ()
+    assert completeness(facts(arrivals=known), NOW + 64)[0].since == NOW + 64 - 305
+
+
+@pytest.mark.parametrize(
+    "known", [DeliveryArrivals(NOW + 3600), DeliveryArrivals(NOW + 3600, (LateArrival(NOW + 3600, 300),))]
+)
+def test_what_a_clock_dated_that_ran_ahead_is_forgotten(known):
+    assert completeness(facts(arrivals=known), NOW) == ()
+    assert expected_at([online(busy=True, observed_at=NOW - 60)], known, None, NOW) is None
+    assert arrivals_after(known, [(NOW - 5, None)], NOW) == DeliveryArrivals(NOW - 5)
+
+
+@given(st.lists(st.tuples(st.floats(NOW - 600, NOW), st.floats(0, 700)), max_size=30), st.randoms())
+def test_the_order_of_deliveries_changes_nothing_and_the_greatest_delay_is_never_lost(samples, random):
+    new = [(at, at - age) for at, age in samples]
+    known = arrivals_after(DeliveryArrivals(), new, NOW)
+    assert arrivals_after(DeliveryArrivals(), random.sample(new, len(new)), NOW) == known
+    assert len(known.late) <= MOST_LATE
+    greatest = max(
+        (a - b for a, b in new if a - b >= LATE_SECONDS and a + (a - b) + MARGIN_SECONDS >= NOW), default=None
+    )
+    found = [each.seconds for each in known.late]
+    assert (max(found) if found else None) == (None if greatest is None else pytest.approx(greatest))
+
+
+@pytest.mark.parametrize(
+    ("waited", "is_behind"), [(LATE_SECONDS, True), (LATE_SECONDS - MICROSECOND, False)], ids=["long", "briefly"]
+)
+def test_deliveries_that_wait_in_the_inbox_have_not_come(waited, is_behind):
+    assert causes(facts(backlog_seconds=waited)) == ([GapCause.BACKLOG] if is_behind else [])
+
+
+def test_of_a_backlog_of_late_deliveries_both_delays_count_together():
+    known = late(120)._replace(backlog_seconds=600)
+    assert min(each.since for each in completeness(known, NOW)) == NOW - 725
+
+
+def test_failed_deliveries_are_a_gap_of_their_own_time():
+    (found,) = completeness(missing(), NOW)
+    assert found[:3] == (AT - 105, AT + 15, GapCause.FAILED)
+    assert found.text == "3 failed and have not come since"
+
+
+def test_failures_that_were_not_read_are_a_gap_of_every_installation():
+    (found,) = completeness(missing(number=0, installation=0), NOW)
+    assert found.text == "more have failed than GitHub's log was read for"
+    assert completeness(missing(installation=ANOTHER), NOW) == ()
+
+
+def test_a_failure_in_the_future_has_no_date_and_may_be_of_any_time():
+    assert completeness(missing(NOW + 1, NOW + 1), NOW)[0][:2] == (0.0, None)
+
+
+@pytest.mark.parametrize(
+    ("read_at", "since"),
+    [(NOW - 90, NOW - 95), (None, 0.0), (NOW + 60, 0.0)],
+    ids=["once read", "never read", "read in the future"],
+)
+def test_a_log_that_cannot_be_read_hides_what_failed_since(read_at, since):
+    log = log_after_failure(DeliveryLog(read_at), "GitHub answered 502", NOW)
+    (found,) = completeness(facts(log=log), NOW)
+    assert found == DeliveryGap(
+        since, None, GapCause.UNREADABLE, "GitHub's delivery log cannot be read: GitHub answered 502"
+    )
+
+
+def test_a_failure_of_the_log_keeps_its_begin_unless_that_is_in_the_future():
+    first = log_after_failure(DeliveryLog(NOW - 90), "a", NOW)
+    assert log_after_failure(first, "b", NOW + 60) == first._replace(failure="b")
+    assert log_after_failure(first, "b", NOW - 60).failing_since == NOW - 60
+
+
+AT_WORK = online(busy=True, observed_at=NOW)
+LAST = DeliveryArrivals(NOW - MICROSECOND)
+
+
+@pytest.mark.parametrize(
+    ("runner", "arrivals", "is_expected"),
+    [
+        (AT_WORK, LAST, True),
+        (AT_WORK, DeliveryArrivals(NOW), False),
+        (AT_WORK._replace(busy=False), LAST, False),
+        (AT_WORK._replace(listed=False), LAST, False),
+        (AT_WORK._replace(job_id=9, job_started_at=NOW - 20), LAST, False),
+        (AT_WORK._replace(ephemeral=True, job_id=9, job_ended_at=LONG_AGO), LAST, False),
+        (AT_WORK._replace(job_id=9, job_ended_at=NOW - LIST_LAG_SECONDS), LAST, False),
+        (AT_WORK._replace(job_id=9, job_ended_at=NOW - LIST_LAG_SECONDS - MICROSECOND), LAST, True),
+        (AT_WORK._replace(observed_at=None), LAST, False),
+        (AT_WORK._replace(observed_at=NOW + 60), LAST, False),
+        (AT_WORK, DeliveryArrivals(), False),
+        (AT_WORK, DeliveryArrivals(NOW - HOLD_SECONDS), True),
+        (AT_WORK, DeliveryArrivals(NOW - HOLD_SECONDS - MICROSECOND), False),
+    ],
+    ids=[
+        "newly at work", "a delivery came since", "idle", "not listed", "its job is known", "its only job has ended",
+        "its last job ended a moment ago", "its last job ended before", "never observed",
+        "observed in the future", "no deliveries come", "the last an hour ago", "the last longer ago",
+    ],
+)  # fmt: skip
+def test_a_delivery_must_come_if_a_runner_began_to_work_since_the_last_one(runner, arrivals, is_expected):
+    assert expected_at([present(2), runner], arrivals, None, NOW) == (NOW if is_expected else None)
+
+
+def test_a_delivery_is_expected_since_the_first_runner_that_began_to_work_until_one_arrives():
+    later = AT_WORK._replace(observed_at=NOW + 60)
+    assert expected_at([later, AT_WORK], LAST, None, NOW + 60) == NOW
+    assert expected_at([later], LAST, NOW, NOW + 60) == NOW, "the runner has left since"
+    assert expected_at([], DeliveryArrivals(NOW), NOW, NOW + 60) is None
+    assert expected_at([later], DeliveryArrivals(NOW), NOW, NOW + 60) == NOW + 60
+    assert expected_at([], LAST, NOW + 120, NOW + 60) is None, "a date in the future"
+
+
+@pytest.mark.parametrize(
+    ("expected", "last_at", "is_silent"),
+    [
+        (NOW - UNNAMED_SECONDS, AT, True),
+        (NOW - UNNAMED_SECONDS + MICROSECOND, AT, False),
+        (AT, AT, False),
+        (AT, None, False),
+        (None, AT, False),
+    ],
+    ids=["for long", "it may be on its way", "one came", "none ever came", "none is expected"],
+)
+def test_silence_is_a_gap_from_the_last_arrival_on(expected, last_at, is_silent):
+    found = completeness(facts(arrivals=DeliveryArrivals(last_at), expected_at=expected), NOW)
+    assert [each[:3] for each in found] == ([(AT - MARGIN_SECONDS, None, GapCause.SILENT)] if is_silent else [])
+
+
+LEFT_AFTER = AT - LIST_LASTS_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("gaps", "awaits"),
+    [
+        ((), False),
+        (gap(), True),
+        (gap(AT), True),
+        (gap(AT + MICROSECOND), False),
+        (gap(0.0, LEFT_AFTER), True),
+        (gap(0.0, LEFT_AFTER - MICROSECOND), False),
+        (gap(AT - 5, AT - 4), True),
+        ((*gap(0.0, 1.0), *gap(AT)), True),
+    ],
+    ids=[
+        "complete", "for ever", "until it was missing", "only since then", "ended as it was listed", "ended before",
+        "in between", "the second of two",
+    ],
+)  # fmt: skip
+def test_an_absence_waits_for_deliveries_of_the_time_in_which_the_runner_left(gaps, awaits):
+    assert may_be_explained(suspect(), gaps, survey()) is awaits
+
+
+@pytest.mark.parametrize(("ephemeral", "awaits"), [(True, True), (None, True), (False, False)], ids=str)
+def test_only_a_runner_that_may_be_ephemeral_waits(ephemeral, awaits):
+    assert may_be_explained(suspect(ephemeral=ephemeral), gap(), survey()) is awaits
+
+
+def test_a_runner_left_after_the_last_list_that_had_it():
+    runner = suspect(returned_at=AT - 5)
+    assert may_be_explained(runner, gap(0.0, AT - 5), survey())
+    assert not may_be_explained(runner, gap(0.0, AT - 5 - MICROSECOND), survey())
+    assert may_be_explained(suspect(returned_at=AT + 1), gap(0.0, LEFT_AFTER), survey()), "a date after it was missed"
+
+
+def test_a_runner_that_may_have_left_in_a_blind_span_waits_for_deliveries_of_that_span():
+    blind = survey(blind=((AT - 7200, AT),))
+    assert may_be_explained(suspect(), gap(0.0, AT - 7200), blind)
+    assert not may_be_explained(suspect(), gap(0.0, AT - 7200 - MICROSECOND), blind)
+    assert not may_be_explained(suspect(), gap(0.0, AT - 7200), survey(blind=((AT - 9000, AT - 8000),)))
+
+
+@pytest.mark.parametrize(
+    ("waited", "is_enough"),
+    [(HOLD_SECONDS - MICROSECOND, False), (HOLD_SECONDS, True)],
+    ids=["under an hour", "an hour"],
+)
+def test_an_absence_waits_at_most_an_hour_that_lists_cover(waited, is_enough):
+    now, runner = AT + waited, suspect()
+    assert has_waited(runner, survey(swept_at=now), now) is is_enough
+    blind = survey(swept_at=now, blind=((AT + 1, AT + 61),))
+    assert not has_waited(runner, blind, now), "the minute that no list covers does not count"
+    assert has_waited(runner, blind, now + 61)
+
+
+def test_a_deferred_confirmation_is_recorded_once_for_an_absence():
+    first = confirmation_deferred(suspect(), NOW)
+    assert first.deliveries_behind_at == NOW
+    assert confirmation_deferred(first, NOW + 60) is first
+    again = suspect(deliveries_behind_at=LONG_AGO)
+    assert confirmation_deferred(again, NOW).deliveries_behind_at == NOW, "the earlier one was of another absence"
+    assert confirmation_deferred(suspect(deliveries_behind_at=NOW + 60), NOW).deliveries_behind_at == NOW
+    assert confirmation_deferred(None, NOW) is None
+    assert confirmation_deferred(present(), NOW) == present()
+
+
+@pytest.mark.parametrize(
+    ("deferred_at", "reason"),
+    [
+        (AT, Reason.DELIVERIES_BEHIND),
+        (AT - MICROSECOND, Reason.AWAITING_CONFIRMATION),
+        (None, Reason.AWAITING_CONFIRMATION),
+    ],
+    ids=["this absence", "an earlier one", "never"],
+)
+def test_a_suspect_whose_confirmation_is_deferred_says_why(deferred_at, reason):
+    verdict = judge(suspect(deliveries_behind_at=deferred_at), survey(), NOW, Limits())
+    assert verdict[:3] == (State.SUSPECT, reason, AT)
+
+
+@pytest.mark.parametrize(
+    ("changes", "without"),
+    [
+        ({"deliveries_behind_at": AT, "confirmed_at": AT + HOLD_SECONDS}, True),
+        ({"deliveries_behind_at": AT, "confirmed_at": AT + HOLD_SECONDS - 1}, False),
+        ({"deliveries_behind_at": AT - 1, "confirmed_at": AT + HOLD_SECONDS}, False),
+        ({"deliveries_behind_at": AT, "confirmed_at": None}, False),
+        ({"deliveries_behind_at": None}, False),
+    ],
+    ids=["after an hour", "deliveries came", "of an earlier absence", "not confirmed", "never deferred"],
+)
+def test_a_loss_that_was_confirmed_without_deliveries_is_known(changes, without):
+    assert was_confirmed_without_deliveries(lost(ephemeral=True, absent_since=AT, **changes)) is without
+
+
+def of(installation, since=AT, until=AT, number=1):
+    return MissingDeliveries(installation, since, until, number)
+
+
+def reading(*missing, until=None, at=NOW, newest=True, begins=True):
+    return LogReading(at, missing, LONG_AGO, until, newest, begins)
+
+
+UNREAD = MissingDeliveries(0, LONG_AGO, AT, 0)
+
+
+def test_a_read_of_the_whole_log_replaces_what_was_missing():
+    known = DeliveryLog(NOW - 60, (of(ORG), UNREAD), NOW - 30, "502", None, (of(ORG),))
+    assert log_after(known, reading(of(ANOTHER))) == DeliveryLog(NOW, (of(ANOTHER),), complete_at=NOW)
+    assert log_after(known, reading(begins=False)) == DeliveryLog(NOW, complete_at=NOW)
+
+
+def test_failures_before_those_of_a_first_read_are_unknown_until_a_reading_reaches_the_oldest():
+    first = log_after(DeliveryLog(), reading(of(ORG), until=AT))
+    assert (first.missing, first.read_at, first.complete_at) == ((UNREAD, of(ORG)), NOW, None)
+    last = log_after(first, reading(of(ORG, AT - 50, AT - 50), at=NOW + 6, newest=False, begins=False))
+    assert last == DeliveryLog(NOW, (of(ORG, AT - 50, AT),), complete_at=NOW)
+
+
+def test_what_a_whole_reading_found_is_missing_until_the_next_one_ends():
+    known = DeliveryLog(NOW - 30, (of(ORG),), complete_at=NOW - 30)
+    first = log_after(known, reading(until=AT))
+    assert first.missing == (of(ORG),), "and nothing is unknown: all before that was read"
+    again = log_after(first, reading(of(ANOTHER), until=AT, begins=False, at=NOW + 6))
+    assert again.missing == (of(ORG), of(ANOTHER)), "a confirmation has read the newest end"
+    last = log_after(again, reading(newest=False, begins=False, at=NOW + 12))
+    assert last == DeliveryLog(NOW + 6, (of(ANOTHER),), complete_at=NOW + 6)
+
+
+def test_failures_between_a_whole_reading_and_the_oldest_read_now_are_unknown():
+    known = DeliveryLog(NOW - 3600, complete_at=AT - MICROSECOND)
+    assert log_after(known, reading(until=AT)).missing == (UNREAD,)
+    assert log_after(known._replace(complete_at=AT), reading(until=AT)).missing == ()
+    assert log_after(known._replace(complete_at=NOW + 60), reading(until=AT)).missing == (UNREAD,), (
+        "a date in the future"
+    )
