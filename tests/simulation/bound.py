@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil, log2
 
 from ghapp.github.installation_client import SETTLING_SECONDS
+from ghapp.health.runner.absence import LOOKUP_SECONDS
 from ghapp.health.runner.verdict import JOB_LEASE_SECONDS
 from ghapp.queue.jobs import BACKOFF_SECONDS, TIMEOUT_SECONDS
 from tests.simulation.lies import Lie, Weather, jump_of
@@ -25,8 +26,8 @@ def noticed_within(config: Config, lost_of_pool: int) -> float:
     - a runner that was registered a moment ago may be absent: `startup_seconds`
     - a runner whose job ran by deliveries is asked for when the delivery that ends it has had its time:
       `startup_seconds`, and the interval in which that is noticed
-    - if a job ran on it, GitHub reports its end when the lease expires: `JOB_LEASE_SECONDS`, and the interval after
-      which the confirmation asks again
+    - if a job ran on it, GitHub reports its end when the lease expires: `JOB_LEASE_SECONDS`; the confirmation asks
+      again after at most twice the time that it has asked for, and the interval
     - the second 404: `confirm_seconds`, and a job's life if another confirmation holds the claim
     - if it is one of many, the fuse doubles its batches: ⌈log₂(n/first_batch + 1)⌉ rounds. A round ends when its batch
       is online or `prove_seconds` are over (then the fuse stops, which is reported), and is seen by the next sweep,
@@ -38,7 +39,7 @@ def noticed_within(config: Config, lost_of_pool: int) -> float:
     limits, fuse = config.evidence, config.fuse
     looked = 2 * config.interval + limits.startup_seconds
     vouched = limits.startup_seconds + config.interval + SETTLING_SECONDS
-    confirmed = JOB_LEASE_SECONDS + config.interval + limits.confirm_seconds + TIMEOUT_SECONDS
+    confirmed = 2 * JOB_LEASE_SECONDS + LOOKUP_SECONDS[0] + config.interval + limits.confirm_seconds + TIMEOUT_SECONDS
     rounds = ceil(log2(lost_of_pool / fuse.first_batch + 1))
     proved = rounds * (fuse.prove_seconds + 2 * config.interval) + fuse.window_seconds + config.interval
     return looked + vouched + confirmed + proved

@@ -12,6 +12,7 @@ from rq.serializers import JSONSerializer
 from ghapp.health import pacing
 from ghapp.health.job import Job
 from ghapp.health.runner import absence
+from ghapp.health.runner.absence import LOOKUP_SECONDS
 from ghapp.health.runner.observations import job_started, removed
 from ghapp.health.runner.verdict import State, judge
 from jobs.remediation.remediate import remediate_runner
@@ -367,6 +368,7 @@ async def test_a_runner_that_is_absent_while_its_job_runs_is_not_confirmed_as_lo
         assert await state_of(app, runner_id) is State.SUSPECT
 
         app.sandbox.control.finish("acme", job_id=job_id)
+        app.clock.pass_(LOOKUP_SECONDS[0])
         assert await confirm_installation(app.context, app.installation) == 1, (
             "GitHub itself reports that the job is over"
         )
