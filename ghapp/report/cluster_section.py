@@ -118,6 +118,10 @@ def _leak_sentences(status: ReaperStatus) -> Iterator[str]:
         many = _pods(busy, "is kept: its runner was", "are kept: their runners were")
         oldest = _oldest(status, (Guard.BUSY_WHEN_LAST_SEEN,))
         yield f"{many} busy when last listed, and the end of the job is unknown.{oldest}"
+    if hanging := status.kept.get(Guard.SESSION_AFTER_JOB, 0):
+        many = _pods(hanging, "is kept: its runner's", "are kept: their runners'")
+        oldest = _oldest(status, (Guard.SESSION_AFTER_JOB,))
+        yield f"{many} only job is over, and GitHub lists the runner online or busy.{oldest}"
     if status.would_reap:
         many = _pods(status.would_reap, "is", "are")
         yield f"{many} kept, because `[leaks]` is in dry-run or an admin paused the org."

@@ -133,7 +133,9 @@ class Reaper:
         names = names_of(pod, before.look.claims, memory)
         seen = await snapshot_of_pods(self.context, self.installation, [pod], pods_at, memory, only=names)
         activity = {
-            name: known._replace(
+            name: known  # a list or a delivery that came meanwhile may keep the pod; it never releases the pod
+            if known.has_session
+            else known._replace(
                 busy=answer.busy if name == called else None,
                 online=answer.online,
                 registered=answer.registered,

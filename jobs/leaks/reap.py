@@ -21,7 +21,7 @@ from ghapp.store.leaks import Leaks, Tick
 from jobs.context import JobContext
 from jobs.each_installation import each_installation
 from jobs.leaks.delete import REAPED, SKIPPED, Reaper
-from jobs.leaks.github_status import query_jobs, query_runners
+from jobs.leaks.github_status import GitHubStatus, query_jobs, query_runners
 from jobs.leaks.snapshot import Snapshot, snapshot_of_pods, take_snapshot
 
 log = logger(__name__)
@@ -104,7 +104,7 @@ async def _judge(reaper: Reaper, seen: Snapshot, memory: TickMemory) -> tuple[Ti
     without = {name: each._replace(busy=None) for name, each in activity.items()}
     blind = seen.look._replace(runners=without)
     first = leaks(blind, now, reaper.limits, memory)
-    if first.skipped is not None or not _unknown(first):
+    if first.skipped is not None:
         return first, seen._replace(look=blind)
     by_list = leaks(seen.look, now, reaper.limits, memory)
     found = {
@@ -119,7 +119,9 @@ async def _judge(reaper: Reaper, seen: Snapshot, memory: TickMemory) -> tuple[Ti
     if unknown and not by_list.held:  # those that the list says nothing about may be leaks, too
         enough = reaper.limits.per_tick - len(first.reap) - len(first.would_reap)
     names = first.memory.names
-    asked = await query_runners(context, reaper.installation, seen, waiting, names, enough)
+    asked = GitHubStatus(without)
+    if waiting:
+        asked = await query_runners(context, reaper.installation, seen, waiting, names, enough)
     # The list may keep a pod without a query; it never releases one.
     kept = {names[pod.uid] for pod, guard in by_list.kept if guard is not Guard.GITHUB_UNKNOWN}
     runners = {

@@ -122,6 +122,10 @@ NEVER_RUNNERS = "never a runner's, so kept: another program seems to use `owner_
             "1 pod is kept: its runner was busy when last listed, and the end of the job is unknown.",
         ),
         (
+            ReaperStatus(kept={"SessionAfterJob": 1}),
+            "1 pod is kept: its runner's only job is over, and GitHub lists the runner online or busy.",
+        ),
+        (
             ReaperStatus(held_up_since=NOW),
             f"Since {timestamp(NOW)} no pod could be reaped: for the cause run `ghapp doctor`.",
         ),
@@ -140,6 +144,7 @@ NEVER_RUNNERS = "never a runner's, so kept: another program seems to use `owner_
         "unnamed",
         "never started",
         "busy when last seen",
+        "online after its job",
         "held up",
     ],
 )

@@ -203,7 +203,7 @@ class Reaper(Calls):
         without = {name: word._replace(busy=None) for name, word in activity.items()}
         blind = at.look._replace(runners=without)
         first = guards.leaks(blind, self.clock(), self.limits, memory)
-        if first.skipped is not None or not _unknown(first):
+        if first.skipped is not None:
             return first, at._replace(look=blind)
         by_list = guards.leaks(at.look, self.clock(), self.limits, memory)
         found = {
@@ -219,7 +219,9 @@ class Reaper(Calls):
         if unknown and not by_list.held:
             enough = self.limits.per_tick - len(first.reap) - len(first.would_reap)
         names = first.memory.names
-        asked = yield from self._ask_for_runners(at, waiting, names, enough)
+        asked = GitHubStatus(without)
+        if waiting:
+            asked = yield from self._ask_for_runners(at, waiting, names, enough)
         kept = {names[pod.uid] for pod, guard in by_list.kept if guard is not Guard.GITHUB_UNKNOWN}
         runners = {
             **asked.runners,
@@ -278,7 +280,9 @@ class Reaper(Calls):
         names = names_of(pod, before.look.claims, memory)
         at = yield from self._look_with([pod], pods_at, memory, only=names)
         activity = {
-            name: known._replace(
+            name: known
+            if known.has_session
+            else known._replace(
                 busy=word.busy if name == called else None,
                 online=word.online,
                 registered=word.registered,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ghapp.health.leaks.fuse_limit import held_back
 from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.leaks.tick import FuseView, Guard, LeakLimits, TickInputs, TickMemory, TickResult
-from ghapp.health.pods.pod import ARC_KIND, Pod, lasted
+from ghapp.health.pods.pod import ARC_KIND, Container, Ended, Pod, lasted
 from ghapp.health.pods.pod_claim import claim_on
 
 __all__ = [
@@ -51,12 +51,13 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
     5. Deliveries report no job of its runner in progress.
     6. Neither does GitHub, and the runner has no session: an online runner works, or may get a job at any moment,
        even if its pod is unclaimed. GitHub's answer must be fresh: no answer does not mean idle.
-    7. The container agrees: one that started less than `grace_seconds` ago had no time to be claimed. If GitHub
-       lists the runner busy or online, that counts forevery container except one that has ended for good.
-    8. A job that has been over for `TERMINAL_SECONDS` overrules 5 to 7 and 13 to 17, which kept leaks for hours. It
+    7. The containers agree: one that started less than `grace_seconds` ago had no time to be claimed. Without a
+       container `runner`, each container may run the agent, and all of them must agree.
+    8. A job that has been over for `TERMINAL_SECONDS` overrules 5, 7 and 13 to 17, which kept leaks for hours. It
        must be the runner's latest job, and have started in the current run of its container: GitHub ends a crashed
        agent's job ten minutes late, when the container may run again. And GitHub must list the runner as ephemeral, or
-       its container must have ended.
+       its container must have ended. It does not overrule 6: while GitHub lists the runner online or busy, the pod is
+       kept and reported, whatever else indicates that it is over.
     9. At most `per_tick` pods are reaped, oldest first; the others are deferred and reported.
     10. The kill switch: `off` judges nothing, `dry-run` only reports. While a pool is paused its pods are kept, and
         their memory continues: otherwise known leaks would be unnamed after the pause, and kept forever.
@@ -79,8 +80,8 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
         the fuse's window, reach the fuse's threshold, at most `first_batch` are reaped within a window. While the fuse
         of the pool or of the installation is not closed, none is reaped. The others are reported.
 
-    A container has ended for good if its pod's phase is final, or if it has been terminated for `grace_seconds`: a
-    runner that updates itself restarts earlier.
+    The container has ended for good if no container that may run the agent runs, and the pod's phase is final or each
+    has been terminated for `grace_seconds`: a runner that updates itself restarts earlier.
     """
     if limits.mode == "off":
         return TickResult(skipped=Guard.OFF)
@@ -209,8 +210,16 @@ def _guard(pod_evidence: _PodEvidence, inputs: TickInputs, now: float, limits: L
     if inputs.github_stale:
         return Guard.GITHUB_STALE
     if _is_long_over(pod_evidence, now, limits):
-        return None
+        return _session_after_job(pod_evidence, limits)
     return _shield(pod_evidence, inputs, limits)
+
+
+def _session_after_job(pod_evidence: _PodEvidence, limits: LeakLimits) -> Guard | None:
+    """Guard 8 and what it does not overrule. Without GitHub's answer, only an ended container has no session."""
+    has_session = pod_evidence.runner.has_session
+    if has_session is None and not _has_ended(pod_evidence.pod, limits):
+        return Guard.GITHUB_UNKNOWN
+    return Guard.SESSION_AFTER_JOB if has_session else None
 
 
 def _shield(pod_evidence: _PodEvidence, inputs: TickInputs, limits: LeakLimits) -> Guard | None:
@@ -218,16 +227,17 @@ def _shield(pod_evidence: _PodEvidence, inputs: TickInputs, limits: LeakLimits) 
     pod, runner, has_ended = pod_evidence.pod, pod_evidence.runner, _has_ended(pod_evidence.pod, limits)
     if runner.running:
         return Guard.JOB_BY_DELIVERY
-    if pod.container_age is not None and pod.container_age < limits.grace_seconds:
+    runs = [lasted(each.running_since, pod.read_at) for each in pod.agents if each.running_since is not None]
+    if runs and min(runs) < limits.grace_seconds:
         return Guard.JUST_STARTED
     if not has_ended and not pod_evidence.is_named:
         return Guard.UNNAMED
     if runner.has_session is None:
         return Guard.GITHUB_UNKNOWN
-    if has_ended:
-        return None
     if runner.has_session:
         return Guard.SESSION_OPEN
+    if has_ended:
+        return None
     if runner.registered:
         return None if runner.offline_too_long else Guard.REGISTERED
     if inputs.list_empty:
@@ -238,19 +248,22 @@ def _shield(pod_evidence: _PodEvidence, inputs: TickInputs, limits: LeakLimits) 
 
 
 def has_started(pod: Pod) -> bool:
-    """True if the runner's container ever ran, as reported by the kubelet; a pod in a final phase has started."""
-    runner = pod.runner
-    has_run = runner is not None and (runner.running_since is not None or runner.restarts > 0)
-    return has_run or pod.ended is not None or pod.phase in FINAL_PHASES
+    """True if each container that may run the agent ever ran; a pod in a final phase has started."""
+    return pod.phase in FINAL_PHASES or (pod.runner is not None and all(each.has_started for each in pod.agents))
 
 
 def _has_ended(pod: Pod, limits: LeakLimits) -> bool:
-    """True if the runner's container has ended and will not restart."""
+    """True if no container that may run the agent runs, or will run again."""
+    if pod.may_run:
+        return False
     if pod.phase in FINAL_PHASES:
         return True
-    ended = None if pod.runner is None else pod.runner.ended
-    if ended is None:
-        return False
+    ends = [each.ended for each in pod.agents]
+    return pod.runner is not None and all(each is not None and _is_final(each, pod, limits) for each in ends)
+
+
+def _is_final(ended: Ended, pod: Pod, limits: LeakLimits) -> bool:
+    """True if a container that ended so will not restart."""
     return ended.finished_at is None or lasted(ended.finished_at, pod.read_at) >= limits.grace_seconds
 
 
@@ -268,17 +281,19 @@ def _started_at(pod: Pod, now: float) -> float:
     """Returns when its container last started, else when its pod was created; the later of our clock and the cluster's.
 
     A container that has ended, or waits to restart, began its last run after the pod was created: what GitHub listed
-    before that run says nothing about it.
+    before that run says nothing about it. Of several containers that may run the agent, the last start counts.
     """
-    made_at, since = max(pod.created_at, now - pod.age), _last_run_since(pod)
-    return made_at if since is None else max(made_at, since, now - lasted(since, pod.read_at))
+    made_at = max(pod.created_at, now - pod.age)
+    runs = [since for each in pod.agents if (since := _last_run_since(each)) is not None]
+    return max([made_at, *(max(since, now - lasted(since, pod.read_at)) for since in runs)])
 
 
-def _last_run_since(pod: Pod) -> float | None:
-    """Returns when its container began its last run; where the kubelet knows only the end of that run, the end."""
-    if pod.runner is None or pod.runner.running_since is not None:
-        return None if pod.runner is None else pod.runner.running_since
-    return None if pod.ended is None else pod.ended.started_at or pod.ended.finished_at
+def _last_run_since(container: Container) -> float | None:
+    """Returns when a container began its last run; where the kubelet knows only the end of that run, the end."""
+    if container.running_since is not None:
+        return container.running_since
+    ended = container.ended or container.last_ended
+    return None if ended is None else ended.started_at or ended.finished_at
 
 
 def _named(names: Mapping[str, str], runners: Mapping[str, RunnerActivity], memory: TickMemory) -> dict[str, float]:

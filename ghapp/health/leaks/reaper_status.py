@@ -17,7 +17,14 @@ OVERDUE_SECONDS = 180.0
 MOST_EXAMPLES = 5
 """Maximum pods named for each guard; the others are counted."""
 
-REPORTED = (Guard.UNNAMED, Guard.NEVER_STARTED, Guard.BUSY_WHEN_LAST_SEEN, Guard.MASS_LEAK, Guard.FUSE_NOT_CLOSED)
+REPORTED = (
+    Guard.UNNAMED,
+    Guard.NEVER_STARTED,
+    Guard.SESSION_AFTER_JOB,
+    Guard.BUSY_WHEN_LAST_SEEN,
+    Guard.MASS_LEAK,
+    Guard.FUSE_NOT_CLOSED,
+)
 """Guards whose pods are named to people: these pods stay until an admin acts."""
 
 Example = tuple[str, float]

@@ -30,6 +30,7 @@ class Guard(StrEnum):
     JOB_BY_DELIVERY = "JobInProgress"
     GITHUB_UNKNOWN = "GitHubUnknown"
     SESSION_OPEN = "SessionOpen"
+    SESSION_AFTER_JOB = "SessionAfterJob"
     JUST_STARTED = "JustStarted"
     REGISTERED = "Registered"
     UNNAMED = "Unnamed"

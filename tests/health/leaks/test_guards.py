@@ -271,8 +271,8 @@ class TestClocks:
         made = NOW - 2000 + 60 - behind
         found = pod(created_at=made, read_at=NOW - behind)
         memory = remembered(found, since_there={found.uid: NOW - behind - 300})
-        earlier = IDLE._replace(job_started_at=NOW - 2000, over_at=NOW - 1900, busy=True, ephemeral=True)
-        assert guard_of(found, earlier, memory=memory) is Guard.SESSION_OPEN
+        earlier = OVER._replace(job_started_at=NOW - 2000, over_at=NOW - 1900)
+        assert guard_of(found, earlier, memory=memory) is Guard.REGISTERED
 
 
 class TestGuards5To7Shields:
@@ -297,14 +297,14 @@ class TestGuards5To7Shields:
         assert guard_of(pod(), runners={}, memory=memory) is Guard.GITHUB_UNKNOWN
 
     @pytest.mark.parametrize(
-        ("container", "guard"),
+        "container",
         [
-            (Container("runner", running_since=NOW - 3600), Guard.SESSION_OPEN),
-            (Container("runner", waiting="CrashLoopBackOff", last_ended=Ended(1)), Guard.SESSION_OPEN),
-            (Container("runner", ended=Ended(137)), None),
-            (Container("runner", ended=Ended(137, finished_at=NOW - 300)), None),
-            (Container("runner", ended=Ended(137, finished_at=NOW - 300 + MICROSECOND)), Guard.SESSION_OPEN),
-            (Container("runner", running_since=NOW - 3600, last_ended=Ended(1)), Guard.SESSION_OPEN),
+            Container("runner", running_since=NOW - 3600),
+            Container("runner", waiting="CrashLoopBackOff", last_ended=Ended(1)),
+            Container("runner", ended=Ended(137)),
+            Container("runner", ended=Ended(137, finished_at=NOW - 300)),
+            Container("runner", ended=Ended(137, finished_at=NOW - 300 + MICROSECOND)),
+            Container("runner", running_since=NOW - 3600, last_ended=Ended(1)),
         ],
         ids=[
             "runs",
@@ -318,8 +318,21 @@ class TestGuards5To7Shields:
     @pytest.mark.parametrize(
         "runner", [IDLE._replace(busy=True), IDLE._replace(busy=False, online=True)], ids=["busy", "online"]
     )
-    def test_7_a_session_keeps_the_pod_unless_its_container_has_ended(self, container, guard, runner):
-        assert guard_of(pod(runner=container), runner) is guard
+    def test_6_a_session_keeps_the_pod_whatever_its_container_shows(self, container, runner):
+        assert guard_of(pod(runner=container), runner) is Guard.SESSION_OPEN
+
+    @pytest.mark.parametrize(
+        ("container", "guard"),
+        [
+            (Container("runner", ended=Ended(137)), None),
+            (Container("runner", ended=Ended(137, finished_at=NOW - 300)), None),
+            (Container("runner", ended=Ended(137, finished_at=NOW - 300 + MICROSECOND)), Guard.REGISTERED),
+            (Container("runner", running_since=NOW - 3600, last_ended=Ended(1)), Guard.REGISTERED),
+        ],
+        ids=["ended at an unknown time", "ended long ago", "may be restarted", "restarted"],
+    )
+    def test_7_an_offline_registration_keeps_the_pod_unless_its_container_has_ended(self, container, guard):
+        assert guard_of(pod(runner=container), IDLE._replace(registered=True)) is guard
 
     @pytest.mark.parametrize(("ran", "guard"), [(300.0, None), (300.0 - MICROSECOND, Guard.JUST_STARTED)])
     def test_7_a_container_that_just_started_keeps_its_pod(self, ran, guard):
@@ -327,55 +340,125 @@ class TestGuards5To7Shields:
 
     @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
     def test_7_a_pod_in_a_final_phase_has_ended_without_a_container_status(self, phase):
-        assert guard_of(pod(phase=phase, runner=None), IDLE._replace(busy=True)) is None
+        assert guard_of(pod(phase=phase, runner=None), IDLE._replace(registered=True)) is None
+        assert guard_of(pod(phase=phase, runner=None), IDLE._replace(busy=True)) is Guard.SESSION_OPEN
 
 
-OVER = IDLE._replace(
-    running=True, job_started_at=NOW - 960, over_at=NOW - 900, busy=True, ephemeral=True, registered=True
-)
+class TestSeveralContainersThatMayRunTheAgent:
+    """No container is called `runner`, and the one that was taken for the agent's is a proxy."""
+
+    RUNS = Container("agent", running_since=NOW - 3600)
+    ENDED = Container("proxy", ended=Ended(0, finished_at=NOW - 3000))
+
+    @pytest.mark.parametrize(
+        ("others", "guard"),
+        [
+            ((), None),
+            ((RUNS,), Guard.REGISTERED),
+            ((ENDED._replace(name="log"), RUNS), Guard.REGISTERED),
+            ((ENDED._replace(name="agent"),), None),
+            ((Container("agent", ended=Ended(0, finished_at=NOW - 300 + MICROSECOND)),), Guard.REGISTERED),
+            ((Container("agent", ended=Ended(0, finished_at=NOW - 300)),), None),
+            ((Container("agent", waiting="CrashLoopBackOff", last_ended=Ended(1)),), Guard.REGISTERED),
+            ((Container("agent", waiting="ImagePullBackOff"),), Guard.NEVER_STARTED),
+            ((Container("agent"),), Guard.NEVER_STARTED),
+            ((Container("agent", running_since=NOW - 300 + MICROSECOND),), Guard.JUST_STARTED),
+        ],
+        ids=[
+            "it is the only container",
+            "another one runs",
+            "the third one runs",
+            "all have ended",
+            "another one may be restarted",
+            "another one ended long ago",
+            "another one waits for a restart",
+            "another one waits for its image",
+            "another one is not reported",
+            "another one has just started",
+        ],
+    )
+    def test_the_pod_has_ended_only_when_each_container_that_may_run_the_agent_has_ended(self, others, guard):
+        found = pod(container="proxy", runner=self.ENDED, others=others)
+        assert guard_of(found, IDLE._replace(registered=True)) is guard
+
+    @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+    def test_a_container_that_runs_overrules_a_final_phase(self, phase):
+        assert guard_of(pod(phase=phase, runner=self.ENDED), IDLE._replace(registered=True)) is None
+        found = pod(phase=phase, runner=self.ENDED, others=(self.RUNS,))
+        assert guard_of(found, IDLE._replace(registered=True)) is Guard.REGISTERED
+
+    def test_an_unreported_container_beside_ended_ones_may_run(self):
+        found = pod(container="proxy", runner=None, others=(self.ENDED,), phase="Running")
+        assert guard_of(found, IDLE._replace(registered=True)) is Guard.NEVER_STARTED
+
+    @pytest.mark.parametrize(("before", "guard"), [(0.0, None), (MICROSECOND, Guard.UNNAMED)])
+    def test_the_runners_name_must_have_been_seen_since_the_last_start_of_any_of_them(self, before, guard):
+        agent = Container("agent", running_since=NOW - 2000)
+        found = pod(runner=Container("proxy", running_since=NOW - 3000), others=(agent,))
+        assert guard_of(found, IDLE._replace(seen_at=NOW - 2000 - before)) is guard
+
+    def test_an_absent_registration_releases_the_pod_while_a_container_runs(self):
+        assert guard_of(pod(runner=self.ENDED, others=(self.RUNS,))) is None
+
+
+OVER = IDLE._replace(job_started_at=NOW - 960, over_at=NOW - 900, ephemeral=True, registered=True)
+"""Offline; its only job has been over for 15 minutes."""
+
+RUNS = Container("runner", running_since=NOW - 3600)
+ENDED = Container("runner", ended=Ended(0, started_at=NOW - 3600))
 
 
 class TestGuard8TerminalJobs:
     @pytest.mark.parametrize(
         "runner",
         [
+            OVER._replace(running=True),
             OVER,
-            OVER._replace(running=False),
-            OVER._replace(running=False, busy=False, online=True),
-            OVER._replace(running=False, busy=None),
-            OVER._replace(running=False, busy=False),
-            OVER._replace(running=False, busy=False, registered=False, last_busy=True),
-            OVER._replace(running=False, busy=False, seen_at=None),
+            OVER._replace(registered=False, last_busy=True),
+            OVER._replace(seen_at=None),
         ],
-        ids=["all shields", "busy", "hangs online", "unknown", "registered", "busy when last seen", "unnamed"],
+        ids=["in progress by delivery", "registered", "busy when last seen", "unnamed"],
     )
     def test_a_job_that_ended_long_ago_overrules_the_shields(self, runner):
         assert guard_of(pod(), runner) is None
 
-    @pytest.mark.parametrize(("over_for", "guard"), [(900.0, None), (900.0 - MICROSECOND, Guard.SESSION_OPEN)])
+    @pytest.mark.parametrize(
+        ("over_for", "guard"), [(900.0, None), (900.0 - MICROSECOND, Guard.REGISTERED)], ids=["15 minutes", "less"]
+    )
+    def test_a_job_overrules_a_registration_15_minutes_after_its_end(self, over_for, guard):
+        assert guard_of(pod(), OVER._replace(over_at=NOW - over_for)) is guard
+
+    @pytest.mark.parametrize(
+        ("over_for", "guard"), [(900.0, Guard.SESSION_AFTER_JOB), (900.0 - MICROSECOND, Guard.SESSION_OPEN)]
+    )
     @pytest.mark.parametrize("session", [{"busy": True}, {"busy": False, "online": True}], ids=["busy", "online"])
-    def test_a_job_overrules_a_session_15_minutes_after_its_end(self, over_for, guard, session):
-        runner = IDLE._replace(ephemeral=True, job_started_at=NOW - 960, over_at=NOW - over_for, **session)
-        assert guard_of(pod(), runner) is guard
+    @pytest.mark.parametrize("container", [RUNS, ENDED], ids=["its container runs", "its container has ended"])
+    def test_a_job_never_overrules_a_session(self, over_for, guard, session, container):
+        runner = OVER._replace(over_at=NOW - over_for, **session)
+        assert guard_of(pod(runner=container), runner) is guard
+
+    def test_without_githubs_answer_a_job_overrules_only_for_a_container_that_has_ended(self):
+        assert guard_of(pod(), OVER._replace(busy=None)) is Guard.GITHUB_UNKNOWN
+        assert guard_of(pod(runner=ENDED), OVER._replace(busy=None)) is None
 
     @pytest.mark.parametrize("session", [{"busy": True}, {"busy": False, "online": True}], ids=["busy", "online"])
     @pytest.mark.parametrize("ephemeral", [False, None], ids=["persistent", "not stated by GitHub"])
     def test_a_runner_that_may_take_further_jobs_is_kept(self, session, ephemeral):
-        runner = OVER._replace(running=False, ephemeral=ephemeral, **session)
+        runner = OVER._replace(ephemeral=ephemeral, **session)
         assert guard_of(pod(), runner) is Guard.SESSION_OPEN
 
     def test_a_runner_not_known_as_ephemeral_is_reaped_only_after_its_container_ended(self):
-        runner = OVER._replace(running=False, ephemeral=None, busy=None)
+        runner = OVER._replace(ephemeral=None, busy=None)
         assert guard_of(pod(), runner) is Guard.GITHUB_UNKNOWN
         assert guard_of(pod(runner=Container("runner", ended=Ended(0))), runner) is None
 
-    @pytest.mark.parametrize(("after", "guard"), [(0.0, None), (MICROSECOND, Guard.SESSION_OPEN)])
+    @pytest.mark.parametrize(("after", "guard"), [(0.0, None), (MICROSECOND, Guard.REGISTERED)])
     def test_a_job_older_than_the_containers_restart_overrules_nothing(self, after, guard):
         """The job ended during the present run: GitHub ends a crashed agent's job ten minutes after the crash."""
         started = Container("runner", running_since=NOW - 960 + after, last_ended=Ended(0))
-        assert guard_of(pod(runner=started), OVER._replace(running=False)) is guard
+        assert guard_of(pod(runner=started), OVER) is guard
         ended = Container("runner", ended=Ended(3, started_at=NOW - 960 + after, finished_at=NOW - 6), restarts=1)
-        assert guard_of(pod(runner=ended), OVER._replace(running=False)) is guard
+        assert guard_of(pod(runner=ended), OVER) is guard
 
     @pytest.mark.parametrize(
         ("started_at", "completed_at", "guard"),
@@ -396,18 +479,18 @@ class TestGuard8TerminalJobs:
         assert guard_of(pod(created_at=NOW - 9000, runner=restarted), shielded) is guard
 
     def test_a_job_of_unknown_start_overrules_nothing(self):
-        assert guard_of(pod(), OVER._replace(running=False, job_started_at=None)) is Guard.SESSION_OPEN
+        assert guard_of(pod(), OVER._replace(job_started_at=None)) is Guard.REGISTERED
 
     def test_a_finished_job_overrules_nothing_while_github_data_is_stale(self):
         assert guard_of(pod(), OVER, github_stale=True) is Guard.GITHUB_STALE
 
-    @pytest.mark.parametrize(("born", "guard"), [(0.0, None), (MICROSECOND, Guard.SESSION_OPEN)])
+    @pytest.mark.parametrize(("born", "guard"), [(0.0, None), (MICROSECOND, Guard.REGISTERED)])
     def test_a_job_older_than_the_pod_overrules_nothing(self, born, guard):
         started_at = NOW - 2000.0
         reborn = pod(
             created_at=started_at + born, runner=Container("runner", waiting="Restarting", last_ended=Ended(0))
         )
-        over = IDLE._replace(job_started_at=started_at, over_at=NOW - 1900, busy=True, ephemeral=True)
+        over = OVER._replace(job_started_at=started_at, over_at=NOW - 1900)
         assert guard_of(reborn, over) is guard
 
     def test_a_finished_job_overrules_neither_age_nor_the_unclaimed_time_nor_deletion(self):
