@@ -136,6 +136,9 @@ async def snapshot_of_pods(
         list_empty=known.survey.total == 0,
         fuse=await _fuse_view(context, installation, ours, pools, now, count=only is None),
         paused=frozenset(pod.uid for pod in ours if paused and not paused.isdisjoint(pools(pod))),
+        survey=known.survey,
+        deliveries_until=await context.inbox.complete_until(),
+        bear_name=_bear_name(context.settings, installation.org, ours, pools),
     )
     return Snapshot(look, known, pods, len(pods) - len(ours))
 
@@ -161,6 +164,14 @@ async def _fuse_view(
         reaped=await context.leaks.reaped_by_pool(installation.id, since) if count else {},
         not_closed=frozenset(uid for uid, names in of_pods.items() if not turned.isdisjoint({*names, WHOLE_ORG})),
     )
+
+
+def _bear_name(settings: Settings, org: str, pods: Sequence[Pod], pools: Callable[[Pod], set[str]]) -> frozenset[str]:
+    """Returns the uids of pods whose runner has the pod's name: `[leaks]` or each pool that may have them says so."""
+    if settings.of(org).leaks.runner_name == "pod":
+        return frozenset(pod.uid for pod in pods)
+    named_by_pod = {rule.name for rule in settings.pools_of(org) if rule.runner_name == "pod"}
+    return frozenset(pod.uid for pod in pods if (names := pools(pod)) and names <= named_by_pod)
 
 
 def _patience(settings: Settings, org: str) -> Patience:

@@ -9,6 +9,7 @@ their uids and versions as preconditions. Pure; times are epoch seconds.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from math import inf
 from typing import NamedTuple
 
 from ghapp.health.leaks.fuse_limit import held_back
@@ -16,6 +17,8 @@ from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.leaks.tick import FuseView, Guard, LeakLimits, TickInputs, TickMemory, TickResult
 from ghapp.health.pods.pod import ARC_KIND, Container, Ended, Pod, lasted
 from ghapp.health.pods.pod_claim import claim_on
+from ghapp.health.runner.evidence import covered_seconds
+from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS
 
 __all__ = [
     "TERMINAL_SECONDS",
@@ -71,6 +74,8 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
        runner's name online since the container last started, or it took a job since. Otherwise the runner may be
        registered under another name, or with a repository, which no list shows, and may be busy. A registration that an
        earlier run of the container left offline names no runner. A controller's claim names the runner to check.
+       Where the configuration says that the runner has the pod's name, a pod that nothing has named since its
+       container started is released as well: no claim, no delivery, and for the grace no list (`_is_never_named`).
     15. A container that never started is not a leak: the pod waits for a node, a volume or an image.
     16. Time and absence count only while GitHub answers: nothing is reaped while its last complete list is older than
         `stale_seconds`, or sweeps fail. An empty list proves no absence of a runner whose container may run, and a
@@ -94,13 +99,15 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
     names = {pod.uid: _runner_name(pod, inputs, memory) for pod in stamped}
     runners = {uid: inputs.runners.get(name, RunnerActivity()) for uid, name in names.items()}
     after = _memory_after(stamped, names, runners, inputs, now, memory)._replace(pods=len(stamped), claims=claims)
+    evidence = {pod.uid: _pod_evidence(pod, runners[pod.uid], after, inputs, now, limits) for pod in stamped}
     judged = {
         pod.uid: _others_business(pod, after.runners)
         or (Guard.PAUSED if pod.uid in inputs.paused else None)
-        or _guard(_pod_evidence(pod, runners[pod.uid], after, now), inputs, now, limits)
+        or _guard(evidence[pod.uid], inputs, now, limits)
         for pod in stamped
     }
-    return _result(stamped, judged, inputs, limits, after)
+    never_named = frozenset(uid for uid, each in evidence.items() if each.is_never_named)
+    return _result(stamped, judged, inputs, limits, after)._replace(never_named=never_named)
 
 
 def _result(
@@ -163,6 +170,8 @@ def _memory_after(
         since_there={pod.uid: since_there.get(pod.uid, pod.read_at) for pod in unclaimed if pod.read_at is not None},
         runners=frozenset(pod.uid for pod in stamped if _is_runners(pod, runners[pod.uid], inputs, before)),
         named=_named(names, runners, before),
+        vouched=_vouched(stamped, runners, inputs, now, before),
+        began_at=now if before.began_at is None else min(now, before.began_at),
     )
 
 
@@ -182,9 +191,12 @@ class _PodEvidence(NamedTuple):
     runner: RunnerActivity
     unclaimed_for: float | None
     is_named: bool
+    is_never_named: bool
 
 
-def _pod_evidence(pod: Pod, runner: RunnerActivity, memory: TickMemory, now: float) -> _PodEvidence:
+def _pod_evidence(
+    pod: Pod, runner: RunnerActivity, memory: TickMemory, inputs: TickInputs, now: float, limits: LeakLimits
+) -> _PodEvidence:
     """Returns the evidence about one pod; it is unclaimed for the shorter time of our clock and the cluster's."""
     since = memory.since.get(pod.uid)
     by_cluster = lasted(memory.since_there.get(pod.uid, 0.0), pod.read_at)
@@ -194,7 +206,30 @@ def _pod_evidence(pod: Pod, runner: RunnerActivity, memory: TickMemory, now: flo
         runner,
         unclaimed_for=None if since is None else min(now - since, by_cluster),
         is_named=seen_at >= _started_at(pod, now),
+        is_never_named=pod.uid in inputs.bear_name and _is_never_named(pod, memory, inputs, now, limits),
     )
+
+
+def _is_never_named(pod: Pod, memory: TickMemory, inputs: TickInputs, now: float, limits: LeakLimits) -> bool:
+    """Guard 14 for a pod whose runner has the pod's name: True if nothing has named it since its container started.
+
+    - No claim, present or past, has named another runner, and none has named this one since then; no delivery either.
+    - Complete lists cover `grace_seconds` since then, up to the last one, in which the pod was unclaimed. Time in which
+      deliveries are known to be missing or late does not count.
+    - Ticks have been remembered since before that start. Of an older container nobody knows whether it registered, and
+      lost its registration at work: it is kept for as long as a job may last.
+    """
+    runs = [_last_run_since(each) for each in pod.agents]
+    ran_for = min([pod.age, *(lasted(since, pod.read_at) for since in runs if since is not None)])
+    started_at, since = now - ran_for, memory.since.get(pod.uid)
+    if memory.names[pod.uid] != pod.name or memory.vouched.get(pod.uid, 0.0) >= started_at:
+        return False
+    if since is None or None in runs:
+        return False
+    is_remembered = memory.began_at is not None and memory.began_at <= started_at
+    seen_until = min(inputs.survey.swept_at or 0.0, inputs.deliveries_until or inf, now)
+    seen_for = covered_seconds(inputs.survey, max(started_at, since), seen_until)
+    return seen_for >= limits.grace_seconds and (is_remembered or ran_for > LONGEST_JOB_SECONDS)
 
 
 def _guard(pod_evidence: _PodEvidence, inputs: TickInputs, now: float, limits: LeakLimits) -> Guard | None:
@@ -230,7 +265,7 @@ def _shield(pod_evidence: _PodEvidence, inputs: TickInputs, limits: LeakLimits) 
     runs = [lasted(each.running_since, pod.read_at) for each in pod.agents if each.running_since is not None]
     if runs and min(runs) < limits.grace_seconds:
         return Guard.JUST_STARTED
-    if not has_ended and not pod_evidence.is_named:
+    if not (has_ended or pod_evidence.is_named or pod_evidence.is_never_named):
         return Guard.UNNAMED
     if runner.has_session is None:
         return Guard.GITHUB_UNKNOWN
@@ -309,6 +344,21 @@ def _named(names: Mapping[str, str], runners: Mapping[str, RunnerActivity], memo
         if times and not runners[uid].last_busy:
             named[uid] = max(times)
     return named
+
+
+def _vouched(
+    stamped: Sequence[Pod], runners: Mapping[str, RunnerActivity], inputs: TickInputs, now: float, memory: TickMemory
+) -> dict[str, float]:
+    """Returns when a claim or a delivery last named each pod's runner, now or at an earlier tick."""
+    vouched = dict[str, float]()
+    for pod in stamped:
+        runner, claim = runners[pod.uid], inputs.claims.get(pod.name)
+        times = [memory.vouched.get(pod.uid), runner.delivered_at, now if runner.running else None]
+        times.append(None if claim is None else min(claim.expires_at, now))
+        known = [at for at in times if at is not None]
+        if known:
+            vouched[pod.uid] = max(known)
+    return vouched
 
 
 def _is_runners(pod: Pod, runner: RunnerActivity, inputs: TickInputs, memory: TickMemory) -> bool:

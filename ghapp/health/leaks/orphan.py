@@ -12,6 +12,9 @@ Fact = tuple[float, str, str]
 """Time (epoch seconds), source (`pod`, `claim`, `delivery`, `list`), and statement."""
 
 
+NEVER_NAMED = "its runner has its name, and no list, delivery or claim has named it since its container started"
+
+
 class Orphan(NamedTuple):
     """Fields are only ever appended: stored records are read by position. Times are epoch seconds.
 
@@ -35,7 +38,16 @@ class Orphan(NamedTuple):
     evidence: tuple[Fact, ...] = ()
 
 
-def orphan(pod: Pod, runner_name: str, pool: str, runner: RunnerActivity, since: float, now: float) -> Orphan:
+def orphan(
+    pod: Pod,
+    runner_name: str,
+    pool: str,
+    runner: RunnerActivity,
+    since: float,
+    now: float,
+    *,
+    never_named: bool = False,
+) -> Orphan:
     """Returns the record of a pod that is about to be deleted, with the evidence.
 
     Args:
@@ -45,6 +57,7 @@ def orphan(pod: Pod, runner_name: str, pool: str, runner: RunnerActivity, since:
         runner: evidence from deliveries and GitHub.
         since: since when it has been unclaimed.
         now: time of the judgement.
+        never_named: True if its runner has its name, and nothing has named that since its container started.
     """
     facts: list[tuple[float | None, str, str]] = [
         (pod.created_at, "pod", f"created, uid {pod.uid}"),
@@ -53,6 +66,7 @@ def orphan(pod: Pod, runner_name: str, pool: str, runner: RunnerActivity, since:
         (runner.over_at, "delivery", "its runner's last job ended"),
         (since, "claim", "unclaimed since then: no pod claim, and no job in progress by delivery"),
         (now, "list", _listed_as(runner, now)),
+        (now if never_named else None, "list", NEVER_NAMED),
     ]
     evidence = tuple(sorted((at, source, text) for at, source, text in facts if at is not None))
     return Orphan(pod.namespace, pod.name, pod.uid, runner_name, pool, pod.node, now, since, evidence)

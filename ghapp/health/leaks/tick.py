@@ -11,6 +11,7 @@ from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.pods.pod import Pod
 from ghapp.health.pods.pod_claim import Claimed
 from ghapp.health.remediation.fuse import FuseLimits
+from ghapp.health.runner.evidence import Survey
 
 
 class Guard(StrEnum):
@@ -53,12 +54,14 @@ class LeakLimits:
         grace_seconds: minimum age, and minimum time unclaimed.
         per_tick: maximum pods reaped per minute.
         mode: `dry-run` only reports, `off` does not check.
+        runner_name: `pod` if the runner in each of these pods has the pod's name; None if it may have another one.
     """
 
     owner_label: str = "ghapp.dev/owner"
     grace_seconds: float = 300.0
     per_tick: int = 25
     mode: Literal["act", "dry-run", "off"] = "dry-run"
+    runner_name: Literal["pod"] | None = None
 
 
 class FuseView(NamedTuple):
@@ -92,6 +95,9 @@ class TickInputs(NamedTuple):
         unasked: uids of pods that are leaks by GitHub's list, but whose runner was not queried by name at this tick.
         fuse: limits set by the fuses.
         paused: uids of pods whose pool is paused, or may be: they are kept, and what is known of them is remembered.
+        survey: of the last sweeps; its lists cover the time in which a runner would have been seen.
+        deliveries_until: until when all deliveries are known to have arrived; None if that is not known.
+        bear_name: uids of pods whose runner has the pod's name, by the configuration.
     """
 
     pods: Sequence[Pod]
@@ -105,6 +111,9 @@ class TickInputs(NamedTuple):
     unasked: frozenset[str] = frozenset()
     fuse: FuseView = FuseView()
     paused: frozenset[str] = frozenset()
+    survey: Survey = Survey()
+    deliveries_until: float | None = None
+    bear_name: frozenset[str] = frozenset()
 
 
 class TickMemory(NamedTuple):
@@ -122,6 +131,8 @@ class TickMemory(NamedTuple):
         runners: uids of pods known to be a runner's: the claim and GitHub's record may be deleted later.
         named: when GitHub last listed the runner of each pod connected, under its name, by the pods' uids (epoch
             seconds). The record may be deleted before the pod is.
+        vouched: when a claim or a delivery last named the runner of each pod, by the pods' uids (epoch seconds).
+        began_at: since when ticks have been remembered (epoch seconds). Nothing is known of what was before.
     """
 
     since: Mapping[str, float] = {}
@@ -132,6 +143,8 @@ class TickMemory(NamedTuple):
     since_there: Mapping[str, float] = {}
     runners: frozenset[str] = frozenset()
     named: Mapping[str, float] = {}
+    vouched: Mapping[str, float] = {}
+    began_at: float | None = None
 
     def with_claim_on(self, uids: Collection[str]) -> TickMemory:
         """Returns the memory after a claim on these pods: their unclaimed time restarts at the next tick."""
@@ -152,6 +165,7 @@ class TickResult(NamedTuple):
         kept: the other labelled pods, each with the guard that keeps it.
         memory: for the next tick.
         skipped: why nothing was judged at this tick; None if it was.
+        never_named: uids of the pods that nothing has named since their container started, by guard 14.
     """
 
     reap: tuple[Pod, ...] = ()
@@ -161,3 +175,4 @@ class TickResult(NamedTuple):
     memory: TickMemory = TickMemory()
     skipped: Guard | None = None
     held: tuple[tuple[Pod, Guard], ...] = ()
+    never_named: frozenset[str] = frozenset()

@@ -156,7 +156,7 @@ class TestGuard4UnclaimedWithoutAGap:
         assert reaping.kept == ((pod(), Guard.UNCLAIMED_BRIEFLY),)
         clock, names = {"uid-linux-1": NOW}, {"uid-linux-1": "linux-1"}
         named = {"uid-linux-1": IDLE.seen_at}
-        assert reaping.memory == TickMemory(clock, 1, 0, NOW, names, clock, frozenset(clock), named)
+        assert reaping.memory == TickMemory(clock, 1, 0, NOW, names, clock, frozenset(clock), named, began_at=NOW)
 
     def test_another_pod_of_the_same_name_starts_its_own_clock(self):
         assert guard_of(pod(uid="another"), memory=remembered(pod())) is Guard.UNCLAIMED_BRIEFLY
@@ -659,6 +659,166 @@ class TestGuard14Unnamed:
         assert guard_of(pod(), claims=expired, runners={"jit-7": RunnerActivity(busy=False)}) is Guard.UNNAMED
         unnamed = by_name([claim(expires_at=NOW)])
         assert guard_of(pod(), RunnerActivity(busy=False), claims=unnamed) is Guard.UNNAMED
+
+
+class TestARunnerWithThePodsName:
+    """Guard 14 where the configuration says so. The container has run for a little over the grace."""
+
+    UNKNOWN = RunnerActivity(busy=False)
+    START = NOW - 400.0
+
+    def guard(self, found=None, runner=UNKNOWN, *, says_so=True, seen=None, memory=None, **changes):
+        found = found or pod(created_at=self.START - 100, runner=Container("runner", running_since=self.START))
+        memory = remembered(found, for_seconds=390.0, began_at=self.START - 500, **(memory or {}))
+        named_by_pod = frozenset({found.uid}) if says_so else frozenset()
+        inputs = {"survey": survey(**(seen or {})), "bear_name": named_by_pod, **changes}
+        return guard_of(found, runner, memory=memory, **inputs)
+
+    def test_a_pod_that_nothing_has_named_since_its_container_started_is_a_leak(self):
+        assert self.guard() is None
+
+    def test_without_the_setting_the_pod_is_kept(self):
+        assert self.guard(says_so=False) is Guard.UNNAMED
+
+    @pytest.mark.parametrize(
+        ("seen", "guard"),
+        [
+            ({"swept_at": NOW - 90}, None),
+            ({"swept_at": NOW - 90 - MICROSECOND}, Guard.UNNAMED),
+            ({"blind": ((NOW - 200, NOW - 110),)}, None),
+            ({"blind": ((NOW - 200, NOW - 110 + 1e-3),)}, Guard.UNNAMED),
+            ({"swept_at": None}, Guard.UNNAMED),
+        ],
+        ids=[
+            "a list at the end of the grace",
+            "the last list was too early",
+            "90 seconds without lists",
+            "a millisecond more",
+            "no list",
+        ],
+    )
+    def test_only_time_up_to_the_last_complete_list_counts(self, seen, guard):
+        """It has been unclaimed for 390 seconds, of which lists must cover 300."""
+        assert self.guard(seen=seen) is guard
+
+    @pytest.mark.parametrize(
+        ("until", "guard"),
+        [
+            (None, None),
+            (NOW + 99, None),
+            (NOW - 90, None),
+            (NOW - 90 - MICROSECOND, Guard.UNNAMED),
+            (0.5, Guard.UNNAMED),
+        ],
+        ids=["not known", "a clock ahead", "until the end of the grace", "until just before", "for long"],
+    )
+    def test_time_in_which_deliveries_are_missing_does_not_count(self, until, guard):
+        assert self.guard(deliveries_until=until) is guard
+
+    @pytest.mark.parametrize(("at", "guard"), [(START, Guard.UNNAMED), (START - MICROSECOND, None), (None, None)])
+    def test_a_delivery_since_the_start_keeps_the_pod(self, at, guard):
+        assert self.guard(runner=self.UNKNOWN._replace(delivered_at=at)) is guard
+        vouched = {} if at is None else {"uid-linux-1": at}
+        assert self.guard(memory={"vouched": vouched}) is guard
+
+    @pytest.mark.parametrize(("expired_at", "guard"), [(START, Guard.UNNAMED), (START - MICROSECOND, None)])
+    def test_a_claim_that_expired_since_the_start_keeps_the_pod(self, expired_at, guard):
+        assert self.guard(claims=by_name([claim(expires_at=expired_at)])) is guard
+
+    def test_a_pod_whose_runner_a_claim_has_named_otherwise_is_kept(self):
+        other = by_name([claim(runner_name="jit-7", expires_at=self.START - 1)])
+        runners = {"jit-7": self.UNKNOWN, "linux-1": self.UNKNOWN}
+        assert self.guard(claims=other, runners=runners) is Guard.UNNAMED
+        assert self.guard(memory={"names": {"uid-linux-1": "jit-7"}}, runners=runners) is Guard.UNNAMED
+
+    def test_claims_and_deliveries_are_remembered_for_as_long_as_the_pod_exists(self):
+        claimed = tick_inputs(pod(), claims=by_name([claim()]))
+        delivered = tick_inputs(pod(), runners={"linux-1": IDLE._replace(delivered_at=NOW - 7)})
+        running = tick_inputs(pod(), runners={"linux-1": IDLE._replace(running=True)})
+        for seen, at in ((claimed, NOW), (delivered, NOW - 7), (running, NOW)):
+            memory = leaks(seen, NOW, LIMITS, remembered(pod())).memory._replace(claims=0)
+            assert memory.vouched == {"uid-linux-1": at}
+            assert leaks(tick_inputs(pod()), NOW + TICK, LIMITS, memory).memory.vouched == memory.vouched
+        assert leaks(tick_inputs(pod("linux-2")), NOW, LIMITS, memory).memory.vouched == {}
+
+    @pytest.mark.parametrize(
+        ("began", "age", "guard"),
+        [
+            (0.0, 0.0, None),
+            (MICROSECOND, 0.0, Guard.UNNAMED),
+            (MICROSECOND, 5 * 86_400.0, Guard.UNNAMED),
+            (MICROSECOND, 5 * 86_400.0 + 1e-3, None),
+        ],
+        ids=["as old as the memory", "older than the memory", "a job may last as long", "longer than any job"],
+    )
+    def test_a_container_older_than_the_memory_is_kept_for_as_long_as_a_job_may_last(self, began, age, guard):
+        start = NOW - max(age, 400.0)
+        found = pod(created_at=start, runner=Container("runner", running_since=start))
+        memory = remembered(found, for_seconds=390.0, began_at=start + began)
+        named_by_pod = frozenset({found.uid})
+        assert guard_of(found, self.UNKNOWN, memory=memory, survey=survey(), bear_name=named_by_pod) is guard
+
+    @pytest.mark.parametrize("ahead", [-3600.0, 3600.0])
+    def test_the_clusters_clock_offset_changes_nothing(self, ahead):
+        start = self.START + ahead
+        found = pod(created_at=start, read_at=NOW + ahead, runner=Container("runner", running_since=start))
+        since_there = {found.uid: NOW + ahead - 390}
+        assert self.guard(found, memory={"since_there": since_there}) is None
+        vouched = {found.uid: self.START}
+        assert self.guard(found, memory={"since_there": since_there, "vouched": vouched}) is Guard.UNNAMED
+
+    @pytest.mark.parametrize(
+        ("container", "guard"),
+        [
+            (Container("runner", waiting="CrashLoopBackOff", last_ended=Ended(1, started_at=NOW - 300)), None),
+            (
+                Container(
+                    "runner", waiting="CrashLoopBackOff", last_ended=Ended(1, started_at=NOW - 300 + MICROSECOND)
+                ),
+                Guard.UNNAMED,
+            ),
+            (Container("runner", waiting="CrashLoopBackOff", restarts=3), Guard.UNNAMED),
+            (Container("runner", waiting="ImagePullBackOff"), Guard.NEVER_STARTED),
+            (Container("runner", running_since=NOW - 299), Guard.JUST_STARTED),
+        ],
+        ids=["restarted long ago", "restarted lately", "at an unknown time", "waits for its image", "has just started"],
+    )
+    def test_the_time_begins_with_the_last_start_of_the_container(self, container, guard):
+        assert self.guard(pod(created_at=self.START, runner=container)) is guard
+
+    @pytest.mark.parametrize(
+        ("runner", "guard"),
+        [
+            (UNKNOWN._replace(busy=None), Guard.GITHUB_UNKNOWN),
+            (UNKNOWN._replace(busy=True), Guard.SESSION_OPEN),
+            (UNKNOWN._replace(online=True), Guard.SESSION_OPEN),
+            (UNKNOWN._replace(registered=True), Guard.REGISTERED),
+            (UNKNOWN._replace(absent_seconds=299.0), Guard.ABSENT_BRIEFLY),
+            (UNKNOWN._replace(last_busy=True), Guard.BUSY_WHEN_LAST_SEEN),
+            (UNKNOWN._replace(running=True), Guard.CLAIMED),
+        ],
+        ids=["no answer", "busy", "online", "offline", "absent briefly", "busy when last seen", "at work"],
+    )
+    def test_all_other_guards_hold(self, runner, guard):
+        assert self.guard(runner=runner) is guard
+
+    def test_an_empty_list_and_an_old_one_keep_the_pod(self):
+        assert self.guard(list_empty=True) is Guard.LIST_EMPTY
+        assert self.guard(github_stale=True) is Guard.GITHUB_STALE
+
+    def test_a_pod_that_was_never_a_runners_is_kept(self):
+        database = pod(
+            created_at=self.START, container="postgres", runner=Container("postgres", running_since=self.START)
+        )
+        assert self.guard(database) is Guard.NO_RUNNER
+
+    def test_the_result_names_the_pods_that_nothing_has_named(self):
+        found = [
+            pod(name, created_at=self.START, runner=Container("runner", running_since=self.START)) for name in "ab"
+        ]
+        memory = remembered(*found, for_seconds=390.0, began_at=0.0)
+        seen = tick_inputs(*found, survey=survey(), bear_name=frozenset({"uid-a"}), runners={})
+        assert leaks(seen, NOW, LIMITS, memory).never_named == {"uid-a"}
 
 
 class TestGuard15NeverStarted:
