@@ -6,13 +6,15 @@ docstring of `ghapp.health.leaks.guards.leaks`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ghapp.errors import ClusterError, ConfigurationError
 from ghapp.health.cluster_summary import namespaces_of
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.guards import Guard, TickMemory, TickResult, leaks
-from ghapp.health.leaks.reaper_status import examples, kept_by_guard
+from ghapp.health.leaks.leak_fuse import LeakFuse
+from ghapp.health.leaks.reaper_status import examples, kept_by_guard, stops
 from ghapp.health.pods.pod import Pod
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
@@ -84,14 +86,38 @@ async def _tick(reaper: Reaper, before: Tick) -> Tick:
         held=len(reaping.held),
         kept=kept_by_guard(reaping),
         examples=examples(reaping),
+        stops=stops(reaping.fuses),
     )
     if reaping.skipped is not None:
         await reaper.count(SKIPPED)
         return tick._replace(trouble=SKIPS.get(reaping.skipped, reaping.skipped.value))
     await reaper.store.remember(installation.id, tick)  # the clocks of pods continue, also after a crash
+    await _record_fuses(context, installation, seen.look.fuse.fuses, reaping.fuses)
     await reaper.reap_all(reaping, seen)
     memory = reaping.memory.with_claim_on(reaper.claimed)
     return tick._replace(memory=memory, reaped=reaper.outcomes[REAPED], trouble=reaper.trouble)
+
+
+async def _record_fuses(
+    context: JobContext, installation: Installation, before: Mapping[str, LeakFuse], after: Mapping[str, LeakFuse]
+) -> None:
+    """Records the reaper's fuses that changed. If an admin resumed one meanwhile, that is kept."""
+    for pool, fuse in after.items():
+        was = before.get(pool, LeakFuse())
+        if fuse == was:
+            continue
+        await context.fuses.save_of_reaper(installation.id, pool, before.get(pool), fuse)
+        if (fuse.position, fuse.batch) != (was.position, was.batch):
+            log.warning(
+                "reaper fuse changed",
+                installation=installation.id,
+                org=installation.org,
+                pool=pool,
+                position=fuse.position.value,
+                batch=fuse.batch,
+                reason=fuse.reason.value,
+                pod=fuse.pod,
+            )
 
 
 async def _judge(reaper: Reaper, seen: Snapshot, memory: TickMemory) -> tuple[TickResult, Snapshot]:

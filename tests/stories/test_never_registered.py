@@ -43,6 +43,22 @@ def register_just_in_time(at, name, *, is_online):
     return runner
 
 
+async def test_28_pods_that_never_registered_are_deleted_within_ten_minutes_of_the_grace_and_no_other_pod_is(leaky):
+    """The incident that began all this: without claims, and without an admin. The fuse is as by default."""
+    async with leaky(pools=BY_POOL, runners=8, fuse="") as at:
+        for name in at.runners:
+            at.make_pod(name)
+        failed = {f"failed-{number:02}" for number in range(28)}
+        await started(at, *failed)
+        ticks = await at.minutes(GRACE_MINUTES)
+        assert [each.reaped for each in ticks[-2:]] == [0, 3]
+        ticks = await at.minutes(10)
+        assert set(at.deletions()) == failed
+        assert at.pods() == at.accounts() == set(at.runners)
+        assert [each.reaped for each in ticks if each.reaped] == [6, 12, 7]
+        assert sorted(await at.published()) == sorted(failed)
+
+
 @pytest.mark.parametrize(
     ("settings", "reaped"),
     [({"pools": BY_POOL}, True), ({"more": BY_LEAKS}, True), ({}, False)],

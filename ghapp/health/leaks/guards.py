@@ -81,9 +81,10 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
         `stale_seconds`, or sweeps fail. An empty list proves no absence of a runner whose container may run, and a
         registration must have been missing for `grace_seconds` of time that complete lists cover.
     17. A runner that was busy when GitHub last listed it may be working if the end of that job is unknown.
-    18. Deletions count for the fuse. If the leaks of a pool, or of the installation, plus the pods reaped there within
-        the fuse's window, reach the fuse's threshold, at most `first_batch` are reaped within a window. While the fuse
-        of the pool or of the installation is not closed, none is reaped. The others are reported.
+    18. Many leaks at once prove themselves, like replacements. If the leaks of a pool, or of the installation, plus the
+        pods reaped there within the fuse's window, reach the fuse's threshold, `first_batch` are reaped first, and then
+        twice as many each time, as long as no deleted pod turns out to have been in use (`leak_fuse`). While the
+        runners' fuse of the pool or of the installation is not closed, none is reaped. The others are reported.
 
     The container has ended for good if no container that may run the agent runs, and the pod's phase is final or each
     has been terminated for `grace_seconds`: a runner that updates itself restarts earlier.
@@ -107,13 +108,14 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
         for pod in stamped
     }
     never_named = frozenset(uid for uid, each in evidence.items() if each.is_never_named)
-    return _result(stamped, judged, inputs, limits, after)._replace(never_named=never_named)
+    return _result(stamped, judged, inputs, now, limits, after)._replace(never_named=never_named)
 
 
 def _result(
     stamped: Sequence[Pod],
     judged: Mapping[str, Guard | None],
     inputs: TickInputs,
+    now: float,
     limits: LeakLimits,
     memory: TickMemory,
 ) -> TickResult:
@@ -123,7 +125,7 @@ def _result(
     likely = [pod for pod in oldest if judged[pod.uid] is Guard.GITHUB_UNKNOWN and pod.uid in inputs.unasked]
     judged_pods = [pod for pod in stamped if pod.uid not in inputs.paused]
     expected = [pod for pod in judged_pods if pod.uid in memory.runners and pod.deleting_since is None]
-    held = held_back([*found, *likely], expected, inputs.fuse)
+    held, fuses = held_back([*found, *likely], expected, inputs, now)
     free = [pod for pod in found if pod.uid not in held]
     chosen = tuple(free[: limits.per_tick])
     is_leak = {pod.uid for pod in (*found, *likely)}
@@ -136,6 +138,7 @@ def _result(
         ),
         memory=memory,
         held=tuple((pod, held[pod.uid]) for pod in oldest if pod.uid in held),
+        fuses=fuses,
     )
 
 
@@ -216,8 +219,8 @@ def _is_never_named(pod: Pod, memory: TickMemory, inputs: TickInputs, now: float
     - No claim, present or past, has named another runner, and none has named this one since then; no delivery either.
     - Complete lists cover `grace_seconds` since then, up to the last one, in which the pod was unclaimed. Time in which
       deliveries are known to be missing or late does not count.
-    - Ticks have been remembered since before that start. Of an older container nobody knows whether it registered, and
-      lost its registration at work: it is kept for as long as a job may last.
+    - Ticks have been remembered since before that start. The runner of an older container may have registered, and have
+      lost its registration at work: its pod is kept for as long as a job may last.
     """
     runs = [_last_run_since(each) for each in pod.agents]
     ran_for = min([pod.age, *(lasted(since, pod.read_at) for since in runs if since is not None)])

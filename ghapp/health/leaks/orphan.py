@@ -25,6 +25,7 @@ class Orphan(NamedTuple):
         found_at: when it was judged.
         unclaimed_since: since when every tick found it unclaimed.
         evidence: in order of time.
+        was_registered: GitHub listed its runner, offline.
     """
 
     namespace: str
@@ -36,6 +37,7 @@ class Orphan(NamedTuple):
     found_at: float
     unclaimed_since: float
     evidence: tuple[Fact, ...] = ()
+    was_registered: bool = False
 
 
 def orphan(
@@ -69,7 +71,9 @@ def orphan(
         (now if never_named else None, "list", NEVER_NAMED),
     ]
     evidence = tuple(sorted((at, source, text) for at, source, text in facts if at is not None))
-    return Orphan(pod.namespace, pod.name, pod.uid, runner_name, pool, pod.node, now, since, evidence)
+    return Orphan(
+        pod.namespace, pod.name, pod.uid, runner_name, pool, pod.node, now, since, evidence, runner.registered
+    )
 
 
 def _listed_as(runner: RunnerActivity, now: float) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
+from ghapp.health.leaks.leak_fuse import LeakFuse, ReapedPod, StopReason
 from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.pods.pod import Pod
 from ghapp.health.pods.pod_claim import Claimed
@@ -42,6 +43,7 @@ class Guard(StrEnum):
     BUSY_WHEN_LAST_SEEN = "BusyWhenLastSeen"
     FUSE_NOT_CLOSED = "FuseNotClosed"
     MASS_LEAK = "MassLeak"
+    REAPER_STOPPED = "ReaperStopped"
     PAUSED = "Paused"
 
 
@@ -65,19 +67,23 @@ class LeakLimits:
 
 
 class FuseView(NamedTuple):
-    """Limits that the fuses set for the reaper, as for replacements.
+    """The fuses, as they limit the reaper.
 
     Attributes:
         limits: the `[fuse]` table.
         pools: pool of each labelled pod, by the pod's uid; empty or missing if unknown.
-        reaped: number of pods reaped within `window_seconds`, by pool.
-        not_closed: uids of pods whose pool's or installation's fuse is proving or stopped.
+        reaped: the pods that were reaped within `window_seconds`, and since the reaper's fuses left `closed`.
+        not_closed: uids of pods whose pool's or installation's fuse of the runners is proving or stopped.
+        fuses: the reaper's own fuses, by pool; the missing ones are closed.
+        in_use: why the deletion of some of `reaped` was wrong, by their uids.
     """
 
     limits: FuseLimits = FuseLimits()
     pools: Mapping[str, str] = {}
-    reaped: Mapping[str, int] = {}
+    reaped: Sequence[ReapedPod] = ()
     not_closed: frozenset[str] = frozenset()
+    fuses: Mapping[str, LeakFuse] = {}
+    in_use: Mapping[str, StopReason] = {}
 
 
 class TickInputs(NamedTuple):
@@ -166,6 +172,7 @@ class TickResult(NamedTuple):
         memory: for the next tick.
         skipped: why nothing was judged at this tick; None if it was.
         never_named: uids of the pods that nothing has named since their container started, by guard 14.
+        fuses: the reaper's fuses after the tick, by pool, to be recorded before anything is deleted.
     """
 
     reap: tuple[Pod, ...] = ()
@@ -176,3 +183,4 @@ class TickResult(NamedTuple):
     skipped: Guard | None = None
     held: tuple[tuple[Pod, Guard], ...] = ()
     never_named: frozenset[str] = frozenset()
+    fuses: Mapping[str, LeakFuse] = {}

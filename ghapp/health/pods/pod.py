@@ -77,7 +77,7 @@ class Pod(NamedTuple):
         grace_ends_at: end of the deletion's grace period; None if it is not being deleted.
         image: of the container that runs the agent, as its spec names it; empty if unknown.
         memory_limit: of that container, as Kubernetes writes quantities (`8Gi`); empty without a limit.
-        others: the other containers that may run the agent (`may_run_agent`), reported or not. Deaths are told from
+        others: the other containers that may run the agent (`may_run_agent`), reported or not. Deaths are read from
             `runner` alone.
     """
 
