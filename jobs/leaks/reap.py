@@ -94,7 +94,7 @@ async def _tick(reaper: Reaper, before: Tick) -> Tick:
     await reaper.store.remember(installation.id, tick)  # the clocks of pods continue, also after a crash
     await _record_fuses(context, installation, seen.look.fuse.fuses, reaping.fuses)
     await reaper.reap_all(reaping, seen)
-    memory = reaping.memory.with_claim_on(reaper.claimed)
+    memory = reaping.memory.with_claim_on(reaper.claimed, context.clock())
     return tick._replace(memory=memory, reaped=reaper.outcomes[REAPED], trouble=reaper.trouble)
 
 

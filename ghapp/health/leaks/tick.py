@@ -152,9 +152,10 @@ class TickMemory(NamedTuple):
     vouched: Mapping[str, float] = {}
     began_at: float | None = None
 
-    def with_claim_on(self, uids: Collection[str]) -> TickMemory:
-        """Returns the memory after a claim on these pods: their unclaimed time restarts at the next tick."""
+    def with_claim_on(self, uids: Collection[str], at: float) -> TickMemory:
+        """Returns the memory after a claim on these pods at that time: unclaimed time restarts at the next tick."""
         return self._replace(
+            vouched={**self.vouched, **dict.fromkeys(uids, at)},
             since={uid: at for uid, at in self.since.items() if uid not in uids},
             since_there={uid: at for uid, at in self.since_there.items() if uid not in uids},
         )
