@@ -136,6 +136,8 @@ class PodAudit:
             return ""
         if machine.busy and self._engine.audit.is_known_busy(machine):
             return f"a job runs on its runner {machine.name}"
+        if machine.name not in self._known and pod.pool.name in self._engine.pod_life.named_by_pod:
+            return ""  # no list has ever had it: nothing distinguishes it from a runner that never registered
         if not machine.registered or now - (machine.spans[-1][0] or 0.0) <= self._look_seconds:
             return ""
         return (
@@ -181,7 +183,7 @@ class PodAudit:
         return ""
 
     def _is_listed_online(self, machine: Machine | None) -> bool:
-        if machine is None or not machine.registered or not machine.online:
+        if machine is None or not machine.registered or not machine.online or machine.name not in self._known:
             return False
         return self._engine.now - (machine.spans[-1][0] or 0.0) > self._look_seconds
 

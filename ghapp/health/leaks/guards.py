@@ -175,6 +175,7 @@ def _memory_after(
         named=_named(names, runners, before),
         vouched=_vouched(stamped, runners, inputs, now, before),
         began_at=now if before.began_at is None else min(now, before.began_at),
+        listed_since=None if inputs.list_empty else before.listed_since or now,
     )
 
 
@@ -218,7 +219,7 @@ def _is_never_named(pod: Pod, memory: TickMemory, inputs: TickInputs, now: float
 
     - No claim, present or past, has named another runner, and none has named this one since then; no delivery either.
     - Complete lists cover `grace_seconds` since then, up to the last one, in which the pod was unclaimed. Time in which
-      deliveries are known to be missing or late does not count.
+      deliveries are known to be missing or late does not count, nor does time in which lists were empty.
     - Ticks have been remembered since before that start. The runner of an older container may have registered, and have
       lost its registration at work: its pod is kept for as long as a job may last.
     """
@@ -227,11 +228,11 @@ def _is_never_named(pod: Pod, memory: TickMemory, inputs: TickInputs, now: float
     started_at, since = now - ran_for, memory.since.get(pod.uid)
     if memory.names[pod.uid] != pod.name or memory.vouched.get(pod.uid, 0.0) >= started_at:
         return False
-    if since is None or None in runs:
+    if since is None or memory.listed_since is None or None in runs:
         return False
     is_remembered = memory.began_at is not None and memory.began_at <= started_at
     seen_until = min(inputs.survey.swept_at or 0.0, inputs.deliveries_until or inf, now)
-    seen_for = covered_seconds(inputs.survey, max(started_at, since), seen_until)
+    seen_for = covered_seconds(inputs.survey, max(started_at, since, memory.listed_since), seen_until)
     return seen_for >= limits.grace_seconds and (is_remembered or ran_for > LONGEST_JOB_SECONDS)
 
 

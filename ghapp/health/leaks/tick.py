@@ -139,6 +139,7 @@ class TickMemory(NamedTuple):
             seconds). The record may be deleted before the pod is.
         vouched: when a claim or a delivery last named the runner of each pod, by the pods' uids (epoch seconds).
         began_at: since when ticks have been remembered (epoch seconds). Nothing is known of what was before.
+        listed_since: since when GitHub's lists have had runners, at every tick; None while the last one is empty.
     """
 
     since: Mapping[str, float] = {}
@@ -151,6 +152,7 @@ class TickMemory(NamedTuple):
     named: Mapping[str, float] = {}
     vouched: Mapping[str, float] = {}
     began_at: float | None = None
+    listed_since: float | None = None
 
     def with_claim_on(self, uids: Collection[str], at: float) -> TickMemory:
         """Returns the memory after a claim on these pods at that time: unclaimed time restarts at the next tick."""

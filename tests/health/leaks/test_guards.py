@@ -44,7 +44,7 @@ def tick_inputs(*pods, **changes):
 def remembered(*pods, for_seconds=300.0, **changes):
     """The memory of a tick a minute ago: the pods have been unclaimed for `for_seconds`."""
     since = {each.uid: NOW - for_seconds for each in pods}
-    lasting = {"since": since, "since_there": since}
+    lasting = {"since": since, "since_there": since, "listed_since": NOW - 99_999}
     return TickMemory(**{**lasting, "pods": len(pods), "claims": 0, "at": NOW - TICK, **changes})
 
 
@@ -157,7 +157,9 @@ class TestGuard4UnclaimedWithoutAGap:
         assert reaping.kept == ((pod(), Guard.UNCLAIMED_BRIEFLY),)
         clock, names = {"uid-linux-1": NOW}, {"uid-linux-1": "linux-1"}
         named = {"uid-linux-1": IDLE.seen_at}
-        assert reaping.memory == TickMemory(clock, 1, 0, NOW, names, clock, frozenset(clock), named, began_at=NOW)
+        assert reaping.memory == TickMemory(
+            clock, 1, 0, NOW, names, clock, frozenset(clock), named, began_at=NOW, listed_since=NOW
+        )
 
     def test_another_pod_of_the_same_name_starts_its_own_clock(self):
         assert guard_of(pod(uid="another"), memory=remembered(pod())) is Guard.UNCLAIMED_BRIEFLY
@@ -742,6 +744,13 @@ class TestARunnerWithThePodsName:
             assert leaks(tick_inputs(pod()), NOW + TICK, LIMITS, memory).memory.vouched == memory.vouched
         assert leaks(tick_inputs(pod("linux-2")), NOW, LIMITS, memory).memory.vouched == {}
 
+    def test_a_claim_that_is_seen_just_before_the_deletion_names_the_pod_too(self):
+        memory = remembered(pod(), for_seconds=390.0, vouched={"uid-linux-2": NOW - 9}).with_claim_on(
+            ["uid-linux-1"], NOW
+        )
+        assert (memory.since, memory.since_there) == ({}, {})
+        assert memory.vouched == {"uid-linux-1": NOW, "uid-linux-2": NOW - 9}
+
     @pytest.mark.parametrize(
         ("began", "age", "guard"),
         [
@@ -804,8 +813,14 @@ class TestARunnerWithThePodsName:
         assert self.guard(runner=runner) is guard
 
     def test_an_empty_list_and_an_old_one_keep_the_pod(self):
-        assert self.guard(list_empty=True) is Guard.LIST_EMPTY
+        assert self.guard(list_empty=True) is Guard.UNNAMED
         assert self.guard(github_stale=True) is Guard.GITHUB_STALE
+
+    @pytest.mark.parametrize(("since", "guard"), [(NOW - 300, None), (NOW - 300 + 1e-3, Guard.UNNAMED)])
+    def test_time_in_which_lists_were_empty_does_not_count(self, since, guard):
+        assert self.guard(memory={"listed_since": since}) is guard
+        empty = leaks(tick_inputs(pod(), list_empty=True), NOW, LIMITS, remembered(pod()))
+        assert empty.memory.listed_since is None
 
     def test_a_pod_that_was_never_a_runners_is_kept(self):
         database = pod(
