@@ -183,7 +183,7 @@ class PodAudit:
         return ""
 
     def _is_listed_online(self, machine: Machine | None) -> bool:
-        if machine is None or not machine.registered or not machine.online or machine.name not in self._known:
+        if machine is None or not machine.registered or not machine.online or machine.name not in self._connected:
             return False
         return self._engine.now - (machine.spans[-1][0] or 0.0) > self._look_seconds
 
