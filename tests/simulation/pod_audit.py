@@ -166,7 +166,7 @@ class PodAudit:
             fuse = engine.store.fuses.get(scope)
             if fuse is not None and fuse.position is not Position.CLOSED:
                 return f"the fuse of {scope} is {fuse.position.value}"
-        if self._is_listed_online(pod.machine):
+        if self._is_listed_online(pod):
             return "GitHub lists its runner online"
         if pod.is_dead or self._is_spent(pod.machine):
             return ""
@@ -182,8 +182,16 @@ class PodAudit:
                 return f"its registration went {engine.now - gone_at:.0f} s ago"
         return ""
 
-    def _is_listed_online(self, machine: Machine | None) -> bool:
-        if machine is None or not machine.registered or not machine.online or machine.name not in self._connected:
+    def _is_listed_online(self, pod: TruePod) -> bool:
+        """True if the last list shows its runner online, under the name that the reaper knows."""
+        machine = pod.machine
+        if (
+            machine is None
+            or machine.name != pod.name
+            or not machine.registered
+            or not machine.online
+            or machine.name not in self._connected
+        ):
             return False
         return self._engine.now - (machine.spans[-1][0] or 0.0) > self._look_seconds
 
