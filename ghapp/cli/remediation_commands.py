@@ -75,6 +75,9 @@ async def resume(settings: Settings, stores: Stores, org: str, pool: str | None)
         f"resumed: {_named(name, each)}, paused by {pause.who}: {pause.why}" for each, pause in done.ended.items()
     ]
     output += [f"fuse restarted, now proving: {_named(name, each, 'the whole installation')}" for each in done.proving]
+    output += [
+        f"reaper restarted, now proving: {_named(name, each, 'the whole installation')}" for each in done.reaping
+    ]
     if org_pause is not None:
         output.append(f"still paused: {name}, by {org_pause.who}: {org_pause.why}")
     if whole is not None and whole.position is Position.STOPPED:

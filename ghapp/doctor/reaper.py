@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ghapp.doctor.finding import Finding, ok, warning
 from ghapp.doctor.probe import probe
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.leaks.reaper_status import is_overdue
 from ghapp.health.leaks.tick import Guard
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION
 from ghapp.log import redact
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
@@ -17,7 +18,35 @@ from ghapp.store.stores import Stores, open_stores
 
 GROUP = "cluster"
 REDIS_FAILED = "fix Redis, see redis above"
-FUSE_GUARDS = (Guard.MASS_LEAK, Guard.FUSE_NOT_CLOSED)
+
+KEPT: Mapping[Guard, tuple[str, str]] = {
+    Guard.REAPER_STOPPED: (
+        "are leaks, and the reaper is stopped",
+        "find out why a deleted pod was in use; then `ghapp resume` starts the reaper again",
+    ),
+    Guard.FUSE_NOT_CLOSED: (
+        "are leaks, and the fuse of their runners is not closed",
+        "`ghapp resume` restarts a stopped fuse",
+    ),
+    Guard.MASS_LEAK: (
+        "are leaks, and wait until the batch before them has proven itself",
+        "check whether the runners of these pods work",
+    ),
+    Guard.UNNAMED: (
+        "run unclaimed, and the names of their runners are unknown",
+        (
+            'set `runner_name = "pod"` if their runners have the names of the pods, '
+            "claim these pods with their `runner_name`, or delete those that do no work"
+        ),
+    ),
+    Guard.SESSION_AFTER_JOB: (
+        "have an ephemeral runner that is online or busy after its job",
+        "check whether their processes hang, and delete the pods of those",
+    ),
+    Guard.BUSY_WHEN_LAST_SEEN: ("had a busy runner when GitHub last listed it", ""),
+    Guard.NEVER_STARTED: ("never started", ""),
+}
+"""Pods that stay until something changes: what is the matter with them, and the fix; empty where nothing is wrong."""
 
 
 async def check(settings: Settings, url: str | None) -> list[Finding]:
@@ -53,36 +82,37 @@ def of_tick(org: str, last: Tick, now: float) -> Finding:
         since = "" if last.trouble_since is None else f" since {_time_of(last.trouble_since)}"
         fix = "fix that; the reaper then continues by itself. It reaps nothing without a complete snapshot"
         return warning(GROUP, "reaper", f"blocked{since}: {redact(last.trouble)}", fix, org)
+    texts, fixes = _summary(last), list[str]()
+    for pool, (reason, pod) in last.stops.items():
+        where = "" if pool == WHOLE_INSTALLATION else f" in {pool or 'an unknown pool'}"
+        texts.append(f"the reaper is stopped{where}: {reason} {pod}".rstrip())
     if last.never_runners:
-        text = f"{last.never_runners} of {last.stamped} pods with the owner label never ran a runner, and are kept"
-        fix = "name a label in [leaks] owner_label that the runners' pods have, and no other pods in their namespaces"
-        return warning(GROUP, "reaper", text, fix, org)
-    if last.held:
-        text = f"{last.held} leaked pods are held back by the fuse{_examples(last, FUSE_GUARDS)}{_kept(last)}"
-        fix = "check whether their runners work; `ghapp resume` restarts a stopped fuse"
-        return warning(GROUP, "reaper", text, fix, org)
-    if unnamed := last.kept.get(Guard.UNNAMED):
-        text = f"{unnamed} running pods are unclaimed, and the names of their runners are unknown"
-        fix = "claim them with their `runner_name`, or delete those that do no work; they are never reaped"
-        return warning(GROUP, "reaper", f"{text}{_examples(last, (Guard.UNNAMED,))}{_kept(last)}", fix, org)
-    text = f"{last.stamped} pods with the owner label; {last.reaped} reaped in the last minute"
-    waiting = {
+        texts.append(f"{last.never_runners} never ran a runner")
+        fixes.append("name a label in [leaks] owner_label that the runners' pods have, and no other pods there")
+    for guard, (text, fix) in KEPT.items():
+        if count := last.kept.get(guard):
+            texts.append(f"{count} {text}{_examples(last, guard)}")
+            fixes += [fix] if fix else []
+    others = {guard: count for guard, count in last.kept.items() if guard not in {*KEPT, Guard.NO_RUNNER}}
+    if others:
+        texts.append("kept: " + ", ".join(f"{count} {guard}" for guard, count in sorted(others.items())))
+    text = "; ".join(texts)
+    return warning(GROUP, "reaper", text, "; ".join(fixes), org) if fixes else ok(GROUP, "reaper", text, org)
+
+
+def _summary(last: Tick) -> list[str]:
+    counts = {
+        "reaped in the last minute": last.reaped,
         "deferred": last.deferred,
         "reported only": last.would_reap,
         "without a known owner": last.without_owner,
     }
-    parts = ", ".join([text, *(f"{count} {what}" for what, count in waiting.items() if count)])
-    return ok(GROUP, "reaper", f"{parts}{_kept(last)}{_examples(last, (Guard.NEVER_STARTED,))}", org)
+    reaped, *waiting = (f"{count} {what}" for what, count in counts.items() if count or what.startswith("reaped"))
+    return [f"{last.stamped} pods with the owner label", ", ".join([reaped, *waiting])]
 
 
-def _kept(last: Tick) -> str:
-    """Returns how many pods each guard keeps, as text."""
-    counts = ", ".join(f"{count} {guard}" for guard, count in sorted(last.kept.items()))
-    return f"; kept: {counts}" if counts else ""
-
-
-def _examples(last: Tick, guards: Sequence[Guard]) -> str:
-    found = [each for guard in guards for each in last.examples.get(guard, ())]
+def _examples(last: Tick, guard: Guard) -> str:
+    found = last.examples.get(guard, ())
     named = ", ".join(f"{place} (created {_time_of(created_at)})" for place, created_at in found)
     return f": {named}" if named else ""
 

@@ -63,8 +63,8 @@ rerun = {{ mode = "auto" }}
 """
 
 REPLACERS = {
-    "k8s-arc": 'replacer = "arc"\nnamespace = "runners"',
-    "k8s-pods": 'replacer = "pods"\nnamespace = "runners"',
+    "k8s-arc": 'replacer = "arc"\nnamespace = "runners"\nrunner_name = "pod"',
+    "k8s-pods": 'replacer = "pods"\nnamespace = "runners"\nrunner_name = "pod"',
     "linux-4vcpu": 'replacer = "cloudevents"',
     "linux-8vcpu": 'replacer = "cloudevents"',
     "gpu": 'replacer = "cloudevents"',

@@ -15,6 +15,7 @@ from ghapp.health.leaks.reaper_status import ReaperStatus
 from ghapp.health.leaks.tick import Guard
 from ghapp.health.pods.degraded_sources import DegradedSource
 from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomReason
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION
 from ghapp.health.remediation.plan import Mode
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.verdict import is_absent
@@ -28,7 +29,7 @@ MOST_NAMES = 10
 EXACT_BELOW = 10
 """Pods; from this number on, counts are rounded."""
 
-FUSE_GUARDS = (Guard.MASS_LEAK, Guard.FUSE_NOT_CLOSED)
+FUSE_GUARDS = (Guard.MASS_LEAK, Guard.FUSE_NOT_CLOSED, Guard.REAPER_STOPPED)
 
 MOST_CHARACTERS = 12_000
 """Maximum characters of each table: unhealthy runners keep more than half of the report's space."""
@@ -107,6 +108,10 @@ def _leak_sentences(status: ReaperStatus) -> Iterator[str]:
     if status.held:
         many = _pods(status.held, "is a leak and is", "are leaks and are")
         yield f"{many} kept by the fuse: so many at once may be a mistake.{_oldest(status, FUSE_GUARDS)}"
+    for pool, (reason, pod) in status.stops.items():
+        where = "" if pool == WHOLE_INSTALLATION else f" in {code(pool)}" if pool else " in an unknown pool"
+        deleted = f" ({code(pod)} was in use when it was deleted)" if pod else ""
+        yield f"The reaper is stopped{where}: {code(reason)}{deleted}. Find out why, then `ghapp resume`."
     if unnamed := status.kept.get(Guard.UNNAMED, 0):
         many = _pods(unnamed, "runs without a claim and is", "run without a claim and are")
         why = "GitHub never listed a runner of that name, so it may work under another"
@@ -118,6 +123,10 @@ def _leak_sentences(status: ReaperStatus) -> Iterator[str]:
         many = _pods(busy, "is kept: its runner was", "are kept: their runners were")
         oldest = _oldest(status, (Guard.BUSY_WHEN_LAST_SEEN,))
         yield f"{many} busy when last listed, and the end of the job is unknown.{oldest}"
+    if hanging := status.kept.get(Guard.SESSION_AFTER_JOB, 0):
+        many = _pods(hanging, "is kept: its runner's", "are kept: their runners'")
+        oldest = _oldest(status, (Guard.SESSION_AFTER_JOB,))
+        yield f"{many} only job is over, and GitHub lists the runner online or busy.{oldest}"
     if status.would_reap:
         many = _pods(status.would_reap, "is", "are")
         yield f"{many} kept, because `[leaks]` is in dry-run or an admin paused the org."

@@ -37,6 +37,17 @@ REPLACER = """\
 replacer = "none"           # its controller asks ghapp; or cloudevents (url, secret_env), arc or pods (namespace)
 """
 
+ARC_NAME = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}-runner-[bcdfghjklmnpqrstvwxz2456789]{5}$")
+"""The end of a runner's name that ARC made: two suffixes of Kubernetes' alphabet. It is the name of the pod, too."""
+
+OF_ARC = """\
+runner_name = "pod"         # ARC registers each runner under its pod's name
+"""
+
+EPHEMERAL = """\
+# runner_name = "pod"       # if each runner has its pod's name, as just-in-time runners; docs/kubernetes.md
+"""
+
 EXAMPLE = """
 # No runner with a label of its own is known yet: wait for the first sweep, or run `ghapp sweep`.
 # A pool looks like this:
@@ -57,6 +68,8 @@ class SuggestedPool(NamedTuple):
         runners: the number of current runners with just these labels.
         is_sharded: True if some of them have a label like `shard:pink`.
         name: the labels joined by `+`, without characters that the name of a pool must not have.
+        is_arc: True if ARC named all of them.
+        is_ephemeral: True if GitHub lists all of them as ephemeral.
     """
 
     org: str
@@ -64,6 +77,8 @@ class SuggestedPool(NamedTuple):
     runners: int
     is_sharded: bool
     name: str
+    is_arc: bool = False
+    is_ephemeral: bool = False
 
 
 def suggested_pools(org: str, runners: Iterable[Evidence]) -> list[SuggestedPool]:
@@ -72,13 +87,17 @@ def suggested_pools(org: str, runners: Iterable[Evidence]) -> list[SuggestedPool
     Runners without a custom label suggest no pool.
     """
     counts: Counter[tuple[str, ...]] = Counter()
-    sharded = set()
+    sharded, not_arc, not_ephemeral = set(), set(), set()
     for each in runners:
         given = sorted({label.lower() for label in each.custom_labels})
         labels = tuple(label for label in given if not label.startswith(f"{SHARD_LABEL}:"))
         if not labels:
             continue
         counts[labels] += 1
+        if not (each.ephemeral and ARC_NAME.search(each.name)):
+            not_arc.add(labels)
+        if not each.ephemeral:
+            not_ephemeral.add(labels)
         if len(labels) < len(given):
             sharded.add(labels)
     found: dict[str, SuggestedPool] = {}
@@ -86,7 +105,8 @@ def suggested_pools(org: str, runners: Iterable[Evidence]) -> list[SuggestedPool
         name = base = _FORBIDDEN.sub("-", "+".join(labels))
         while name in found:
             name = f"{base}-{len(found)}"
-        found[name] = SuggestedPool(org, labels, count, labels in sharded, name)
+        kinds = (labels not in not_arc, labels not in not_ephemeral)
+        found[name] = SuggestedPool(org, labels, count, labels in sharded, name, *kinds)
     return sorted(found.values(), key=lambda pool: (-len(pool.labels), pool.labels))
 
 
@@ -103,7 +123,8 @@ def _pool(pool: SuggestedPool) -> str:
         f"org = {_text(pool.org)}\n"
         f"name = {_text(pool.name)}\n"
         f"labels = [{', '.join(map(_text, pool.labels))}]\n"
-        f"{REPLACER}{shards if pool.is_sharded else ''}"
+        f"{REPLACER}{OF_ARC if pool.is_arc else EPHEMERAL if pool.is_ephemeral else ''}"
+        f"{shards if pool.is_sharded else ''}"
     )
 
 

@@ -63,6 +63,7 @@ class PoolSettings:
         active_env: names of further variables for the command.
         min_online: minimum of a shard's runners that must be online, unless a request has its own.
         settle_seconds: how long the gate must keep passing.
+        runner_name: `pod` if its runners have the names of their pods, as those of ARC and just-in-time runners.
         deploy_repository: `owner/name` of the deployed commits; the gate's check run is posted on them.
         rerun: whether jobs whose runner died are run again.
     """
@@ -75,6 +76,7 @@ class PoolSettings:
     secret_env: str | None = None
     namespace: str | None = None
     replace_offline_after_seconds: float | None = None
+    runner_name: Literal["pod"] | None = None
     shard_label: str | None = None
     shard_groups: Mapping[str, int] = field(default_factory=dict)
     shard_name: str | None = None

@@ -1,4 +1,4 @@
-"""The fuse of each pool, and pauses."""
+"""The fuse of each pool, the reaper's fuse of each pool, and pauses."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 from redis.asyncio import Redis
 
 from ghapp.health.installation import Installation
+from ghapp.health.leaks import leak_fuse
+from ghapp.health.leaks.leak_fuse import LeakFuse, StopReason
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position, resume
 from ghapp.log import logger
 from ghapp.store import keys
@@ -33,20 +35,28 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """The result of a resume: the pauses that ended and the fuses that are proving again, by pool."""
+    """The result of a resume: the pauses that ended and the fuses that are proving again, by pool.
+
+    `reaping`: the pools whose fuse of the reaper is proving again.
+    """
 
     ended: Mapping[str, Pause] = field(default_factory=dict)
     proving: Mapping[str, Fuse] = field(default_factory=dict)
+    reaping: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
-        return bool(self.ended or self.proving)
+        return bool(self.ended or self.proving or self.reaping)
 
 
 _fuses = Codec("fuse", Fuse, unknown={Position: Position.STOPPED, FuseReason: FuseReason.NONE})
 _pauses = Codec("pause", Pause)
+_of_reaper = Codec("reaper-fuse", LeakFuse, unknown={Position: Position.STOPPED, StopReason: StopReason.NONE})
 
 UNREADABLE_FUSE = Fuse(Position.STOPPED, reason=FuseReason.UNREADABLE)
 """The substitute of an unreadable fuse: it blocks everything until a person resumes it."""
+
+UNREADABLE_OF_REAPER = LeakFuse(Position.STOPPED, reason=StopReason.UNREADABLE)
+"""The same of the reaper's fuse."""
 
 UNREADABLE_PAUSE = Pause(who="unknown", why="The record of this pause is unreadable.", at=0.0)
 """The substitute of an unreadable pause: it lasts until a person resumes."""
@@ -60,6 +70,8 @@ class Fuses:
         self._read_fuses, self._read_pauses = RecordReader(redis, _fuses), RecordReader(redis, _pauses)
         self._fuses = RecordWriter(redis, _fuses, self._read_fuses, unreadable=UNREADABLE_FUSE)
         self._pauses = RecordWriter(redis, _pauses, self._read_pauses, unreadable=UNREADABLE_PAUSE)
+        self._read_of_reaper = RecordReader(redis, _of_reaper)
+        self._of_reaper = RecordWriter(redis, _of_reaper, self._read_of_reaper, unreadable=UNREADABLE_OF_REAPER)
 
     async def all(self, installation: int) -> dict[str, Fuse]:
         """Returns all fuses that ever changed, by pool; the others are closed. An unreadable fuse is stopped."""
@@ -73,6 +85,20 @@ class Fuses:
 
         revised = await self._fuses.revise([keys.fuses(installation)], {pool: saved})
         return revised.get(pool) is after
+
+    async def of_reaper(self, installation: int) -> dict[str, LeakFuse]:
+        """Returns the reaper's fuses that are not closed, by pool. An unreadable fuse is stopped."""
+        return await _all(self._redis, keys.leak_fuses(installation), self._read_of_reaper, UNREADABLE_OF_REAPER)
+
+    async def save_of_reaper(self, installation: int, pool: str, before: LeakFuse | None, after: LeakFuse) -> bool:
+        """Saves a changed fuse of the reaper, as `save` does; a closed one is deleted."""
+        kept = None if after.position is Position.CLOSED else after
+
+        def saved(known: LeakFuse | None) -> LeakFuse | None:
+            return kept if known == before else known
+
+        revised = await self._of_reaper.revise([keys.leak_fuses(installation)], {pool: saved})
+        return revised.get(pool) is kept
 
     async def pauses(self, installation: int) -> dict[str, Pause]:
         """Returns all pauses, by pool; `WHOLE_ORG` for the org's. An unreadable pause counts as a pause."""
@@ -93,7 +119,7 @@ class Fuses:
     async def resume(
         self, installation: Installation, pool: str | None, by: str, now: float, limits: FuseLimits, until: float = inf
     ) -> Resumption:
-        """Resumes remediation: ends pauses, and restarts stopped fuses, which are then proving.
+        """Resumes remediation: ends pauses, and restarts stopped fuses, the reaper's too, which are then proving.
 
         Args:
             installation: the installation.
@@ -117,9 +143,15 @@ class Fuses:
             after = resume(fuse, now, limits, by)
             if await self.save(installation.id, name, fuse, after):  # False: another process changed it first
                 proving[name] = after
-        for name in sorted({*ended, *proving}):
+        reaping = set()
+        for name, own in (await self.of_reaper(installation.id)).items():
+            if pool not in (None, name) or own.position is not Position.STOPPED or (own.stopped_at or 0.0) > until:
+                continue
+            if await self.save_of_reaper(installation.id, name, own, leak_fuse.resume(now, limits, by)):
+                reaping.add(name)
+        for name in sorted({*ended, *proving, *reaping}):
             log.info("resumed", installation=installation.id, org=installation.org, pool=name, by=by)
-        return Resumption(ended, proving)
+        return Resumption(ended, proving, frozenset(reaping))
 
 
 async def _all(redis: Redis, key: str, read: RecordReader[Record], substitute: Record) -> dict[str, Record]:

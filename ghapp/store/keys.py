@@ -381,6 +381,11 @@ def leaks(installation: int) -> str:
     return f"ghapp:{installation}:leaks"
 
 
+def leak_fuses(installation: int) -> str:
+    """Hash: the reaper's fuse of each pool, and of the installation."""
+    return f"ghapp:{installation}:leaks:fuses"
+
+
 def orphans(installation: int) -> str:
     """hash: pod uid → Orphan whose deletion is unfinished. At most 1,000; expires after a day."""
     return f"ghapp:{installation}:leaks:begun"

@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import msgspec
 from redis.asyncio import Redis
 
 from ghapp.health.leaks.guards import TickMemory
+from ghapp.health.leaks.leak_fuse import ReapedPod
 from ghapp.health.leaks.orphan import Orphan
-from ghapp.health.leaks.reaper_status import Example
+from ghapp.health.leaks.reaper_status import Example, Stop
 from ghapp.store import keys
 from ghapp.store.codec import Codec
-from ghapp.store.quarantine import PlainReader, RecordReader, text
+from ghapp.store.quarantine import Member, PlainReader, RecordReader
 
 KEPT_SECONDS = 86_400
 """After the last tick. Timers are useless after minutes, but unfinished deletions should still be finished."""
@@ -49,6 +51,7 @@ class Tick(NamedTuple):
         held: leaks that the fuse holds back.
         kept: number of pods that each guard keeps, by the guard's code.
         examples: the oldest pods of the guards that are reported with examples, by the guard's code.
+        stops: why the reaper's fuses are stopped, by pool: the `StopReason`, and the deleted pod that was in use.
     """
 
     memory: TickMemory = TickMemory()
@@ -64,6 +67,7 @@ class Tick(NamedTuple):
     held: int = 0
     kept: Mapping[str, int] = {}
     examples: Mapping[str, tuple[Example, ...]] = {}
+    stops: Mapping[str, Stop] = {}
 
 
 _ticks = Codec("reaper-tick", Tick)
@@ -76,7 +80,7 @@ class Leaks:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._read_tick, self._read_orphans = RecordReader(redis, _ticks), RecordReader(redis, _orphans)
-        self._read_reaped = PlainReader(redis, "reaped-pod", text)
+        self._read_reaped = PlainReader(redis, "reaped-pod", _parse_reaped)
         self._begin: Any = redis.register_script(_BEGIN)
 
     async def last(self, installation: int) -> Tick:
@@ -107,7 +111,7 @@ class Leaks:
         """Records that a pod was deleted, or is being deleted; repeated calls have no further effect."""
         key = keys.reaped(installation)
         async with self._redis.pipeline(transaction=False) as pipe:
-            pipe.zadd(key, {f"{orphan.uid} {orphan.pool}": at}, nx=True)  # a uid has no space; earlier rows, no pool
+            pipe.zadd(key, {_reaped_row(orphan): at}, nx=True)
             pipe.zremrangebyscore(key, "-inf", at - KEPT_SECONDS)
             pipe.zremrangebyrank(key, 0, -MOST_REAPED - 1)
             pipe.expire(key, KEPT_SECONDS)
@@ -124,11 +128,26 @@ class Leaks:
         """Returns the number of pods reaped after that time, within the last day and at most `MOST_REAPED`."""
         return int(await self._redis.zcount(keys.reaped(installation), f"({at}", "+inf"))
 
-    async def reaped_by_pool(self, installation: int, since: float) -> dict[str, int]:
-        """Returns the number of pods reaped after that time by pool; the pool is empty if it is unknown.
+    async def reaped_after(self, installation: int, at: float) -> list[ReapedPod]:
+        """Returns the pods reaped after that time, oldest first, within the last day and at most `MOST_REAPED`."""
+        key = keys.reaped(installation)
+        rows: Any = await self._redis.zrange(key, f"({at}", "+inf", byscore=True, withscores=True)
+        times = {row: float(score) for row, score in rows}
+        found = await self._read_reaped.many(key, {Member(row): row for row in times})
+        return [each._replace(at=times[row]) for row, each in found.items()]
 
-        Within the last day, and at most `MOST_REAPED` together.
-        """
-        rows: Any = await self._redis.zrange(keys.reaped(installation), f"({since}", "+inf", byscore=True)
-        members = await self._read_reaped.members(keys.reaped(installation), rows)
-        return dict(Counter(each.partition(" ")[2] for each in members))
+    async def reaped_by_pool(self, installation: int, since: float) -> dict[str, int]:
+        """Returns the number of pods reaped after that time by pool, as `reaped_after` does."""
+        return dict(Counter(each.pool for each in await self.reaped_after(installation, since)))
+
+
+def _reaped_row(orphan: Orphan) -> bytes:
+    """Returns the member of a reaped pod: its uid, which has no space, and the other fields."""
+    fields = (orphan.pool, orphan.namespace, orphan.pod, orphan.runner_name, orphan.was_registered)
+    return orphan.uid.encode() + b" " + msgspec.json.encode(fields)
+
+
+def _parse_reaped(row: bytes) -> ReapedPod:
+    """Parses such a member; the time is its score. Raises ValueError if it is invalid."""
+    uid, _, fields = row.partition(b" ")
+    return ReapedPod(uid.decode(), *msgspec.json.decode(fields, type=tuple[str, str, str, str, bool]), at=0.0)

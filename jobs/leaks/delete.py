@@ -133,7 +133,9 @@ class Reaper:
         names = names_of(pod, before.look.claims, memory)
         seen = await snapshot_of_pods(self.context, self.installation, [pod], pods_at, memory, only=names)
         activity = {
-            name: known._replace(
+            name: known  # a list or a delivery that came meanwhile may keep the pod; it never releases the pod
+            if known.has_session
+            else known._replace(
                 busy=answer.busy if name == called else None,
                 online=answer.online,
                 registered=answer.registered,
@@ -151,7 +153,9 @@ class Reaper:
             return None
         name = again.memory.names[pod.uid]
         pool = pool_for(self.context.settings, org, pod.namespace, seen.known.latest(name))
-        return orphan(pod, name, pool, activity[name], again.memory.since[pod.uid], now)
+        never_named = pod.uid in again.never_named
+        since = again.memory.since[pod.uid]
+        return orphan(pod, name, pool, activity[name], since, now, never_named=never_named)
 
     async def _github_status_of(self, pod: Pod, called: str, before: Snapshot) -> RunnerActivity:
         """Queries GitHub again, for earlier deletions took time. Sends no query if none was needed before."""

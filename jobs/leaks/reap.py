@@ -6,13 +6,15 @@ docstring of `ghapp.health.leaks.guards.leaks`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ghapp.errors import ClusterError, ConfigurationError
 from ghapp.health.cluster_summary import namespaces_of
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.guards import Guard, TickMemory, TickResult, leaks
-from ghapp.health.leaks.reaper_status import examples, kept_by_guard
+from ghapp.health.leaks.leak_fuse import LeakFuse
+from ghapp.health.leaks.reaper_status import examples, kept_by_guard, stops
 from ghapp.health.pods.pod import Pod
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
@@ -21,7 +23,7 @@ from ghapp.store.leaks import Leaks, Tick
 from jobs.context import JobContext
 from jobs.each_installation import each_installation
 from jobs.leaks.delete import REAPED, SKIPPED, Reaper
-from jobs.leaks.github_status import query_jobs, query_runners
+from jobs.leaks.github_status import GitHubStatus, query_jobs, query_runners
 from jobs.leaks.snapshot import Snapshot, snapshot_of_pods, take_snapshot
 
 log = logger(__name__)
@@ -84,14 +86,38 @@ async def _tick(reaper: Reaper, before: Tick) -> Tick:
         held=len(reaping.held),
         kept=kept_by_guard(reaping),
         examples=examples(reaping),
+        stops=stops(reaping.fuses),
     )
     if reaping.skipped is not None:
         await reaper.count(SKIPPED)
         return tick._replace(trouble=SKIPS.get(reaping.skipped, reaping.skipped.value))
     await reaper.store.remember(installation.id, tick)  # the clocks of pods continue, also after a crash
+    await _record_fuses(context, installation, seen.look.fuse.fuses, reaping.fuses)
     await reaper.reap_all(reaping, seen)
-    memory = reaping.memory.with_claim_on(reaper.claimed)
+    memory = reaping.memory.with_claim_on(reaper.claimed, context.clock())
     return tick._replace(memory=memory, reaped=reaper.outcomes[REAPED], trouble=reaper.trouble)
+
+
+async def _record_fuses(
+    context: JobContext, installation: Installation, before: Mapping[str, LeakFuse], after: Mapping[str, LeakFuse]
+) -> None:
+    """Records the reaper's fuses that changed. If an admin resumed one meanwhile, that is kept."""
+    for pool, fuse in after.items():
+        was = before.get(pool, LeakFuse())
+        if fuse == was:
+            continue
+        await context.fuses.save_of_reaper(installation.id, pool, before.get(pool), fuse)
+        if (fuse.position, fuse.batch) != (was.position, was.batch):
+            log.warning(
+                "reaper fuse changed",
+                installation=installation.id,
+                org=installation.org,
+                pool=pool,
+                position=fuse.position.value,
+                batch=fuse.batch,
+                reason=fuse.reason.value,
+                pod=fuse.pod,
+            )
 
 
 async def _judge(reaper: Reaper, seen: Snapshot, memory: TickMemory) -> tuple[TickResult, Snapshot]:
@@ -104,7 +130,7 @@ async def _judge(reaper: Reaper, seen: Snapshot, memory: TickMemory) -> tuple[Ti
     without = {name: each._replace(busy=None) for name, each in activity.items()}
     blind = seen.look._replace(runners=without)
     first = leaks(blind, now, reaper.limits, memory)
-    if first.skipped is not None or not _unknown(first):
+    if first.skipped is not None:
         return first, seen._replace(look=blind)
     by_list = leaks(seen.look, now, reaper.limits, memory)
     found = {
@@ -119,7 +145,9 @@ async def _judge(reaper: Reaper, seen: Snapshot, memory: TickMemory) -> tuple[Ti
     if unknown and not by_list.held:  # those that the list says nothing about may be leaks, too
         enough = reaper.limits.per_tick - len(first.reap) - len(first.would_reap)
     names = first.memory.names
-    asked = await query_runners(context, reaper.installation, seen, waiting, names, enough)
+    asked = GitHubStatus(without)
+    if waiting:
+        asked = await query_runners(context, reaper.installation, seen, waiting, names, enough)
     # The list may keep a pod without a query; it never releases one.
     kept = {names[pod.uid] for pod, guard in by_list.kept if guard is not Guard.GITHUB_UNKNOWN}
     runners = {

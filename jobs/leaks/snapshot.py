@@ -12,6 +12,7 @@ from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.leaks.github_queries import combined_activity
 from ghapp.health.leaks.guards import FuseView, TickInputs, TickMemory
+from ghapp.health.leaks.leak_fuse import reason_in_use
 from ghapp.health.leaks.runner_activity import Patience, RunnerActivity, is_ours
 from ghapp.health.pods.pod import Pod
 from ghapp.health.pods.pod_claim import Claimed, by_name
@@ -134,8 +135,11 @@ async def snapshot_of_pods(
         known.at,
         github_stale=known.is_github_stale(now, stale_seconds),
         list_empty=known.survey.total == 0,
-        fuse=await _fuse_view(context, installation, ours, pools, now, count=only is None),
+        fuse=await _fuse_view(context, installation, ours, pools, now, activity if only is None else None),
         paused=frozenset(pod.uid for pod in ours if paused and not paused.isdisjoint(pools(pod))),
+        survey=known.survey,
+        deliveries_until=await context.inbox.complete_until(),
+        bear_name=_bear_name(context.settings, installation.org, ours, pools),
     )
     return Snapshot(look, known, pods, len(pods) - len(ours))
 
@@ -146,21 +150,35 @@ async def _fuse_view(
     pods: Sequence[Pod],
     pools: Callable[[Pod], set[str]],
     now: float,
-    *,
-    count: bool,
+    activity: Mapping[str, RunnerActivity] | None,
 ) -> FuseView:
-    """Returns the limits of the fuses for the reaper; `count`: with recent reaps."""
+    """Returns the fuses as they limit the reaper; without the activity of all runners, recent reaps are left out."""
     limits = context.settings.of(installation.org).fuse
     fuses = await context.fuses.all(installation.id)
     turned = {pool for pool, fuse in fuses.items() if fuse.position is not Position.CLOSED}
     of_pods = {pod.uid: pools(pod) for pod in pods}
-    since = now - limits.window_seconds
+    own_fuses = await context.fuses.of_reaper(installation.id)
+    since = min([now - limits.window_seconds, *(fuse.since for fuse in own_fuses.values() if fuse.since is not None)])
+    reaped = [] if activity is None else await context.leaks.reaped_after(installation.id, since)
+    in_use = {
+        each.uid: reason_in_use(each, (activity or {}).get(each.runner_name, RunnerActivity()), pods) for each in reaped
+    }
     return FuseView(
         limits,
         pools={uid: next(iter(names)) for uid, names in of_pods.items() if len(names) == 1},
-        reaped=await context.leaks.reaped_by_pool(installation.id, since) if count else {},
+        reaped=reaped,
         not_closed=frozenset(uid for uid, names in of_pods.items() if not turned.isdisjoint({*names, WHOLE_ORG})),
+        fuses=own_fuses,
+        in_use={uid: reason for uid, reason in in_use.items() if reason},
     )
+
+
+def _bear_name(settings: Settings, org: str, pods: Sequence[Pod], pools: Callable[[Pod], set[str]]) -> frozenset[str]:
+    """Returns the uids of pods whose runner has the pod's name: `[leaks]` or each pool that may have them says so."""
+    if settings.of(org).leaks.runner_name == "pod":
+        return frozenset(pod.uid for pod in pods)
+    named_by_pod = {rule.name for rule in settings.pools_of(org) if rule.runner_name == "pod"}
+    return frozenset(pod.uid for pod in pods if (names := pools(pod)) and names <= named_by_pod)
 
 
 def _patience(settings: Settings, org: str) -> Patience:

@@ -87,4 +87,5 @@ async def leaks_of(context: JobContext, installation: Installation, now: float) 
         held=last.held,
         kept=last.kept,
         examples=last.examples,
+        stops=last.stops,
     )

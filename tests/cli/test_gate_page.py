@@ -85,6 +85,7 @@ def test_every_key_of_the_gate_is_documented_and_no_other():
         "secret_env",
         "namespace",
         "replace_offline_after_seconds",
+        "runner_name",
         "rerun",
     }
     (rows,) = re.findall(r"^\| key \|.*?\n\n", PAGE, re.MULTILINE | re.DOTALL)

@@ -161,6 +161,26 @@ def test_an_init_container_is_not_the_runner():
 
 
 @pytest.mark.parametrize(
+    ("names", "sidecars", "others"),
+    [
+        pytest.param(("runner", "dind", "proxy"), ("mesh",), (), id="beside-runner-nothing-is-the-agent"),
+        pytest.param(("proxy", "agent"), (), ("agent",), id="without-runner-any-container-may-be"),
+        pytest.param(("proxy",), ("agent",), ("agent",), id="a-sidecar-that-is-always-restarted-may-be"),
+        pytest.param(("proxy",), ("runner",), ("runner",), id="also-when-it-is-called-runner"),
+    ],
+)
+def test_the_containers_that_may_run_the_agent(names, sidecars, others):
+    init = [{"name": "setup"}, *({"name": name, "restartPolicy": "Always"} for name in sidecars)]
+    running = [{"name": name, "state": RUNNING, "restartCount": 0} for name in sidecars]
+    reported = status_of(*({"name": name, "state": RUNNING} for name in names))
+    spec = {"initContainers": init, **containers(*names)}
+    found = read(spec=spec, status={"initContainerStatuses": running, **reported})
+    assert found.others == tuple(Container(name, running_since=CREATED_AT + 5) for name in others)
+    unreported = read(spec=spec, status={"containerStatuses": None})
+    assert unreported.others == tuple(map(Container, others))
+
+
+@pytest.mark.parametrize(
     ("condition", "disruption"),
     [
         pytest.param({"status": "True", "reason": "PreemptionByScheduler"}, "PreemptionByScheduler", id="holds"),

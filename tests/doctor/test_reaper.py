@@ -42,24 +42,54 @@ def orphan(name="linux-1", **changes):
             tick(kept={"SessionOpen": 7, "NeverStarted": 1}, examples={"NeverStarted": (("runners/a", NOW - 900),)}),
             "ok",
             (
-                "12 pods with the owner label; 2 reaped in the last minute; kept: 1 NeverStarted, 7 SessionOpen: "
-                f"runners/a (created {timestamp(NOW - 900)})"
+                "12 pods with the owner label; 2 reaped in the last minute; "
+                f"1 never started: runners/a (created {timestamp(NOW - 900)}); kept: 7 SessionOpen"
             ),
         ),
         (
             tick(kept={"Unnamed": 1}, examples={"Unnamed": (("runners/b", NOW - 900),)}),
             "warning",
             (
-                "1 running pods are unclaimed, and the names of their runners are unknown: "
-                f"runners/b (created {timestamp(NOW - 900)}); kept: 1 Unnamed"
+                "12 pods with the owner label; 2 reaped in the last minute; "
+                "1 run unclaimed, and the names of their runners are unknown: "
+                f"runners/b (created {timestamp(NOW - 900)})"
             ),
         ),
         (
             tick(held=2, kept={"MassLeak": 2}, examples={"MassLeak": (("runners/c", NOW - 900),)}),
             "warning",
-            f"2 leaked pods are held back by the fuse: runners/c (created {timestamp(NOW - 900)}); kept: 2 MassLeak",
+            (
+                "12 pods with the owner label; 2 reaped in the last minute; "
+                f"2 are leaks, and wait until the batch before them has proven itself: runners/c (created {timestamp(NOW - 900)})"
+            ),
         ),
-        (tick(never_runners=2), "warning", "2 of 12 pods with the owner label never ran a runner, and are kept"),
+        (
+            tick(kept={"ReaperStopped": 5}, stops={"linux": ("RunnerReturned", "runners/d")}),
+            "warning",
+            (
+                "12 pods with the owner label; 2 reaped in the last minute; "
+                "the reaper is stopped in linux: RunnerReturned runners/d; 5 are leaks, and the reaper is stopped"
+            ),
+        ),
+        (
+            tick(
+                never_runners=1, kept={"NoRunner": 1, "MassLeak": 40, "Unnamed": 19, "NeverStarted": 3, "Claimed": 32}
+            ),
+            "warning",
+            (
+                "12 pods with the owner label; 2 reaped in the last minute; 1 never ran a runner; "
+                "40 are leaks, and wait until the batch before them has proven itself; "
+                "19 run unclaimed, and the names of their runners are unknown; 3 never started; kept: 32 Claimed"
+            ),
+        ),
+        (tick(kept={"FuseNotClosed": 1}), "warning", "12 pods with the owner label"),
+        (tick(kept={"SessionAfterJob": 1}), "warning", "12 pods with the owner label"),
+        (tick(kept={"BusyWhenLastSeen": 1}), "ok", "12 pods with the owner label"),
+        (
+            tick(never_runners=2),
+            "warning",
+            "12 pods with the owner label; 2 reaped in the last minute; 2 never ran a runner",
+        ),
         (
             tick(trouble="no answer", trouble_since=NOW - 300),
             "warning",
@@ -77,6 +107,11 @@ def orphan(name="linux-1", **changes):
         "kept",
         "unnamed",
         "held by the fuse",
+        "stopped",
+        "everything at once",
+        "the fuse of the runners",
+        "online after the job",
+        "busy when last seen",
         "never_runners",
         "blocked",
         "3 minutes",

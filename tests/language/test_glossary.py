@@ -12,6 +12,7 @@ from ghapp.health.deaths.rerun import RerunRefusal, RerunState
 from ghapp.health.deaths.runner_log import RunnerError
 from ghapp.health.gate.active_shard import Role
 from ghapp.health.incidents.loss import LossEnd
+from ghapp.health.leaks.leak_fuse import StopReason
 from ghapp.health.leaks.tick import Guard
 from ghapp.health.pods.blockers import Blocker
 from ghapp.health.pods.phantom_kinds import PhantomKind, PhantomReason
@@ -33,6 +34,7 @@ SECTIONS = {
     "Re-runs": [RerunState, RerunRefusal],
     "Phantoms": [PhantomKind, PhantomReason],
     "Guards of the reaper": [Guard],
+    "Stops of the reaper": [StopReason],
     "Queued jobs": [QueueReason],
 }
 

@@ -122,6 +122,21 @@ NEVER_RUNNERS = "never a runner's, so kept: another program seems to use `owner_
             "1 pod is kept: its runner was busy when last listed, and the end of the job is unknown.",
         ),
         (
+            ReaperStatus(kept={"SessionAfterJob": 1}),
+            "1 pod is kept: its runner's only job is over, and GitHub lists the runner online or busy.",
+        ),
+        (
+            ReaperStatus(stops={"linux": ("RunnerReturned", "runners/a")}),
+            (
+                "The reaper is stopped in `linux`: `RunnerReturned` (`runners/a` was in use when it was deleted). "
+                "Find out why, then `ghapp resume`."
+            ),
+        ),
+        (
+            ReaperStatus(stops={"*": ("Unreadable", "")}),
+            "The reaper is stopped: `Unreadable`. Find out why, then `ghapp resume`.",
+        ),
+        (
             ReaperStatus(held_up_since=NOW),
             f"Since {timestamp(NOW)} no pod could be reaped: for the cause run `ghapp doctor`.",
         ),
@@ -140,6 +155,9 @@ NEVER_RUNNERS = "never a runner's, so kept: another program seems to use `owner_
         "unnamed",
         "never started",
         "busy when last seen",
+        "online after its job",
+        "a stopped pool",
+        "a stopped organization",
         "held up",
     ],
 )

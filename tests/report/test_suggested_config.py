@@ -74,6 +74,29 @@ def test_the_labels_of_most_runners_are_suggested(tmp_path):
     assert "linux" in {each.name for each in pools}
 
 
+ARC, OTHER = "linux-x7k2p-runner-bcdfg", "linux-runner-1"
+
+
+@pytest.mark.parametrize(
+    ("names", "ephemeral", "set_to", "is_mentioned"),
+    [
+        ((ARC, ARC.replace("x7k2p", "x7k2q")), True, "pod", True),
+        ((ARC, OTHER), True, None, True),
+        ((OTHER,), True, None, True),
+        ((OTHER,), False, None, False),
+        ((ARC,), None, None, False),
+        ((ARC + "-1",), True, None, True),
+        (("linux-aeiou-runner-bcdfg",), True, None, True),
+    ],
+    ids=["ARC", "ARC and others", "ephemeral", "persistent", "not stated", "a longer name", "another alphabet"],
+)
+def test_runners_that_arc_named_have_their_pods_names(tmp_path, names, ephemeral, set_to, is_mentioned):
+    fleet = [runner(number, "linux", name=name, ephemeral=ephemeral) for number, name in enumerate(names, 1)]
+    (pool,) = read(tmp_path, {"acme": fleet}).pools
+    assert pool.runner_name == set_to
+    assert ("runner_name" in suggested_config({"acme": fleet})) is is_mentioned
+
+
 def test_each_pool_states_its_number_of_runners():
     text = suggested_config({"acme": [runner(1, "linux"), runner(2, "linux"), runner(3, "gpu")]})
     assert [line.partition("#")[2].strip() for line in text.splitlines() if line.startswith("[[pools]]")] == [

@@ -219,6 +219,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path, text):
         ("[remediation]\nmode = 'on'", "[remediation] mode: 'on' is not valid; it takes one of act, dry-run, off"),
         ("[remediation]\nmode = []", "[remediation] mode: [] is not valid"),
         ("[leaks]\nowner_label = ''", "[leaks] owner_label: '' is not valid; it takes a string"),
+        ("[leaks]\nrunner_name = 'host'", "[leaks] runner_name: 'host' is not valid; it takes one of pod"),
         ("[notify]\nevents = 'fuse'", "[notify] events: 'fuse' is not valid; it takes a list of strings"),
         ("[notify]\nevents = ['fuse', 'fire']", "[notify] events: 'fire' is not valid; it takes one of fuse, blind"),
         ("[report]\nrepository = 3", "[report] repository: 3 is not valid; it takes a string"),
@@ -310,6 +311,7 @@ def test_every_cause_but_those_without_a_fault_may_be_re_run():
         (pool(url="'http://a..b'"), "[[pools]] linux url: 'http://a..b' is not valid"),
         (pool(url="'http://c:events'"), "[[pools]] linux url: 'http://c:events' is not valid"),
         (pool(replace_offline_after_seconds="0"), "[[pools]] linux replace_offline_after_seconds: 0 is not valid"),
+        (pool(runner_name="true"), "[[pools]] linux runner_name: True is not valid; it takes one of pod"),
         (POOL, "[[pools]] linux secret_env: the variable CONTROLLER_SECRET must contain"),
         (pool() + "\n" + pool(org="'ACME'"), "[[pools]] linux: ACME has two pools of that name; rename one"),
         (
@@ -387,6 +389,12 @@ def test_every_table_of_the_contract_is_taken(read):
     events = ["fuse", "blind", "unserved", "gate"]
     """
     assert read(toml).policy == Policy()
+
+
+def test_runners_have_their_pods_names_where_leaks_or_a_pool_says_so(read):
+    settings = read("[orgs.acme.leaks]\nrunner_name = 'pod'\n" + pool(runner_name="'pod'"))
+    assert settings.of("acme").leaks.runner_name == settings.pools[0].runner_name == "pod"
+    assert settings.of("globex").leaks.runner_name is None
 
 
 def test_addresses_of_receivers_are_separated_by_the_commas_before_a_scheme(read):

@@ -256,14 +256,14 @@ class Changes:
                 self._register_again(machine)
 
     def _lose_after_all(self, machine: Machine) -> None:
-        if machine.registered and machine.job is None:
-            machine.removal_reported = False  # lists have shown it since
+        if machine.registered and machine.job is None and not machine.removal_reported:  # lists have shown it since
             self._engine.fleet.lose([machine])
 
     def _remove(self, machine: Machine) -> None:
         if machine.registered:
             self._engine.world.leave(machine, Fate.SCALED_DOWN, self._engine.now)
             self._engine.audit.disturbed(machine.pool)
+            self._engine.store.version += 1
 
     # ---- machines
 
@@ -299,6 +299,7 @@ class Changes:
             machine.successor = self._engine.world.register(machine.pool, self._engine.now, machine.name)
             machine.successor.is_successor = True
             self._engine.audit.registered_again(machine)
+            self._engine.store.version += 1
 
     def _elsewhere(self, episode: Episode) -> None:
         """Runners of repositories: only deliveries name them, and no list ever shows them."""

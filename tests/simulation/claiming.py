@@ -79,6 +79,10 @@ class Claiming:
         if give_back_in is not None:
             self._engine.after(give_back_in, partial(self._give_back, pod, claim))
 
+    def was_claimed_since(self, name: str, at: float) -> bool:
+        """True if a claim on that name has been active since then."""
+        return self._until.get(name, 0.0) > at
+
     def unclaimed_for(self, name: str) -> float:
         """Seconds since the end of the last claim on that name that was long enough for each tick to see it."""
         until = self._until.get(name, 0.0)

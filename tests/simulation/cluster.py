@@ -35,6 +35,9 @@ class TruePod:
         machine: the runner whose process is, or was, in its container; None before it registers, and for a runner of a
             repository, which no list of the organization shows.
         hidden: a runner of a repository works in it.
+        fails: its agent never registers.
+        has_proxy: no container is called `runner`; the one that is taken for the agent's is a proxy.
+        proxy_ended_at: when that proxy ended, for good; None while it runs.
         started_at: when its container last started; None: never.
         ended_at: when its container ended; None while it runs or waits.
         for_good: an ended container is not started again.
@@ -50,6 +53,9 @@ class TruePod:
     created_at: float
     machine: Machine | None = None
     hidden: bool = False
+    fails: bool = False
+    has_proxy: bool = False
+    proxy_ended_at: float | None = None
     started_at: float | None = None
     ended_at: float | None = None
     for_good: bool = False
@@ -95,17 +101,23 @@ class TruePod:
             labels={OWNER_LABEL: self.pool.name},
             service_account=self.name,
             deleting_since=self.deleting_since,
-            runner=self._container(),
-            container=RUNNER_CONTAINER,
+            runner=self._proxy() if self.has_proxy else self._agent(RUNNER_CONTAINER),
+            container="proxy" if self.has_proxy else RUNNER_CONTAINER,
+            others=(self._agent("agent") or Container("agent"),) if self.has_proxy else (),
         )
 
-    def _container(self) -> Container | None:
+    def _agent(self, name: str) -> Container | None:
         if self.started_at is None:
             return None
         if self.ended_at is None:
-            return Container(RUNNER_CONTAINER, running_since=self.started_at, restarts=self.restarts)
+            return Container(name, running_since=self.started_at, restarts=self.restarts)
         ended = Ended(137 if self.for_good else 3, started_at=self.started_at, finished_at=self.ended_at)
-        return Container(RUNNER_CONTAINER, ended=ended, restarts=self.restarts)
+        return Container(name, ended=ended, restarts=self.restarts)
+
+    def _proxy(self) -> Container | None:
+        if self.proxy_ended_at is None:
+            return self._agent("proxy")
+        return Container("proxy", ended=Ended(0, started_at=self.created_at, finished_at=self.proxy_ended_at))
 
 
 class Cluster:

@@ -300,7 +300,8 @@ class Driver(Acting):
     def controller_says_removed(self, runner_id: int) -> None:
         """`DELETE /v1/orgs/{org}/runners/{runner_id}`."""
         self.fold(runner_id, partial(removal_reported, runner_id=runner_id, at=self.clock()))
-        self.engine.world.machines[runner_id].removal_reported = True
+        machine = self.engine.world.machines[runner_id]
+        machine.removal_reported, machine.removal_reported_at, machine.contradictions = True, self.engine.now, 0
 
     def pause(self, pool: str | None) -> None:
         """A person stops remediation, in one pool or in all."""

@@ -254,6 +254,7 @@ class Fleet:
 
     def lose(self, machines: list[Machine]) -> None:
         lost = [machine for machine in machines if machine.registered]
+        self.engine.store.version += 1  # the next sweep is not skipped
         for machine in lost:
             self.world.leave(machine, Fate.LOST, self.engine.now)
             self.engine.audit.lost(machine)
@@ -268,6 +269,7 @@ class Fleet:
         self.engine.after(30.0, partial(self._deliver, machine, job, over=True))
 
     def vanish(self, machines: list[Machine], seconds: float) -> None:
+        self.engine.store.version += 1
         for machine in machines:
             if not machine.registered:
                 continue
@@ -276,6 +278,7 @@ class Fleet:
             self.engine.after(seconds, partial(self.come_back, machine))
 
     def come_back(self, machine: Machine) -> None:
+        self.engine.store.version += 1
         self.world.come_back(machine, self.engine.now)
         self.engine.trace("returns", runner=machine.id)
         self.engine.audit.disturbed(machine.pool)

@@ -13,6 +13,7 @@ from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, 
 from ghapp.health.remediation.steps import LOOK_LASTS_SECONDS
 from ghapp.health.runner.absence import RunnerList
 from ghapp.health.runner.evidence import LIST_LASTS_SECONDS, Evidence, Registration, Survey
+from ghapp.health.runner.observations import RETIRED_LAG_SECONDS
 from ghapp.health.runner.verdict import State, judge
 from tests.simulation.batches import Batches
 from tests.simulation.bound import noticed_within, tail_of
@@ -65,8 +66,8 @@ class Audit:
         self._losses: dict[int, Loss] = {}
         self._requests: dict[int, Loss] = {}
         """Requests that no controller accepted yet, by runner."""
-        self._misled: set[int] = set()
-        """Runners that the last list showed busy, and that had no job then: a stale list."""
+        self._listed_busy: dict[int, int] = {}
+        """Runners that the last list showed busy, with the job that they had; 0 for none, as in a stale list."""
         self._jobs_of: defaultdict[int, set[int]] = defaultdict(set)
         """By runner: the jobs that deliveries reported."""
         self._needy_since: dict[str, float] = {}
@@ -126,8 +127,10 @@ class Audit:
     def delivered(self, runner_id: int, job_id: int, over_at: float | None) -> None:
         """A delivery about a job of this runner took effect: its end can be distinguished from a loss."""
         machine = self._engine.world.machines[runner_id]
-        shown, shown_at = self._shown_busy.get(runner_id, (0, 0.0))
+        _, shown_at = self._shown_busy.get(runner_id, (0, 0.0))
         self._jobs_of[runner_id].add(job_id)
+        if over_at is not None and self._listed_busy.get(runner_id) == job_id:
+            del self._listed_busy[runner_id]
         if over_at is not None and over_at >= shown_at:
             self._shown_busy.pop(runner_id, None)  # the job that ended then explains what lists showed before
         for each in (machine, machine.job):
@@ -328,7 +331,7 @@ class Audit:
         """A person resumed: all bounds restart, and stopped fuses prove again."""
         for loss in self._losses.values():
             loss.fair_since = self._engine.now
-        self._batches.restart(stopped)
+        self._batches.restart(self._engine.changes.true_name(pool) for pool in stopped)
 
     def paused(self) -> None:
         """A person stopped a pool, or all."""
@@ -448,8 +451,8 @@ class Audit:
             )
 
     def _was_shown_busy(self, machine: Machine) -> bool:
-        """Whether a list showed it with a job whose end is not known."""
-        return machine.id in self._shown_busy or machine.id in self._misled
+        """Whether the last list that had it showed it busy, with a job whose end was not reported."""
+        return machine.id in self._listed_busy
 
     def _settles(self) -> None:
         """A stopped fuse does not wait for a person when nothing changes, and no job waits for what is lost."""
@@ -555,10 +558,13 @@ class Audit:
                 self._shown_busy[runner.id] = (machine.job.id, self._engine.now)
             else:
                 self._shown_busy.pop(runner.id, None)
-            if runner.busy and not machine.busy and self._engine.github.lies:
-                self._misled.add(runner.id)
+            if runner.busy and (machine.busy or self._engine.github.lies):
+                self._listed_busy[runner.id] = machine.job.id if machine.job is not None else 0
             else:
-                self._misled.discard(runner.id)
+                self._listed_busy.pop(runner.id, None)
+            if machine.registered and machine.removal_reported_at < self._engine.now - RETIRED_LAG_SECONDS:
+                machine.contradictions += 1
+                machine.removal_reported = machine.removal_reported and machine.contradictions <= 1
         covered = {*look.runners}
         if look.flaw is None:
             missed = (each for each in self._engine.store.runners.values() if each.id not in covered)

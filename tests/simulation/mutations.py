@@ -11,9 +11,10 @@ from unittest.mock import patch
 
 from ghapp.health import pacing
 from ghapp.health.history import step_of
-from ghapp.health.leaks import guards, runner_activity
-from ghapp.health.leaks.guards import FuseView, Guard, TickInputs
+from ghapp.health.leaks import fuse_limit, guards, leak_fuse, runner_activity
+from ghapp.health.leaks.guards import Guard, TickInputs, TickMemory
 from ghapp.health.leaks.runner_activity import RunnerActivity
+from ghapp.health.pods import pod
 from ghapp.health.remediation import decision, fuse, fuse_counts, steps
 from ghapp.health.remediation.steps import RemediationStep
 from ghapp.health.runner import absence, evidence, observations, transitions, verdict
@@ -47,6 +48,7 @@ _request_step, _step_after, _settle, _successors = (
 )
 _confirmed, _listed, _may_be_forgotten = absence.confirmed, absence._listed, transitions.may_be_forgotten
 _shield, _guard, _has_ended = guards._shield, guards._guard, guards._has_ended
+_pod_evidence = guards._pod_evidence
 _busy, _seen_at, _held_back, _is_long_over = (
     runner_activity._busy,
     runner_activity._seen_at,
@@ -142,22 +144,37 @@ def _claimed_by_controllers_alone(pod: Any, _runner: RunnerActivity, look: TickI
     return guards.claim_on(look.claims, pod.name, now) is not None
 
 
-def _pool_by_pool(leaks: Any, stamped: Any, view: FuseView) -> dict[str, Guard]:
-    held: dict[str, Guard] = {}
-    for pool in {*view.pools.values()}:
-        ours = [[each for each in pods if view.pools[each.uid] == pool] for pods in (leaks, stamped)]
-        reaped = {pool: view.reaped.get(pool, 0)}
-        held |= _held_back(*ours, view._replace(reaped=reaped))
-    return held
-
-
 def _fuse_as(**changes: Any) -> Mutation:
     """Replaces the state of the fuses as the reaper sees it."""
 
-    def held_back(leaks: Any, stamped: Any, view: FuseView) -> dict[str, Guard]:
-        return _held_back(leaks, stamped, view._replace(**changes))
+    def held_back(leaks: Any, stamped: Any, look: TickInputs, now: float) -> Any:
+        return _held_back(leaks, stamped, look._replace(fuse=look.fuse._replace(**changes)), now)
 
     return (Patch(guards, "held_back", held_back),)
+
+
+def _pod_seen_as(change: Callable[..., tuple[TickMemory, TickInputs]]) -> Mutation:
+    """Replaces the memory and the inputs from which the evidence about each pod is made."""
+
+    def pod_evidence(pod: Any, runner: Any, memory: Any, look: Any, now: float, limits: Any) -> Any:
+        return _pod_evidence(pod, runner, *change(pod, memory, look, now), now, limits)
+
+    return (Patch(guards, "_pod_evidence", pod_evidence),)
+
+
+def _seen_all_along(_pod: Any, memory: TickMemory, look: TickInputs, now: float) -> tuple[TickMemory, TickInputs]:
+    return memory, look._replace(survey=replace(look.survey, swept_at=now, failing_since=None, blind=()))
+
+
+def _ended_overrules_a_session(found: Any, look: TickInputs, limits: guards.LeakLimits) -> Guard | None:
+    runner = found.runner
+    if _has_ended(found.pod, limits) and runner.busy is not None:
+        runner = runner._replace(busy=False, online=False)
+    return _shield(found._replace(runner=runner), look, limits)
+
+
+def _the_chosen_container_alone(found: pod.Pod) -> tuple[pod.Container, ...]:
+    return () if found.runner is None else (found.runner,)
 
 
 def _unnamed_is_named(found: Any, look: TickInputs, limits: guards.LeakLimits) -> Guard | None:
@@ -402,7 +419,6 @@ MUTATIONS: Mapping[str, Mutation] = {
         Patch(runner_activity, "_seen_at", lambda known, survey: _seen_at(known._replace(was_online=True), survey)),
     ),
     "the end of a job names its pod": (Patch(runner_activity, "_seen_at", _seen_until_its_job_ended),),
-    "lists alone prove absence to the reaper": (Patch(reaper, "without_proof", lambda _records: []),),
     "the reaper does not need to see GitHub": _looked_as(github_stale=False),
     "an empty list proves absence": _looked_as(list_empty=False),
     "a moment's absence suffices": _shielded_as(absent_seconds=None),
@@ -416,10 +432,26 @@ MUTATIONS: Mapping[str, Mutation] = {
         ),
     ),
     "many leaks at once are all reaped": _fuse_as(limits=fuse.FuseLimits(floor=10_000)),
-    "the fuse counts one tick alone": _fuse_as(reaped={}),
+    "the fuse counts one tick alone": _fuse_as(reaped=()),
     "the fuse of a pool does not count what is reaped": _fuse_as(pools={}),
-    "the fuse of the whole installation does not count what is reaped": (Patch(guards, "held_back", _pool_by_pool),),
+    "the fuse of the whole installation does not count what is reaped": (
+        Patch(fuse_limit, "_together", lambda _pools: leak_fuse.LeakCounts(0, 0)),
+    ),
     "a fuse that is not closed lets the reaper through": _fuse_as(not_closed=frozenset()),
+    "the reaper does not await its batches": (Patch(leak_fuse, "_is_proven", lambda *_: True),),
+    "no batch of the reaper is proven": (Patch(leak_fuse, "_is_proven", lambda *_: False),),
+    "an ended container overrules a session": (Patch(guards, "_shield", _ended_overrules_a_session),),
+    "the container that is taken for the agent's decides": (
+        Patch(pod.Pod, "agents", property(_the_chosen_container_alone)),
+    ),
+    "any pod has its runner's name": _pod_seen_as(
+        lambda each, memory, look, _now: (memory, look._replace(bear_name=frozenset({each.uid})))
+    ),
+    "no pod has its runner's name": _pod_seen_as(
+        lambda _each, memory, look, _now: (memory, look._replace(bear_name=frozenset()))
+    ),
+    "a claim does not name a pod": _pod_seen_as(lambda _each, memory, look, _now: (memory._replace(vouched={}), look)),
+    "time without lists counts for a pod that nothing has named": _pod_seen_as(_seen_all_along),
     "the reaper does not look again": (Patch(reaper.Reaper, "_judge_again", _not_judged_again),),
     "a pod that has changed is deleted": (Patch(cluster, "is_unchanged", lambda _read, _now: True),),
     "the reaper does not ask GitHub by name": (Patch(reaper, "with_answer", lambda runner, _runners, _named: runner),),
@@ -513,29 +545,36 @@ CAUGHT_BY: Mapping[str, int] = {
     "a moment without a claim suffices": 18,
     "a job in progress does not keep its pod": 56,
     "an ended container is not started again": 143,
-    "a job that is over lets any runner's pod go": 47,
+    "a job that is over lets any runner's pod go": 66,
     "a registered offline runner counts as absent": 17,
-    "an unknown name is idle": 17,
-    "a name from before the container's last run counts": 17,
-    "a registration that is left offline names its pod": 203,
+    "an unknown name is idle": 38,
+    "a name from before the container's last run counts": 66,
+    "a registration that is left offline names its pod": 1174,
     "a registration that was never online names its pod": 9406,
     "the end of a job names its pod": 5558,
-    "lists alone prove absence to the reaper": 8353,
-    "the reaper does not need to see GitHub": 38,
+    "the reaper does not need to see GitHub": 213,
     "an empty list proves absence": 302,
     "a moment's absence suffices": 7,
-    "absence counts while GitHub cannot be seen": 38,
+    "absence counts while GitHub cannot be seen": 211,
     "busy to the last is idle": 335,
     "an overlooked runner's pod is kept forever": 211,
-    "many leaks at once are all reaped": 17,
-    "the fuse counts one tick alone": 17,
-    "the fuse of a pool does not count what is reaped": 354,
-    "the fuse of the whole installation does not count what is reaped": 211,
+    "many leaks at once are all reaped": 38,
+    "the fuse counts one tick alone": 104,
+    "the fuse of a pool does not count what is reaped": 375,
+    "the fuse of the whole installation does not count what is reaped": 902,
     "a fuse that is not closed lets the reaper through": 7,
     "the reaper does not look again": 17,
-    "a pod that has changed is deleted": 17,
-    "the reaper does not ask GitHub by name": 738,
+    "a pod that has changed is deleted": 23,
+    "the reaper does not ask GitHub by name": 98,
     "no pod is reaped": 38,
+    "the reaper does not await its batches": 23,
+    "no batch of the reaper is proven": 38,
+    "an ended container overrules a session": 54,
+    "the container that is taken for the agent's decides": 150,
+    "any pod has its runner's name": 54,
+    "no pod has its runner's name": 38,
+    "a claim does not name a pod": 38,
+    "time without lists counts for a pod that nothing has named": 213,
     "retry-after is ignored": 18,
     "a list that has changed is not judged": 66,
 }

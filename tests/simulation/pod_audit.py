@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from math import ceil
+from math import ceil, log2
 from typing import TYPE_CHECKING, NamedTuple
 
 from ghapp.health.leaks.guards import MOST_GAP_SECONDS, TERMINAL_SECONDS, TickResult
+from ghapp.health.leaks.leak_fuse import PROVEN_SHARE
 from ghapp.health.pods.pod import Pod
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position, threshold
 from ghapp.health.runner.evidence import Registration
@@ -111,13 +112,16 @@ class PodAudit:
             self._within_a_batch(scope)
 
     def _within_a_batch(self, scope: str) -> None:
-        """Guard 18: in a mass leak at most a first batch is deleted within the fuse's window."""
+        """Guard 18: in a mass leak a first batch is deleted, and then at most as many as before and a first batch."""
         engine, limits = self._engine, self._engine.scenario.config.fuse
-        since = engine.now - limits.window_seconds
-        count = sum(at > since and scope in (pool, WHOLE_INSTALLATION) for at, pool, _ in self._deleted)
+        times = [at for at, pool, _ in self._deleted if scope in (pool, WHOLE_INSTALLATION)]
+        count = sum(at > engine.now - limits.window_seconds for at in times)
         is_mass = count >= threshold(self._expected[scope], limits)
-        holds = engine.audit.is_skewed or not is_mass or count <= limits.first_batch
-        engine.audit.require(holds, f"{count} pods of {scope} are reaped within a window, of {self._expected[scope]}")
+        in_batch = sum(at > engine.now - 0.9 * PROVEN_SHARE * limits.prove_seconds for at in times)
+        is_stopped = any(fuse.position is Position.STOPPED for fuse in engine.store.reaper_fuses.values())
+        is_allowed = in_batch <= len(times) - in_batch + limits.first_batch
+        holds = engine.audit.is_skewed or not is_mass or is_allowed or is_stopped
+        engine.audit.require(holds, f"{in_batch} pods of {scope} are reaped at once, of {self._expected[scope]}")
 
     def _alive(self, pod: TruePod) -> str:
         """Why this pod's runner works or could work; empty if it cannot."""
@@ -132,6 +136,8 @@ class PodAudit:
             return ""
         if machine.busy and self._engine.audit.is_known_busy(machine):
             return f"a job runs on its runner {machine.name}"
+        if machine.name not in self._known and pod.pool.name in self._engine.pod_life.named_by_pod:
+            return ""  # no list has ever had it: nothing distinguishes it from a runner that never registered
         if not machine.registered or now - (machine.spans[-1][0] or 0.0) <= self._look_seconds:
             return ""
         return (
@@ -160,8 +166,12 @@ class PodAudit:
             fuse = engine.store.fuses.get(scope)
             if fuse is not None and fuse.position is not Position.CLOSED:
                 return f"the fuse of {scope} is {fuse.position.value}"
+        if self._is_listed_online(pod):
+            return "GitHub lists its runner online"
         if pod.is_dead or self._is_spent(pod.machine):
             return ""
+        if pod.fails and (why := self._may_be_named(pod)):
+            return why
         if engine.now - (pod.started_at or 0.0) < self._grace - SLACK:
             return "its container started a moment ago"
         if audit.last_total == 0:
@@ -171,6 +181,29 @@ class PodAudit:
             if audit.covered(gone_at) < self._grace - SLACK:
                 return f"its registration went {engine.now - gone_at:.0f} s ago"
         return ""
+
+    def _is_listed_online(self, pod: TruePod) -> bool:
+        """True if the last list shows its runner online, under the name that the reaper knows."""
+        machine = pod.machine
+        if (
+            machine is None
+            or machine.name != pod.name
+            or not machine.registered
+            or not machine.online
+            or machine.name not in self._connected
+        ):
+            return False
+        return self._engine.now - (machine.spans[-1][0] or 0.0) > self._look_seconds
+
+    def _may_be_named(self, pod: TruePod) -> str:
+        """Why a pod whose agent never registered must be kept: it may have a runner of an unknown name."""
+        started_at, engine = pod.started_at or 0.0, self._engine
+        if pod.pool.name not in engine.pod_life.named_by_pod:
+            return "nothing says that its runner has its name"
+        if engine.claiming.was_claimed_since(pod.name, started_at):
+            return "a claim has named it since it started"
+        covered = engine.audit.covered(started_at)
+        return "" if covered >= self._grace - SLACK else f"lists cover {covered:.0f} s since it started"
 
     def _is_spent(self, machine: Machine | None) -> bool:
         """True if the only job of an ephemeral runner ended long ago."""
@@ -204,18 +237,22 @@ class PodAudit:
 
     @staticmethod
     def _may_look_like_a_leak(pod: TruePod) -> bool:
-        return pod.is_dead or (pod.machine is not None and not pod.machine.registered)
+        return pod.is_dead or pod.fails or (pod.machine is not None and not pod.machine.registered)
 
     def _is_leak(self, pod: TruePod) -> bool:
         """True for a permanent leak: no process or no registration, and no job."""
         machine = pod.machine
+        if pod.fails and pod.exists:
+            return pod.pool.name in self._engine.pod_life.named_by_pod
         if not pod.exists or pod.started_at is None or pod.hidden or machine is None:
             return False
         if pod.ended_at is not None and not pod.for_good:
             return False
         if machine.job is not None or machine.fate is Fate.VANISHED:
             return False
-        return pod.is_dead or (not machine.registered and machine.successor is None)
+        if pod.is_dead:
+            return not (machine.registered and machine.online)  # GitHub notices later
+        return not machine.registered and machine.successor is None
 
     def _is_hindered(self, pod: TruePod) -> bool:
         """True if a guard may rightly keep it."""
@@ -232,6 +269,11 @@ class PodAudit:
             return True
         if engine.claiming.unclaimed_for(pod.name) <= 0.0 or pod.pool.name in engine.store.paused:
             return True
+        if any(fuse.position is Position.STOPPED for fuse in engine.store.reaper_fuses.values()):
+            return True
+        if pod.fails:
+            started_at = pod.started_at or 0.0
+            return audit.last_total == 0 or engine.claiming.was_claimed_since(pod.name, started_at)
         if pod.is_dead:
             return False
         never_named = self._named_at.get(pod.name, 0.0) < (pod.started_at or 0.0) + SLACK
@@ -243,13 +285,17 @@ class PodAudit:
         - two lists lack the registration, the second time for certain: 2 intervals; then it is confirmed as lost
         - unclaimed, absent and started for the grace, all at once
         - ticks: the one that began too early, the next, and one that a sweep delayed
-        - of many, a first batch in each window of the fuse
+        - of many, batches that double, each with its proof
         """
         config = self._engine.scenario.config
         looked = 2 * config.interval + config.evidence.startup_seconds + config.evidence.confirm_seconds
-        batches = ceil(waiting / config.fuse.first_batch)
+        batches = ceil(log2(1 + waiting / config.fuse.first_batch))
         return (
-            looked + JOB_LIFE + self._grace + 3 * TICK_SECONDS + batches * (config.fuse.window_seconds + TICK_SECONDS)
+            looked
+            + JOB_LIFE
+            + self._grace
+            + 3 * TICK_SECONDS
+            + batches * (config.fuse.prove_seconds + 2 * TICK_SECONDS)
         )
 
     def closing(self) -> None:

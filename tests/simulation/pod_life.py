@@ -29,6 +29,12 @@ WARM_UP_SECONDS = 420.0
 SETTLED_SECONDS = 9000.0
 """The reaper runs this long after lists that churned: their effects must end within it."""
 
+OFTEN_FAILING = 0.6
+"""The share of days with a cluster that have incidents of agents, too."""
+
+NAMED_BY_POD = 0.6
+"""The share of pools with `runner_name = "pod"`: their runners never have another name, nor belong to a repository."""
+
 JUST_NOW = 0.2
 """The share of deletions with an event at the last moment."""
 
@@ -50,6 +56,15 @@ INCIDENTS = {
 }
 """Each with its weight."""
 
+AGENT_INCIDENTS = {
+    "agents never register": 4,
+    "the agents of many pods never register": 2,
+    "agents register late": 2,
+    "the proxies of pods end": 3,
+    "containers end, which GitHub notices late": 2,
+}
+"""The same: incidents of agents, which draw by themselves."""
+
 
 class PodLife:
     """Controllers, kubelets and their failures."""
@@ -63,6 +78,10 @@ class PodLife:
         has_cluster = random.random() < OFTEN
         self.pools: Sequence[Pool] = random.sample(pools, k=random.randint(1, len(pools))) if has_cluster else ()
         self.limits = LeakLimits(mode=random.choices(("act", "dry-run"), (19, 1))[0])
+        self.agents = Random(f"agents of day {engine.seed}")
+        self.has_failing_agents = self.agents.random() < OFTEN_FAILING
+        named_by_pod = [each.name for each in self.pools if self.agents.random() < NAMED_BY_POD]
+        self.named_by_pod = frozenset(named_by_pod if self.has_failing_agents else ())
 
     def begin(self) -> None:
         """Schedule the pods of the day."""
@@ -75,6 +94,9 @@ class PodLife:
             names = random.choices(tuple(INCIDENTS), tuple(INCIDENTS.values()), k=random.choice((1, 2, 2, 3)))
             for name in names:
                 engine.at(random.uniform(episode.begins, episode.ends), partial(self._incident, name))
+            names = self.agents.choices(tuple(AGENT_INCIDENTS), tuple(AGENT_INCIDENTS.values()), k=2)
+            for name in names if self.has_failing_agents else ():
+                engine.at(self.agents.uniform(episode.begins, episode.ends), partial(self._agent_incident, name))
             if random.random() < 0.3:
                 window = cluster_weather(random, episode.begins, episode.ends)
                 engine.at(window.begins, partial(engine.begin_weather, window))
@@ -110,7 +132,7 @@ class PodLife:
     def _bind(self, pod: TruePod, machine: Machine | None) -> None:
         pod.machine, pod.is_decided = machine, False
         if machine is not None:
-            self._pod_of[machine.id] = pod
+            self._pod_of[machine.id], pod.fails = pod, False
 
     def _see_to(self, pod: TruePod) -> None:
         machine, random = pod.machine, self.random
@@ -148,7 +170,7 @@ class PodLife:
             if pod.machine is not None:
                 self._cluster.end_process(pod.machine)
             self._started(pod)
-            name = f"agent-{self._number()}"
+            name = pod.name if pod.pool.name in self.named_by_pod else f"agent-{self._number()}"
             self._bind(pod, self._world.register(pod.pool, self._engine.now, name))
 
     # ---- incidents
@@ -168,7 +190,8 @@ class PodLife:
                     self._start_again(pod)
             case "runners are started again under another name":
                 for pod in some:
-                    self._register_again(pod, f"agent-{self._number()}")
+                    is_named = pod.pool.name in self.named_by_pod
+                    self._register_again(pod, pod.name if is_named else f"agent-{self._number()}")
             case "runners are started again under their name":
                 for pod in some:
                     self._register_again(pod, pod.name)
@@ -193,6 +216,53 @@ class PodLife:
                     self._claim(self._cluster.pods[pod])
         if random.random() < FORGOTTEN and pods:
             self._claim(random.choice(pods))
+
+    def _agent_incident(self, what: str) -> None:
+        self.reconcile()
+        self._engine.trace(what)
+        random, pool = self.agents, self.agents.choice(list(self.pools))
+        pods = [each for each in self._cluster.pods.values() if self._is_idle(each)]
+        random.shuffle(pods)
+        some = pods[: random.randint(1, 4)]
+        match what:
+            case "agents never register":
+                self._fail(pool, random.randint(1, 3))
+            case "the agents of many pods never register":
+                self._fail(pool, random.randint(8, 40))
+            case "agents register late":
+                for _ in range(random.randint(1, 3)):
+                    self._register_late(pool)
+            case "the proxies of pods end":
+                for pod in some:
+                    self._end_proxy(pod)
+            case "containers end, which GitHub notices late":
+                for pod in some:
+                    self._end(pod, noticed_after=random.uniform(400.0, 1500.0))
+
+    def _fail(self, pool: Pool, count: int) -> None:
+        """Pods whose agent never registers; a controller may claim some of them all the same."""
+        for _ in range(count):
+            pod = self._make(f"failed-{self._number()}", None, self._engine.now, pool)
+            pod.fails = True
+            if self.agents.random() < 0.1:
+                self._engine.claiming.claim(pod.name, pod.name, self.agents.choice((90.0, 600.0)), None)
+
+    def _register_late(self, pool: Pool) -> None:
+        """Its agent needs minutes to register, but less than the grace."""
+        pod = self._make(f"late-{self._number()}", None, self._engine.now, pool)
+
+        def registers() -> None:
+            if pod.exists:
+                self._bind(pod, self._world.register(pod.pool, self._engine.now, pod.name))
+
+        self._engine.after(self.agents.uniform(100.0, self.limits.grace_seconds - 20.0), registers)
+
+    def _end_proxy(self, pod: TruePod) -> None:
+        """Its agent goes on; GitHub may see the runner offline for a while."""
+        pod.has_proxy, pod.proxy_ended_at = True, self._engine.now
+        pod.changed(self._engine.now)
+        if self.agents.random() < 0.7:
+            self._offline(pod, self.agents.choice((90.0, 1200.0)))
 
     def _number(self) -> int:
         self._numbers += 1
@@ -292,6 +362,8 @@ class PodLife:
     def _other_name(self, pool: Pool) -> None:
         """A runner whose name differs from its pod's, or that belongs to a repository."""
         random, number = self.random, self._number()
+        if pool.name in self.named_by_pod:
+            return
         machine = None
         if random.random() < 0.7:
             machine = self._world.register(pool, self._engine.now, f"agent-{number}")
@@ -308,11 +380,12 @@ class PodLife:
                 pod.is_decided = True
                 self._engine.trace("leaks", pod=pod.name, runner=pod.machine.id)
 
-    def _end(self, pod: TruePod) -> None:
+    def _end(self, pod: TruePod, noticed_after: float = 0.0) -> None:
         """Its process was killed; GitHub shows the runner offline afterwards."""
         if pod.machine is not None:
-            pod.machine.dead = True
-            pod.machine.go_offline(self._engine.now)
+            machine = pod.machine
+            machine.dead = True
+            self._engine.after(noticed_after, lambda: machine.go_offline(self._engine.now))
         pod.is_final, pod.is_decided = self.random.random() < 0.5, True
         self._stop(pod, for_good=True)
 

@@ -11,6 +11,7 @@ from ghapp.health.demand import Job
 from ghapp.health.leaks import guards
 from ghapp.health.leaks.github_queries import is_due, is_worth_a_query, with_answer, without_proof
 from ghapp.health.leaks.guards import FuseView, Guard, LeakLimits, TickInputs, TickMemory, TickResult
+from ghapp.health.leaks.leak_fuse import ReapedPod, reason_in_use
 from ghapp.health.leaks.orphan import Orphan, orphan
 from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.pacing import Purpose
@@ -27,7 +28,6 @@ from tests.simulation.cluster import Conflict, Unreachable
 from tests.simulation.folds import if_known
 from tests.simulation.github import NoAnswer, NotFound
 from tests.simulation.scenario import Pool
-from tests.simulation.store import Reaped
 
 if TYPE_CHECKING:
     from tests.simulation.engine import Engine, Process
@@ -71,6 +71,10 @@ class Reaper(Calls):
             return
         self.engine.pod_audit.judged(reaping)
         yield STEP
+        for pool, fuse in reaping.fuses.items():
+            if self.store.reaper_fuses.get(pool) == at.look.fuse.fuses.get(pool):
+                self.store.reaper_fuses[pool] = fuse
+        yield STEP
         yield from self._reap_all(reaping, at)
 
     # ---- jobs.leaks.snapshot
@@ -92,10 +96,13 @@ class Reaper(Calls):
         pools = {pod.uid: self._pool_for(pod, known, memory) for pod in pods}
         yield STEP
         turned = {pool for pool, fuse in self.store.fuses.items() if fuse.position is not Position.CLOSED}
-        since = now - self.config.fuse.window_seconds
-        reaped = defaultdict[str, int](int)
-        for each in self.store.reaped.values():
-            reaped[each.pool] += only is None and each.at > since
+        own_fuses = dict(self.store.reaper_fuses)
+        began = [fuse.since for fuse in own_fuses.values() if fuse.since is not None]
+        since = min([now - self.config.fuse.window_seconds, *began])
+        reaped = [each for each in self.store.reaped.values() if only is None and each.at > since]
+        in_use = {
+            each.uid: reason_in_use(each, activity.get(each.runner_name, RunnerActivity()), pods) for each in reaped
+        }
         not_closed = frozenset(uid for uid, pool in pools.items() if turned & {pool, WHOLE_INSTALLATION})
         look = TickInputs(
             pods,
@@ -105,8 +112,17 @@ class Reaper(Calls):
             known.at,
             github_stale=known.is_github_stale(now, stale_seconds),
             list_empty=known.survey.total == 0,
-            fuse=FuseView(self.config.fuse, pools, reaped, not_closed),
+            fuse=FuseView(
+                self.config.fuse,
+                pools,
+                reaped,
+                not_closed,
+                own_fuses,
+                {uid: reason for uid, reason in in_use.items() if reason},
+            ),
             paused=frozenset(uid for uid, pool in pools.items() if pool in self.store.paused),
+            survey=known.survey,
+            bear_name=frozenset(uid for uid, pool in pools.items() if pool in self.engine.pod_life.named_by_pod),
         )
         return Snapshot(look, known, pods)
 
@@ -203,7 +219,7 @@ class Reaper(Calls):
         without = {name: word._replace(busy=None) for name, word in activity.items()}
         blind = at.look._replace(runners=without)
         first = guards.leaks(blind, self.clock(), self.limits, memory)
-        if first.skipped is not None or not _unknown(first):
+        if first.skipped is not None:
             return first, at._replace(look=blind)
         by_list = guards.leaks(at.look, self.clock(), self.limits, memory)
         found = {
@@ -219,7 +235,9 @@ class Reaper(Calls):
         if unknown and not by_list.held:
             enough = self.limits.per_tick - len(first.reap) - len(first.would_reap)
         names = first.memory.names
-        asked = yield from self._ask_for_runners(at, waiting, names, enough)
+        asked = GitHubStatus(without)
+        if waiting:
+            asked = yield from self._ask_for_runners(at, waiting, names, enough)
         kept = {names[pod.uid] for pod, guard in by_list.kept if guard is not Guard.GITHUB_UNKNOWN}
         runners = {
             **asked.runners,
@@ -278,7 +296,9 @@ class Reaper(Calls):
         names = names_of(pod, before.look.claims, memory)
         at = yield from self._look_with([pod], pods_at, memory, only=names)
         activity = {
-            name: known._replace(
+            name: known
+            if known.has_session
+            else known._replace(
                 busy=word.busy if name == called else None,
                 online=word.online,
                 registered=word.registered,
@@ -290,12 +310,13 @@ class Reaper(Calls):
         again = guards.leaks(at.look._replace(runners=activity), now, self.limits, alone)
         self.engine.pod_audit.looked_again(pod)
         if pod.uid not in again.memory.since:
-            self.store.reaper_memory = self.store.reaper_memory.with_claim_on({pod.uid})
+            self.store.reaper_memory = self.store.reaper_memory.with_claim_on({pod.uid}, now)
         if not again.reap:
             return None
         name = again.memory.names[pod.uid]
         pool = self._pool_for(pod, at.known, again.memory)
-        return orphan(pod, name, pool, activity[name], again.memory.since[pod.uid], now)
+        never_named = pod.uid in again.never_named
+        return orphan(pod, name, pool, activity[name], again.memory.since[pod.uid], now, never_named=never_named)
 
     def _githubs_word(self, pod: Pod, called: str, before: Snapshot) -> Steps:
         word: RunnerActivity = before.look.runners[called]
@@ -306,7 +327,10 @@ class Reaper(Calls):
         return asked.runners[called]
 
     def _finish(self, found: Orphan) -> Steps:
-        self.store.reaped.setdefault(found.uid, Reaped(found.pool, self.clock()))
+        names = (found.pool, found.namespace, found.pod, found.runner_name)
+        self.store.reaped.setdefault(
+            found.uid, ReapedPod(found.uid, *names, was_registered=found.was_registered, at=self.clock())
+        )
         yield CALL
         try:
             self.cluster.delete_account(found.pod)

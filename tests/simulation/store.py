@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import NamedTuple
 
 from ghapp.health import pacing
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.guards import TickMemory
+from ghapp.health.leaks.leak_fuse import LeakFuse, ReapedPod
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.pacing import Allowance, BudgetLimits, Purpose
 from ghapp.health.pods.pod_claim import PodClaim
@@ -78,13 +78,6 @@ def older_fuse(fuse: Fuse) -> Fuse:
     return replace(fuse, batch_at=None, stopped_at=None, tripped_for=FuseReason.NONE)
 
 
-class Reaped(NamedTuple):
-    """A pod that the reaper deleted: of which pool, and when that was recorded."""
-
-    pool: str
-    at: float
-
-
 @dataclass(slots=True)
 class Store:
     """All that outlives a process."""
@@ -115,7 +108,8 @@ class Store:
     reaper_memory: TickMemory = field(default_factory=TickMemory)
     begun: dict[str, Orphan] = field(default_factory=dict)
     """Deletions of pods that are not finished, by the pods' uids."""
-    reaped: dict[str, Reaped] = field(default_factory=dict)
+    reaper_fuses: dict[str, LeakFuse] = field(default_factory=dict)
+    reaped: dict[str, ReapedPod] = field(default_factory=dict)
     on_confirmed: Callable[[Evidence], None] = lambda _evidence: None
     on_missing: Callable[[Evidence], None] = lambda _evidence: None
     is_rolled_back: Callable[[], bool] = lambda: False

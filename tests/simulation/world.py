@@ -63,6 +63,9 @@ class Machine:
     fate_at: float = 0.0
     first_delivery_at: float | None = None
     removal_reported: bool = False
+    removal_reported_at: float = 0.0
+    contradictions: int = 0
+    """Lists that showed it long after its removal was reported."""
     absences: int = 0
     successor: Machine | None = None
     is_successor: bool = False

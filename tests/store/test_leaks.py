@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from ghapp.health.leaks.guards import TickMemory
+from ghapp.health.leaks.leak_fuse import ReapedPod
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.store import keys
 from ghapp.store import leaks as module
@@ -97,17 +98,29 @@ async def test_all_keys_expire_after_a_day(redis, key):
     assert KEPT_SECONDS - 5 < await redis.ttl(key(ORG)) <= KEPT_SECONDS
 
 
-async def test_reaped_pods_are_counted_by_pool_since_a_time_without_rows_of_earlier_versions(redis):
+async def test_reaped_pods_are_counted_by_pool_since_a_time(redis):
     leaks = Leaks(redis)
-    await redis.zadd(keys.reaped(ORG), {"uid-of-an-earlier-version": NOW})
     reaped = [("a", "linux", NOW), ("b", "linux", NOW + 5), ("c", "of two words", NOW + 5), ("d", "", NOW + 5)]
     for name, pool, at in [*reaped, ("b", "linux", NOW + 9)]:
         await leaks.reaped(ORG, orphan(name, pool=pool), at)
-    assert await leaks.reaped_by_pool(ORG, NOW - 1) == {"linux": 2, "of two words": 1, "": 2}
+    assert await leaks.reaped_by_pool(ORG, NOW - 1) == {"linux": 2, "of two words": 1, "": 1}
     assert await leaks.reaped_by_pool(ORG, NOW) == {"linux": 1, "of two words": 1, "": 1}
     assert await leaks.reaped_by_pool(ORG, NOW + 5) == {}
     assert await leaks.reaped_by_pool(ORG + 1, 0.0) == {}
     assert await leaks.reaped_since(ORG, NOW) == 3
+
+
+async def test_reaped_pods_are_read_whole_and_oldest_first(redis):
+    leaks = Leaks(redis)
+    orphans = [orphan("b", pool="of two words", runner_name="jit 7", was_registered=True), orphan("a")]
+    for number, each in enumerate(orphans):
+        await leaks.reaped(ORG, each, NOW + number)
+    assert await leaks.reaped_after(ORG, NOW - 1) == [
+        ReapedPod(each.uid, each.pool, each.namespace, each.pod, each.runner_name, each.was_registered, NOW + number)
+        for number, each in enumerate(orphans)
+    ]
+    assert [each.pod for each in await leaks.reaped_after(ORG, NOW)] == ["a"]
+    assert [await leaks.was_reaped(ORG, each.uid) for each in orphans] == [True, True]
 
 
 async def test_a_tick_has_the_reasons_why_pods_were_kept(redis):

@@ -21,7 +21,7 @@ from ghapp.store.codec import CODECS, Codec, UnreadableError
 from ghapp.store.connect import connect
 from ghapp.store.deaths import Deaths, identity
 from ghapp.store.events import Events
-from ghapp.store.fuses import UNREADABLE_FUSE, UNREADABLE_PAUSE, Fuses
+from ghapp.store.fuses import UNREADABLE_FUSE, UNREADABLE_OF_REAPER, UNREADABLE_PAUSE, Fuses
 from ghapp.store.installations import Installations
 from ghapp.store.leaks import Tick
 from ghapp.store.metric_counters import MetricCounters
@@ -180,6 +180,8 @@ async def test_no_read_fails_on_unreadable_records_and_protections_stay_active(r
     assert read.pop("installation-token") == SharedToken(samples.TEXT, NOW), "a new token was issued"
     assert read.pop("fuse") == UNREADABLE_FUSE
     assert UNREADABLE_FUSE.position is Position.STOPPED
+    assert read.pop("reaper-fuse") == UNREADABLE_OF_REAPER
+    assert UNREADABLE_OF_REAPER.position is Position.STOPPED
     assert read.pop("pause") == UNREADABLE_PAUSE
     assert read.pop("pod-claim") == PodClaim(POD_NAME, POD_NAME, None, NOW + 60)
     assert read.pop("survey") == Survey()

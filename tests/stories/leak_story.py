@@ -107,16 +107,17 @@ class Leaking:
         self.app.sandbox.control.finish("acme", job_id=runner.job.id)
         self._show_online(runner)
 
-    def end_container(self, name):
-        """It was killed, and asks for no job any more, which GitHub has not noticed: it shows the runner online."""
+    def end_container(self, name, *, noticed=False):
+        """It was killed, and asks for no job any more; until GitHub has `noticed`, it shows the runner online."""
         self.api.control.container_ends(NAMESPACE, name, exit_code=137)
         self.go_offline(name, alive=False)
-        self._show_online(self.runners[name])
+        if not noticed:
+            self._show_online(self.runners[name])
 
-    def end_containers(self, *names, namespace=NAMESPACE):
+    def end_containers(self, *names, namespace=NAMESPACE, container="runner"):
         """They have ended, and are not started again."""
         for name in names:
-            self.api.control.container_ends(namespace, name, exit_code=137)
+            self.api.control.container_ends(namespace, name, container=container, exit_code=137)
 
     def _show_online(self, runner):
         roster = self.app.sandbox.world.orgs["acme"].fleet.roster

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from random import Random
 
-from ghapp.health.leaks.guards import TERMINAL_SECONDS
 from tests.stories.conftest import POOL
 from tests.stories.leak_story import leaking
 
@@ -14,7 +13,11 @@ LEAKS_A_MINUTE = 15
 HANGING_MINUTES = (1, 2)
 """When those whose job ends stay connected: late enough that there are jobs, and early enough to see their end."""
 
-KEPT = {"never registered": "Unnamed", "hung, offline": "Registered"}
+KEPT = {
+    "never registered": "Unnamed",
+    "hung, offline": "Registered",
+    "job over, hangs online": "SessionAfterJob",
+}
 """Ways in which a pod is forgotten that look the same as a live pod, and the guard that keeps it."""
 
 CLAIM_SECONDS = 480.0
@@ -50,7 +53,7 @@ async def test_of_500_pods_3_percent_leak_a_minute_and_all_of_those_go_within_6_
         "job over, registration removed": 36,
         "job over, hangs online": 8,
         "hung, offline": 50,
-        "container ended, online": 50,
+        "container ended, offline": 50,
     }
     assert fleet.reaped_at.keys() == fleet.leaks_from.keys()
     late = {name: fleet.reaped_at[name] - since for name, since in fleet.leaks_from.items()}
@@ -66,9 +69,7 @@ class Fleet:
 
     Attributes:
         forgotten: names, by the way in which they were forgotten.
-        leaks_from: since when each is a leak: since it was forgotten, and nothing protects it from then on. Only one
-            whose job is over while its process hangs online is protected by that for `TERMINAL_SECONDS` more: until
-            then it looks like one that takes another job.
+        leaks_from: since when each is a leak: since it was forgotten, and nothing protects it from then on.
         reaped_at: by the tick of that moment.
     """
 
@@ -129,7 +130,7 @@ class Fleet:
         if is_hanging:
             for name in over:
                 self.at.hang_after_its_job(name)
-            await self.forget("job over, hangs online", over, shielded_seconds=TERMINAL_SECONDS)
+            await self.forget("job over, hangs online", over)
         else:
             for name in over:
                 control.finish("acme", job_id=runners[name].job.id)
@@ -140,14 +141,14 @@ class Fleet:
         await self.forget("hung, offline", rest[::2])
         with self.at.at_once():
             for name in rest[1::2]:
-                self.at.end_container(name)
-        await self.forget("container ended, online", rest[1::2])
+                self.at.end_container(name, noticed=True)
+        await self.forget("container ended, offline", rest[1::2])
 
-    async def forget(self, way, names, shielded_seconds=0.0):
+    async def forget(self, way, names):
         self.forgotten.setdefault(way, set()).update(names)
         for name in names:
             if way not in KEPT:
-                self.leaks_from[name] = self.at.app.clock() + shielded_seconds
+                self.leaks_from[name] = self.at.app.clock()
             self.cared_for.discard(name)
             await self.release(name)
 

@@ -283,7 +283,7 @@ async def test_a_pod_whose_runner_turns_out_to_be_another_just_before_the_deleti
         assert await at.counted("kept") == 1
 
 
-async def test_a_process_that_hangs_online_after_its_job_goes_15_minutes_later_and_github_is_not_asked(leaky):
+async def test_a_process_that_hangs_online_after_its_job_is_kept_and_reported_until_github_shows_it_offline(leaky):
     async with leaky() as at:
         at.app.listen()
         await at.tick()
@@ -296,16 +296,16 @@ async def test_a_process_that_hangs_online_after_its_job_goes_15_minutes_later_a
         await at.tick()
         at.hang_after_its_job(name)
         await at.receive_all()
-        await at.minutes(14)
+        ticks = await at.minutes(30)
         assert (at.runners[name].online, at.deletions()) == (True, [])
-        await at.app.pass_(60)
-        before = at.app.account()["calls"]
-        await at.reap()
+        assert ticks[-1].kept == {"Claimed": 1, "SessionAfterJob": 1}
+        assert [place for place, _ in ticks[-1].examples["SessionAfterJob"]] == [f"{NAMESPACE}/{name}"]
+        at.go_offline(name)
+        await at.minutes(1)
         assert at.deletions() == [name]
-        assert at.app.account()["calls"] == before
 
 
-async def test_a_container_that_ended_is_no_runners_though_github_shows_it_online(leaky):
+async def test_a_pod_whose_container_ended_goes_once_github_has_noticed(leaky):
     async with leaky() as at:
         leaks = await four_leaks(at)
         at.come_back(*leaks)
@@ -314,7 +314,27 @@ async def test_a_container_that_ended_is_no_runners_though_github_shows_it_onlin
         at.end_container(ended)
         await at.tick()
         await at.minutes(GRACE_MINUTES + 2)
-        assert (at.runners[ended].online, at.deletions()) == (True, [ended])
+        assert (at.runners[ended].online, at.deletions()) == (True, [])
+        at.go_offline(ended)
+        await at.minutes(1)
+        assert at.deletions() == [ended]
+
+
+async def test_a_pod_whose_proxy_ended_is_kept_while_its_agent_runs(leaky):
+    """No container is called `runner`: `default-container` names the proxy, which has ended."""
+    async with leaky() as at:
+        names = sorted(at.runners)
+        annotations = {"kubectl.kubernetes.io/default-container": "proxy"}
+        for name in names:
+            at.make_pod(name, containers=("proxy", "agent"), annotations=annotations)
+            at.api.control.container_ends(NAMESPACE, name, container="proxy", exit_code=0)
+        await at.tick()
+        _, offline, *dead = names
+        at.go_offline(offline, *dead)
+        at.end_containers(*dead, container="agent")
+        ticks = await at.minutes(GRACE_MINUTES + 3)
+        assert set(at.deletions()) == {*dead}
+        assert ticks[-1].kept == {"SessionOpen": 1, "Registered": 1}
 
 
 async def test_a_pod_that_changes_just_before_the_deletion_is_left_for_the_next_tick(leaky):

@@ -1,13 +1,15 @@
-"""Live pods that look like leaks: the reaper deletes none of them, and of a true mass leak at most the first batch."""
+"""Live pods that look like leaks: the reaper deletes none of them, and of a false mass leak at most the first batch."""
 
 from __future__ import annotations
 
 import pytest
 
 from ghapp.github.installation_client import InstallationClient
-from ghapp.health.remediation.fuse import Fuse, Position
+from ghapp.health.remediation.fuse import Fuse, FuseLimits, Position
+from ghapp.store import keys
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.leaks import Leaks
+from jobs.leaks.delete import Reaper
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
 from tests.stories.leak_story import NAMESPACE, NO_FUSE, leaking
@@ -190,23 +192,91 @@ class TestAMassLeak:
         await at.hang(*leaks)
         return set(leaks)
 
-    async def test_of_many_the_first_batch_goes_within_a_window_and_the_others_are_reported(self, leaky):
+    async def test_of_many_the_first_batch_goes_and_then_twice_as_many_each_time_and_the_others_are_reported(
+        self, leaky
+    ):
         async with leaky(runners=40) as at:
             leaks = await self.leak(at, 20)
-            ticks = await at.minutes(GRACE_MINUTES + 3)
-            assert len(at.deletions()) == FIRST_BATCH
-            assert (ticks[-1].held, ticks[-1].deferred) == (20 - FIRST_BATCH, 0)
-            assert ticks[-1].kept == {"SessionOpen": 20, "MassLeak": 20 - FIRST_BATCH}
-            ticks = await at.minutes(2 * WINDOW_MINUTES)
-            assert len(at.deletions()) == 3 * FIRST_BATCH
-            assert set(at.deletions()) <= leaks
+            ticks = await at.minutes(GRACE_MINUTES + 4)
+            assert [each.reaped for each in ticks[-6:]] == [0, FIRST_BATCH, 0, 2 * FIRST_BATCH, 0, 11]
+            assert (ticks[-2].held, ticks[-2].deferred) == (11, 0)
+            assert ticks[-2].kept == {"SessionOpen": 20, "MassLeak": 11}
+            assert set(at.deletions()) == leaks
+            await at.minutes(6)
+            assert await at.app.context.fuses.of_reaper(at.app.installation) == {}
 
     async def test_github_is_asked_only_about_those_that_may_go(self, leaky, asked):
         async with leaky(runners=40) as at:
             await self.leak(at, 20)
-            await at.minutes(GRACE_MINUTES + 5)
+            await at.minutes(GRACE_MINUTES + 1)
             assert sorted(asked) == sorted(2 * at.deletions()), "when they were found, and just before each deletion"
             assert len(at.deletions()) == FIRST_BATCH
+
+    async def test_a_false_one_costs_the_first_batch_once_and_the_reason_is_reported(self, leaky):
+        """GitHub lists a registration again after its pod was deleted: it had been hidden, from GETs, too."""
+        async with leaky(runners=40) as at:
+            await self.leak(at, 20)
+            await at.minutes(GRACE_MINUTES + 1)
+            deleted = at.deletions()
+            assert len(deleted) == FIRST_BATCH
+            at.come_back(deleted[1])
+            ticks = await at.minutes(WINDOW_MINUTES * 3)
+            assert at.deletions() == deleted
+            stop = ("RunnerReturned", f"{NAMESPACE}/{deleted[1]}")
+            assert (ticks[-1].kept["ReaperStopped"], ticks[-1].stops) == (17, {"in-cluster": stop})
+            await at.app.context.redis.delete(keys.leaks(at.app.installation))
+            await at.minutes(GRACE_MINUTES + 3)
+            assert at.deletions() == deleted, "also when the memory of the ticks has expired"
+
+    async def test_a_living_runner_in_a_pod_of_the_same_name_stops_it_until_an_admin_resumes(self, leaky):
+        async with leaky(runners=40) as at:
+            await self.leak(at, 20)
+            await at.minutes(GRACE_MINUTES + 1)
+            deleted = at.deletions()
+            await at.app.pass_(31)
+            at.make_pod(deleted[0], age_seconds=0)
+            fleet = at.app.sandbox.world.orgs["acme"].fleet
+            new = at.app.sandbox.control.in_world(lambda: fleet.register_jit(deleted[0], ("self-hosted", POOL)))
+            new.alive = True
+            at.app.sandbox.control.bring_online("acme", ids=[new.id])
+            ticks = await at.minutes(5)
+            assert at.deletions() == deleted
+            assert ticks[-1].stops == {"in-cluster": ("Recreated", f"{NAMESPACE}/{deleted[0]}")}
+            await resume(at, "in-cluster")
+            await at.minutes(2)
+            assert len(at.deletions()) == 2 * FIRST_BATCH
+            await at.minutes(10)
+            assert len(at.deletions()) == 20
+
+    async def test_no_batch_is_proven_while_lists_fail(self, leaky):
+        async with leaky(runners=40) as at:
+            leaks = await self.leak(at, 20)
+            await at.minutes(GRACE_MINUTES + 1)
+            at.app.sandbox.control.fault(match="/orgs/", status=502)
+            await at.minutes(30)
+            assert len(at.deletions()) == FIRST_BATCH
+            at.app.sandbox.control.no_faults()
+            await at.minutes(1)
+            assert len(at.deletions()) == FIRST_BATCH
+            await at.minutes(6)
+            assert set(at.deletions()) == leaks
+
+    async def test_a_tick_that_comes_twice_or_dies_after_its_decision_deletes_no_further_pod(self, leaky, monkeypatch):
+        async with leaky(runners=40) as at:
+            await self.leak(at, 20)
+            await at.minutes(GRACE_MINUTES - 1)
+            with monkeypatch.context() as patch:
+                patch.setattr(Reaper, "reap_all", dies)
+                await at.app.pass_(60)
+                with pytest.raises(RuntimeError):
+                    await at.tick()
+            for _ in range(5):
+                await at.reap()
+            assert len(at.deletions()) == FIRST_BATCH
+            await at.minutes(2)
+            for _ in range(5):
+                await at.reap()
+            assert len(at.deletions()) == 3 * FIRST_BATCH
 
     async def test_fewer_than_the_threshold_all_go(self, leaky):
         async with leaky(runners=40) as at:
@@ -221,15 +291,21 @@ class TestAMassLeak:
             for minute in range(12):
                 await at.hang(names[minute])
                 await at.minutes(1)
-            await at.minutes(3)
-            assert len(at.deletions()) == 6, "with the seventh a fifth of the 34 pods that are left is reached"
+                if len(at.deletions()) == 6:
+                    break
+            ticks = await at.minutes(1)
+            assert (len(at.deletions()), ticks[-1].kept["MassLeak"]) == (6, 1), "a fifth of the 34 that are left"
+            await at.minutes(10)
+            assert set(at.deletions()) == set(names[: minute + 1])
 
-    async def test_the_only_pod_goes_and_of_the_smallest_fleet_no_more_than_the_floor(self, leaky):
+    async def test_the_only_pod_goes_and_of_the_smallest_fleet_the_floor_goes_first(self, leaky):
         for runners, reaped in ((1, 1), (4, FIRST_BATCH)):
             async with leaky(runners=runners) as at:
                 await self.leak(at, runners)
-                await at.minutes(GRACE_MINUTES + 4)
+                await at.minutes(GRACE_MINUTES + 1)
                 assert len(at.deletions()) == reaped
+                await at.minutes(1)
+                assert len(at.deletions()) == runners
                 await at.app.context.redis.flushdb()
 
     @pytest.mark.parametrize("position", [Position.PROVING, Position.STOPPED])
@@ -257,6 +333,17 @@ class TestAMassLeak:
             await at.minutes(GRACE_MINUTES + 1)
             counted = await Leaks(at.app.context.redis).reaped_by_pool(at.app.installation, at.app.clock() - 600)
             assert counted == {"in-cluster": 2}
+
+
+async def dies(*_):
+    raise RuntimeError("the worker is killed")
+
+
+async def resume(at, pool):
+    context = at.app.context
+    installation = await context.installations.one(at.app.installation)
+    done = await context.fuses.resume(installation, pool, "mona", at.app.clock(), FuseLimits())
+    assert done.reaping == {pool}
 
 
 async def test_a_runner_that_only_lists_leave_out_after_its_job_is_asked_for_by_its_number_and_kept(leaky):

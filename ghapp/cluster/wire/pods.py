@@ -11,21 +11,23 @@ import msgspec
 
 from ghapp.cluster.wire import envelope
 from ghapp.cluster.wire.envelope import Items, Meta, ObjectPage, Timestamp
-from ghapp.health.pods.pod import Container, Ended, Pod, runner_container
+from ghapp.health.pods.pod import Container, Ended, Pod, may_run_agent, runner_container
 
 
 class _Resources(msgspec.Struct):
     limits: dict[str, str | int | float] | None = None
 
 
-class _SpecContainer(msgspec.Struct):
+class _SpecContainer(msgspec.Struct, rename="camel"):
     name: str = ""
     image: str | None = None
     resources: _Resources | None = None
+    restart_policy: str | None = None
 
 
 class _Spec(msgspec.Struct, rename="camel"):
     containers: list[_SpecContainer] | None = None
+    init_containers: list[_SpecContainer] | None = None
     node_name: str | None = None
     service_account_name: str | None = None
 
@@ -72,6 +74,7 @@ class _PodStatus(msgspec.Struct, rename="camel"):
     message: str | None = None
     conditions: list[_Condition] | None = None
     container_statuses: list[_ContainerStatus] | None = None
+    init_container_statuses: list[_ContainerStatus] | None = None
 
 
 class _Pod(msgspec.Struct):
@@ -116,13 +119,16 @@ def _value(found: _Pod, read_at: float | None) -> Pod:
         message=status.message or "",
         disruption=_disruption(status),
         deleting_since=meta.deleting_since,
-        runner=_runner_of(found),
+        runner=_status_of(found, container),
         read_at=read_at,
         container=container,
         finalizers=tuple(meta.finalizers or ()),
         grace_ends_at=None if meta.deletion_timestamp is None else meta.deletion_timestamp.timestamp(),
         image=specified.image or "",
         memory_limit=_memory_limit(specified),
+        others=tuple(
+            _status_of(found, name) or Container(name) for name in _names_of_agents(found) if name != container
+        ),
     )
 
 
@@ -140,26 +146,37 @@ def _statuses(found: _Pod) -> dict[str, _ContainerStatus]:
     return {each.name: each for each in (found.status or _PodStatus()).container_statuses or ()}
 
 
+def _names_of(found: _Pod) -> list[str]:
+    """Returns the names of its containers, by the `spec` where there is one."""
+    return [each.name for each in (found.spec or _Spec()).containers or ()] or list(_statuses(found))
+
+
 def _container_of(found: _Pod) -> str | None:
-    """Returns the name of the container that runs the agent, by the `spec`."""
-    meta, spec = found.metadata, found.spec or _Spec()
-    names = [each.name for each in spec.containers or ()] or list(_statuses(found))
-    return runner_container(names, meta.annotations.default_container if meta.annotations else None)
+    """Returns the name of the container that is taken for the agent's."""
+    annotations = found.metadata.annotations
+    return runner_container(_names_of(found), annotations.default_container if annotations else None)
 
 
-def _runner_of(found: _Pod) -> Container | None:
+def _names_of_agents(found: _Pod) -> list[str]:
+    init = (found.spec or _Spec()).init_containers or ()
+    return may_run_agent(_names_of(found), [each.name for each in init if each.restart_policy == "Always"])
+
+
+def _status_of(found: _Pod, name: str) -> Container | None:
     """Returns that container; None if the kubelet has not reported it."""
-    meta, name, statuses = found.metadata, _container_of(found), _statuses(found)
-    if name is None or name not in statuses:
+    init = (found.status or _PodStatus()).init_container_statuses or ()
+    status = _statuses(found).get(name) or next((each for each in init if each.name == name), None)
+    if status is None:
         return None
-    status = statuses[name]
     state, before = status.state or _State(), status.last_state or _State()
     running, ended = state.running, None if state.running else state.terminated
     waiting = None if running or ended else state.waiting
     return Container(
         name=name,
         # A running container without a start time counts as running since the pod was created.
-        running_since=None if running is None else (running.started_at or meta.creation_timestamp).timestamp(),
+        running_since=None
+        if running is None
+        else (running.started_at or found.metadata.creation_timestamp).timestamp(),
         ended=None if ended is None else _ended(ended),
         last_ended=None if before.terminated is None else _ended(before.terminated),
         waiting="" if waiting is None else waiting.reason or "Waiting",

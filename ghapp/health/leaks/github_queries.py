@@ -45,6 +45,7 @@ def combined_activity(
     registered = [each for each in activities if each.registered]
     absent = [each.absent_seconds for each in activities if each.absent_seconds is not None]
     seen = [each.seen_at for each in activities if each.seen_at is not None]
+    delivered = [each.delivered_at for each in activities if each.delivered_at is not None]
     return RunnerActivity(
         running=running,
         over_at=None if running else latest.over_at,
@@ -58,6 +59,7 @@ def combined_activity(
         absent_seconds=min(absent, default=None),
         seen_at=max(seen, default=None),
         job_started_at=latest.job_started_at,
+        delivered_at=max(delivered, default=None),
     )
 
 

@@ -9,13 +9,16 @@ their uids and versions as preconditions. Pure; times are epoch seconds.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from math import inf
 from typing import NamedTuple
 
 from ghapp.health.leaks.fuse_limit import held_back
 from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.leaks.tick import FuseView, Guard, LeakLimits, TickInputs, TickMemory, TickResult
-from ghapp.health.pods.pod import ARC_KIND, Pod, lasted
+from ghapp.health.pods.pod import ARC_KIND, Container, Ended, Pod, lasted
 from ghapp.health.pods.pod_claim import claim_on
+from ghapp.health.runner.evidence import covered_seconds
+from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS
 
 __all__ = [
     "TERMINAL_SECONDS",
@@ -51,12 +54,13 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
     5. Deliveries report no job of its runner in progress.
     6. Neither does GitHub, and the runner has no session: an online runner works, or may get a job at any moment,
        even if its pod is unclaimed. GitHub's answer must be fresh: no answer does not mean idle.
-    7. The container agrees: one that started less than `grace_seconds` ago had no time to be claimed. If GitHub
-       lists the runner busy or online, that counts forevery container except one that has ended for good.
-    8. A job that has been over for `TERMINAL_SECONDS` overrules 5 to 7 and 13 to 17, which kept leaks for hours. It
+    7. The containers agree: one that started less than `grace_seconds` ago had no time to be claimed. Without a
+       container `runner`, each container may run the agent, and all of them must agree.
+    8. A job that has been over for `TERMINAL_SECONDS` overrules 5, 7 and 13 to 17, which kept leaks for hours. It
        must be the runner's latest job, and have started in the current run of its container: GitHub ends a crashed
        agent's job ten minutes late, when the container may run again. And GitHub must list the runner as ephemeral, or
-       its container must have ended.
+       its container must have ended. It does not overrule 6: while GitHub lists the runner online or busy, the pod is
+       kept and reported, whatever else indicates that it is over.
     9. At most `per_tick` pods are reaped, oldest first; the others are deferred and reported.
     10. The kill switch: `off` judges nothing, `dry-run` only reports. While a pool is paused its pods are kept, and
         their memory continues: otherwise known leaks would be unnamed after the pause, and kept forever.
@@ -70,17 +74,20 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
        runner's name online since the container last started, or it took a job since. Otherwise the runner may be
        registered under another name, or with a repository, which no list shows, and may be busy. A registration that an
        earlier run of the container left offline names no runner. A controller's claim names the runner to check.
+       Where the configuration says that the runner has the pod's name, a pod that nothing has named since its
+       container started is released as well: no claim, no delivery, and for the grace no list (`_is_never_named`).
     15. A container that never started is not a leak: the pod waits for a node, a volume or an image.
     16. Time and absence count only while GitHub answers: nothing is reaped while its last complete list is older than
         `stale_seconds`, or sweeps fail. An empty list proves no absence of a runner whose container may run, and a
         registration must have been missing for `grace_seconds` of time that complete lists cover.
     17. A runner that was busy when GitHub last listed it may be working if the end of that job is unknown.
-    18. Deletions count for the fuse. If the leaks of a pool, or of the installation, plus the pods reaped there within
-        the fuse's window, reach the fuse's threshold, at most `first_batch` are reaped within a window. While the fuse
-        of the pool or of the installation is not closed, none is reaped. The others are reported.
+    18. Many leaks at once prove themselves, like replacements. If the leaks of a pool, or of the installation, plus the
+        pods reaped there within the fuse's window, reach the fuse's threshold, `first_batch` are reaped first, and then
+        twice as many each time, as long as no deleted pod turns out to have been in use (`leak_fuse`). While the
+        runners' fuse of the pool or of the installation is not closed, none is reaped. The others are reported.
 
-    A container has ended for good if its pod's phase is final, or if it has been terminated for `grace_seconds`: a
-    runner that updates itself restarts earlier.
+    The container has ended for good if no container that may run the agent runs, and the pod's phase is final or each
+    has been terminated for `grace_seconds`: a runner that updates itself restarts earlier.
     """
     if limits.mode == "off":
         return TickResult(skipped=Guard.OFF)
@@ -93,19 +100,22 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
     names = {pod.uid: _runner_name(pod, inputs, memory) for pod in stamped}
     runners = {uid: inputs.runners.get(name, RunnerActivity()) for uid, name in names.items()}
     after = _memory_after(stamped, names, runners, inputs, now, memory)._replace(pods=len(stamped), claims=claims)
+    evidence = {pod.uid: _pod_evidence(pod, runners[pod.uid], after, inputs, now, limits) for pod in stamped}
     judged = {
         pod.uid: _others_business(pod, after.runners)
         or (Guard.PAUSED if pod.uid in inputs.paused else None)
-        or _guard(_pod_evidence(pod, runners[pod.uid], after, now), inputs, now, limits)
+        or _guard(evidence[pod.uid], inputs, now, limits)
         for pod in stamped
     }
-    return _result(stamped, judged, inputs, limits, after)
+    never_named = frozenset(uid for uid, each in evidence.items() if each.is_never_named)
+    return _result(stamped, judged, inputs, now, limits, after)._replace(never_named=never_named)
 
 
 def _result(
     stamped: Sequence[Pod],
     judged: Mapping[str, Guard | None],
     inputs: TickInputs,
+    now: float,
     limits: LeakLimits,
     memory: TickMemory,
 ) -> TickResult:
@@ -115,7 +125,7 @@ def _result(
     likely = [pod for pod in oldest if judged[pod.uid] is Guard.GITHUB_UNKNOWN and pod.uid in inputs.unasked]
     judged_pods = [pod for pod in stamped if pod.uid not in inputs.paused]
     expected = [pod for pod in judged_pods if pod.uid in memory.runners and pod.deleting_since is None]
-    held = held_back([*found, *likely], expected, inputs.fuse)
+    held, fuses = held_back([*found, *likely], expected, inputs, now)
     free = [pod for pod in found if pod.uid not in held]
     chosen = tuple(free[: limits.per_tick])
     is_leak = {pod.uid for pod in (*found, *likely)}
@@ -128,6 +138,7 @@ def _result(
         ),
         memory=memory,
         held=tuple((pod, held[pod.uid]) for pod in oldest if pod.uid in held),
+        fuses=fuses,
     )
 
 
@@ -162,6 +173,9 @@ def _memory_after(
         since_there={pod.uid: since_there.get(pod.uid, pod.read_at) for pod in unclaimed if pod.read_at is not None},
         runners=frozenset(pod.uid for pod in stamped if _is_runners(pod, runners[pod.uid], inputs, before)),
         named=_named(names, runners, before),
+        vouched=_vouched(stamped, runners, inputs, now, before),
+        began_at=now if before.began_at is None else min(now, before.began_at),
+        listed_since=None if inputs.list_empty else before.listed_since or now,
     )
 
 
@@ -181,9 +195,12 @@ class _PodEvidence(NamedTuple):
     runner: RunnerActivity
     unclaimed_for: float | None
     is_named: bool
+    is_never_named: bool
 
 
-def _pod_evidence(pod: Pod, runner: RunnerActivity, memory: TickMemory, now: float) -> _PodEvidence:
+def _pod_evidence(
+    pod: Pod, runner: RunnerActivity, memory: TickMemory, inputs: TickInputs, now: float, limits: LeakLimits
+) -> _PodEvidence:
     """Returns the evidence about one pod; it is unclaimed for the shorter time of our clock and the cluster's."""
     since = memory.since.get(pod.uid)
     by_cluster = lasted(memory.since_there.get(pod.uid, 0.0), pod.read_at)
@@ -193,7 +210,30 @@ def _pod_evidence(pod: Pod, runner: RunnerActivity, memory: TickMemory, now: flo
         runner,
         unclaimed_for=None if since is None else min(now - since, by_cluster),
         is_named=seen_at >= _started_at(pod, now),
+        is_never_named=pod.uid in inputs.bear_name and _is_never_named(pod, memory, inputs, now, limits),
     )
+
+
+def _is_never_named(pod: Pod, memory: TickMemory, inputs: TickInputs, now: float, limits: LeakLimits) -> bool:
+    """Guard 14 for a pod whose runner has the pod's name: True if nothing has named it since its container started.
+
+    - No claim, present or past, has named another runner, and none has named this one since then; no delivery either.
+    - Complete lists cover `grace_seconds` since then, up to the last one, in which the pod was unclaimed. Time in which
+      deliveries are known to be missing or late does not count, nor does time in which lists were empty.
+    - Ticks have been remembered since before that start. The runner of an older container may have registered, and have
+      lost its registration at work: its pod is kept for as long as a job may last.
+    """
+    runs = [_last_run_since(each) for each in pod.agents]
+    ran_for = min([pod.age, *(lasted(since, pod.read_at) for since in runs if since is not None)])
+    started_at, since = now - ran_for, memory.since.get(pod.uid)
+    if memory.names[pod.uid] != pod.name or memory.vouched.get(pod.uid, 0.0) >= started_at:
+        return False
+    if since is None or memory.listed_since is None or None in runs:
+        return False
+    is_remembered = memory.began_at is not None and memory.began_at <= started_at
+    seen_until = min(inputs.survey.swept_at or 0.0, inputs.deliveries_until or inf, now)
+    seen_for = covered_seconds(inputs.survey, max(started_at, since, memory.listed_since), seen_until)
+    return seen_for >= limits.grace_seconds and (is_remembered or ran_for > LONGEST_JOB_SECONDS)
 
 
 def _guard(pod_evidence: _PodEvidence, inputs: TickInputs, now: float, limits: LeakLimits) -> Guard | None:
@@ -209,8 +249,16 @@ def _guard(pod_evidence: _PodEvidence, inputs: TickInputs, now: float, limits: L
     if inputs.github_stale:
         return Guard.GITHUB_STALE
     if _is_long_over(pod_evidence, now, limits):
-        return None
+        return _session_after_job(pod_evidence, limits)
     return _shield(pod_evidence, inputs, limits)
+
+
+def _session_after_job(pod_evidence: _PodEvidence, limits: LeakLimits) -> Guard | None:
+    """Guard 8 and what it does not overrule. Without GitHub's answer, only an ended container has no session."""
+    has_session = pod_evidence.runner.has_session
+    if has_session is None and not _has_ended(pod_evidence.pod, limits):
+        return Guard.GITHUB_UNKNOWN
+    return Guard.SESSION_AFTER_JOB if has_session else None
 
 
 def _shield(pod_evidence: _PodEvidence, inputs: TickInputs, limits: LeakLimits) -> Guard | None:
@@ -218,16 +266,17 @@ def _shield(pod_evidence: _PodEvidence, inputs: TickInputs, limits: LeakLimits) 
     pod, runner, has_ended = pod_evidence.pod, pod_evidence.runner, _has_ended(pod_evidence.pod, limits)
     if runner.running:
         return Guard.JOB_BY_DELIVERY
-    if pod.container_age is not None and pod.container_age < limits.grace_seconds:
+    runs = [lasted(each.running_since, pod.read_at) for each in pod.agents if each.running_since is not None]
+    if runs and min(runs) < limits.grace_seconds:
         return Guard.JUST_STARTED
-    if not has_ended and not pod_evidence.is_named:
+    if not (has_ended or pod_evidence.is_named or pod_evidence.is_never_named):
         return Guard.UNNAMED
     if runner.has_session is None:
         return Guard.GITHUB_UNKNOWN
-    if has_ended:
-        return None
     if runner.has_session:
         return Guard.SESSION_OPEN
+    if has_ended:
+        return None
     if runner.registered:
         return None if runner.offline_too_long else Guard.REGISTERED
     if inputs.list_empty:
@@ -238,19 +287,22 @@ def _shield(pod_evidence: _PodEvidence, inputs: TickInputs, limits: LeakLimits) 
 
 
 def has_started(pod: Pod) -> bool:
-    """True if the runner's container ever ran, as reported by the kubelet; a pod in a final phase has started."""
-    runner = pod.runner
-    has_run = runner is not None and (runner.running_since is not None or runner.restarts > 0)
-    return has_run or pod.ended is not None or pod.phase in FINAL_PHASES
+    """True if each container that may run the agent ever ran; a pod in a final phase has started."""
+    return pod.phase in FINAL_PHASES or (pod.runner is not None and all(each.has_started for each in pod.agents))
 
 
 def _has_ended(pod: Pod, limits: LeakLimits) -> bool:
-    """True if the runner's container has ended and will not restart."""
+    """True if no container that may run the agent runs, or will run again."""
+    if pod.may_run:
+        return False
     if pod.phase in FINAL_PHASES:
         return True
-    ended = None if pod.runner is None else pod.runner.ended
-    if ended is None:
-        return False
+    ends = [each.ended for each in pod.agents]
+    return pod.runner is not None and all(each is not None and _is_final(each, pod, limits) for each in ends)
+
+
+def _is_final(ended: Ended, pod: Pod, limits: LeakLimits) -> bool:
+    """True if a container that ended so will not restart."""
     return ended.finished_at is None or lasted(ended.finished_at, pod.read_at) >= limits.grace_seconds
 
 
@@ -268,17 +320,19 @@ def _started_at(pod: Pod, now: float) -> float:
     """Returns when its container last started, else when its pod was created; the later of our clock and the cluster's.
 
     A container that has ended, or waits to restart, began its last run after the pod was created: what GitHub listed
-    before that run says nothing about it.
+    before that run says nothing about it. Of several containers that may run the agent, the last start counts.
     """
-    made_at, since = max(pod.created_at, now - pod.age), _last_run_since(pod)
-    return made_at if since is None else max(made_at, since, now - lasted(since, pod.read_at))
+    made_at = max(pod.created_at, now - pod.age)
+    runs = [since for each in pod.agents if (since := _last_run_since(each)) is not None]
+    return max([made_at, *(max(since, now - lasted(since, pod.read_at)) for since in runs)])
 
 
-def _last_run_since(pod: Pod) -> float | None:
-    """Returns when its container began its last run; where the kubelet knows only the end of that run, the end."""
-    if pod.runner is None or pod.runner.running_since is not None:
-        return None if pod.runner is None else pod.runner.running_since
-    return None if pod.ended is None else pod.ended.started_at or pod.ended.finished_at
+def _last_run_since(container: Container) -> float | None:
+    """Returns when a container began its last run; where the kubelet knows only the end of that run, the end."""
+    if container.running_since is not None:
+        return container.running_since
+    ended = container.ended or container.last_ended
+    return None if ended is None else ended.started_at or ended.finished_at
 
 
 def _named(names: Mapping[str, str], runners: Mapping[str, RunnerActivity], memory: TickMemory) -> dict[str, float]:
@@ -294,6 +348,21 @@ def _named(names: Mapping[str, str], runners: Mapping[str, RunnerActivity], memo
         if times and not runners[uid].last_busy:
             named[uid] = max(times)
     return named
+
+
+def _vouched(
+    stamped: Sequence[Pod], runners: Mapping[str, RunnerActivity], inputs: TickInputs, now: float, memory: TickMemory
+) -> dict[str, float]:
+    """Returns when a claim or a delivery last named each pod's runner, now or at an earlier tick."""
+    vouched = dict[str, float]()
+    for pod in stamped:
+        runner, claim = runners[pod.uid], inputs.claims.get(pod.name)
+        times = [memory.vouched.get(pod.uid), runner.delivered_at, now if runner.running else None]
+        times.append(None if claim is None else min(claim.expires_at, now))
+        known = [at for at in times if at is not None]
+        if known:
+            vouched[pod.uid] = max(known)
+    return vouched
 
 
 def _is_runners(pod: Pod, runner: RunnerActivity, inputs: TickInputs, memory: TickMemory) -> bool:

@@ -12,6 +12,9 @@ Fact = tuple[float, str, str]
 """Time (epoch seconds), source (`pod`, `claim`, `delivery`, `list`), and statement."""
 
 
+NEVER_NAMED = "its runner has its name, and no list, delivery or claim has named it since its container started"
+
+
 class Orphan(NamedTuple):
     """Fields are only ever appended: stored records are read by position. Times are epoch seconds.
 
@@ -22,6 +25,7 @@ class Orphan(NamedTuple):
         found_at: when it was judged.
         unclaimed_since: since when every tick found it unclaimed.
         evidence: in order of time.
+        was_registered: GitHub listed its runner, offline.
     """
 
     namespace: str
@@ -33,9 +37,19 @@ class Orphan(NamedTuple):
     found_at: float
     unclaimed_since: float
     evidence: tuple[Fact, ...] = ()
+    was_registered: bool = False
 
 
-def orphan(pod: Pod, runner_name: str, pool: str, runner: RunnerActivity, since: float, now: float) -> Orphan:
+def orphan(
+    pod: Pod,
+    runner_name: str,
+    pool: str,
+    runner: RunnerActivity,
+    since: float,
+    now: float,
+    *,
+    never_named: bool = False,
+) -> Orphan:
     """Returns the record of a pod that is about to be deleted, with the evidence.
 
     Args:
@@ -45,6 +59,7 @@ def orphan(pod: Pod, runner_name: str, pool: str, runner: RunnerActivity, since:
         runner: evidence from deliveries and GitHub.
         since: since when it has been unclaimed.
         now: time of the judgement.
+        never_named: True if its runner has its name, and nothing has named that since its container started.
     """
     facts: list[tuple[float | None, str, str]] = [
         (pod.created_at, "pod", f"created, uid {pod.uid}"),
@@ -53,9 +68,12 @@ def orphan(pod: Pod, runner_name: str, pool: str, runner: RunnerActivity, since:
         (runner.over_at, "delivery", "its runner's last job ended"),
         (since, "claim", "unclaimed since then: no pod claim, and no job in progress by delivery"),
         (now, "list", _listed_as(runner, now)),
+        (now if never_named else None, "list", NEVER_NAMED),
     ]
     evidence = tuple(sorted((at, source, text) for at, source, text in facts if at is not None))
-    return Orphan(pod.namespace, pod.name, pod.uid, runner_name, pool, pod.node, now, since, evidence)
+    return Orphan(
+        pod.namespace, pod.name, pod.uid, runner_name, pool, pod.node, now, since, evidence, runner.registered
+    )
 
 
 def _listed_as(runner: RunnerActivity, now: float) -> str:

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ghapp.health.leaks.leak_fuse import LeakFuse
 from ghapp.health.leaks.tick import Guard, TickResult
+from ghapp.health.remediation.fuse import Position
 
 DAY_SECONDS = 86_400.0
 
@@ -17,11 +19,23 @@ OVERDUE_SECONDS = 180.0
 MOST_EXAMPLES = 5
 """Maximum pods named for each guard; the others are counted."""
 
-REPORTED = (Guard.UNNAMED, Guard.NEVER_STARTED, Guard.BUSY_WHEN_LAST_SEEN, Guard.MASS_LEAK, Guard.FUSE_NOT_CLOSED)
+REPORTED = (
+    Guard.UNNAMED,
+    Guard.NEVER_STARTED,
+    Guard.SESSION_AFTER_JOB,
+    Guard.BUSY_WHEN_LAST_SEEN,
+    Guard.MASS_LEAK,
+    Guard.FUSE_NOT_CLOSED,
+    Guard.REAPER_STOPPED,
+)
 """Guards whose pods are named to people: these pods stay until an admin acts."""
 
 Example = tuple[str, float]
 """`namespace/pod`, and when the pod was created (epoch seconds, by the cluster's clock)."""
+
+
+Stop = tuple[str, str]
+"""A `StopReason`, and the deleted pod that was in use, as `namespace/pod`."""
 
 
 class ReaperStatus(NamedTuple):
@@ -36,6 +50,7 @@ class ReaperStatus(NamedTuple):
         held: leaks held back by the fuse, at the last tick.
         kept: number of pods kept by each guard of `REPORTED`, at the last tick.
         examples: the oldest pods of each guard of `REPORTED`.
+        stops: why the reaper is stopped, by pool.
     """
 
     reaped: int = 0
@@ -46,6 +61,7 @@ class ReaperStatus(NamedTuple):
     held: int = 0
     kept: Mapping[str, int] = {}
     examples: Mapping[str, tuple[Example, ...]] = {}
+    stops: Mapping[str, Stop] = {}
 
 
 def kept_by_guard(result: TickResult) -> dict[str, int]:
@@ -62,6 +78,12 @@ def examples(result: TickResult) -> dict[str, tuple[Example, ...]]:
         if pods:
             found[guard.value] = tuple(pods[:MOST_EXAMPLES])
     return found
+
+
+def stops(fuses: Mapping[str, LeakFuse]) -> dict[str, Stop]:
+    """Returns why the reaper's fuses are stopped, by pool."""
+    stopped = {pool: fuse for pool, fuse in fuses.items() if fuse.position is Position.STOPPED}
+    return {pool: (fuse.reason.value, fuse.pod) for pool, fuse in sorted(stopped.items())}
 
 
 def is_overdue(at: float | None, now: float) -> bool:
@@ -81,6 +103,7 @@ def reaper_status(
     held: int = 0,
     kept: Mapping[str, int] | None = None,
     examples: Mapping[str, tuple[Example, ...]] | None = None,
+    stops: Mapping[str, Stop] | None = None,
 ) -> ReaperStatus:
     """Returns the status at `now` after the last tick `at`; for a stopped reaper, only the pods that it reaped."""
     if is_overdue(at, now):
@@ -96,4 +119,5 @@ def reaper_status(
         held,
         reported,
         examples or {},
+        stops or {},
     )

@@ -39,6 +39,7 @@ class RunnerActivity(NamedTuple):
             Deliveries alone may be of a runner that no list ever shows, and a registration outlives its process by
             days, offline.
         job_started_at: when its latest job started (epoch seconds); None: unknown.
+        delivered_at: when a delivery last named it (epoch seconds); None: never.
     """
 
     running: bool = False
@@ -53,6 +54,7 @@ class RunnerActivity(NamedTuple):
     absent_seconds: float | None = None
     seen_at: float | None = None
     job_started_at: float | None = None
+    delivered_at: float | None = None
 
     @property
     def has_session(self) -> bool | None:
@@ -85,6 +87,7 @@ def runner_activity(
         absent_seconds=None if absent_since is None else covered_seconds(survey, absent_since, now),
         seen_at=_seen_at(evidence, survey),
         job_started_at=evidence.job_started_at,
+        delivered_at=_delivered_at(evidence),
     )
 
 
@@ -131,6 +134,12 @@ def _seen_at(evidence: Evidence, survey: Survey) -> float | None:
     if evidence.listed and (evidence.online or evidence.is_busy):
         times.append(observed_at(evidence, survey))
     return max(at for at in times if at is not None)
+
+
+def _delivered_at(evidence: Evidence) -> float | None:
+    """Returns when a delivery last named it. A runner that GitHub never returned is known by deliveries alone."""
+    times = [evidence.last_delivery_at, evidence.job_started_at, None if evidence.registered else evidence.first_seen]
+    return max((at for at in times if at is not None), default=None)
 
 
 def _is_fresh(at: float | None, now: float, stale_seconds: float) -> bool:

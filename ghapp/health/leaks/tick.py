@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
+from ghapp.health.leaks.leak_fuse import LeakFuse, ReapedPod, StopReason
 from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.pods.pod import Pod
 from ghapp.health.pods.pod_claim import Claimed
 from ghapp.health.remediation.fuse import FuseLimits
+from ghapp.health.runner.evidence import Survey
 
 
 class Guard(StrEnum):
@@ -30,6 +32,7 @@ class Guard(StrEnum):
     JOB_BY_DELIVERY = "JobInProgress"
     GITHUB_UNKNOWN = "GitHubUnknown"
     SESSION_OPEN = "SessionOpen"
+    SESSION_AFTER_JOB = "SessionAfterJob"
     JUST_STARTED = "JustStarted"
     REGISTERED = "Registered"
     UNNAMED = "Unnamed"
@@ -40,6 +43,7 @@ class Guard(StrEnum):
     BUSY_WHEN_LAST_SEEN = "BusyWhenLastSeen"
     FUSE_NOT_CLOSED = "FuseNotClosed"
     MASS_LEAK = "MassLeak"
+    REAPER_STOPPED = "ReaperStopped"
     PAUSED = "Paused"
 
 
@@ -52,28 +56,34 @@ class LeakLimits:
         grace_seconds: minimum age, and minimum time unclaimed.
         per_tick: maximum pods reaped per minute.
         mode: `dry-run` only reports, `off` does not check.
+        runner_name: `pod` if the runner in each of these pods has the pod's name; None if it may have another one.
     """
 
     owner_label: str = "ghapp.dev/owner"
     grace_seconds: float = 300.0
     per_tick: int = 25
     mode: Literal["act", "dry-run", "off"] = "dry-run"
+    runner_name: Literal["pod"] | None = None
 
 
 class FuseView(NamedTuple):
-    """Limits that the fuses set for the reaper, as for replacements.
+    """The fuses, as they limit the reaper.
 
     Attributes:
         limits: the `[fuse]` table.
         pools: pool of each labelled pod, by the pod's uid; empty or missing if unknown.
-        reaped: number of pods reaped within `window_seconds`, by pool.
-        not_closed: uids of pods whose pool's or installation's fuse is proving or stopped.
+        reaped: the pods that were reaped within `window_seconds`, and since the reaper's fuses left `closed`.
+        not_closed: uids of pods whose pool's or installation's fuse of the runners is proving or stopped.
+        fuses: the reaper's own fuses, by pool; the missing ones are closed.
+        in_use: why the deletion of some of `reaped` was wrong, by their uids.
     """
 
     limits: FuseLimits = FuseLimits()
     pools: Mapping[str, str] = {}
-    reaped: Mapping[str, int] = {}
+    reaped: Sequence[ReapedPod] = ()
     not_closed: frozenset[str] = frozenset()
+    fuses: Mapping[str, LeakFuse] = {}
+    in_use: Mapping[str, StopReason] = {}
 
 
 class TickInputs(NamedTuple):
@@ -91,6 +101,9 @@ class TickInputs(NamedTuple):
         unasked: uids of pods that are leaks by GitHub's list, but whose runner was not queried by name at this tick.
         fuse: limits set by the fuses.
         paused: uids of pods whose pool is paused, or may be: they are kept, and what is known of them is remembered.
+        survey: of the last sweeps; its lists cover the time in which a runner would have been seen.
+        deliveries_until: until when all deliveries are known to have arrived; None if that is not known.
+        bear_name: uids of pods whose runner has the pod's name, by the configuration.
     """
 
     pods: Sequence[Pod]
@@ -104,6 +117,9 @@ class TickInputs(NamedTuple):
     unasked: frozenset[str] = frozenset()
     fuse: FuseView = FuseView()
     paused: frozenset[str] = frozenset()
+    survey: Survey = Survey()
+    deliveries_until: float | None = None
+    bear_name: frozenset[str] = frozenset()
 
 
 class TickMemory(NamedTuple):
@@ -121,6 +137,9 @@ class TickMemory(NamedTuple):
         runners: uids of pods known to be a runner's: the claim and GitHub's record may be deleted later.
         named: when GitHub last listed the runner of each pod connected, under its name, by the pods' uids (epoch
             seconds). The record may be deleted before the pod is.
+        vouched: when a claim or a delivery last named the runner of each pod, by the pods' uids (epoch seconds).
+        began_at: since when ticks have been remembered (epoch seconds). Nothing is known of what was before.
+        listed_since: since when GitHub's lists have had runners, at every tick; None while the last one is empty.
     """
 
     since: Mapping[str, float] = {}
@@ -131,10 +150,14 @@ class TickMemory(NamedTuple):
     since_there: Mapping[str, float] = {}
     runners: frozenset[str] = frozenset()
     named: Mapping[str, float] = {}
+    vouched: Mapping[str, float] = {}
+    began_at: float | None = None
+    listed_since: float | None = None
 
-    def with_claim_on(self, uids: Collection[str]) -> TickMemory:
-        """Returns the memory after a claim on these pods: their unclaimed time restarts at the next tick."""
+    def with_claim_on(self, uids: Collection[str], at: float) -> TickMemory:
+        """Returns the memory after a claim on these pods at that time: unclaimed time restarts at the next tick."""
         return self._replace(
+            vouched={**self.vouched, **dict.fromkeys(uids, at)},
             since={uid: at for uid, at in self.since.items() if uid not in uids},
             since_there={uid: at for uid, at in self.since_there.items() if uid not in uids},
         )
@@ -151,6 +174,8 @@ class TickResult(NamedTuple):
         kept: the other labelled pods, each with the guard that keeps it.
         memory: for the next tick.
         skipped: why nothing was judged at this tick; None if it was.
+        never_named: uids of the pods that nothing has named since their container started, by guard 14.
+        fuses: the reaper's fuses after the tick, by pool, to be recorded before anything is deleted.
     """
 
     reap: tuple[Pod, ...] = ()
@@ -160,3 +185,5 @@ class TickResult(NamedTuple):
     memory: TickMemory = TickMemory()
     skipped: Guard | None = None
     held: tuple[tuple[Pod, Guard], ...] = ()
+    never_named: frozenset[str] = frozenset()
+    fuses: Mapping[str, LeakFuse] = {}

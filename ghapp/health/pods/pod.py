@@ -35,7 +35,7 @@ class Ended(NamedTuple):
 
 
 class Container(NamedTuple):
-    """The runner's container. At most one of `running_since`, `ended` and `waiting` is set."""
+    """A container. At most one of `running_since`, `ended` and `waiting` is set; none of an unreported one."""
 
     name: str
     running_since: float | None = None
@@ -45,6 +45,12 @@ class Container(NamedTuple):
     waiting: str = ""
     """`ImagePullBackOff`, `CrashLoopBackOff`, …"""
     restarts: int = 0
+
+    @property
+    def has_started(self) -> bool:
+        """True if it ever ran, as reported by the kubelet."""
+        has_end = self.ended is not None or self.last_ended is not None
+        return has_end or self.running_since is not None or self.restarts > 0
 
 
 class Owner(NamedTuple):
@@ -71,6 +77,8 @@ class Pod(NamedTuple):
         grace_ends_at: end of the deletion's grace period; None if it is not being deleted.
         image: of the container that runs the agent, as its spec names it; empty if unknown.
         memory_limit: of that container, as Kubernetes writes quantities (`8Gi`); empty without a limit.
+        others: the other containers that may run the agent (`may_run_agent`), reported or not. Deaths are read from
+            `runner` alone.
     """
 
     namespace: str
@@ -94,6 +102,17 @@ class Pod(NamedTuple):
     grace_ends_at: float | None = None
     image: str = ""
     memory_limit: str = ""
+    others: tuple[Container, ...] = ()
+
+    @property
+    def agents(self) -> tuple[Container, ...]:
+        """All containers that may run the agent."""
+        return self.others if self.runner is None else (self.runner, *self.others)
+
+    @property
+    def may_run(self) -> bool:
+        """True if a container that may run the agent is running."""
+        return any(each.running_since is not None for each in self.agents)
 
     @property
     def age(self) -> float:
@@ -189,6 +208,16 @@ def runner_container(names: Sequence[str], default: str | None = None) -> str | 
     if RUNNER_CONTAINER in names:
         return RUNNER_CONTAINER
     return default if default in names else names[0]
+
+
+def may_run_agent(names: Sequence[str], sidecars: Sequence[str]) -> list[str]:
+    """Returns the containers that may run the agent.
+
+    A container `runner` does, by ARC's convention: docker-in-docker beside it proves nothing, and outlives it. Without
+    one, any container may: `kubectl.kubernetes.io/default-container` often names a proxy. Init containers that are
+    always restarted (`sidecars`) count too; others have ended before the agent starts.
+    """
+    return [RUNNER_CONTAINER] if RUNNER_CONTAINER in names else [*names, *sidecars]
 
 
 def is_fresh(seen_at: float, now: float) -> bool:

@@ -51,6 +51,7 @@ class TestCombinedActivity:
             registered=True,
             seen_at=NOW,
             job_started_at=NOW - 2000,
+            delivered_at=NOW - 2000,
         )
 
     @pytest.mark.parametrize(

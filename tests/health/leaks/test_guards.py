@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ghapp.health.leaks.guards import FuseView, Guard, LeakLimits, TickInputs, TickMemory, leaks
+from ghapp.health.leaks.leak_fuse import LeakFuse, ReapedPod, StopReason
 from ghapp.health.leaks.runner_activity import RunnerActivity, runner_activity
 from ghapp.health.pods.pod import Container, Ended, Owner, Pod
 from ghapp.health.pods.pod_claim import PodClaim, by_name
-from ghapp.health.remediation.fuse import FuseLimits
+from ghapp.health.remediation.fuse import FuseLimits, Position
 from ghapp.health.runner.observations import job_found_over, job_started
 from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey
 
@@ -43,7 +44,7 @@ def tick_inputs(*pods, **changes):
 def remembered(*pods, for_seconds=300.0, **changes):
     """The memory of a tick a minute ago: the pods have been unclaimed for `for_seconds`."""
     since = {each.uid: NOW - for_seconds for each in pods}
-    lasting = {"since": since, "since_there": since}
+    lasting = {"since": since, "since_there": since, "listed_since": NOW - 99_999}
     return TickMemory(**{**lasting, "pods": len(pods), "claims": 0, "at": NOW - TICK, **changes})
 
 
@@ -156,7 +157,9 @@ class TestGuard4UnclaimedWithoutAGap:
         assert reaping.kept == ((pod(), Guard.UNCLAIMED_BRIEFLY),)
         clock, names = {"uid-linux-1": NOW}, {"uid-linux-1": "linux-1"}
         named = {"uid-linux-1": IDLE.seen_at}
-        assert reaping.memory == TickMemory(clock, 1, 0, NOW, names, clock, frozenset(clock), named)
+        assert reaping.memory == TickMemory(
+            clock, 1, 0, NOW, names, clock, frozenset(clock), named, began_at=NOW, listed_since=NOW
+        )
 
     def test_another_pod_of_the_same_name_starts_its_own_clock(self):
         assert guard_of(pod(uid="another"), memory=remembered(pod())) is Guard.UNCLAIMED_BRIEFLY
@@ -271,8 +274,8 @@ class TestClocks:
         made = NOW - 2000 + 60 - behind
         found = pod(created_at=made, read_at=NOW - behind)
         memory = remembered(found, since_there={found.uid: NOW - behind - 300})
-        earlier = IDLE._replace(job_started_at=NOW - 2000, over_at=NOW - 1900, busy=True, ephemeral=True)
-        assert guard_of(found, earlier, memory=memory) is Guard.SESSION_OPEN
+        earlier = OVER._replace(job_started_at=NOW - 2000, over_at=NOW - 1900)
+        assert guard_of(found, earlier, memory=memory) is Guard.REGISTERED
 
 
 class TestGuards5To7Shields:
@@ -297,14 +300,14 @@ class TestGuards5To7Shields:
         assert guard_of(pod(), runners={}, memory=memory) is Guard.GITHUB_UNKNOWN
 
     @pytest.mark.parametrize(
-        ("container", "guard"),
+        "container",
         [
-            (Container("runner", running_since=NOW - 3600), Guard.SESSION_OPEN),
-            (Container("runner", waiting="CrashLoopBackOff", last_ended=Ended(1)), Guard.SESSION_OPEN),
-            (Container("runner", ended=Ended(137)), None),
-            (Container("runner", ended=Ended(137, finished_at=NOW - 300)), None),
-            (Container("runner", ended=Ended(137, finished_at=NOW - 300 + MICROSECOND)), Guard.SESSION_OPEN),
-            (Container("runner", running_since=NOW - 3600, last_ended=Ended(1)), Guard.SESSION_OPEN),
+            Container("runner", running_since=NOW - 3600),
+            Container("runner", waiting="CrashLoopBackOff", last_ended=Ended(1)),
+            Container("runner", ended=Ended(137)),
+            Container("runner", ended=Ended(137, finished_at=NOW - 300)),
+            Container("runner", ended=Ended(137, finished_at=NOW - 300 + MICROSECOND)),
+            Container("runner", running_since=NOW - 3600, last_ended=Ended(1)),
         ],
         ids=[
             "runs",
@@ -318,8 +321,21 @@ class TestGuards5To7Shields:
     @pytest.mark.parametrize(
         "runner", [IDLE._replace(busy=True), IDLE._replace(busy=False, online=True)], ids=["busy", "online"]
     )
-    def test_7_a_session_keeps_the_pod_unless_its_container_has_ended(self, container, guard, runner):
-        assert guard_of(pod(runner=container), runner) is guard
+    def test_6_a_session_keeps_the_pod_whatever_its_container_shows(self, container, runner):
+        assert guard_of(pod(runner=container), runner) is Guard.SESSION_OPEN
+
+    @pytest.mark.parametrize(
+        ("container", "guard"),
+        [
+            (Container("runner", ended=Ended(137)), None),
+            (Container("runner", ended=Ended(137, finished_at=NOW - 300)), None),
+            (Container("runner", ended=Ended(137, finished_at=NOW - 300 + MICROSECOND)), Guard.REGISTERED),
+            (Container("runner", running_since=NOW - 3600, last_ended=Ended(1)), Guard.REGISTERED),
+        ],
+        ids=["ended at an unknown time", "ended long ago", "may be restarted", "restarted"],
+    )
+    def test_7_an_offline_registration_keeps_the_pod_unless_its_container_has_ended(self, container, guard):
+        assert guard_of(pod(runner=container), IDLE._replace(registered=True)) is guard
 
     @pytest.mark.parametrize(("ran", "guard"), [(300.0, None), (300.0 - MICROSECOND, Guard.JUST_STARTED)])
     def test_7_a_container_that_just_started_keeps_its_pod(self, ran, guard):
@@ -327,55 +343,125 @@ class TestGuards5To7Shields:
 
     @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
     def test_7_a_pod_in_a_final_phase_has_ended_without_a_container_status(self, phase):
-        assert guard_of(pod(phase=phase, runner=None), IDLE._replace(busy=True)) is None
+        assert guard_of(pod(phase=phase, runner=None), IDLE._replace(registered=True)) is None
+        assert guard_of(pod(phase=phase, runner=None), IDLE._replace(busy=True)) is Guard.SESSION_OPEN
 
 
-OVER = IDLE._replace(
-    running=True, job_started_at=NOW - 960, over_at=NOW - 900, busy=True, ephemeral=True, registered=True
-)
+class TestSeveralContainersThatMayRunTheAgent:
+    """No container is called `runner`, and the one that was taken for the agent's is a proxy."""
+
+    RUNS = Container("agent", running_since=NOW - 3600)
+    ENDED = Container("proxy", ended=Ended(0, finished_at=NOW - 3000))
+
+    @pytest.mark.parametrize(
+        ("others", "guard"),
+        [
+            ((), None),
+            ((RUNS,), Guard.REGISTERED),
+            ((ENDED._replace(name="log"), RUNS), Guard.REGISTERED),
+            ((ENDED._replace(name="agent"),), None),
+            ((Container("agent", ended=Ended(0, finished_at=NOW - 300 + MICROSECOND)),), Guard.REGISTERED),
+            ((Container("agent", ended=Ended(0, finished_at=NOW - 300)),), None),
+            ((Container("agent", waiting="CrashLoopBackOff", last_ended=Ended(1)),), Guard.REGISTERED),
+            ((Container("agent", waiting="ImagePullBackOff"),), Guard.NEVER_STARTED),
+            ((Container("agent"),), Guard.NEVER_STARTED),
+            ((Container("agent", running_since=NOW - 300 + MICROSECOND),), Guard.JUST_STARTED),
+        ],
+        ids=[
+            "it is the only container",
+            "another one runs",
+            "the third one runs",
+            "all have ended",
+            "another one may be restarted",
+            "another one ended long ago",
+            "another one waits for a restart",
+            "another one waits for its image",
+            "another one is not reported",
+            "another one has just started",
+        ],
+    )
+    def test_the_pod_has_ended_only_when_each_container_that_may_run_the_agent_has_ended(self, others, guard):
+        found = pod(container="proxy", runner=self.ENDED, others=others)
+        assert guard_of(found, IDLE._replace(registered=True)) is guard
+
+    @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+    def test_a_container_that_runs_overrules_a_final_phase(self, phase):
+        assert guard_of(pod(phase=phase, runner=self.ENDED), IDLE._replace(registered=True)) is None
+        found = pod(phase=phase, runner=self.ENDED, others=(self.RUNS,))
+        assert guard_of(found, IDLE._replace(registered=True)) is Guard.REGISTERED
+
+    def test_an_unreported_container_beside_ended_ones_may_run(self):
+        found = pod(container="proxy", runner=None, others=(self.ENDED,), phase="Running")
+        assert guard_of(found, IDLE._replace(registered=True)) is Guard.NEVER_STARTED
+
+    @pytest.mark.parametrize(("before", "guard"), [(0.0, None), (MICROSECOND, Guard.UNNAMED)])
+    def test_the_runners_name_must_have_been_seen_since_the_last_start_of_any_of_them(self, before, guard):
+        agent = Container("agent", running_since=NOW - 2000)
+        found = pod(runner=Container("proxy", running_since=NOW - 3000), others=(agent,))
+        assert guard_of(found, IDLE._replace(seen_at=NOW - 2000 - before)) is guard
+
+    def test_an_absent_registration_releases_the_pod_while_a_container_runs(self):
+        assert guard_of(pod(runner=self.ENDED, others=(self.RUNS,))) is None
+
+
+OVER = IDLE._replace(job_started_at=NOW - 960, over_at=NOW - 900, ephemeral=True, registered=True)
+"""Offline; its only job has been over for 15 minutes."""
+
+RUNS = Container("runner", running_since=NOW - 3600)
+ENDED = Container("runner", ended=Ended(0, started_at=NOW - 3600))
 
 
 class TestGuard8TerminalJobs:
     @pytest.mark.parametrize(
         "runner",
         [
+            OVER._replace(running=True),
             OVER,
-            OVER._replace(running=False),
-            OVER._replace(running=False, busy=False, online=True),
-            OVER._replace(running=False, busy=None),
-            OVER._replace(running=False, busy=False),
-            OVER._replace(running=False, busy=False, registered=False, last_busy=True),
-            OVER._replace(running=False, busy=False, seen_at=None),
+            OVER._replace(registered=False, last_busy=True),
+            OVER._replace(seen_at=None),
         ],
-        ids=["all shields", "busy", "hangs online", "unknown", "registered", "busy when last seen", "unnamed"],
+        ids=["in progress by delivery", "registered", "busy when last seen", "unnamed"],
     )
     def test_a_job_that_ended_long_ago_overrules_the_shields(self, runner):
         assert guard_of(pod(), runner) is None
 
-    @pytest.mark.parametrize(("over_for", "guard"), [(900.0, None), (900.0 - MICROSECOND, Guard.SESSION_OPEN)])
+    @pytest.mark.parametrize(
+        ("over_for", "guard"), [(900.0, None), (900.0 - MICROSECOND, Guard.REGISTERED)], ids=["15 minutes", "less"]
+    )
+    def test_a_job_overrules_a_registration_15_minutes_after_its_end(self, over_for, guard):
+        assert guard_of(pod(), OVER._replace(over_at=NOW - over_for)) is guard
+
+    @pytest.mark.parametrize(
+        ("over_for", "guard"), [(900.0, Guard.SESSION_AFTER_JOB), (900.0 - MICROSECOND, Guard.SESSION_OPEN)]
+    )
     @pytest.mark.parametrize("session", [{"busy": True}, {"busy": False, "online": True}], ids=["busy", "online"])
-    def test_a_job_overrules_a_session_15_minutes_after_its_end(self, over_for, guard, session):
-        runner = IDLE._replace(ephemeral=True, job_started_at=NOW - 960, over_at=NOW - over_for, **session)
-        assert guard_of(pod(), runner) is guard
+    @pytest.mark.parametrize("container", [RUNS, ENDED], ids=["its container runs", "its container has ended"])
+    def test_a_job_never_overrules_a_session(self, over_for, guard, session, container):
+        runner = OVER._replace(over_at=NOW - over_for, **session)
+        assert guard_of(pod(runner=container), runner) is guard
+
+    def test_without_githubs_answer_a_job_overrules_only_for_a_container_that_has_ended(self):
+        assert guard_of(pod(), OVER._replace(busy=None)) is Guard.GITHUB_UNKNOWN
+        assert guard_of(pod(runner=ENDED), OVER._replace(busy=None)) is None
 
     @pytest.mark.parametrize("session", [{"busy": True}, {"busy": False, "online": True}], ids=["busy", "online"])
     @pytest.mark.parametrize("ephemeral", [False, None], ids=["persistent", "not stated by GitHub"])
     def test_a_runner_that_may_take_further_jobs_is_kept(self, session, ephemeral):
-        runner = OVER._replace(running=False, ephemeral=ephemeral, **session)
+        runner = OVER._replace(ephemeral=ephemeral, **session)
         assert guard_of(pod(), runner) is Guard.SESSION_OPEN
 
     def test_a_runner_not_known_as_ephemeral_is_reaped_only_after_its_container_ended(self):
-        runner = OVER._replace(running=False, ephemeral=None, busy=None)
+        runner = OVER._replace(ephemeral=None, busy=None)
         assert guard_of(pod(), runner) is Guard.GITHUB_UNKNOWN
         assert guard_of(pod(runner=Container("runner", ended=Ended(0))), runner) is None
 
-    @pytest.mark.parametrize(("after", "guard"), [(0.0, None), (MICROSECOND, Guard.SESSION_OPEN)])
+    @pytest.mark.parametrize(("after", "guard"), [(0.0, None), (MICROSECOND, Guard.REGISTERED)])
     def test_a_job_older_than_the_containers_restart_overrules_nothing(self, after, guard):
         """The job ended during the present run: GitHub ends a crashed agent's job ten minutes after the crash."""
         started = Container("runner", running_since=NOW - 960 + after, last_ended=Ended(0))
-        assert guard_of(pod(runner=started), OVER._replace(running=False)) is guard
+        assert guard_of(pod(runner=started), OVER) is guard
         ended = Container("runner", ended=Ended(3, started_at=NOW - 960 + after, finished_at=NOW - 6), restarts=1)
-        assert guard_of(pod(runner=ended), OVER._replace(running=False)) is guard
+        assert guard_of(pod(runner=ended), OVER) is guard
 
     @pytest.mark.parametrize(
         ("started_at", "completed_at", "guard"),
@@ -396,18 +482,18 @@ class TestGuard8TerminalJobs:
         assert guard_of(pod(created_at=NOW - 9000, runner=restarted), shielded) is guard
 
     def test_a_job_of_unknown_start_overrules_nothing(self):
-        assert guard_of(pod(), OVER._replace(running=False, job_started_at=None)) is Guard.SESSION_OPEN
+        assert guard_of(pod(), OVER._replace(job_started_at=None)) is Guard.REGISTERED
 
     def test_a_finished_job_overrules_nothing_while_github_data_is_stale(self):
         assert guard_of(pod(), OVER, github_stale=True) is Guard.GITHUB_STALE
 
-    @pytest.mark.parametrize(("born", "guard"), [(0.0, None), (MICROSECOND, Guard.SESSION_OPEN)])
+    @pytest.mark.parametrize(("born", "guard"), [(0.0, None), (MICROSECOND, Guard.REGISTERED)])
     def test_a_job_older_than_the_pod_overrules_nothing(self, born, guard):
         started_at = NOW - 2000.0
         reborn = pod(
             created_at=started_at + born, runner=Container("runner", waiting="Restarting", last_ended=Ended(0))
         )
-        over = IDLE._replace(job_started_at=started_at, over_at=NOW - 1900, busy=True, ephemeral=True)
+        over = OVER._replace(job_started_at=started_at, over_at=NOW - 1900)
         assert guard_of(reborn, over) is guard
 
     def test_a_finished_job_overrules_neither_age_nor_the_unclaimed_time_nor_deletion(self):
@@ -578,6 +664,179 @@ class TestGuard14Unnamed:
         assert guard_of(pod(), RunnerActivity(busy=False), claims=unnamed) is Guard.UNNAMED
 
 
+class TestARunnerWithThePodsName:
+    """Guard 14 where the configuration says so. The container has run for a little over the grace."""
+
+    UNKNOWN = RunnerActivity(busy=False)
+    START = NOW - 400.0
+
+    def guard(self, found=None, runner=UNKNOWN, *, says_so=True, seen=None, memory=None, **changes):
+        found = found or pod(created_at=self.START - 100, runner=Container("runner", running_since=self.START))
+        memory = remembered(found, for_seconds=390.0, began_at=self.START - 500, **(memory or {}))
+        named_by_pod = frozenset({found.uid}) if says_so else frozenset()
+        inputs = {"survey": survey(**(seen or {})), "bear_name": named_by_pod, **changes}
+        return guard_of(found, runner, memory=memory, **inputs)
+
+    def test_a_pod_that_nothing_has_named_since_its_container_started_is_a_leak(self):
+        assert self.guard() is None
+
+    def test_without_the_setting_the_pod_is_kept(self):
+        assert self.guard(says_so=False) is Guard.UNNAMED
+
+    @pytest.mark.parametrize(
+        ("seen", "guard"),
+        [
+            ({"swept_at": NOW - 90}, None),
+            ({"swept_at": NOW - 90 - MICROSECOND}, Guard.UNNAMED),
+            ({"blind": ((NOW - 200, NOW - 110),)}, None),
+            ({"blind": ((NOW - 200, NOW - 110 + 1e-3),)}, Guard.UNNAMED),
+            ({"swept_at": None}, Guard.UNNAMED),
+        ],
+        ids=[
+            "a list at the end of the grace",
+            "the last list was too early",
+            "90 seconds without lists",
+            "a millisecond more",
+            "no list",
+        ],
+    )
+    def test_only_time_up_to_the_last_complete_list_counts(self, seen, guard):
+        """It has been unclaimed for 390 seconds, of which lists must cover 300."""
+        assert self.guard(seen=seen) is guard
+
+    @pytest.mark.parametrize(
+        ("until", "guard"),
+        [
+            (None, None),
+            (NOW + 99, None),
+            (NOW - 90, None),
+            (NOW - 90 - MICROSECOND, Guard.UNNAMED),
+            (0.5, Guard.UNNAMED),
+        ],
+        ids=["not known", "a clock ahead", "until the end of the grace", "until just before", "for long"],
+    )
+    def test_time_in_which_deliveries_are_missing_does_not_count(self, until, guard):
+        assert self.guard(deliveries_until=until) is guard
+
+    @pytest.mark.parametrize(("at", "guard"), [(START, Guard.UNNAMED), (START - MICROSECOND, None), (None, None)])
+    def test_a_delivery_since_the_start_keeps_the_pod(self, at, guard):
+        assert self.guard(runner=self.UNKNOWN._replace(delivered_at=at)) is guard
+        vouched = {} if at is None else {"uid-linux-1": at}
+        assert self.guard(memory={"vouched": vouched}) is guard
+
+    @pytest.mark.parametrize(("expired_at", "guard"), [(START, Guard.UNNAMED), (START - MICROSECOND, None)])
+    def test_a_claim_that_expired_since_the_start_keeps_the_pod(self, expired_at, guard):
+        assert self.guard(claims=by_name([claim(expires_at=expired_at)])) is guard
+
+    def test_a_pod_whose_runner_a_claim_has_named_otherwise_is_kept(self):
+        other = by_name([claim(runner_name="jit-7", expires_at=self.START - 1)])
+        runners = {"jit-7": self.UNKNOWN, "linux-1": self.UNKNOWN}
+        assert self.guard(claims=other, runners=runners) is Guard.UNNAMED
+        assert self.guard(memory={"names": {"uid-linux-1": "jit-7"}}, runners=runners) is Guard.UNNAMED
+
+    def test_claims_and_deliveries_are_remembered_for_as_long_as_the_pod_exists(self):
+        claimed = tick_inputs(pod(), claims=by_name([claim()]))
+        delivered = tick_inputs(pod(), runners={"linux-1": IDLE._replace(delivered_at=NOW - 7)})
+        running = tick_inputs(pod(), runners={"linux-1": IDLE._replace(running=True)})
+        for seen, at in ((claimed, NOW), (delivered, NOW - 7), (running, NOW)):
+            memory = leaks(seen, NOW, LIMITS, remembered(pod())).memory._replace(claims=0)
+            assert memory.vouched == {"uid-linux-1": at}
+            assert leaks(tick_inputs(pod()), NOW + TICK, LIMITS, memory).memory.vouched == memory.vouched
+        assert leaks(tick_inputs(pod("linux-2")), NOW, LIMITS, memory).memory.vouched == {}
+
+    def test_a_claim_that_is_seen_just_before_the_deletion_names_the_pod_too(self):
+        memory = remembered(pod(), for_seconds=390.0, vouched={"uid-linux-2": NOW - 9}).with_claim_on(
+            ["uid-linux-1"], NOW
+        )
+        assert (memory.since, memory.since_there) == ({}, {})
+        assert memory.vouched == {"uid-linux-1": NOW, "uid-linux-2": NOW - 9}
+
+    @pytest.mark.parametrize(
+        ("began", "age", "guard"),
+        [
+            (0.0, 0.0, None),
+            (MICROSECOND, 0.0, Guard.UNNAMED),
+            (MICROSECOND, 5 * 86_400.0, Guard.UNNAMED),
+            (MICROSECOND, 5 * 86_400.0 + 1e-3, None),
+        ],
+        ids=["as old as the memory", "older than the memory", "a job may last as long", "longer than any job"],
+    )
+    def test_a_container_older_than_the_memory_is_kept_for_as_long_as_a_job_may_last(self, began, age, guard):
+        start = NOW - max(age, 400.0)
+        found = pod(created_at=start, runner=Container("runner", running_since=start))
+        memory = remembered(found, for_seconds=390.0, began_at=start + began)
+        named_by_pod = frozenset({found.uid})
+        assert guard_of(found, self.UNKNOWN, memory=memory, survey=survey(), bear_name=named_by_pod) is guard
+
+    @pytest.mark.parametrize("ahead", [-3600.0, 3600.0])
+    def test_the_clusters_clock_offset_changes_nothing(self, ahead):
+        start = self.START + ahead
+        found = pod(created_at=start, read_at=NOW + ahead, runner=Container("runner", running_since=start))
+        since_there = {found.uid: NOW + ahead - 390}
+        assert self.guard(found, memory={"since_there": since_there}) is None
+        vouched = {found.uid: self.START}
+        assert self.guard(found, memory={"since_there": since_there, "vouched": vouched}) is Guard.UNNAMED
+
+    @pytest.mark.parametrize(
+        ("container", "guard"),
+        [
+            (Container("runner", waiting="CrashLoopBackOff", last_ended=Ended(1, started_at=NOW - 300)), None),
+            (
+                Container(
+                    "runner", waiting="CrashLoopBackOff", last_ended=Ended(1, started_at=NOW - 300 + MICROSECOND)
+                ),
+                Guard.UNNAMED,
+            ),
+            (Container("runner", waiting="CrashLoopBackOff", restarts=3), Guard.UNNAMED),
+            (Container("runner", waiting="ImagePullBackOff"), Guard.NEVER_STARTED),
+            (Container("runner", running_since=NOW - 299), Guard.JUST_STARTED),
+        ],
+        ids=["restarted long ago", "restarted lately", "at an unknown time", "waits for its image", "has just started"],
+    )
+    def test_the_time_begins_with_the_last_start_of_the_container(self, container, guard):
+        assert self.guard(pod(created_at=self.START, runner=container)) is guard
+
+    @pytest.mark.parametrize(
+        ("runner", "guard"),
+        [
+            (UNKNOWN._replace(busy=None), Guard.GITHUB_UNKNOWN),
+            (UNKNOWN._replace(busy=True), Guard.SESSION_OPEN),
+            (UNKNOWN._replace(online=True), Guard.SESSION_OPEN),
+            (UNKNOWN._replace(registered=True), Guard.REGISTERED),
+            (UNKNOWN._replace(absent_seconds=299.0), Guard.ABSENT_BRIEFLY),
+            (UNKNOWN._replace(last_busy=True), Guard.BUSY_WHEN_LAST_SEEN),
+            (UNKNOWN._replace(running=True), Guard.CLAIMED),
+        ],
+        ids=["no answer", "busy", "online", "offline", "absent briefly", "busy when last seen", "at work"],
+    )
+    def test_all_other_guards_hold(self, runner, guard):
+        assert self.guard(runner=runner) is guard
+
+    def test_an_empty_list_and_an_old_one_keep_the_pod(self):
+        assert self.guard(list_empty=True) is Guard.UNNAMED
+        assert self.guard(github_stale=True) is Guard.GITHUB_STALE
+
+    @pytest.mark.parametrize(("since", "guard"), [(NOW - 300, None), (NOW - 300 + 1e-3, Guard.UNNAMED)])
+    def test_time_in_which_lists_were_empty_does_not_count(self, since, guard):
+        assert self.guard(memory={"listed_since": since}) is guard
+        empty = leaks(tick_inputs(pod(), list_empty=True), NOW, LIMITS, remembered(pod()))
+        assert empty.memory.listed_since is None
+
+    def test_a_pod_that_was_never_a_runners_is_kept(self):
+        database = pod(
+            created_at=self.START, container="postgres", runner=Container("postgres", running_since=self.START)
+        )
+        assert self.guard(database) is Guard.NO_RUNNER
+
+    def test_the_result_names_the_pods_that_nothing_has_named(self):
+        found = [
+            pod(name, created_at=self.START, runner=Container("runner", running_since=self.START)) for name in "ab"
+        ]
+        memory = remembered(*found, for_seconds=390.0, began_at=0.0)
+        seen = tick_inputs(*found, survey=survey(), bear_name=frozenset({"uid-a"}), runners={})
+        assert leaks(seen, NOW, LIMITS, memory).never_named == {"uid-a"}
+
+
 class TestGuard15NeverStarted:
     @pytest.mark.parametrize(
         "changes",
@@ -629,6 +888,12 @@ class TestGuard17BusyWhenLastSeen:
         assert guard_of(pod(), RunnerActivity(busy=False), memory=memory) is Guard.UNNAMED
 
 
+def reaped_pod(name="linux-1", pool="linux", **changes):
+    """A pod that was reaped a moment ago."""
+    row = ReapedPod(f"uid-{name}", pool, "runners", name, name, was_registered=False, at=NOW - 1)
+    return row._replace(**changes)
+
+
 class TestGuard18TheFuse:
     """32 pods of one pool: seven leaks reach a threshold of a fifth."""
 
@@ -641,7 +906,8 @@ class TestGuard18TheFuse:
         runners = {each.name: IDLE if number < leaking else alive for number, each in enumerate(pods)}
         names = dict(zip((each.uid for each in pods), pools, strict=False)) or {each.uid: "linux" for each in pods}
         counted = reaped if isinstance(reaped, dict) else {"linux": reaped}
-        view = FuseView(self.LIMITS, names, counted, frozenset(pods[number].uid for number in not_closed))
+        rows = [reaped_pod(f"{pool}-{each}", pool) for pool, count in counted.items() for each in range(count)]
+        view = FuseView(self.LIMITS, names, rows, frozenset(pods[number].uid for number in not_closed))
         reaping = leaks(tick_inputs(*pods, runners=runners, fuse=view), NOW, LIMITS, remembered(*pods))
         assert len(reaping.reap) + len(reaping.held) == leaking
         assert reaping.reap == tuple(pods[: len(reaping.reap)]) or not_closed or pools
@@ -651,7 +917,7 @@ class TestGuard18TheFuse:
         ("leaking", "reaped", "reap"),
         [(6, 0, 6), (7, 0, 3), (32, 0, 3), (5, 1, 5), (6, 1, 2), (5, 2, 1), (4, 3, 0), (1, 30, 0), (3, 3, 3)],
     )
-    def test_from_the_threshold_on_only_the_first_batch_is_reaped_within_a_window(self, leaking, reaped, reap):
+    def test_from_the_threshold_on_the_first_batch_is_reaped_first(self, leaking, reaped, reap):
         assert self.held(leaking, reaped=reaped) == (reap, {Guard.MASS_LEAK} if reap < leaking else set())
 
     @pytest.mark.parametrize(("of", "leaking", "reap"), [(1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 3), (5, 3, 3)])
@@ -671,6 +937,47 @@ class TestGuard18TheFuse:
         pools = ["small"] * 4 + ["large"] * 28
         assert self.held(4, pools=pools) == (3, {Guard.MASS_LEAK})
         assert self.held(5, pools=pools) == (4, {Guard.MASS_LEAK}), "the fifth pod belongs to the large pool"
+
+    def test_the_fuses_of_the_reaper_are_returned_and_followed(self):
+        pods = [pod(f"linux-{number:02}", created_at=NOW - 3600 + number) for number in range(32)]
+        seen = tick_inputs(*pods, fuse=FuseView(self.LIMITS), survey=survey())
+        first = leaks(seen, NOW, LIMITS, remembered(*pods))
+        tripped = LeakFuse(Position.PROVING, NOW - 600, 3, 3)
+        assert (first.fuses, len(first.reap)) == ({"": tripped, "*": tripped}, 3)
+        deleted = [reaped_pod(each.name, "", at=NOW) for each in pods[:3]]
+        later = FuseView(self.LIMITS, reaped=deleted, fuses=first.fuses)
+        again = leaks(tick_inputs(*pods[3:], fuse=later, survey=survey()), NOW, LIMITS, remembered(*pods[3:]))
+        assert (again.fuses, again.reap, len(again.held)) == (first.fuses, (), 29), "a second tick deletes no more"
+
+    def test_while_github_cannot_be_seen_the_fuses_stay_as_they_are(self):
+        fuses = {"*": LeakFuse(Position.PROVING, NOW - 9000, 3, 3)}
+        view = FuseView(self.LIMITS, fuses=fuses)
+        assert leaks(tick_inputs(pod(), fuse=view, github_stale=True), NOW, LIMITS, remembered(pod())).fuses == fuses
+        assert leaks(tick_inputs(fuse=view, survey=survey()), NOW, LIMITS, TickMemory()).fuses == {"*": LeakFuse()}
+
+    @pytest.mark.parametrize(
+        ("stopped", "reaped"),
+        [("small", 2), ("large", 2), ("*", 0), ("gone", 4)],
+        ids=["one", "another", "all", "gone"],
+    )
+    def test_a_pool_that_the_reapers_fuse_has_stopped_holds_back_itself_alone(self, stopped, reaped):
+        pods = [pod(f"linux-{number}") for number in range(4)]
+        pools = {each.uid: "small" if number < 2 else "large" for number, each in enumerate(pods)}
+        view = FuseView(FuseLimits(floor=9), pools, fuses={stopped: LeakFuse(Position.STOPPED, NOW, 3, 3)})
+        reaping = leaks(tick_inputs(*pods, fuse=view, survey=survey()), NOW, LIMITS, remembered(*pods))
+        assert len(reaping.reap) == reaped
+        assert {guard for _, guard in reaping.held} == ({Guard.REAPER_STOPPED} if reaped < 4 else set())
+
+    def test_what_stopped_one_pool_does_not_stop_the_installation(self):
+        pods = [pod(f"linux-{number}") for number in range(8)]
+        pools = {each.uid: "small" if number < 4 else "large" for number, each in enumerate(pods)}
+        proving = LeakFuse(Position.PROVING, NOW - 600, 3, 3)
+        rows = [reaped_pod("linux-9", "small")]
+        in_use = {"uid-linux-9": StopReason.RUNNER_RETURNED}
+        view = FuseView(self.LIMITS, pools, rows, fuses={"small": proving, "*": proving}, in_use=in_use)
+        reaping = leaks(tick_inputs(*pods, fuse=view, survey=survey()), NOW, LIMITS, remembered(*pods))
+        assert (reaping.fuses["small"].position, reaping.fuses["*"]) == (Position.STOPPED, proving)
+        assert [each.name for each in reaping.reap] == ["linux-4", "linux-5", "linux-6"]
 
     def test_no_pod_of_a_pool_is_reaped_while_the_pools_fuse_is_not_closed(self):
         assert self.held(2, not_closed=range(32)) == (0, {Guard.FUSE_NOT_CLOSED})

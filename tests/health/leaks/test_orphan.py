@@ -2,7 +2,7 @@
 
 import pytest
 
-from ghapp.health.leaks.orphan import orphan
+from ghapp.health.leaks.orphan import NEVER_NAMED, orphan
 from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.pods.pod import Ended
 from ghapp.report.documents import orphan_document
@@ -45,6 +45,12 @@ def test_unknown_fields_are_null():
 def test_the_evidence_includes_an_ended_container():
     ended = container(running_since=None, ended=Ended(137, finished_at=NOW - 60))
     assert (NOW - 60, "its container ended") in facts_of(found(runner=ended), "pod")
+
+
+def test_the_evidence_says_that_nothing_has_named_the_runner():
+    runner = RunnerActivity(busy=False)
+    never_named = orphan(pod(), "linux-1", "linux", runner, NOW - 300, NOW, never_named=True)
+    assert [text for _, text in facts_of(never_named, "list")] == ["GitHub lists no runner of its name", NEVER_NAMED]
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,13 @@ from ghapp.health.history import HistorySample, HistoryStep, at_least, sampled, 
 from ghapp.health.incidents.incident import LossIncident
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
+from ghapp.health.leaks.leak_fuse import LeakFuse
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.notifications import Notified
 from ghapp.health.pods.pod import EphemeralRunner, Pod
 from ghapp.health.queue.queue_check import QueueCheck
 from ghapp.health.queue.runner_groups import RunnerGroups
-from ghapp.health.remediation.fuse import Fuse
+from ghapp.health.remediation.fuse import Fuse, Position
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.settled import Settled
 from ghapp.report.check_run_state import Head, Posted, PostFailure
@@ -110,9 +111,16 @@ async def _never() -> _Minted:
 
 
 EVIDENCE = filled(Evidence)
+REAPER_FUSE = replace(filled(LeakFuse), position=Position.STOPPED)
 GAUGES, HISTORY_COUNTS = {"healthy": 3, "busy": 1}, {"lost": 2, "death:crash": 1}
 HISTORY_SAMPLE = HistorySample(NOW, {POOL: GAUGES}, {(POOL, step_of(NOW)): HISTORY_COUNTS})
 HISTORY_STEP: HistoryStep = at_least(sampled(GAUGES, NOW), HISTORY_COUNTS)
+
+
+async def _write_fuses(fuses: Fuses) -> None:
+    await fuses.save(ORG, POOL, None, filled(Fuse))
+    await fuses.save_of_reaper(ORG, POOL, None, REAPER_FUSE)
+    await fuses.pause(ORG, POOL, filled(Pause))
 
 
 async def write(redis: Any) -> dict[str, Any]:
@@ -126,8 +134,7 @@ async def write(redis: Any) -> dict[str, Any]:
     await InstallationStates(redis).remember(state)
     await Runners(redis).revise(ORG, {EVIDENCE.id: lambda _: EVIDENCE})
     await Runners(redis).save_survey(ORG, filled(Survey))
-    await Fuses(redis).save(ORG, POOL, None, filled(Fuse))
-    await Fuses(redis).pause(ORG, POOL, filled(Pause))
+    await _write_fuses(Fuses(redis))
     await Events(redis).append(ORG, {"id": EVENT, "type": "ghapp.runner.replace.v1"}, POOL)
     await Demand(redis).record(ORG, [job._replace(status="running")])
     await GateChecks(redis).keep(ORG, POOL, filled(GateCheck))
@@ -172,6 +179,7 @@ async def write(redis: Any) -> dict[str, Any]:
         "survey": filled(Survey),
         "settled": filled(Settled),
         "fuse": filled(Fuse),
+        "reaper-fuse": REAPER_FUSE,
         "pause": filled(Pause),
         "outgoing-event": (ORG, POOL),
         "job": job._replace(status="running"),
@@ -233,6 +241,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "survey": await Runners(redis).survey(ORG),
         "settled": await SettledSweeps(redis).of(ORG),
         "fuse": _first((await Fuses(redis).all(ORG)).values()),
+        "reaper-fuse": _first((await Fuses(redis).of_reaper(ORG)).values()),
         "pause": _first((await Fuses(redis).pauses(ORG)).values()),
         "outgoing-event": None if outgoing is None else outgoing[:2],
         "job": _first(await Demand(redis).all(ORG)),
