@@ -181,12 +181,14 @@ class Changes:
     def _report_a_mistaken_removal(self, pool: Pool, _: Pool) -> None:
         """A controller says that it removed a runner that lives on, and that is lost some minutes later."""
         idle = [each for each in self._engine.world.idle(pool) if each.id in self._engine.store.runners]
-        for machine in idle[:1]:
+        for machine in idle[:1] if self._is_clear() else ():
             self._engine.driver.controller_says_removed(machine.id)
             self._engine.after(290.0, partial(self._lose_after_all, machine))
 
     def _remove_before_any_list(self, pool: Pool, _: Pool) -> None:
         """A controller creates a runner, says at once that it removes it, and does that after a list."""
+        if not self._is_clear():
+            return
         machine = self._engine.world.register(pool, self._engine.now)
         self._engine.driver.controller_says_removed(machine.id)
         interval = self.scenario.config.interval
@@ -201,6 +203,10 @@ class Changes:
             self._engine.after(400.0 + 500.0 * number, partial(self._lose_some, pool, 1))
 
     # ---- how it happens
+
+    def _is_clear(self) -> bool:
+        """Whether lists show what is so, at dates that hold: a report can be compared with them."""
+        return not self._engine.github.lies and not self._engine.audit.is_skewed
 
     def _lose_some(self, pool: Pool, most: int) -> None:
         self._engine.fleet.lose(self._engine.world.registered(pool)[:most])
@@ -229,6 +235,8 @@ class Changes:
 
     def _leave_out(self, pool: Pool) -> None:
         """The configuration lacks the pool for a while."""
+        if self._has_catch_all:
+            return  # its runners would be of that pool
         if len(self._rules) > 1 and pool.name in self._rules and self.name_of(pool) not in self._engine.store.paused:
             rule = self._rules.pop(pool.name)
             self._engine.store.version += 1
@@ -256,11 +264,11 @@ class Changes:
                 self._register_again(machine)
 
     def _lose_after_all(self, machine: Machine) -> None:
-        if machine.registered and machine.job is None and not machine.removal_reported:  # lists have shown it since
+        if machine.registered and machine.job is None and not machine.removal_reported and self._is_clear():
             self._engine.fleet.lose([machine])
 
     def _remove(self, machine: Machine) -> None:
-        if machine.registered:
+        if machine.registered and self._is_clear():
             self._engine.world.leave(machine, Fate.SCALED_DOWN, self._engine.now)
             self._engine.audit.disturbed(machine.pool)
             self._engine.store.version += 1

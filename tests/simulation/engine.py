@@ -77,7 +77,7 @@ class Engine:
         self.pod_audit = PodAudit(self)
         self.reaper = Reaper(self, self.pod_life.pools, self.pod_life.limits)
         self.github.on_delete, self.store.on_confirmed = self.audit.deleting, self.audit.confirmed
-        self.store.on_missing = self.audit.missing
+        self.store.on_missing, self.github.on_shown = self.audit.missing, self.audit.shown
         self.store.is_rolled_back = lambda: Lie.ROLLED_BACK in self.github.lies
 
     # ---- time

@@ -57,6 +57,7 @@ class GitHub:
         self._world, self._random, self._clock = world, random, clock
         self.lies: dict[Lie, Weather] = {}
         self.on_delete: Callable[[Machine], None] = lambda _machine: None
+        self.on_shown: Callable[[Registration], None] = lambda _registration: None
         self.login = "acme"
         self.used, self.unanswered, self.hour = 0, 0, 0
         """Calls this hour, and those of them without an answer's headers."""
@@ -206,7 +207,7 @@ class GitHub:
     def _registration(self, machine: Machine) -> Registration:
         idle = Lie.IDLE in self.lies
         offline = Lie.OFFLINE in self.lies and machine.job is not None
-        return Registration(
+        registration = Registration(
             id=machine.id,
             name=machine.name,
             os="linux",
@@ -216,3 +217,5 @@ class GitHub:
             custom_labels=(machine.pool.name,),
             ephemeral=machine.pool.kind.ephemeral_in_lists,
         )
+        self.on_shown(registration)
+        return registration

@@ -66,8 +66,8 @@ class Audit:
         self._losses: dict[int, Loss] = {}
         self._requests: dict[int, Loss] = {}
         """Requests that no controller accepted yet, by runner."""
-        self._listed_busy: dict[int, int] = {}
-        """Runners that the last list showed busy, with the job that they had; 0 for none, as in a stale list."""
+        self._shown_working: dict[int, int] = {}
+        """Runners that GitHub last returned busy, with the job that they had; 0 for none, as in a stale list."""
         self._jobs_of: defaultdict[int, set[int]] = defaultdict(set)
         """By runner: the jobs that deliveries reported."""
         self._needy_since: dict[str, float] = {}
@@ -129,8 +129,9 @@ class Audit:
         machine = self._engine.world.machines[runner_id]
         _, shown_at = self._shown_busy.get(runner_id, (0, 0.0))
         self._jobs_of[runner_id].add(job_id)
-        if over_at is not None and self._listed_busy.get(runner_id) == job_id:
-            del self._listed_busy[runner_id]
+        is_behind = self._engine.fleet.clock_offset < 0.0  # the end is dated before the list, as another job's would be
+        if over_at is not None and self._shown_working.get(runner_id) == job_id and not is_behind:
+            del self._shown_working[runner_id]
         if over_at is not None and over_at >= shown_at:
             self._shown_busy.pop(runner_id, None)  # the job that ended then explains what lists showed before
         for each in (machine, machine.job):
@@ -305,6 +306,8 @@ class Audit:
         may_be_spent = had_job and machine.pool.kind is not Kind.PERSISTENT and not is_proven
         # Without deliveries of its jobs, a runner last shown busy is kept for as long as the longest job.
         may_be_spent = may_be_spent or self._was_shown_busy(machine)
+        if machine.removal_reported and evidence is not None and evidence.retired_at is not None:
+            return  # no list contradicted the report so far
         is_replaced = evidence is not None and evidence.event_id in self._engine.store.events  # if not yet accepted
         if evidence is not None and evidence.registered and not may_be_spent and not is_replaced:
             self._losses[machine.id] = Loss(machine, self._engine.now)
@@ -451,8 +454,8 @@ class Audit:
             )
 
     def _was_shown_busy(self, machine: Machine) -> bool:
-        """Whether the last list that had it showed it busy, with a job whose end was not reported."""
-        return machine.id in self._listed_busy
+        """Whether GitHub last returned it busy, with a job whose end was not reported."""
+        return machine.id in self._shown_working
 
     def _settles(self) -> None:
         """A stopped fuse does not wait for a person when nothing changes, and no job waits for what is lost."""
@@ -558,10 +561,6 @@ class Audit:
                 self._shown_busy[runner.id] = (machine.job.id, self._engine.now)
             else:
                 self._shown_busy.pop(runner.id, None)
-            if runner.busy and (machine.busy or self._engine.github.lies):
-                self._listed_busy[runner.id] = machine.job.id if machine.job is not None else 0
-            else:
-                self._listed_busy.pop(runner.id, None)
             if machine.registered and machine.removal_reported_at < self._engine.now - RETIRED_LAG_SECONDS:
                 machine.contradictions += 1
                 machine.removal_reported = machine.removal_reported and machine.contradictions <= 1
@@ -573,6 +572,14 @@ class Audit:
             }
         for runner_id in covered:
             self.answered(runner_id, at)
+
+    def shown(self, runner: Registration) -> None:
+        """GitHub returned this registration, in a list or alone."""
+        machine = self._engine.world.machines[runner.id]
+        if runner.busy and (machine.busy or self._engine.github.lies):
+            self._shown_working[runner.id] = machine.job.id if machine.job is not None else 0
+        else:
+            self._shown_working.pop(runner.id, None)
 
     def answered(self, runner_id: int, at: float | None = None) -> None:
         """GitHub answered about this runner."""

@@ -293,7 +293,7 @@ def _reported_as_known(known: Any, runner_id: int, at: float) -> Any:
     return known if known is None else observations.removal_reported(known, runner_id, at)
 
 
-def _still_retired_for_long(known: Any, at: float, *, listed: bool) -> float | None:
+def _still_retired_for_long(known: Any, at: float, **_: bool) -> float | None:
     return None if known.retired_at is None or at > known.retired_at + 300.0 else known.retired_at
 
 

@@ -388,7 +388,7 @@ def _listed(seen_as: Registration, at: float, usable: bool, evidence: Evidence |
         lag = observations.LIST_LAG_SECONDS if evidence.was_deleted else 0.0
         if at <= removed_at + lag:
             return evidence
-    return observations.registration_seen(evidence, seen_as, at, listed=usable)
+    return observations.registration_seen(evidence, seen_as, at, listed=usable, alone=False)
 
 
 def _unlisted(

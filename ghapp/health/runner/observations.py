@@ -40,16 +40,17 @@ def _late(evidence: Evidence, at: float) -> bool:
     return evidence.observed_at is not None and at < evidence.observed_at <= at + OVERTAKING_SECONDS
 
 
-def _still_retired(evidence: Evidence, at: float, *, listed: bool) -> float | None:
-    """Returns None once GitHub contradicts the controller's report: by a GET since then, or by two lists.
+def _still_retired(evidence: Evidence, at: float, *, listed: bool, alone: bool) -> float | None:
+    """Returns None once GitHub contradicts the controller's report: by a GET since then, or by two complete lists.
 
     The first of these lists made the runner `listed` again.
     """
     retired_at = evidence.retired_at
     if retired_at is None or at <= retired_at:
         return retired_at
-    is_second_list = evidence.listed and at > max(retired_at + RETIRED_LAG_SECONDS, evidence.observed_at or 0.0)
-    return None if not listed or is_second_list else retired_at
+    is_later = at > max(retired_at + RETIRED_LAG_SECONDS, evidence.observed_at or 0.0)
+    is_second_list = listed and evidence.listed and is_later
+    return None if alone or is_second_list else retired_at
 
 
 def _may_have_outlived_its_job(evidence: Evidence, registration: Registration) -> bool:
@@ -133,11 +134,15 @@ def first_observation(runner_id: int, name: str, at: float) -> Evidence:
     return Evidence(id=runner_id, name=name, first_seen=at)
 
 
-def registration_seen(evidence: Evidence | None, seen: Registration, at: float, *, listed: bool) -> Evidence:
-    """GitHub returned the registration, in a list (`listed`) or alone. Ends any absence.
+def registration_seen(
+    evidence: Evidence | None, seen: Registration, at: float, *, listed: bool, alone: bool | None = None
+) -> Evidence:
+    """GitHub returned the registration, in a complete list (`listed`), in another list, or `alone`. Ends any absence.
 
-    Returns the same object if nothing but the time of a listed runner changed: the survey has that time.
+    Without `alone`, what is not `listed` was returned alone. Returns the same object if nothing but the time of a
+    listed runner changed: the survey has that time.
     """
+    alone = not listed if alone is None else alone
     if evidence is None:
         evidence = first_observation(seen.id, seen.name, at)
     if _late(evidence, at):
@@ -171,7 +176,7 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
         missing_at=None,
         confirmed_at=None,
         back_at=at if evidence.missing_at is not None else evidence.back_at,
-        retired_at=_still_retired(evidence, at, listed=listed),
+        retired_at=_still_retired(evidence, at, listed=listed, alone=alone),
         reregistered_as=None,
         granted_at=None if is_moot else evidence.granted_at,
         event_id=None if is_moot else evidence.event_id,
@@ -187,7 +192,7 @@ def registration_seen(evidence: Evidence | None, seen: Registration, at: float, 
         past_loss=_past_loss(evidence, at) if is_moot else evidence.past_loss,
         incident=None if is_moot else evidence.incident,
         returned_at=None,
-        omissions=0 if listed else evidence.omissions + (evidence.absent_since is not None),
+        omissions=evidence.omissions + (evidence.absent_since is not None) if alone else 0,
         looked_at=None if is_moot else evidence.looked_at,
         was_deleted=False if is_moot else evidence.was_deleted,
     )

@@ -367,7 +367,7 @@ def test_no_record_is_written_between_the_first_observation_after_a_job_and_the_
     assert registration_seen(first, shown, FIRST + LIST_LAG_SECONDS, listed=True) is first
 
 
-LISTS, GET = {"listed": True}, {"listed": False}
+LISTS, FLAWED, GET = {"listed": True}, {"listed": False, "alone": False}, {"listed": False}
 
 
 @pytest.mark.parametrize(
@@ -377,6 +377,7 @@ LISTS, GET = {"listed": True}, {"listed": False}
         ([(1, LISTS), (RETIRED_LAG_SECONDS, LISTS)], NOW),
         ([(1, LISTS), (RETIRED_LAG_SECONDS + MICROSECOND, LISTS)], None),
         ([(RETIRED_LAG_SECONDS + 1, LISTS), (RETIRED_LAG_SECONDS + 1, LISTS)], NOW),
+        ([(RETIRED_LAG_SECONDS + 1, FLAWED), (RETIRED_LAG_SECONDS + 2, FLAWED)], NOW),
         ([(MICROSECOND, GET)], None),
         ([(0, GET)], NOW),
     ],
@@ -385,6 +386,7 @@ LISTS, GET = {"listed": True}, {"listed": False}
         "two lists that may be stale",
         "two lists, the second one later than stale lists",
         "the same list twice",
+        "lists that are not complete",
         "a GET since then",
         "a GET at the same moment",
     ],
