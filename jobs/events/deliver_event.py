@@ -23,14 +23,14 @@ from httpx import AsyncClient
 
 from ghapp.errors import LockLostError, ReplacerUnavailableError, StoreUnavailableError
 from ghapp.health.pool_matching import rule_named, runner_pool
-from ghapp.health.remediation.fuse import fuse_of
+from ghapp.health.remediation.fuse import Fuse, fuse_of
 from ghapp.health.remediation.steps import RequestStep, accepted, request_step
 from ghapp.log import logger
 from ghapp.replace.cloudevents import open_client, post
 from ghapp.replace.event_backlog import EventBacklog
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.events import Outgoing
-from ghapp.store.fuses import WHOLE_ORG
+from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.stores import Stores
 
 log = logger(__name__)
@@ -58,6 +58,13 @@ STANDBY_SECONDS = 1.0
 LOCK = ("events", "delivery")
 LOCK_SECONDS = 5.0
 """The lock of a killed process expires after this."""
+
+
+class Holds(NamedTuple):
+    """What may hold back an installation's requests: pauses and fuses, by pool."""
+
+    pauses: Mapping[str, Pause]
+    fuses: Mapping[str, Fuse]
 
 
 class EventAttempt(StrEnum):
@@ -170,22 +177,27 @@ class EventDelivery:
     async def _held(self, known: Mapping[str, Waits]) -> set[str]:
         """Returns the ids of the requests that are held back.
 
-        They are left out of the backlog: retries of them would delay other events to the same URL.
+        They are left out of the backlog: retries of them would delay other events to the same URL. Those of an
+        organization that removed the App are not held: they are dropped.
         """
-        pools = {(each.installation, each.pool) for each in known.values() if each.is_request}
-        held = {place for place in pools if await self._is_held(place[0], self._orgs.get(place[0], ""), place[1])}
+        requests = {event_id: each for event_id, each in known.items() if each.is_request}
+        installations = {each.installation for each in requests.values()} & self._orgs.keys()
+        holds = {each: await self._holds(each) for each in installations}
         return {
-            event_id for event_id, each in known.items() if each.is_request and (each.installation, each.pool) in held
+            event_id
+            for event_id, each in requests.items()
+            if each.installation in holds
+            and self._is_held(holds[each.installation], self._orgs[each.installation], each.pool)
         }
 
-    async def _is_held(self, installation: int, org: str, pool: str) -> bool:
+    async def _holds(self, installation: int) -> Holds:
+        return Holds(await self._fuses.pauses(installation), await self._fuses.all(installation))
+
+    def _is_held(self, holds: Holds, org: str, pool: str) -> bool:
         """True if the mode, a pause or a stopped fuse holds back the requests of this pool."""
-        if self._settings.of(org).remediation.mode != "act":
-            return True
-        pauses = await self._fuses.pauses(installation)
-        return (
-            WHOLE_ORG in pauses or pool in pauses or fuse_of(await self._fuses.all(installation), pool).holds_requests
-        )
+        is_paused = WHOLE_ORG in holds.pauses or pool in holds.pauses
+        acts = self._settings.of(org).remediation.mode == "act"
+        return not acts or is_paused or fuse_of(holds.fuses, pool).holds_requests
 
     async def _try(self, client: AsyncClient, backlog: EventBacklog, event_id: str) -> None:
         """Posts one event and records the outcome in the backlog; raises only a cancellation."""
@@ -236,7 +248,7 @@ class EventDelivery:
             evidence = (await self._runners.some(outgoing.installation, [runner_id])).get(runner_id)
             if evidence is not None:
                 pool = runner_pool(evidence, self._settings.pools_of(org))
-            held = await self._is_held(outgoing.installation, org, pool)
+            held = self._is_held(await self._holds(outgoing.installation), org, pool)
             match request_step(evidence, event_id, self._clock(), held=held):
                 case RequestStep.WITHDRAW:
                     log.info("replacement request withdrawn", event_id=event_id, pool=pool, runner=runner_id)
