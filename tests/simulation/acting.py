@@ -78,7 +78,7 @@ class Acting(Calls):
         self.store.release(me, "plan")
 
     def probe(self, now: float) -> None:
-        """`…/alive` and `replace`: what liveness probes and controllers that poll are told."""
+        """`…/alive` and `replace`: what liveness probes and controllers that poll get."""
         for evidence in self.store.runners.values():
             if evidence.granted_at is None:
                 continue
@@ -87,7 +87,7 @@ class Acting(Calls):
             brakes = {"paused": pool in self.store.paused, "claimed": self.is_claimed(evidence)}
             fuse, mode = fuse_of(self.store.fuses, pool), self.engine.changes.mode
             if steps.may_terminate(evidence, verdict, fuse, mode, now, **brakes):
-                self.audit.is_told_to_end(evidence)
+                self.audit.ends_itself(evidence)
             if self.may_act(evidence):
                 self.audit.is_asked_for(evidence)
 

@@ -210,18 +210,18 @@ class Audit:
         self.require(not self._is_held(machine.pool), f"the request for runner {runner_id} leaves, and is paused")
         self._not_back(machine, "is requested")
 
-    def is_told_to_end(self, evidence: Evidence) -> None:
-        """A liveness probe is told that its container's runner is lost."""
+    def ends_itself(self, evidence: Evidence) -> None:
+        """A liveness probe gets the answer that its container's runner is lost."""
         machine = self._engine.world.machines[evidence.id]
-        self._acts(f"runner {evidence.id} is told to end")
-        self.require(not self._is_held(machine.pool), f"runner {evidence.id} is told to end, and is paused")
+        self._acts(f"runner {evidence.id} ends itself")
+        self.require(not self._is_held(machine.pool), f"runner {evidence.id} ends itself, and is paused")
         asked_at = evidence.granted_at or 0.0
         is_old = self._engine.driver.clock() - asked_at > 3600.0 + JOB_LIFE
-        self.require(not is_old, f"runner {evidence.id} is told to end long after its replacement was granted")
-        self.require(self._is_fresh(), f"runner {evidence.id} is told to end by a list that is too old")
+        self.require(not is_old, f"runner {evidence.id} ends itself long after its replacement was granted")
+        self.require(self._is_fresh(), f"runner {evidence.id} ends itself by a list that is too old")
 
     def is_asked_for(self, evidence: Evidence) -> None:
-        """A controller that polls is told to replace the runner."""
+        """A controller that polls gets the answer to replace the runner."""
         machine = self._engine.world.machines[evidence.id]
         self.require(not self._is_held(machine.pool), f"runner {evidence.id} is to be replaced, and is paused")
         if self.is_fair and machine.successor is not None:

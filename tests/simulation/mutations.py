@@ -225,7 +225,7 @@ def _looked_at_before_the_removal_alone(known: Any, answer: Any, same_name: Any)
     return RemediationStep.REMOVE if known.removed_at is not None else _step_after(known, answer, same_name)
 
 
-def _told_by_the_record(known: Any, judged: Any, *_: Any, **__: Any) -> bool:
+def _answered_by_the_record(known: Any, judged: Any, *_: Any, **__: Any) -> bool:
     return known.granted_at is not None and judged.state is verdict.State.INVALIDATED
 
 
@@ -464,7 +464,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     ),
     "a request leaves without another look": (Patch(steps, "request_step", _sent_without_a_look),),
     "mode and pause do not hold a request that waits": (Patch(steps, "request_step", _sent_whatever_holds),),
-    "a probe is answered by the record alone": (Patch(steps, "may_terminate", _told_by_the_record),),
+    "a probe is answered by the record alone": (Patch(steps, "may_terminate", _answered_by_the_record),),
     "runners that no list shows prove a batch": (Patch(fuse_counts, "successors", _by_deliveries_too),),
     "a second 404 confirms any first one": (Patch(absence, "confirmed", _of_any_first_404),),
     "each process dates by its own clock": (Patch(calls.Calls, "clock", calls.Calls.own_clock),),

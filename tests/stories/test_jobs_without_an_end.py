@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ghapp.health.job import QUEUED_TOO_LONG_SECONDS, RUNNING_TOO_LONG_SECONDS, Job
+from ghapp.health.runner.absence import LOOKUP_SECONDS
 from ghapp.health.runner.verdict import State
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
@@ -36,6 +37,7 @@ async def test_an_end_that_does_not_name_its_runner_is_the_end_of_its_job(story)
         await app.context.demand.record(
             app.installation, [job._replace(status="over", runner_id=None, runner_name=None)]
         )
+        app.clock.pass_(LOOKUP_SECONDS[0])
         assert await confirm_installation(app.context, app.installation) == 1
         assert await state_of(app, runner_id) is State.INVALIDATED
 

@@ -39,9 +39,6 @@ MOST_JOBS = 20
 LOOKUP_SECONDS = (60.0, 960.0)
 """Time from one question about a job to the next: at first, and the maximum; doubled in between."""
 
-OMITTED_SECONDS = (60.0, 960.0)
-"""Time until the next GET of a runner that lists lack and GETs find: at first, and the maximum; doubled in between."""
-
 RUNNERS_A_GET = 1000
 """A list with page churn is followed by one GET for so many runners: a tenth of what the list costs."""
 
@@ -215,19 +212,10 @@ def not_yet_queried(records: Iterable[Evidence], survey: Survey, now: float, lim
         each
         for each in suspects(records, survey, now, limits)
         if each.missing_at is None
-        and not _was_found_lately(each, now)
         and not (runs_a_job(each, now) and now - missing_since(each) < limits.startup_seconds)
     ]
     found.sort(key=lambda each: (runs_a_job(each, now), missing_since(each), each.id))
     return [each.id for each in found[:MOST_ASKED]]
-
-
-def _was_found_lately(evidence: Evidence, now: float) -> bool:
-    """True if a GET found the runner although lists lack it; the next GET waits twice as long each time."""
-    found_at = evidence.returned_at
-    if evidence.omissions == 0 or found_at is None:
-        return False
-    return 0 <= now - found_at < doubled(OMITTED_SECONDS, evidence.omissions - 1)
 
 
 def possibly_hidden(records: Iterable[Evidence], look: RunnerList, at: float) -> list[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Protocol
 
+from ghapp.health.backoff import doubled
 from ghapp.health.runner import remains as cluster
 from ghapp.health.runner.deletion_progress import Deletion
 from ghapp.health.runner.evidence import Evidence, Fold, PastLoss, Registration, Survey, observed_at
@@ -26,6 +27,11 @@ OVERTAKING_SECONDS = 180.0
 
 LIST_LAG_SECONDS = 300.0
 """Lists were observed to be 50 s stale; the limit is six times that."""
+
+OMITTED_SECONDS = (60.0, 180.0)
+"""How long lists that lack a runner are no hint after a GET found it: at first, and the maximum; an observation that is
+older than `stale_seconds` would answer nothing.
+"""
 
 RETIRED_LAG_SECONDS = 60.0
 """Two lists that show a runner so long after it was reported as removed contradict the report."""
@@ -218,10 +224,21 @@ def unlisted(evidence: Evidence, at: float, total: int | None, survey: Survey | 
     """
     if not evidence.registered or _late(evidence, at):
         return evidence
-    if evidence.absent_since is not None:
+    if evidence.absent_since is not None or _was_found_lately(evidence, at):
         return evidence._replace(listed=False) if evidence.listed else evidence
     returned_at = _last_returned_at(evidence, survey)
     return evidence._replace(listed=False, observed_at=at, absent_since=at, absent_of=total, returned_at=returned_at)
+
+
+def _was_found_lately(evidence: Evidence, at: float) -> bool:
+    """True if a GET found the runner lately although lists lack it: such a list is no hint for a while.
+
+    Each time it is found the while is twice as long, or GETs of a hundred such runners would spend the budget.
+    """
+    found_at = evidence.observed_at
+    if evidence.omissions == 0 or is_absent(evidence) or found_at is None:
+        return False
+    return 0 <= at - found_at < doubled(OMITTED_SECONDS, evidence.omissions - 1)
 
 
 def missing_from_partial_list(evidence: Evidence, at: float, survey: Survey) -> Evidence:

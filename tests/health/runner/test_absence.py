@@ -471,23 +471,43 @@ class TestOmittedRunners:
     """A list that lacks runners which their GETs find says so again at each sweep."""
 
     def found(self, times):
+        """A runner that lists lacked, and that its GETs found; the last time was now."""
         evidence = online()
         for number in range(times):
-            at = NOW + number
+            at = NOW - 1000.0 * (times - number - 1)
             missed = observations.unlisted(evidence, at, 412)
             evidence = observations.registration_seen(missed, registration(online=True), at, listed=False)
         return evidence
 
     @pytest.mark.parametrize(
         ("times", "after", "asked"),
-        [(0, 1.0, True), (1, 59.0, False), (1, 60.0, True), (2, 119.0, False), (2, 120.0, True), (9, 959.0, False)],
-        ids=["first", "within a minute", "a minute", "within two minutes", "two minutes", "within sixteen minutes"],
+        [
+            (0, 1.0, True),
+            (1, 60.0 - MICROSECOND, False),
+            (1, 60.0, True),
+            (2, 120.0 - MICROSECOND, False),
+            (2, 120.0, True),
+            (9, 180.0 - MICROSECOND, False),
+            (9, 180.0, True),
+        ],
+        ids=[
+            "first",
+            "within a minute",
+            "a minute later",
+            "twice, within two minutes",
+            "twice, two minutes later",
+            "often, within three minutes",
+            "often, three minutes later",
+        ],
     )
-    def test_each_get_waits_twice_as_long_as_the_one_before(self, times, after, asked):
+    def test_a_list_without_a_runner_that_a_get_found_is_no_hint_for_a_while(self, times, after, asked):
         found = self.found(times)
-        omitted = observations.unlisted(found, found.observed_at + after, 412)
-        queried = absence.not_yet_queried([omitted], survey(), found.observed_at + after, LIMITS)
+        omitted = observations.unlisted(found, NOW + after, 412)
+        queried = absence.not_yet_queried([omitted], survey(swept_at=NOW + after), NOW + after, LIMITS)
         assert (queried == [omitted.id]) is asked
+        assert judge(omitted, survey(swept_at=NOW + after), NOW + after, LIMITS).state is (
+            State.SUSPECT if asked else State.HEALTHY
+        )
 
     def test_a_list_that_has_the_runner_ends_that(self):
         seen = observations.registration_seen(self.found(3), registration(online=True), NOW + 60, listed=True)

@@ -197,7 +197,7 @@ def test_an_entry_of_a_fuse_has_its_change_and_the_reason():
         ),
         (
             "fuse-closed",
-            f"The fuse of {POOL} closed: the successors of the last batch are online, and no loss waits",
+            f"The fuse of {POOL} closed: successors of the last batch are online, and no loss waits",
             "Healed",
         ),
     ]
