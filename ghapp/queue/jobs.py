@@ -180,8 +180,12 @@ def enqueue_for_each(redis: Redis, work: JobName, installations: Sequence[int]) 
 
 def enqueue_remediation(redis: Redis, installation: int, runner_id: int) -> bool:
     """Enqueues the job that looks at a lost runner once more, and acts; while one waits, there is no second one."""
-    key = f"remediate-{installation}-{runner_id}"
-    return enqueue(redis, JobName.REMEDIATE, installation, runner_id, key=key)
+    return enqueue(redis, JobName.REMEDIATE, installation, runner_id, key=remediation_key(installation, runner_id))
+
+
+def remediation_key(installation: int, runner_id: int) -> str:
+    """Returns the key of that job."""
+    return f"remediate-{installation}-{runner_id}"
 
 
 def enqueue_report(redis: Redis, installation: int) -> bool:

@@ -71,7 +71,8 @@ class OrgView:
     def may_terminate(self, evidence: Evidence, now: float) -> bool:
         """True if the process of a lost runner may end itself at `now`."""
         pool = self.pool(evidence)
-        return self.is_current and may_terminate(
+        is_seen = self.is_current and self.survey.failing_since is None
+        return is_seen and may_terminate(
             evidence,
             self.verdict(evidence, now),
             fuse_of(self.fuses, pool),

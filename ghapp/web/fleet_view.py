@@ -21,6 +21,7 @@ from ghapp.health.job import Job
 from ghapp.health.pods.pod import EphemeralRunner, is_fresh
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.queue.runner_groups import RunnerGroups
+from ghapp.health.remediation.steps import has_looked
 from ghapp.health.runner.evidence import Evidence, Fold, Survey
 from ghapp.report.documents import is_healed, never_seen
 from ghapp.report.org_view import OrgView
@@ -89,6 +90,20 @@ class ReadAgain(NamedTuple):
 
 
 NOTHING_READ = ReadAgain({})
+
+
+class Termination(NamedTuple):
+    """Whether a runner's process may end itself.
+
+    Attributes:
+        may_end: True if it may, now.
+        installation: of the runner that may end once GitHub was asked again; 0 for a runner that may not.
+        runner_id: of that runner.
+    """
+
+    may_end: bool = False
+    installation: int = 0
+    runner_id: int = 0
 
 
 class FleetReader:
@@ -195,20 +210,23 @@ class FleetReader:
         self._chosen[key] = chosen = FleetSelection(org_state, known, ids, count)
         return chosen
 
-    async def should_terminate(self, org: str, name: str, now: float) -> bool:
-        """True if the process of the named runner may end itself; see `remediation.steps.may_terminate`.
+    async def termination(self, org: str, name: str, now: float) -> Termination:
+        """Returns whether the process of the named runner may end itself; see `remediation.steps.may_terminate`.
 
-        A runner held back by the fuse, a pause, dry-run or a limit returns False: in a false mass loss, liveness
-        probes would otherwise kill the whole fleet. So does any runner while Redis does not answer.
+        A runner held back by the fuse, a pause, dry-run or a limit may not: in a false mass loss, liveness probes would
+        otherwise kill the whole fleet. Nor may any runner while Redis does not answer, or while sweeps fail. Its
+        machine may have registered again since the last list, so that GitHub must have been asked a moment ago.
         """
         org_state = await self.org(org)
         if org_state is None:
-            return False
+            return Termination()
         fleet = await self._fleet(org_state)
         runner_id = fleet.ids.get(name, 0)
         again = await self._read_again(org_state, fleet.runners, [runner_id])
         evidence = again.records.get(runner_id)
-        return evidence is not None and (again.view or org_state.view).may_terminate(evidence, now)
+        if evidence is None or not (again.view or org_state.view).may_terminate(evidence, now):
+            return Termination()
+        return Termination(has_looked(evidence, now), org_state.installation.id, runner_id)
 
     async def record(self, org: str, runner_id: int, fold: Fold) -> None:
         """Records what a controller reports about a runner, and invalidates the cache."""

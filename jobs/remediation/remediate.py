@@ -11,7 +11,7 @@ from ghapp.health.installation import Installation
 from ghapp.health.pacing import Purpose
 from ghapp.health.pool_matching import rule_named, runner_pool
 from ghapp.health.remediation.fuse import fuse_of
-from ghapp.health.remediation.steps import RemediationStep, may_act, present, step_after, successor_of
+from ghapp.health.remediation.steps import RemediationStep, is_open, may_act, present, step_after, successor_of
 from ghapp.health.runner import absence, observations
 from ghapp.health.runner.evidence import Evidence, Fold
 from ghapp.health.runner.verdict import runs_a_job
@@ -47,6 +47,8 @@ async def remediate_runner(context: JobContext, installation_id: int, runner_id:
         if not acquired or installation is None or evidence is None:
             return "held"
         view, now = await context.org_view(installation), context.clock()
+        if evidence.granted_at is not None and evidence.replaced_at is not None and not is_open(evidence):
+            return await _look_again(context, installation, evidence) or STILL_WAITING  # `…/alive` has it asked for
         if not _may_act(context, installation, view, evidence, now):
             if view.claim_on((evidence.name,), now) is not None:
                 await _fold(context, installation, evidence, _if_known(observations.grant_released))

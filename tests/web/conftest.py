@@ -14,7 +14,8 @@ from starlette.routing import compile_path
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.installation import Installation
 from ghapp.health.runner.evidence import Registration, Survey
-from ghapp.health.runner.observations import absence_confirmed, get_missed, registration_seen, unlisted
+from ghapp.health.runner.observations import absence_confirmed, get_missed, looked_again, registration_seen, unlisted
+from ghapp.queue.jobs import JobName
 from ghapp.settings import Settings
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
@@ -73,6 +74,20 @@ def asked():
     return []
 
 
+class Worker:
+    """A worker that has GitHub asked for a lost runner and its name: neither is registered, or there is no answer."""
+
+    answers = True
+
+    def __call__(self, evidence, at):
+        return looked_again(evidence, at) if self.answers else evidence
+
+
+@pytest.fixture
+def worker():
+    return Worker()
+
+
 @pytest.fixture
 def times():
     return [NOW]
@@ -100,7 +115,7 @@ async def away(redis):
 
 
 @pytest.fixture
-async def http(away, times, redis, asked, pools, mode):
+async def http(away, times, redis, asked, pools, mode, worker):
     settings = Settings.read(
         {
             "GHAPP_APP_ID": "1",
@@ -111,6 +126,9 @@ async def http(away, times, redis, asked, pools, mode):
 
     async def ask_for(work, *args, key=None, retry=True):
         asked.append((work, args, key))
+        if work is JobName.REMEDIATE:
+            installation, runner_id = args
+            await Runners(redis).revise(installation, {runner_id: lambda evidence: worker(evidence, times[0])})
 
     secret, token = await Tokens(redis).create("t", ("acme",), ("read",), NOW)
     policy = replace(settings.policy, remediation=replace(settings.policy.remediation, mode=mode))

@@ -22,6 +22,7 @@ from ghapp.health.remediation.fuse import (
     FuseLimits,
     FuseReason,
     Position,
+    at_the_latest,
     failure,
     is_not_needed,
     next_fuse,
@@ -145,7 +146,8 @@ def decide(
     configured = {rule.name for rule in rules} if rules else set(pools)
     counts = _Counts(pools, _patience(rules), fuse_limits, situation, paused, configured, acting)
     recorded = fuses
-    fuses = after_moves(recorded, {pool: {each.id for each, _ in members} for pool, members in pools.items()}, now)
+    fuses = {pool: at_the_latest(each, now) for pool, each in recorded.items()}
+    fuses = after_moves(fuses, {pool: {each.id for each, _ in members} for pool, members in pools.items()}, now)
     changes = {
         pool: FuseChange(pool, recorded.get(pool), *counts.next_fuse(pool, fuses))
         for pool in [*pools, *(name for name in fuses if name not in pools and name != WHOLE_INSTALLATION)]
@@ -255,9 +257,10 @@ class _Counts:
     def needed(self, pool: str) -> list[int]:
         """Returns the ids of runners whose loss was written off, as many as waiting jobs of the pool lack.
 
-        A job may take an idle runner, one whose replacement is asked for, or one that waits for that; the oldest loss
-        returns first.
+        A job may take an idle runner, the successor of a loss that waits, or one whose replacement was accepted lately;
+        the oldest loss returns first.
         """
+        lately = self.situation.now - self.limits.prove_seconds
         queued, members = self.queued_for(pool), self.pools[pool]
         written_off = sorted(
             (each.confirmed_at or 0.0, each.id)
@@ -267,7 +270,10 @@ class _Counts:
         if not queued or not written_off or pool in self.paused:
             return []
         idle = sum(state is State.HEALTHY and each.online and not each.is_busy for each, state in members)
-        awaited = sum(state is State.INVALIDATED and each.successor is None for each, state in members)
+        awaited = sum(
+            state is State.INVALIDATED and (each.replaced_at is None or each.replaced_at > lately)
+            for each, state in members
+        )
         return [runner_id for _, runner_id in written_off[: max(0, queued - idle - awaited)]]
 
     def _lost(self, pool: str, fuse: Fuse) -> list[int]:
@@ -287,7 +293,8 @@ def _whole_installation(
     threshold. If a batch has successors in some pools but not in others, only the latter pools stop; and a pool of
     which no request is accepted stops alone in any case.
     """
-    before, now, limits = recorded.get(WHOLE_INSTALLATION, _CLOSED), counts.situation.now, counts.limits
+    now, limits = counts.situation.now, counts.limits
+    before = at_the_latest(recorded.get(WHOLE_INSTALLATION, _CLOSED), now)
     if not counts.acting and before.position is Position.PROVING:
         before = replace(before, held_at=now)
     unchanged = FuseChange(WHOLE_INSTALLATION, recorded.get(WHOLE_INSTALLATION), before, FuseCounts())

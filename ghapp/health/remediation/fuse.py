@@ -248,6 +248,25 @@ def changed_at(fuse: Fuse) -> float | None:
     return fuse.healed_at if fuse.position is Position.CLOSED else fuse.since
 
 
+def at_the_latest(fuse: Fuse, now: float) -> Fuse:
+    """Returns the fuse without dates in the future: Redis' clock was set back, as by a failover to another machine.
+
+    Grants from before that and from after it then count against the same batch.
+    """
+    return replace(
+        fuse,
+        since=_until(fuse.since, now),
+        healed_at=_until(fuse.healed_at, now),
+        batch_at=_until(fuse.batch_at, now),
+        stopped_at=_until(fuse.stopped_at, now),
+        held_at=_until(fuse.held_at, now),
+    )
+
+
+def _until(at: float | None, now: float) -> float | None:
+    return None if at is None else min(at, now)
+
+
 def has_stepped(before: Fuse, after: Fuse) -> bool:
     """True if a change of the fuse is one to publish: not only what it remembers of its runners and requests."""
     return before != replace(after, held_at=before.held_at, runners=before.runners)

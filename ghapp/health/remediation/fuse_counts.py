@@ -162,8 +162,8 @@ def _count_grant(
     granted_at, accepted_at = evidence.granted_at, evidence.replaced_at
     if granted_at is None:
         granted_at = accepted_at = evidence.last_replaced_at
-    elif state in MOOT and (evidence.removed_at is None or needs_no_replacement(evidence)):
-        return
+    elif accepted_at is None and state in MOOT and (evidence.removed_at is None or needs_no_replacement(evidence)):
+        return  # what was accepted counts in any case, also if the same machine registered again by that
     if granted_at is None or granted_at < since:
         return
     count.granted += 1
@@ -226,7 +226,10 @@ def successors(members: Members, accepted_at: float, limits: FuseLimits) -> int:
 
 
 def _left_at(evidence: Evidence) -> float:
-    ends = (evidence.retired_at, evidence.job_ended_at, evidence.absent_since, evidence.missing_at)
+    """Returns when a runner left: an ephemeral one at the end of its job, any other one when it was first missing."""
+    leaves_with_its_job = evidence.ephemeral is not False and evidence.reregistered_as is None
+    job_ended_at = evidence.job_ended_at if leaves_with_its_job else None
+    ends = (evidence.retired_at, job_ended_at, evidence.absent_since, evidence.missing_at)
     return next((at for at in ends if at is not None), 0.0)
 
 

@@ -16,7 +16,7 @@ MOST_RUNNERS = 20
 
 
 def with_runners(fuse: Fuse, lost: Collection[int]) -> Fuse:
-    """Returns the fuse with some of the lost runners that it counts, by id; a closed one keeps those that it has."""
+    """Returns the fuse with some of the lost runners that it counts; a closed one keeps those that it has."""
     if fuse.position is Position.CLOSED or not lost:
         return fuse
     return replace(fuse, runners=tuple(sorted(lost)[:MOST_RUNNERS]))
@@ -25,7 +25,7 @@ def with_runners(fuse: Fuse, lost: Collection[int]) -> Fuse:
 def after_moves(fuses: Mapping[str, Fuse], pools: Mapping[str, Collection[int]], now: float) -> dict[str, Fuse]:
     """Returns the fuses by the pools that have their runners now; the fuse of a pool that lost all of them closes.
 
-    A pool that has a fuse of its own that is not closed keeps that one.
+    Where some runners stay, both pools have the fuse. A pool whose own fuse is not closed keeps that one.
 
     Args:
         fuses: recorded fuses, by pool.
@@ -35,12 +35,15 @@ def after_moves(fuses: Mapping[str, Fuse], pools: Mapping[str, Collection[int]],
     moved = dict(fuses)
     for pool, fuse in fuses.items():
         runners = set(fuse.runners)
-        if pool == WHOLE_INSTALLATION or not runners or runners & set(pools.get(pool, ())):
+        if pool == WHOLE_INSTALLATION or not runners:
             continue
-        heirs = [name for name, ids in pools.items() if runners & set(ids)]
-        for name in heirs:
+        heirs = {name: ids for name in pools if name != pool and (ids := runners & set(pools[name]))}
+        for name, ids in heirs.items():
             if moved.get(name, Fuse()).position is Position.CLOSED:
-                moved[name] = fuse
-        if heirs:
+                moved[name] = replace(fuse, runners=tuple(sorted(ids)))
+        left = runners.difference(*heirs.values())
+        if heirs and left & set(pools.get(pool, ())):
+            moved[pool] = replace(fuse, runners=tuple(sorted(left)))  # the pool was split
+        elif heirs:
             moved[pool] = Fuse(healed_at=now, reason=FuseReason.POOL_CHANGED)
     return moved

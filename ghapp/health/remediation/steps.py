@@ -63,12 +63,17 @@ def may_terminate(
     """True if the process of a lost runner may end itself: a liveness probe asks, and its kubelet kills the container.
 
     Acting must be permitted now, by a fresh observation. The replacement may have been accepted already. Long after the
-    grant another registration may run in the container.
+    grant another registration may run in the container; the caller has GitHub asked for that as well (`has_looked`).
     """
     if evidence.granted_at is None or not 0.0 <= now - evidence.granted_at <= TERMINATION_SECONDS:
         return False
     is_lost = verdict.state is State.INVALIDATED and not verdict.stale and not runs_a_job(evidence, now)
     return is_lost and mode == "act" and not fuse.holds_requests and not paused and not claimed
+
+
+def has_looked(evidence: Evidence, now: float) -> bool:
+    """True if GitHub was asked a moment ago, and neither the runner nor another one of its name is registered."""
+    return evidence.looked_at is not None and 0 <= now - evidence.looked_at <= LOOK_LASTS_SECONDS
 
 
 class RequestStep(StrEnum):
@@ -98,8 +103,7 @@ def request_step(evidence: Evidence | None, event_id: str, now: float, *, held: 
         return RequestStep.WITHDRAW
     if held or runs_a_job(evidence, now):
         return RequestStep.WAIT
-    has_looked = evidence.looked_at is not None and 0 <= now - evidence.looked_at <= LOOK_LASTS_SECONDS
-    return RequestStep.SEND if has_looked else RequestStep.LOOK
+    return RequestStep.SEND if has_looked(evidence, now) else RequestStep.LOOK
 
 
 def accepted(evidence: Evidence | None, event_id: str, at: float) -> Evidence | None:

@@ -211,7 +211,7 @@ def not_yet_queried(records: Iterable[Evidence], survey: Survey, now: float, lim
     found = [
         each
         for each in suspects(records, survey, now, limits)
-        if each.missing_at is None
+        if (each.missing_at is None or each.missing_at > now)  # a first 404 in the future is none
         and not (runs_a_job(each, now) and now - missing_since(each) < limits.startup_seconds)
     ]
     found.sort(key=lambda each: (runs_a_job(each, now), missing_since(each), each.id))

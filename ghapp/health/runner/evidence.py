@@ -12,6 +12,9 @@ from typing import NamedTuple
 from ghapp.health.runner.deletion_progress import Deletion
 from ghapp.health.runner.remains import Remains
 
+SECOND = 1.0
+"""GitHub dates a job's end by the second in which it was."""
+
 
 class PastLoss(NamedTuple):
     """The last loss of a runner that returned. Fields are only ever appended; times are epoch seconds.
@@ -163,10 +166,13 @@ class Evidence(NamedTuple):
 
     @property
     def is_busy(self) -> bool:
-        """True if GitHub returned it busy later than its known job ended: that job, or another one, is running."""
+        """True if GitHub returned it busy later than in the second in which its known job ended.
+
+        That job, or another one, is running.
+        """
         returned_at = self.observed_at if self.returned_at is None else self.returned_at
         ended_at = self.job_ended_at
-        return self.busy and (ended_at is None or (returned_at is not None and returned_at > ended_at))
+        return self.busy and (ended_at is None or (returned_at is not None and returned_at > ended_at + SECOND))
 
     @property
     def running_job(self) -> int | None:
@@ -206,7 +212,7 @@ class Survey:
 LIST_LASTS_SECONDS = 300.0
 """Two complete lists without a failed sweep in between cover the time between them up to this length."""
 
-BLIND_KEPT_SECONDS, MOST_BLIND_SPANS = 7 * 24 * 3600.0, 20
+BLIND_KEPT_SECONDS, MOST_BLIND_SPANS = 7 * 24 * 3600.0, 200
 
 
 def covered_seconds(survey: Survey, since: float, now: float) -> float:

@@ -259,7 +259,7 @@ def get_missed(evidence: Evidence, at: float, survey: Survey | None = None) -> E
     """A GET answered 404. The first 404 only starts the clock; it also makes a hint of a list with page churn."""
     if not evidence.registered or _late(evidence, at):
         return evidence
-    missing_at = evidence.missing_at if evidence.missing_at is not None else at
+    missing_at = at if evidence.missing_at is None else min(at, evidence.missing_at)
     absent_since = evidence.missing_from_partial_list_at if evidence.absent_since is None else evidence.absent_since
     return evidence._replace(
         listed=False,

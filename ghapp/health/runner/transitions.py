@@ -44,17 +44,19 @@ def may_be_forgotten(evidence: Evidence, verdict: Verdict, now: float) -> bool:
     """True if the runner's record may be deleted.
 
     A lost, granted or removed runner is kept until its replacement was accepted, or for a week: through pauses, stopped
-    fuses, and outages of a controller or a cluster.
+    fuses, and outages of a controller or a cluster. So is one whose loss was written off: a job may wait for it on
+    Monday.
     """
     is_begun = evidence.granted_at is not None or evidence.removed_at is not None
     if verdict.state is State.INVALIDATED or (is_begun and is_absent(evidence)):
-        done_at = evidence.replaced_at or (None if is_begun else evidence.would_remediate_at)
+        done_at = evidence.replaced_at
         if done_at is not None and not _is_under_way(evidence):
             return now - done_at > ANSWERABLE_SECONDS
         latest = max(verdict.since or 0.0, evidence.granted_at or 0.0, evidence.removed_at or 0.0, done_at or 0.0)
         return now - (latest or now) > WAITING_SECONDS
     if verdict.state is State.RETIRED:
-        return now - (verdict.since or now) > ANSWERABLE_SECONDS
+        kept = ANSWERABLE_SECONDS if evidence.not_needed_at is None else WAITING_SECONDS
+        return now - (verdict.since or now) > kept
     if not evidence.registered:
         return now - max(evidence.last_delivery_at or 0.0, evidence.first_seen) > ANSWERABLE_SECONDS
     return False

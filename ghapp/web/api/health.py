@@ -19,12 +19,12 @@ from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.observations import removal_reported, replaced
 from ghapp.health.runner.verdict import State
 from ghapp.log import logger
-from ghapp.queue.jobs import JobName
+from ghapp.queue.jobs import JobName, remediation_key
 from ghapp.report.documents import HealthDocument
 from ghapp.settings import Settings
 from ghapp.web.api.demand import demand_document
 from ghapp.web.authentication import Authenticator
-from ghapp.web.fleet_view import MOST_ORGS, FleetPage, FleetReader
+from ghapp.web.fleet_view import MOST_ORGS, FleetPage, FleetReader, Termination
 from ghapp.web.problems import problem
 from ghapp.web.rate_limit import RateLimit
 from ghapp.web.request_body import parse_json, read_body
@@ -35,6 +35,12 @@ Clock = Callable[[], float]
 
 MOST_AT_ONCE = 1000
 LARGEST_BATCH_BYTES = 1024 * 1024
+LOOK_SECONDS, LOOK_AGAIN_SECONDS = 2.5, 0.1
+"""How long `…/alive` waits for GitHub's answer about a lost runner, and between two reads of its record."""
+
+LOOKS_AT_ONCE, LOOKS_AN_HOUR = 60, 1200
+"""Such questions of each organization: two calls each, for whom `…/alive` is called without a token."""
+
 ALIVE_SECONDS = 0.5
 """A probe times out after a second, and counts that as a failure."""
 
@@ -96,6 +102,7 @@ class HealthEndpoints:
             clock,
         )
         self._checks: RateLimit[int] = RateLimit(CHECKS_AT_ONCE, CHECKS_AN_HOUR, MOST_ORGS)
+        self._looks: RateLimit[int] = RateLimit(LOOKS_AT_ONCE, LOOKS_AN_HOUR, MOST_ORGS)
 
     def routes(self) -> Sequence[Route]:
         """Returns all routes, the most used first, because routes are tried in order."""
@@ -175,13 +182,29 @@ class HealthEndpoints:
         org, name = request.path_params["org"], request.path_params["name"]
         try:
             async with asyncio.timeout(ALIVE_SECONDS):
-                lost = await self._reader.should_terminate(org, name, self._clock())
+                found = await self._reader.termination(org, name, self._clock())
+            lost = found.may_end or (bool(found.installation) and await self._is_lost_now(org, name, found))
         except (StoreUnavailableError, TimeoutError):
             lost = False
         except Exception:  # a bug must not kill a fleet
             log.exception("alive check failed", org=org, runner=name)
             lost = False
         return problem(410, "its registration was deleted; stop its pod") if lost else Response(status_code=200)
+
+    async def _is_lost_now(self, org: str, name: str, found: Termination) -> bool:
+        """Has GitHub asked for a lost runner and its name, and waits for the answer; without it the runner lives.
+
+        Looks are limited for each organization, since the endpoint needs no token.
+        """
+        if self._looks.grant(found.installation, self._clock()):
+            return False
+        key = remediation_key(found.installation, found.runner_id)
+        await self._enqueue(JobName.REMEDIATE, found.installation, found.runner_id, key=key)
+        async with asyncio.timeout(LOOK_SECONDS):
+            while found.installation and not found.may_end:
+                await asyncio.sleep(LOOK_AGAIN_SECONDS)
+                found = await self._reader.termination(org, name, self._clock())
+        return found.may_end
 
     async def _check(self, request: Request) -> Response:
         """Enqueues a check of this runner; requests while a check is queued have no further effect.

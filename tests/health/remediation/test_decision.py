@@ -385,6 +385,75 @@ def test_a_fuse_stopped_without_successors_goes_on_when_one_comes_within_an_hour
         assert POOL not in turned
 
 
+AGAIN = {"removed_at": NOW - 60, "granted_at": NOW - 60, "replaced_at": NOW - 60}
+
+
+@pytest.mark.parametrize(
+    "end",
+    [{"reregistered_as": 900}, {"retired_at": NOW - 10}],
+    ids=["registered again under its name", "removed on purpose"],
+)
+def test_an_accepted_request_counts_for_its_batch_whatever_becomes_of_the_runner(end):
+    """Else the batch would have room again, for as long as machines register again under their names."""
+    fuse = Fuse(Position.PROVING, NOW - 61, 3, 3, batch_at=NOW - 61)
+    runners = [lost(each, **AGAIN, **end) for each in (1, 2, 3)] + [lost(each) for each in range(10, 50)]
+    assert decided(runners, {POOL: fuse}).plan.now == ()
+
+
+def test_machines_that_a_controller_registers_again_under_their_names_are_successors():
+    fuse = Fuse(Position.PROVING, NOW - 61, 3, 3, batch_at=NOW - 61)
+    again = [lost(each, **AGAIN, reregistered_as=900 + each) for each in (1, 2, 3)]
+    came = [online(900 + each, name=f"linux-{each}", first_seen=NOW - 20) for each in (1, 2, 3)]
+    decision = decided([*again, *came, *(lost(each) for each in range(10, 50))], {POOL: fuse})
+    assert (decision.turns[0].after.batch, len(decision.plan.now)) == (6, 6)
+
+
+@pytest.mark.parametrize(
+    "job", [{}, {"job_id": 7, "job_ended_at": NOW - 7200}], ids=["never had a job", "had one long ago"]
+)
+@pytest.mark.parametrize("ephemeral", [False, None], ids=["persistent", "not reported"])
+def test_machines_that_register_again_by_themselves_prove_no_batch(job, ephemeral):
+    fuse = Fuse(Position.PROVING, NOW - 500, 3, 3, batch_at=NOW - 500)
+    steps = {"removed_at": NOW - 450, "granted_at": NOW - 450, "replaced_at": NOW - 450}
+    barren = [lost(each, **steps) for each in (1, 2, 3)]
+    left = [
+        lost(each, ephemeral=ephemeral, reregistered_as=900 + each, absent_since=NOW - 20, missing_at=None, **job)
+        for each in (10, 11, 12)
+    ]
+    came = [online(900 + each, name=f"linux-{each}", first_seen=NOW - 20) for each in (10, 11, 12)]
+    (turn,) = decided([*barren, *left, *came, *(lost(each) for each in range(20, 50))], {POOL: fuse}).turns
+    assert turn.after.reason is FuseReason.BATCH_NEVER_ONLINE
+
+
+@pytest.mark.parametrize("back", [30.0, 300.0, 3600.0, 365 * 86_400.0])
+def test_grants_count_although_the_clock_was_set_back(back):
+    """Redis failed over to a machine with another time: the fuse and its grants are dated in the future."""
+    fuse = Fuse(Position.PROVING, NOW + back - 60, 3, 3, batch_at=NOW + back - 60)
+    steps = {"removed_at": NOW + back - 50, "granted_at": NOW + back - 50, "replaced_at": NOW + back - 50}
+    before = [lost(each, **steps) for each in (1, 2, 3)]
+    decision = decided([*before, *(lost(each) for each in range(10, 50))], {POOL: fuse})
+    assert decision.plan.now == ()
+    fuse = next((each.after for each in decision.turns), fuse)
+    assert (fuse.since or 0.0) <= max(NOW, NOW + back - 60)
+    later = [
+        each._replace(granted_at=NOW + 1, removed_at=NOW + 1) if each.id == 10 else each
+        for each in [*before, *(lost(each) for each in range(10, 50))]
+    ]
+    assert decided(later, {POOL: fuse}).plan.now == ()
+
+
+def test_a_pool_that_is_split_has_its_fuse_twice():
+    tripped = decided(fleet(50)).turns[0].after
+    gpu = {"labels": ("gpu",), "custom_labels": ("gpu",)}
+    moved = [each._replace(**gpu) if 1 < each.id <= 40 else each for each in fleet(50)]
+    split = decided(moved, {POOL: tripped}, rules=rules_of(POOL, "gpu"))
+    turned = {each.pool: each.after for each in split.turns}
+    assert {pool: each.position for pool, each in turned.items() if pool != WHOLE_INSTALLATION} == {
+        POOL: Position.PROVING,
+        "gpu": Position.PROVING,
+    }
+
+
 def test_a_fuse_of_a_pool_without_runners_closes():
     fuses = {"gone": Fuse(Position.STOPPED, NOW - 4000, 3, 3, stopped_at=NOW - 601), "other": proving()}
     turned = {each.pool: each.after.position for each in decided([online(1)], fuses).turns}
@@ -490,6 +559,7 @@ def test_the_installations_fuse_writes_off_no_runner_of_a_pool_with_a_stopped_fu
         ({"others": [online(50)]}, (1,)),
         ({"others": [online(50, busy=True)]}, (1, 2)),
         ({"others": [lost(50, granted_at=NOW, replaced_at=NOW)]}, (1,)),
+        ({"others": [lost(50, granted_at=NOW - 300, replaced_at=NOW - 300)]}, (1, 2)),
         ({"others": [lost(50)]}, (1,)),
         ({"paused": [POOL]}, ()),
     ],
@@ -502,6 +572,7 @@ def test_the_installations_fuse_writes_off_no_runner_of_a_pool_with_a_stopped_fu
         "an idle runner takes one",
         "a busy runner takes none",
         "the successor of another loss takes one",
+        "a successor that never came takes none",
         "another loss waits",
         "a paused pool",
     ],

@@ -172,7 +172,7 @@ class TestSeenSeconds:
 
     def test_blind_spans_are_bounded_and_the_oldest_are_joined(self):
         after, at = survey(), NOW
-        for _ in range(50):
+        for _ in range(MOST_BLIND_SPANS + 30):
             at += 120
             after = absence.survey_after(
                 absence.survey_after_failure(after, Reason.RATE_LIMITED, at - 60), listing(1), at
@@ -180,7 +180,18 @@ class TestSeenSeconds:
             at += 60
             after = absence.survey_after(after, listing(1), at)
         assert len(after.blind) == MOST_BLIND_SPANS
-        assert covered_seconds(after, NOW, at) <= 50 * 60
+        assert covered_seconds(after, NOW, at) <= (MOST_BLIND_SPANS + 30) * 60
+
+    def test_a_failed_sweep_each_hour_of_a_week_joins_no_spans(self):
+        """Else the time between two failures would count as blind, and no patience of a day would ever end."""
+        after, at = survey(), NOW
+        for _ in range(7 * 24):
+            after = absence.survey_after_failure(after, Reason.RATE_LIMITED, at + 60)
+            after = absence.survey_after(after, listing(1), at + 120)
+            for at_minute in range(180, 3600, 300):
+                after = absence.survey_after(after, listing(1), at + at_minute)
+            at += 3600
+        assert covered_seconds(after, NOW, at) >= 0.9 * (at - NOW)
 
     def test_a_span_is_kept_for_a_week(self):
         blind = ((NOW - 100, NOW),)
@@ -512,6 +523,11 @@ class TestOmittedRunners:
     def test_a_list_that_has_the_runner_ends_that(self):
         seen = observations.registration_seen(self.found(3), registration(online=True), NOW + 60, listed=True)
         assert seen.omissions == 0
+
+
+def test_a_suspect_whose_first_404_is_in_the_future_is_asked_for_again():
+    ahead = suspect(missing_at=NOW + 3600)
+    assert absence.not_yet_queried([ahead], survey(), NOW, LIMITS) == [ahead.id]
 
 
 def test_suspects_without_a_job_are_asked_for_before_those_with_one():

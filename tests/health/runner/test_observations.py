@@ -198,6 +198,11 @@ def test_a_404_alone_only_starts_the_clock():
     assert evidence.confirmed_at is None
 
 
+def test_a_first_404_in_the_future_is_dated_by_the_next_one():
+    """Redis' clock was set back: without that, the loss would wait until the clock is there again."""
+    assert get_missed(suspect(missing_at=NOW + 3600, observed_at=NOW + 3600), NOW).missing_at == NOW
+
+
 def test_a_second_404_does_not_restart_the_clock():
     evidence = get_missed(get_missed(online(), NOW), NOW + 30)
     assert evidence.missing_at == NOW
@@ -507,8 +512,8 @@ def test_a_grant_of_an_offline_runner_is_revoked_when_it_is_online():
 
 @pytest.mark.parametrize(
     ("ended_at", "busy"),
-    [(NOW, False), (NOW - MICROSECOND, True)],
-    ids=["ended after the last query of GitHub", "listed busy after the end"],
+    [(NOW, False), (NOW - 1.0, False), (NOW - 1.0 - MICROSECOND, True)],
+    ids=["ended after the last query of GitHub", "in the same second", "listed busy after the end"],
 )
 def test_the_end_of_a_job_explains_an_older_busy_flag(ended_at, busy):
     assert job_ended(online(busy=True, observed_at=NOW), 9, ended_at).is_busy is busy
@@ -516,8 +521,8 @@ def test_the_end_of_a_job_explains_an_older_busy_flag(ended_at, busy):
 
 @pytest.mark.parametrize(
     ("ended_at", "may_work"),
-    [(NOW - 60, False), (NOW - 60 - MICROSECOND, True)],
-    ids=["ended when it was last listed, or later", "listed busy after the end"],
+    [(NOW - 60, False), (NOW - 61, False), (NOW - 61 - MICROSECOND, True)],
+    ids=["ended when it was last listed, or later", "in the second before", "listed busy after the end"],
 )
 @pytest.mark.parametrize("known_when", ["before the list without it", "after that list"])
 def test_the_end_of_a_job_is_compared_with_the_last_list_that_returned_the_runner(ended_at, may_work, known_when):
@@ -539,7 +544,7 @@ def test_a_list_begun_before_a_jobs_end_says_nothing_of_another_job():
 
 
 def test_a_list_after_a_jobs_end_shows_the_next_job_though_nothing_else_changed():
-    evidence = job_ended(online(ephemeral=False, busy=True, observed_at=NOW - 60), 9, NOW - 1, NOW - 90)
+    evidence = job_ended(online(ephemeral=False, busy=True, observed_at=NOW - 60), 9, NOW - 2, NOW - 90)
     evidence = registration_seen(evidence, registration(online=True, busy=True), NOW, listed=True)
     assert evidence.is_busy
 

@@ -24,7 +24,8 @@ def forgotten(evidence, at):
     ("evidence", "since", "seconds"),
     [
         (lost(), NOW, WAITING_SECONDS),
-        (lost(would_remediate_at=NOW + 5), NOW + 5, ANSWERABLE_SECONDS),
+        (lost(would_remediate_at=NOW + 5), NOW, WAITING_SECONDS),
+        (lost(not_needed_at=NOW + 5), NOW + 5, WAITING_SECONDS),
         (lost(granted_at=NOW + 5), NOW + 5, WAITING_SECONDS),
         (suspect(removed_at=NOW + 5), NOW + 5, WAITING_SECONDS),
         (suspect(removed_at=NOW + 5, replaced_at=NOW + 9), NOW + 9, ANSWERABLE_SECONDS),
@@ -34,7 +35,8 @@ def forgotten(evidence, at):
     ],
     ids=[
         "a loss that waits",
-        "kept by dry-run",
+        "a loss that dry-run saw",
+        "a loss that was written off",
         "granted",
         "removed for being offline",
         "removed for being offline, and replaced",

@@ -11,12 +11,16 @@ import pytest
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.remediation.fuse import Fuse, Position
-from ghapp.health.remediation.steps import TERMINATION_SECONDS
+from ghapp.health.remediation.steps import LOOK_LASTS_SECONDS, TERMINATION_SECONDS
 from ghapp.health.runner import observations
+from ghapp.health.runner.absence import survey_after_failure
 from ghapp.health.runner.evidence import Survey
+from ghapp.health.runner.verdict import Reason
+from ghapp.queue.jobs import JobName
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.pod_claims import PodClaims
 from ghapp.store.runners import Runners
+from ghapp.web.api import health
 from tests.web.conftest import INSTALLATION, NOW, healthy
 
 LOST, NAME, POOL = 3, "c", "linux-4vcpu"
@@ -132,3 +136,32 @@ async def test_not_while_redis_does_not_answer(http, granted, monkeypatch):
         outage.setattr(Runners, "some", unavailable)
         assert (before, await answers(http)) == ((410, {True}), (200, {False}))
     assert await answers(http) == before
+
+
+async def test_alive_has_github_asked_for_the_runner_and_its_name_before_a_process_ends(http, granted, asked, times):
+    """Its machine may have registered again under its name since the last list."""
+    times[0] = NOW + 60
+    assert (await answers(http))[0] == 410
+    assert asked == [(JobName.REMEDIATE, (INSTALLATION, LOST), f"remediate-{INSTALLATION}-{LOST}")]
+    times[0] = NOW + 60 + LOOK_LASTS_SECONDS
+    assert (await answers(http))[0] == 410
+    assert len(asked) == 1, "the answer is of a moment ago"
+
+
+async def test_a_process_lives_while_github_gives_no_answer(http, granted, worker, monkeypatch):
+    monkeypatch.setattr(health, "LOOK_SECONDS", 0.3)
+    worker.answers = False
+    assert (await answers(http))[0] == 200
+
+
+async def test_a_process_lives_when_its_machine_is_registered_again_since_the_last_list(
+    http, redis, granted, worker, monkeypatch
+):
+    monkeypatch.setattr(type(worker), "__call__", lambda _self, evidence, _at: observations.reregistered(evidence, 4))
+    assert (await answers(http))[0] == 200
+
+
+async def test_a_process_lives_while_sweeps_fail(http, redis, granted, times):
+    survey = await Runners(redis).survey(INSTALLATION)
+    await Runners(redis).save_survey(INSTALLATION, survey_after_failure(survey, Reason.GITHUB_UNAVAILABLE, NOW))
+    assert (await answers(http))[0] == 200
