@@ -36,6 +36,8 @@ offline_seconds = 30
 cooldown_seconds = 20
 [remediation]
 mode = "act"
+[deliveries]
+redeliver_seconds = 5
 [leaks]
 mode = "act"
 grace_seconds = 20
