@@ -16,7 +16,9 @@ from ghapp.health.remediation.steps import RemediationStep, RequestStep
 from ghapp.health.runner import absence, observations
 from ghapp.health.runner.evidence import Evidence, Fold
 from ghapp.health.runner.verdict import judge, runs_a_job
+from ghapp.replace.event_backlog import BREAKER_SECONDS
 from tests.simulation.calls import CALL, STEP, Calls, Steps
+from tests.simulation.fleet import Refused
 from tests.simulation.folds import as_planned, if_known
 
 if TYPE_CHECKING:
@@ -179,7 +181,11 @@ class Acting(Calls):
             self.bring(event_id)
 
     def bring(self, event_id: str) -> None:
-        self.engine.start(f"notify-{event_id}", partial(self.notify, event_id), retries=True)
+        self.engine.start(f"notify-{event_id}", partial(self.notify, event_id))
+
+    def bring_if_unsent(self, event_id: str) -> None:
+        if event_id in self.store.unsent:
+            self.bring(event_id)
 
     def may_act(self, evidence: Evidence) -> bool:
         pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
@@ -226,7 +232,11 @@ class Acting(Calls):
                 return
         self.audit.leaves(runner_id)
         yield CALL
-        self.engine.fleet.accept(event_id, runner_id)  # raises: the controller refuses
+        try:
+            self.engine.fleet.accept(event_id, runner_id)
+        except Refused:
+            self.engine.after(BREAKER_SECONDS[1], partial(self.bring_if_unsent, event_id))
+            return
         yield STEP
         self.audit.accepted(runner_id, event_id)
         self.fold(runner_id, partial(steps.accepted, event_id=event_id, at=self.clock()))

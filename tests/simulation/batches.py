@@ -170,21 +170,30 @@ class Batches:
         return sum(each.at >= since and (is_whole or each.pool == pool) and self._counts(each) for each in self._grants)
 
     def _of_stopped(self, since: float, pool: str) -> int:
-        """Number of the installation's grants in pools whose own fuse stopped: those do not count."""
+        """Number of the installation's grants in pools that wait alone: those do not count."""
         if pool != WHOLE_INSTALLATION:
             return 0
-        fuses = self._engine.store.fuses
-        stopped = {name for name, fuse in fuses.items() if fuse.position is Position.STOPPED}
-        return sum(each.at >= since and each.pool in stopped and self._counts(each) for each in self._grants)
+        alone = self._alone()
+        return sum(each.at >= since and each.pool in alone and self._counts(each) for each in self._grants)
 
     def _counts(self, grant: Grant) -> bool:
         evidence = self._engine.store.runners.get(grant.runner_id)
         return grant.event_id in self._accepted or (evidence is not None and evidence.event_id == grant.event_id)
 
     def _stopped(self) -> int:
-        """Number of pools whose own fuse stopped: their share of the installation's batch is free for other pools."""
-        fuses = self._engine.store.fuses.items()
-        return sum(fuse.position is Position.STOPPED for pool, fuse in fuses if pool != WHOLE_INSTALLATION)
+        """Number of pools that wait alone: their share of the installation's batch is free for other pools."""
+        return len(self._alone())
+
+    def _alone(self) -> set[str]:
+        """The pools that are stopped, paused or not configured."""
+        changes, store = self._engine.changes, self._engine.store
+        return {
+            pool.name
+            for pool in self._engine.scenario.pools
+            if store.fuses.get(changes.name_of(pool), Fuse()).position is Position.STOPPED
+            or changes.name_of(pool) in store.paused
+            or not changes.is_configured(pool)
+        }
 
 
 def _lost(members: Iterable[tuple[Evidence, State]], fuse: Fuse, now: float, limits: FuseLimits) -> int:

@@ -102,6 +102,8 @@ class Changes:
     def _happen(self) -> None:
         """One of the things that happen, to a pool and to another one where there are several."""
         pool = self._random.choice(self.scenario.pools)
+        if self._has_catch_all and self._random.random() < OFTEN:
+            pool = self.scenario.pools[-1]  # of which runners are that no list shows
         others = [each for each in self.scenario.pools if each is not pool]
         what: Callable[[Pool, Pool], object] = self._random.choice(
             (
@@ -141,7 +143,7 @@ class Changes:
             case "rename":
                 self._engine.after(after, partial(self._rename, pool))
             case "leave out":
-                self._engine.after(after, partial(self._leave_out, pool))
+                self._engine.after(after, partial(self._leave_out, pool, self._random.uniform(60.0, 1800.0)))
 
     def _lose_beside_a_pool_that_waits(self, pool: Pool, other: Pool) -> None:
         """One pool waits for a reason of its own, and another one, which is well, loses all its runners."""
@@ -152,7 +154,7 @@ class Changes:
                 self._engine.driver.pause(self.name_of(pool))
                 self._engine.after(7200.0, self._engine.driver.resume)
             case "left out":
-                self._leave_out(pool)
+                self._leave_out(pool, 18_000.0)
         self._lose_some(pool, 4)
         self._engine.after(self._random.uniform(0.0, 400.0), partial(self._lose_some, other, 99))
 
@@ -233,14 +235,14 @@ class Changes:
             self._rules[pool.name] = self._rule(pool, name)
             self._engine.store.version += 1
 
-    def _leave_out(self, pool: Pool) -> None:
+    def _leave_out(self, pool: Pool, seconds: float) -> None:
         """The configuration lacks the pool for a while."""
         if self._has_catch_all:
             return  # its runners would be of that pool
         if len(self._rules) > 1 and pool.name in self._rules and self.name_of(pool) not in self._engine.store.paused:
             rule = self._rules.pop(pool.name)
             self._engine.store.version += 1
-            self._engine.after(self._random.uniform(60.0, 1800.0), partial(self._put_back, pool, rule))
+            self._engine.after(seconds, partial(self._put_back, pool, rule))
 
     def _put_back(self, pool: Pool, rule: Rule) -> None:
         """A pool with labels `*` is the last one again."""
