@@ -48,7 +48,8 @@ async def remediate_runner(context: JobContext, installation_id: int, runner_id:
             return "held"
         view, now = await context.org_view(installation), context.clock()
         if evidence.granted_at is not None and evidence.replaced_at is not None and not is_open(evidence):
-            return await _look_again(context, installation, evidence) or STILL_WAITING  # `…/alive` has it asked for
+            await _look_again(context, installation, evidence)  # `…/alive` has it asked for
+            return "held"
         if not _may_act(context, installation, view, evidence, now):
             if view.claim_on((evidence.name,), now) is not None:
                 await _fold(context, installation, evidence, _if_known(observations.grant_released))

@@ -39,7 +39,7 @@ LOOK_SECONDS, LOOK_AGAIN_SECONDS = 2.5, 0.1
 """How long `…/alive` waits for GitHub's answer about a lost runner, and between two reads of its record."""
 
 LOOKS_AT_ONCE, LOOKS_AN_HOUR = 60, 1200
-"""Such questions of each organization: two calls each, for whom `…/alive` is called without a token."""
+"""Such questions of each organization: two calls each, and `…/alive` needs no token."""
 
 ALIVE_SECONDS = 0.5
 """A probe times out after a second, and counts that as a failure."""
