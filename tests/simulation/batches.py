@@ -34,6 +34,8 @@ class Mass:
     """When the fuse tripped to which `most` applies. Grants of an earlier trip that healed do not count."""
     resumed: int = 0
     """Number of pools that a person resumed since; each has a new first batch."""
+    alone: int = 0
+    """The most pools that waited alone at one time: their share of the installation's batch was free for others."""
     holds: bool = True
     """True while the mass loss continues; single losses after the cooldown are not part of it."""
 
@@ -107,6 +109,7 @@ class Batches:
                 mass.most = max(limits.first_batch, fuse.allowed)
                 mass.most_since = self._tripped.get(fuse.since or 0.0, mass.since)
             mass.holds = is_mass or fuse.position is not Position.CLOSED
+            mass.alone = max(mass.alone, len(self._alone())) if pool == WHOLE_INSTALLATION else 0
         if is_mass:
             if mass is None and waiting:
                 self._mass[pool] = Mass(at, at - limits.window_seconds)  # the fuse may have tripped a while ago
@@ -154,7 +157,9 @@ class Batches:
         granted = self._granted(pool, mass.since)
         machines = [each for each in self._engine.world.machines.values() if each.fate is not Fate.ELSEWHERE]
         proof = sum(each.born > mass.proof_since for each in machines if is_whole or each.pool.name == pool)
-        batches = self._limits.first_batch * (1 + mass.resumed + self._stopped() if is_whole else 1)
+        if is_whole:
+            mass.alone = max(mass.alone, len(self._alone()))
+        batches = self._limits.first_batch * (1 + mass.resumed + mass.alone if is_whole else 1)
         if mass.most:
             since = max(mass.since, mass.most_since)
             of_fuse = self._granted(pool, since) - self._of_stopped(since, pool)
@@ -179,10 +184,6 @@ class Batches:
     def _counts(self, grant: Grant) -> bool:
         evidence = self._engine.store.runners.get(grant.runner_id)
         return grant.event_id in self._accepted or (evidence is not None and evidence.event_id == grant.event_id)
-
-    def _stopped(self) -> int:
-        """Number of pools that wait alone: their share of the installation's batch is free for other pools."""
-        return len(self._alone())
 
     def _alone(self) -> set[str]:
         """The pools that are stopped, paused or not configured."""

@@ -1,6 +1,6 @@
 """What people, controllers and Redis change in the midst of a day, and lost machines that register again.
 
-It has its own random numbers, and happens on half of the days, so that the others are as without it.
+It has its own random numbers, so that the days without it are as they were.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from tests.simulation.world import Fate, Machine
 if TYPE_CHECKING:
     from tests.simulation.engine import Engine
 
-OFTEN = 0.5
+DAYS_WITH_CHANGES = 0.75
 """The share of days on which anything of this happens."""
+
+OFTEN = 0.5
 
 MOST_IN_AN_EPISODE = 3
 
@@ -44,7 +46,7 @@ class Changes:
 
     def __init__(self, engine: Engine, planned: Scenario) -> None:
         self._engine, self._random = engine, Random(f"changes of {engine.seed}")
-        self.happen = self._random.random() < OFTEN
+        self.happen = self._random.random() < DAYS_WITH_CHANGES
         self.scenario = self._with_unusual_controllers(planned) if self.happen else planned
         self.mode: Mode = planned.config.remediation.mode
         self.mode_since = 0.0
@@ -57,7 +59,7 @@ class Changes:
         if not self.happen:
             return
         for episode in self.scenario.episodes:
-            for _ in range(self._random.randint(0, MOST_IN_AN_EPISODE)):
+            for _ in range(self._random.randint(1, MOST_IN_AN_EPISODE)):
                 self._engine.at(self._random.uniform(episode.begins, episode.ends), self._happen)
             if self._has_catch_all:
                 self._elsewhere(episode)
@@ -226,6 +228,7 @@ class Changes:
     def _use_mode(self, mode: Mode) -> None:
         self._engine.trace("the mode changes", mode=mode)
         self.mode, self.mode_since = mode, self._engine.now
+        self._engine.audit.mode_changed()
         self._engine.store.version += 1
 
     def _rename(self, pool: Pool) -> None:

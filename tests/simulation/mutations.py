@@ -214,7 +214,7 @@ def _sent_without_a_look(known: Any, event_id: str, now: float, *, held: bool = 
 
 
 def _sent_whatever_holds(known: Any, event_id: str, now: float, *, held: bool = False) -> steps.RequestStep:
-    return _request_step(known, event_id, now)
+    return _sent_without_a_look(known, event_id, now)  # a look does not act either while something holds it
 
 
 def _open_though_back(known: evidence.Evidence) -> bool:
