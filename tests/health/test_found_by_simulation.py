@@ -7,7 +7,13 @@ from ghapp.health.remediation.fuse import FuseLimits
 from ghapp.health.remediation.fuse_counts import fuse_counts
 from ghapp.health.remediation.plan import RemediationLimits
 from ghapp.health.runner.absence import RunnerList, folds_of_get, folds_of_list
-from ghapp.health.runner.observations import LIST_LAG_SECONDS, job_ended, job_started, registration_seen
+from ghapp.health.runner.observations import (
+    LIST_LAG_SECONDS,
+    STALE_LIST_SECONDS,
+    job_ended,
+    job_started,
+    registration_seen,
+)
 from ghapp.health.runner.verdict import Limits, State, judge
 from tests.health.builders import NOW, lost, online, present, proving, registration, survey
 
@@ -39,12 +45,17 @@ REPLACED = lost(granted_at=NOW, event_id="e1", removed_at=NOW, replaced_at=NOW)
 
 @pytest.mark.parametrize(
     ("was_deleted", "after", "event_id"),
-    [(True, LIST_LAG_SECONDS, "e1"), (True, LIST_LAG_SECONDS + 1.0, None), (False, 0.0, "e1"), (False, 1.0, None)],
+    [
+        (True, LIST_LAG_SECONDS, "e1"),
+        (True, LIST_LAG_SECONDS + 1.0, None),
+        (False, STALE_LIST_SECONDS - 60.0, "e1"),
+        (False, STALE_LIST_SECONDS - 60.0 + 1.0, None),
+    ],
     ids=[
         "deleted, lists may lag",
         "deleted, lists have caught up",
-        "it was gone before, the list is older",
-        "it was gone before, the list is newer",
+        "it was missing before, and the list may be of that time",
+        "it was missing before, and the list is newer",
     ],
 )
 def test_a_list_older_than_a_removal_does_not_cause_a_second_replacement(was_deleted, after, event_id):

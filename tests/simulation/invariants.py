@@ -13,7 +13,7 @@ from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, 
 from ghapp.health.remediation.steps import LOOK_LASTS_SECONDS
 from ghapp.health.runner.absence import RunnerList
 from ghapp.health.runner.evidence import LIST_LASTS_SECONDS, Evidence, Registration, Survey
-from ghapp.health.runner.observations import RETIRED_LAG_SECONDS
+from ghapp.health.runner.observations import STALE_LIST_SECONDS
 from ghapp.health.runner.verdict import State, judge
 from tests.simulation.batches import Batches
 from tests.simulation.bound import noticed_within, tail_of
@@ -565,7 +565,7 @@ class Audit:
                 self._shown_busy[runner.id] = (machine.job.id, self._engine.now)
             else:
                 self._shown_busy.pop(runner.id, None)
-            if machine.registered and machine.removal_reported_at < self._engine.now - RETIRED_LAG_SECONDS:
+            if machine.registered and machine.removal_reported_at < self._engine.now - STALE_LIST_SECONDS:
                 machine.contradictions += 1
                 machine.removal_reported = machine.removal_reported and machine.contradictions <= 1
         covered = {*look.runners}

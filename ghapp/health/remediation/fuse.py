@@ -277,8 +277,10 @@ def _watch(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits, *, acti
         return fuse  # no replacement is due
     if pool.lost >= threshold(pool.expected, limits):
         return _trip(fuse, now, limits, FuseReason.MASS_LOSS)
-    if fuse.reason is FuseReason.UNPROVEN:
-        on_watch = acting
+    if not acting and fuse.reason in (FuseReason.UNPROVEN, FuseReason.REGISTRATIONS_RETURNED):
+        on_watch = False  # it would close again at once
+    elif fuse.reason is FuseReason.UNPROVEN:
+        on_watch = True
     else:
         on_watch = fuse.healed_at is not None and now - fuse.healed_at < limits.cooldown_seconds
     return _trip(fuse, now, limits, FuseReason.LOSS_ON_WATCH) if on_watch else fuse
@@ -314,11 +316,10 @@ def _closed(fuse: Fuse, now: float, reason: FuseReason) -> Fuse:
 
 def _wait_out(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
     """Updates a proving fuse while nothing is requested."""
-    if pool.since_return is not None:
-        return _closed(fuse, now, FuseReason.REGISTRATIONS_RETURNED)
     if pool.waiting > 0 and pool.lost >= threshold(pool.expected, limits):
         return fuse
-    return _closed(fuse, now, FuseReason.UNPROVEN)
+    has_returned = pool.since_return is not None
+    return _closed(fuse, now, FuseReason.REGISTRATIONS_RETURNED if has_returned else FuseReason.UNPROVEN)
 
 
 def _prove(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> Fuse:

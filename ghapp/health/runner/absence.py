@@ -368,13 +368,17 @@ def _listed(seen_as: Registration, at: float, usable: bool, evidence: Evidence |
     """The fold of a listed runner.
 
     Ignores a list that may be older than the runner's removal: the runner would be lost, and replaced, a second time.
-    Once our DELETE was answered 204, that is a stale list for some minutes; after a 404, a list that was begun before.
-    A GET of the runner itself is applied at once.
+    Once our DELETE was answered 204, that is a stale list for some minutes; after a 404, a list that was begun before
+    it, or so soon after the runner was first missing that it may show what was before. A GET of the runner itself is
+    applied at once.
     """
     removed_at = None if evidence is None or evidence.confirmed_at is None else evidence.removed_at
     if evidence is not None and removed_at is not None:
-        lag = observations.LIST_LAG_SECONDS if evidence.was_deleted else 0.0
-        if at <= removed_at + lag:
+        if evidence.was_deleted:
+            is_old = at <= removed_at + observations.LIST_LAG_SECONDS
+        else:
+            is_old = at <= max(removed_at, missing_since(evidence) + observations.STALE_LIST_SECONDS)
+        if is_old:
             return evidence
     return observations.registration_seen(evidence, seen_as, at, listed=usable, alone=False)
 

@@ -33,8 +33,8 @@ OMITTED_SECONDS = (60.0, 180.0)
 older than `stale_seconds` would answer nothing.
 """
 
-RETIRED_LAG_SECONDS = 60.0
-"""Two lists that show a runner so long after it was reported as removed contradict the report."""
+STALE_LIST_SECONDS = 60.0
+"""A list that was begun so long after a removal does not show what was before it: lists were observed 50 s stale."""
 
 
 def _late(evidence: Evidence, at: float) -> bool:
@@ -54,7 +54,7 @@ def _still_retired(evidence: Evidence, at: float, *, listed: bool, alone: bool) 
     retired_at = evidence.retired_at
     if retired_at is None or at <= retired_at:
         return retired_at
-    is_later = at > max(retired_at + RETIRED_LAG_SECONDS, evidence.observed_at or 0.0)
+    is_later = at > max(retired_at + STALE_LIST_SECONDS, evidence.observed_at or 0.0)
     is_second_list = listed and evidence.listed and is_later
     return None if alone or is_second_list else retired_at
 

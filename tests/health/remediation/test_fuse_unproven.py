@@ -47,9 +47,17 @@ def test_a_dry_run_fuse_closes_when_the_mass_loss_has_ended(counted, closes):
 
 
 def test_a_dry_run_fuse_closes_as_soon_as_registrations_return():
-    after = turned(proving(), mass_loss(since_return=0.0))
+    after = turned(proving(), mass_loss(since_return=0.0, lost=3, waiting=3))
     assert (after.position, after.healed_at) == (Position.CLOSED, NOW)
     assert after.reason is FuseReason.REGISTRATIONS_RETURNED
+
+
+def test_a_dry_run_fuse_does_not_close_and_trip_again_while_some_registrations_return():
+    """Each change is an event: one of each in every sweep."""
+    stays = turned(proving(), mass_loss(since_return=0.0))
+    assert stays.position is Position.PROVING
+    closed = turned(stays, mass_loss(since_return=0.0, lost=3, waiting=3))
+    assert turned(closed, mass_loss(since_return=0.0, lost=3, waiting=3)) is closed
 
 
 def test_an_acting_fuse_is_not_closed_by_time_alone():

@@ -10,7 +10,7 @@ from ghapp.health.runner.evidence import Evidence, Survey, observed_at
 from ghapp.health.runner.observations import (
     LIST_LAG_SECONDS,
     OVERTAKING_SECONDS,
-    RETIRED_LAG_SECONDS,
+    STALE_LIST_SECONDS,
     absence_confirmed,
     first_observation,
     get_missed,
@@ -378,11 +378,11 @@ LISTS, FLAWED, GET = {"listed": True}, {"listed": False, "alone": False}, {"list
 @pytest.mark.parametrize(
     ("seen", "retired_at"),
     [
-        ([(RETIRED_LAG_SECONDS + 1, LISTS)], NOW),
-        ([(1, LISTS), (RETIRED_LAG_SECONDS, LISTS)], NOW),
-        ([(1, LISTS), (RETIRED_LAG_SECONDS + MICROSECOND, LISTS)], None),
-        ([(RETIRED_LAG_SECONDS + 1, LISTS), (RETIRED_LAG_SECONDS + 1, LISTS)], NOW),
-        ([(RETIRED_LAG_SECONDS + 1, FLAWED), (RETIRED_LAG_SECONDS + 2, FLAWED)], NOW),
+        ([(STALE_LIST_SECONDS + 1, LISTS)], NOW),
+        ([(1, LISTS), (STALE_LIST_SECONDS, LISTS)], NOW),
+        ([(1, LISTS), (STALE_LIST_SECONDS + MICROSECOND, LISTS)], None),
+        ([(STALE_LIST_SECONDS + 1, LISTS), (STALE_LIST_SECONDS + 1, LISTS)], NOW),
+        ([(STALE_LIST_SECONDS + 1, FLAWED), (STALE_LIST_SECONDS + 2, FLAWED)], NOW),
         ([(MICROSECOND, GET)], None),
         ([(0, GET)], NOW),
     ],
