@@ -198,18 +198,21 @@ class Acting(Calls):
     def is_held(self, evidence: Evidence) -> bool:
         """By the mode, a pause, a stopped fuse, or because its pool is not configured now."""
         pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
-        if self.rules and pool not in {rule.name for rule in self.rules}:
-            return True
         is_stopped = fuse_of(self.store.fuses, pool).holds_requests
-        return self.engine.changes.mode != "act" or pool in self.store.paused or is_stopped
+        acts = self.engine.changes.mode == "act"
+        return self.is_unconfigured(evidence) or not acts or pool in self.store.paused or is_stopped
 
-    def is_dropped(self, evidence: Evidence) -> bool:
+    def is_unconfigured(self, evidence: Evidence) -> bool:
+        pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
+        return bool(self.rules) and pool not in {rule.name for rule in self.rules}
+
+    def drops_unconfigured(self, evidence: Evidence) -> bool:
         """As it was, for a mutation: a request whose pool has no rule at this moment is dropped."""
         pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
         if self.rules and pool not in {rule.name for rule in self.rules}:
             self.store.unsent.discard(evidence.event_id or "")
             return True
-        return type(self).is_held(self, evidence)
+        return False
 
     def is_claimed(self, evidence: Evidence) -> bool:
         """By its controller: a process works there."""
