@@ -13,6 +13,8 @@ from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.health.installation import Installation
 from ghapp.health.runner.evidence import Survey
+from ghapp.health.runner.observations import looked_again
+from ghapp.queue.jobs import JobName
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
 from ghapp.store.deaths import Deaths
@@ -49,8 +51,12 @@ class Http:
             server.should_exit = True
             await task
 
-    async def _ignore(self, *_args, key=None, retry=True):
-        """No job is enqueued."""
+    async def _ignore(self, work, *args, key=None, retry=True):
+        """No job is enqueued; GitHub's answer about a lost runner is that it is not registered."""
+        if work is JobName.REMEDIATE:
+            installation, runner_id = args
+            async with connect(self._redis_url) as redis:
+                await Runners(redis).revise(installation, {runner_id: lambda known: looked_again(known, time.time())})
 
 
 class Known:

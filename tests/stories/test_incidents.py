@@ -13,7 +13,7 @@ import pytest
 
 from ghapp.health.incidents.loss import LossEnd
 from ghapp.health.remediation.fuse import FuseReason, Position
-from ghapp.health.runner.transitions import ANSWERABLE_SECONDS
+from ghapp.health.runner.transitions import WAITING_SECONDS
 from ghapp.store.incidents import Incidents
 from jobs.remediation.plan_remediation import plan_remediation
 from jobs.runners.sweep import sweep_installation
@@ -151,7 +151,7 @@ async def test_a_loss_in_dry_run_ends_when_its_record_is_deleted(story):
         await app.live_through_an_interval()
         assert [each.is_open for each in await incidents(app)] == [True]
         for _ in range(2):
-            await app.pass_(ANSWERABLE_SECONDS)
+            await app.pass_(WAITING_SECONDS)
             await sweep_installation(app.context, app.installation)
         assert lost not in await app.context.runners.all(app.installation)
         ((loss,),) = [each.losses for each in await incidents(app)]
