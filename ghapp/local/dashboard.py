@@ -136,7 +136,7 @@ async def _print_changes(site: Site, director: Director | None, printer: Problem
     """Prints a line for each event and each problem, forever: for systemd's journal, a pipe or a file."""
     stores = stores_over(connect(site.settings.redis_url or ""))
     last_events: dict[int, str] = {}
-    redis_error = ""
+    redis_error, began_at = "", time.monotonic()
     while True:
         site.supervise()
         lines, current, has_fleet = [], site.problems(), False
@@ -150,7 +150,7 @@ async def _print_changes(site: Site, director: Director | None, printer: Problem
                     lines += [_line(event) for event in _shown_events(_after(last_events[each.id], rows))]
                 last_events[each.id] = rows[-1][0] if rows else ""
             if not installations:
-                current.append(await _why_no_installation(stores, site.settings))
+                current.append(await _why_no_installation(stores, site.settings, began_at))
             surveys = await stores.runners.surveys([each.id for each in installations])
             has_fleet = any(each.total for each in surveys.values())
             redis_error = ""
@@ -186,6 +186,7 @@ async def frames(
     settings = site.settings
     stores = stores_over(connect(settings.redis_url or ""))
     panels: list[Panel] = []
+    began_at = time.monotonic()
     while True:
         site.supervise()
         try:
@@ -199,7 +200,7 @@ async def frames(
             await director.start_due(time.monotonic())
         panels = [panel for _, panel in fleets]
         if not fleets:
-            panels = [Panel(Text(await _why_no_installation(stores, settings), overflow="fold"), title="ghapp")]
+            panels = [Panel(Text(await _why_no_installation(stores, settings, began_at), overflow="fold"), title="ghapp")]
         yield Group(*panels, *_problems(site), _footer(settings, director))
         await asyncio.sleep(0.5)
 
@@ -244,9 +245,11 @@ def _address_elsewhere(settings: Settings) -> str:
     return settings.public_url or http_address(socket.gethostname() if reachable(host) != host else host, port)
 
 
-async def _why_no_installation(stores: Stores, settings: Settings) -> str:
-    """Returns why no organization is known, and when GitHub is asked again."""
+async def _why_no_installation(stores: Stores, settings: Settings, drawn_since: float) -> str:
+    """Returns why no organization is known, and when GitHub is asked again; `drawn_since` is monotonic."""
     due = await stores.schedule.next_discovery()
+    if due is None and time.monotonic() < drawn_since + OVERDUE_SECONDS:
+        return "GitHub is being asked on which organizations the App is installed"
     if due is None or due < time.time() - OVERDUE_SECONDS:
         return (
             "GitHub has not answered yet on which organizations the App is installed; ghapp keeps asking"

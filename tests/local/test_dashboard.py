@@ -353,7 +353,7 @@ async def test_the_lines_to_paste_work_with_a_path_that_has_spaces(redis_url):
 @pytest.mark.parametrize(
     ("discovery_in", "text"),
     [
-        (None, "GitHub has not answered yet on which organizations the App is installed"),
+        (None, "GitHub is being asked on which organizations the App is installed"),
         (-16, "GitHub has not answered yet on which organizations the App is installed"),
         (-14, "The App is not installed on any organization yet; GitHub is asked every 5 seconds"),
         (5, "The App is not installed on any organization yet; GitHub is asked every 5 seconds"),
@@ -367,7 +367,15 @@ async def test_without_an_installation_it_says_what_is_waited_for(redis, redis_u
     await shown.aclose()
 
 
+async def test_without_an_answer_of_github_since_the_start_it_says_so(redis, redis_url, monkeypatch):
+    monkeypatch.setattr(dashboard, "OVERDUE_SECONDS", 0.0)
+    shown = frames(Supervised(redis_url))
+    assert "GitHub has not answered yet on which" in " ".join(drawn(await anext(shown), 400).split())
+    await shown.aclose()
+
+
 async def test_without_an_answer_of_github_the_proxy_is_named(redis, redis_url, monkeypatch):
+    monkeypatch.setattr(dashboard, "OVERDUE_SECONDS", 0.0)
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
     shown = frames(Supervised(redis_url))
     text = " ".join(drawn(await anext(shown), 400).split())
