@@ -56,11 +56,12 @@ class DeliveredStep(msgspec.Struct, frozen=True, omit_defaults=True):
     status: str = ""
     conclusion: str | None = None
     started_at: str | None = None
+    name: str = ""
 
     @property
     def state(self) -> StepState:
         """The step as a value."""
-        return StepState(self.number, self.status, self.conclusion, self.started_at is not None)
+        return StepState(self.number, self.status, self.conclusion, self.started_at is not None, self.name)
 
 
 class DeliveredSteps(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -74,8 +75,9 @@ class DeliveredSteps(msgspec.Struct, frozen=True, omit_defaults=True):
 class WorkflowJob(msgspec.Struct, frozen=True, omit_defaults=True):
     """A job; the runner's fields are None until a runner has taken it.
 
-    `steps` are not stored: `parse` reduces those of a job that ended badly to `step_facts`. Other jobs' steps are not
-    decoded, which would take as long as the rest of the delivery together.
+    `deploys` is true if the delivery comes with a deployment. `steps` are not stored: `parse` reduces those of a job
+    that ended badly to `step_facts`. Other jobs' steps are not decoded, which would take as long as the rest of the
+    delivery together.
     """
 
     id: int
@@ -94,6 +96,7 @@ class WorkflowJob(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str | None = None
     head_sha: str | None = None
     html_url: str | None = None
+    deploys: bool = False
     steps: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     step_facts: DeliveredSteps | None = None
 
@@ -131,6 +134,7 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     check_run: CheckRun | None = None
     check_suite: CheckSuite | None = None
     requested_action: RequestedAction | None = None
+    deployment: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     sender: Account | None = None
 
 
@@ -179,7 +183,7 @@ def parse(event: str, body: bytes, content_type: str) -> Delivery:
     if event == "workflow_job" and (delivery.workflow_job is None or delivery.installation is None):
         raise MalformedDeliveryError("the workflow_job payload lacks workflow_job or installation")
     try:
-        return _without_steps(delivery)
+        return _without_deployment(_without_steps(delivery))
     except msgspec.DecodeError as error:
         raise MalformedDeliveryError(f"the steps of the job cannot be read: {error}") from None
 
@@ -194,6 +198,16 @@ def _without_steps(delivery: Delivery) -> Delivery:
     facts = None if steps is None else DeliveredSteps(*job_steps(step.state for step in steps))
     without = msgspec.structs.replace(job, steps=msgspec.UNSET, step_facts=facts)
     return msgspec.structs.replace(delivery, workflow_job=without)
+
+
+def _without_deployment(delivery: Delivery) -> Delivery:
+    """Returns the delivery without the deployment of its job, which has kilobytes; the job keeps that there is one."""
+    if delivery.deployment is msgspec.UNSET:
+        return delivery
+    job = delivery.workflow_job
+    if job is not None and bytes(delivery.deployment) != b"null":
+        job = msgspec.structs.replace(job, deploys=True)
+    return msgspec.structs.replace(delivery, workflow_job=job, deployment=msgspec.UNSET)
 
 
 def encode(delivery: Delivery) -> bytes:

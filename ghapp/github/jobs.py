@@ -13,8 +13,9 @@ from ghapp.errors import GitHubUnavailableError
 from ghapp.github.installation_client import InstallationClient
 from ghapp.github.response import PER_PAGE, expect
 from ghapp.github.wire import read
+from ghapp.health.deaths.github_words import JobAnnotation
 from ghapp.health.deaths.post_mortem import JobFacts
-from ghapp.health.deaths.rerun import RunState
+from ghapp.health.deaths.rerun import RunFacts
 from ghapp.health.job import Job
 from ghapp.health.job_steps import StepState, job_steps
 from ghapp.health.pods.assigned_job import JobOfRun
@@ -35,6 +36,7 @@ class _Step(msgspec.Struct):
     status: str = ""
     conclusion: str | None = None
     started_at: str | None = None
+    name: str = ""
 
 
 class _Job(msgspec.Struct):
@@ -51,13 +53,25 @@ class _Job(msgspec.Struct):
 
 
 class _Run(msgspec.Struct):
+    id: int
     status: str | None = None
+    conclusion: str | None = None
     run_attempt: int = 1
+    event: str = ""
+    head_branch: str | None = None
+    workflow_id: int = 0
+
+
+class _Runs(msgspec.Struct):
+    total_count: int
+    workflow_runs: list[_Run]
 
 
 class _RunJob(msgspec.Struct):
     id: int
     status: str
+    name: str = ""
+    run_attempt: int = 1
     labels: list[str] = []
     runner_id: int | None = None
     runner_name: str | None = None
@@ -73,10 +87,14 @@ class _RunJobs(msgspec.Struct):
 
 class _Annotation(msgspec.Struct):
     message: str | None = None
+    annotation_level: str | None = None
+    path: str | None = None
+    title: str | None = None
 
 
 _job = msgspec.json.Decoder(_Job)
 _run = msgspec.json.Decoder(_Run)
+_runs = msgspec.json.Decoder(_Runs)
 _run_jobs = msgspec.json.Decoder(_RunJobs)
 _annotations = msgspec.json.Decoder(list[_Annotation])
 
@@ -100,7 +118,8 @@ class Jobs:
         path = f"{self._path}/actions/jobs/{job_id}"
         job = read(_job, expect(await self._client.send("GET", path), path))
         steps = [
-            StepState(each.number, each.status, each.conclusion, each.started_at is not None) for each in job.steps
+            StepState(each.number, each.status, each.conclusion, each.started_at is not None, each.name)
+            for each in job.steps
         ]
         return JobFacts(
             id=job.id,
@@ -146,27 +165,58 @@ class Jobs:
             runner_id=job.runner_id,
             runner_name=job.runner_name,
             started_at=_epoch(job.started_at),
+            attempt=job.run_attempt,
+            name=job.name,
         )
         return JobOfRun(known, _epoch(job.completed_at))
 
-    async def notes(self, job_id: int) -> tuple[str, ...]:
+    async def annotations(self, job_id: int) -> tuple[JobAnnotation, ...]:
         """Returns the annotations of a job, which include GitHub's message on how it ended; needs `checks: read`.
 
         A job's id is also that of its check run.
         """
         path = f"{self._path}/check-runs/{job_id}/annotations"
         body = expect(await self._client.send("GET", path, per_page=NOTES_READ), path)
-        return tuple(each.message or "" for each in read(_annotations, body))
+        return tuple(
+            JobAnnotation(each.message or "", each.annotation_level or "", each.path or "", each.title or "")
+            for each in read(_annotations, body)
+        )
 
-    async def run_state(self, run_id: int) -> RunState:
-        """Returns the latest attempt of a workflow run; needs `actions: read`.
+    async def run_facts(self, run_id: int) -> RunFacts:
+        """Returns the latest attempt of a workflow run, and whether a newer one goes on; needs `actions: read`.
 
         Raises:
             NotFoundError: the run does not exist, or the installation cannot see it.
         """
         path = f"{self._path}/actions/runs/{run_id}"
         run = read(_run, expect(await self._client.send("GET", path), path))
-        return RunState(run.run_attempt, over=run.status == "completed")
+        is_over = run.status == "completed"
+        return RunFacts(
+            run.run_attempt,
+            over=is_over,
+            conclusion=(run.conclusion or "") if is_over else "",
+            event=run.event,
+            branch=run.head_branch or "",
+            workflow_id=run.workflow_id,
+            newer_goes_on=await self._newer_goes_on(run),
+        )
+
+    async def _newer_goes_on(self, run: _Run) -> bool:
+        """True if a newer run of the same workflow and branch is not over, as far as one page of runs shows.
+
+        GitHub lists runs newest first. A full page that does not reach back to this run leaves it open, which is True.
+        """
+        if not run.head_branch:
+            return False
+        path = f"{self._path}/actions/runs"
+        answer = await self._client.send(
+            "GET", path, branch=run.head_branch, per_page=PER_PAGE, exclude_pull_requests="true"
+        )
+        listed = read(_runs, expect(answer, path))
+        newer = [each for each in listed.workflow_runs if each.id > run.id]
+        if len(newer) == PER_PAGE:
+            return True
+        return any(each.workflow_id == run.workflow_id and each.status != "completed" for each in newer)
 
     async def rerun(self, job_id: int) -> None:
         """Has GitHub run a job again, and the jobs that depend on it; needs `actions: write`.

@@ -10,6 +10,9 @@ from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS
 QUEUED_TOO_LONG_SECONDS = 24 * 3600.0
 """GitHub fails a job that no runner took within a day; an older queued job lost its later deliveries."""
 
+UNAPPROVED_TOO_LONG_SECONDS = 30 * 86_400.0
+"""GitHub fails a job that was not approved within 30 days."""
+
 RUNNING_TOO_LONG_SECONDS = LONGEST_JOB_SECONDS
 
 
@@ -21,7 +24,10 @@ HOSTED_IMAGES = ("ubuntu-", "windows-", "macos-")
 
 
 class Job(NamedTuple):
-    """A workflow job as reported by deliveries. Fields are only ever appended. Times are epoch seconds."""
+    """A workflow job as reported by deliveries. Fields are only ever appended. Times are epoch seconds.
+
+    `queued_at` is since when a runner could take it: when it was queued or, after an approval, approved.
+    """
 
     id: int
     status: Literal["queued", "running", "over"]
@@ -49,6 +55,8 @@ class Job(NamedTuple):
     """True while the job waits for an approval at GitHub, and for no runner yet; its status is then `queued`."""
     steps: JobSteps | None = None
     """What its steps show, once it has ended badly; None before, or if the delivery does not report them."""
+    deploys: bool = False
+    """True if the job deploys to an environment, or waited for an approval, as its deliveries report."""
 
 
 def was_hosted(job: Job) -> bool:
@@ -59,7 +67,7 @@ def was_hosted(job: Job) -> bool:
 def is_over(job: Job, now: float) -> bool:
     """True if a job has ended, or must have ended because its last delivery was lost."""
     if job.status == "queued":
-        return now - job.queued_at > QUEUED_TOO_LONG_SECONDS
+        return now - job.queued_at > (UNAPPROVED_TOO_LONG_SECONDS if job.waiting else QUEUED_TOO_LONG_SECONDS)
     if job.status == "running":
         return now - (job.started_at or job.queued_at) > RUNNING_TOO_LONG_SECONDS
     return True

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import dropwhile
 from typing import NamedTuple
 
 FAILED = ("failure", "timed_out")
 
-SET_UP = 1
-"""The number of "Set up job", the runner's own first step."""
+PREPARATION = ("Set up job", "Set up runner", "Initialize containers")
+"""The runner's own steps before the first step of the job: its set-up, its hook, the job's containers."""
 
 
 class StepState(NamedTuple):
@@ -19,12 +20,14 @@ class StepState(NamedTuple):
         status: `queued`, `in_progress`, `completed`.
         conclusion: None until the step has ended.
         started: True if GitHub has the time of its start.
+        name: its name.
     """
 
     number: int
     status: str
     conclusion: str | None = None
     started: bool = False
+    name: str = ""
 
 
 class JobSteps(NamedTuple):
@@ -47,8 +50,14 @@ def job_steps(steps: Iterable[StepState]) -> JobSteps:
     return JobSteps(
         failed=any(step.conclusion in FAILED for step in known),
         left_open=any(step.conclusion is None and (step.status == "in_progress" or step.started) for step in known),
-        begun=not known or any(step.number != SET_UP and _has_begun(step) for step in known),
+        begun=not known or any(_has_begun(step) for step in _without_preparation(known)),
     )
+
+
+def _without_preparation(steps: list[StepState]) -> Iterable[StepState]:
+    """Returns the steps after the runner's own first ones; a later step of the same name is the job's."""
+    ordered = sorted(steps, key=lambda step: step.number)
+    return dropwhile(lambda step: step.name in PREPARATION or (step.number == 1 and not step.name), ordered)
 
 
 def _has_begun(step: StepState) -> bool:

@@ -200,7 +200,9 @@ async def frames(
             await director.start_due(time.monotonic())
         panels = [panel for _, panel in fleets]
         if not fleets:
-            panels = [Panel(Text(await _why_no_installation(stores, settings, began_at), overflow="fold"), title="ghapp")]
+            panels = [
+                Panel(Text(await _why_no_installation(stores, settings, began_at), overflow="fold"), title="ghapp")
+            ]
         yield Group(*panels, *_problems(site), _footer(settings, director))
         await asyncio.sleep(0.5)
 

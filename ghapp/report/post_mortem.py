@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ghapp.health.deaths.cause import HAPPENED, NOT_YOURS, Cause
+from ghapp.health.deaths.cause import HAPPENED, USED_UP, Cause, not_yours
 from ghapp.health.deaths.correlation import LEAST_OF_BURST, Correlation
 from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.health.deaths.rerun import AUTO, Rerun, RerunState
@@ -18,8 +18,7 @@ NAME = "Runner post-mortem"
 
 RERUN = CheckRunAction("Re-run this job", "Run this job and its dependents again", "rerun")
 
-NEEDS_A_PERSON = frozenset({Cause.HOST_OOM, Cause.GUEST_OOM_OR_KILL, Cause.VERSION_DEPRECATED})
-"""Causes that end the next attempt, too, unless a person changes something."""
+_NEEDS_A_PERSON = frozenset({Cause.HOST_OOM, Cause.GUEST_OOM_OR_KILL, Cause.VERSION_DEPRECATED})
 
 NOTHING_COMMON = Correlation()
 
@@ -65,15 +64,25 @@ def post_mortem_report(
     node = code(death.node) if death.node and show_host else ""
     # Reason, exit code and signal are for the platform team, in the table below.
     shown = death._replace(runner_name=code(death.runner_name), node=node, reason="", exit_code=None, signal=None)
-    happened, not_yours, _ = sentences(shown)
-    lines = [happened, not_yours, *_last_minutes(death), *_rerun(rerun, has_button=has_button)]
+    happened, _, _ = sentences(shown)
+    lines = [
+        happened,
+        not_yours(death.cause, death.reason),
+        *_last_minutes(death),
+        *_rerun(rerun, has_button=has_button),
+    ]
     return Report(
         title=HAPPENED[death.cause],
         summary="\n\n".join((f"{' '.join(lines[:2])}", *lines[2:], f"Job: {_job_link(job)}")),
         text="\n\n".join(_text(death, job, common, show_host=show_host)),
-        conclusion=Conclusion.ACTION_REQUIRED if death.cause in NEEDS_A_PERSON else Conclusion.NEUTRAL,
+        conclusion=Conclusion.ACTION_REQUIRED if needs_a_person(death.cause, death.reason) else Conclusion.NEUTRAL,
         actions=(RERUN,) if has_button else (),
     )
+
+
+def needs_a_person(cause: Cause, reason: str) -> bool:
+    """True if this ends the next attempt, too, unless a person changes something."""
+    return cause in _NEEDS_A_PERSON or reason in USED_UP
 
 
 def _job_link(job: DeadJob) -> str:
@@ -136,7 +145,7 @@ def sentences(death: Death) -> tuple[str, str, str]:
     in_brackets = f" ({', '.join(details)})" if details else ""
     return (
         f"{happened}: {death.runner_name}{where}{in_brackets}.",
-        NOT_YOURS[death.cause],
+        not_yours(death.cause, death.reason),
         f"For the platform team: {death.advice}",
     )
 

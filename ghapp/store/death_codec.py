@@ -82,4 +82,7 @@ def _merged_job(known: DeadJob | None, found: DeadJob | None) -> DeadJob | None:
     """Returns the later one, unless it lacks a known conclusion."""
     if found is None or known is None:
         return found or known
-    return known if found.id == known.id and known.conclusion and not found.conclusion else found
+    if found.id != known.id:
+        return found
+    later = known if known.conclusion and not found.conclusion else found
+    return later._replace(deploys=known.deploys or found.deploys)

@@ -31,6 +31,28 @@ _NO_POOLS: Mapping[int, str] = {}
 _NO_RECORD = b"1"
 """The value of ended jobs before their records were stored."""
 
+WAITED_SECONDS = 31 * 86_400
+"""How long a job that waits for an approval is known: GitHub ends it after 30 days."""
+
+_APPROVALS = """
+local found = {}
+for i = 3, #ARGV, 2 do
+    local key, status = KEYS[1] .. ':' .. ARGV[i], ARGV[i + 1]
+    local at = redis.call('GET', key)
+    if status == 'waiting' and not at then
+        at = ''
+        redis.call('SET', key, at, 'EX', ARGV[2])
+    elseif status ~= 'waiting' and at == '' then
+        at = ARGV[1]
+        redis.call('SET', key, at, 'EX', ARGV[2])
+    end
+    if at and status == 'completed' then redis.call('EXPIRE', key, 3600) end
+    found[#found + 1] = at
+end
+return found
+"""
+"""Jobs that waited for an approval, each with the time at which it was first reported not to wait any more."""
+
 _RECORD = (
     COUNT
     + """
@@ -90,6 +112,32 @@ class Demand:
         self._record_script: Any = redis.register_script(
             _RECORD.replace("3600", str(OVER_SECONDS)).replace("MOST", str(MOST_OVER))
         )
+        self._approvals_script: Any = redis.register_script(_APPROVALS.replace("3600", str(OVER_SECONDS)))
+
+    async def approvals(
+        self, installation: int, delivered: Sequence[tuple[int, str]], now: float
+    ) -> dict[int, float | None]:
+        """Records which jobs wait for an approval, and returns those that do or did.
+
+        Args:
+            installation: the installation.
+            delivered: the jobs' ids, and their statuses as GitHub names them, in the order of the deliveries.
+            now: the time of an approval that is first reported now (epoch seconds).
+
+        Returns:
+            By the job's id, when it was approved; None while it waits.
+        """
+        if not delivered:
+            return {}
+        args: list[str | float] = [repr(now), WAITED_SECONDS]
+        for job_id, status in delivered:
+            args += [str(job_id), status]
+        rows: Any = await self._approvals_script(keys=[keys.approval(installation)], args=args)
+        return {
+            job_id: None if row == b"" else float(row)
+            for (job_id, _), row in zip(delivered, rows, strict=True)
+            if row is not None
+        }
 
     async def record(
         self, installation: int, jobs: Sequence[Job], pools: Mapping[int, str] = _NO_POOLS, now: float = 0.0

@@ -167,6 +167,11 @@ def over(installation: int) -> str:
     return f"ghapp:{installation}:over"
 
 
+def approval(installation: int) -> str:
+    """Prefix of strings: when the job of this id was approved; empty while it waits. Expires an hour after its end."""
+    return f"ghapp:{installation}:approval"
+
+
 def ended(installation: int) -> str:
     """Sorted set: id of an ended job → when it ended. Of one hour, at most 5,000; no GitHub-hosted jobs."""
     return f"ghapp:{installation}:ended"

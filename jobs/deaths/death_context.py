@@ -5,6 +5,7 @@ from __future__ import annotations
 from ghapp.errors import PermissionMissingError
 from ghapp.github.jobs import Jobs
 from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.correlation import is_of
 from ghapp.health.deaths.death import DeadJob, Death, with_context, with_more_lines
 from ghapp.health.deaths.post_mortem import JobFacts, job_at_death, wants_lines
 from ghapp.health.installation import Installation
@@ -16,13 +17,14 @@ from jobs.context import JobContext
 
 
 async def with_job(context: JobContext, installation: Installation, death: Death) -> Death:
-    """Returns the death with its job, found by the runner's name in the deliveries."""
+    """Returns the death with its job, by the runner's id; a later runner of its name is another one."""
     if death.job is not None and death.job.repository:
         return death
-    ids = await context.runners.ids_of(installation.id, [death.runner_name])
-    runner_id = death.runner_id or ids.get(death.runner_name)
+    runner_id = death.runner_id
+    if runner_id is None:
+        runner_id = (await context.runners.ids_of(installation.id, [death.runner_name])).get(death.runner_name)
     evidence = None if runner_id is None else (await context.runners.some(installation.id, [runner_id])).get(runner_id)
-    if evidence is None:
+    if evidence is None or not is_of(death, evidence):
         return death
     death = death._replace(runner_id=evidence.id)
     if not death.pool and evidence.registered:  # deliveries alone lack the runner's labels
@@ -32,7 +34,8 @@ async def with_job(context: JobContext, installation: Installation, death: Death
     if job_id is None:
         return death
     job = await context.demand.one(installation.id, job_id)
-    return death._replace(job=DeadJob(job_id, "" if job is None else job.repository))
+    known = DeadJob(job_id) if job is None else DeadJob(job_id, job.repository, deploys=job.deploys)
+    return death._replace(job=known)
 
 
 async def with_runner_lines(context: JobContext, death: Death) -> Death:
@@ -79,6 +82,9 @@ async def facts_of(context: JobContext, installation: Installation, death: Death
 
 def with_facts(death: Death, facts: JobFacts) -> Death:
     """Returns the death with its job as GitHub shows it."""
-    repository = death.job.repository if death.job is not None else ""
-    job = DeadJob(facts.id, repository, facts.name, facts.head_sha, facts.conclusion, facts.html_url)
-    return death._replace(job=job)
+    known = death.job or DeadJob(facts.id)
+    return death._replace(
+        job=known._replace(
+            name=facts.name, head_sha=facts.head_sha, conclusion=facts.conclusion, html_url=facts.html_url
+        )
+    )

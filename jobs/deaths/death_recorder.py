@@ -17,6 +17,7 @@ from ghapp.cluster.api import Cluster
 from ghapp.cluster.forbidden_grace import ForbiddenGrace
 from ghapp.errors import ClusterError, ClusterForbiddenError
 from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.correlation import is_of
 from ghapp.health.deaths.death import Death, died, has_worked, vanished
 from ghapp.health.deaths.job_death import completed_by_pod, is_job_death_of
 from ghapp.health.deaths.own_deletion import ended_before_deletion, is_own_replacement
@@ -145,7 +146,7 @@ class DeathRecorder:
         known = await deaths.of(installation.id, death.runner_name)
         if _is_published(pod, death, known):
             return False
-        if evidence is not None:
+        if evidence is not None and is_of(death, evidence):
             death = death._replace(runner_id=evidence.id)
         if evidence is not None and evidence.registered:  # deliveries alone lack the runner's labels
             rules = self.settings.pools_of(installation.org)

@@ -12,15 +12,14 @@ from ghapp.errors import GitHubUnavailableError, NotFoundError, PermissionMissin
 from ghapp.github.jobs import Jobs
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
+from ghapp.health.deaths.github_words import JobWords, read_words
 from ghapp.health.deaths.job_death import (
-    JobWords,
     completed_by_job,
     death_of_job,
     is_same_end,
     is_suspicious,
     job_death,
     needs_words,
-    read_words,
 )
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
@@ -132,14 +131,14 @@ async def _words(
     client = await context.installation_client(installation, Purpose.REPORT)
     jobs = Jobs(client, installation.at_github(job.repository))
     try:
-        notes = await jobs.notes(job.id)
+        annotations = await jobs.annotations(job.id)
     except (NotFoundError, PermissionMissingError):
-        notes = ()
-    words = read_words(notes)
+        annotations = ()
+    words = read_words(annotations)
     if words.of_runner:
         return words, None
     try:
-        return read_words(notes, await jobs.log_tail(job.id)), None
+        return read_words(annotations, await jobs.log_tail(job.id)), None
     except (NotFoundError, PermissionMissingError):
         return words, None
     except GitHubUnavailableError as error:

@@ -14,10 +14,19 @@ from ghapp.errors import (
     LogStoreUnavailableError,
     PermissionMissingError,
 )
+from ghapp.github.jobs import Jobs
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
-from ghapp.health.deaths.post_mortem import JobFacts, has_full_context, next_look_after, wants_lines
+from ghapp.health.deaths.post_mortem import (
+    JobFacts,
+    failed_for_it,
+    has_full_context,
+    may_have_failed_for_it,
+    next_look_after,
+    wants_lines,
+)
 from ghapp.health.installation import Installation
+from ghapp.health.pacing import Purpose
 from ghapp.health.pods.degraded_sources import LOG_STORE
 from ghapp.log import logger
 from ghapp.loki.client import LogStoreUnreachableError
@@ -28,6 +37,7 @@ from jobs.checks.publisher import CheckRunOutcome
 from jobs.context import JobContext, configured, open_context
 from jobs.deaths.death_context import facts_of, with_facts, with_host_lines, with_job, with_runner_lines
 from jobs.deaths.post_mortem_check import post_check_run
+from jobs.deaths.rerun import job_words, request_if_automatic, rerun_facts
 from jobs.events.publish import death_id, publish_death
 
 log = logger(__name__)
@@ -79,8 +89,8 @@ async def _look(context: JobContext, installation: Installation, death: Death, l
     await publish_death(context, installation, death, now)
     await deaths.mark_published(installation.id, death)
     try:
-        if facts is not None and facts.over:
-            outcome = await post_check_run(context, installation, death, facts)
+        if facts is not None and may_have_failed_for_it(death, facts):
+            outcome = await _publish(context, installation, death, facts)
     except GitHubError as error:
         trouble = error
     if trouble is not None:
@@ -92,6 +102,22 @@ async def _look(context: JobContext, installation: Installation, death: Death, l
     ):
         return CheckRunOutcome.WAITS if outcome is CheckRunOutcome.RECORDED else outcome
     return outcome
+
+
+async def _publish(context: JobContext, installation: Installation, death: Death, job: JobFacts) -> CheckRunOutcome:
+    """If the job failed because of the death: have it run again where its pool says so, and post the check run.
+
+    The re-run comes first, because it needs no right to write checks.
+    """
+    if death.job is None:
+        return CheckRunOutcome.RECORDED
+    client = await context.installation_client(installation, Purpose.REPORT)
+    words = await job_words(Jobs(client, installation.at_github(death.job.repository)), job.id)
+    if not failed_for_it(death, job, words):
+        return CheckRunOutcome.RECORDED
+    facts = (await rerun_facts(context, installation, death, job, ""))._replace(words=words)
+    await request_if_automatic(context, facts, installation)
+    return await post_check_run(context, installation, facts, death.job)
 
 
 async def _with_lines(context: JobContext, installation: Installation, death: Death, look: int) -> tuple[Death, bool]:

@@ -1,31 +1,31 @@
 """Runs a job again whose runner died: because a person pressed the button, or because its pool says so.
 
 The intent is recorded before GitHub is asked. If the outcome is unknown, because the process or the connection broke,
-the run's attempt at GitHub settles it before anything is asked again.
+the job's attempts at GitHub settle it before anything is asked again.
 """
 
 from __future__ import annotations
 
-from ghapp.errors import NotFoundError, PermissionMissingError
+from ghapp.errors import GitHubError, NotFoundError, PermissionMissingError
 from ghapp.github.checks import external_id
 from ghapp.github.deliveries import Delivery
 from ghapp.github.jobs import Jobs
 from ghapp.health.deaths.death import Death
+from ghapp.health.deaths.github_words import JobWords, read_words
 from ghapp.health.deaths.post_mortem import JobFacts
 from ghapp.health.deaths.rerun import (
     AUTO,
     DEFERRED,
-    SETTLING_SECONDS,
     Rerun,
+    RerunFacts,
     RerunNote,
     RerunRefusal,
-    RerunRequest,
     RerunRules,
     RerunState,
     is_not_granted,
+    latest_attempt,
     next_try_after,
     refusal,
-    refusal_of_run,
     settled,
 )
 from ghapp.health.installation import Installation
@@ -64,7 +64,8 @@ async def rerun_job_of(
         The re-run, why there is none, or None if another process is at it or nothing is known of the death.
 
     Raises:
-        GitHubError: GitHub gave no usable answer; the queue repeats the try, which first settles the outcome.
+        GitHubError: GitHub gave no usable answer; the try is repeated, as for a reason that passes, and first settles
+            the outcome.
     """
     installation = await context.installations.one(installation_id)
     death = await context.deaths.one(installation_id, which)
@@ -74,24 +75,36 @@ async def rerun_job_of(
     async with context.locks.acquire("rerun", f"{installation_id}:{job_id}", OUTLIVING_SECONDS) as is_mine:
         if not is_mine:
             return None
-        outcome = await _RerunTry(context, installation, death, by).run()
+        try:
+            outcome = await _RerunTry(context, installation, death, by).run()
+        except GitHubError:
+            _try_again(context, installation_id, job_id, which, by, attempt)
+            raise
     named = {"installation": installation_id, "org": installation.org, "job": job_id, "by": by}
     if isinstance(outcome, Rerun):
         log.info("re-run", **named, repository=death.job.repository, state=outcome.state.value)
         _have_check_run_updated(context, installation_id, which, outcome)
     else:
         log.info("not re-run", **named, reason=outcome.value)
-        after = next_try_after(attempt) if outcome in DEFERRED else None
+        after = _try_again(context, installation_id, job_id, which, by, attempt) if outcome in DEFERRED else None
         if outcome is not RerunRefusal.ALREADY:
             now = context.clock()
             note = RerunNote(outcome.value, by, now, None if after is None else now + after)
             await context.reruns.note(installation_id, job_id, note)
-        if after is not None:
-            key = f"rerun-{installation_id}-{job_id}-{by}-{attempt + 1}"
-            context.ask(JobName.RERUN, installation_id, which, by, attempt + 1, key=key, after_seconds=after)
     result = outcome.state.value if isinstance(outcome, Rerun) else outcome.value
     await context.counters.add("ghapp_reruns_total", org=installation.org, outcome=result)
     return outcome
+
+
+def _try_again(
+    context: JobContext, installation_id: int, job_id: int, which: str, by: str, attempt: int
+) -> float | None:
+    """Enqueue the next try; returns the seconds until then, or None if this was the last."""
+    after = next_try_after(attempt)
+    if after is not None:
+        key = f"rerun-{installation_id}-{job_id}-{by}-{attempt + 1}"
+        context.ask(JobName.RERUN, installation_id, which, by, attempt + 1, key=key, after_seconds=after)
+    return after
 
 
 def _have_check_run_updated(context: JobContext, installation_id: int, which: str, rerun: Rerun) -> None:
@@ -107,7 +120,7 @@ class _RerunTry:
         self._store, self._org_id = context.reruns, installation.id
 
     async def run(self) -> Rerun | RerunRefusal:
-        """Settle a request with an unknown outcome, else check, record the intent, and ask GitHub."""
+        """Settle a request with an unknown outcome, then judge by what holds now, record the intent, and ask GitHub."""
         job = self._death.job
         if job is None:
             return RerunRefusal.NOT_FAILED
@@ -116,36 +129,44 @@ class _RerunTry:
             return RerunRefusal.ALREADY
         client = await self._context.installation_client(self._installation, Purpose.REPORT)
         jobs = Jobs(client, self._installation.at_github(job.repository))
+        facts = await self._facts(jobs, job.id)
         if known is not None:
-            return await self._settle(jobs, known)
-        facts = await jobs.facts(job.id)
-        why = refusal(await rerun_request(self._context, self._installation, self._death, facts, self._by))
-        if why is not None:
-            return why
-        run = await jobs.run_state(facts.run_id)
-        why = refusal_of_run(run)
-        if why is not None:
-            return why
+            outcome = await self._settle(jobs, facts.job, known)
+            if outcome is not None:
+                return outcome
+        why = refusal(facts)
+        if why is None and facts.run is None:
+            facts = facts._replace(run=await jobs.run_facts(facts.job.run_id))
+            why = refusal(facts)
+        if why is not None or facts.run is None:
+            return why or RerunRefusal.NOT_FAILED
         now = self._context.clock()
-        if self._by == AUTO:
-            most = rules_of(self._context, self._installation, self._death).per_hour
-            if not await self._store.may_request(self._org_id, job.repository, most, now):
-                return RerunRefusal.HOURLY
-        intent = Rerun(job.id, facts.run_id, run.attempt, self._by, now)
+        if self._by == AUTO and not await self._store.may_request(
+            self._org_id, job.repository, facts.rules.per_hour, now
+        ):
+            return RerunRefusal.HOURLY
+        intent = Rerun(job.id, facts.job.run_id, facts.job.attempt, self._by, now)
         if not await self._store.begin(self._org_id, intent):
             return RerunRefusal.ALREADY
         return await self._send(jobs, intent)
 
-    async def _settle(self, jobs: Jobs, known: Rerun) -> Rerun | RerunRefusal:
-        """The outcome of an earlier request, or that request again if GitHub never received it."""
-        run = await jobs.run_state(known.run_id)
-        after = settled(known, run)
-        if after is not None:
-            await self._store.keep(self._org_id, after)
-            return after
-        if not known.at + SETTLING_SECONDS <= self._context.clock():
-            return RerunRefusal.UNSETTLED
-        return await self._send(jobs, known) if run.over else RerunRefusal.RUN_NOT_OVER
+    async def _facts(self, jobs: Jobs, job_id: int) -> RerunFacts:
+        """What is known but for the run; GitHub's words are asked for only where they decide."""
+        job = await jobs.facts(job_id)
+        facts = await rerun_facts(self._context, self._installation, self._death, job, self._by)
+        needs_words = self._by == AUTO and (job.step_failed or job.conclusion == "cancelled")
+        return facts._replace(words=await job_words(jobs, job_id)) if needs_words else facts
+
+    async def _settle(self, jobs: Jobs, job: JobFacts, known: Rerun) -> Rerun | RerunRefusal | None:
+        """The outcome of an earlier request; None if GitHub never received it, which withdraws it."""
+        of_run = await jobs.of_run(known.run_id)
+        latest = latest_attempt(job, [(each.job.name, each.job.attempt) for each in of_run])
+        outcome = settled(known, latest, self._context.clock())
+        if isinstance(outcome, Rerun):
+            await self._store.keep(self._org_id, outcome)
+        elif outcome is None:
+            await self._store.forget(self._org_id, known.job_id)
+        return outcome
 
     async def _send(self, jobs: Jobs, intent: Rerun) -> Rerun | RerunRefusal:
         try:
@@ -174,30 +195,36 @@ def rules_of(context: JobContext, installation: Installation, death: Death) -> R
     return RerunRules() if rule is None else rule.rerun
 
 
-async def rerun_request(
-    context: JobContext, installation: Installation, death: Death, facts: JobFacts, by: str
-) -> RerunRequest:
-    """What is known when a re-run is considered."""
+async def rerun_facts(
+    context: JobContext, installation: Installation, death: Death, job: JobFacts, by: str
+) -> RerunFacts:
+    """What is known when a re-run is considered, without questions to GitHub."""
     fuses = await context.fuses.all(installation.id)
-    positions = {fuse_of(fuses, death.pool).position}
-    return RerunRequest(
+    return RerunFacts(
         by=by,
-        cause=death.cause,
-        facts=facts,
+        death=death,
+        job=job,
         rules=rules_of(context, installation, death),
         granted=installation.may("actions", "write"),
-        fuse_closed=positions == {Position.CLOSED},
+        fuse_closed=fuse_of(fuses, death.pool).position is Position.CLOSED,
     )
 
 
-async def request_if_automatic(context: JobContext, installation: Installation, death: Death, facts: JobFacts) -> None:
+async def job_words(jobs: Jobs, job_id: int) -> JobWords:
+    """GitHub's words in a job's annotations; none where they may not be read, for the steps show most of it."""
+    try:
+        return read_words(await jobs.annotations(job_id))
+    except (NotFoundError, PermissionMissingError):
+        return JobWords()
+
+
+async def request_if_automatic(context: JobContext, facts: RerunFacts, installation: Installation) -> None:
     """Enqueue the re-run of a job that failed for its runner's death, if its pool says so."""
-    if rules_of(context, installation, death).mode != "auto" or await context.reruns.of(installation.id, facts.id):
+    why = refusal(facts._replace(by=AUTO))
+    if why not in {None, *DEFERRED} or await context.reruns.of(installation.id, facts.job.id):
         return
-    why = refusal(await rerun_request(context, installation, death, facts, AUTO))
-    if why is None or why in DEFERRED:
-        key = f"rerun-{installation.id}-{facts.id}-{AUTO}"
-        context.ask(JobName.RERUN, installation.id, identity(death), AUTO, key=key)
+    key = f"rerun-{installation.id}-{facts.job.id}-{AUTO}"
+    context.ask(JobName.RERUN, installation.id, identity(facts.death), AUTO, key=key)
 
 
 async def request_by_button(context: JobContext, installation: Installation, delivery: Delivery) -> bool:

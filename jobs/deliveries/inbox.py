@@ -165,7 +165,8 @@ async def _jobs_take_effect(
 ) -> None:
     """Records what deliveries show of an installation's jobs and of their runners, and counts the jobs."""
     payload = [job for _, job in delivered]
-    jobs = [_job(delivery, job, now) for delivery, job in delivered]
+    approvals = await context.demand.approvals(installation_id, [(job.id, job.status) for job in payload], now)
+    jobs = [_with_approval(_job(delivery, job, now), approvals) for delivery, job in delivered]
     runners = await context.runners.revise(installation_id, _folds(payload, now))
     taken = taken_jobs(jobs)
     installation = await context.installations.one(installation_id) if taken else None
@@ -247,7 +248,15 @@ def _job(delivery: Delivery, payload: WorkflowJob, now: float) -> Job:
         private=delivery.repository.private if delivery.repository is not None else None,
         waiting=payload.status == "waiting",
         steps=_steps(payload) if payload.status == "completed" else None,
+        deploys=payload.deploys,
     )
+
+
+def _with_approval(job: Job, approvals: Mapping[int, float | None]) -> Job:
+    """Returns a job that waited for an approval, as jobs that deploy do, as queued when it was approved."""
+    if job.id not in approvals:
+        return job
+    return job._replace(deploys=True, queued_at=max(job.queued_at, approvals[job.id] or 0.0))
 
 
 def _steps(payload: WorkflowJob) -> JobSteps | None:

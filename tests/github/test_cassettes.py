@@ -27,7 +27,8 @@ from ghapp.github.manifest import convert
 from ghapp.github.runner_groups import read_runner_groups
 from ghapp.github.transport import GitHubTransport
 from ghapp.github.wire import JobEnd
-from ghapp.health.deaths.rerun import RunState
+from ghapp.health.deaths.github_words import JobAnnotation
+from ghapp.health.deaths.rerun import RunFacts
 from ghapp.health.installation import Installation
 from ghapp.health.queue.runner_groups import RunnerGroup
 from ghapp.report import RESUME, SWEEP, Conclusion, Report
@@ -331,7 +332,9 @@ async def test_a_job_s_facts(acme):
 
 @pytest.mark.vcr("annotations.yaml")
 async def test_what_was_noted_beside_a_job(acme):
-    assert await Jobs(acme, "octocat/Hello-World").notes(4) == ("Check your spelling for 'banaas'.",)
+    assert await Jobs(acme, "octocat/Hello-World").annotations(4) == (
+        JobAnnotation("Check your spelling for 'banaas'.", "warning", "README.md", "Spell Checker"),
+    )
 
 
 @pytest.mark.vcr("job_logs.yaml")
@@ -354,7 +357,9 @@ async def test_a_job_without_a_raw_log(acme):
 
 @pytest.mark.vcr("run.yaml")
 async def test_the_latest_attempt_of_a_run(acme):
-    assert await Jobs(acme, "octo-org/octo-repo").run_state(30433642) == RunState(1, over=False)
+    assert await Jobs(acme, "octo-org/octo-repo").run_facts(30433642) == RunFacts(
+        1, over=False, event="push", branch="main", workflow_id=159038
+    )
 
 
 @pytest.mark.vcr("rerun_job.yaml")

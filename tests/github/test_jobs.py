@@ -9,6 +9,7 @@ from ghapp.errors import GitHubUnavailableError, NotFoundError
 from ghapp.github.checks import Checks, external_id
 from ghapp.github.jobs import Jobs
 from ghapp.github.response import GitHubResponse
+from ghapp.health.deaths.github_words import JobAnnotation
 from ghapp.health.deaths.post_mortem import JobFacts
 from ghapp.health.job import Job
 from ghapp.report import Conclusion, Report
@@ -35,7 +36,12 @@ def document(**changes):
 
 
 def step(conclusion):
-    return {"name": "s", "status": "completed" if conclusion else "in_progress", "conclusion": conclusion, "number": 1}
+    return {
+        "name": "Set up job",
+        "status": "completed" if conclusion else "in_progress",
+        "conclusion": conclusion,
+        "number": 1,
+    }
 
 
 async def facts(body):
@@ -79,12 +85,15 @@ async def test_a_job_may_have_no_steps():
 
 
 async def test_what_was_noted_beside_a_job_is_under_its_own_id():
-    installation_client = OneAnswer(200, [{"message": "lost"}, {"message": None}, {}])
-    assert await Jobs(installation_client, HERE).notes(42) == ("lost", "", "")
+    lost = {"message": "lost", "annotation_level": "failure", "path": ".github", "title": ""}
+    installation_client = OneAnswer(200, [lost, dict.fromkeys(lost), {}])
+    nothing = JobAnnotation("", "", "", "")
+    found = await Jobs(installation_client, HERE).annotations(42)
+    assert found == (JobAnnotation("lost", "failure", ".github", ""), nothing, nothing)
     assert installation_client.sent == [("GET", "/repos/acme/api/check-runs/42/annotations", {"per_page": 50})]
 
 
-@pytest.mark.parametrize("ask", [lambda jobs: jobs.facts(42), lambda jobs: jobs.notes(42)], ids=["facts", "notes"])
+@pytest.mark.parametrize("ask", [lambda jobs: jobs.facts(42), lambda jobs: jobs.annotations(42)])
 @pytest.mark.parametrize(("status", "error"), [(404, NotFoundError), (200, GitHubUnavailableError)])
 async def test_a_job_that_is_not_there_and_an_answer_that_is_none_are_errors(ask, status, error):
     with pytest.raises(error):

@@ -295,6 +295,7 @@ def test_every_cause_but_those_without_a_fault_may_be_re_run():
             "[[pools]] linux rerun causes: 'clean-exit' is not valid; it takes",
         ),
         (pool(rerun="{ begun = 1 }"), "[[pools]] linux rerun begun: 1 is not valid; it takes true or false"),
+        (pool(rerun="{ attempts = 0 }"), "[[pools]] linux rerun attempts: 0 is not valid; it takes a whole number"),
         (pool(rerun="{ per_hour = 0 }"), "[[pools]] linux rerun per_hour: 0 is not valid; it takes a whole number"),
         (pool(rerun="{ cause = [] }"), "[[pools]] linux rerun cause: unknown key; did you mean causes?"),
         (pool(labels="'x'"), "[[pools]] linux labels: 'x' is not valid; it takes a list of strings"),

@@ -7,6 +7,7 @@ import pytest
 from ghapp.errors import GitHubUnavailableError
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.runner.observations import retired_by_controller
+from ghapp.sandbox.fleet.jobs import SHUTDOWN_SIGNAL
 from ghapp.store.deaths import identity
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.deaths.job_deaths import examine_job_of
@@ -15,7 +16,8 @@ from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
 from tests.stories.death_story import a_job_runs, check_runs, kept
 
-SIGTERM = "The runner has received a shutdown signal. This can happen when the runner service is stopped."
+SIGTERM = SHUTDOWN_SIGNAL
+AT = "2026-11-20T12:00:00.0000000Z "
 CANCELED = "The operation was canceled."
 KILLED_STEP = "Process completed with exit code 143."
 
@@ -89,12 +91,12 @@ async def test_a_runner_that_went_offline_during_the_job_lost_communication(stor
         ({"note": "", "step": "open"}, Cause.LOST_COMMUNICATION, "StepLeftOpen"),
         ({"note": SIGTERM, "step": "cancelled"}, Cause.TERMINATED, "ShutdownSignal"),
         (
-            {"note": CANCELED, "step": "cancelled", "log": f"Z ##[error]{SIGTERM}\nZ ##[error]{CANCELED}\n"},
+            {"note": CANCELED, "step": "cancelled", "log": f"{AT}##[error]{SIGTERM}\n{AT}##[error]{CANCELED}\n"},
             Cause.TERMINATED,
             "ShutdownSignal",
         ),
         (
-            {"note": CANCELED, "step": "cancelled", "conclusion": "cancelled", "log": f"Z ##[error]{SIGTERM}\n"},
+            {"note": CANCELED, "step": "cancelled", "conclusion": "cancelled", "log": f"{AT}##[error]{SIGTERM}\n"},
             Cause.TERMINATED,
             "ShutdownSignal",
         ),
@@ -131,7 +133,7 @@ async def test_where_githubs_storage_cannot_be_reached_the_rest_decides_or_the_l
     [
         {"note": KILLED_STEP, "step": "failure"},
         {"note": CANCELED, "step": "cancelled", "conclusion": "cancelled"},
-        {"note": CANCELED, "step": "cancelled", "log": "Z The runner has received a shutdown signal.\n"},
+        {"note": CANCELED, "step": "cancelled", "log": f"{AT}{SIGTERM}\n"},
     ],
     ids=["exit-code-143", "a-person-cancelled", "output-of-a-step"],
 )

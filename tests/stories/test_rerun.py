@@ -65,6 +65,10 @@ def attempts(app, job):
     return sorted(each.attempt for each in jobs if each.run_id == job.run_id)
 
 
+def run_of(job):
+    return next(each for each in job.repository.runs if each.id == job.run_id)
+
+
 def enqueued(app):
     """The arguments of re-runs that are enqueued, by their keys."""
     keys = app.context.queue_redis.lrange("rq:queue:report", 0, -1)
@@ -199,7 +203,7 @@ async def test_more_than_per_hour_wait(story):
 async def test_a_run_that_goes_on_is_waited_for(story):
     async with story(pool=AUTOMATIC) as app:
         job, death = await job_died(app)
-        run = next(each for each in job.repository.runs if each.id == job.run_id)
+        run = run_of(job)
         (other,) = app.sandbox.control.queue("acme", labels=[POOL], repository="api")
         run.job = app.sandbox.fleet.jobs[other]
         assert await rerun(app, death) is RerunRefusal.RUN_NOT_OVER
@@ -211,7 +215,7 @@ async def test_a_run_that_a_person_re_ran_is_left_alone(story):
     async with story(pool=AUTOMATIC) as app:
         job, death = await job_died(app)
         again = app.sandbox.fleet.rerun(job, app.clock())
-        next(each for each in job.repository.runs if each.id == job.run_id).job = again
+        run_of(job).job = again
         assert await rerun(app, death) is RerunRefusal.LATER_ATTEMPT
         assert attempts(app, job) == [1, 2]
 
@@ -219,7 +223,7 @@ async def test_a_run_that_a_person_re_ran_is_left_alone(story):
 async def test_what_github_refuses_is_not_asked_again(story):
     async with story(pool=AUTOMATIC) as app:
         job, death = await job_died(app)
-        run = next(each for each in job.repository.runs if each.id == job.run_id)
+        run = run_of(job)
         run.job = replace(job)  # for the sandbox another job of the run: it refuses with 403
         assert (await rerun(app, death)).state is RerunState.REFUSED
         run.job = job
@@ -258,7 +262,7 @@ async def test_a_403_that_names_permissions_is_final_unless_it_is_about_one(stor
 async def test_a_run_with_fifty_re_runs_is_left_alone_without_a_request(story):
     async with story() as app:
         job, death = await job_died(app)
-        run = next(each for each in job.repository.runs if each.id == job.run_id)
+        run = run_of(job)
         run.job = replace(job, attempt=51)
         app.sandbox.control.fault(match="/rerun$", method="POST", status=500)
         assert await rerun(app, death, "mona") is RerunRefusal.TOO_MANY
@@ -309,3 +313,84 @@ async def test_the_sandbox_can_stop_the_runner_of_a_running_job(story):
         await app.receive_all()
         death = await examine_job_of(app.context, app.installation, job.id)
         assert (await rerun(app, death)).state is RerunState.ACCEPTED
+
+
+async def test_a_request_that_never_arrived_is_judged_again_by_what_holds_then(story, monkeypatch):
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app)
+
+        async def lost(self, job_id):
+            raise GitHubUnavailableError("no answer")
+
+        with monkeypatch.context() as broken:
+            broken.setattr("ghapp.github.jobs.Jobs.rerun", lost)
+            with pytest.raises(GitHubUnavailableError):
+                await rerun(app, death)
+        assert enqueued(app) == [f"rerun-{app.installation}-{job.id}-auto-1"], "it settles by itself"
+        await app.context.fuses.save(app.installation, POOL, None, Fuse(Position.PROVING))
+        app.clock.pass_(60)
+        assert await rerun(app, death, attempt=1) is RerunRefusal.FUSE
+        assert await app.context.reruns.of(app.installation, job.id) is None, "it was withdrawn"
+        assert attempts(app, job) == [1]
+
+
+async def test_the_accepted_re_run_of_another_job_of_the_run_does_not_settle_this_one(story, monkeypatch):
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app)
+        await app.context.reruns.begin(app.installation, Rerun(job.id, job.run_id, 1, AUTO, app.clock()))
+        run = run_of(job)
+        (other,) = app.sandbox.control.queue("acme", labels=[POOL], repository="api")
+        run.job = replace(app.sandbox.fleet.jobs[other], run_id=job.run_id, attempt=2)
+        app.clock.pass_(60)
+        assert await rerun(app, death) is RerunRefusal.LATER_ATTEMPT
+        assert await app.context.reruns.of(app.installation, job.id) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"conclusion": "cancelled"}, RerunRefusal.CANCELLED),
+        ({"event": "merge_group"}, RerunRefusal.MERGE_QUEUE),
+        ({"event": "deployment"}, RerunRefusal.DEPLOYMENT),
+    ],
+)
+async def test_a_run_that_must_not_be_repeated_is_left_to_a_person(story, changes, why):
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app)
+        for name, value in changes.items():
+            setattr(run_of(job), name, value)
+        assert await rerun(app, death) is why
+        assert (await rerun(app, death, "mona")).state is RerunState.ACCEPTED
+
+
+async def test_a_newer_run_of_the_same_branch_is_waited_for(story):
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app)
+        run = run_of(job)
+        (other,) = app.sandbox.control.queue("acme", labels=["nobody-has-it"], repository="api")
+        newer = run_of(app.sandbox.fleet.jobs[other])
+        assert (await rerun(app, death)) != RerunRefusal.NEWER_RUN, "it has a branch of its own"
+        newer.branch = run.branch
+        _, second = await job_died(app)
+        run_of(app.sandbox.fleet.jobs[second.job.id]).branch = run.branch
+        newer.id = run_of(app.sandbox.fleet.jobs[second.job.id]).id + 1
+        assert await rerun(app, second) is RerunRefusal.NEWER_RUN
+        app.sandbox.fleet.jobs[other].status = "completed"
+        assert (await rerun(app, second)).state is RerunState.ACCEPTED
+
+
+async def test_a_job_that_waited_for_an_approval_is_not_run_again_unasked(story):
+    async with story(pool=AUTOMATIC) as app:
+        _, death = await job_died(app)
+        await app.context.deaths.enrich(app.installation, death._replace(job=death.job._replace(deploys=True)))
+        assert await rerun(app, death) is RerunRefusal.DEPLOYMENT
+
+
+async def test_without_the_right_to_write_checks_a_job_is_run_again_all_the_same(story):
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app)
+        app.sandbox.control.permissions("acme", permissions=LEAST_PRIVILEGE | {"actions": "write", "checks": "read"})
+        await app.receive_all()
+        await discover_installations(app.context)
+        await look_into(app.context, app.installation, identity(death))
+        assert (check_runs(app), enqueued(app)) == ({}, [f"rerun-{app.installation}-{job.id}-auto"])

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from ghapp.health.deaths.eviction import Shortage, shortage
+
 
 class Cause(StrEnum):
     """Cause of a runner's death."""
@@ -38,6 +40,7 @@ class OwnReason(StrEnum):
     WENT_OFFLINE = "OfflineDuringJob"
     REGISTRATION_LOST = "RegistrationLost"
     REMOVED = "RemovedDuringJob"
+    STORAGE_LIMIT = "StorageLimitExceeded"
 
 
 JOB_REASONS = frozenset(
@@ -51,6 +54,11 @@ JOB_REASONS = frozenset(
     }
 )
 """Reasons that the runner's job shows."""
+
+DEADLINE_EXCEEDED = "DeadlineExceeded"
+
+USED_UP = frozenset({OwnReason.STORAGE_LIMIT, DEADLINE_EXCEEDED})
+"""The job used up what its pod may have: unless something changes, its next attempt ends in the same way."""
 
 
 _MIRROR = "set `ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT=1` in the runner's container, and keep its log."
@@ -130,17 +138,19 @@ _BY_REASON: dict[str, str] = {
     "NodeShutdown": _SHUT_DOWN,
     "NodeLost": _NODE_GONE,
     "DeletionByPodGC": _NODE_GONE,
-    "DeadlineExceeded": "The pod exceeded its `activeDeadlineSeconds`: raise it above the longest job, or remove it.",
+    DEADLINE_EXCEEDED: "The pod exceeded its `activeDeadlineSeconds`: raise it above the longest job, or remove it.",
+    OwnReason.STORAGE_LIMIT: "The job wrote more than the pod may hold: raise `sizeLimit` of the emptyDir or"
+    " `resources.limits.ephemeral-storage`, or give the work directory a volume of its own.",
 }
 _BY_SHORTAGE = {
-    "storage": "The node ran out of disk, or the pod used more than it may: set `resources.requests.ephemeral-storage`"
-    " and its limit to what jobs write, or give the work directory a volume of its own.",
-    "memory": "The node ran out of memory, and the kubelet chose this pod: set `resources.requests.memory` equal to"
-    " `resources.limits.memory`, and give runners a PriorityClass.",
-    "pids": "The node ran out of process ids: raise the kubelet's `podPidsLimit` and the node's, or put fewer runners"
-    " on a node.",
-    "": "The kubelet evicted it to relieve its node: set requests equal to limits for memory and ephemeral-storage, and"
-    " give runners a PriorityClass.",
+    Shortage.STORAGE: "The node ran out of disk: set `resources.requests.ephemeral-storage` and its limit to what jobs"
+    " write, or give the work directory a volume of its own.",
+    Shortage.MEMORY: "The node ran out of memory, and the kubelet chose this pod: set `resources.requests.memory` equal"
+    " to `resources.limits.memory`, and give runners a PriorityClass.",
+    Shortage.PIDS: "The node ran out of process ids: raise the kubelet's `podPidsLimit` and the node's, or put fewer"
+    " runners on a node.",
+    Shortage.UNKNOWN: "The kubelet evicted it to relieve its node: set requests equal to limits for memory and"
+    " ephemeral-storage, and give runners a PriorityClass.",
 }
 GRACE_TOO_SHORT = (
     "Its pod was deleted, and the runner was killed at the end of its grace period: set"
@@ -157,8 +167,8 @@ def advice_for(cause: Cause, reason: str = "", message: str = "") -> str:
         message: the pod's message; for an eviction it names the resource that the node was short of.
     """
     if reason == "Evicted":
-        text = message.lower()
-        return next(advice for shortage, advice in _BY_SHORTAGE.items() if shortage in text)
+        short = shortage(message)
+        return _BY_REASON[OwnReason.STORAGE_LIMIT] if short is Shortage.OWN_STORAGE else _BY_SHORTAGE[short]
     return _BY_REASON.get(reason, _BY_CAUSE[cause])
 
 
@@ -176,7 +186,7 @@ HAPPENED = {
     Cause.UNKNOWN: "The runner ended, and its end left no evidence",
 }
 
-NOT_YOURS = {
+_NOT_YOURS = {
     Cause.CLEAN_EXIT: "The runner did not affect the job's result.",
     Cause.HOST_OOM: "No line of your code failed, but the job and the runner together needed more memory than their"
     " limit.",
@@ -192,3 +202,13 @@ NOT_YOURS = {
     " or disk.",
     Cause.UNKNOWN: "It is unknown whether your code contributed.",
 }
+
+_USED_UP = {
+    OwnReason.STORAGE_LIMIT: "The job wrote more than its pod may hold: run again unchanged, it ends in the same way.",
+    DEADLINE_EXCEEDED: "The job ran longer than its pod may: run again unchanged, it ends in the same way.",
+}
+
+
+def not_yours(cause: Cause, reason: str) -> str:
+    """Returns whether the job's code caused the death, for its developer: one sentence, the second of a post-mortem."""
+    return _USED_UP.get(reason, _NOT_YOURS[cause])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ghapp.health.deaths.cause import GRACE_TOO_SHORT, Cause, OwnReason, advice_for
+from ghapp.health.deaths.cause import DEADLINE_EXCEEDED, GRACE_TOO_SHORT, Cause, OwnReason, advice_for
+from ghapp.health.deaths.eviction import Shortage, shortage
 from ghapp.health.deaths.runner_log import INTERRUPTED, RUNNING, ListenerExit, RunnerError, RunnerLog, read_runner_log
 from ghapp.health.pods.pod import Ended, Pod
 
@@ -28,7 +29,7 @@ POD_REASONS = frozenset(
         "Terminated",
         "Shutdown",
         "NodeShutdown",
-        "DeadlineExceeded",
+        DEADLINE_EXCEEDED,
         *NODE_GONE,
     }
 )
@@ -37,7 +38,7 @@ POD_REASONS = frozenset(
 DISRUPTIONS = frozenset(
     {"PreemptionByScheduler", "DeletionByTaintManager", "EvictionByEvictionAPI", "TerminationByKubelet"}
 )
-OUTSIDE = POD_REASONS | DISRUPTIONS
+OUTSIDE = (POD_REASONS | DISRUPTIONS) - {DEADLINE_EXCEEDED}
 """Reasons that neither a job nor a person who cancels a job causes."""
 
 OURS = frozenset({*OwnReason, *RunnerError, *ListenerExit} - {""})
@@ -117,8 +118,10 @@ def signal_of(ended: Ended) -> int | None:
 
 
 def disruption(pod: Pod) -> str:
-    """Returns the cluster's reason for ending a pod from outside; empty if none is known."""
+    """Returns the cluster's reason for ending a pod; empty if none is known. The pod's own limits have own reasons."""
     reason = pod.reason if pod.reason in POD_REASONS else pod.disruption
+    if reason == "Evicted" and shortage(pod.message) is Shortage.OWN_STORAGE:
+        return OwnReason.STORAGE_LIMIT.value
     return "" if reason in NODE_GONE else reason
 
 

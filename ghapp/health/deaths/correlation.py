@@ -16,9 +16,6 @@ BURST_SECONDS = 3600.0
 
 LEAST_OF_BURST = 3
 
-CLOCK_SKEW_SECONDS = 60.0
-"""Tolerance between the cluster's clock and GitHub's."""
-
 
 class Correlation(NamedTuple):
     """What a death has in common with earlier ones.
@@ -72,10 +69,13 @@ def correlation(death: DeathPlace, others: Iterable[DeathPlace]) -> Correlation:
 
 
 def is_of(death: Death, evidence: Evidence) -> bool:
-    """True if this runner died, and not an earlier runner of the same name."""
+    """True if this runner died, and not another of the same name.
+
+    A registration that was first seen after the end is the next runner's, however soon it came.
+    """
     if death.runner_id is not None:
         return death.runner_id == evidence.id
-    return death.at >= evidence.first_seen - CLOCK_SKEW_SECONDS
+    return death.at >= evidence.first_seen
 
 
 def chooser(pool: str | None, cause: str | None) -> Callable[[Death], bool]:

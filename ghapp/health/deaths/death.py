@@ -26,14 +26,20 @@ BEFORE_ITS_POD_SECONDS = 300.0
 
 
 class DeadJob(NamedTuple):
-    """The job that a runner had when it died, or its last job. `conclusion` is empty until GitHub has one."""
+    """The job that a runner had when it died, or its last job. Fields are only ever appended.
+
+    Attributes:
+        conclusion: empty until GitHub has one.
+        deploys: True if it deploys to an environment, or waited for an approval, according to its deliveries.
+    """
 
     id: int
-    repository: str
+    repository: str = ""
     name: str = ""
     head_sha: str = ""
     conclusion: str = ""
     html_url: str = ""
+    deploys: bool = False
 
 
 class Sighting(NamedTuple):

@@ -1,53 +1,24 @@
 """Decides whether a job that ended badly lost its runner, without a cluster. Pure; times are epoch seconds.
 
-The evidence, by weight: what sweeps and deliveries recorded of the runner while the job ran; GitHub's words in the
-job's annotations or in its raw log; a step whose end was never reported. A step that failed by itself is the code's,
-unless it was killed (exit code 143) and the runner was lost, too.
+The evidence, by weight: what sweeps and deliveries recorded of the runner while the job ran; what GitHub or the runner
+wrote into the job's annotations or raw log; a step whose end was never reported. A step that failed by itself is the
+code's, unless it was killed (exit code 143) and the runner was lost, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from ghapp.health.deaths.cause import Cause, OwnReason, advice_for
 from ghapp.health.deaths.death import DeadJob, Death, Sighting
+from ghapp.health.deaths.github_words import JobWords
 from ghapp.health.deaths.post_mortem import APART_SECONDS, APART_UNSEEN_SECONDS, UNFINISHED
 from ghapp.health.job import Job, was_hosted
 from ghapp.health.job_steps import JobSteps
 from ghapp.health.pods.pod import Pod
 from ghapp.health.runner.evidence import Evidence
 
-LOST_COMMUNICATION = "lost communication with the server"
-SHUTDOWN_SIGNAL = "The runner has received a shutdown signal"
-"""GitHub's words: the first ones after the lease ended, the second ones after a SIGTERM."""
-
-KILLED = "Process completed with exit code 143"
-"""The failure of a step that was ended by SIGTERM: by the code, or by whatever stopped the runner."""
-
-ERROR = "##[error]"
-"""In a raw log, marks the lines that are no output of a step. A workflow can write such a line, too."""
-
 UNKNOWN_STEPS = JobSteps()
-
-
-class JobWords(NamedTuple):
-    """Texts of GitHub on how a job ended.
-
-    Attributes:
-        lost: the runner lost communication with the server.
-        shutdown: the runner received a shutdown signal.
-        killed: a step ended with exit code 143.
-    """
-
-    lost: bool = False
-    shutdown: bool = False
-    killed: bool = False
-
-    @property
-    def of_runner(self) -> bool:
-        """True if they report the end of the runner."""
-        return self.lost or self.shutdown
 
 
 class JobDeath(NamedTuple):
@@ -60,16 +31,6 @@ class JobDeath(NamedTuple):
     cause: Cause
     reason: OwnReason
     at: float
-
-
-def read_words(notes: Iterable[str], log: Iterable[str] = ()) -> JobWords:
-    """Returns what a job's annotations and the last lines of its raw log say of its end."""
-    lines = [*notes, *(line.partition(ERROR)[2] for line in log if ERROR in line)]
-    return JobWords(
-        lost=any(LOST_COMMUNICATION in line for line in lines),
-        shutdown=any(SHUTDOWN_SIGNAL in line for line in lines),
-        killed=any(KILLED in line for line in lines),
-    )
 
 
 def is_suspicious(job: Job, evidence: Evidence | None) -> bool:
@@ -89,7 +50,7 @@ def job_death(job: Job, evidence: Evidence | None, words: JobWords) -> JobDeath 
     Args:
         job: that `is_suspicious`.
         evidence: of its runner; None if no sweep and no delivery knows the runner.
-        words: GitHub's, from `read_words`.
+        words: of GitHub and of the runner.
     """
     steps, loss = job.steps or UNKNOWN_STEPS, _lost_meanwhile(job, evidence)
     ended_at = job.ended_at or 0.0
@@ -119,15 +80,15 @@ def _lost_meanwhile(job: Job, evidence: Evidence | None) -> JobDeath | None:
     """Returns the loss that sweeps and deliveries recorded while the job ran.
 
     A loss within `APART_SECONDS` of the job's end proves nothing: the registration of an ephemeral runner is deleted
-    when its job ends, and clocks differ. GitHub ends the job of a lost runner ten minutes late. A 404 counts, a list
-    alone does not.
+    when its job ends, its controller removes it then, and clocks differ. GitHub ends the job of a lost runner ten
+    minutes late. A 404 counts, a list alone does not.
     """
     began, ended = job.started_at, job.ended_at
     if evidence is None or began is None or ended is None or evidence.id != job.runner_id:
         return None
-    if evidence.retired_at is not None and began <= evidence.retired_at <= ended:
-        return JobDeath(Cause.TERMINATED, OwnReason.REMOVED, evidence.retired_at)
     until = ended - APART_SECONDS
+    if evidence.retired_at is not None and began <= evidence.retired_at < until:
+        return JobDeath(Cause.TERMINATED, OwnReason.REMOVED, evidence.retired_at)
     if evidence.missing_at is not None and began <= evidence.missing_at < until:
         since = (
             evidence.missing_at if evidence.absent_since is None else min(evidence.missing_at, evidence.absent_since)
@@ -168,7 +129,7 @@ def death_of_job(job: Job, evidence: Evidence | None, found: JobDeath, pool: str
         advice=advice_for(found.cause, found.reason),
         runner_id=job.runner_id,
         pool=pool,
-        job=DeadJob(job.id, job.repository, job.name, job.head_sha, job.conclusion, job.html_url),
+        job=DeadJob(job.id, job.repository, job.name, job.head_sha, job.conclusion, job.html_url, job.deploys),
         id=f"job {job.id}",
         last_minutes=last_minutes(job, evidence),
     )
@@ -195,17 +156,27 @@ def is_same_end(known: Death, job: Job) -> bool:
     """True if a recorded death is the one of this job's runner: of the job, or of its pod while the job ran."""
     if known.job is not None:
         return known.job.id == job.id
+    if known.runner_id not in (None, job.runner_id):
+        return False
     began, ended = job.started_at, job.ended_at
     return began is not None and ended is not None and began <= known.at <= ended + APART_SECONDS
 
 
 def is_job_death_of(known: Death, pod: Pod, death: Death) -> bool:
-    """True if a death that was found by its job is the end of this pod."""
+    """True if a death that was found by its job is the end of this pod: the runner is the same, by its ids.
+
+    Args:
+        known: the death that was found.
+        pod: as last seen.
+        death: the end of the pod.
+    """
     if not known.id:
         return False
     if known.pod_uid:
         return known.pod_uid == pod.uid
-    return pod.created_at <= known.at + APART_SECONDS and death.at >= known.at - APART_UNSEEN_SECONDS
+    if None not in (known.runner_id, death.runner_id) and known.runner_id != death.runner_id:
+        return False
+    return pod.created_at <= known.at and death.at >= known.at - APART_UNSEEN_SECONDS
 
 
 def completed_by_pod(known: Death, death: Death) -> Death:

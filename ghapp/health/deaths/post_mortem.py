@@ -6,11 +6,12 @@ itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from ghapp.health.deaths.cause import Cause, OwnReason
+from ghapp.health.deaths.correlation import is_of
 from ghapp.health.deaths.death import Death, blames_the_platform
+from ghapp.health.deaths.github_words import JobWords
 from ghapp.health.runner.evidence import Evidence
 
 APART_SECONDS = 60.0
@@ -25,9 +26,6 @@ SURROUNDED_SECONDS = 75.0
 LOOKS_AFTER_SECONDS = (90.0, 600.0, 300.0, 600.0, 1800.0)
 """Delays between attempts. The second attempt finds the context of the end. GitHub marks a lost job as failed when its
 lease expires, after ten minutes or more: the later attempts wait for that. After the last attempt there are no more."""
-
-LOST_WORDS = ("lost communication with the server", "received a shutdown signal")
-"""Texts in the annotations of a job whose runner was lost: without a notice, and by a signal."""
 
 UNFINISHED = ("failure", "cancelled", "timed_out")
 
@@ -58,10 +56,14 @@ class JobFacts(NamedTuple):
 
 
 def job_at_death(evidence: Evidence, death: Death) -> int | None:
-    """Returns the job that a runner had when it died, according to deliveries; None if it was idle."""
-    if evidence.job_id is None:
+    """Returns the job that a runner had when it died, according to deliveries; None if it was idle.
+
+    A job that started after the end is the next runner's of that name, however soon it came: its clock is GitHub's, and
+    with a node's clock that is behind, the job of a runner that died at once is not found here (`job_death` finds it).
+    """
+    if evidence.job_id is None or not is_of(death, evidence):
         return None
-    began_later = evidence.job_started_at is not None and evidence.job_started_at > death.at + APART_SECONDS
+    began_later = evidence.job_started_at is not None and evidence.job_started_at > death.at
     return None if began_later or _was_over(evidence.job_ended_at, death) else evidence.job_id
 
 
@@ -71,19 +73,21 @@ def may_have_failed_for_it(death: Death, job: JobFacts) -> bool:
     return unfinished and death.cause is not Cause.CLEAN_EXIT and not _was_over(job.completed_at, death)
 
 
-def failed_for_it(death: Death, job: JobFacts, notes: Sequence[str]) -> bool:
+def failed_for_it(death: Death, job: JobFacts, words: JobWords) -> bool:
     """True if a job failed because its runner died.
+
+    A step that failed by itself is the code's, whatever else is written: only one that was killed, with the end of the
+    runner confirmed, is not. A death that was found by its job (`job_death`) was judged by that.
 
     Args:
         death: with that job and its conclusion.
         job: as GitHub returns it.
-        notes: its annotations; empty if they cannot be read.
+        words: of GitHub, from the job's annotations; none if they cannot be read.
     """
     if not may_have_failed_for_it(death, job):
         return False
-    is_confirmed = any(words in note for note in notes for words in LOST_WORDS)
-    is_decided = is_confirmed or bool(death.id) or not job.step_failed
-    return blames_the_platform(death, confirmed_by_github=is_confirmed) and is_decided
+    is_codes = job.step_failed and not death.id and not (words.killed and words.of_runner)
+    return blames_the_platform(death, confirmed_by_github=words.of_runner) and not is_codes
 
 
 def wants_lines(death: Death) -> bool:

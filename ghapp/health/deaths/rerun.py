@@ -1,16 +1,21 @@
 """Decides whether a job whose runner died is run again, and records the one re-run of a job. Pure.
 
-A job is re-run once, over all crashes and repeated deliveries: its record is written before GitHub is asked. If a
-process crashes between the request and its record, the run's attempt at GitHub shows whether the request was received.
+Each job, which is one attempt at GitHub, is re-run once, over all crashes and repeated deliveries: its record is
+written before GitHub is asked. If the answer is lost, the attempts of the job at GitHub show whether the request was
+received; if it was not, the request is withdrawn, and judged again by what holds then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.cause import USED_UP
+from ghapp.health.deaths.classify import OUTSIDE
+from ghapp.health.deaths.death import Death
+from ghapp.health.deaths.github_words import JobWords
 from ghapp.health.deaths.post_mortem import UNFINISHED, JobFacts
 
 RerunMode = Literal["off", "button", "auto"]
@@ -43,19 +48,37 @@ class RerunRules:
         causes: of deaths whose jobs are re-run unasked.
         begun: True: also a job of which an own step had begun is re-run unasked.
         per_hour: unasked re-runs of one repository's jobs an hour.
+        attempts: unasked re-runs of one job, over all attempts of its run.
     """
 
     mode: RerunMode = "button"
     causes: tuple[RerunCause, ...] = ("deleted-registration", "external-teardown", "vanished", "terminated")
     begun: bool = False
     per_hour: int = 20
+    attempts: int = 1
 
 
-class RunState(NamedTuple):
-    """A workflow run at GitHub: its latest attempt, and whether that is over."""
+class RunFacts(NamedTuple):
+    """A workflow run as GitHub returns it.
+
+    Attributes:
+        attempt: its latest attempt.
+        over: True if that attempt is over.
+        conclusion: of that attempt; empty until it is over. `cancelled` if a person cancelled the run.
+        event: that started it, as GitHub names it.
+        branch: its head branch; empty if GitHub has none.
+        workflow_id: of its workflow.
+        newer_goes_on: True if a newer run of its workflow and branch is not over, or that is not known. If both are in
+            one concurrency group, a re-run of the older one cancels the newer one, or keeps it waiting.
+    """
 
     attempt: int
     over: bool
+    conclusion: str = ""
+    event: str = ""
+    branch: str = ""
+    workflow_id: int = 0
+    newer_goes_on: bool = False
 
 
 class RerunState(StrEnum):
@@ -74,21 +97,42 @@ class RerunRefusal(StrEnum):
     NOT_FAILED = "JobDidNotFail"
     NOT_AUTOMATIC = "NotAutomatic"
     CAUSE = "CauseNotListed"
-    LATER_ATTEMPT = "NotFirstAttempt"
+    USED_UP = "JobUsedUpItsLimit"
+    STEP_FAILED = "StepFailed"
+    CANCELLED = "Cancelled"
+    MERGE_QUEUE = "MergeQueue"
+    DEPLOYMENT = "Deployment"
+    LATER_ATTEMPT = "LaterAttempt"
+    ATTEMPTS = "RerunAttempts"
     BEGUN = "StepsHadBegun"
     FUSE = "FuseNotClosed"
     RUN_NOT_OVER = "RunNotOver"
+    NEWER_RUN = "NewerRunGoesOn"
     TOO_MANY = "RerunLimit"
     HOURLY = "RerunsOfThisHour"
     ALREADY = "AlreadyRerun"
     UNSETTLED = "OutcomeUnknown"
 
 
-DEFERRED = frozenset({RerunRefusal.RUN_NOT_OVER, RerunRefusal.FUSE, RerunRefusal.HOURLY, RerunRefusal.UNSETTLED})
+DEFERRED = frozenset(
+    {
+        RerunRefusal.RUN_NOT_OVER,
+        RerunRefusal.NEWER_RUN,
+        RerunRefusal.FUSE,
+        RerunRefusal.HOURLY,
+        RerunRefusal.UNSETTLED,
+    }
+)
 """Reasons that pass: the re-run is tried again later."""
+
+MERGE_QUEUE_BRANCH = "gh-readonly-queue/"
+DEPLOYMENT_EVENTS = frozenset({"deployment", "deployment_status"})
 
 SETTLING_SECONDS = 60.0
 """After a request with an unknown outcome, an attempt that did not advance proves nothing for this long."""
+
+GIVEN_BACK_SECONDS = 3600.0
+"""A request whose outcome is unknown for this long, because nothing settled it, is a person's to repeat."""
 
 TRIES_AFTER_SECONDS = (60.0, 120.0, 300.0, 600.0, 1200.0, *(1800.0,) * 10)
 """Delays between tries, some six hours: the other jobs of a run may take that long."""
@@ -129,21 +173,28 @@ class RerunNote(NamedTuple):
     next_at: float | None = None
 
 
-class RerunRequest(NamedTuple):
-    """What is known when a re-run is considered.
+class RerunFacts(NamedTuple):
+    """What is known when a re-run is considered, now.
 
     Attributes:
         by: a person's login, or `auto`.
+        death: of the job's runner.
+        job: as GitHub returns it.
+        rules: of the death's pool.
         granted: the installation granted `actions: write`.
         fuse_closed: the fuses of the pool and of the installation are closed.
+        words: of GitHub, from the job's annotations.
+        run: the job's run; None before GitHub was asked for it.
     """
 
     by: str
-    cause: Cause
-    facts: JobFacts
+    death: Death
+    job: JobFacts
     rules: RerunRules
     granted: bool
     fuse_closed: bool
+    words: JobWords = JobWords()
+    run: RunFacts | None = None
 
 
 NO_ACCESS = "Resource not accessible by integration"
@@ -165,39 +216,91 @@ def next_try_after(attempt: int) -> float | None:
     return TRIES_AFTER_SECONDS[attempt] if 0 <= attempt < len(TRIES_AFTER_SECONDS) else None
 
 
-def refusal(request: RerunRequest) -> RerunRefusal | None:
-    """Returns why a re-run is not requested, from what is known without asking GitHub; None if nothing is against it.
+def refusal(facts: RerunFacts) -> RerunRefusal | None:
+    """Returns why a job is not run again; None if nothing is against it.
 
-    A person who presses the button decides over cause, begun steps and fuse; the other conditions hold for both.
+    It is the only judgement of that: at each try, also before the repetition of a request that got no answer, and where
+    a button is shown, then without the run. A person who presses the button decides over what a person can know; the
+    conditions in `_always` hold for both.
     """
-    rules, facts = request.rules, request.facts
-    checks = [
-        (rules.mode == "off", RerunRefusal.OFF),
-        (not request.granted, RerunRefusal.NOT_GRANTED),
-        (not facts.over or facts.conclusion not in UNFINISHED, RerunRefusal.NOT_FAILED),
-        (facts.attempt != 1, RerunRefusal.LATER_ATTEMPT),
-    ]
-    if request.by == AUTO:
-        checks += [
-            (rules.mode != "auto", RerunRefusal.NOT_AUTOMATIC),
-            (request.cause.value not in rules.causes, RerunRefusal.CAUSE),
-            (facts.begun and not rules.begun, RerunRefusal.BEGUN),
-            (not request.fuse_closed, RerunRefusal.FUSE),
-        ]
+    checks = _always(facts)
+    if facts.by == AUTO:
+        checks += _unasked(facts)
     return next((why for is_against, why in checks if is_against), None)
 
 
-def refusal_of_run(run: RunState) -> RerunRefusal | None:
-    """Returns why a run's job is not re-run now, from GitHub's answer; None if nothing is against it."""
-    if run.attempt != 1:
-        return RerunRefusal.LATER_ATTEMPT if run.attempt <= MOST_RERUNS else RerunRefusal.TOO_MANY
-    return None if run.over else RerunRefusal.RUN_NOT_OVER
+_Checks = list[tuple[bool, RerunRefusal]]
 
 
-def settled(rerun: Rerun, run: RunState) -> Rerun | None:
-    """Returns the record of a request with an unknown outcome, as GitHub's answer settles it.
+def _always(facts: RerunFacts) -> _Checks:
+    job, run = facts.job, facts.run
+    return [
+        (facts.rules.mode == "off", RerunRefusal.OFF),
+        (not facts.granted, RerunRefusal.NOT_GRANTED),
+        (not job.over or job.conclusion not in UNFINISHED, RerunRefusal.NOT_FAILED),
+        (run is not None and run.attempt > MOST_RERUNS, RerunRefusal.TOO_MANY),
+        (run is not None and run.attempt != job.attempt, RerunRefusal.LATER_ATTEMPT),
+        (run is not None and not run.over, RerunRefusal.RUN_NOT_OVER),
+    ]
 
-    A later attempt exists: the request was received, or a person was faster; either way the job is not run again. None
-    if there is no later attempt: the request was never received, and may be sent.
+
+def _unasked(facts: RerunFacts) -> _Checks:
+    """Returns what is against a re-run that no person requested; reasons that pass come last."""
+    death, job, rules, run = facts.death, facts.job, facts.rules, facts.run or RunFacts(facts.job.attempt, over=True)
+    is_in_merge_queue = run.event == "merge_group" or run.branch.startswith(MERGE_QUEUE_BRANCH)
+    return [
+        (rules.mode != "auto", RerunRefusal.NOT_AUTOMATIC),
+        (death.cause.value not in rules.causes, RerunRefusal.CAUSE),
+        (death.reason in USED_UP, RerunRefusal.USED_UP),
+        (job.step_failed and not facts.words.killed, RerunRefusal.STEP_FAILED),
+        (_is_cancelled(facts, run), RerunRefusal.CANCELLED),
+        (is_in_merge_queue, RerunRefusal.MERGE_QUEUE),
+        (_deploys(facts, run), RerunRefusal.DEPLOYMENT),
+        (job.attempt > rules.attempts, RerunRefusal.ATTEMPTS),
+        (job.begun and not rules.begun, RerunRefusal.BEGUN),
+        (not facts.fuse_closed, RerunRefusal.FUSE),
+        (run.newer_goes_on, RerunRefusal.NEWER_RUN),
+    ]
+
+
+def _is_cancelled(facts: RerunFacts, run: RunFacts) -> bool:
+    """True if a person may have cancelled the job: the run was cancelled, or only the job's conclusion is known."""
+    if run.conclusion == "cancelled":
+        return True
+    is_explained = facts.words.of_runner or facts.death.reason in OUTSIDE
+    return facts.job.conclusion == "cancelled" and not is_explained
+
+
+def _deploys(facts: RerunFacts, run: RunFacts) -> bool:
+    dead_job = facts.death.job
+    return run.event in DEPLOYMENT_EVENTS or (dead_job is not None and dead_job.deploys)
+
+
+def latest_attempt(job: JobFacts, jobs_of_run: Iterable[tuple[str, int]]) -> int:
+    """Returns the latest attempt of a job, by the names and attempts of all jobs of its run.
+
+    Of several jobs of a run only some may have been run again.
     """
-    return rerun._replace(state=RerunState.ACCEPTED) if run.attempt > rerun.attempt else None
+    return max((attempt for name, attempt in jobs_of_run if name == job.name), default=job.attempt)
+
+
+def settled(rerun: Rerun, latest: int, now: float) -> Rerun | RerunRefusal | None:
+    """Settles a request with an unknown outcome by what GitHub has.
+
+    Args:
+        rerun: the request.
+        latest: the job's `latest_attempt`.
+        now: the present time.
+
+    Returns:
+        The accepted request if there is a later attempt of the job: the request was received, or a person was faster;
+        either way the job is not run again. `UNSETTLED` in the first minute. None if the request was never received.
+    """
+    if latest > rerun.attempt:
+        return rerun._replace(state=RerunState.ACCEPTED)
+    return RerunRefusal.UNSETTLED if now < rerun.at + SETTLING_SECONDS else None
+
+
+def may_be_repeated(rerun: Rerun | None, now: float) -> bool:
+    """True if a person may request the re-run: none is on record, or its outcome stayed unknown."""
+    return rerun is None or (rerun.state is RerunState.REQUESTED and now >= rerun.at + GIVEN_BACK_SECONDS)

@@ -9,7 +9,10 @@ from typing import Any, Literal
 
 #: Runs that a repository keeps, newest first.
 RUNS_KEPT = 300
-SHUTDOWN_SIGNAL = "The runner has received a shutdown signal. This can happen when the runner service is stopped."
+SHUTDOWN_SIGNAL = (
+    "The runner has received a shutdown signal. This can happen when the runner service is stopped, or a manually"
+    " started runner is canceled."
+)
 LOST_COMMUNICATION = "The self-hosted runner lost communication with the server."
 
 JobAction = Literal["queued", "in_progress", "completed"]
@@ -73,13 +76,21 @@ class SandboxJob:
 
 @dataclass(slots=True)
 class Run:
-    """One workflow run; without a job it was a push that hosted runners completed long ago."""
+    """One workflow run; without a job it was a push that hosted runners completed long ago.
+
+    Attributes:
+        branch: empty for the default branch.
+        conclusion: if it is not that of its job: a person cancelled the run, or another job of it decided.
+    """
 
     id: int
     number: int
     head_sha: str
     created_at: float
     job: SandboxJob | None = None
+    event: str = "push"
+    branch: str = ""
+    conclusion: str = ""
 
     def with_clock_ahead(self, ahead: float) -> Run:
         """Returns the run with its times by a clock that is so many seconds ahead."""
@@ -118,4 +129,6 @@ class SandboxRepository:
     def record_run(self, run_id: int, now: float, job: SandboxJob | None = None) -> None:
         """Stores a run of the head."""
         number = self.runs[0].number + 1 if self.runs else 1
-        self.runs.appendleft(Run(id=run_id, number=number, head_sha=self.head_sha, created_at=now, job=job))
+        branch = "" if job is None else f"change-{run_id}"
+        run = Run(id=run_id, number=number, head_sha=self.head_sha, created_at=now, job=job, branch=branch)
+        self.runs.appendleft(run)

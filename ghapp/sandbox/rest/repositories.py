@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -76,10 +75,12 @@ def _run_in_path(call: RestCall) -> Run:
 
 
 def list_run_jobs(call: RestCall) -> Response:
-    """The jobs of a run."""
+    """The jobs of a run: of its latest attempt or, with `filter=all`, of all attempts."""
     run = _run_in_path(call)
-    jobs: list[Any] = [] if run.job is None else [_document(call, run.job)]
-    return json_response({"total_count": len(jobs), "jobs": jobs})
+    jobs = [] if run.job is None else [run.job]
+    if jobs and call.request.query_params.get("filter") == "all":
+        jobs = [each for each in call.org.fleet.jobs.values() if each.run_id == run.id]
+    return json_response({"total_count": len(jobs), "jobs": [_document(call, each) for each in jobs]})
 
 
 def get_job(call: RestCall) -> Response:

@@ -241,7 +241,7 @@ class Buttons:
         death = await shown_death(self._host, visit, request)
         if death is None or death.job is None:
             return self._host.absent(request, visit.visitor)
-        why = refusal_here(death, await self._host.data.rerun(visit.org_state, death))
+        why = refusal_here(death, await self._host.data.rerun(visit.org_state, death), self._host.clock())
         if why is None:
             return death, death.job
         return self._refuse(request, visit.visitor, visit, 409, "The job is not run again", WHY_NOT[why])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.deaths.cause import GRACE_TOO_SHORT, HAPPENED, NOT_YOURS, Cause, OwnReason, advice_for
+from ghapp.health.deaths.cause import GRACE_TOO_SHORT, HAPPENED, Cause, OwnReason, advice_for, not_yours
 from ghapp.health.deaths.classify import DISRUPTIONS, OUTSIDE, POD_REASONS, UNSEEN, classify, signal_of
 from ghapp.health.deaths.death import DeadJob, Death, blames_the_platform, died, vanished, with_context, with_more_lines
 from ghapp.health.deaths.runner_log import RunnerError, RunnerLog, read_runner_log
@@ -163,6 +163,13 @@ class TestFromOutside:
     def test_other_reasons_of_a_pod_do_not_explain_an_end(self):
         assert classify(pod(ended(1), reason="Unschedulable")).cause is Cause.CRASH
 
+    def test_an_eviction_for_the_pods_own_limit_is_what_the_job_used_up(self):
+        message = 'Usage of EmptyDir volume "work" exceeds the limit "20Gi". '
+        for end in (pod(ended(137), reason="Evicted", message=message), pod(reason="Evicted", message=message)):
+            found = classify(end)
+            assert (found.cause, found.reason) == (Cause.TERMINATED, OwnReason.STORAGE_LIMIT)
+            assert "run again unchanged" in not_yours(found.cause, found.reason)
+
     @pytest.mark.parametrize(
         ("message", "setting"),
         [
@@ -170,6 +177,11 @@ class TestFromOutside:
             ("The node was low on resource: ephemeral-storage.", "ephemeral-storage"),
             ("Pod ephemeral local storage usage exceeds the total limit of containers 10Gi.", "ephemeral-storage"),
             ("The node was low on resource: pids.", "podPidsLimit"),
+            ("The node had condition: [DiskPressure]. ", "ephemeral-storage"),
+            ("The node had condition: [MemoryPressure]. ", "requests.memory"),
+            ('Usage of EmptyDir volume "memory-cache" exceeds the limit "20Gi". ', "sizeLimit"),
+            ('Container memory exceeded its local ephemeral storage limit "10Gi". ', "ephemeral-storage"),
+            ("A controller's own words about memory", "PriorityClass"),
             ("", "PriorityClass"),
         ],
     )
@@ -373,7 +385,7 @@ class TestTexts:
     @pytest.mark.parametrize("cause", list(Cause))
     def test_every_cause_has_texts(self, cause):
         assert HAPPENED[cause]
-        assert NOT_YOURS[cause].endswith(".")
+        assert not_yours(cause, "").endswith(".")
         assert advice_for(cause).endswith(".")
 
     @pytest.mark.parametrize("reason", [*sorted(OUTSIDE - {"Evicted"}), str(OwnReason.SILENT), str(OwnReason.DELETED)])
@@ -397,18 +409,18 @@ class TestTexts:
         assert setting in advice_for(cause)
 
     def test_the_text_for_developers_admits_that_the_job_may_be_a_cause(self):
-        assert "the job used more than its machine has" in NOT_YOURS[Cause.GUEST_OOM_OR_KILL]
-        assert "unless a step" in NOT_YOURS[Cause.CRASH]
-        assert "unknown whether" in NOT_YOURS[Cause.UNKNOWN]
-        assert "It was not your code" in NOT_YOURS[Cause.TERMINATED]
+        assert "the job used more than its machine has" in not_yours(Cause.GUEST_OOM_OR_KILL, "")
+        assert "unless a step" in not_yours(Cause.CRASH, "")
+        assert "unknown whether" in not_yours(Cause.UNKNOWN, "")
+        assert "It was not your code" in not_yours(Cause.TERMINATED, "")
 
     def test_the_first_sentence_names_the_runner_the_node_and_the_end(self):
-        happened, not_yours, change = sentences(death())
+        happened, contributed, change = sentences(death())
         assert happened == (
             "The runner was killed because its container reached its memory limit: "
             "linux-x7k2p on node node-7 (OOMKilled, exit code 137, signal 9)."
         )
-        assert not_yours == NOT_YOURS[Cause.HOST_OOM]
+        assert contributed == not_yours(Cause.HOST_OOM, "")
         assert change == "For the platform team: " + advice_for(Cause.HOST_OOM)
 
     @pytest.mark.parametrize("cause", list(Cause))
@@ -627,7 +639,7 @@ class TestBlame:
     def test_a_job_that_did_not_fail_gets_no_post_mortem(self, conclusion, blamed):
         assert blames_the_platform(death(job=DeadJob(9, "acme/app", conclusion=conclusion))) is blamed
 
-    @pytest.mark.parametrize("reason", sorted(OUTSIDE | KUBERNETES_OWN))
+    @pytest.mark.parametrize("reason", sorted((OUTSIDE | KUBERNETES_OWN) - {"DeadlineExceeded"}))
     def test_a_job_cancelled_by_the_cluster_gets_a_post_mortem(self, reason):
         cancelled = DeadJob(9, "acme/app", conclusion="cancelled")
         assert blames_the_platform(death(cause=Cause.TERMINATED, reason=reason, job=cancelled))

@@ -6,8 +6,8 @@ import pytest
 
 from ghapp.health.deaths.cause import Cause, OwnReason
 from ghapp.health.deaths.death import Sighting
+from ghapp.health.deaths.github_words import JobWords
 from ghapp.health.deaths.job_death import (
-    JobWords,
     completed_by_pod,
     death_of_job,
     is_job_death_of,
@@ -16,7 +16,6 @@ from ghapp.health.deaths.job_death import (
     job_death,
     last_minutes,
     needs_words,
-    read_words,
 )
 from ghapp.health.job import HOSTED_GROUP, Job
 from ghapp.health.job_steps import JobSteps, StepState, job_steps
@@ -24,10 +23,6 @@ from ghapp.health.pods.pod import Pod
 from ghapp.health.runner.evidence import Evidence
 
 BEGAN, ENDED = 1_000.0, 2_000.0
-LEASE_OVER = "The self-hosted runner: vm-1 lost communication with the server. Verify the machine is running and has a healthy network connection."
-SIGTERM = "The runner has received a shutdown signal. This can happen when the runner service is stopped, or a manually started runner is canceled."
-KILLED_STEP = "Process completed with exit code 143."
-CANCELED = "The operation was canceled."
 OPEN, FAILED, ENDED_WELL = JobSteps(left_open=True), JobSteps(failed=True), JobSteps()
 LOST, STOPPED, KILLED = JobWords(lost=True), JobWords(shutdown=True), JobWords(killed=True)
 
@@ -60,27 +55,14 @@ class TestSteps:
             ([StepState(1, "completed", "success"), StepState(2, "completed", "cancelled")], (False, False, True)),
             ([StepState(1, "completed", "success"), StepState(2, "completed", "failure", True)], (True, False, True)),
             ([StepState(2, "completed", "timed_out", True)], (True, False, True)),
+            ([StepState(1, "completed", "success", True, "Set up job"), StepState(2, "completed", "success", True, "Initialize containers")], (False, False, False)),
+            ([StepState(2, "in_progress", None, True, "Set up runner"), StepState(1, "completed", "success", True, "Set up job")], (False, True, False)),
+            ([StepState(1, "completed", "success", True, "Set up job"), StepState(2, "completed", "success", True, "Build"), StepState(3, "queued", None, False, "Set up runner")], (False, False, True)),
+            ([StepState(1, "completed", "success", True, "Build")], (False, False, True)),
         ],
     )  # fmt: skip
     def test_steps_are_reduced_to_three_facts(self, steps, facts):
         assert job_steps(steps) == facts
-
-
-class TestAnnotations:
-    @pytest.mark.parametrize(
-        ("notes", "log", "words"),
-        [
-            ([LEASE_OVER], [], LOST),
-            ([SIGTERM, CANCELED], [], STOPPED),
-            ([KILLED_STEP], [], KILLED),
-            ([CANCELED], [f"2026-07-14T12:00:00.0000000Z ##[error]{SIGTERM}"], STOPPED),
-            ([CANCELED], [f"2026-07-14T12:00:00.0000000Z {SIGTERM}"], JobWords()),
-            ([CANCELED], ["##[error]The operation was canceled."], JobWords()),
-            ([], [], JobWords()),
-        ],
-    )
-    def test_githubs_texts_are_recognized_in_a_log_only_in_lines_that_report_an_error(self, notes, log, words):
-        assert read_words(notes, log) == words
 
 
 class TestLookUp:
@@ -124,8 +106,8 @@ class TestCauses:
             ({"online": False, "offline_since": 999.9}, None),
             ({"online": False, "offline_since": 1_939.9}, (Cause.LOST_COMMUNICATION, OwnReason.WENT_OFFLINE, 1_939.9)),
             ({"online": False, "offline_since": 1_940.0}, None),
-            ({"retired_at": ENDED}, (Cause.TERMINATED, OwnReason.REMOVED, ENDED)),
-            ({"retired_at": 2_000.1}, None),
+            ({"retired_at": 1_939.9}, (Cause.TERMINATED, OwnReason.REMOVED, 1_939.9)),
+            ({"retired_at": 1_940.0}, None),
             ({"missing_at": 1_500.0, "id": 4}, None),
             ({"removed_at": 1_400.0, "missing_at": 1_500.0}, None),
             ({"removed_at": 1_600.0, "missing_at": 1_500.0}, (Cause.DELETED_REGISTRATION, OwnReason.REGISTRATION_LOST, 1_500.0)),

@@ -10,6 +10,7 @@ from markdown_it import MarkdownIt
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.correlation import Correlation
 from ghapp.health.deaths.death import DeadJob, Death, Sighting, blames_the_platform
+from ghapp.health.deaths.github_words import JobWords
 from ghapp.health.deaths.post_mortem import (
     LOOKS_AFTER_SECONDS,
     JobFacts,
@@ -22,12 +23,12 @@ from ghapp.health.deaths.post_mortem import (
 )
 from ghapp.health.deaths.rerun import Rerun, RerunState
 from ghapp.report import LONGEST, Conclusion
-from ghapp.report.post_mortem import NEEDS_A_PERSON, RERUN, post_mortem_report
+from ghapp.report.post_mortem import RERUN, needs_a_person, post_mortem_report
 from tests.health.builders import MICROSECOND, NOW, lost
 
-LOST = "The self-hosted runner lost communication with the server. Verify the machine is running."
-SHUT_DOWN = "The runner has received a shutdown signal. This can happen when the runner service is stopped."
-CANCELED = "The operation was canceled."
+LOST, STOPPED = JobWords(lost=True), JobWords(shutdown=True)
+KILLED_TOO = JobWords(shutdown=True, killed=True)
+NO_WORDS = JobWords()
 GFM = MarkdownIt("commonmark", {"html": True}).enable("table")
 
 
@@ -57,39 +58,43 @@ def job(**changes):
 
 
 @pytest.mark.parametrize(
-    ("conclusion", "notes", "cause", "step_failed", "failed"),
+    ("conclusion", "words", "cause", "step_failed", "failed"),
     [
-        ("failure", [LOST], Cause.HOST_OOM, False, True),
-        ("failure", [], Cause.HOST_OOM, False, True),
-        ("failure", [CANCELED], Cause.HOST_OOM, False, True),
-        ("failure", [], Cause.HOST_OOM, True, False),
-        ("failure", [CANCELED, LOST], Cause.HOST_OOM, True, True),
-        ("failure", [SHUT_DOWN], Cause.TERMINATED, True, True),
-        ("failure", [LOST], Cause.CLEAN_EXIT, False, False),
-        ("cancelled", [CANCELED], Cause.HOST_OOM, False, False),
-        ("cancelled", [CANCELED, LOST], Cause.HOST_OOM, False, True),
-        ("cancelled", [CANCELED], Cause.TERMINATED, False, False),
-        ("cancelled", [CANCELED, SHUT_DOWN], Cause.TERMINATED, False, True),
-        ("timed_out", [], Cause.HOST_OOM, False, True),
-        ("success", [LOST], Cause.HOST_OOM, False, False),
-        ("skipped", [LOST], Cause.HOST_OOM, False, False),
-        ("neutral", [LOST], Cause.HOST_OOM, False, False),
-        ("action_required", [LOST], Cause.HOST_OOM, False, False),
+        ("failure", LOST, Cause.HOST_OOM, False, True),
+        ("failure", NO_WORDS, Cause.HOST_OOM, False, True),
+        ("failure", NO_WORDS, Cause.HOST_OOM, True, False),
+        ("failure", LOST, Cause.HOST_OOM, True, False),
+        ("failure", STOPPED, Cause.TERMINATED, True, False),
+        ("failure", JobWords(killed=True), Cause.TERMINATED, True, False),
+        ("failure", KILLED_TOO, Cause.TERMINATED, True, True),
+        ("failure", LOST, Cause.CLEAN_EXIT, False, False),
+        ("cancelled", NO_WORDS, Cause.HOST_OOM, False, False),
+        ("cancelled", LOST, Cause.HOST_OOM, False, True),
+        ("cancelled", NO_WORDS, Cause.TERMINATED, False, False),
+        ("cancelled", STOPPED, Cause.TERMINATED, False, True),
+        ("timed_out", NO_WORDS, Cause.HOST_OOM, False, True),
+        ("success", LOST, Cause.HOST_OOM, False, False),
+        ("skipped", LOST, Cause.HOST_OOM, False, False),
+        ("neutral", LOST, Cause.HOST_OOM, False, False),
+        ("action_required", LOST, Cause.HOST_OOM, False, False),
     ],
 )
-def test_a_job_failed_because_of_its_runners_death(conclusion, notes, cause, step_failed, failed):
+def test_a_job_failed_because_of_its_runners_death(conclusion, words, cause, step_failed, failed):
     dead = death(cause=cause, job=death().job._replace(conclusion=conclusion))
-    assert failed_for_it(dead, job(conclusion=conclusion, step_failed=step_failed), notes) is failed
+    assert failed_for_it(dead, job(conclusion=conclusion, step_failed=step_failed), words) is failed
 
 
-def test_a_job_cancelled_at_its_pods_eviction_failed_because_of_the_eviction():
-    dead = death(cause=Cause.TERMINATED, reason="Evicted", job=death().job._replace(conclusion="cancelled"))
-    assert failed_for_it(dead, job(conclusion="cancelled"), [CANCELED]) is True
+@pytest.mark.parametrize(
+    ("reason", "failed"), [("Evicted", True), ("StorageLimitExceeded", False), ("DeadlineExceeded", False)]
+)
+def test_a_job_cancelled_at_its_pods_eviction_failed_because_of_the_eviction(reason, failed):
+    dead = death(cause=Cause.TERMINATED, reason=reason, job=death().job._replace(conclusion="cancelled"))
+    assert failed_for_it(dead, job(conclusion="cancelled"), NO_WORDS) is failed
 
 
 def test_a_job_whose_result_the_runner_logged_did_not_fail_because_of_the_runner():
     found = death(runner_log=("2026-11-20 12:00:00Z: Job test completed with result: Failed",))
-    assert failed_for_it(found, job(), []) is False
+    assert failed_for_it(found, job(), NO_WORDS) is False
 
 
 @pytest.mark.parametrize(
@@ -104,7 +109,7 @@ def test_a_job_whose_result_the_runner_logged_did_not_fail_because_of_the_runner
 def test_a_job_over_long_before_the_death_did_not_fail_because_of_it(exit_code, before, may):
     dead = death(exit_code=exit_code)
     assert may_have_failed_for_it(dead, job(completed_at=NOW - before)) is may
-    assert failed_for_it(dead, job(completed_at=NOW - before), [LOST]) is may
+    assert failed_for_it(dead, job(completed_at=NOW - before), LOST) is may
 
 
 def test_github_is_not_queried_for_a_clean_exit():
@@ -123,8 +128,10 @@ def test_a_job_that_is_not_over_has_not_failed():
         ({"job_id": None}, 137, None),
         ({"job_started_at": None, "job_ended_at": None}, 137, 42),
         ({"job_started_at": NOW - 3600, "job_ended_at": None}, 137, 42),
-        ({"job_started_at": NOW + 60, "job_ended_at": None}, 137, 42),
-        ({"job_started_at": NOW + 60.1, "job_ended_at": None}, 137, None),
+        ({"job_started_at": NOW, "job_ended_at": None}, 137, 42),
+        ({"job_started_at": NOW + MICROSECOND, "job_ended_at": None}, 137, None),
+        ({"job_started_at": NOW + MICROSECOND, "job_ended_at": None}, None, None),
+        ({"job_started_at": NOW - 40, "job_ended_at": None, "first_seen": NOW + MICROSECOND}, 137, None),
         ({"job_started_at": NOW - 3600, "job_ended_at": NOW - 60}, 137, 42),
         ({"job_started_at": NOW - 3600, "job_ended_at": NOW - 60.1}, 137, None),
         ({"job_started_at": NOW - 3600, "job_ended_at": NOW - 900}, None, 42),
@@ -135,8 +142,10 @@ def test_a_job_that_is_not_over_has_not_failed():
         "no job",
         "neither start nor end known",
         "in progress",
-        "started a moment later, by another clock",
-        "started later",
+        "started at the death",
+        "started later: the next runner's",
+        "started after the pod was found missing",
+        "of a registration that was seen only later",
         "ended a moment before",
         "ended before",
         "ended before the pod was found missing",
@@ -183,7 +192,15 @@ def test_the_report_explains_the_death_and_requires_action_if_the_next_attempt_w
     assert (report.conclusion, report.actions) == (Conclusion.ACTION_REQUIRED, ())
 
 
-@pytest.mark.parametrize("cause", [each for each in Cause if each not in NEEDS_A_PERSON])
+def test_a_job_that_used_up_its_limit_needs_a_person():
+    report = post_mortem_report(
+        death(cause=Cause.TERMINATED, reason="StorageLimitExceeded"), death().job, show_host=True
+    )
+    assert report.conclusion is Conclusion.ACTION_REQUIRED
+    assert "run again unchanged, it ends in the same way" in report.summary
+
+
+@pytest.mark.parametrize("cause", [each for each in Cause if not needs_a_person(each, "")])
 def test_all_other_post_mortems_are_neutral(cause):
     assert post_mortem_report(death(cause=cause), death().job, show_host=True).conclusion is Conclusion.NEUTRAL
 

@@ -5,36 +5,53 @@ from __future__ import annotations
 import pytest
 
 from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import DeadJob
+from ghapp.health.deaths.github_words import JobWords
 from ghapp.health.deaths.post_mortem import JobFacts
 from ghapp.health.deaths.rerun import (
     AUTO,
     DEFERRED,
+    GIVEN_BACK_SECONDS,
+    SETTLING_SECONDS,
     TRIES_AFTER_SECONDS,
     Rerun,
+    RerunFacts,
     RerunRefusal,
-    RerunRequest,
     RerunRules,
     RerunState,
-    RunState,
+    RunFacts,
+    latest_attempt,
+    may_be_repeated,
     next_try_after,
     refusal,
-    refusal_of_run,
     settled,
 )
+from tests.health.builders import MICROSECOND
+from tests.health.deaths.test_post_mortem import death
 
-FACTS = JobFacts(7, "test", "a" * 40, over=True, conclusion="failure", run_id=1, attempt=1, begun=False)
+JOB = JobFacts(7, "test", "a" * 40, over=True, conclusion="failure", run_id=1, attempt=1, begun=False)
+RUN = RunFacts(1, over=True, conclusion="failure", event="push", branch="main", workflow_id=5)
+DEAD = death(cause=Cause.VANISHED, reason="NodeLost", job=DeadJob(7, "acme/api"))
+BEGUN, CANCELLED, SECOND = JOB._replace(begun=True), JOB._replace(conclusion="cancelled"), JOB._replace(attempt=2)
+FAILED_STEP, CANCELLED_RUN = JOB._replace(step_failed=True), RUN._replace(conclusion="cancelled")
+DELETED = DEAD._replace(reason="Deleted")
+AUTOMATIC = RerunRules(mode="auto")
 BOTH, UNASKED = ("mona", AUTO), (AUTO,)
 
 
-def request(by=AUTO, **changes):
-    """A request that no condition prevents."""
-    best = RerunRequest(by, Cause.VANISHED, FACTS, RerunRules(mode="auto"), granted=True, fuse_closed=True)
+def facts(by=AUTO, **changes):
+    """Facts that do not prevent a re-run."""
+    best = RerunFacts(by, DEAD, JOB, AUTOMATIC, granted=True, fuse_closed=True, run=RUN)
     return best._replace(**changes)
+
+
+def terminated(reason):
+    return DEAD._replace(cause=Cause.TERMINATED, reason=reason)
 
 
 @pytest.mark.parametrize("by", BOTH)
 def test_a_first_attempt_that_had_not_begun_is_re_run(by):
-    assert refusal(request(by)) is None
+    assert refusal(facts(by)) is None
 
 
 @pytest.mark.parametrize(
@@ -42,49 +59,119 @@ def test_a_first_attempt_that_had_not_begun_is_re_run(by):
     [
         ({"rules": RerunRules(mode="off")}, RerunRefusal.OFF, BOTH),
         ({"granted": False}, RerunRefusal.NOT_GRANTED, BOTH),
-        ({"facts": FACTS._replace(over=False)}, RerunRefusal.NOT_FAILED, BOTH),
-        ({"facts": FACTS._replace(conclusion="success")}, RerunRefusal.NOT_FAILED, BOTH),
-        ({"facts": FACTS._replace(attempt=2)}, RerunRefusal.LATER_ATTEMPT, BOTH),
+        ({"job": JOB._replace(over=False)}, RerunRefusal.NOT_FAILED, BOTH),
+        ({"job": JOB._replace(conclusion="success")}, RerunRefusal.NOT_FAILED, BOTH),
+        ({"run": RUN._replace(attempt=2)}, RerunRefusal.LATER_ATTEMPT, BOTH),
+        ({"run": RUN._replace(over=False)}, RerunRefusal.RUN_NOT_OVER, BOTH),
+        ({"run": RUN._replace(attempt=51), "job": JOB._replace(attempt=51)}, RerunRefusal.TOO_MANY, BOTH),
         ({"rules": RerunRules(mode="button")}, RerunRefusal.NOT_AUTOMATIC, UNASKED),
-        ({"cause": Cause.HOST_OOM}, RerunRefusal.CAUSE, UNASKED),
-        ({"cause": Cause.LOST_COMMUNICATION}, RerunRefusal.CAUSE, UNASKED),
+        ({"death": DEAD._replace(cause=Cause.HOST_OOM)}, RerunRefusal.CAUSE, UNASKED),
+        ({"death": DEAD._replace(cause=Cause.LOST_COMMUNICATION)}, RerunRefusal.CAUSE, UNASKED),
         ({"rules": RerunRules(mode="auto", causes=("host-oom",))}, RerunRefusal.CAUSE, UNASKED),
-        ({"facts": FACTS._replace(begun=True)}, RerunRefusal.BEGUN, UNASKED),
+        ({"death": terminated("StorageLimitExceeded")}, RerunRefusal.USED_UP, UNASKED),
+        ({"death": terminated("DeadlineExceeded")}, RerunRefusal.USED_UP, UNASKED),
+        ({"job": FAILED_STEP}, RerunRefusal.STEP_FAILED, UNASKED),
+        ({"job": FAILED_STEP, "words": JobWords(lost=True)}, RerunRefusal.STEP_FAILED, UNASKED),
+        ({"run": CANCELLED_RUN}, RerunRefusal.CANCELLED, UNASKED),
+        ({"job": CANCELLED, "death": DELETED}, RerunRefusal.CANCELLED, UNASKED),
+        ({"job": CANCELLED, "run": CANCELLED_RUN, "words": JobWords(shutdown=True)}, RerunRefusal.CANCELLED, UNASKED),
+        ({"run": RUN._replace(event="merge_group")}, RerunRefusal.MERGE_QUEUE, UNASKED),
+        ({"run": RUN._replace(branch="gh-readonly-queue/main/pr-7-abc")}, RerunRefusal.MERGE_QUEUE, UNASKED),
+        ({"run": RUN._replace(event="deployment")}, RerunRefusal.DEPLOYMENT, UNASKED),
+        ({"run": RUN._replace(event="deployment_status")}, RerunRefusal.DEPLOYMENT, UNASKED),
+        ({"death": DEAD._replace(job=DeadJob(7, "acme/api", deploys=True))}, RerunRefusal.DEPLOYMENT, UNASKED),
+        ({"job": SECOND, "run": RUN._replace(attempt=2)}, RerunRefusal.ATTEMPTS, UNASKED),
+        ({"job": BEGUN}, RerunRefusal.BEGUN, UNASKED),
         ({"fuse_closed": False}, RerunRefusal.FUSE, UNASKED),
+        ({"run": RUN._replace(newer_goes_on=True)}, RerunRefusal.NEWER_RUN, UNASKED),
     ],
 )
 def test_each_condition_alone_prevents_a_re_run(changes, why, for_whom):
     for by in BOTH:
-        assert refusal(request(by, **changes)) is (why if by in for_whom else None)
+        assert refusal(facts(by, **changes)) is (why if by in for_whom else None)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"job": JOB._replace(conclusion="timed_out")},
+        {"job": CANCELLED},
+        {"job": CANCELLED, "death": DELETED, "words": JobWords(lost=True)},
+        {"job": FAILED_STEP, "words": JobWords(shutdown=True, killed=True)},
+        {"job": SECOND, "run": RUN._replace(attempt=2), "rules": RerunRules(mode="auto", attempts=2)},
+        {"job": BEGUN, "rules": RerunRules(mode="auto", begun=True)},
+        {"run": None},
+    ],
+    ids=[
+        "timed out",
+        "cancelled for the clusters own reason",
+        "cancelled, and GitHub reports the loss",
+        "a step that was killed with the runner",
+        "a second attempt where the pool allows two",
+        "begun where the pool allows it",
+        "the run is not known yet",
+    ],
+)
+def test_what_no_condition_prevents_is_run_again_unasked(changes):
+    assert refusal(facts(**changes)) is None
+
+
+def test_what_passes_is_named_only_if_nothing_lasting_is_against_it():
+    passing = {"fuse_closed": False, "run": RUN._replace(newer_goes_on=True)}
+    assert refusal(facts(**passing)) in DEFERRED
+    assert refusal(facts(**passing, job=BEGUN)) is RerunRefusal.BEGUN
 
 
 def test_a_pool_may_allow_jobs_that_had_begun_and_name_other_causes():
     rules = RerunRules(mode="auto", causes=("host-oom",), begun=True)
-    assert refusal(request(rules=rules, cause=Cause.HOST_OOM, facts=FACTS._replace(begun=True))) is None
+    assert refusal(facts(rules=rules, death=DEAD._replace(cause=Cause.HOST_OOM), job=BEGUN)) is None
 
 
 @pytest.mark.parametrize(
-    ("run", "why"),
+    ("jobs", "latest"),
     [
-        (RunState(1, over=True), None),
-        (RunState(1, over=False), RerunRefusal.RUN_NOT_OVER),
-        (RunState(2, over=True), RerunRefusal.LATER_ATTEMPT),
-        (RunState(50, over=True), RerunRefusal.LATER_ATTEMPT),
-        (RunState(51, over=True), RerunRefusal.TOO_MANY),
+        ([], 1),
+        ([("test", 1)], 1),
+        ([("test", 1), ("test", 2)], 2),
+        ([("test", 1), ("build", 2)], 1),
+        ([("test", 3), ("build", 4), ("test", 1)], 3),
+    ],
+    ids=["none listed", "one attempt", "run again", "only another job was run again", "twice"],
+)
+def test_the_latest_attempt_is_that_of_the_job_itself(jobs, latest):
+    assert latest_attempt(JOB, jobs) == latest
+
+
+REQUESTED = Rerun(7, 1, 1, AUTO, 1000.0)
+
+
+@pytest.mark.parametrize(
+    ("latest", "after", "outcome"),
+    [
+        (2, 0.0, REQUESTED._replace(state=RerunState.ACCEPTED)),
+        (3, 7200.0, REQUESTED._replace(state=RerunState.ACCEPTED)),
+        (1, SETTLING_SECONDS - MICROSECOND, RerunRefusal.UNSETTLED),
+        (1, SETTLING_SECONDS, None),
     ],
 )
-def test_the_run_must_be_over_and_in_its_first_attempt(run, why):
-    assert refusal_of_run(run) is why
+def test_an_unknown_outcome_is_settled_by_what_github_has(latest, after, outcome):
+    assert settled(REQUESTED, latest, 1000.0 + after) == outcome
 
 
-def test_an_unknown_outcome_is_decided_by_the_runs_attempt():
-    intent = Rerun(7, 1, 1, "mona", 5.0)
-    assert settled(intent, RunState(1, over=True)) is None
-    assert settled(intent, RunState(2, over=False)) == intent._replace(state=RerunState.ACCEPTED)
-    assert settled(intent, RunState(3, over=True)) == intent._replace(state=RerunState.ACCEPTED)
+@pytest.mark.parametrize(
+    ("rerun", "after", "may"),
+    [
+        (None, 0.0, True),
+        (REQUESTED, GIVEN_BACK_SECONDS - MICROSECOND, False),
+        (REQUESTED, GIVEN_BACK_SECONDS, True),
+        (REQUESTED._replace(state=RerunState.ACCEPTED), 1e6, False),
+        (REQUESTED._replace(state=RerunState.REFUSED), 1e6, False),
+    ],
+)
+def test_a_request_without_an_outcome_is_given_to_a_person_after_an_hour(rerun, after, may):
+    assert may_be_repeated(rerun, 1000.0 + after) is may
 
 
 def test_a_temporary_condition_is_waited_for_about_six_hours():
-    assert {RerunRefusal.RUN_NOT_OVER, RerunRefusal.FUSE, RerunRefusal.HOURLY, RerunRefusal.UNSETTLED} == DEFERRED
     assert [next_try_after(number) for number in (-1, 0, len(TRIES_AFTER_SECONDS))] == [None, 60.0, None]
     assert sum(TRIES_AFTER_SECONDS) == pytest.approx(5.6 * 3600, abs=600)

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from ghapp.health.deaths.cause import HAPPENED, NOT_YOURS, Cause
+from ghapp.health.deaths.cause import HAPPENED, Cause, not_yours
 from ghapp.health.deaths.death import DeadJob, Death, Sighting
 from ghapp.health.deaths.patterns import DeathPattern, PatternKind
 from ghapp.health.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunRules, RerunState
@@ -219,7 +219,7 @@ def post_mortem(death=WORST, others=(), known=GRANTED, *, manages=True):
 
 def test_the_page_explains_the_death_to_the_developer_and_the_fix_to_the_platform_team():
     found = post_mortem(WORST._replace(memory_limit="8Gi"))
-    assert (found.happened, found.not_yours) == (HAPPENED[Cause.HOST_OOM], NOT_YOURS[Cause.HOST_OOM])
+    assert (found.happened, found.not_yours) == (HAPPENED[Cause.HOST_OOM], not_yours(Cause.HOST_OOM, ""))
     assert [(each.text, each.is_code) for each in found.advice] == [("Raise ", False), ("limits", True), (".", False)]
     assert (found.mark, found.job.name, found.job.url) == ("needed", "build", JOB.html_url)
     assert {each.name: each.value for each in found.facts} == {
@@ -277,18 +277,19 @@ def test_each_log_is_shown_only_to_its_permitted_readers(job, manages, runner_lo
         ({"job": JOB._replace(conclusion="success")}, GRANTED, RerunRefusal.NOT_FAILED),
         ({}, GRANTED._replace(granted=False), RerunRefusal.NOT_GRANTED),
         ({}, GRANTED._replace(rules=RerunRules("off")), RerunRefusal.OFF),
-        ({}, GRANTED._replace(attempt=2), RerunRefusal.LATER_ATTEMPT),
+        ({}, GRANTED._replace(attempt=2), None),
         ({}, GRANTED._replace(rerun=Rerun(70, 1, 1, "mona", NOW)), RerunRefusal.ALREADY),
+        ({}, GRANTED._replace(rerun=Rerun(70, 1, 1, "mona", NOW - 3600)), None),
         ({}, GRANTED._replace(note=RerunNote("RunNotOver", "mona", NOW)), None),
         ({}, GRANTED._replace(note=RerunNote("RerunLimit", "mona", NOW)), RerunRefusal.TOO_MANY),
-        ({}, GRANTED._replace(note=RerunNote("NotFirstAttempt", "mona", NOW)), RerunRefusal.LATER_ATTEMPT),
+        ({}, GRANTED._replace(note=RerunNote("LaterAttempt", "mona", NOW)), RerunRefusal.LATER_ATTEMPT),
         ({}, GRANTED._replace(note=RerunNote("OfTheNextVersion", "mona", NOW)), None),
     ],
     ids=lambda value: str(value)[:40],
 )
 def test_the_re_run_button_follows_the_rules_of_the_check_runs_button(changes, known, why):
     death = WORST._replace(**changes)
-    assert refusal_here(death, known) is why
+    assert refusal_here(death, known, NOW) is why
     shown = post_mortem(death, known=known).rerun
     assert (shown is not None and shown.has_button) is (why is None)
     unseen = post_mortem(death, known=known, manages=False).rerun

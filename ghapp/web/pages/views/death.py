@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ghapp.health.deaths.cause import HAPPENED, NOT_YOURS, Cause
+from ghapp.health.deaths.cause import HAPPENED, Cause, not_yours
 from ghapp.health.deaths.correlation import LEAST_OF_BURST, correlation
 from ghapp.health.deaths.death import Death
 from ghapp.health.deaths.patterns import death_summary
@@ -13,11 +13,12 @@ from ghapp.health.deaths.post_mortem import JobFacts
 from ghapp.health.deaths.rerun import (
     AUTO,
     Rerun,
+    RerunFacts,
     RerunNote,
     RerunRefusal,
-    RerunRequest,
     RerunRules,
     RerunState,
+    may_be_repeated,
     refusal,
 )
 from ghapp.report.post_mortem import SIGHTINGS, memory_text
@@ -32,10 +33,17 @@ WHY_NOT = {
     RerunRefusal.NOT_FAILED: "The job is not over yet, or did not fail.",
     RerunRefusal.NOT_AUTOMATIC: "The pool is not configured to run jobs again unasked.",
     RerunRefusal.CAUSE: "The pool does not run jobs again unasked after this cause.",
-    RerunRefusal.LATER_ATTEMPT: "The job or its run was run again before; ghapp re-runs only first attempts.",
+    RerunRefusal.USED_UP: "The job used up what its pod may have; run again unchanged, it ends in the same way.",
+    RerunRefusal.STEP_FAILED: "A step of the job failed by itself.",
+    RerunRefusal.CANCELLED: "The run was cancelled, or a person may have cancelled the job.",
+    RerunRefusal.MERGE_QUEUE: "The run belongs to a merge queue, which has removed the pull request by now.",
+    RerunRefusal.DEPLOYMENT: "The job deploys to an environment, or waited for an approval.",
+    RerunRefusal.LATER_ATTEMPT: "The run has a later attempt.",
+    RerunRefusal.ATTEMPTS: "The job was run again as often as the pool permits.",
     RerunRefusal.BEGUN: "A step of the job had begun, and the pool does not run such jobs again unasked.",
     RerunRefusal.FUSE: "The fuse of the pool is not closed.",
     RerunRefusal.RUN_NOT_OVER: "Other jobs of the run go on; GitHub re-runs a job when its run is over.",
+    RerunRefusal.NEWER_RUN: "A newer run of the same workflow and branch goes on; a re-run may cancel it.",
     RerunRefusal.TOO_MANY: "GitHub's limit of 50 re-runs of a run is reached.",
     RerunRefusal.HOURLY: "The repository's limit of unasked re-runs for this hour is reached.",
     RerunRefusal.ALREADY: "The job has its one re-run.",
@@ -142,9 +150,9 @@ def death_page(
         runner=death.runner_name,
         runner_id=death.runner_id,
         happened=HAPPENED[death.cause],
-        not_yours=NOT_YOURS[death.cause],
+        not_yours=not_yours(death.cause, death.reason),
         cause=death.cause.value,
-        mark=mark_of(death.cause),
+        mark=mark_of(death.cause, death.reason),
         at=moment(death.at, now),
         pool=death.pool,
         node=death.node,
@@ -164,7 +172,7 @@ def death_page(
     )
 
 
-def refusal_here(death: Death, known: RerunKnown) -> RerunRefusal | None:
+def refusal_here(death: Death, known: RerunKnown, now: float) -> RerunRefusal | None:
     """Returns why a person cannot request the re-run, by the rules of the check run's button; None if they can.
 
     GitHub is not asked: the job that requests the re-run asks, and may find more against it.
@@ -172,11 +180,11 @@ def refusal_here(death: Death, known: RerunKnown) -> RerunRefusal | None:
     job = death.job
     if job is None:
         return RerunRefusal.NOT_FAILED
-    if known.rerun is not None:
+    if not may_be_repeated(known.rerun, now):
         return RerunRefusal.ALREADY
     if known.note is not None and known.note.reason in FINAL:
         return RerunRefusal(known.note.reason)
-    facts = JobFacts(
+    job_facts = JobFacts(
         job.id,
         job.name,
         job.head_sha,
@@ -184,12 +192,12 @@ def refusal_here(death: Death, known: RerunKnown) -> RerunRefusal | None:
         conclusion=job.conclusion,
         attempt=known.attempt,
     )
-    return refusal(RerunRequest("", death.cause, facts, known.rules, known.granted, fuse_closed=True))
+    return refusal(RerunFacts("", death, job_facts, known.rules, known.granted, fuse_closed=True))
 
 
 def _rerun(death: Death, known: RerunKnown, now: float, *, manages: bool) -> RerunView:
-    why = refusal_here(death, known)
-    if known.rerun is not None:
+    why = refusal_here(death, known, now)
+    if known.rerun is not None and why is RerunRefusal.ALREADY:
         return RerunView(tuple(_progress(known.rerun, now)), has_button=False)
     sentences = [] if known.note is None else [_tried(known.note, now)]
     if why is not None and (known.note is None or known.note.reason != why.value):

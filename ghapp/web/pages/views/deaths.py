@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 from ghapp.health.deaths.cause import HAPPENED, Cause
 from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.health.deaths.patterns import DeathPattern, DeathSummary, PatternKind, death_patterns, death_summary
-from ghapp.report.post_mortem import NEEDS_A_PERSON
+from ghapp.report.post_mortem import needs_a_person
 from ghapp.web.pages.views.charts import ChartView
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED, deaths_over_time
 from ghapp.web.pages.views.history import span_of_days
@@ -202,9 +202,9 @@ def deaths_page(
     )
 
 
-def mark_of(cause: Cause) -> str:
+def mark_of(cause: Cause, reason: str) -> str:
     """Returns the class of a cause's mark: `needed` if a person must act before the next attempt."""
-    return "needed" if cause in NEEDS_A_PERSON else "died"
+    return "needed" if needs_a_person(cause, reason) else "died"
 
 
 def pattern_sentence(pattern: DeathPattern, now: float) -> str:
@@ -257,7 +257,7 @@ def _row(line: DeathLine, now: float) -> DeathRow:
         address=address_of(line),
         cause=summary.cause.value,
         happened=HAPPENED[summary.cause],
-        mark=mark_of(summary.cause),
+        mark=mark_of(summary.cause, summary.reason),
         reason=summary.reason,
         pool=summary.pool,
         node=summary.node,
