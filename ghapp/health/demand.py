@@ -15,7 +15,7 @@ from types import MappingProxyType
 from ghapp.health.job import Job, is_over
 from ghapp.health.pods.phantom_kinds import is_assigned
 from ghapp.health.pods.pod import EphemeralRunner
-from ghapp.health.pool_matching import ScaledRule, pool_of
+from ghapp.health.pool_matching import ScaledRule, pool_of, rule_named
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.queue.reason import QueueReason
 
@@ -124,5 +124,6 @@ def assigned_by_pool(
 def _pool_of_object(found: EphemeralRunner, sharing: Sequence[ScaledRule]) -> str | None:
     if len(sharing) == 1:
         return sharing[0].name
-    pool = pool_of([found.scale_set], [found.scale_set], sharing)
-    return pool if any(rule.name == pool for rule in sharing) else None
+    pool = pool_of([found.scale_set], [], sharing)
+    rule = rule_named(pool, sharing) or rule_named(found.scale_set, sharing)
+    return None if rule is None else rule.name

@@ -9,6 +9,9 @@ UNLABELLED = "default"
 """The pool of runners that match no configured pool and have no custom label."""
 
 
+UNCONFIGURED = "label:"
+"""Before the name of a pool that is named by its runners' labels, if a configured pool has that name."""
+
 EVERY_RUNNER = "*"
 """Used instead of labels: the pool matches every runner."""
 
@@ -22,7 +25,7 @@ class PoolRule(Protocol):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels that a runner must have, all of them; `*` alone forevery runner."""
+        """Labels that a runner must have, all of them; `*` alone for every runner."""
 
     @property
     def shard_label(self) -> str | None:
@@ -57,12 +60,18 @@ Rule = TypeVar("Rule", bound=PoolRule)
 
 
 def pool_of(labels: Iterable[str], custom_labels: Sequence[str], rules: Iterable[PoolRule]) -> str:
-    """Returns the first pool that matches, else a name made of the runner's custom labels. Case does not matter."""
-    lowered = {label.lower() for label in labels}
+    """Returns the first pool that matches, else a name made of the runner's custom labels. Case does not matter.
+
+    A runner whose labels do not match a configured pool is none of that pool's, also if it has the pool's name as a
+    label: its name is then marked. So is `*`, which stands for all pools of an installation.
+    """
+    lowered, names = {label.lower() for label in labels}, {EVERY_RUNNER}
     for rule in rules:
         if all(label == EVERY_RUNNER or label.lower() in lowered for label in rule.labels):
             return rule.name
-    return "+".join(sorted(custom_labels)) or UNLABELLED
+        names.add(rule.name)
+    name = "+".join(sorted(custom_labels)) or UNLABELLED
+    return f"{UNCONFIGURED}{name}" if name in names else name
 
 
 def runner_pool(runner: LabelledRunner, rules: Iterable[PoolRule]) -> str:

@@ -10,7 +10,7 @@ from ghapp.github.installation_client import Removal
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Purpose
 from ghapp.health.pool_matching import rule_named, runner_pool
-from ghapp.health.remediation.fuse import fuse_of
+from ghapp.health.remediation.fuse import fuse_of_runner
 from ghapp.health.remediation.steps import RemediationStep, is_open, may_act, present, step_after, successor_of
 from ghapp.health.runner import absence, observations
 from ghapp.health.runner.evidence import Evidence, Fold
@@ -155,7 +155,7 @@ def _may_act(
     return may_act(
         evidence,
         view.verdict(evidence, now).state,
-        fuse_of(view.fuses, pool),
+        fuse_of_runner(view.fuses, pool, evidence.id),
         context.settings.of(installation.org).remediation.mode,
         now,
         paused=view.is_paused(pool),

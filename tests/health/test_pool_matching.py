@@ -29,6 +29,8 @@ ANY = Rule("any", ("*",))
         (("gpu",), [BIG, ANY], "any"),
         (("b", "a"), [], "a+b"),
         ((), [], UNLABELLED),
+        (("linux",), [Rule("linux", ("linux-16gb",))], "label:linux"),
+        (("*",), [], "label:*"),
     ],
     ids=[
         "all labels match",
@@ -39,6 +41,8 @@ ANY = Rule("any", ("*",))
         "every runner",
         "custom labels, sorted",
         "no custom label",
+        "a configured pool's name as a label",
+        "a star as a label",
     ],
 )
 def test_a_runner_belongs_to_the_first_pool_that_matches(custom, rules, pool):

@@ -251,7 +251,7 @@ class _Counts:
         if self.situation.queued is None:
             return None
         members = self.pools.get(pool, ())
-        label_sets = {frozenset(label.lower() for label in each.labels) for each, _ in members}
+        label_sets = {_labels(each) for each, _ in members}
         return sum(any(wanted <= labels for labels in label_sets) for wanted in self.situation.queued)
 
     def needed(self, pool: str) -> list[int]:
@@ -261,20 +261,20 @@ class _Counts:
         the oldest loss returns first.
         """
         lately = self.situation.now - self.limits.prove_seconds
-        queued, members = self.queued_for(pool), self.pools[pool]
+        wanted, members = self.situation.queued, self.pools[pool]
         written_off = sorted(
-            (each.confirmed_at or 0.0, each.id)
-            for each, state in members
-            if state is State.RETIRED and each.not_needed_at is not None
+            (each for each, state in members if state is State.RETIRED and each.not_needed_at is not None),
+            key=lambda each: (each.confirmed_at or 0.0, each.id),
         )
-        if not queued or not written_off or pool in self.paused:
+        if not wanted or not written_off or pool in self.paused:
             return []
-        idle = sum(state is State.HEALTHY and each.online and not each.is_busy for each, state in members)
-        awaited = sum(
-            state is State.INVALIDATED and (each.replaced_at is None or each.replaced_at > lately)
-            for each, state in members
-        )
-        return [runner_id for _, runner_id in written_off[: max(0, queued - idle - awaited)]]
+        taking = [each for each, state in members if _takes_a_job(each, state, lately)]
+        needed = []
+        for labels in wanted:
+            if _take_first(taking, labels) is None:
+                back = _take_first(written_off, labels)
+                needed += [] if back is None else [back.id]
+        return needed
 
     def _lost(self, pool: str, fuse: Fuse) -> list[int]:
         """Returns the ids of lost runners of the pool, those with a grant of this fuse included."""
@@ -282,6 +282,23 @@ class _Counts:
         lost = {State.INVALIDATED, State.SUSPECT, State.OFFLINE}
         members = self.pools.get(pool, ())
         return [each.id for each, state in members if state in lost or (each.granted_at or 0.0) >= since]
+
+
+def _take_first(runners: list[Evidence], labels: frozenset[str]) -> Evidence | None:
+    """Removes and returns the first runner that has these labels; None if none has."""
+    found = next((index for index, each in enumerate(runners) if labels <= _labels(each)), None)
+    return None if found is None else runners.pop(found)
+
+
+def _labels(evidence: Evidence) -> frozenset[str]:
+    return frozenset(label.lower() for label in evidence.labels)
+
+
+def _takes_a_job(evidence: Evidence, state: State, lately: float) -> bool:
+    """True if a runner is idle, or is lost and has a successor to come: it was requested no earlier than `lately`."""
+    if state is State.HEALTHY:
+        return evidence.online and not evidence.is_busy
+    return state is State.INVALIDATED and (evidence.replaced_at is None or evidence.replaced_at > lately)
 
 
 def _whole_installation(

@@ -21,13 +21,16 @@ counts cover only time that complete lists cover, so that no batch fails because
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil
 
 FLOAT_NOISE = 1e-9
 """0.07 × 100 is a little more than 7."""
+
+UNPROVEN_SECONDS = 3600.0
+"""A mode that was changed for less than this, and back, gives a mass loss no other first batch."""
 
 WHOLE_INSTALLATION = "*"
 """The pool name of the fuse over all pools of an installation."""
@@ -139,6 +142,7 @@ class FuseCounts:
         since_return: time since a lost runner was last found or returned; None: none was since it tripped.
         calm_seconds: time since the last loss, return or stop.
         queued: jobs that wait for such runners; None: unknown.
+        healed_seconds: time since the fuse last closed; None: it never did.
     """
 
     lost: int = 0
@@ -155,6 +159,7 @@ class FuseCounts:
     since_return: float | None = None
     calm_seconds: float = 0.0
     queued: int | None = None
+    healed_seconds: float | None = None
 
     @property
     def is_proven(self) -> bool:
@@ -169,7 +174,20 @@ _CLOSED = Fuse()
 def fuse_of(fuses: Mapping[str, Fuse], pool: str) -> Fuse:
     """Returns the fuse in force for a pool: its own or the installation's, whichever allows less."""
     own, whole = fuses.get(pool, _CLOSED), fuses.get(WHOLE_INSTALLATION, _CLOSED)
-    return whole if _strictness(whole) > _strictness(own) else own
+    return strictest([own, whole])
+
+
+def fuse_of_runner(fuses: Mapping[str, Fuse], pool: str, runner_id: int) -> Fuse:
+    """Returns the fuse in force for a lost runner: that of its pool, or one that counted it under another pool's name.
+
+    A pool may have been renamed a moment ago, before a plan moved its fuse.
+    """
+    return strictest([fuse_of(fuses, pool), *(fuse for fuse in fuses.values() if runner_id in fuse.runners)])
+
+
+def strictest(fuses: Sequence[Fuse]) -> Fuse:
+    """Returns the fuse that allows least; of closed ones, the one that may go on with its batches."""
+    return max(fuses, key=lambda fuse: (*_strictness(fuse), fuse.since or 0.0))
 
 
 def _strictness(fuse: Fuse) -> tuple[int, bool]:
@@ -276,20 +294,30 @@ def _watch(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits, *, acti
     if pool.waiting == 0:
         return fuse  # no replacement is due
     if pool.lost >= threshold(pool.expected, limits):
-        return _trip(fuse, now, limits, FuseReason.MASS_LOSS)
+        return _trip(fuse, pool, now, limits, FuseReason.MASS_LOSS)
     if not acting and fuse.reason in (FuseReason.UNPROVEN, FuseReason.REGISTRATIONS_RETURNED):
         on_watch = False  # it would close again at once
     elif fuse.reason is FuseReason.UNPROVEN:
         on_watch = True
     else:
-        on_watch = fuse.healed_at is not None and now - fuse.healed_at < limits.cooldown_seconds
-    return _trip(fuse, now, limits, FuseReason.LOSS_ON_WATCH) if on_watch else fuse
+        on_watch = _closed_within(limits.cooldown_seconds, pool)
+    return _trip(fuse, pool, now, limits, FuseReason.LOSS_ON_WATCH) if on_watch else fuse
 
 
-def _trip(fuse: Fuse, now: float, limits: FuseLimits, reason: FuseReason) -> Fuse:
-    """Starts with the first batch; if registrations returned within the window, continues with the earlier batches."""
-    goes_on = fuse.since is not None and fuse.healed_at is not None and now - fuse.healed_at < limits.window_seconds
-    if goes_on and fuse.reason is FuseReason.REGISTRATIONS_RETURNED:
+def _closed_within(seconds: float, pool: FuseCounts) -> bool:
+    return pool.healed_seconds is not None and pool.healed_seconds < seconds
+
+
+def _trip(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits, reason: FuseReason) -> Fuse:
+    """Starts with the first batch, or continues with the earlier batches if the fuse closed lately without healing.
+
+    That is if registrations returned within the window, or nothing was requested within `UNPROVEN_SECONDS`.
+    """
+    lasts = {
+        FuseReason.REGISTRATIONS_RETURNED: limits.window_seconds,
+        FuseReason.UNPROVEN: UNPROVEN_SECONDS,
+    }.get(fuse.reason, 0.0)
+    if fuse.since is not None and _closed_within(lasts, pool):
         return replace(fuse, position=Position.PROVING, reason=reason, tripped_for=reason)
     return _start_proving(fuse, now, limits, reason)
 
@@ -308,8 +336,8 @@ def _start_proving(fuse: Fuse, now: float, limits: FuseLimits, reason: FuseReaso
 
 
 def _closed(fuse: Fuse, now: float, reason: FuseReason) -> Fuse:
-    """Closes the fuse and starts its cooldown; if registrations returned, it keeps what its batches allowed."""
-    if reason is FuseReason.REGISTRATIONS_RETURNED:
+    """Closes the fuse and starts its cooldown; unless it healed, it keeps what its batches allowed."""
+    if reason in (FuseReason.REGISTRATIONS_RETURNED, FuseReason.UNPROVEN):
         return replace(fuse, position=Position.CLOSED, healed_at=now, reason=reason, stopped_at=None)
     return Fuse(healed_at=now, reason=reason)
 

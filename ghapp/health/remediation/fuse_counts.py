@@ -5,10 +5,10 @@ Pure. Times are epoch seconds; durations count only time that complete lists cov
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
+from ghapp.health.remediation.churn import successors
 from ghapp.health.remediation.fuse import Fuse, FuseCounts, FuseLimits
 from ghapp.health.runner.evidence import Evidence, Survey, covered_seconds
 from ghapp.health.runner.verdict import (
@@ -35,6 +35,7 @@ class _Count:
 
     lost: int = 0
     present: int = 0
+    newcomers: int = 0
     replaced: int = 0
     waiting: int = 0
     granted: int = 0
@@ -86,7 +87,8 @@ def fuse_counts(
     for evidence, state in members:
         _count_loss(count, evidence, state, survey, now, window_start, patience, acting=acting)
         _count_grant(count, evidence, state, fuse, survey, now, limits, since=since, batch_at=batch_at)
-        if evidence.back_at is not None and evidence.back_at > since:
+        # One whose absence was never confirmed was not lost: its return shows nothing of those that were.
+        if evidence.back_at is not None and evidence.back_at > since and evidence.was_lost:
             count.returned(evidence.back_at)
         if evidence.was_deleted and evidence.confirmed_at is not None and (evidence.removed_at or 0.0) > since:
             count.found += 1
@@ -95,7 +97,7 @@ def fuse_counts(
     calm_since = max(count.changed_at, returned or 0.0, fuse.stopped_at or 0.0)
     return FuseCounts(
         lost=count.lost,
-        expected=max(count.present + count.lost - count.replaced, count.lost),
+        expected=max(count.present + count.lost - min(count.replaced, count.newcomers), count.lost),
         waiting=count.waiting,
         granted=count.granted,
         in_batch=count.in_batch,
@@ -108,6 +110,7 @@ def fuse_counts(
         since_return=None if returned is None else covered_seconds(survey, returned, now),
         calm_seconds=covered_seconds(survey, calm_since, now),
         queued=queued,
+        healed_seconds=None if fuse.healed_at is None else covered_seconds(survey, fuse.healed_at, now),
     )
 
 
@@ -144,6 +147,7 @@ def _count_loss(
         count.lost += 1
     elif state is not State.RETIRED and evidence.registered and not is_absent(evidence):
         count.present += 1
+        count.newcomers += evidence.first_seen > window_start
 
 
 def _count_grant(
@@ -192,45 +196,7 @@ def _successors(members: Members, count: _Count, survey: Survey, limits: FuseLim
         for each, state in members
         if each.first_seen <= last or covered_seconds(survey, last, each.first_seen) <= HEALED_WITHIN_SECONDS
     ]
-    return successors(in_time, first, limits)
-
-
-def successors(members: Members, accepted_at: float, limits: FuseLimits) -> int:
-    """Returns how many runners came online after that time beyond the pool's normal churn.
-
-    In a fleet of ephemeral runners each departure has a newcomer, and some newcomers were starting when the batch was
-    requested. So each departure explains one newcomer first seen at most `prove_seconds` later; matching the oldest
-    departure first explains the most newcomers. GitHub's ids ascend: a runner that was merely missed until now has an
-    id below the highest known one.
-    """
-    members, earliest = list(members), accepted_at - limits.prove_seconds
-    known_to = max((each.id for each, _ in members if each.first_seen <= accepted_at), default=0)
-    arrivals, departures = [], []
-    for evidence, state in members:
-        is_new = evidence.first_seen <= accepted_at or evidence.id > known_to
-        # A runner that no list has shown leaves unnoticed, too: only deliveries know it, and another scope may have it.
-        is_seen_online = evidence.registered and evidence.was_online
-        if is_seen_online and evidence.first_seen > earliest and is_new:
-            arrivals.append(evidence.first_seen)
-        if state is State.RETIRED and evidence.granted_at is None and (left_at := _left_at(evidence)) > earliest:
-            departures.append(left_at)
-    unexplained, unused = 0, deque(sorted(departures))
-    for at in sorted(arrivals):
-        while unused and at - unused[0] > limits.prove_seconds:
-            unused.popleft()
-        if unused and unused[0] <= at:
-            unused.popleft()
-        else:
-            unexplained += at > accepted_at
-    return unexplained
-
-
-def _left_at(evidence: Evidence) -> float:
-    """Returns when a runner left: an ephemeral one at the end of its job, any other one when it was first missing."""
-    leaves_with_its_job = evidence.ephemeral is not False and evidence.reregistered_as is None
-    job_ended_at = evidence.job_ended_at if leaves_with_its_job else None
-    ends = (evidence.retired_at, job_ended_at, evidence.absent_since, evidence.missing_at)
-    return next((at for at in ends if at is not None), 0.0)
+    return successors(in_time, first, survey, limits)
 
 
 def combined(counts: Iterable[FuseCounts]) -> FuseCounts:
@@ -244,7 +210,7 @@ def combined(counts: Iterable[FuseCounts]) -> FuseCounts:
     sums = {
         each.name: sum(getattr(one, each.name) for one in several)
         for each in fields(FuseCounts)
-        if each.name not in ("proving_seconds", "since_return", "calm_seconds", "queued")
+        if each.name not in ("proving_seconds", "since_return", "calm_seconds", "queued", "healed_seconds")
     }
     queued = [each.queued for each in several]
     return FuseCounts(
@@ -253,4 +219,5 @@ def combined(counts: Iterable[FuseCounts]) -> FuseCounts:
         since_return=min((each.since_return for each in several if each.since_return is not None), default=None),
         calm_seconds=min(each.calm_seconds for each in several),
         queued=None if None in queued else sum(each for each in queued if each is not None),
+        healed_seconds=min((each.healed_seconds for each in several if each.healed_seconds is not None), default=None),
     )

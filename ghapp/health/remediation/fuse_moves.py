@@ -6,44 +6,55 @@ mass loss another first batch.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position, strictest
 
-MOST_RUNNERS = 20
-"""How many of its lost runners a fuse remembers."""
+MOST_RUNNERS = 500
+"""How many of its lost runners a fuse remembers, spread over all of them: any part of the pool may become another."""
 
 
 def with_runners(fuse: Fuse, lost: Collection[int]) -> Fuse:
     """Returns the fuse with some of the lost runners that it counts; a closed one keeps those that it has."""
     if fuse.position is Position.CLOSED or not lost:
         return fuse
-    return replace(fuse, runners=tuple(sorted(lost)[:MOST_RUNNERS]))
+    every = -(-len(lost) // MOST_RUNNERS)
+    return replace(fuse, runners=tuple(sorted(lost)[::every]))
 
 
 def after_moves(fuses: Mapping[str, Fuse], pools: Mapping[str, Collection[int]], now: float) -> dict[str, Fuse]:
     """Returns the fuses by the pools that have their runners now; the fuse of a pool that lost all of them closes.
 
-    Where some runners stay, both pools have the fuse. A pool whose own fuse is not closed keeps that one.
+    Where some runners stay, both pools have the fuse. Of several fuses that meet in one pool, the strictest one holds.
 
     Args:
         fuses: recorded fuses, by pool.
         pools: ids of the runners of each pool.
         now: epoch seconds.
     """
-    moved = dict(fuses)
+    places: dict[str, list[Fuse]] = defaultdict(list)
     for pool, fuse in fuses.items():
-        runners = set(fuse.runners)
-        if pool == WHOLE_INSTALLATION or not runners:
-            continue
-        heirs = {name: ids for name in pools if name != pool and (ids := runners & set(pools[name]))}
-        for name, ids in heirs.items():
-            if moved.get(name, Fuse()).position is Position.CLOSED:
-                moved[name] = replace(fuse, runners=tuple(sorted(ids)))
-        left = runners.difference(*heirs.values())
-        if heirs and left & set(pools.get(pool, ())):
-            moved[pool] = replace(fuse, runners=tuple(sorted(left)))  # the pool was split
-        elif heirs:
-            moved[pool] = Fuse(healed_at=now, reason=FuseReason.POOL_CHANGED)
-    return moved
+        for name, runners in _places(pool, fuse, pools).items():
+            places[name].append(replace(fuse, runners=runners))
+    moved = {pool: Fuse(healed_at=now, reason=FuseReason.POOL_CHANGED) for pool in fuses}
+    return moved | {name: _joined(several) for name, several in places.items()}
+
+
+def _places(pool: str, fuse: Fuse, pools: Mapping[str, Collection[int]]) -> dict[str, tuple[int, ...]]:
+    """Returns the pools that have this fuse now, each with its part of the remembered runners."""
+    runners = set(fuse.runners)
+    elsewhere = {name: tuple(sorted(ids)) for name in pools if name != pool and (ids := runners & set(pools[name]))}
+    if pool == WHOLE_INSTALLATION or not elsewhere:
+        return {pool: fuse.runners}
+    left = tuple(sorted(runners & set(pools.get(pool, ()))))
+    return elsewhere | {pool: left} if left else elsewhere
+
+
+def _joined(fuses: Sequence[Fuse]) -> Fuse:
+    """Returns the strictest of several fuses, with the runners of all."""
+    if len(fuses) == 1:
+        return fuses[0]
+    runners = {each for fuse in fuses for each in fuse.runners}
+    return replace(strictest(fuses), runners=tuple(sorted(runners)))

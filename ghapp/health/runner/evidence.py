@@ -163,6 +163,8 @@ class Evidence(NamedTuple):
     job_lookups: int = 0
     """How often GitHub was asked for the end of its job, and had none."""
     job_looked_up_at: float | None = None
+    was_lost: bool = False
+    """True if the absence that ended at `back_at` had been confirmed: a loss, and not only a suspicion."""
 
     @property
     def is_busy(self) -> bool:

@@ -135,6 +135,11 @@ def _past_loss(evidence: Evidence, at: float) -> PastLoss | None:
     )
 
 
+def _was_lost(evidence: Evidence) -> bool:
+    """True if the absence that ends was a confirmed loss, also if a job's delivery revoked the confirmation."""
+    return evidence.confirmed_at is not None or evidence.past_loss is not None
+
+
 def first_observation(runner_id: int, name: str, at: float) -> Evidence:
     """Returns the evidence of a runner that was unknown until `at`."""
     return Evidence(id=runner_id, name=name, first_seen=at)
@@ -152,7 +157,7 @@ def registration_seen(
     if evidence is None:
         evidence = first_observation(seen.id, seen.name, at)
     if _late(evidence, at):
-        return evidence
+        return _with_last_return(evidence, seen, at)
     if listed and _is_unchanged(evidence, seen, at):
         return evidence
     was_absent = evidence.absent_since is not None or evidence.missing_at is not None
@@ -182,6 +187,7 @@ def registration_seen(
         missing_at=None,
         confirmed_at=None,
         back_at=at if evidence.missing_at is not None else evidence.back_at,
+        was_lost=_was_lost(evidence) if evidence.missing_at is not None else evidence.was_lost,
         retired_at=_still_retired(evidence, at, listed=listed, alone=alone),
         reregistered_as=None,
         granted_at=None if is_moot else evidence.granted_at,
@@ -202,6 +208,23 @@ def registration_seen(
         looked_at=None if is_moot else evidence.looked_at,
         was_deleted=False if is_moot else evidence.was_deleted,
     )
+
+
+def _with_last_return(evidence: Evidence, seen: Registration, at: float) -> Evidence:
+    """GitHub returned the registration before an absence that is on record already: a list takes a minute to read.
+
+    It ends nothing, but what GitHub returned last decides whether the runner may be at work: a busy one is not lost
+    until its job is known to be over.
+    """
+    returned_at = evidence.returned_at
+    if returned_at is None or not is_absent(evidence) or not returned_at < at < missing_since(evidence):
+        return evidence
+    later = evidence._replace(
+        busy=seen.busy, returned_at=at, was_online=evidence.was_online or seen.online or seen.busy, registered=True
+    )
+    if later.removed_at is not None or not may_run_an_unknown_job(later):
+        return later
+    return later._replace(confirmed_at=None, granted_at=None, event_id=None)
 
 
 def _last_returned_at(evidence: Evidence, survey: Survey | None) -> float | None:
@@ -506,6 +529,7 @@ def busy_after_all(evidence: Evidence, at: float) -> Evidence:
         missing_at=None,
         confirmed_at=None,
         back_at=at,
+        was_lost=True,
         granted_at=None,
         event_id=None,
         would_remediate_at=None,

@@ -75,6 +75,20 @@ def test_a_paused_pool_defers_every_runner_though_its_fuse_has_room():
     assert set(decision.plan.deferred.values()) == {Deferral.PAUSED}
 
 
+def test_a_written_off_loss_returns_for_a_job_that_it_could_take_though_others_are_idle():
+    linux, windows = frozenset({"self-hosted", "linux"}), frozenset({"self-hosted", "windows"})
+    of = {
+        each: {"labels": tuple(sorted(each)), "custom_labels": tuple(sorted(each - {"self-hosted"}))}
+        for each in (linux, windows)
+    }
+    away = {"not_needed_at": NOW - 8000}
+    oldest = lost(1, confirmed_at=NOW - 9000, **away, **of[linux])
+    runners = [oldest, lost(2, confirmed_at=NOW - 8900, **away, **of[windows]), online(50, **of[linux])]
+    rules = [Rule("all", ("*",))]
+    assert decided(runners, rules=rules, queued=[windows, windows]).needed == (2,)
+    assert decided(runners, rules=rules, queued=[linux, linux, windows]).needed == (1, 2)
+
+
 def test_a_pool_whose_fuse_a_person_changed_meanwhile_is_left_out_of_the_plan():
     runners = [*fleet(5), lost(500, labels=("gpu",), custom_labels=("gpu",))]
     decision = decided(runners, rules=rules_of(POOL, "gpu"))
@@ -134,7 +148,7 @@ def test_a_runner_removed_for_being_offline_counts_as_lost_for_the_window():
 
     shown, unlisted = counted(), counted(absent_since=NOW - 1, listed=False)
     assert shown == unlisted
-    assert (shown.lost, shown.expected, shown.waiting) == (10, 107, 7)
+    assert (shown.lost, shown.expected, shown.waiting) == (10, 110, 7)
     assert (shown.granted, shown.accepted, shown.successors) == (3, 3, 0)
 
 
@@ -463,7 +477,7 @@ def test_a_fuse_of_a_pool_without_runners_closes():
 def test_a_fuse_follows_its_runners_when_their_pool_is_renamed():
     """Another name would give a false mass loss another first batch."""
     tripped = decided(fleet(50)).turns[0].after
-    assert tripped.runners == tuple(range(1, 21))
+    assert tripped.runners == tuple(range(1, 51))
     granted = [
         each._replace(granted_at=NOW, removed_at=NOW, replaced_at=NOW) if each.id <= 3 else each for each in fleet(50)
     ]

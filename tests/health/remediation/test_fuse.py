@@ -18,7 +18,7 @@ from ghapp.health.remediation.fuse import (
     room,
     threshold,
 )
-from ghapp.health.remediation.fuse_counts import combined, fuse_counts, successors
+from ghapp.health.remediation.fuse_counts import combined, fuse_counts
 from ghapp.health.remediation.plan import Candidate, PoolCapacity, RemediationLimits, plan
 from ghapp.health.runner.absence import RunnerList, survey_after, survey_after_failure
 from ghapp.health.runner.evidence import Survey
@@ -426,50 +426,6 @@ def test_the_counts_of_pools_add_up_to_the_installations():
     assert combined([]) == FuseCounts()
 
 
-def test_a_runner_missing_from_earlier_lists_is_no_successor():
-    members = [(online(50), State.HEALTHY), (online(49, first_seen=NOW + 60), State.HEALTHY)]
-    assert successors(members, NOW, LIMITS) == 0
-    assert successors([*members, (online(51, first_seen=NOW + 60), State.HEALTHY)], NOW, LIMITS) == 1
-
-
-def test_a_runner_that_only_deliveries_have_named_is_no_successor():
-    """It leaves without a trace, too: in a busy pool such runners would prove each batch of a barren controller."""
-    by_deliveries = online(51, registered=False, listed=False, first_seen=NOW + 60)
-    assert successors([(online(50), State.HEALTHY), (by_deliveries, State.HEALTHY)], NOW, LIMITS) == 0
-
-
-@pytest.mark.parametrize(
-    ("left", "arrived", "unexplained"),
-    [
-        ([], [1.0], 1),
-        ([], [0.0], 0),
-        ([-300.0], [MICROSECOND], 1),
-        ([-300.0], [0.0, 1.0], 1),
-        ([-299.0], [1.0], 0),
-        ([-10.0], [-5.0, 1.0], 1),
-        ([2.0], [1.0], 1),
-        ([-1.0, -1.0], [1.0, 2.0, 3.0], 1),
-    ],
-    ids=[
-        "no departure",
-        "seen when it was accepted",
-        "too long after",
-        "one each",
-        "just in time",
-        "its successor had come before",
-        "left later",
-        "two left and three came",
-    ],
-)
-def test_each_departure_explains_one_new_runner(left, arrived, unexplained):
-    members = [
-        (online(each, ephemeral=True, first_seen=LONG_AGO, retired_at=NOW + at), State.RETIRED)
-        for each, at in enumerate(left)
-    ]
-    members += [(online(100 + each, first_seen=NOW + at), State.HEALTHY) for each, at in enumerate(arrived)]
-    assert successors(members, NOW, LIMITS) == unexplained
-
-
 def test_a_few_losses_are_replaced_at_once():
     pool = Pool(*(online(each) for each in range(1, 101)))
     pool.lose(19)
@@ -550,8 +506,10 @@ def test_waiting_losses_still_count_after_a_long_pause():
 
 def test_replacements_do_not_raise_the_expected_size_of_a_pool():
     replaced = [lost(each, granted_at=NOW, replaced_at=NOW) for each in range(1, 4)]
-    pool = Pool(*replaced, *(online(each) for each in range(4, 7)))
+    pool = Pool(*replaced, *(online(each, first_seen=NOW) for each in range(4, 7)))
     assert pool.tally()[0].expected == 3
+    booting = Pool(*replaced, *(online(each) for each in range(4, 54)))
+    assert booting.tally()[0].expected == 53, "their successors are not there yet"
 
 
 @pytest.mark.parametrize(
@@ -561,8 +519,34 @@ def test_replacements_do_not_raise_the_expected_size_of_a_pool():
 )
 def test_a_healed_fuse_trips_at_one_loss_for_cooldown_seconds(after, position):
     healed = Fuse(healed_at=NOW)
-    one = FuseCounts(lost=1, expected=100, waiting=1)
-    assert next_fuse(healed, one, NOW + after, LIMITS).position is position
+    one = FuseCounts(lost=1, expected=100, waiting=1, healed_seconds=after)
+    assert next_fuse(healed, one, NOW + 10_000, LIMITS).position is position
+
+
+@pytest.mark.parametrize(
+    ("reason", "lasts"),
+    [(FuseReason.REGISTRATIONS_RETURNED, 600.0), (FuseReason.UNPROVEN, 3600.0)],
+)
+def test_a_fuse_that_closed_without_healing_goes_on_with_its_batches(reason, lasts):
+    closed = Fuse(since=NOW - 900, batch=3, allowed=3, batch_at=NOW - 900, healed_at=NOW - 60, reason=reason)
+    for after, since in ((lasts - MICROSECOND, NOW - 900), (lasts, NOW)):
+        tripped = next_fuse(closed, mass_loss(healed_seconds=after), NOW, LIMITS)
+        assert (tripped.position, tripped.since) == (Position.PROVING, since)
+
+
+def test_the_time_since_a_fuse_closed_is_time_that_lists_cover():
+    closed = Fuse(since=NOW - 900, healed_at=NOW - 700, reason=FuseReason.REGISTRATIONS_RETURNED)
+    blind = Survey(swept_at=NOW, total=10, blind=((NOW - 600, NOW - 100),))
+    assert fuse_counts([], closed, blind, NOW, LIMITS).healed_seconds == 200.0
+    assert fuse_counts([], Fuse(), blind, NOW, LIMITS).healed_seconds is None
+
+
+@pytest.mark.parametrize(("was_lost", "since_return"), [(True, 30.0), (False, None)])
+def test_only_the_return_of_a_lost_runner_counts(was_lost, since_return):
+    """One unconfirmed 404 in ten minutes would hold up the batches of a true mass loss for as long as that goes on."""
+    back = (online(1, back_at=NOW - 30, was_lost=was_lost), State.HEALTHY)
+    seen = Survey(swept_at=NOW, total=10)
+    assert fuse_counts([back], proving(since=NOW - 900), seen, NOW, LIMITS).since_return == since_return
 
 
 ACCEPTED = {"granted": 3, "in_batch": 3, "accepted": 3}

@@ -1,0 +1,128 @@
+"""Counts the runners that came online after a batch beyond their pool's normal churn. Pure; times are epoch seconds.
+
+In a fleet of ephemeral runners each departure has a newcomer, some time later: machines boot for minutes, and lists
+show a newcomer a sweep late, or after an outage. So each departure explains one later newcomer, the oldest departure
+first, for a time. How long that is, the hour before the batch shows: as long as is needed to explain as many of the
+newcomers of that hour as departures can explain. Time that no complete list covers does not count.
+
+A shorter time would take the slow newcomers of ordinary departures for successors, and a false mass loss would go on. A
+longer one would let each departure of a shrinking fleet explain a successor, and a true mass loss would not heal.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from ghapp.health.remediation.fuse import FuseLimits
+from ghapp.health.runner.evidence import Evidence, Survey, covered_seconds
+from ghapp.health.runner.verdict import State
+
+CHURN_SECONDS = 3600.0
+"""How long before a batch the churn is looked at."""
+
+TIMES_AS_LONG = (1, 2, 4, 8)
+"""Of `prove_seconds`: the times that are tried for how long a departure explains a newcomer; else `CHURN_SECONDS`."""
+
+
+class _Moment(NamedTuple):
+    """A time, and the seconds that complete lists cover from an hour before the batch until then."""
+
+    at: float
+    covered: float
+
+
+class _Churn(NamedTuple):
+    """When runners came and left, in order.
+
+    Attributes:
+        arrivals: newcomers that a list has shown.
+        departures: runners that left by themselves.
+        requested: accepted replacements of earlier batches: these explain newcomers of the hour before.
+    """
+
+    arrivals: Sequence[_Moment]
+    departures: Sequence[_Moment]
+    requested: Sequence[_Moment]
+
+
+def successors(
+    members: Iterable[tuple[Evidence, State]], accepted_at: float, survey: Survey, limits: FuseLimits
+) -> int:
+    """Returns how many runners came online after that time beyond the pool's normal churn.
+
+    Args:
+        members: runners of the pool, each with its current state.
+        accepted_at: when the first request of the batch was accepted.
+        survey: of the installation.
+        limits: the `[fuse]` table.
+    """
+    earliest = accepted_at - CHURN_SECONDS
+    lately = replace(survey, blind=tuple(span for span in survey.blind if span[1] > earliest))
+    churn = _churn(list(members), accepted_at, lately)
+    lasts = _explains_for(churn, accepted_at, limits)
+    return sum(each.at > accepted_at for each in _unexplained(churn.arrivals, churn.departures, lasts))
+
+
+def _churn(members: Sequence[tuple[Evidence, State]], accepted_at: float, survey: Survey) -> _Churn:
+    """Returns the churn of a pool.
+
+    A runner that no list has shown is left out, with its arrival and its departure: only deliveries know it, and it may
+    be another scope's. GitHub's ids ascend: a runner that was merely missed until now has an id below the highest known
+    one. A newcomer that is lost again proves nothing: what it came for goes on.
+    """
+    earliest = accepted_at - CHURN_SECONDS
+    known_to = max((each.id for each, _ in members if each.first_seen <= accepted_at), default=0)
+    arrivals, departures, requested = [], [], []
+    for evidence, state in members:
+        if not evidence.registered:
+            continue
+        came_at = evidence.first_seen
+        is_proof = came_at <= accepted_at or (evidence.id > known_to and state is not State.INVALIDATED)
+        if evidence.was_online and came_at > earliest and is_proof:
+            arrivals.append(came_at)
+        if state is State.RETIRED and evidence.granted_at is None and (left_at := _left_at(evidence)) > earliest:
+            departures.append(left_at)
+        replaced_at = evidence.replaced_at
+        if replaced_at is not None and earliest < replaced_at < accepted_at:
+            requested.append(replaced_at)
+
+    def moments(times: list[float]) -> list[_Moment]:
+        return [_Moment(at, covered_seconds(survey, earliest, at)) for at in sorted(times)]
+
+    return _Churn(moments(arrivals), moments(departures), moments(requested))
+
+
+def _explains_for(churn: _Churn, accepted_at: float, limits: FuseLimits) -> float:
+    """Returns for how long a departure explains a newcomer: the least that explains the most before the batch."""
+    before = [each for each in churn.arrivals if each.at <= accepted_at]
+    explaining = sorted([*churn.departures, *churn.requested])
+    least = len(_unexplained(before, explaining, CHURN_SECONDS))
+    for times in TIMES_AS_LONG:
+        lasts = times * limits.prove_seconds
+        if lasts < CHURN_SECONDS and len(_unexplained(before, explaining, lasts)) <= least:
+            return lasts
+    return CHURN_SECONDS
+
+
+def _unexplained(arrivals: Iterable[_Moment], departures: Iterable[_Moment], lasts: float) -> list[_Moment]:
+    """Returns the arrivals that no departure explains; each departure explains one, up to `lasts` seconds later."""
+    unexplained, unused = [], deque(departures)
+    for arrival in arrivals:
+        while unused and arrival.covered - unused[0].covered > lasts:
+            unused.popleft()
+        if unused and unused[0].at <= arrival.at:
+            unused.popleft()
+        else:
+            unexplained.append(arrival)
+    return unexplained
+
+
+def _left_at(evidence: Evidence) -> float:
+    """Returns when a runner left: an ephemeral one at the end of its job, any other one when it was first missing."""
+    leaves_with_its_job = evidence.ephemeral is not False and evidence.reregistered_as is None
+    job_ended_at = evidence.job_ended_at if leaves_with_its_job else None
+    ends = (evidence.retired_at, job_ended_at, evidence.absent_since, evidence.missing_at)
+    return next((at for at in ends if at is not None), 0.0)

@@ -1,0 +1,114 @@
+"""Which newcomers prove a batch: those that the pool's own churn does not explain."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.remediation.churn import CHURN_SECONDS, successors
+from ghapp.health.remediation.fuse import FuseLimits
+from ghapp.health.runner.verdict import State
+from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, survey
+
+LIMITS = FuseLimits()
+SEEN = survey(swept_at=NOW + 7200)
+
+
+def newcomer(number, at, state=State.HEALTHY, **changes):
+    return online(1000 + number, first_seen=NOW + at, **changes), state
+
+
+def departed(number, at, came_at=None, **changes):
+    came = LONG_AGO if came_at is None else NOW + came_at
+    return online(number, **{"ephemeral": True, "first_seen": came, "retired_at": NOW + at, **changes}), State.RETIRED
+
+
+def counted(members, seen=SEEN):
+    return successors(members, NOW, seen, LIMITS)
+
+
+def test_a_runner_missing_from_earlier_lists_is_no_successor():
+    members = [(online(50), State.HEALTHY), (online(49, first_seen=NOW + 60), State.HEALTHY)]
+    assert counted(members) == 0
+    assert counted([*members, (online(51, first_seen=NOW + 60), State.HEALTHY)]) == 1
+
+
+def test_a_runner_that_only_deliveries_have_named_counts_neither_as_newcomer_nor_as_departure():
+    unlisted = {"registered": False, "listed": False}
+    assert counted([newcomer(1, 60, **unlisted)]) == 0
+    assert counted([departed(1, -30, -60, **unlisted), newcomer(1, 60)]) == 1
+
+
+def test_a_successor_that_is_lost_again_proves_nothing():
+    assert counted([newcomer(1, 60), newcomer(2, 60, State.RETIRED)]) == 2
+    assert counted([(lost(1001, first_seen=NOW + 60), State.INVALIDATED)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("left", "arrived", "unexplained"),
+    [
+        ([], [1.0], 1),
+        ([], [0.0], 0),
+        ([-300.0], [MICROSECOND], 1),
+        ([-300.0], [0.0, 1.0], 1),
+        ([-299.0], [1.0], 0),
+        ([-10.0], [-5.0, 1.0], 1),
+        ([2.0], [1.0], 1),
+        ([-1.0, -1.0], [1.0, 2.0, 3.0], 1),
+    ],
+    ids=[
+        "no departure",
+        "seen when it was accepted",
+        "too long after",
+        "one each",
+        "just in time",
+        "its successor had come before",
+        "left later",
+        "two left and three came",
+    ],
+)
+def test_each_departure_explains_one_newcomer(left, arrived, unexplained):
+    members = [departed(number, at) for number, at in enumerate(left)]
+    members += [newcomer(number, at) for number, at in enumerate(arrived)]
+    assert counted(members) == unexplained
+
+
+def slow_churn(boot, before=1800):
+    """One runner leaves every two minutes, in a pool whose machines boot in `boot` seconds."""
+    left = range(-before, 600 + boot, 120)
+    return [
+        *(departed(number, at) for number, at in enumerate(left)),
+        *(newcomer(number, at + boot) for number, at in enumerate(range(-before, 600, 120))),
+    ]
+
+
+@pytest.mark.parametrize("boot", [30, 300, 330, 600, 1100])
+def test_newcomers_of_departures_prove_nothing_however_long_machines_boot(boot):
+    assert counted(slow_churn(boot)) == 0
+    assert counted([*slow_churn(boot), *(newcomer(500 + number, 61) for number in range(12))]) >= 2
+
+
+def test_departures_of_a_shrinking_fleet_do_not_explain_successors_for_longer_than_newcomers_took():
+    shrinking = [departed(number, -3000 + 50 * number) for number in range(50)]
+    quick = [newcomer(number, -2990 + 100 * number) for number in range(25)]
+    assert counted([*shrinking, *quick, *(newcomer(100 + number, 60) for number in range(3))]) == 3
+
+
+def test_the_successors_of_earlier_batches_do_not_stretch_the_time():
+    earlier = [
+        (lost(number, granted_at=NOW - 900, removed_at=NOW - 890, replaced_at=NOW - 880), State.INVALIDATED)
+        for number in range(3)
+    ]
+    came = [newcomer(number, -800) for number in range(3)]
+    leaving = [departed(100 + number, -400) for number in range(3)]
+    assert counted([*earlier, *came, *leaving, newcomer(9, 60)]) == 1
+
+
+@pytest.mark.parametrize(("blind", "found"), [((), 1), (((NOW + 10, NOW + 1210),), 0)])
+def test_time_that_no_list_covers_does_not_count(blind, found):
+    members = [departed(1, 5), newcomer(1, 1215)]
+    assert counted(members, survey(swept_at=NOW + 1215, blind=blind)) == found
+
+
+def test_departures_count_for_an_hour_before_the_batch():
+    members = [departed(1, -CHURN_SECONDS + 1), newcomer(1, -CHURN_SECONDS + 900), departed(2, -1)]
+    assert counted([*members, newcomer(2, 1)]) == 0
