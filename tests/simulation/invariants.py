@@ -6,12 +6,13 @@ What must never happen is here; what must happen in time is in `liveness`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+from ghapp.health.delivery_lag import HOLD_SECONDS
 from ghapp.health.pacing import Purpose
 from ghapp.health.remediation.decision import Pools
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position
 from ghapp.health.remediation.steps import LOOK_LASTS_SECONDS
 from ghapp.health.runner.absence import RunnerList
 from ghapp.health.runner.evidence import Evidence, Registration, Survey
@@ -40,6 +41,8 @@ class Audit(Liveness):
         self._granted_at: dict[str, float] = {}
         """By event, when its replacement was granted."""
         self._answered_404: set[int] = set()
+        self._controlled: dict[int, float] = {}
+        """By runner that was recorded as absent: when a control list was begun that showed it."""
         self._shown_busy: dict[int, tuple[int, float]] = {}
         """By runner: the job it truly ran when a list last showed it busy, and the time of that list."""
         self.last_total = 0
@@ -133,6 +136,7 @@ class Audit(Liveness):
         lives_on = machine.successor is not None and machine.successor.registered
         left_well = lives_on or (machine.fate is Fate.SPENT and self._was_reported(machine.first_delivery_at))
         self.require(not left_well, f"runner {runner_id} was {machine.fate.value}, and is replaced")
+        self._no_end_is_missing(machine)
         self._unclaimed(machine, "replaced")
         self.require(not machine.removal_reported, f"runner {runner_id} was removed by its controller, and is replaced")
         # 5. no double replacement for one loss
@@ -143,6 +147,18 @@ class Audit(Liveness):
         self._requests[runner_id] = Loss(machine, self._engine.now)
         if self._losses.pop(runner_id, None) is not None:
             self.noticed += 1
+
+    def _no_end_is_missing(self, machine: Machine) -> None:
+        """9: a finished runner is not replaced while GitHub's log has the end of its job as failed, for an hour at most.
+
+        The dates of the log are compared with ours: within the model, GitHub's clock must agree with ours for that.
+        """
+        failed, left_at = self._engine.deliveries.missing_end_of(machine.id), machine.spans[-1][1]
+        is_dated = not (self.is_skewed or self._engine.fleet.clock_offset)
+        if machine.fate is not Fate.SPENT or failed is None or left_at is None or not is_dated:
+            return
+        is_known = self._engine.now - failed.at > ACT_LIFE and self.covered(left_at) < HOLD_SECONDS - JOB_LIFE
+        self.require(not is_known, f"runner {machine.id} is replaced, and the end of its job is known to be missing")
 
     def _acts(self, what: str) -> None:
         changes = self._engine.changes
@@ -195,6 +211,8 @@ class Audit(Liveness):
 
     def turned(self, pool: str, before: Fuse | None, after: Fuse) -> None:
         """A fuse changed: it may stop only after its batch had all of `prove_seconds`, by complete lists."""
+        if pool == WHOLE_INSTALLATION:
+            self._stops_for_others(before, after)
         self._batches.turned(after)
         pool = self._engine.changes.true_name(pool)
         if after.position is not Position.STOPPED or (before is not None and before.position is Position.STOPPED):
@@ -210,6 +228,21 @@ class Audit(Liveness):
         needed = self._engine.scenario.config.fuse.prove_seconds - 1.0
         self.require(covered >= needed, f"the fuse of {pool} stops after {covered:.0f} s that lists cover")
 
+    def _stops_for_others(self, before: Fuse | None, after: Fuse) -> None:
+        """The installation's fuse does not stop for requests of pools that wait alone."""
+        engine, reason = self._engine, FuseReason.REQUEST_NOT_ACCEPTED
+        if after.position is not Position.STOPPED or after.reason is not reason or (before and before.reason is reason):
+            return
+        rules = {each.name for each in engine.changes.rules}
+        waiting = [
+            engine.world.machines[each.id].pool
+            for each in engine.store.runners.values()
+            if each.granted_at is not None and each.replaced_at is None
+        ]
+        names = {engine.changes.name_of(pool) for pool in waiting if not self._is_held(pool)}
+        names = {each for each in names & rules if self._fuse(each).position is not Position.STOPPED}
+        self.require(names, "the installation's fuse stops for requests of pools that wait alone")
+
     def accepted(self, runner_id: int, event_id: str) -> None:
         """A controller took a request for a replacement."""
         self._batches.accepted(event_id)
@@ -222,6 +255,7 @@ class Audit(Liveness):
     def closing(self) -> None:
         """At the end of the day."""
         self._in_time()
+        self._settles()
         self._engine.pod_audit.closing()
 
     def written_off(self, runner_id: int) -> None:
@@ -265,6 +299,22 @@ class Audit(Liveness):
         for members in pools.values():
             for evidence, state in members:
                 self._fresh(evidence, state, now)
+                self._is_seen_again(evidence)
+
+    def recorded(self, runner_id: int) -> None:
+        """A replacement is recorded for the grant whose request was accepted, and for no other."""
+        evidence = self._engine.store.runners.get(runner_id)
+        holds = evidence is None or evidence.replaced_at is None or evidence.event_id in self._accepted
+        self.require(holds, f"runner {runner_id} has a replacement that was not requested by its grant")
+
+    def _is_seen_again(self, evidence: Evidence) -> None:
+        """A runner that is registered again is not lost once a list shows it that cannot be of before."""
+        machine, engine = self._engine.world.machines[evidence.id], self._engine
+        if evidence.confirmed_at is None or not machine.registered or not self.is_fair or self.is_skewed:
+            return
+        back_for = engine.now - (machine.spans[-1][0] or 0.0)
+        bound = STALE_LIST_SECONDS + 2 * engine.scenario.config.interval + ACT_LIFE
+        self.require(back_for <= bound, f"runner {evidence.id} is lost, and was registered for {back_for:.0f} s")
 
     def granted(self, fresh: Mapping[int, str], now: float) -> None:
         """Checks the granted runners, each with its pool."""
@@ -276,6 +326,12 @@ class Audit(Liveness):
             self.require(is_lost, f"runner {runner_id} is {state.value}, and granted")
             paused = pool in self._engine.store.paused and self._engine.now - self._paused_at > JOB_LIFE
             self.require(not paused, f"runner {runner_id} is granted, and {pool} is paused")
+            shown_at, known_at = (
+                self._controlled.get(runner_id, 0.0),
+                max(evidence.confirmed_at or 0.0, evidence.observed_at or 0.0),
+            )
+            is_shown = shown_at > known_at and not self.is_skewed
+            self.require(not is_shown, f"runner {runner_id} is granted, and a control list has shown it since")
             if evidence.confirmed_at is not None:
                 unproven = self._batches.granted(self._engine.changes.true_name(pool), evidence)
                 self.require(not unproven, unproven)
@@ -319,6 +375,14 @@ class Audit(Liveness):
         """GitHub answered about this runner."""
         at = self._engine.driver.clock() if at is None else at
         self._answers[runner_id] = max(at, self._answers.get(runner_id, at))
+
+    def controlled(self, control: RunnerList, absent: Collection[int], at: float) -> None:
+        """The control list of a confirmation was folded; these runners were recorded as absent."""
+        self._controlled |= {each: at for each in absent if each in control.runners and not self.is_skewed}
+
+    def forgot(self) -> None:
+        """Redis was killed, and has forgotten its last second."""
+        self._controlled.clear()
 
     def _fresh(self, evidence: Evidence, state: State, now: float) -> None:
         self.require(isinstance(state, State), f"runner {evidence.id} is in no state: {state}")

@@ -10,9 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from ghapp.health.delivery_lag import HOLD_SECONDS
 from ghapp.health.remediation.decision import deliveries_flow
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position, fuse_of
 from ghapp.health.runner.evidence import LIST_LASTS_SECONDS
+from ghapp.health.runner.verdict import is_absent, missing_since
 from tests.simulation.batches import Batches
 from tests.simulation.bound import noticed_within, tail_of
 from tests.simulation.lies import Lie, Weather
@@ -67,7 +69,10 @@ class Liveness:
         self._fair_since = engine.now
         self._skewed_until = 0.0
         self._paused_at = 0.0
-        self._unsettled_at: dict[str, float] = {}
+        self._disturbed_at: dict[str, float] = {}
+        """By pool: its last loss, return or new registration."""
+        self._needed_at: dict[str, float] = {}
+        """By pool: when something last held its stopped fuse, or a job waited for it."""
         self._swept: list[tuple[float, bool]] = []
         """When each sweep began, and whether its list was complete."""
         self._accepted: dict[str, Accepted] = {}
@@ -172,7 +177,7 @@ class Liveness:
 
     def disturbed(self, pool: Pool) -> None:
         """Further losses and returns in a pool restart its fuse's rounds."""
-        self._unsettled_at[pool.name] = self._engine.now
+        self._disturbed_at[pool.name] = self._engine.now
         for loss in self._losses.values():
             if loss.machine.pool is pool:
                 loss.fair_since = self._engine.now
@@ -187,6 +192,8 @@ class Liveness:
             stopped = fuse_of(engine.store.fuses, engine.changes.name_of(pool)).position is Position.STOPPED
             if self._is_deferred(loss.machine) or stopped:
                 loss.fair_since = engine.now  # deferred, and reported as such
+            if self._is_held_by_deliveries(loss.machine):
+                loss.fair_since = engine.now  # reported as DeliveriesBehind, for an hour at most
             if self._was_shown_busy(loss.machine):
                 loss.fair_since = engine.now  # for as long as the longest job
             waited = engine.now - max(loss.fair_since, self._fair_since)
@@ -202,7 +209,7 @@ class Liveness:
     def _of_changes(self) -> float:
         """What the bound has more on days with changes: controllers that are late, and pools that are deaf in turn."""
         scenario = self._engine.scenario
-        rounds = scenario.config.fuse.prove_seconds + 2 * scenario.config.interval
+        rounds = self._prove_seconds + 2 * scenario.config.interval
         return 2 * 3600.0 + len(scenario.pools) * rounds
 
     def _is_deferred(self, machine: Machine) -> bool:
@@ -212,9 +219,22 @@ class Liveness:
         is_paused = changes.name_of(machine.pool) in engine.store.paused
         return is_claimed or is_paused or not changes.is_configured(machine.pool) or changes.refuses(machine.pool)
 
+    @property
+    def _prove_seconds(self) -> float:
+        return self._engine.scenario.config.fuse.prove_seconds
+
     def _was_shown_busy(self, machine: Machine) -> bool:
         """Whether GitHub last returned it busy, with a job whose end was not reported."""
         return machine.id in self._shown_working
+
+    def _is_held_by_deliveries(self, machine: Machine) -> bool:
+        """Whether its confirmation is deferred because deliveries are behind, for no longer than that may last."""
+        evidence = self._engine.store.runners.get(machine.id)
+        if evidence is None or machine.registered or evidence.confirmed_at is not None:
+            return False
+        deferred_at, limit = evidence.deliveries_behind_at, HOLD_SECONDS + 3 * self._engine.scenario.config.interval
+        is_deferred = deferred_at is not None and is_absent(evidence) and deferred_at >= missing_since(evidence)
+        return is_deferred and self.covered(machine.fate_at) <= limit
 
     def _requests_leave(self) -> None:
         """A request leaves when nothing holds it: neither a change of the configuration nor time drops it."""
@@ -246,7 +266,7 @@ class Liveness:
             if (
                 not is_stopped
                 or pool.kind is not Kind.PERSISTENT
-                or self._unsettled_at.get(pool.name, 0.0) > (fuse.since or 0.0)
+                or self._disturbed_at.get(pool.name, 0.0) > (fuse.since or 0.0)
             ):
                 continue
             batch = [
@@ -274,7 +294,12 @@ class Liveness:
             members = [each for each in engine.store.runners.values() if {*each.custom_labels} & {pool.name}]
             waits = any(each.not_needed_at is not None and each.reregistered_as is None for each in members)
             is_short = not any(each.job is None for each in engine.world.registered(pool))
-            awaited = any(each.confirmed_at is not None and each.not_needed_at is None for each in members)
+            awaited = any(
+                each.confirmed_at is not None
+                and each.not_needed_at is None
+                and (each.replaced_at is None or engine.driver.clock() - each.replaced_at < self._prove_seconds)
+                for each in members
+            )
             is_paused = engine.changes.name_of(pool) in engine.store.paused
             if (
                 not (waits and is_short and pool.name in queued)
@@ -301,8 +326,9 @@ class Liveness:
             if fuse.position is not Position.STOPPED:
                 continue
             if pool.name in queued or self._is_held(pool) or engine.github.lies or not self._has_deliveries():
-                self._unsettled_at[pool.name] = engine.now
-            since = max(self._unsettled_at.get(pool.name, 0.0), self._fair_since, fuse.stopped_at or engine.now)
+                self._needed_at[pool.name] = engine.now
+            unsettled_at = max(self._needed_at.get(pool.name, 0.0), self._disturbed_at.get(pool.name, 0.0))
+            since = max(unsettled_at, self._fair_since, fuse.stopped_at or engine.now)
             for_seconds = engine.now - since
             bound = 2 * window + 4 * interval + noticed_within(engine.scenario.config, pool.size + 1)
             self.require(for_seconds <= bound, f"{pool.name} is stopped for {for_seconds:.0f} s, and no job needs it")

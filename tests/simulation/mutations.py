@@ -38,6 +38,7 @@ _unlisted, _get_missed, _tally, _prove = (
     fuse._prove,
 )
 _judge, _start_proving, _candidates = verdict.judge, fuse._start_proving, decision._candidates
+_next_fuse = decision._Counts.next_fuse
 _decide, _may_act, _job_ended = decision.decide, steps.may_act, observations.job_ended
 _written_off = decision._written_off
 _request_step, _step_after, _settle, _successors = (
@@ -301,6 +302,10 @@ def _accepted_on_any_grant(known: Any, event_id: str, at: float) -> Any:
     return known if known is None else observations.replaced(known, at)
 
 
+def _left_as_it_is(me: Any, pool: str, fuses: Mapping[str, fuse.Fuse]) -> tuple[fuse.Fuse, fuse.FuseCounts]:
+    return _next_fuse(me, pool, fuses) if pool in me.pools else (fuses[pool], fuse.FuseCounts())
+
+
 def _random_id(_installation: int, _known: Any) -> str:
     return str(uuid.uuid4())
 
@@ -509,6 +514,16 @@ MUTATIONS: Mapping[str, Mutation] = {
         ),
     ),
     "an accepted request is recorded on any grant": (Patch(steps, "accepted", _accepted_on_any_grant),),
+    "the control list of a confirmation is folded for the suspects alone": (
+        Patch(absence, "folds_of_control", lambda _control, _absent, _at: {}),
+    ),
+    "a fuse of a pool that has no runner left stays stopped": (Patch(decision._Counts, "next_fuse", _left_as_it_is),),
+    "late deliveries do not hold a confirmation": (
+        Patch(driver, "may_be_explained", lambda _evidence, _gaps, _survey: False),
+    ),
+    "missing deliveries hold a confirmation without end": (
+        Patch(driver, "has_waited", lambda _evidence, _survey, _now: False),
+    ),
     "retry-after is ignored": (Patch(store.Budget, "hold", lambda _self, _now, _seconds: None),),
 }
 
