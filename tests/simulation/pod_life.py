@@ -105,10 +105,10 @@ class PodLife:
             ends = episode.ends + (SETTLED_SECONDS if slips else random.choice((900.0, 1500.0, 3600.0)))
             engine.at(episode.begins - WARM_UP_SECONDS, partial(self._tick, ends))
 
-    def stage(self, pool: Pool, lasts: float, *, is_named_by_pod: bool) -> None:
-        """From now on this pool alone has pods; the reaper runs for so long."""
-        self.pools = self._engine.reaper.pools = (pool,)
-        self.named_by_pod = frozenset([pool.name] if is_named_by_pod else ())
+    def stage(self, pools: Sequence[Pool], lasts: float, *, are_named_by_pod: bool) -> None:
+        """From now on these pools alone have pods; the reaper runs for so long."""
+        self.pools = self._engine.reaper.pools = pools
+        self.named_by_pod = frozenset(each.name for each in pools if are_named_by_pod)
         self._tick(self._engine.now + lasts)
 
     def own(self, machine: Machine, pod: TruePod) -> None:
@@ -278,11 +278,15 @@ class PodLife:
         self._engine.after(self.agents.uniform(100.0, self.limits.grace_seconds - 20.0), registers)
 
     def _end_proxy(self, pod: TruePod) -> None:
-        """Its agent goes on; GitHub may see the runner offline for a while."""
+        """GitHub may see the runner offline for a while."""
+        self.end_proxy(pod, self.agents.choice((90.0, 1200.0)) if self.agents.random() < 0.7 else 0.0)
+
+    def end_proxy(self, pod: TruePod, offline_for: float) -> None:
+        """Its proxy ends, and its agent goes on."""
         pod.has_proxy, pod.proxy_ended_at = True, self._engine.now
         pod.changed(self._engine.now)
-        if self.agents.random() < 0.7:
-            self._offline(pod, self.agents.choice((90.0, 1200.0)))
+        if offline_for:
+            self._offline(pod, offline_for)
 
     def _number(self) -> int:
         self._numbers += 1
@@ -317,8 +321,11 @@ class PodLife:
             self._engine.after(seconds, pod.machine.come_online)
 
     def _start_again(self, pod: TruePod) -> None:
-        """The agent updates itself: its container ends, and is started again; GitHub shows it offline meanwhile."""
-        down = self.random.choice((2.0, 20.0, 120.0))
+        """The agent updates itself."""
+        self.start_again(pod, self.random.choice((2.0, 20.0, 120.0)))
+
+    def start_again(self, pod: TruePod, down: float) -> None:
+        """Its container ends, and is started again; GitHub shows its runner offline meanwhile."""
         self._offline(pod, down + self.random.uniform(5.0, 90.0))
         self._stop(pod, for_good=False)
         self._engine.after(down, partial(self._started, pod))

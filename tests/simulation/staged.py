@@ -39,7 +39,7 @@ class Staged:
     """Stages one incident."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine, self._random = engine, Random(f"staged on day {engine.seed}")
+        self._engine, self.random = engine, Random(f"staged on day {engine.seed}")
         acts = engine.scenario.config.remediation.mode == "act"
         self._pods = StagedPods(engine, self)
         self._incident = self._choose()
@@ -156,25 +156,30 @@ class Staged:
         """No runner comes, no job waits, and the losses are written off. An hour later a job waits for the pool."""
         machines = self.pool(6, Controller.NEVER)
         self._engine.after(SETTLES, partial(self._lose, machines))
-        wait = partial(self._engine.after, self._random.choice((60.0, 4000.0)))
+        wait = partial(self._engine.after, self.random.choice((60.0, 4000.0)))
         queue = partial(self._engine.fleet.queue_job, machines[0].pool)
         when = partial(self._has, machines, "not_needed_at")
         self._engine.after(SETTLES, partial(self._when, when, partial(wait, queue)))
 
     def _lose_on_and_on(self) -> None:
-        """In a mass loss two runners are hidden for a moment, and then one more is lost each eight minutes."""
-        engine, machines = self._engine, self.pool(10)
-        pool, interval = machines[0].pool, engine.scenario.config.interval
-        engine.after(SETTLES, partial(self._lose, machines[:7]))
-        vanish = partial(engine.fleet.vanish, machines[7:9], 2 * interval + 60.0)
-        engine.after(SETTLES, partial(self._when, partial(self._has, machines, "granted_at"), vanish))
+        """Two runners return after a mass loss, and then one more is lost each eight minutes."""
+        engine, machines = self._engine, self.pool(16)
+        pool = machines[0].pool
+        engine.after(SETTLES, partial(self._lose, machines[:12]))
+        engine.after(SETTLES, partial(engine.fleet.vanish, machines[12:14], LASTS))
+
+        def come_back() -> None:
+            for machine in machines[12:14]:
+                engine.fleet.come_back(machine)
+
+        engine.after(SETTLES, partial(self._when, partial(self._has, machines, "granted_at"), come_back))
 
         def lose_one() -> None:
             self._lose(engine.world.registered(pool)[:1])
             engine.fleet.register(pool)
 
-        at = SETTLES + 900.0
-        while at < LASTS - HOUR:
+        at = SETTLES + 400.0
+        while at < LASTS - 2.5 * HOUR:
             engine.after(at, lose_one)
             at += 480.0
 
@@ -197,7 +202,7 @@ class Staged:
         engine, machines = self._engine, self.pool(10, Controller.NEVER)
         pool = machines[0].pool
         engine.after(SETTLES, partial(self._lose, machines))
-        after = self._random.choice((5.0, 120.0))
+        after = self.random.choice((5.0, 120.0))
         rename = partial(engine.after, after, partial(engine.changes.rename, pool))
         engine.after(SETTLES, partial(self._when, partial(self._is_stopped, pool), rename))
 
@@ -245,12 +250,16 @@ class Staged:
         self._engine.after(SETTLES, partial(self._when, partial(self._is_stopped, machines[0].pool), blind))
 
     def _finish_unreported(self) -> None:
-        """Ephemeral runners finish short jobs between two lists, and the deliveries of that fail for a while."""
-        kind = self._random.choice((Kind.EPHEMERAL, Kind.EPHEMERAL, Kind.UNSAID_EPHEMERAL))
+        """Ephemeral runners finish short jobs between two lists, and the deliveries of that fail for a while.
+
+        Another one is lost meanwhile: its confirmation waits for them for an hour at most.
+        """
+        kind = self.random.choice((Kind.EPHEMERAL, Kind.EPHEMERAL, Kind.UNSAID_EPHEMERAL))
         machines = self.pool(4, kind=kind)
 
         def work() -> None:
-            self._engine.fleet.fail_deliveries(1200.0)
+            self._engine.fleet.fail_deliveries(self.random.choice((1200.0, 7 * HOUR)))
+            self._lose(machines[3:])
             for machine in machines[:2]:
                 self._engine.fleet.take_job(machine, lasting=5.0)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SETTLES = 900.0
 LASTS = 2 * HOUR
-MANY = 14
+MANY, HALF = 14, 0.5
 
 AFTER_ITS_BEGIN = 90.0
 """A crash comes so long after the job's begin: GitHub's clock, which dates that, may be a minute ahead of ours."""
@@ -86,10 +86,12 @@ class StagedPods:
         self._after(SETTLES, remove)
 
     def _fail_in_a_mass(self) -> None:
-        """The agents of many pods never register."""
-        [machine] = self._staged.pool(1)
-        self._start(machine, is_named_by_pod=True)
-        self._after(SETTLES, partial(self._engine.pod_life.fail, machine.pool, MANY))
+        """The agents of many pods never register: of one pool, or two in each of several pools."""
+        many = (1, MANY) if self._staged.random.random() < HALF else (4, 2)
+        machines = [self._staged.pool(1)[0] for _pool in range(many[0])]
+        self._start(*machines, is_named_by_pod=True)
+        for machine in machines:
+            self._after(SETTLES, partial(self._engine.pod_life.fail, machine.pool, many[1]))
 
     def _fail_while_github_is_away(self) -> None:
         """The agents of two pods never register, and GitHub gives no answer from soon after that on."""
@@ -130,21 +132,29 @@ class StagedPods:
         self._after(SETTLES, work)
 
     def _end_unnoticed(self) -> None:
-        """Containers end for good, and GitHub shows their runners online for twenty minutes more."""
-        machines = self._staged.pool(3)
+        """Containers end for good, and GitHub shows their runners online for twenty minutes more.
+
+        Others are started again after four minutes, and of others the proxies end; GitHub shows their runners offline.
+        """
+        machines = self._staged.pool(6)
         self._start(machines[0])
 
         def end() -> None:
             for machine in machines[:2]:
                 self._engine.pod_life.end(self._pod_of(machine), noticed_after=1200.0)
+            for machine in machines[2:4]:
+                self._engine.pod_life.start_again(self._pod_of(machine), 240.0)
+            for machine in machines[4:]:
+                self._engine.pod_life.end_proxy(self._pod_of(machine), 1200.0)
 
         self._after(SETTLES, end)
 
     # ---- how it happens
 
-    def _start(self, machine: Machine, *, is_named_by_pod: bool = False) -> None:
-        """The pool of this runner has pods, and the reaper runs."""
-        self._engine.pod_life.stage(machine.pool, LASTS, is_named_by_pod=is_named_by_pod)
+    def _start(self, *machines: Machine, is_named_by_pod: bool = False) -> None:
+        """The pools of these runners have pods, and the reaper runs."""
+        pools = [each.pool for each in machines]
+        self._engine.pod_life.stage(pools, LASTS, are_named_by_pod=is_named_by_pod)
 
     def _after(self, seconds: float, action: Callable[[], object]) -> None:
         self._engine.after(seconds, action)
