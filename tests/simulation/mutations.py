@@ -623,10 +623,6 @@ CAUGHT_BY: Mapping[str, int] = {
 """A seed that catches it, where the first seeds do not: `python -m tests.simulation --broken RULE` finds another."""
 
 
-NOT_CAUGHT: frozenset[str] = frozenset()
-"""Rules whose break none of the first days shows, or a day that is not found yet: unit tests and stories do."""
-
-
 @contextmanager
 def broken(name: str) -> Iterator[None]:
     """Applies the mutation of that name while the block runs; an empty name applies none."""
