@@ -234,6 +234,7 @@ class Acting(Calls):
                 self.remediation_of(runner_id)
                 return
         self.audit.leaves(runner_id)
+        self.engine.staged.leaves(runner_id)
         yield CALL
         try:
             self.engine.fleet.accept(event_id, runner_id)
@@ -243,5 +244,6 @@ class Acting(Calls):
         yield STEP
         self.audit.accepted(runner_id, event_id)
         self.fold(runner_id, partial(steps.accepted, event_id=event_id, at=self.clock()))
+        self.audit.recorded(runner_id)
         yield STEP
         self.store.unsent.discard(event_id)

@@ -87,6 +87,16 @@ class Changes:
         """Whether the pool's url answers no request."""
         return pool.name in self._deaf
 
+    def add(self, pool: Pool) -> None:
+        """One more pool is configured; one with labels `*` stays the last."""
+        self.scenario = self._engine.scenario = replace(self.scenario, pools=(pool, *self.scenario.pools))
+        self._rules = {pool.name: self._rule(pool), **self._rules}
+        self._engine.store.version += 1
+
+    def hear_all(self) -> None:
+        """All urls answer again."""
+        self._deaf.clear()
+
     def _rule(self, pool: Pool, name: str = "") -> Rule:
         is_last = pool is self.scenario.pools[-1]
         labels = ("*",) if self._has_catch_all and is_last else pool.labels
@@ -128,12 +138,12 @@ class Changes:
     def _register_as_the_url_answers(self, pool: Pool, _: Pool) -> None:
         """A machine registers again half a minute before its pool's url answers: no list has it before the request."""
         wait = self._random.uniform(200.0, 900.0)
-        self._go_deaf(pool, wait)
+        self.go_deaf(pool, wait)
         self._lose_some(pool, 2)
         self._engine.after(wait - 30.0, partial(self._one_registers_again, pool))
 
     def _change_while_requests_wait(self, pool: Pool, _: Pool) -> None:
-        self._go_deaf(pool, 420.0)
+        self.go_deaf(pool, 420.0)
         self._lose_some(pool, 2)
         after = self._random.uniform(150.0, 350.0)
         match self._random.choice(("mode", "pause", "rename", "leave out")):
@@ -143,7 +153,7 @@ class Changes:
                 self._engine.after(after, lambda: self._engine.driver.pause(self.name_of(pool)))
                 self._engine.after(after + 3000.0, self._engine.driver.resume)
             case "rename":
-                self._engine.after(after, partial(self._rename, pool))
+                self._engine.after(after, partial(self.rename, pool))
             case "leave out":
                 self._engine.after(after, partial(self._leave_out, pool, self._random.uniform(60.0, 1800.0)))
 
@@ -151,7 +161,7 @@ class Changes:
         """One pool waits for a reason of its own, and another one, which is well, loses all its runners."""
         match self._random.choice(("deaf", "paused", "left out")):
             case "deaf":
-                self._go_deaf(pool, self._random.choice((7200.0, 86_400.0)))
+                self.go_deaf(pool, self._random.choice((7200.0, 86_400.0)))
             case "paused":
                 self._engine.driver.pause(self.name_of(pool))
                 self._engine.after(7200.0, self._engine.driver.resume)
@@ -166,7 +176,7 @@ class Changes:
     def _rename_in_a_mass_loss(self, pool: Pool, _: Pool) -> None:
         here = self._engine.world.registered(pool)
         self._engine.fleet.vanish(here[: len(here) * 3 // 4], 1500.0)
-        self._engine.after(self._random.uniform(150.0, 600.0), partial(self._rename, pool))
+        self._engine.after(self._random.uniform(150.0, 600.0), partial(self.rename, pool))
 
     def _lose_at_work(self, pool: Pool, _: Pool) -> None:
         self._engine.fleet.lose([each for each in self._engine.world.registered(pool) if each.busy])
@@ -175,12 +185,12 @@ class Changes:
         """Redis crashes, and has lost what was written in its last second, while losses are granted."""
         self._lose_some(pool, 2)
         for _each in range(4):
-            self._engine.after(self._random.uniform(30.0, 300.0), self._forget_a_second)
+            self._engine.after(self._random.uniform(30.0, 300.0), self.forget_a_second)
 
     def _dry_run_first(self, pool: Pool, _: Pool) -> None:
         self._set_mode("dry-run", 900.0)
         self._lose_some(pool, 2)
-        self._engine.after(800.0, partial(self._go_deaf, pool, 3 * 3600.0))
+        self._engine.after(800.0, partial(self.go_deaf, pool, 3 * 3600.0))
 
     def _report_a_mistaken_removal(self, pool: Pool, _: Pool) -> None:
         """A controller says that it removed a runner that lives on, and that is lost some minutes later."""
@@ -215,7 +225,7 @@ class Changes:
     def _lose_some(self, pool: Pool, most: int) -> None:
         self._engine.fleet.lose(self._engine.world.registered(pool)[:most])
 
-    def _go_deaf(self, pool: Pool, seconds: float) -> None:
+    def go_deaf(self, pool: Pool, seconds: float) -> None:
         """The pool's url refuses everything."""
         self._deaf.add(pool.name)
         self._engine.after(seconds, partial(self._deaf.discard, pool.name))
@@ -231,8 +241,8 @@ class Changes:
         self._engine.audit.mode_changed()
         self._engine.store.version += 1
 
-    def _rename(self, pool: Pool) -> None:
-        """A pool that is paused keeps its name: pauses are kept by name."""
+    def rename(self, pool: Pool) -> None:
+        """It is configured under another name. A pool that is paused keeps its name: pauses are kept by name."""
         if pool.name in self._rules and self.name_of(pool) not in self._engine.store.paused:
             name = f"{pool.name} renamed at {self._engine.now:.0f}"
             self._rules[pool.name] = self._rule(pool, name)
@@ -253,10 +263,17 @@ class Changes:
         self._rules = {each.name: known[each.name] for each in self.scenario.pools if each.name in known}
         self._engine.store.version += 1
 
-    def _forget_a_second(self) -> None:
+    def forget_a_second(self) -> None:
+        """Redis crashes in a second, and has what it has now."""
         engine, store = self._engine, self._engine.store
         before = store.remembered()
-        engine.after(1.0, lambda: (store.recall(before), engine.driver.deliver_again(engine.now - 1.0)))
+
+        def crash() -> None:
+            store.recall(before)
+            engine.audit.forgot()
+            engine.driver.deliver_again(engine.now - 1.0)
+
+        engine.after(1.0, crash)
 
     def _one_registers_again(self, pool: Pool) -> None:
         lost = [
@@ -266,7 +283,7 @@ class Changes:
         ]
         for machine in lost[-1:]:
             if not pool.kind.ephemeral:
-                self._register_again(machine)
+                self.register_again(machine)
 
     def _lose_after_all(self, machine: Machine) -> None:
         if machine.registered and machine.job is None and not machine.removal_reported and self._is_clear():
@@ -300,9 +317,10 @@ class Changes:
         for machine in machines:
             if self._random.random() < REGISTERS_AGAIN and not machine.pool.kind.ephemeral:
                 after = self._random.choice((5.0, 40.0, 120.0, 600.0, 3600.0))
-                self._engine.after(after, partial(self._register_again, machine))
+                self._engine.after(after, partial(self.register_again, machine))
 
-    def _register_again(self, machine: Machine) -> None:
+    def register_again(self, machine: Machine) -> None:
+        """A lost machine registers under its name, with a new id."""
         if (
             machine.fate in (Fate.LOST, Fate.DELETED)
             and machine.successor is None

@@ -89,6 +89,10 @@ class Claiming:
         was_long = until - self._since.get(name, 0.0) >= MOST_GAP_SECONDS
         return self._engine.now - until if was_long or until > self._engine.now else inf
 
+    def release(self, pod: str) -> None:
+        """Its controller releases a pod at this moment."""
+        self._give_back(pod, self._engine.store.pod_claims[pod])
+
     def _give_back(self, pod: str, claim: PodClaim) -> None:
         if self._engine.store.pod_claims.get(pod) is claim:
             del self._engine.store.pod_claims[pod]

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ghapp.health import pacing
+from ghapp.health.delivery_lag import confirmation_deferred, has_waited, may_be_explained
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Purpose
 from ghapp.health.remediation import fuse
@@ -136,6 +137,7 @@ class Driver(Acting):
         records |= self.store.revise({each: absence.folds_of_get(*result) for each, result in answers.items()}, records)
         yield STEP
         self.store.survey = after
+        self.engine.deliveries.expect(records.values(), self.clock())
         due = absence.due_in_sweep(records.values(), look, after, began, at, limits)
         records |= yield from self.confirm_listed(me, due, look)
         self.store.revise({each.id: self.forget for each in records.values() if self.forget(each) is None})
@@ -148,7 +150,7 @@ class Driver(Acting):
 
     def forget(self, evidence: Evidence | None) -> Evidence | None:
         """Forgets finished runners after an hour, not a day, to save simulation time."""
-        if evidence is None or evidence.online:
+        if evidence is None or (evidence.online and not is_absent(evidence)):
             return evidence
         verdict = judge(evidence, self.store.survey, self.clock(), self.config.evidence)
         replaced = evidence.replaced_at is not None and self.clock() - evidence.replaced_at > HOUR
@@ -163,6 +165,7 @@ class Driver(Acting):
         due = absence.due(records, self.store.survey, self.clock(), self.config.evidence)
         is_needed = due or absence.awaits_plan(records)
         absent = {each.id for each in records if is_absent(each)} - due.keys()
+        self.engine.staged.confirming(due)
         yield from self.try_to_confirm(due, absent=absent)
         self.store.release(me, "confirm")
         if is_needed:
@@ -191,9 +194,11 @@ class Driver(Acting):
             return {}
         suspects = suspects | (yield from self.ended_jobs(suspects))
         suspects = {each.id: each for each in suspects.values() if each.running_job is None}
+        survey = self.store.survey
+        suspects = yield from self.without_deferred(suspects, survey)
         if not suspects:
             return {}
-        listed_at, survey = self.clock(), self.store.survey
+        listed_at = self.clock()
         control = yield from self.control(suspects, survey, control)
         if absence.why_unusable(control, survey):
             return {}
@@ -206,6 +211,7 @@ class Driver(Acting):
         results = listed | asked
         folds = {each: absence.confirmed(suspects[each], *result) for each, result in results.items()}
         revised = self.store.revise(folds | absence.folds_of_control(control, absent, listed_at))
+        self.audit.controlled(control, absent, listed_at)
         self.engine.trace("confirmed", absent=[each for each, result in asked.items() if result.registration is None])
         return revised
 
@@ -226,6 +232,28 @@ class Driver(Acting):
             found = yield from self.call(Purpose.ACT, self.github.named, each.name)
             runners |= {runner.id: runner for runner in found}
         return control._replace(runners=runners)
+
+    def without_deferred(self, suspects: dict[int, Evidence], survey: Survey) -> Steps:
+        """`jobs.deliveries.completeness.without_deferred`. A log without a failure takes no time here."""
+        now = self.clock()
+        waiting = [each for each in suspects.values() if each.ephemeral is not False]
+        if not waiting:
+            return suspects
+        failure = ""
+        if not self.engine.deliveries.is_log_plain:
+            yield CALL
+            try:
+                self.github.delivery_log()
+                self.engine.deliveries.read_log(self.clock())
+            except NoAnswer as error:
+                failure = error.reason.value
+        gaps = self.engine.deliveries.gaps(self.clock(), failure)
+        explained = [each for each in waiting if may_be_explained(each, gaps, survey)]
+        deferred = {each.id for each in explained if not has_waited(each, survey, now)}
+        if deferred:
+            self.store.revise(dict.fromkeys(deferred, partial(confirmation_deferred, at=now)))
+            self.engine.trace("deferred", runners=[*deferred], why=[each.text for each in gaps])
+        return {runner_id: each for runner_id, each in suspects.items() if runner_id not in deferred}
 
     def ended_jobs(self, suspects: Mapping[int, Evidence]) -> Steps:
         folds: dict[int, Fold] = {}
@@ -264,6 +292,7 @@ class Driver(Acting):
         if delivery.guid in self.store.guids:
             return
         self.store.guids.add(delivery.guid)
+        self.engine.deliveries.arrive(delivery, self.clock())
         self.delivered.append((self.engine.now, delivery))
         self.store.known_jobs.add(delivery.job_id)
         now = self.clock()

@@ -17,6 +17,7 @@ from tests.simulation.calls import Steps
 from tests.simulation.changes import Changes
 from tests.simulation.claiming import Claiming
 from tests.simulation.cluster import Cluster
+from tests.simulation.deliveries import Deliveries
 from tests.simulation.driver import Driver, Tick
 from tests.simulation.fleet import Fleet, Refused
 from tests.simulation.github import ACCOUNT, HOURLY_LIMIT, INSTALLATION, GitHub, NoAnswer, NotFound
@@ -26,6 +27,7 @@ from tests.simulation.pod_audit import PodAudit
 from tests.simulation.pod_life import PodLife
 from tests.simulation.reaper import Reaper
 from tests.simulation.scenario import HOUR, MIDNIGHT, scenario
+from tests.simulation.staged import Staged
 from tests.simulation.store import Store
 from tests.simulation.world import World
 
@@ -70,11 +72,13 @@ class Engine:
         self.store = Store(Installation(INSTALLATION, "acme", ACCOUNT, NEEDED))
         self.audit = Audit(self)
         self.fleet = Fleet(self, self.world)
+        self.deliveries = Deliveries(self)
         self.driver = Driver(self, self.store, self.github)
         self.claiming = Claiming(self)
         self.cluster = Cluster(self)
         self.pod_life = PodLife(self)
         self.pod_audit = PodAudit(self)
+        self.staged = Staged(self)
         self.reaper = Reaper(self, self.pod_life.pools, self.pod_life.limits)
         self.github.on_delete, self.store.on_confirmed = self.audit.deleting, self.audit.confirmed
         self.store.on_missing, self.github.on_shown = self.audit.missing, self.audit.shown
@@ -97,8 +101,9 @@ class Engine:
                 self.at(window.begins, lambda window=window: self.begin_weather(window))
                 self.at(window.ends, lambda window=window: self.end_weather(window))
         self.driver.due_at(self.now + self.random.uniform(0.0, self.scenario.config.interval))
-        self.at(self.scenario.ends, self.audit.closing)
-        while self.now < self.scenario.ends:
+        self.staged.begin()
+        self.at(self.staged.ends, self.audit.closing)
+        while self.now < self.staged.ends:
             self.now, _, action = heappop(self._heap)
             self.steps += 1
             action()
@@ -242,10 +247,12 @@ class Engine:
         stopped = [fuse.stopped_at for fuse in store.fuses.values() if fuse.position is Position.STOPPED]
         everyone = store.runners.values() if stopped else ()
         changes = [at for each in everyone for at in (each.confirmed_at, each.back_at)]
-        if any(at is not None and now - at < window for at in (*stopped, *changes)):
-            return False  # a stopped fuse closes when nothing has changed for a window
+        if any(at is not None and self.audit.covered(at) < window for at in (*stopped, *changes)):
+            return False  # a stopped fuse closes when nothing has changed for a window that lists cover
         held = store.paused | {pool for pool, fuse in store.fuses.items() if fuse.position is Position.STOPPED}
         for each in store.runners.values():
+            if is_absent(each) and self.world.machines[each.id].registered:
+                return False  # a list shows it soon
             state = judge(each, store.survey, now, config.evidence).state
             if state is State.INVALIDATED:
                 pool = pool_of(each.labels, each.custom_labels, self.changes.rules)

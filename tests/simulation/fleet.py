@@ -43,6 +43,7 @@ class Fleet:
         self.clock_offset = self.random.choice((0.0, 0.0, 60.0, -60.0))  # GitHub's clock, by which deliveries are dated
         self._lively_until = 0.0
         self._returns_as_planned = False
+        self._fails_until, self._redelivered_after = 0.0, 0.0
         self._unreported: dict[int, Job] = {}
         self._queue: list[Pool] = []
         """The pool of each job that waits for a runner."""
@@ -50,6 +51,19 @@ class Fleet:
     def queued_labels(self) -> list[frozenset[str]]:
         """Queued jobs as reported by deliveries."""
         return [frozenset({pool.name}) for pool in self._queue if pool.sends_deliveries]
+
+    def queue_job(self, pool: Pool) -> None:
+        """One more job waits for a runner of the pool."""
+        self._queue.append(pool)
+        self.engine.store.version += 1
+
+    def cancel_queue(self) -> None:
+        """No job waits any longer."""
+        self._queue.clear()
+
+    def fail_deliveries(self, seconds: float) -> None:
+        """Deliveries fail for a minute, and are redelivered that many seconds later."""
+        self._fails_until, self._redelivered_after = self.engine.now + 60.0, seconds
 
     def begin(self) -> None:
         """Start every pool, and schedule the day."""
@@ -110,15 +124,16 @@ class Fleet:
             self.engine.at(machine.fate_at + JOB_LEASE, partial(self._finish, machine, job))
             return
         self.world.finish(machine, self.engine.now)
+        self.engine.store.version += 1
         self.engine.trace("job ends", job=job.id, runner=machine.id)
         self._deliver(machine, job, over=True)
         if machine.fate is Fate.SPENT:
-            self.engine.after(self.random.uniform(1.0, AUTOSCALED_WITHIN), partial(self._register, machine.pool))
+            self.engine.after(self.random.uniform(1.0, AUTOSCALED_WITHIN), partial(self.register, machine.pool))
 
     def _deliver(self, machine: Machine, job: Job, *, over: bool, at_once: bool = False) -> None:
         if not machine.pool.sends_deliveries:
             return
-        random, doubled = self.random, False
+        random, doubled, has_failed = self.random, False, False
         delay, at = random.uniform(0.5, 3.0), self.engine.now + self.clock_offset
         if Lie.DELIVERIES in self.engine.github.lies:
             doubled = random.random() < 0.3
@@ -126,9 +141,14 @@ class Fleet:
             if fortune < 0.1:
                 return  # lost for good
             if fortune < 0.5:
-                delay = random.uniform(60.0, 600.0)  # late, or lost and redelivered
+                delay = random.uniform(60.0, 600.0)  # late, or failed and redelivered
+                has_failed = self.engine.deliveries.draw_failure()
+        if self.engine.now < self._fails_until:
+            delay, has_failed = self._redelivered_after, True
         self._guids += 1
         delivery = Delivery(self._guids, job.id, machine.id, machine.name, over, at, job.started_at + self.clock_offset)
+        if has_failed:
+            self.engine.deliveries.fail(delivery)
         if at_once:
             self.engine.driver.deliver(delivery)
             return
@@ -156,20 +176,22 @@ class Fleet:
             machine.fate = Fate.LOST  # its pod is taken down
         match machine.pool.controller:
             case Controller.FAST:
-                self.engine.after(self.random.uniform(5.0, 30.0), partial(self._register, machine.pool))
+                self.engine.after(self.random.uniform(5.0, 30.0), partial(self.register, machine.pool))
             case Controller.SLOW:
-                self.engine.after(self.random.uniform(60.0, 240.0), partial(self._register, machine.pool))
+                self.engine.after(self.random.uniform(60.0, 240.0), partial(self.register, machine.pool))
             case Controller.LATE:
-                self.engine.after(self.random.uniform(360.0, 1200.0), partial(self._register, machine.pool))
+                self.engine.after(self.random.uniform(360.0, 1200.0), partial(self.register, machine.pool))
             case Controller.HALF if runner_id % 2:
-                self.engine.after(self.random.uniform(5.0, 120.0), partial(self._register, machine.pool))
+                self.engine.after(self.random.uniform(5.0, 120.0), partial(self.register, machine.pool))
             case Controller.TWO:
                 for _ in range(2):
-                    self.engine.after(self.random.uniform(5.0, 120.0), partial(self._register, machine.pool))
+                    self.engine.after(self.random.uniform(5.0, 120.0), partial(self.register, machine.pool))
             case Controller.NEVER | Controller.HALF:
                 pass
 
-    def _register(self, pool: Pool) -> None:
+    def register(self, pool: Pool) -> None:
+        """A controller has made one more runner."""
+        self.engine.store.version += 1
         machine = self.world.register(pool, self.engine.now)
         self.engine.trace("registers", runner=machine.id, pool=pool.name)
 
@@ -211,7 +233,7 @@ class Fleet:
                 self._returns_as_planned = True
             case "scaled down by half in silence":
                 idle = self.world.idle(pool)
-                self._scale_down(idle[: (len(idle) + 1) // 2], reported=False)
+                self.scale_down(idle[: (len(idle) + 1) // 2], reported=False)
             case "some go offline":
                 self._go_offline(random.sample(here, k=(len(here) + 1) // 2))
             case "one is reconfigured":
@@ -219,9 +241,9 @@ class Fleet:
                     self.world.configure_again(machine, self.engine.now)
             case "scaled up":
                 for _ in range(random.randint(1, 8)):
-                    self.engine.after(random.uniform(0.0, 30.0), partial(self._register, pool))
+                    self.engine.after(random.uniform(0.0, 30.0), partial(self.register, pool))
             case "scaled down, reported" | "scaled down, unreported":
-                self._scale_down(self.world.idle(pool)[: random.randint(1, 3)], reported=what.endswith(", reported"))
+                self.scale_down(self.world.idle(pool)[: random.randint(1, 3)], reported=what.endswith(", reported"))
             case "a person pauses":
                 self.engine.driver.pause(random.choice((self.engine.changes.name_of(pool), None)))
             case "a person resumes":
@@ -229,6 +251,8 @@ class Fleet:
 
     def planned(self, runner_ids: Iterable[int]) -> None:
         """The plan is made and not yet recorded: a granted runner is back, and may be read at this moment."""
+        runner_ids = list(runner_ids)
+        self.engine.staged.planned(runner_ids)
         for runner_id in runner_ids:
             machine = self.world.machines[runner_id]
             if self._returns_as_planned and machine.fate is Fate.VANISHED and not self.engine.github.lies:
@@ -252,13 +276,14 @@ class Fleet:
             self.take_job(machine, lasting=1800.0)
             self.engine.after(JOB_LEASE, partial(self.vanish, [machine], 3 * 3600.0))
 
-    def lose(self, machines: list[Machine]) -> None:
+    def lose(self, machines: list[Machine], *, for_good: bool = False) -> None:
+        """Their registrations are lost; unless it is for good, some register again under their names."""
         lost = [machine for machine in machines if machine.registered]
         self.engine.store.version += 1  # the next sweep is not skipped
         for machine in lost:
             self.world.leave(machine, Fate.LOST, self.engine.now)
             self.engine.audit.lost(machine)
-        self.engine.changes.lost(lost)
+        self.engine.changes.lost(() if for_good else lost)
 
     def work_elsewhere(self) -> None:
         """A runner that no list shows takes a job, and both are over soon."""
@@ -288,7 +313,8 @@ class Fleet:
             machine.go_offline(self.engine.now)
             self.engine.after(self.random.uniform(60.0, 2400.0), machine.come_online)
 
-    def _scale_down(self, machines: list[Machine], *, reported: bool) -> None:
+    def scale_down(self, machines: list[Machine], *, reported: bool) -> None:
+        """Their controller removes them."""
         for machine in machines:
             self.world.leave(machine, Fate.SCALED_DOWN, self.engine.now)
             self.engine.audit.disturbed(machine.pool)

@@ -138,6 +138,10 @@ class GitHub:
             return None
         return JobEnd(self._world.ended_jobs.get(job_id))
 
+    def delivery_log(self) -> None:
+        """As the App itself: the log of its deliveries, which `deliveries` has."""
+        self._maybe_silent()
+
     # ---- how it is answered
 
     def _admit(self, org: str) -> None:

@@ -1,99 +1,53 @@
-"""The invariants of every step, checked against the true state and not against the records."""
+"""The invariants of every step, checked against the true state and not against the records.
+
+What must never happen is here; what must happen in time is in `liveness`.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 
+from ghapp.health.delivery_lag import HOLD_SECONDS
 from ghapp.health.pacing import Purpose
-from ghapp.health.remediation.decision import Pools, deliveries_flow
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position, fuse_of
+from ghapp.health.remediation.decision import Pools
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position
 from ghapp.health.remediation.steps import LOOK_LASTS_SECONDS
 from ghapp.health.runner.absence import RunnerList
-from ghapp.health.runner.evidence import LIST_LASTS_SECONDS, Evidence, Registration, Survey
+from ghapp.health.runner.evidence import Evidence, Registration, Survey
 from ghapp.health.runner.observations import STALE_LIST_SECONDS
 from ghapp.health.runner.verdict import State, judge
-from tests.simulation.batches import Batches
-from tests.simulation.bound import noticed_within, tail_of
 from tests.simulation.github import HOURLY_LIMIT
-from tests.simulation.lies import Lie, Weather
-from tests.simulation.scenario import MIDNIGHT, Kind, Pool
+from tests.simulation.liveness import ACT_LIFE, JOB_LIFE, Accepted, Liveness, Loss, Violation
 from tests.simulation.world import Fate, Machine
 
 if TYPE_CHECKING:
     from tests.simulation.engine import Engine
 
-JOB_LIFE = 120.0
-"""An answer is recorded at most this many seconds after it was given."""
-
-ACT_LIFE = 15.0
-"""Reports during these seconds come too late: the last look, the DELETE and the event of one runner."""
+__all__ = ["ACT_LIFE", "JOB_LIFE", "Audit", "Violation"]
 
 SHARES = {Purpose.ACT: 0.9}
 """The contract's share for confirmations and removals; sweeps stop at the configured share."""
 
 
-class Violation(AssertionError):  # noqa: N818 - that is what it is
-    """An invariant does not hold."""
-
-
-@dataclass(slots=True)
-class Loss:
-    """A runner that is truly lost, and since when no lie, pause or stopped fuse delays its replacement."""
-
-    machine: Machine
-    fair_since: float
-
-
-class Accepted(NamedTuple):
-    """A request that a controller accepted; both times are by our clock, like a fuse's."""
-
-    pool: str
-    granted_at: float
-    at: float
-
-
-class Audit:
+class Audit(Liveness):
     """Watches one simulated day."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._looks: dict[int, tuple[bool, Registration | None]] = {}
         self._events: dict[tuple[int, int], set[str]] = defaultdict(set)
-        self._answers: dict[int, float] = {}
-        self._losses: dict[int, Loss] = {}
-        self._requests: dict[int, Loss] = {}
-        """Requests that no controller accepted yet, by runner."""
-        self._shown_working: dict[int, int] = {}
-        """Runners that GitHub last returned busy, with the job that they had; 0 for none, as in a stale list."""
-        self._jobs_of: defaultdict[int, set[int]] = defaultdict(set)
-        """By runner: the jobs that deliveries reported."""
-        self._needy_since: dict[str, float] = {}
-        """By pool: since when written-off losses wait while its jobs do."""
-        self._batches = Batches(engine)
-        self._fair_since = engine.now
-        self._skewed_until = 0.0
-        self._paused_at = 0.0
-        self._unsettled_at: dict[str, float] = {}
-        self._swept: list[tuple[float, bool]] = []
-        """When each sweep began, and whether its list was complete."""
         self._granted_at: dict[str, float] = {}
         """By event, when its replacement was granted."""
-        self._accepted: dict[str, Accepted] = {}
-        """By event, its first acceptance: a crash after that sends it again, and changes nothing."""
         self._answered_404: set[int] = set()
+        self._controlled: dict[int, float] = {}
+        """By runner that was recorded as absent: when a control list was begun that showed it."""
         self._shown_busy: dict[int, tuple[int, float]] = {}
         """By runner: the job it truly ran when a list last showed it busy, and the time of that list."""
         self.last_total = 0
         """How many runners the last complete list had."""
         self.replaced = self.noticed = 0
-
-    def require(self, holds: object, what: str) -> None:
-        if not holds:
-            self._engine.trace(f"VIOLATION: {what}")
-            raise Violation(f"seed {self._engine.seed}, {self._engine.now - MIDNIGHT:.1f} s: {what}")
 
     # ---- 1. a working runner is never removed
 
@@ -182,6 +136,7 @@ class Audit:
         lives_on = machine.successor is not None and machine.successor.registered
         left_well = lives_on or (machine.fate is Fate.SPENT and self._was_reported(machine.first_delivery_at))
         self.require(not left_well, f"runner {runner_id} was {machine.fate.value}, and is replaced")
+        self._no_end_is_missing(machine)
         self._unclaimed(machine, "replaced")
         self.require(not machine.removal_reported, f"runner {runner_id} was removed by its controller, and is replaced")
         # 5. no double replacement for one loss
@@ -193,15 +148,22 @@ class Audit:
         if self._losses.pop(runner_id, None) is not None:
             self.noticed += 1
 
+    def _no_end_is_missing(self, machine: Machine) -> None:
+        """9: a finished runner is not replaced while GitHub's log has the end of its job as failed, for an hour at most.
+
+        The dates of the log are compared with ours: within the model, GitHub's clock must agree with ours for that.
+        """
+        failed, left_at = self._engine.deliveries.missing_end_of(machine.id), machine.spans[-1][1]
+        is_dated = not (self.is_skewed or self._engine.fleet.clock_offset)
+        if machine.fate is not Fate.SPENT or failed is None or left_at is None or not is_dated:
+            return
+        is_known = self._engine.now - failed.at > ACT_LIFE and self.covered(left_at) < HOLD_SECONDS - JOB_LIFE
+        self.require(not is_known, f"runner {machine.id} is replaced, and the end of its job is known to be missing")
+
     def _acts(self, what: str) -> None:
         changes = self._engine.changes
         acts = changes.mode == "act" or self._engine.now - changes.mode_since < ACT_LIFE
         self.require(acts, f"{what}, and the mode is {changes.mode}")
-
-    def _is_held(self, pool: Pool) -> bool:
-        """Whether nothing may be asked for in this pool, and that was so a moment ago."""
-        name, now = self._engine.changes.name_of(pool), self._engine.now
-        return name in self._engine.store.paused and now - self._paused_at > ACT_LIFE
 
     def leaves(self, runner_id: int) -> None:
         """A request leaves: it may have waited for long."""
@@ -249,6 +211,8 @@ class Audit:
 
     def turned(self, pool: str, before: Fuse | None, after: Fuse) -> None:
         """A fuse changed: it may stop only after its batch had all of `prove_seconds`, by complete lists."""
+        if pool == WHOLE_INSTALLATION:
+            self._stops_for_others(before, after)
         self._batches.turned(after)
         pool = self._engine.changes.true_name(pool)
         if after.position is not Position.STOPPED or (before is not None and before.position is Position.STOPPED):
@@ -264,6 +228,21 @@ class Audit:
         needed = self._engine.scenario.config.fuse.prove_seconds - 1.0
         self.require(covered >= needed, f"the fuse of {pool} stops after {covered:.0f} s that lists cover")
 
+    def _stops_for_others(self, before: Fuse | None, after: Fuse) -> None:
+        """The installation's fuse does not stop for requests of pools that wait alone."""
+        engine, reason = self._engine, FuseReason.REQUEST_NOT_ACCEPTED
+        if after.position is not Position.STOPPED or after.reason is not reason or (before and before.reason is reason):
+            return
+        rules = {each.name for each in engine.changes.rules}
+        waiting = [
+            engine.world.machines[each.id].pool
+            for each in engine.store.runners.values()
+            if each.granted_at is not None and each.replaced_at is None
+        ]
+        names = {engine.changes.name_of(pool) for pool in waiting if not self._is_held(pool)}
+        names = {each for each in names & rules if self._fuse(each).position is not Position.STOPPED}
+        self.require(names, "the installation's fuse stops for requests of pools that wait alone")
+
     def accepted(self, runner_id: int, event_id: str) -> None:
         """A controller took a request for a replacement."""
         self._batches.accepted(event_id)
@@ -271,223 +250,13 @@ class Audit:
         pool, at = self._engine.world.machines[runner_id].pool.name, self._engine.driver.clock()
         self._accepted.setdefault(event_id, Accepted(pool, self._granted_at[event_id], at))
 
-    def failed(self, at: float) -> None:
-        """A sweep had no answer, or none that counts."""
-        self._swept.append((at, False))
-
-    @property
-    def sees_github(self) -> bool:
-        """Whether the last complete list is fresh, and no sweep since has long failed."""
-        now, stale_seconds = self._engine.driver.clock(), self._engine.scenario.config.evidence.stale_seconds
-        complete = [at for at, is_complete in self._swept if is_complete]
-        if not complete or now - complete[-1] > stale_seconds + 1.0:
-            return False
-        failed = [at for at, is_complete in self._swept if not is_complete and at > complete[-1]]
-        return not failed or now - failed[0] <= JOB_LIFE
-
-    def covered(self, since: float) -> float:
-        """Seconds since then that lie between two complete lists with none that failed between them."""
-        seconds, before = 0.0, None
-        for at, complete in self._swept:
-            if complete and before is not None:
-                seconds += max(0.0, min(at - max(before, since), LIST_LASTS_SECONDS))
-            before = at if complete else None
-        return seconds + (self._engine.driver.clock() - before if before is not None else 0.0)
-
-    # ---- 2. every loss is noticed in time
-
-    def lost(self, machine: Machine) -> None:
-        """A registration is lost for good: a replacement is due, if the loss is distinguishable from a job's end."""
-        if not self._engine.changes.happen:  # else the bound has the rounds of further losses
-            self.disturbed(machine.pool)
-        evidence = self._engine.store.runners.get(machine.id)
-        had_job = machine.last_job_over_at is not None or machine.job is not None
-        is_proven = machine.pool.kind is Kind.UNSAID_PERSISTENT and len(self._jobs_of[machine.id]) > 1
-        may_be_spent = had_job and machine.pool.kind is not Kind.PERSISTENT and not is_proven
-        # Without deliveries of its jobs, a runner last shown busy is kept for as long as the longest job.
-        may_be_spent = may_be_spent or self._was_shown_busy(machine)
-        if machine.removal_reported and evidence is not None and evidence.retired_at is not None:
-            return  # no list contradicted the report so far
-        is_replaced = evidence is not None and evidence.event_id in self._engine.store.events  # if not yet accepted
-        if evidence is not None and evidence.registered and not may_be_spent and not is_replaced:
-            self._losses[machine.id] = Loss(machine, self._engine.now)
-
-    def registered_again(self, machine: Machine) -> None:
-        """A lost machine has a new registration under its name: nothing is due any more."""
-        self._losses.pop(machine.id, None)
-        self.disturbed(machine.pool)
-
-    def disturbed(self, pool: Pool) -> None:
-        """Further losses and returns in a pool restart its fuse's rounds."""
-        self._unsettled_at[pool.name] = self._engine.now
-        for loss in self._losses.values():
-            if loss.machine.pool is pool:
-                loss.fair_since = self._engine.now
-
-    def cleared(self, window: Weather) -> None:
-        """A lie ended: bounds count again once its tail is over."""
-        self._fair_since = max(self._fair_since, self._engine.now + tail_of(window))
-        if window.lie is Lie.CLOCK:
-            self._skewed_until = self._engine.now + 3600.0
-
-    def resumed(self, stopped: Iterable[str]) -> None:
-        """A person resumed: all bounds restart, and stopped fuses prove again."""
-        for loss in self._losses.values():
-            loss.fair_since = self._engine.now
-        self._batches.restart(self._engine.changes.true_name(pool) for pool in stopped)
-
-    def mode_changed(self) -> None:
-        """A person changed the mode: that restarts the fuses, like a resumption."""
-        self._batches.restart(pool.name for pool in self._engine.scenario.pools)
-
-    def paused(self) -> None:
-        """A person stopped a pool, or all."""
-        self._paused_at = self._engine.now
-
-    @property
-    def is_fair(self) -> bool:
-        """True without any lie, once the tail of the last one is over."""
-        return not self._engine.github.lies and self._engine.now >= self._fair_since
-
-    def _in_time(self) -> None:
-        engine = self._engine
-        if engine.github.lies or engine.changes.mode != "act":
-            self._fair_since = max(self._fair_since, engine.now)
-        self._requests_leave()
-        for loss in self._losses.values():
-            pool = loss.machine.pool
-            stopped = fuse_of(engine.store.fuses, engine.changes.name_of(pool)).position is Position.STOPPED
-            if self._is_deferred(loss.machine) or stopped:
-                loss.fair_since = engine.now  # deferred, and reported as such
-            if self._was_shown_busy(loss.machine):
-                loss.fair_since = engine.now  # for as long as the longest job
-            waited = engine.now - max(loss.fair_since, self._fair_since)
-            bound = noticed_within(
-                engine.scenario.config, sum(each.machine.pool is pool for each in self._losses.values())
-            ) + (self._of_changes if engine.changes.happen else 0.0)
-            self.require(
-                waited <= bound,
-                f"runner {loss.machine.id} is lost, and nothing is done in {waited:.0f} s of {bound:.0f}",
-            )
-
-    @property
-    def _of_changes(self) -> float:
-        """What the bound has more on days with changes: controllers that are late, and pools that are deaf in turn."""
-        scenario = self._engine.scenario
-        rounds = scenario.config.fuse.prove_seconds + 2 * scenario.config.interval
-        return 2 * 3600.0 + len(scenario.pools) * rounds
-
-    def _is_deferred(self, machine: Machine) -> bool:
-        """Whether something that is reported holds up this runner's replacement."""
-        engine, changes = self._engine, self._engine.changes
-        is_claimed = machine.name in engine.claiming.held()
-        is_paused = changes.name_of(machine.pool) in engine.store.paused
-        return is_claimed or is_paused or not changes.is_configured(machine.pool) or changes.refuses(machine.pool)
-
-    def _requests_leave(self) -> None:
-        """A request leaves when nothing holds it: neither a change of the configuration nor time drops it."""
-        engine = self._engine
-        for runner_id, request in [*self._requests.items()]:
-            machine, evidence = request.machine, engine.store.runners.get(runner_id)
-            again = machine.successor
-            if machine.registered or again is not None or machine.removal_reported or machine.fate is Fate.SPENT:
-                del self._requests[runner_id]  # withdrawn
-                continue
-            name = engine.changes.name_of(machine.pool)
-            is_held = fuse_of(engine.store.fuses, name).holds_requests or self._is_deferred(machine)
-            at_work = evidence is not None and evidence.running_job is not None
-            if is_held or at_work or machine.absences > 1:
-                request.fair_since = engine.now
-            waited = engine.now - max(request.fair_since, self._fair_since)
-            self.require(waited <= 3600.0, f"the request for runner {runner_id} does not leave in {waited:.0f} s")
-
-    def _goes_on(self) -> None:
-        """A stopped fuse of persistent runners goes on when a runner came of its batch, however late."""
-        engine = self._engine
-        if not self.is_fair or self.is_skewed:
-            return
-        for pool in engine.scenario.pools:
-            fuse = self._fuse(engine.changes.name_of(pool))
-            is_stopped = fuse.position is Position.STOPPED and fuse.reason is FuseReason.BATCH_NEVER_ONLINE
-            if (
-                not is_stopped
-                or pool.kind is not Kind.PERSISTENT
-                or self._unsettled_at.get(pool.name, 0.0) > (fuse.since or 0.0)
-            ):
-                continue
-            batch = [
-                each.at
-                for each in self._accepted.values()
-                if each.pool == pool.name and each.granted_at >= (fuse.batch_at or 0.0)
-            ]
-            came = [
-                each.born
-                for each in engine.world.registered(pool)
-                if batch and each.online and max(batch) < each.born < max(batch) + 3000.0 and not each.is_successor
-            ]
-            since = max([*came, fuse.stopped_at or 0.0, self._fair_since]) if came else engine.now
-            late = engine.now - since
-            bound = 4 * engine.scenario.config.interval + JOB_LIFE
-            self.require(
-                late <= bound, f"{pool.name} is stopped for {late:.0f} s, and its batch has {len(came)} successors"
-            )
-
-    def _are_needed(self) -> None:
-        """Losses that were written off are asked for when a job waits that they could take."""
-        engine, now = self._engine, self._engine.now
-        queued = {name for labels in engine.fleet.queued_labels() for name in labels}
-        for pool in engine.scenario.pools:
-            members = [each for each in engine.store.runners.values() if {*each.custom_labels} & {pool.name}]
-            waits = any(each.not_needed_at is not None and each.reregistered_as is None for each in members)
-            is_short = not any(each.job is None for each in engine.world.registered(pool))
-            awaited = any(each.confirmed_at is not None and each.not_needed_at is None for each in members)
-            is_paused = engine.changes.name_of(pool) in engine.store.paused
-            if (
-                not (waits and is_short and pool.name in queued)
-                or awaited
-                or is_paused
-                or not self.is_fair
-                or not self._has_deliveries()
-            ):
-                self._needy_since.pop(pool.name, None)
-                continue
-            since = now - self._needy_since.setdefault(pool.name, now)
-            bound = 4 * engine.scenario.config.interval
-            self.require(
-                since <= bound, f"a job waits for {pool.name}, and its written-off losses do for {since:.0f} s"
-            )
-
-    def _was_shown_busy(self, machine: Machine) -> bool:
-        """Whether GitHub last returned it busy, with a job whose end was not reported."""
-        return machine.id in self._shown_working
-
-    def _settles(self) -> None:
-        """A stopped fuse does not wait for a person when nothing changes, and no job waits for what is lost."""
-        engine = self._engine
-        window, interval = engine.scenario.config.fuse.window_seconds, engine.scenario.config.interval
-        queued = {name for labels in engine.fleet.queued_labels() for name in labels}
-        for pool in engine.scenario.pools:
-            fuse = self._fuse(engine.changes.name_of(pool))
-            if fuse.position is not Position.STOPPED:
-                continue
-            if pool.name in queued or self._is_held(pool) or engine.github.lies or not self._has_deliveries():
-                self._unsettled_at[pool.name] = engine.now
-            since = max(self._unsettled_at.get(pool.name, 0.0), self._fair_since, fuse.stopped_at or engine.now)
-            for_seconds = engine.now - since
-            bound = 2 * window + 4 * interval + noticed_within(engine.scenario.config, pool.size + 1)
-            self.require(for_seconds <= bound, f"{pool.name} is stopped for {for_seconds:.0f} s, and no job needs it")
-
-    def _has_deliveries(self) -> bool:
-        runners = self._engine.store.runners.values()
-        return deliveries_flow(runners, self._engine.driver.clock())
+    # ---- 2. every loss is noticed in time: `liveness`
 
     def closing(self) -> None:
         """At the end of the day."""
         self._in_time()
+        self._settles()
         self._engine.pod_audit.closing()
-
-    def _fuse(self, pool: str) -> Fuse:
-        return self._engine.store.fuses.get(pool, Fuse())
 
     def written_off(self, runner_id: int) -> None:
         """A loss is written off: its pool's batches had no effect, and no job waits for it."""
@@ -500,11 +269,6 @@ class Audit:
         self._losses.pop(runner_id, None)
 
     # ---- 3. the budget is never overspent
-
-    @property
-    def is_skewed(self) -> bool:
-        """Whether our clock is off, or was a while ago."""
-        return bool(self._engine.skew) or self._engine.now < self._skewed_until
 
     def called(self, purpose: Purpose, sent_at: float) -> None:
         """A call has reached GitHub."""
@@ -535,6 +299,22 @@ class Audit:
         for members in pools.values():
             for evidence, state in members:
                 self._fresh(evidence, state, now)
+                self._is_seen_again(evidence)
+
+    def recorded(self, runner_id: int) -> None:
+        """A replacement is recorded for the grant whose request was accepted, and for no other."""
+        evidence = self._engine.store.runners.get(runner_id)
+        holds = evidence is None or evidence.replaced_at is None or evidence.event_id in self._accepted
+        self.require(holds, f"runner {runner_id} has a replacement that was not requested by its grant")
+
+    def _is_seen_again(self, evidence: Evidence) -> None:
+        """A runner that is registered again is not lost once a list shows it that cannot be of before."""
+        machine, engine = self._engine.world.machines[evidence.id], self._engine
+        if evidence.confirmed_at is None or not machine.registered or not self.is_fair or self.is_skewed:
+            return
+        back_for = engine.now - (machine.spans[-1][0] or 0.0)
+        bound = STALE_LIST_SECONDS + 2 * engine.scenario.config.interval + ACT_LIFE
+        self.require(back_for <= bound, f"runner {evidence.id} is lost, and was registered for {back_for:.0f} s")
 
     def granted(self, fresh: Mapping[int, str], now: float) -> None:
         """Checks the granted runners, each with its pool."""
@@ -546,6 +326,12 @@ class Audit:
             self.require(is_lost, f"runner {runner_id} is {state.value}, and granted")
             paused = pool in self._engine.store.paused and self._engine.now - self._paused_at > JOB_LIFE
             self.require(not paused, f"runner {runner_id} is granted, and {pool} is paused")
+            shown_at, known_at = (
+                self._controlled.get(runner_id, 0.0),
+                max(evidence.confirmed_at or 0.0, evidence.observed_at or 0.0),
+            )
+            is_shown = shown_at > known_at and not self.is_skewed
+            self.require(not is_shown, f"runner {runner_id} is granted, and a control list has shown it since")
             if evidence.confirmed_at is not None:
                 unproven = self._batches.granted(self._engine.changes.true_name(pool), evidence)
                 self.require(not unproven, unproven)
@@ -590,12 +376,13 @@ class Audit:
         at = self._engine.driver.clock() if at is None else at
         self._answers[runner_id] = max(at, self._answers.get(runner_id, at))
 
-    def skipped(self, seconds: float) -> None:
-        """Sweeps were skipped that would have been complete and would have listed all runners."""
-        interval, (last, complete) = self._engine.scenario.config.interval, self._swept[-1]
-        self._swept += [(last + interval * (1 + each), complete) for each in range(int(seconds / interval))]
-        for runner_id in self._answers:
-            self._answers[runner_id] += seconds
+    def controlled(self, control: RunnerList, absent: Collection[int], at: float) -> None:
+        """The control list of a confirmation was folded; these runners were recorded as absent."""
+        self._controlled |= {each: at for each in absent if each in control.runners and not self.is_skewed}
+
+    def forgot(self) -> None:
+        """Redis was killed, and has forgotten its last second."""
+        self._controlled.clear()
 
     def _fresh(self, evidence: Evidence, state: State, now: float) -> None:
         self.require(isinstance(state, State), f"runner {evidence.id} is in no state: {state}")

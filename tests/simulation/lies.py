@@ -20,6 +20,9 @@ where the model ends:
   crashed agent ten minutes late, when that agent may run another one.
 - A runner granted for being offline, in a pool that asks for it, is removed when the last look is a 404. Any other
   reason for that one 404 is the pool's risk.
+- GitHub's clock may be a minute off ours, and dates the first attempts of deliveries and the begins of jobs. Whether a
+  departure was while deliveries failed, and whether a job began before its container did, is asked of days on which
+  the clocks agree, or of events that are further apart.
 - The last look before acting is a single GET, so GETs do not lie about a runner that came back within that minute.
 - A list filtered by name omits runners in `OMITS` only: it is too short to slip.
 - DELETE refuses (422) a runner with a job, also while lists and GETs show `busy: false`.

@@ -105,6 +105,26 @@ class PodLife:
             ends = episode.ends + (SETTLED_SECONDS if slips else random.choice((900.0, 1500.0, 3600.0)))
             engine.at(episode.begins - WARM_UP_SECONDS, partial(self._tick, ends))
 
+    def stage(self, pools: Sequence[Pool], lasts: float, *, are_named_by_pod: bool) -> None:
+        """From now on these pools alone have pods; the reaper runs for so long."""
+        self.pools = self._engine.reaper.pools = pools
+        self.named_by_pod = frozenset(each.name for each in pools if are_named_by_pod)
+        self._tick(self._engine.now + lasts)
+
+    def own(self, machine: Machine, pod: TruePod) -> None:
+        """A registration belongs to a pod, in which another agent may run: it gets no pod of its own."""
+        self._pod_of[machine.id] = pod
+
+    def work_elsewhere(self, pool: Pool, name: str) -> None:
+        """A pod in which a runner of a repository works."""
+        self._make(name, None, self._engine.now, pool).hidden = True
+
+    def work_for_a_repository(self, pod: TruePod) -> None:
+        """Its agent has crashed; its container restarts, and its next runner is one of a repository."""
+        self._stop(pod, for_good=False)
+        pod.machine, pod.hidden, pod.is_decided = None, True, True
+        self._engine.after(10.0, partial(self._started, pod))
+
     def _tick(self, ends: float) -> None:
         self.reconcile()
         self._engine.start("reap", self._engine.reaper.reap)
@@ -207,7 +227,7 @@ class PodLife:
                 self._leak(pods)
             case "containers end for good":
                 for pod in some:
-                    self._end(pod)
+                    self.end(pod)
             case "one takes a long job, and its registration goes":
                 for pod in pods[:2]:
                     self._work_on(pod)
@@ -226,9 +246,9 @@ class PodLife:
         some = pods[: random.randint(1, 4)]
         match what:
             case "agents never register":
-                self._fail(pool, random.randint(1, 3))
+                self.fail(pool, random.randint(1, 3))
             case "the agents of many pods never register":
-                self._fail(pool, random.randint(8, 40))
+                self.fail(pool, random.randint(8, 40))
             case "agents register late":
                 for _ in range(random.randint(1, 3)):
                     self._register_late(pool)
@@ -237,9 +257,9 @@ class PodLife:
                     self._end_proxy(pod)
             case "containers end, which GitHub notices late":
                 for pod in some:
-                    self._end(pod, noticed_after=random.uniform(400.0, 1500.0))
+                    self.end(pod, noticed_after=random.uniform(400.0, 1500.0))
 
-    def _fail(self, pool: Pool, count: int) -> None:
+    def fail(self, pool: Pool, count: int) -> None:
         """Pods whose agent never registers; a controller may claim some of them all the same."""
         for _ in range(count):
             pod = self._make(f"failed-{self._number()}", None, self._engine.now, pool)
@@ -258,11 +278,15 @@ class PodLife:
         self._engine.after(self.agents.uniform(100.0, self.limits.grace_seconds - 20.0), registers)
 
     def _end_proxy(self, pod: TruePod) -> None:
-        """Its agent goes on; GitHub may see the runner offline for a while."""
+        """GitHub may see the runner offline for a while."""
+        self.end_proxy(pod, self.agents.choice((90.0, 1200.0)) if self.agents.random() < 0.7 else 0.0)
+
+    def end_proxy(self, pod: TruePod, offline_for: float) -> None:
+        """Its proxy ends, and its agent goes on."""
         pod.has_proxy, pod.proxy_ended_at = True, self._engine.now
         pod.changed(self._engine.now)
-        if self.agents.random() < 0.7:
-            self._offline(pod, self.agents.choice((90.0, 1200.0)))
+        if offline_for:
+            self._offline(pod, offline_for)
 
     def _number(self) -> int:
         self._numbers += 1
@@ -297,8 +321,11 @@ class PodLife:
             self._engine.after(seconds, pod.machine.come_online)
 
     def _start_again(self, pod: TruePod) -> None:
-        """The agent updates itself: its container ends, and is started again; GitHub shows it offline meanwhile."""
-        down = self.random.choice((2.0, 20.0, 120.0))
+        """The agent updates itself."""
+        self.start_again(pod, self.random.choice((2.0, 20.0, 120.0)))
+
+    def start_again(self, pod: TruePod, down: float) -> None:
+        """Its container ends, and is started again; GitHub shows its runner offline meanwhile."""
         self._offline(pod, down + self.random.uniform(5.0, 90.0))
         self._stop(pod, for_good=False)
         self._engine.after(down, partial(self._started, pod))
@@ -357,7 +384,7 @@ class PodLife:
         elif pod.machine.registered:
             self._offline(pod, 5.0)
         else:
-            self._end(pod)
+            self.end(pod)
 
     def _other_name(self, pool: Pool) -> None:
         """A runner whose name differs from its pod's, or that belongs to a repository."""
@@ -380,7 +407,7 @@ class PodLife:
                 pod.is_decided = True
                 self._engine.trace("leaks", pod=pod.name, runner=pod.machine.id)
 
-    def _end(self, pod: TruePod, noticed_after: float = 0.0) -> None:
+    def end(self, pod: TruePod, noticed_after: float = 0.0) -> None:
         """Its process was killed; GitHub shows the runner offline afterwards."""
         if pod.machine is not None:
             machine = pod.machine
