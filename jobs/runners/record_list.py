@@ -12,6 +12,7 @@ from ghapp.health.job import Job, is_over
 from ghapp.health.pacing import Purpose
 from ghapp.health.pods.observed_remains import by_namespace
 from ghapp.health.remediation.decision import are_at_rest
+from ghapp.health.remediation.fuse import open_since
 from ghapp.health.runner import absence
 from ghapp.health.runner.absence import GetResult, RunnerList
 from ghapp.health.runner.evidence import Evidence, Survey
@@ -238,13 +239,16 @@ async def _forget(
     limits: Limits,
 ) -> list[Job]:
     """Deletes records of runners that left a day ago, and of jobs that must be over; returns the jobs that are not."""
+    gone = [each for each in records.values() if not each.listed]
+    since = open_since((await context.fuses.all(installation.id)).values()) if gone else None
 
     def fold(evidence: Evidence | None) -> Evidence | None:
-        if evidence is None or may_be_forgotten(evidence, judge(evidence, survey, now, limits), now):
+        if evidence is None:
             return None
-        return evidence
+        verdict = judge(evidence, survey, now, limits)
+        return None if may_be_forgotten(evidence, verdict, now, counted_since=since) else evidence
 
-    old = [each for each in records.values() if not each.listed and fold(each) is None]
+    old = [each for each in gone if fold(each) is None]
     await record_deleted(context, installation, old, now)
     await context.runners.revise(installation.id, dict.fromkeys((each.id for each in old), fold))
     jobs = await context.demand.all(installation.id)

@@ -98,7 +98,8 @@ class Batches:
             counted = [
                 each for each, _ in members if pool != WHOLE_INSTALLATION or not self._is_of_stopped(each, fuses)
             ]
-            returns = [at for each in counted if (at := each.back_at) is not None and at > (fuse.since or now)]
+            back = [each.back_at for each in counted if each.back_at is not None and each.was_lost]
+            returns = [at for at in back if at > (fuse.since or now)]
             lately = bool(returns) and now - max(returns) < limits.window_seconds - JITTER_SECONDS
             if not lately:
                 mass.most = 0

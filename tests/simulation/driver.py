@@ -15,7 +15,7 @@ from ghapp.health.delivery_lag import confirmation_deferred, has_waited, may_be_
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Purpose
 from ghapp.health.remediation import fuse
-from ghapp.health.remediation.fuse import Position
+from ghapp.health.remediation.fuse import Position, open_since
 from ghapp.health.runner import absence, observations
 from ghapp.health.runner.absence import GetResult, RunnerList
 from ghapp.health.runner.evidence import Evidence, Fold, Survey
@@ -156,7 +156,8 @@ class Driver(Acting):
         replaced = evidence.replaced_at is not None and self.clock() - evidence.replaced_at > HOUR
         done_with = verdict.state is State.RETIRED or replaced
         ahead = self.clock() + (ANSWERABLE_SECONDS - HOUR if done_with else 0.0)
-        return None if may_be_forgotten(evidence, verdict, ahead) else evidence
+        since = open_since(self.store.fuses.values())
+        return None if may_be_forgotten(evidence, verdict, ahead, counted_since=since) else evidence
 
     def confirm(self, me: Process) -> Steps:
         if not (yield from self.hold(me, "confirm")):

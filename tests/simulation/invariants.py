@@ -180,7 +180,7 @@ class Audit(Liveness):
         asked_at = evidence.granted_at or 0.0
         is_old = self._engine.driver.clock() - asked_at > 3600.0 + JOB_LIFE
         self.require(not is_old, f"runner {evidence.id} ends itself long after its replacement was granted")
-        self.require(self._is_fresh(), f"runner {evidence.id} ends itself by a list that is too old")
+        self.require(self._is_fresh(evidence), f"runner {evidence.id} ends itself by a list that is too old")
 
     def is_asked_for(self, evidence: Evidence) -> None:
         """A controller that polls gets the answer to replace the runner."""
@@ -194,10 +194,11 @@ class Audit(Liveness):
                 not is_back, f"runner {evidence.id} is to be replaced, and its machine is back for {since:.0f} s"
             )
 
-    def _is_fresh(self) -> bool:
+    def _is_fresh(self, evidence: Evidence) -> bool:
+        """By a list, or by GitHub's answer about this runner: a confirmation asks for it while lists do not add up."""
         survey, limits = self._engine.store.survey, self._engine.scenario.config.evidence
-        age = self._engine.driver.clock() - (survey.swept_at or 0.0)
-        return self.is_skewed or age <= limits.stale_seconds + JOB_LIFE
+        answered_at = max(survey.swept_at or 0.0, self._answers.get(evidence.id, 0.0))
+        return self.is_skewed or self._engine.driver.clock() - answered_at <= limits.stale_seconds + JOB_LIFE
 
     def _not_back(self, machine: Machine, done: str) -> None:
         """Controllers act by name: nothing is asked for whose machine is registered again, and was so at the look."""

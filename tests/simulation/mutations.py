@@ -259,9 +259,8 @@ def _calm_since_any_loss(*args: Any, **more: Any) -> fuse.FuseCounts:
     return counted if counted.since_return is None else replace(counted, since_return=counted.calm_seconds)
 
 
-def _by_deliveries_too(members: Any, accepted_at: float, limits: fuse.FuseLimits) -> int:
-    known = [(each._replace(registered=True), state) for each, state in members]
-    return _successors(known, accepted_at, limits)
+def _by_deliveries_too(members: Any, *more: Any) -> int:
+    return _successors([(each._replace(registered=True), state) for each, state in members], *more)
 
 
 def _busy_by_its_first_absence(known: evidence.Evidence) -> bool:
@@ -283,11 +282,11 @@ def _lists_lag_always(seen: Any, at: float, usable: bool, known: Any) -> Any:
     return _listed(seen, at, usable, known if known is None else known._replace(was_deleted=True))
 
 
-def _forgotten_a_day_after_dry_run(known: Any, judged: Any, now: float) -> bool:
+def _forgotten_a_day_after_dry_run(known: Any, judged: Any, now: float, **more: Any) -> bool:
     done_at = known.replaced_at or known.would_remediate_at
     if done_at is not None and judged.state is verdict.State.INVALIDATED and now - done_at > 3600.0:
         return True  # an hour is a day here
-    return _may_be_forgotten(known, judged, now)
+    return _may_be_forgotten(known, judged, now, **more)
 
 
 def _reported_as_known(known: Any, runner_id: int, at: float) -> Any:

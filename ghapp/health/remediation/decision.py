@@ -24,6 +24,7 @@ from ghapp.health.remediation.fuse import (
     Position,
     at_the_latest,
     failure,
+    has_stepped,
     is_not_needed,
     next_fuse,
     room,
@@ -365,7 +366,9 @@ def _written_off(
     The installation's fuse does not count pools with a stopped fuse: it knows nothing of the jobs that wait for them.
     """
     done = {
-        pool for pool, each in changes.items() if each.after != (each.before or Fuse()) and is_not_needed(each.after)
+        pool
+        for pool, each in changes.items()
+        if has_stepped(each.before or _CLOSED, each.after) and is_not_needed(each.after)
     }
     if WHOLE_INSTALLATION in done:
         done |= {pool for pool, each in changes.items() if each.after.position is not Position.STOPPED}

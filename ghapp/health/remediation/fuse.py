@@ -21,7 +21,7 @@ counts cover only time that complete lists cover, so that no batch fails because
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil
@@ -264,6 +264,11 @@ def changed_at(fuse: Fuse) -> float | None:
     if fuse.position is Position.STOPPED and fuse.stopped_at is not None:
         return fuse.stopped_at
     return fuse.healed_at if fuse.position is Position.CLOSED else fuse.since
+
+
+def open_since(fuses: Iterable[Fuse]) -> float | None:
+    """Returns when the oldest of the fuses that are not closed tripped; None if all are closed."""
+    return min((each.since for each in fuses if each.position is not Position.CLOSED and each.since), default=None)
 
 
 def at_the_latest(fuse: Fuse, now: float) -> Fuse:

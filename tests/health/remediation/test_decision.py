@@ -694,3 +694,12 @@ def test_a_fleet_with_one_runner_that_a_plan_may_change_is_not_at_rest(runner):
 def test_an_offline_runner_is_not_at_rest_where_offline_runners_are_replaced(seconds, pool):
     rule = Rule(name=pool, labels=(pool,), replace_offline_after_seconds=seconds)
     assert at_rest(present(1, state="offline"), rule=rule) is (seconds is None or pool != POOL)
+
+
+def test_a_pool_that_was_written_off_before_is_not_written_off_again_while_its_requests_are_held():
+    """A held request changes what the fuse remembers, and is no change of its position."""
+    closed = Fuse(healed_at=NOW - 7200, reason=FuseReason.NOT_NEEDED)
+    whole = Fuse(Position.PROVING, NOW - 60, 3, 3, batch_at=NOW - 60)
+    fuses = {POOL: closed, WHOLE_INSTALLATION: whole}
+    decision = decided([lost(1), *fleet(50)[:20]], fuses, limits=RemediationLimits(mode="dry-run"), queued=[JOB])
+    assert decision.not_needed == ()
