@@ -233,8 +233,9 @@ def sample(
         if each.is_busy and verdict.state is State.HEALTHY:
             here["busy"] += 1
     known = {*gauges, *(rule.name for rule in rules)}
+    ours = {label.lower() for rule in rules for label in rule.labels}.union(survey.own_images)
     for job in jobs:
-        if job.status == "queued" and not job.waiting and not asks_for_hosted(job):
+        if job.status == "queued" and not job.waiting and not asks_for_hosted(job, ours):
             pool = pool_of_job(job, None, rules)
             gauges[pool if pool in known else OTHER_POOL]["queued"] += 1
     whole = sum(gauges.values(), Counter[str]())

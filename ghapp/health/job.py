@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal, NamedTuple
 
 from ghapp.health.job_steps import JobSteps
@@ -73,7 +74,18 @@ def is_over(job: Job, now: float) -> bool:
     return True
 
 
-def asks_for_hosted(job: Job) -> bool:
-    """True if a job's labels request a GitHub-hosted runner."""
+def looks_hosted(label: str) -> bool:
+    """True if a label looks like those of GitHub-hosted runners; a pool may have such a label, too."""
+    return label.lower().startswith(HOSTED_IMAGES)
+
+
+def asks_for_hosted(job: Job, ours: Collection[str]) -> bool:
+    """True if a job's labels request a GitHub-hosted runner.
+
+    Args:
+        job: the job.
+        ours: labels of the configured pools and of any runner ever seen, in lower case: these are ours, whatever they
+            look like, also while no such runner is registered.
+    """
     labels = [label.lower() for label in job.labels]
-    return "self-hosted" not in labels and any(label.startswith(HOSTED_IMAGES) for label in labels)
+    return "self-hosted" not in labels and any(looks_hosted(label) and label not in ours for label in labels)

@@ -103,6 +103,7 @@ class OrgView:
             pauses=self.pauses,
             groups=groups,
             mode=self.mode,
+            own_images=self.survey.own_images,
             fresh=swept_at is not None and now - swept_at <= self.limits.stale_seconds,
         )
         return JobQueue(inputs, now)

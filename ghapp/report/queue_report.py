@@ -52,24 +52,24 @@ def queue_report(check: QueueCheck, queue: JobQueue) -> Report:
     """Renders the check run of one commit; without a conclusion while any of its jobs waits."""
     waiting = [each for each in check.jobs if each.left_at is None]
     explained = {job.id: explain(queue, job) for job in _queued(check, queue)}
-    if not waiting:
+    if not waiting and not check.more:
         return _completed(check)
     found = [reason for each in waiting if (reason := explained.get(each.id)) is not None]
     worst = min(found, key=lambda each: each.reason not in STUCK, default=None)
     repository = code(check.repository)
-    count = "1 job" if len(waiting) == 1 else f"{len(waiting)} jobs"
-    since = time_of(min(each.queued_at for each in waiting))
-    are = "waits" if len(waiting) == 1 else "wait"
-    parts = [f"{count} of {repository} {are} for a self-hosted runner, the oldest since {since}."]
+    count = len(waiting) + check.more
+    since = time_of(min((each.queued_at for each in waiting), default=queue.now))
+    are = "1 job" if count == 1 else f"{count} jobs", "waits" if count == 1 else "wait"
+    parts = [f"{are[0]} of {repository} {are[1]} for a self-hosted runner, the oldest since {since}."]
     if worst is not None:
         parts.append(f"**{_sentence(worst.text)}** ({code(worst.reason)})")
         if _is_private(check, queue) or worst.reason in FOR_EVERYONE:
             parts.append(_steps(worst))
     parts.append(f"This check follows the jobs, and completes when none waits. The topic `{QUIET_TOPIC}` turns it off.")
     return Report(
-        title=_title(worst, len(waiting)),
+        title=_title(worst, count),
         summary="\n\n".join(part for part in parts if part),
-        text=_text(waiting, explained),
+        text=_text(waiting, explained, count),
         conclusion=None,
         actions=(),
     )
@@ -116,9 +116,9 @@ def _sentence(text: str) -> str:
     return f"{text}." if text.startswith("ghapp ") else f"{text[0].upper()}{text[1:]}."
 
 
-def _text(waiting: Sequence[FollowedJob], explained: dict[int, QueueExplanation | None]) -> str:
+def _text(waiting: Sequence[FollowedJob], explained: dict[int, QueueExplanation | None], count: int) -> str:
     head = heading("Job", "Queued", "Reason", "Explanation", "Ahead")
-    return cut(head, (_row(each, explained.get(each.id)) for each in waiting), len(waiting), ROOM, "jobs")
+    return cut(head, (_row(each, explained.get(each.id)) for each in waiting), count, ROOM, "jobs")
 
 
 def _row(followed: FollowedJob, found: QueueExplanation | None) -> str:

@@ -233,8 +233,8 @@ def _job(delivery: Delivery, payload: WorkflowJob, now: float) -> Job:
         labels=payload.labels,
         repository=delivery.repository.full_name if delivery.repository is not None else "",
         queued_at=_epoch(payload.created_at, now),
-        runner_id=payload.runner_id,
-        runner_name=payload.runner_name,
+        runner_id=payload.runner_id or None,  # 0 and "" for a job that was cancelled before a runner took it
+        runner_name=payload.runner_name or None,
         started_at=_started_at(payload, now),
         run_id=payload.run_id,
         attempt=payload.run_attempt or 1,
@@ -271,7 +271,7 @@ def _started_at(payload: WorkflowJob, now: float) -> float | None:
     """
     if payload.status == "in_progress":
         return _epoch(payload.started_at, now)
-    took = payload.status == "completed" and payload.runner_id is not None and payload.started_at is not None
+    took = payload.status == "completed" and bool(payload.runner_id) and payload.started_at is not None
     return _epoch(payload.started_at, now) if took else None
 
 

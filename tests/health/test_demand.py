@@ -162,6 +162,14 @@ def test_a_label_like_githubs_counts_if_a_runner_has_it():
     assert unserved == []
 
 
+def test_jobs_of_a_pool_that_is_scaled_to_zero_are_demand_whatever_its_labels_look_like():
+    """A controller that scales from it would never start one."""
+    big = Rule("ubuntu-16core", ("ubuntu-16core",))
+    rows, unserved = demand([job(labels=("ubuntu-16core",))], [], [big], NOW)
+    assert [(row.pool, row.queued, row.unserved) for row in rows] == [("ubuntu-16core", 1, 1)]
+    assert [each.reason for each in unserved] == [QueueReason.NO_RUNNER_WITH_LABELS]
+
+
 def scaled(name="linux", replacer="arc", **changes):
     return PoolSettings(
         **{"org": "acme", "name": name, "labels": (name,), "namespace": "runners"} | changes, replacer=replacer

@@ -15,7 +15,7 @@ from ghapp.health.leaks import fuse_limit, guards, leak_fuse, runner_activity
 from ghapp.health.leaks.guards import Guard, TickInputs, TickMemory
 from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.pods import pod
-from ghapp.health.remediation import decision, fuse, fuse_counts, steps
+from ghapp.health.remediation import churn, decision, fuse, fuse_counts, steps
 from ghapp.health.remediation.steps import RemediationStep
 from ghapp.health.runner import absence, evidence, observations, transitions, verdict
 from tests.simulation import acting, calls, cluster, driver, folds, reaper, store
@@ -47,6 +47,7 @@ _request_step, _step_after, _settle, _successors = (
     fuse._settle,
     fuse_counts.successors,
 )
+_churn = churn._churn
 _confirmed, _listed, _may_be_forgotten = absence.confirmed, absence._listed, transitions.may_be_forgotten
 _shield, _guard, _has_ended = guards._shield, guards._guard, guards._has_ended
 _pod_evidence = guards._pod_evidence
@@ -309,6 +310,11 @@ def _random_id(_installation: int, _known: Any) -> str:
     return str(uuid.uuid4())
 
 
+def _lost_newcomers_count(members: Any, accepted_at: float, survey: Any) -> Any:
+    known = [(each, verdict.State.HEALTHY if state is verdict.State.INVALIDATED else state) for each, state in members]
+    return _churn(known, accepted_at, survey)
+
+
 def _everywhere(name: str, by: Callable[..., Any], *modules: Any) -> Mutation:
     return tuple(Patch(module, name, by) for module in modules)
 
@@ -522,6 +528,20 @@ MUTATIONS: Mapping[str, Mutation] = {
     ),
     "missing deliveries hold a confirmation without end": (
         Patch(driver, "has_waited", lambda _evidence, _survey, _now: False),
+    ),
+    "slow newcomers of ordinary departures prove a batch": (
+        Patch(churn, "_explains_for", lambda _churn, _at, limits: limits.prove_seconds),
+    ),
+    "a departure explains a newcomer for an hour": (Patch(churn, "_explains_for", lambda *_: churn.CHURN_SECONDS),),
+    "a successor that is lost again proves a batch": (Patch(churn, "_churn", _lost_newcomers_count),),
+    "the return of a mere suspect holds the batches": (Patch(observations, "_was_lost", lambda _known: True),),
+    "a change of the mode gives another first batch": (Patch(fuse, "UNPROVEN_SECONDS", 0.0),),
+    "what an open fuse counts is forgotten": (Patch(driver, "open_since", lambda _fuses: None),),
+    "a held request writes off its pool again": (
+        Patch(decision, "has_stepped", lambda before, after: before != after),
+    ),
+    "a return that a later absence overtook is dropped": (
+        Patch(observations, "_with_last_return", lambda known, _seen, _at: known),
     ),
     "retry-after is ignored": (Patch(store.Budget, "hold", lambda _self, _now, _seconds: None),),
 }

@@ -122,3 +122,15 @@ async def test_an_unreadable_row_is_not_overwritten(redis):
     await redis.hset(keys.jobs(7), "42", b"\xc1")
     await Demand(redis).record(7, [job("queued")])
     assert await redis.hget(keys.jobs(7), "42") == b"\xc1"
+
+
+async def test_a_job_is_approved_when_it_is_first_reported_not_to_wait_any_more(redis):
+    demand = Demand(redis)
+    assert await demand.approvals(7, [(1, "waiting"), (2, "queued")], NOW) == {1: None}
+    assert await demand.approvals(7, [(1, "waiting")], NOW + 1) == {1: None}
+    assert await demand.approvals(7, [(1, "queued"), (2, "in_progress")], NOW + 90_000) == {1: NOW + 90_000}
+    for status in ("queued", "in_progress", "completed", "waiting"):  # a repeated or late delivery changes nothing
+        assert await demand.approvals(7, [(1, status)], NOW + 90_001) == {1: NOW + 90_000}
+    assert await redis.ttl(f"{keys.approval(7)}:1") == store.OVER_SECONDS
+    assert await demand.approvals(8, [(1, "queued")], NOW) == {}
+    assert await demand.approvals(7, [], NOW) == {}

@@ -61,9 +61,10 @@ def available_runners(evidence: Iterable[Evidence], rules: Sequence[PoolRule]) -
 
 def _present(evidence: Evidence, pool: str) -> AvailableRunner:
     """Arguments by position: pages make ten thousand of these for each view, and names would take twice the time."""
-    idle_since = evidence.first_seen
-    if evidence.job_ended_at is not None or evidence.back_at is not None:
-        idle_since = max(idle_since, evidence.job_ended_at or 0.0, evidence.back_at or 0.0)
+    # A list that changes nothing of a runner does not record its time: since then the runner was as it is now.
+    idle_since = max(evidence.first_seen, evidence.observed_at or 0.0)
+    if evidence.job_ended_at is not None:
+        idle_since = max(idle_since, evidence.job_ended_at)
     busy = evidence.is_busy or evidence.running_job is not None
     return AvailableRunner(
         pool, evidence.labels, evidence.online, busy, False, None, evidence.offline_since, idle_since, evidence.group_id

@@ -53,6 +53,7 @@ class QueueInputs:
         pauses: by pool; `*` is the whole org's.
         groups: its runner groups; None if they were not read.
         mode: of `[remediation]`.
+        own_images: as in the survey.
         fresh: False if the list of runners is missing or too old: no reason is given then, except for hosted jobs.
     """
 
@@ -65,6 +66,7 @@ class QueueInputs:
     pauses: Mapping[str, PauseView] = field(default_factory=dict)
     groups: RunnerGroups | None = None
     mode: Mode = "act"
+    own_images: Sequence[str] = ()
     fresh: bool = True
 
 
@@ -78,6 +80,7 @@ class JobQueue:
         groups: the runner groups by id.
         runner_labels: every label of a runner, in lower case.
         pool_labels: every label of a configured pool, in lower case.
+        our_labels: both, and those of earlier runners that look like labels of GitHub-hosted runners.
     """
 
     def __init__(self, inputs: QueueInputs, now: float) -> None:
@@ -86,6 +89,7 @@ class JobQueue:
         self.groups: Mapping[int, RunnerGroup] = by_id(inputs.groups)
         self.runner_labels = frozenset[str]().union(*(each.labels for each in self.capacities))
         self.pool_labels = folded(label for rule in inputs.rules for label in rule.labels if label != EVERY_RUNNER)
+        self.our_labels = self.runner_labels | self.pool_labels | frozenset(inputs.own_images)
         self._placements: dict[tuple[tuple[str, ...], str, bool | None], Placement] = {}
         self._waiting: dict[str, list[tuple[float, int]]] | None = None
         self._typical: dict[str, float] | None = None
@@ -113,7 +117,7 @@ class JobQueue:
 
     def is_hosted(self, job: Job) -> bool:
         """True if a job's labels request a GitHub-hosted runner, and no known runner has them."""
-        return asks_for_hosted(job) and not self.placement(job).able
+        return not self.placement(job).able and asks_for_hosted(job, self.our_labels)
 
     def reason(self, job: Job) -> QueueReason | None:
         """Returns why a queued job waits; None for other jobs, or if that is not known."""
@@ -122,6 +126,8 @@ class JobQueue:
         if not self.inputs.fresh:
             return QueueReason.HOSTED_BY_GITHUB if self.is_hosted(job) else None
         placement = self.placement(job)
+        if self.is_hosted(job):
+            return QueueReason.HOSTED_BY_GITHUB
         return reason_of(job, placement, self._brakes(placement.pool), self.now)
 
     def unserved(self) -> list[tuple[Job, QueueReason]]:

@@ -17,7 +17,9 @@ from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.queue.reason import STUCK, QueueReason
 
 MOST_JOBS = 200
-"""Jobs of one commit that its check run follows, the oldest."""
+"""Jobs of one commit that its check run follows: those that wait, the oldest first, and then others. A matrix has up to
+256.
+"""
 
 SETTLE_SECONDS = 60.0
 """Least time between updates while a job waits: a reason may change back and forth with every list of runners."""
@@ -81,6 +83,7 @@ class QueueCheck(NamedTuple):
         over: True if it is completed.
         setback: why the last attempt to post failed; empty if it did not.
         again_at: GitHub is not asked before this.
+        more: how many further jobs of the commit wait.
     """
 
     repository: str
@@ -93,6 +96,7 @@ class QueueCheck(NamedTuple):
     over: bool = False
     setback: str = ""
     again_at: float = 0.0
+    more: int = 0
 
 
 def place_of(repository: str, sha: str) -> str:
@@ -137,7 +141,7 @@ def checks_to_follow(queue: JobQueue, known: Mapping[str, QueueCheck], limits: Q
             found[place] = _following(begun._replace(jobs=(), over=False), jobs)
     for place, check in known.items():
         if not check.over and place not in found:
-            found[place] = check
+            found[place] = check._replace(more=0)
     return found
 
 
@@ -145,8 +149,10 @@ def _following(check: QueueCheck, jobs: Sequence[Job]) -> QueueCheck:
     followed = {each.id: each for each in check.jobs}
     for job in jobs:
         followed.setdefault(job.id, FollowedJob(job.id, job.queued_at, job.name, job.html_url))
-    oldest = sorted(followed.values(), key=lambda each: (each.queued_at, each.id))
-    return check._replace(jobs=tuple(oldest[:MOST_JOBS]))
+    waiting = {job.id for job in jobs}
+    kept = sorted(followed.values(), key=lambda each: (each.id not in waiting, each.queued_at, each.id))[:MOST_JOBS]
+    more = len(waiting.difference(each.id for each in kept))
+    return check._replace(jobs=tuple(sorted(kept, key=lambda each: (each.queued_at, each.id))), more=more)
 
 
 def unknown_jobs(check: QueueCheck, queue: JobQueue) -> list[int]:
@@ -179,8 +185,8 @@ def _left(followed: FollowedJob, job: Job | None, now: float) -> FollowedJob:
 
 
 def is_done(check: QueueCheck) -> bool:
-    """True if none of its jobs waits any more."""
-    return all(each.left_at is not None for each in check.jobs)
+    """True if no job of the commit waits any more."""
+    return not check.more and all(each.left_at is not None for each in check.jobs)
 
 
 def is_to_be_posted(check: QueueCheck, digest: str, reasons_digest: str, now: float) -> bool:

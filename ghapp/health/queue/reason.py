@@ -2,7 +2,7 @@
 
 The reasons in their order; the first that holds is the job's:
 
-1. `HostedByGitHub`: no known runner has the job's labels, and they name a GitHub-hosted image.
+1. `HostedByGitHub`: no known runner has the job's labels, and they name a GitHub-hosted image that is no label of ours.
 2. `NoRunnerWithLabels`: no known runner has all of them.
 3. `GroupExcludesRepository`: the runner groups of all runners with these labels exclude the repository.
 4. `NotAssigned`: such a runner has been idle for a minute, and the job has waited for a minute.
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.health.job import Job, asks_for_hosted
+from ghapp.health.job import Job
 from ghapp.health.queue.capacity import NOT_ASSIGNED_SECONDS, Capacity
 
 
@@ -80,9 +80,9 @@ class Brakes(NamedTuple):
 
 
 def reason_of(job: Job, placement: Placement, brakes: Brakes, now: float) -> QueueReason | None:
-    """Returns the reason for which a queued job waits; None if GitHub is about to assign it."""
+    """Returns the reason for which a queued job of ours waits; None if GitHub is about to assign it."""
     if not placement.able:
-        return QueueReason.HOSTED_BY_GITHUB if asks_for_hosted(job) else QueueReason.NO_RUNNER_WITH_LABELS
+        return QueueReason.NO_RUNNER_WITH_LABELS
     if not placement.permitted:
         return QueueReason.GROUP_EXCLUDES_REPOSITORY
     if placement.count("online"):

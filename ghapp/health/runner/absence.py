@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ghapp.health.backoff import doubled
 from ghapp.health.installation import Installation
+from ghapp.health.job import looks_hosted
 from ghapp.health.pacing import mean_changed
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence, Fold, Registration, Survey, with_blind_span
@@ -119,12 +120,28 @@ def usable(
     return look._replace(flaw=Reason.LIST_EMPTY)
 
 
+MOST_OWN_IMAGES = 100
+
+
 def survey_after(survey: Survey, look: RunnerList, at: float, changed: int | None = None) -> Survey:
     """Returns the survey after a list that was begun at `at`; `changed` as in `pacing.mean_changed`."""
     changed_pages = mean_changed(survey.changed_pages, changed)
     if look.flaw is not None:
         return replace(survey_after_failure(survey, look.flaw, at), changed_pages=changed_pages)
-    return Survey(at, look.total, blind=with_blind_span(survey, at), changed_pages=changed_pages)
+    return Survey(
+        at,
+        look.total,
+        blind=with_blind_span(survey, at),
+        changed_pages=changed_pages,
+        own_images=_own_images(survey, look),
+    )
+
+
+def _own_images(survey: Survey, look: RunnerList) -> tuple[str, ...]:
+    """Returns the labels that look hosted and are ours, with those of this list: a fleet may be scaled to zero."""
+    labels = set(chain.from_iterable(runner.custom_labels for runner in look.runners.values()))
+    new = {label.lower() for label in labels if looks_hosted(label)}.difference(survey.own_images)
+    return survey.own_images if not new else tuple(sorted({*survey.own_images, *new})[:MOST_OWN_IMAGES])
 
 
 def survey_after_failure(survey: Survey, reason: Reason, at: float) -> Survey:

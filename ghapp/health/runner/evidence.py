@@ -200,6 +200,7 @@ class Survey:
         blind: the spans (from, to) of the last week that no complete list covers, oldest first.
         changed_pages: how many pages changed from one list to the next, a mean of recent ones (`pacing.mean_changed`).
         repeats: how many lists, this one included, gave the history no sample because they found what its last one has.
+        own_images: labels of runners, of any list, that look like those of GitHub-hosted runners; in lower case.
     """
 
     swept_at: float | None = None
@@ -209,6 +210,7 @@ class Survey:
     blind: tuple[tuple[float, float], ...] = ()
     changed_pages: float = 0.0
     repeats: int = 0
+    own_images: tuple[str, ...] = ()
 
 
 LIST_LASTS_SECONDS = 300.0

@@ -71,6 +71,18 @@ def test_a_check_follows_all_queued_jobs_of_its_commit():
     assert (found.repository, found.sha, [each.id for each in found.jobs]) == ("acme/api", SHA, [2, 1])
 
 
+def test_a_check_of_a_large_matrix_is_done_only_when_the_last_job_has_left():
+    jobs = [waiting(number, queued_at=NOW - 400 + number / 1000) for number in range(1, 257)]
+    check = checks_to_follow(queue(jobs, []), {}, LIMITS)[PLACE]
+    assert ([each.id for each in check.jobs], check.more) == (list(range(1, MOST_JOBS + 1)), 256 - MOST_JOBS)
+    gone = check._replace(jobs=tuple(each._replace(left_at=NOW) for each in check.jobs))
+    assert not is_done(gone)
+    left = checks_to_follow(queue(jobs[MOST_JOBS:], []), {PLACE: gone}, LIMITS)[PLACE]
+    assert ({each.id for each in left.jobs if each.left_at is None}, left.more) == (set(range(MOST_JOBS + 1, 257)), 0)
+    last = checks_to_follow(queue([], []), {PLACE: gone}, LIMITS)[PLACE]
+    assert is_done(last)
+
+
 def test_no_check_is_begun_without_a_job_that_is_due():
     assert checks_to_follow(queue([waiting(queued_at=NOW - 299)], []), {}, LIMITS) == {}
 

@@ -13,6 +13,7 @@ from ghapp.health.queue.runner_groups import RunnerGroup, RunnerGroups
 from ghapp.health.remediation.fuse import Fuse, Position
 from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, suspect
 from tests.health.queue.builders import POOL, busy, job, missing, offline, queue, runner
+from tests.health.test_pool_matching import Rule
 
 
 class Pause(NamedTuple):
@@ -33,6 +34,10 @@ R = QueueReason
     [
         ([], {"labels": HOSTED}, {}, R.HOSTED_BY_GITHUB),
         ([busy(labels=HOSTED)], {"labels": HOSTED}, {}, R.ALL_BUSY),
+        ([], {"labels": HOSTED}, {"rules": [Rule(POOL, HOSTED)]}, R.NO_RUNNER_WITH_LABELS),
+        ([], {"labels": HOSTED}, {"rules": [Rule(POOL, ("*",))]}, R.HOSTED_BY_GITHUB),
+        ([], {"labels": ("Ubuntu-Latest",)}, {"own_images": HOSTED}, R.NO_RUNNER_WITH_LABELS),
+        ([], {"labels": ("macos-15", *HOSTED)}, {"own_images": HOSTED}, R.HOSTED_BY_GITHUB),
         ([], {}, {}, R.NO_RUNNER_WITH_LABELS),
         ([runner()], {"labels": ("gpu",)}, {}, R.NO_RUNNER_WITH_LABELS),
         ([runner(group_id=3)], {}, {"groups": EXCLUDING}, R.GROUP_EXCLUDES_REPOSITORY),
@@ -58,6 +63,10 @@ R = QueueReason
     ids=[
         "hosted labels, no runner",
         "hosted labels that a runner here has",
+        "hosted labels of a configured pool, scaled to zero",
+        "a pool of every runner",
+        "hosted labels that a runner had once",
+        "one label of ours, one of GitHub's",
         "no runners",
         "no runner with the label",
         "its group excludes the repository",
@@ -188,12 +197,12 @@ def test_a_runner_that_takes_no_more_jobs_is_not_counted(evidence):
     ("changes", "settled"),
     [
         ({"first_seen": NOW - 60}, 1),
+        ({"observed_at": NOW - 60 + MICROSECOND}, 0),
         ({"first_seen": NOW - 60 + MICROSECOND}, 0),
         ({"job_id": 5, "job_ended_at": NOW - 60 + MICROSECOND}, 0),
-        ({"back_at": NOW - 60 + MICROSECOND}, 0),
     ],
-    ids=["a minute old", "younger", "its job has just ended", "just registered again"],
+    ids=["a minute old", "just online again, or just idle", "younger", "its job has just ended"],
 )
 def test_a_runner_is_settled_after_an_idle_minute(changes, settled):
-    (found,) = queue([], available_runners([online(**changes)], [])).capacities
+    (found,) = queue([], available_runners([online(**{"observed_at": NOW - 60, **changes})], [])).capacities
     assert (found.idle, found.settled) == (1, settled)

@@ -79,7 +79,7 @@ def test_an_offline_period_is_reported_at_its_start_and_its_end(evidence, what):
     ("granted_at", "counted_since", "may"), [(NOW, NOW, False), (NOW, NOW + 0.1, True), (NOW, None, True)]
 )
 def test_what_an_open_fuse_counts_is_kept(granted_at, counted_since, may):
-    """A paused fuse would permit as many again when the records of its batch are gone."""
+    """A paused fuse would permit as many again when the records of its batch were deleted."""
     done = lost(granted_at=granted_at, removed_at=NOW, replaced_at=NOW)
     later = NOW + 2 * ANSWERABLE_SECONDS
     verdict = judge(done, survey(), later, LIMITS)

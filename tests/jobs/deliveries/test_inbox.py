@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from ghapp.github.deliveries import parse
+from ghapp.github.deliveries import decode, encode, parse
 from ghapp.health.job import HOSTED_GROUP, was_hosted
-from jobs.deliveries.inbox import _job
+from jobs.deliveries.inbox import _job, _with_approval
+from jobs.deliveries.job_times import taken_jobs
 
 NOW = datetime(2026, 11, 20, 12, 30, 0, tzinfo=UTC).timestamp()
 QUEUED_AT = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC).timestamp()
@@ -74,6 +75,33 @@ def test_a_hosted_job_is_completed_once_it_starts(status, ended_at):
 def test_fields_that_github_omits_are_unknown():
     job = recorded(**dict.fromkeys(("run_id", "run_attempt", "workflow_name", "name", "head_sha", "html_url")))
     assert (job.run_id, job.attempt, job.workflow, job.name, job.head_sha, job.html_url) == (None, 1, "", "", "", "")
+
+
+def test_0_and_an_empty_name_are_no_runner():
+    """GitHub reports so a job that was cancelled before a runner took it."""
+    job = recorded(
+        **{**COMPLETED, "conclusion": "cancelled", "runner_id": 0, "runner_name": "", "runner_group_name": ""}
+    )
+    assert (job.runner_id, job.runner_name, job.started_at) == (None, None, None)
+    assert taken_jobs([job]) == []
+
+
+@pytest.mark.parametrize(
+    ("approvals", "queued_at", "deploys"),
+    [({}, QUEUED_AT, False), ({42: None}, QUEUED_AT, True), ({42: QUEUED_AT + 90_000}, QUEUED_AT + 90_000, True)],
+    ids=["needs none", "waits for it", "approved a day later"],
+)
+def test_a_job_waits_for_a_runner_from_its_approval_on(approvals, queued_at, deploys):
+    job = _with_approval(recorded(), approvals)
+    assert (job.queued_at, job.deploys) == (queued_at, deploys)
+
+
+@pytest.mark.parametrize(("deployment", "deploys"), [({"id": 7}, True), (None, False), ("odd", True)])
+def test_a_delivery_with_a_deployment_is_of_a_job_that_deploys(deployment, deploys):
+    payload = {"action": "queued", "workflow_job": QUEUED, "installation": {"id": 7}, "deployment": deployment}
+    delivery = decode(encode(parse("workflow_job", msgspec.json.encode(payload), "application/json")))
+    assert delivery.workflow_job.deploys is deploys
+    assert delivery.deployment is msgspec.UNSET
 
 
 def test_a_job_that_waits_for_an_approval_is_queued_and_waiting():
