@@ -113,7 +113,10 @@ class Batches:
             mass.alone = max(mass.alone, len(self._alone())) if pool == WHOLE_INSTALLATION else 0
         if is_mass:
             if mass is None and waiting:
-                self._mass[pool] = Mass(at, at - limits.window_seconds)  # the fuse may have tripped a while ago
+                # The fuse may have tripped a while ago; one that closed without healing goes on with its batches.
+                begun = at - limits.window_seconds
+                since = begun if fuse.since is None else min(begun, self._tripped.get(fuse.since, begun))
+                self._mass[pool] = Mass(at, since)
         elif mass is not None and fuse.position is Position.CLOSED and not self._returned_lately(fuse, now):
             del self._mass[pool]
 

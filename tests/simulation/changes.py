@@ -238,7 +238,6 @@ class Changes:
     def _use_mode(self, mode: Mode) -> None:
         self._engine.trace("the mode changes", mode=mode)
         self.mode, self.mode_since = mode, self._engine.now
-        self._engine.audit.mode_changed()
         self._engine.store.version += 1
 
     def rename(self, pool: Pool) -> None:

@@ -139,10 +139,6 @@ class Liveness:
             loss.fair_since = self._engine.now
         self._batches.restart(self._engine.changes.true_name(pool) for pool in stopped)
 
-    def mode_changed(self) -> None:
-        """A person changed the mode: that restarts the fuses, like a resumption."""
-        self._batches.restart(pool.name for pool in self._engine.scenario.pools)
-
     def paused(self) -> None:
         """A person stopped a pool, or all."""
         self._paused_at = self._engine.now
