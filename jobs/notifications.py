@@ -6,7 +6,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from ghapp.errors import NotificationError
+from rq.timeouts import BaseTimeoutException
+
+from ghapp.errors import NotificationError, StoreUnavailableError
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.notifications import (
@@ -17,13 +19,14 @@ from ghapp.health.notifications import (
     fuse_conditions,
     gate_conditions,
     observe,
+    undecided_gates,
     unserved_conditions,
 )
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.next_attempt import next_attempt
 from ghapp.health.runner.verdict import State
-from ghapp.log import logger
+from ghapp.log import logger, redact
 from ghapp.notifier import Notifier
 from ghapp.report.documents import is_healed
 from ghapp.report.notification import message, page_of_topic
@@ -62,9 +65,23 @@ async def notify(context: JobContext, notifier: Notifier) -> None:
         async for several in context.installations.batches(OBSERVED_AT_ONCE):
             observed = (_observe(context, each, notifier, now) for each in several)
             outcomes = await asyncio.gather(*observed, return_exceptions=True)  # none continues without the lock
-            if failure := next((each for each in outcomes if isinstance(each, BaseException)), None):
-                raise failure
+            for installation, outcome in zip(several, outcomes, strict=True):
+                _report_failure(installation, outcome)
         await _send(context.notifications, notifier, now)
+
+
+def _report_failure(installation: Installation, outcome: BaseException | None) -> None:
+    """Logs why an installation was not observed; its error costs no other installation's messages.
+
+    Raises:
+        BaseException: the job was cancelled, or Redis is away for all.
+    """
+    if outcome is None:
+        return
+    if not isinstance(outcome, Exception) or isinstance(outcome, (StoreUnavailableError, BaseTimeoutException)):
+        raise outcome
+    why = f"{type(outcome).__name__}: {outcome}"
+    log.error("notifications not observed", installation=installation.id, org=installation.org, why=redact(why))
 
 
 async def _observe(context: JobContext, installation: Installation, notifier: Notifier, now: float) -> None:
@@ -77,15 +94,15 @@ async def _observe(context: JobContext, installation: Installation, notifier: No
     involved |= {each.subject for each in known.values() if each.topic is Topic.FUSE and each.level}
     runners = list((await context.runners.all(installation.id)).values()) if involved else []
     unserved = await _unserved(context, installation, now)
+    gate_checks = await context.gate_checks.rounds(installation.id)
     conditions = [
         *fuse_conditions(view.fuses, lost_by_pool(view, runners, now)),
         *await _blind(context, installation, view, now),
         *unserved_conditions(unserved or []),
-        *gate_conditions(await context.gate_checks.rounds(installation.id)),
+        *gate_conditions(gate_checks),
     ]
-    wanted = [each for each in conditions if each.topic in topics]
-    unknown = [Topic.UNSERVED] if unserved is None else []
-    records, changes = observe(known, wanted, now, unknown)
+    unknown = [*([Topic.UNSERVED.value] if unserved is None else []), *undecided_gates(gate_checks)]
+    records, changes = observe(known, conditions, now, unknown, topics)
     links = page_of_topic(context.links(installation))
     pending = [
         PendingNotification(
@@ -106,8 +123,8 @@ async def _blind(context: JobContext, installation: Installation, view: OrgView,
     return blind_conditions(view.survey, attempt.prevented_by, now)
 
 
-async def _unserved(context: JobContext, installation: Installation, now: float) -> list[Job] | None:
-    """Returns the jobs that no online runner can take, oldest first; None if no fresh list of runners exists."""
+async def _unserved(context: JobContext, installation: Installation, now: float) -> list[tuple[str, Job]] | None:
+    """Returns the jobs that no online runner can take, with their pools, oldest first; None without a fresh list."""
     patience = context.settings.of(installation.org).queue.explain_after_seconds
     jobs = await context.demand.all(installation.id)
     if not any(job.status == "queued" and now - job.queued_at >= patience for job in jobs):
@@ -115,7 +132,7 @@ async def _unserved(context: JobContext, installation: Installation, now: float)
     queue = await load_job_queue(context, installation, context.settings, now)
     if not queue.inputs.fresh:
         return None
-    return [job for job, _ in queue.unserved() if now - job.queued_at >= patience]
+    return [(queue.pool(job), job) for job, _ in queue.unserved() if now - job.queued_at >= patience]
 
 
 def lost_by_pool(view: OrgView, runners: Iterable[Evidence], now: float) -> Mapping[str, int]:

@@ -10,7 +10,8 @@ Times are epoch seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -32,6 +33,11 @@ HOUR = 3600.0
 MOST_LABELS = 5
 """Sets of labels that a notification names."""
 
+MOST_UNSERVED = 20
+"""Pools of one organization whose waiting jobs are a condition of their own, those that wait longest; the jobs of all
+others are one more. Labels of jobs come from workflow files, and could make any number of pools.
+"""
+
 
 class Topic(StrEnum):
     """The kinds of conditions, as `[notify] events` names them."""
@@ -47,7 +53,7 @@ class Condition(NamedTuple):
 
     Attributes:
         topic: its kind.
-        subject: the pool, or `pool/shard`; empty for the whole organization.
+        subject: the pool, or `pool/shard`; empty for the whole organization, or for all other pools.
         level: the fuse's position; "open" for other topics. Another level is worth another notification.
         since: when it began.
         affected: lost runners, or jobs.
@@ -141,13 +147,33 @@ def blind_conditions(survey: Survey, prevented_by: str, now: float) -> list[Cond
     return [Condition(Topic.BLIND, "", OPEN, seen_at, detail=prevented_by or survey.failure)]
 
 
-def unserved_conditions(jobs: Sequence[Job]) -> list[Condition]:
-    """Returns a condition for the jobs of an organization that no online runner can take; `jobs` are oldest first."""
-    if not jobs:
-        return []
+def unserved_conditions(jobs: Iterable[tuple[str, Job]]) -> list[Condition]:
+    """Returns a condition for each pool with jobs that no online runner can take.
+
+    Jobs that no configured pool and no runner matches wait for a pool that is named by their labels.
+
+    Args:
+        jobs: each with the pool that it waits for, oldest first.
+    """
+    by_pool: dict[str, list[Job]] = defaultdict(list)
+    for pool, job in jobs:
+        by_pool[pool if pool in by_pool or len(by_pool) < MOST_UNSERVED else ""].append(job)
+    return [_unserved(pool, several) for pool, several in by_pool.items()]
+
+
+def _unserved(pool: str, jobs: Sequence[Job]) -> Condition:
     labels = dict.fromkeys(", ".join(job.labels) for job in jobs)
     detail = "; ".join([*labels][:MOST_LABELS]) + ("; …" if len(labels) > MOST_LABELS else "")
-    return [Condition(Topic.UNSERVED, "", OPEN, jobs[0].queued_at, len(jobs), detail)]
+    return Condition(Topic.UNSERVED, pool, OPEN, jobs[0].queued_at, len(jobs), detail)
+
+
+def undecided_gates(gate_checks: Mapping[str, GateCheck]) -> list[str]:
+    """Returns the keys of shards whose last gate check neither failed nor passed: another deploy has begun."""
+    return [
+        f"{Topic.GATE.value}:{place}"
+        for place, each in gate_checks.items()
+        if each.failed_at is None and not (each.over and each.since is not None)
+    ]
 
 
 def gate_conditions(gate_checks: Mapping[str, GateCheck]) -> list[Condition]:
@@ -160,7 +186,11 @@ def gate_conditions(gate_checks: Mapping[str, GateCheck]) -> list[Condition]:
 
 
 def observe(
-    known: Mapping[str, Notified], conditions: Iterable[Condition], now: float, unknown: Iterable[Topic] = ()
+    known: Mapping[str, Notified],
+    conditions: Iterable[Condition],
+    now: float,
+    unknown: Collection[str] = (),
+    topics: Collection[Topic] = tuple(Topic),
 ) -> tuple[dict[str, Notified | None], list[Change]]:
     """Returns the records to store, by key (None: to delete), and the notifications to send.
 
@@ -168,15 +198,18 @@ def observe(
         known: the stored records.
         conditions: those that hold now; at most one per key.
         now: epoch seconds.
-        unknown: topics that cannot be judged now; their records stay as they are.
+        unknown: topics, and keys of conditions, that cannot be judged now; their records stay as they are.
+        topics: that people want to know of; the records of others are deleted without a word.
     """
-    skipped = set(unknown)
-    present = {each.key: each for each in conditions if each.topic not in skipped}
+    present = {each.key: each for each in conditions if each.topic in topics}
     records: dict[str, Notified | None] = {}
     changes: list[Change] = []
     for key in sorted(present.keys() | known.keys()):
         before, condition = known.get(key), present.get(key)
-        if before is not None and before.topic in skipped:
+        if before is not None and before.topic not in topics:
+            records[key] = None
+            continue
+        if key in unknown or key.partition(":")[0] in unknown:
             continue
         after, change = _is_over(known[key], now) if condition is None else _holds(before, condition, now)
         if after != before:

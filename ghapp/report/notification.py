@@ -68,11 +68,12 @@ def _blind(_org: str, change: Change, _replaced: int) -> Rendered:
 
 
 def _unserved(_org: str, change: Change, _replaced: int) -> Rendered:
+    where = f"pool {change.subject}" if change.subject else "other pools"
     if not change.level:
-        title = f"runners can take all waiting jobs again after {lasted(change)}"
+        title = f"no job waits for {where} any more that no runner can take, after {lasted(change)}"
         return title, [f"The most that waited at a time: {change.affected:,}."], "success"
     lines = [f"Waiting since {clock(change.since)}: {change.detail}.", "Run `ghapp jobs --unserved`."]
-    return f"{jobs(change.affected)} that no runner can take", lines, "warning"
+    return f"{jobs(change.affected)} for {where} that no runner can take", lines, "warning"
 
 
 def _gate(org: str, change: Change, _replaced: int) -> Rendered:

@@ -11,6 +11,7 @@ from ghapp.health.notifications import (
     HOUR,
     MOST_AN_HOUR,
     MOST_LABELS,
+    MOST_UNSERVED,
     SETTLE_SECONDS,
     Change,
     Condition,
@@ -19,6 +20,7 @@ from ghapp.health.notifications import (
     fuse_conditions,
     gate_conditions,
     observe,
+    undecided_gates,
     unserved_conditions,
 )
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
@@ -34,8 +36,8 @@ class People:
     def __init__(self):
         self.known, self.got = {}, []
 
-    def observe(self, *conditions, at=NOW, unknown=()):
-        records, changes = observe(self.known, conditions, at, unknown)
+    def observe(self, *conditions, at=NOW, unknown=(), topics=tuple(Topic)):
+        records, changes = observe(self.known, conditions, at, unknown, topics)
         self.known = {k: v for k, v in {**self.known, **records}.items() if v is not None}
         self.got += changes
         return [(each.before, each.level) for each in changes]
@@ -163,18 +165,61 @@ def test_the_reason_is_that_of_the_failing_sweeps():
     assert found.detail == "SweepOverdue"
 
 
-def test_jobs_that_no_runner_can_take_are_one_condition_that_names_their_labels():
-    jobs = [Job(n, "queued", ("gpu", f"size-{n % 7}"), "acme/api", NOW - 600 + n) for n in range(20)]
-    (found,) = unserved_conditions(jobs)
-    assert found._replace(detail="") == Condition(Topic.UNSERVED, "", "open", NOW - 600, 20)
+def test_a_topic_that_is_switched_off_is_silent_and_begins_anew_when_it_is_switched_on(people):
+    people.observe(STOPPED)
+    for at in (60, 7200):
+        assert people.observe(STOPPED, at=NOW + at, topics=[Topic.GATE]) == []
+    assert people.known == {}
+    assert people.observe(STOPPED, at=NOW + 7260) == [("", "stopped")]
+
+
+def waiting(count, *labels, first=0):
+    return [Job(first + n, "queued", labels, "acme/api", NOW - 600 + first + n) for n in range(count)]
+
+
+def test_jobs_that_no_runner_can_take_are_a_condition_for_each_pool_that_names_their_labels():
+    jobs = [job for size in range(7) for job in waiting(3, "gpu", f"size-{size}", first=3 * size)]
+    found, other = unserved_conditions(
+        [*(("gpu", job) for job in jobs), *(("typo", job) for job in waiting(1, "typo"))]
+    )
+    assert found._replace(detail="") == Condition(Topic.UNSERVED, "gpu", "open", NOW - 600, 21)
     assert found.detail == "; ".join(f"gpu, size-{n}" for n in range(MOST_LABELS)) + "; …"
-    assert unserved_conditions(jobs[:1])[0].detail == "gpu, size-0"
+    assert (other.subject, other.affected, other.detail) == ("typo", 1, "typo")
     assert unserved_conditions([]) == []
 
 
+def test_a_pool_that_dies_after_a_misspelt_label_is_news(people):
+    typo = [("typo", job) for job in waiting(1, "typo")]
+    assert people.observe(*unserved_conditions(typo)) == [("", "open")]
+    dead = [("linux", job) for job in waiting(300, "linux")]
+    assert people.observe(*unserved_conditions([*typo, *dead]), at=NOW + 60) == [("", "open")]
+    assert (people.got[-1].subject, people.got[-1].affected) == ("linux", 300)
+
+
+def test_any_number_of_labels_makes_a_limited_number_of_conditions():
+    found = unserved_conditions((f"run-id={n}", job) for n in range(500) for job in waiting(1, f"run-id={n}", first=n))
+    assert len(found) == MOST_UNSERVED + 1
+    assert (found[-1].subject, found[-1].affected) == ("", 500 - MOST_UNSERVED)
+
+
+FAILED_GATE = GateCheck("sha", NOW, "acme/infra", NOW, failed_at=NOW + 900, over=True)
+BEGUN_GATE = GateCheck("next", NOW + 1000, "acme/infra", NOW + 1000)
+
+
 def test_a_gate_check_that_failed_is_a_condition():
-    checks = {
-        "linux/pink": GateCheck("sha", NOW, "acme/infra", NOW, failed_at=NOW + 900),
-        "linux/blue": GateCheck("sha", NOW, "acme/infra", NOW),
-    }
+    checks = {"linux/pink": FAILED_GATE, "linux/blue": BEGUN_GATE}
     assert gate_conditions(checks) == [Condition(Topic.GATE, "linux/pink", "open", NOW + 900, 0, "sha")]
+
+
+def test_a_gate_that_failed_no_longer_fails_when_the_next_deploy_has_passed_and_not_when_it_begins(people):
+    def seen(check, at):
+        checks = {"linux/pink": check}
+        return people.observe(*gate_conditions(checks), at=NOW + at, unknown=undecided_gates(checks))
+
+    assert seen(FAILED_GATE, 900) == [("", "open")]
+    unseen = BEGUN_GATE._replace(over=True)
+    for at in (1000, 1100, 4000):
+        assert seen(BEGUN_GATE, at) == seen(unseen, at) == []
+    passed = BEGUN_GATE._replace(over=True, since=NOW + 4100)
+    assert seen(passed, 4200) == []
+    assert seen(passed, 4200 + SETTLE_SECONDS) == [("open", "")]

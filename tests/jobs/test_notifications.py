@@ -91,6 +91,24 @@ async def test_no_observation_continues_after_another_has_failed_and_the_lock_wa
         assert set(observed) == {2, app.installation}
 
 
+async def test_an_error_of_one_installation_costs_its_own_messages_alone(story, receiver, monkeypatch, capsys):
+    observe = notifications._observe
+
+    async def fails(context, installation, notifier, now):
+        if installation.id == 1:
+            raise ValueError("an odd record")
+        await observe(context, installation, notifier, now)
+
+    async with story() as app:
+        await app.context.installations.put(Installation(1, "org-1", 1001))
+        monkeypatch.setattr(notifications, "_observe", fails)
+        notifier = Notifier([address(receiver)])
+        await app.live_through_an_interval()
+        await app.pass_(400)
+        await notify(app.context, notifier)
+        assert titles(receiver) == ["ghapp: acme: no complete list of runners"]
+
+
 async def test_five_minutes_without_a_complete_list_are_one_message_and_their_end_another(story, receiver):
     async with story() as app:
         notifier = Notifier([address(receiver)])
@@ -120,14 +138,14 @@ async def test_a_job_that_no_runner_can_take_is_one_message_and_its_end_another(
         for _ in range(4):
             await app.live_through_an_interval()
         await notify(app.context, notifier)
-        assert titles(receiver) == ["ghapp: acme: 1 job waits that no runner can take"]
+        assert titles(receiver) == ["ghapp: acme: 1 job waits for pool gpu-large that no runner can take"]
         assert "gpu-large" in receiver.received[0].payload["message"]
         job = (await app.context.demand.all(app.installation))[0]
         await app.context.demand.record(app.installation, [job._replace(status="over")])
         for _ in range(2):
             await app.live_through_an_interval()
             await notify(app.context, notifier)
-        assert titles(receiver, 2)[1].startswith("ghapp: acme: runners can take all waiting jobs again after ")
+        assert titles(receiver, 2)[1].startswith("ghapp: acme: no job waits for pool gpu-large any more")
 
 
 async def test_topics_that_are_not_configured_are_not_notified(story, receiver):

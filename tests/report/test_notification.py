@@ -58,16 +58,17 @@ def test_the_text_for_a_missing_complete_list():
 
 
 def test_the_text_for_jobs_that_no_runner_can_take():
-    unserved = Change(Topic.UNSERVED, "", "open", "", AT, AT, 3, "gpu-large, windows")
+    unserved = Change(Topic.UNSERVED, "gpu", "open", "", AT, AT, 3, "gpu-large, windows")
     assert message("acme", unserved) == Message(
-        "ghapp: acme: 3 jobs wait that no runner can take",
+        "ghapp: acme: 3 jobs wait for pool gpu that no runner can take",
         "Waiting since 2026-09-21 14:13 UTC: gpu-large, windows.\nRun `ghapp jobs --unserved`.",
         "warning",
     )
-    assert message("acme", unserved._replace(affected=1)).title == "ghapp: acme: 1 job waits that no runner can take"
+    others = message("acme", unserved._replace(affected=1, subject=""))
+    assert others.title == "ghapp: acme: 1 job waits for other pools that no runner can take"
     over = message("acme", unserved._replace(level="", at=AT + 60))
     assert over == Message(
-        "ghapp: acme: runners can take all waiting jobs again after 1 min",
+        "ghapp: acme: no job waits for pool gpu any more that no runner can take, after 1 min",
         "The most that waited at a time: 3.",
         "success",
     )
