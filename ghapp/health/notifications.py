@@ -199,7 +199,7 @@ def observe(
         conditions: those that hold now; at most one per key.
         now: epoch seconds.
         unknown: topics, and keys of conditions, that cannot be judged now; their records stay as they are.
-        topics: that people want to know of; the records of others are deleted without a word.
+        topics: that people want to know of; the records of others are deleted, and no notification is sent.
     """
     present = {each.key: each for each in conditions if each.topic in topics}
     records: dict[str, Notified | None] = {}

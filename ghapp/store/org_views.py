@@ -14,6 +14,7 @@ from ghapp.health.runner.verdict import State
 from ghapp.report.documents import is_healed
 from ghapp.report.org_view import OrgView
 from ghapp.settings import PoolSettings, Settings
+from ghapp.store.deaths import identity
 from ghapp.store.stores import Stores
 
 MOST_DEATHS = 500
@@ -60,16 +61,20 @@ async def load_shard_inputs(
         StoreUnavailableError: Redis does not answer.
     """
     survey = await stores.runners.survey(installation.id)  # first, so that the runners are not older than it
-    runners, jobs, taken = await asyncio.gather(
+    runners, jobs, taken, ended = await asyncio.gather(
         stores.runners.all(installation.id),
         stores.demand.all(installation.id),
         stores.demand.taken(installation.id, now - ACTIVE_SECONDS),
+        stores.demand.over(installation.id),
     )
     deaths = None
-    if settings.namespaces:
-        deaths = await stores.deaths.unclean(installation.id, now - LOOP_SECONDS, MOST_DEATHS)
+    if settings.namespaces:  # the latest clean exits, too: some are of runners that never worked
+        since = now - LOOP_SECONDS
+        unclean = await stores.deaths.unclean(installation.id, since, MOST_DEATHS)
+        latest = await stores.deaths.recent(installation.id, since, MOST_DEATHS)
+        deaths = [*{identity(each): each for each in (*unclean, *latest)}.values()]
     rules, limits = settings.pools_of(installation.org), settings.of(installation.org).evidence
-    return ShardInputs(pool, rules, runners.values(), survey, limits, jobs, deaths, taken)
+    return ShardInputs(pool, rules, runners.values(), survey, limits, jobs, deaths, taken, ended)
 
 
 async def load_job_queue(stores: Stores, installation: Installation, settings: Settings, now: float) -> JobQueue:

@@ -165,7 +165,7 @@ def test_the_reason_is_that_of_the_failing_sweeps():
     assert found.detail == "SweepOverdue"
 
 
-def test_a_topic_that_is_switched_off_is_silent_and_begins_anew_when_it_is_switched_on(people):
+def test_a_topic_that_is_switched_off_is_silent_and_begins_again_when_it_is_switched_on(people):
     people.observe(STOPPED)
     for at in (60, 7200):
         assert people.observe(STOPPED, at=NOW + at, topics=[Topic.GATE]) == []

@@ -93,7 +93,8 @@ def canary(mine: ShardStatus, deploy: Deploy | None) -> Check:
         return Check("canary", passed=False, text=f"no deploy of {mine.shard} was reported")
     done = mine.has_completed_since(deploy.deployed_at)
     of = f"the deploy of {deploy.ref}" if deploy.ref else "the deploy"
-    return Check("canary", done, f"{'a' if done else 'no'} job was taken and completed on {mine.shard} since {of}")
+    text = f"{'a' if done else 'no'} job was taken on {mine.shard} since {of} and completed with success"
+    return Check("canary", done, text if done else f"{text} within the last hour")
 
 
 def at_once(shards: Mapping[str, ShardStatus], now: float) -> Check:

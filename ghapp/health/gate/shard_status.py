@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ghapp.health import pool_matching
-from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.cause import DEADLINE_EXCEEDED, Cause, OwnReason
 from ghapp.health.deaths.death import Death
 from ghapp.health.gate.active_shard import ACTIVE_SECONDS
 from ghapp.health.job import RUNNING_TOO_LONG_SECONDS, Job, is_over
@@ -25,7 +25,21 @@ LOOP_SECONDS = 600.0
 """Deaths within this time count."""
 
 HARMLESS = frozenset({Cause.CLEAN_EXIT, Cause.TERMINATED})
-"""Intended ends: a job was done, or the pool was scaled down."""
+"""Intended ends: a job was done, or the pool was scaled down; but for those of `UNINTENDED`."""
+
+UNINTENDED = frozenset(
+    {
+        "Evicted",
+        OwnReason.STORAGE_LIMIT,
+        DEADLINE_EXCEEDED,
+        "Preempting",
+        "Preempted",
+        "PreemptionByScheduler",
+        "DeletionByTaintManager",
+        OwnReason.JOB_UNFINISHED,
+    }
+)
+"""Reasons of ends that are not intended, whatever their cause. A drain or a shutdown of a node is intended."""
 
 UNHEALTHY = frozenset({State.OFFLINE, State.SUSPECT, State.INVALIDATED})
 
@@ -57,6 +71,7 @@ class ShardInputs:
         jobs: all unfinished jobs of the org.
         deaths: the latest deaths of the org; None if no cluster is watched.
         taken: all jobs that the org's runners took lately. A runner's evidence has only its last job.
+        ended: jobs of the org that ended within the last hour.
     """
 
     rule: ShardRule
@@ -67,6 +82,7 @@ class ShardInputs:
     jobs: Collection[Job] = ()
     deaths: Sequence[Death] | None = None
     taken: Sequence[TakenJob] = ()
+    ended: Sequence[Job] = ()
 
     @property
     def without_repositories(self) -> ShardInputs:
@@ -84,11 +100,12 @@ class ShardStatus:
     """The status of one shard, its name in lower case.
 
     Attributes:
-        online: registered and online runners that can take another job.
+        online: registered and online runners that can take another job; an ephemeral one at work cannot.
         unhealthy: offline, missing or lost runners without a job.
         starting: number of runners that may come online, including those that went offline moments ago.
         starts: job id → when it was taken. Each job counts once, even if one runner took several.
-        completed: ended jobs as (when taken, None if unknown; when the runner was first seen).
+        completed: jobs that ended with success as (when taken; when the runner was first seen).
+        newest_at: when its newest runner was first seen.
         running: by the runner's name.
         deaths: recent unintended deaths.
     """
@@ -98,7 +115,8 @@ class ShardStatus:
     unhealthy: list[Evidence] = field(default_factory=list)
     starting: int = 0
     starts: dict[int, float] = field(default_factory=dict)
-    completed: list[tuple[float | None, float]] = field(default_factory=list)
+    completed: list[tuple[float, float]] = field(default_factory=list)
+    newest_at: float = 0.0
     running: dict[str, RunningJob] = field(default_factory=dict)
     deaths: list[Death] = field(default_factory=list)
 
@@ -121,8 +139,12 @@ class ShardStatus:
         return self.taken(now - ACTIVE_SECONDS, now)
 
     def has_completed_since(self, deployed_at: float) -> bool:
-        """True if a job was taken and completed since the deploy: an earlier job ran on the previous version."""
-        return any((first_seen if at is None else at) >= deployed_at for at, first_seen in self.completed)
+        """True if a job was taken since the deploy, and completed with success: an earlier job ran on the old version.
+
+        If the deploy brought new runners, so did one that was there before.
+        """
+        first_seen_after = deployed_at if self.newest_at >= deployed_at else 0.0
+        return any(at >= deployed_at and first_seen >= first_seen_after for at, first_seen in self.completed)
 
 
 def shard_statuses(known: ShardInputs, now: float) -> dict[str, ShardStatus]:
@@ -135,6 +157,10 @@ def shard_statuses(known: ShardInputs, now: float) -> dict[str, ShardStatus]:
     found: dict[str, ShardStatus] = {shard: ShardStatus(shard) for _, shard in members.values()}
     for evidence, shard in members.values():
         _count(found[shard], evidence, known, now)
+    for job in known.ended:
+        if job.conclusion == "success" and job.started_at is not None and job.runner_id in members:
+            evidence, shard = members[job.runner_id]
+            found[shard].completed.append((job.started_at, evidence.first_seen))
     for taken in known.taken:
         if taken.runner_id in members:
             found[members[taken.runner_id][1]].starts[taken.job_id] = taken.at
@@ -143,8 +169,7 @@ def shard_statuses(known: ShardInputs, now: float) -> dict[str, ShardStatus]:
             evidence, shard = members[job.runner_id]
             found[shard].starts[job.id] = job.started_at if job.started_at is not None else job.queued_at
             found[shard].running[evidence.name] = RunningJob(job.id, job.repository, evidence.name)
-    by_name = {evidence.name: shard for evidence, shard in members.values()}
-    for shard, death in _unintended(known, by_name, now):
+    for shard, death in _unintended(known, members, now):
         found.setdefault(shard, ShardStatus(shard)).deaths.append(death)
     return found
 
@@ -182,8 +207,7 @@ def _count(status: ShardStatus, evidence: Evidence, known: ShardInputs, now: flo
     started, ended = evidence.job_started_at, evidence.job_ended_at
     if evidence.job_id is not None and (at := started if started is not None else ended) is not None:
         status.starts[evidence.job_id] = at
-    if ended is not None:
-        status.completed.append((started, evidence.first_seen))
+    status.newest_at = max(status.newest_at, evidence.first_seen)
     state = judge(evidence, known.survey, now, known.limits).state
     if state is State.RETIRED:
         return
@@ -196,30 +220,46 @@ def _count(status: ShardStatus, evidence: Evidence, known: ShardInputs, now: flo
         status.running[evidence.name] = RunningJob(job, "", evidence.name)
     elif evidence.is_busy and evidence.listed:
         status.running[evidence.name] = RunningJob(None, "", evidence.name)
-    if state is State.HEALTHY and evidence.registered and evidence.online and not _is_done(evidence):
-        status.online.append(evidence)
+    if state is State.HEALTHY and evidence.registered and evidence.online:
+        if not _has_its_only_job(evidence, is_at_work=evidence.name in status.running):
+            status.online.append(evidence)
     elif state is State.STARTING or (state is State.HEALTHY and not evidence.online):
         status.starting += 1
     elif state in UNHEALTHY and evidence.name not in status.running:
         status.unhealthy.append(evidence)
 
 
-def _is_done(evidence: Evidence) -> bool:
-    """True if an ephemeral runner has had its only job; lists show such a runner for a while."""
-    return bool(evidence.ephemeral) and evidence.job_ended_at is not None
+def _has_its_only_job(evidence: Evidence, *, is_at_work: bool) -> bool:
+    """True if an ephemeral runner has its only job, or has had it; lists show such a runner for a while."""
+    return bool(evidence.ephemeral) and (is_at_work or evidence.job_ended_at is not None)
 
 
-def _unintended(known: ShardInputs, by_name: Mapping[str, str], now: float) -> Iterable[tuple[str, Death]]:
+def _unintended(
+    known: ShardInputs, members: Mapping[int, tuple[Evidence, str]], now: float
+) -> Iterable[tuple[str, Death]]:
     """Yields recent unintended deaths with their shards. A runner that died early may never have been listed."""
+    by_name = {evidence.name: (evidence, shard) for evidence, shard in members.values()}
+    has_jobs = any(evidence.job_id is not None for evidence, _ in members.values())
     for death in known.deaths or ():
-        if death.cause in HARMLESS or not now - LOOP_SECONDS <= death.at <= now + OVERTAKING_SECONDS:
+        if not now - LOOP_SECONDS <= death.at <= now + OVERTAKING_SECONDS:
             continue
-        shard = by_name.get(death.runner_name)
+        evidence, shard = by_name.get(death.runner_name, (None, None))
+        is_idle_end = has_jobs and _ended_without_a_job(death, evidence)
+        if death.cause in HARMLESS and death.reason not in UNINTENDED and not is_idle_end:
+            continue
         if shard is None and known.rule.shard_name is not None and death.pool in ("", known.rule.name):
             named = shard_named(death.runner_name, known.rule.shard_name)
             shard = None if named is None else named.lower()
         if shard is not None:
             yield shard, death
+
+
+def _ended_without_a_job(death: Death, evidence: Evidence | None) -> bool:
+    """True if a runner exited with code 0, logged nothing, and no delivery gave it a job: it never worked.
+
+    Many runners log nothing although they work: their jobs are known by deliveries.
+    """
+    return death.reason == OwnReason.SILENT and death.job is None and (evidence is None or evidence.job_id is None)
 
 
 def _is_of(known: ShardInputs, evidence: Evidence) -> bool:

@@ -8,6 +8,7 @@ from ghapp.health.deaths.cause import Cause
 from ghapp.health.gate.active_shard import Role
 from ghapp.health.gate.judgement import ActiveShardSources, GateRequest
 from ghapp.health.gate.shard_status import LOOP_SECONDS
+from ghapp.health.job import Job
 from ghapp.health.runner.observations import OVERTAKING_SECONDS
 from ghapp.report.documents import gate_document
 from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey
@@ -156,31 +157,77 @@ def test_the_next_step_after_a_death_loop_is_to_find_the_cause():
     assert answer.next[0].why.startswith("2 host-oom, 1 crash; Give it more memory. Until that")
 
 
+YOUNG = on("pink", online(first_seen=DEPLOYED_AT), 31)
+OLD = on("pink", online(first_seen=DEPLOYED_AT - 900), 32)
+
+
+def ended(runner, started_at=DEPLOYED_AT, conclusion="success"):
+    over = Job(900, "over", ("linux",), "acme/api", NOW - 600, runner_id=runner.id, started_at=started_at)
+    return over._replace(conclusion=conclusion, ended_at=NOW - 60)
+
+
 @pytest.mark.parametrize(
-    ("runner", "passed"),
+    ("runners", "jobs", "passed"),
     [
-        (done("pink", 1, DEPLOYED_AT, NOW - 60), True),
-        (done("pink", 1, DEPLOYED_AT - MICROSECOND, NOW - 60), False),
-        (done("pink", 1, None, NOW - 60), False),
-        (done("pink", 1, None, NOW - 60)._replace(first_seen=DEPLOYED_AT), True),
-        (on("pink", online(job_id=1, job_started_at=NOW - 60)), False),
-        (on("pink", lost(ephemeral=True, job_id=1, job_started_at=NOW - 90, job_ended_at=NOW - 60)), True),
-        (done("purple", 1, NOW - 90, NOW - 60), False),
+        ([OLD], [ended(OLD)], True),
+        ([OLD], [ended(OLD, DEPLOYED_AT - MICROSECOND)], False),
+        ([OLD], [ended(OLD, None)], False),
+        ([OLD], [ended(OLD, conclusion="failure")], False),
+        ([OLD], [ended(OLD, conclusion="cancelled")], False),
+        ([OLD], [], False),
+        ([OLD, YOUNG], [ended(OLD)], False),
+        ([OLD, YOUNG], [ended(OLD), ended(YOUNG)], True),
+        ([on("pink", lost(ephemeral=True, first_seen=DEPLOYED_AT), 31)], [ended(YOUNG)], True),
+        ([YOUNG._replace(labels=(), custom_labels=())], [ended(YOUNG)], False),
     ],
     ids=[
         "since the deploy",
         "started before the deploy",
         "start unknown",
-        "start unknown, runner newer than the deploy",
-        "not completed",
+        "failed, as when its runner was lost",
+        "cancelled",
+        "no job",
+        "on a runner from before a deploy that brought new ones",
+        "on a new runner",
         "of a deleted ephemeral runner",
-        "on the other shard",
+        "on another pool's runner",
     ],
 )
-def test_a_canary_is_a_job_taken_and_completed_since_the_deploy(runner, passed):
-    answer = gate([*pink(3)[2:], runner, *at_work(first=50)], GateRequest("pink", canary=True))
+def test_a_canary_is_a_job_taken_since_the_deploy_and_completed_with_success(runners, jobs, passed):
+    answer = gate([*pink(2), *runners, *at_work(first=50)], GateRequest("pink", canary=True), ended=jobs)
     assert check(answer, "canary").passed is passed
-    assert answer.passed is passed
+
+
+def test_an_ephemeral_runner_at_work_can_take_no_other_job():
+    busy = [each._replace(ephemeral=True, busy=True) for each in pink(3)]
+    assert check(gate([*busy, *at_work()]), "online").text.startswith("0 runners of pink online")
+    free = [each._replace(ephemeral=True) for each in pink(3)]
+    assert check(gate([*free, *at_work()]), "online").passed
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause", "is_loop"),
+    [
+        ("Evicted", Cause.TERMINATED, True),
+        ("StorageLimitExceeded", Cause.TERMINATED, True),
+        ("PreemptionByScheduler", Cause.TERMINATED, True),
+        ("EvictionByEvictionAPI", Cause.TERMINATED, False),
+        ("Error", Cause.TERMINATED, False),
+        ("CompletedSilently", Cause.CLEAN_EXIT, True),
+        ("Completed", Cause.CLEAN_EXIT, False),
+    ],
+)
+def test_a_loop_of_evictions_or_of_silent_ends_is_a_loop(reason, cause, is_loop):
+    several = [death(each, cause)._replace(reason=reason) for each in (1, 2, 3)]
+    assert check(gate([*pink(3), *at_work()], deaths=several), "deaths").passed is not is_loop
+
+
+def test_silent_ends_of_runners_that_had_jobs_or_where_no_jobs_are_known_are_no_loop():
+    silent = [death(each, Cause.CLEAN_EXIT)._replace(reason="CompletedSilently") for each in (1, 2, 3)]
+    worked = [each._replace(job_id=each.id) for each in pink(3)]
+    assert check(gate([*worked, *at_work()], deaths=silent), "deaths").passed
+    unknown = [each._replace(job_id=None, job_started_at=None) for each in (*pink(3), *at_work())]
+    assert check(gate(unknown, deaths=silent), "deaths").passed
 
 
 def test_without_a_deploy_there_is_no_canary_and_the_next_step_is_to_report_it():
@@ -193,7 +240,8 @@ def test_without_a_deploy_there_is_no_canary_and_the_next_step_is_to_report_it()
 
 def test_a_canary_on_a_quiet_fleet_does_not_make_its_shard_active():
     runners = [done("pink", 1, NOW - 90, NOW - 60), *pink(1), on("purple", online())]
-    assert gate(runners, GateRequest("pink", canary=True)).passed
+    jobs = [ended(runners[0], NOW - 90)]
+    assert gate(runners, GateRequest("pink", canary=True), ended=jobs).passed
     assert gate(runners).role is Role.UNKNOWN, "GitHub assigns jobs to pink, and the deploy names purple"
 
 
