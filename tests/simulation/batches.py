@@ -160,7 +160,11 @@ class Batches:
             return ""
         granted = self._granted(pool, mass.since)
         machines = [each for each in self._engine.world.machines.values() if each.fate is not Fate.ELSEWHERE]
-        proof = sum(each.born > mass.proof_since for each in machines if is_whole or each.pool.name == pool)
+        proof = sum(
+            each.born > mass.proof_since
+            for each in machines
+            if (is_whole or each.pool.name == pool) and not self._engine.staged.is_barren(each.pool)
+        )
         if is_whole:
             mass.alone = max(mass.alone, len(self._alone()))
         batches = self._limits.first_batch * (1 + mass.resumed + mass.alone if is_whole else 1)

@@ -148,7 +148,7 @@ class Changes:
         after = self._random.uniform(150.0, 350.0)
         match self._random.choice(("mode", "pause", "rename", "leave out")):
             case "mode":
-                self._engine.after(after, partial(self._set_mode, self._random.choice(("dry-run", "off")), 3000.0))
+                self._engine.after(after, partial(self.set_mode, self._random.choice(("dry-run", "off")), 3000.0))
             case "pause":
                 self._engine.after(after, lambda: self._engine.driver.pause(self.name_of(pool)))
                 self._engine.after(after + 3000.0, self._engine.driver.resume)
@@ -188,7 +188,7 @@ class Changes:
             self._engine.after(self._random.uniform(30.0, 300.0), self.forget_a_second)
 
     def _dry_run_first(self, pool: Pool, _: Pool) -> None:
-        self._set_mode("dry-run", 900.0)
+        self.set_mode("dry-run", 900.0)
         self._lose_some(pool, 2)
         self._engine.after(800.0, partial(self.go_deaf, pool, 3 * 3600.0))
 
@@ -230,7 +230,7 @@ class Changes:
         self._deaf.add(pool.name)
         self._engine.after(seconds, partial(self._deaf.discard, pool.name))
 
-    def _set_mode(self, mode: Mode, seconds: float) -> None:
+    def set_mode(self, mode: Mode, seconds: float) -> None:
         if self.mode == "act":
             self._use_mode(mode)
             self._engine.after(seconds, partial(self._use_mode, "act"))

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 RUNNERS = "organization_self_hosted_runners"
 
 
+FORGOTTEN_SECONDS = 2.5 * HOUR
+"""Longer than a fuse looks back: an hour before a batch that proves itself within the hour."""
+
+
 class Tick(NamedTuple):
     """One tick of the scheduler."""
 
@@ -149,13 +153,13 @@ class Driver(Acting):
         return absence.confirm_at(records.values(), after, at, limits)
 
     def forget(self, evidence: Evidence | None) -> Evidence | None:
-        """Forgets finished runners after an hour, not a day, to save simulation time."""
+        """Forgets finished runners after `FORGOTTEN_SECONDS`, not a day, to save simulation time."""
         if evidence is None or (evidence.online and not is_absent(evidence)):
             return evidence
         verdict = judge(evidence, self.store.survey, self.clock(), self.config.evidence)
-        replaced = evidence.replaced_at is not None and self.clock() - evidence.replaced_at > HOUR
+        replaced = evidence.replaced_at is not None and self.clock() - evidence.replaced_at > FORGOTTEN_SECONDS
         done_with = verdict.state is State.RETIRED or replaced
-        ahead = self.clock() + (ANSWERABLE_SECONDS - HOUR if done_with else 0.0)
+        ahead = self.clock() + (ANSWERABLE_SECONDS - FORGOTTEN_SECONDS if done_with else 0.0)
         since = open_since(self.store.fuses.values())
         return None if may_be_forgotten(evidence, verdict, ahead, counted_since=since) else evidence
 

@@ -128,7 +128,8 @@ class Fleet:
         self.engine.trace("job ends", job=job.id, runner=machine.id)
         self._deliver(machine, job, over=True)
         if machine.fate is Fate.SPENT:
-            self.engine.after(self.random.uniform(1.0, AUTOSCALED_WITHIN), partial(self.register, machine.pool))
+            boots = machine.pool.boot_seconds or self.random.uniform(1.0, AUTOSCALED_WITHIN)
+            self.engine.after(boots, partial(self.register, machine.pool))
 
     def _deliver(self, machine: Machine, job: Job, *, over: bool, at_once: bool = False) -> None:
         if not machine.pool.sends_deliveries:

@@ -47,7 +47,6 @@ _request_step, _step_after, _settle, _successors = (
     fuse._settle,
     fuse_counts.successors,
 )
-_churn = churn._churn
 _confirmed, _listed, _may_be_forgotten = absence.confirmed, absence._listed, transitions.may_be_forgotten
 _shield, _guard, _has_ended = guards._shield, guards._guard, guards._has_ended
 _pod_evidence = guards._pod_evidence
@@ -310,11 +309,6 @@ def _random_id(_installation: int, _known: Any) -> str:
     return str(uuid.uuid4())
 
 
-def _lost_newcomers_count(members: Any, accepted_at: float, survey: Any) -> Any:
-    known = [(each, verdict.State.HEALTHY if state is verdict.State.INVALIDATED else state) for each, state in members]
-    return _churn(known, accepted_at, survey)
-
-
 def _everywhere(name: str, by: Callable[..., Any], *modules: Any) -> Mutation:
     return tuple(Patch(module, name, by) for module in modules)
 
@@ -533,7 +527,6 @@ MUTATIONS: Mapping[str, Mutation] = {
         Patch(churn, "_explains_for", lambda _churn, _at, limits: limits.prove_seconds),
     ),
     "a departure explains a newcomer for an hour": (Patch(churn, "_explains_for", lambda *_: churn.CHURN_SECONDS),),
-    "a successor that is lost again proves a batch": (Patch(churn, "_churn", _lost_newcomers_count),),
     "the return of a mere suspect holds the batches": (Patch(observations, "_was_lost", lambda _known: True),),
     "a change of the mode gives another first batch": (Patch(fuse, "UNPROVEN_SECONDS", 0.0),),
     "what an open fuse counts is forgotten": (Patch(driver, "open_since", lambda _fuses: None),),

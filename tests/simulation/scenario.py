@@ -61,6 +61,8 @@ class Pool:
     shard_label: str | None = None
     sends_deliveries: bool = True
     """Whether GitHub delivers anything of its jobs: it does not where the App is not installed on their repositories."""
+    boot_seconds: float = 0.0
+    """How long a machine boots that follows one whose only job is over; 0: some seconds."""
 
     @property
     def labels(self) -> tuple[str, ...]:

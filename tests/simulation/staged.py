@@ -73,7 +73,10 @@ class Staged:
     def _choose(self) -> Callable[[], object] | None:
         """One each day in turn, so that each is staged equally often; None where its day has a cluster already."""
         incidents = (*self.incidents, *self._pods.incidents)
-        chosen = incidents[self._engine.seed % len(incidents)]
+        turn, place = divmod(self._engine.seed, len(incidents))
+        if turn % 5 == 4:  # so that another incident moves no other to another day
+            return self.further_incidents[place % len(self.further_incidents)]
+        chosen = incidents[place]
         return chosen if chosen in self.incidents or self._pods.may_happen else None
 
     @property
@@ -96,6 +99,11 @@ class Staged:
             self._hide_by_lists_and_gets,
             self._write_off_beside_a_job,
         )
+
+    @property
+    def further_incidents(self) -> tuple[Callable[[], object], ...]:
+        """Incidents of each fifth turn."""
+        return (self._churn_slowly, self._lose_the_successors, self._change_the_mode_in_between)
 
     # ---- at certain moments
 
@@ -283,6 +291,47 @@ class Staged:
         lose = partial(engine.after, 700.0, partial(self._lose, others))
         engine.after(SETTLES, partial(self._when, partial(self._is_stopped, stopped[0].pool), lose))
 
+    def _churn_slowly(self) -> None:
+        """Half of a pool vanishes for hours and no request helps, while others finish jobs and new ones boot slowly."""
+        boots = self.random.choice((330.0, 480.0, 900.0))
+        machines = self.pool(24, Controller.NEVER, Kind.EPHEMERAL, boot_seconds=boots)
+        pool, engine = machines[0].pool, self._engine
+
+        def finish_one() -> None:
+            idle = [each for each in engine.world.registered(pool) if each.job is None]
+            for machine in idle[-1:]:
+                engine.fleet.take_job(machine, lasting=20.0)
+
+        for at in range(60, int(LASTS - 4 * HOUR), 150):
+            engine.after(float(at), finish_one)
+        for _job in range(30):
+            engine.after(2 * HOUR, partial(engine.fleet.queue_job, pool))
+        engine.after(2 * HOUR, partial(engine.fleet.vanish, machines[:10], LASTS))
+
+    def _lose_the_successors(self) -> None:
+        """What runners are lost for goes on: each one that comes is lost again a little later."""
+        engine, machines = self._engine, self.pool(20)
+        pool = machines[0].pool
+
+        def lose_newcomers() -> None:
+            newcomers = [each for each in engine.world.registered(pool) if each not in machines]
+            self._lose([each for each in newcomers if engine.now - each.born > 150.0])
+
+        engine.after(SETTLES, partial(self._lose, machines[:14]))
+        for _job in range(20):
+            engine.after(SETTLES, partial(engine.fleet.queue_job, pool))
+        for at in range(int(SETTLES), int(SETTLES + 2 * HOUR), 60):
+            engine.after(float(at), lose_newcomers)
+
+    def _change_the_mode_in_between(self) -> None:
+        """Registrations vanish for hours, no request helps, and a person changes to dry-run for a while."""
+        engine, machines = self._engine, self.pool(12, Controller.NEVER)
+        engine.after(SETTLES, partial(engine.fleet.vanish, machines[:8], LASTS))
+        for _job in range(12):
+            engine.after(SETTLES, partial(engine.fleet.queue_job, machines[0].pool))
+        lasts = self.random.choice((300.0, 1200.0))
+        engine.after(SETTLES + 200.0, partial(engine.changes.set_mode, "dry-run", lasts))
+
     # ---- how it happens
 
     def pool(
@@ -292,12 +341,25 @@ class Staged:
         kind: Kind = Kind.PERSISTENT,
         *,
         sends_deliveries: bool = True,
+        boot_seconds: float = 0.0,
     ) -> list[Machine]:
         """Another pool, whose runners register now."""
         self._pools += 1
-        pool = Pool(f"staged-{self._pools}", size, kind, controller, sends_deliveries=sends_deliveries)
+        pool = Pool(
+            f"staged-{self._pools}",
+            size,
+            kind,
+            controller,
+            sends_deliveries=sends_deliveries,
+            boot_seconds=boot_seconds,
+        )
         self._engine.changes.add(pool)
         return [self._engine.world.register(pool, self._engine.now) for _ in range(size)]
+
+    @staticmethod
+    def is_barren(pool: Pool) -> bool:
+        """Whether no request of a staged pool has a runner: its newcomers are churn, and prove nothing."""
+        return pool.name.startswith("staged-") and pool.controller is Controller.NEVER
 
     @staticmethod
     def _is_ours(machine: Machine) -> bool:

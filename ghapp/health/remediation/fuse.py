@@ -32,6 +32,11 @@ FLOAT_NOISE = 1e-9
 UNPROVEN_SECONDS = 3600.0
 """A mode that was changed for less than this, and back, gives a mass loss no other first batch."""
 
+LATE_SECONDS = 4200.0
+"""A successor comes within an hour of its request, and is listed some minutes later. After that none is looked for: the
+churn of the time before the batch is forgotten some day.
+"""
+
 WHOLE_INSTALLATION = "*"
 """The pool name of the fuse over all pools of an installation."""
 
@@ -395,7 +400,8 @@ def _settle(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> Fus
     """Updates a stopped fuse: what it stopped for may happen late, or an admin may have nothing left to decide."""
     if fuse.reason is FuseReason.REQUEST_NOT_ACCEPTED and (pool.accepted or not pool.in_batch):
         return replace(fuse, position=Position.PROVING, reason=FuseReason.REQUEST_ACCEPTED, stopped_at=None)
-    if fuse.reason is FuseReason.BATCH_NEVER_ONLINE and pool.successors and not pool.pending:
+    is_in_time = pool.proving_seconds <= LATE_SECONDS
+    if fuse.reason is FuseReason.BATCH_NEVER_ONLINE and pool.successors and not pool.pending and is_in_time:
         return _go_on(fuse, pool, now, limits)
     if pool.calm_seconds < limits.window_seconds or fuse.reason is FuseReason.UNREADABLE:
         return fuse

@@ -104,7 +104,7 @@ def fuse_counts(
         pending=count.pending,
         overdue=count.overdue,
         accepted=count.accepted,
-        successors=_successors(members, count, survey, limits),
+        successors=max(0, _successors(members, count, survey, limits) - _lost_again(members, since)),
         proving_seconds=0.0 if proving_since is None else covered_seconds(survey, proving_since, now),
         found=count.found,
         since_return=None if returned is None else covered_seconds(survey, returned, now),
@@ -184,6 +184,11 @@ def _count_grant(
         is_overdue = covered_seconds(survey, waits_since, now) > limits.prove_seconds
         count.overdue += is_overdue
         count.pending += not is_overdue
+
+
+def _lost_again(members: Members, since: float) -> int:
+    """Returns how many runners that came since the fuse tripped are lost: what runners are lost for goes on."""
+    return sum(state is State.INVALIDATED and each.registered and each.first_seen > since for each, state in members)
 
 
 def _successors(members: Members, count: _Count, survey: Survey, limits: FuseLimits) -> int:

@@ -387,9 +387,9 @@ def test_a_fuse_stopped_for_requests_that_were_not_accepted_goes_on_when_one_is(
     ids=["an hour later", "after more than an hour"],
 )
 def test_a_fuse_stopped_without_successors_goes_on_when_one_comes_within_an_hour(came, goes_on):
-    accepted_at = NOW - 8000
+    accepted_at = NOW - 4000
     steps = {"granted_at": accepted_at, "removed_at": accepted_at, "replaced_at": accepted_at}
-    fuse = Fuse(Position.STOPPED, accepted_at, 3, 3, reason=FuseReason.BATCH_NEVER_ONLINE, stopped_at=NOW - 7000)
+    fuse = Fuse(Position.STOPPED, accepted_at, 3, 3, reason=FuseReason.BATCH_NEVER_ONLINE, stopped_at=NOW - 3000)
     runners = [*(lost(each, **steps) for each in (1, 2, 3)), *(lost(each) for each in range(10, 40))]
     late = online(100, first_seen=accepted_at + came)
     turned = {each.pool: each.after for each in decided([*runners, late], {POOL: fuse}).turns}

@@ -681,3 +681,23 @@ def test_every_update_of_a_fuse_is_defined_and_at_most_doubles_its_batch(positio
     let = room(turned, counted)
     assert let is None or 0 <= let <= turned.allowed
     assert turned.allowed <= max(fuse.allowed, counted.granted) + 2 * fuse.batch
+
+
+@pytest.mark.parametrize(("lost_again", "successors"), [(0, 3), (1, 2), (4, 0)])
+def test_newcomers_that_are_lost_again_take_from_the_proof(lost_again, successors):
+    batch = [lost(each, granted_at=NOW, removed_at=NOW, replaced_at=NOW) for each in (1, 2, 3)]
+    came = [online(100 + each, first_seen=NOW + 60) for each in range(3)]
+    again = [lost(50 + each, first_seen=NOW + 30) for each in range(lost_again)]
+    members = [
+        *((each, State.INVALIDATED) for each in (*batch, *again)),
+        *((each, State.HEALTHY) for each in came),
+    ]
+    seen = Survey(swept_at=NOW + 90, total=10)
+    assert fuse_counts(members, proving(batch_at=NOW), seen, NOW + 90, LIMITS).successors == successors
+
+
+@pytest.mark.parametrize(("after", "position"), [(4200.0, Position.PROVING), (4200.0 + MICROSECOND, Position.STOPPED)])
+def test_a_late_successor_counts_for_a_little_more_than_an_hour(after, position):
+    stopped = proving(position=Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE, stopped_at=NOW)
+    counted = mass_loss(waiting=9, granted=3, in_batch=3, accepted=3, successors=1, proving_seconds=after)
+    assert next_fuse(stopped, counted, NOW + 9000, LIMITS).position is position
