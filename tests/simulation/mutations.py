@@ -529,7 +529,6 @@ MUTATIONS: Mapping[str, Mutation] = {
     "a departure explains a newcomer for an hour": (Patch(churn, "_explains_for", lambda *_: churn.CHURN_SECONDS),),
     "the return of a mere suspect holds the batches": (Patch(observations, "_was_lost", lambda _known: True),),
     "a change of the mode gives another first batch": (Patch(fuse, "UNPROVEN_SECONDS", 0.0),),
-    "what an open fuse counts is forgotten": (Patch(driver, "open_since", lambda _fuses: None),),
     "a held request writes off its pool again": (
         Patch(decision, "has_stepped", lambda before, after: before != after),
     ),
@@ -541,6 +540,9 @@ MUTATIONS: Mapping[str, Mutation] = {
 
 
 CAUGHT_BY: Mapping[str, int] = {
+    "slow newcomers of ordinary departures prove a batch": 96,
+    "a change of the mode gives another first batch": 107,
+    "a held request writes off its pool again": 422,
     "confirm_seconds do not pass": 27,
     "no answer is an absence": 28,
     "no control list": 27,

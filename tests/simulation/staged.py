@@ -293,7 +293,7 @@ class Staged:
 
     def _churn_slowly(self) -> None:
         """Half of a pool vanishes for hours and no request helps, while others finish jobs and new ones boot slowly."""
-        boots = self.random.choice((330.0, 480.0, 900.0))
+        boots, apart = self.random.choice((330.0, 480.0, 900.0)), self.random.choice((150, 700, 1100))
         machines = self.pool(24, Controller.NEVER, Kind.EPHEMERAL, boot_seconds=boots)
         pool, engine = machines[0].pool, self._engine
 
@@ -302,7 +302,7 @@ class Staged:
             for machine in idle[-1:]:
                 engine.fleet.take_job(machine, lasting=20.0)
 
-        for at in range(60, int(LASTS - 4 * HOUR), 150):
+        for at in range(60, int(LASTS - 4 * HOUR), apart):
             engine.after(float(at), finish_one)
         for _job in range(30):
             engine.after(2 * HOUR, partial(engine.fleet.queue_job, pool))
