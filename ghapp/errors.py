@@ -90,6 +90,18 @@ class BudgetSpentError(GitHubError):
     """Our own budget is spent; no request was sent."""
 
 
+class CreationsSpentError(BudgetSpentError):
+    """As many check runs were created lately as GitHub permits; none was sent.
+
+    Attributes:
+        after_seconds: time until there is room.
+    """
+
+    def __init__(self, message: str, *, after_seconds: float) -> None:
+        super().__init__(message)
+        self.after_seconds = after_seconds
+
+
 class PermissionMissingError(GitHubError):
     """403, or a 404 that stands for it: the installation lacks a permission that the call needs.
 

@@ -80,9 +80,9 @@ class Checks:
             subject: distinguishes it from check runs of the same name on one commit; None if there is only one.
         """
         self.client, self.installation = installation_client, installation_client.installation
-        self._repository, self._details_url, self._name = repository, details_url, name
+        self._repository, self._details_url, self.name = repository, details_url, name
         self._path = f"/repos/{quote(repository)}"
-        self._external_id = external_id(self.installation.id, subject)
+        self.key = external_id(self.installation.id, subject)
         # The filter `latest` returns only the newest check run of a name, whatever its subject.
         self._filter = "latest" if subject is None else "all"
 
@@ -116,15 +116,15 @@ class Checks:
     async def find(self, sha: str) -> int | None:
         """Returns the id of our check run on that commit; None if there is none."""
         path = f"{self._path}/commits/{quote(sha)}/check-runs"
-        answer = await self.client.send("GET", path, check_name=self._name, filter=self._filter, per_page=100)
+        answer = await self.client.send("GET", path, check_name=self.name, filter=self._filter, per_page=100)
         if answer.status in REFUSED:
             return None
-        ours = [run.id for run in read(_check_runs, answer.body).check_runs if run.external_id == self._external_id]
+        ours = [run.id for run in read(_check_runs, answer.body).check_runs if run.external_id == self.key]
         return max(ours, default=None)
 
     async def create(self, sha: str, report: Report) -> int | None:
         """Posts a new check run to a commit; returns its id, or None if the repository or the commit is missing."""
-        body = self._body(report) | {"head_sha": sha, "external_id": self._external_id}
+        body = self._body(report) | {"head_sha": sha, "external_id": self.key}
         answer = await self.client.send("POST", f"{self._path}/check-runs", json=body)
         return None if answer.status in REFUSED else read(_check_run, answer.body).id
 
@@ -136,7 +136,7 @@ class Checks:
     def _body(self, report: Report) -> dict[str, Any]:
         over = {"status": "completed", "conclusion": report.conclusion.value} if report.conclusion else {}
         body: dict[str, Any] = {
-            "name": self._name,
+            "name": self.name,
             "status": "in_progress",
             **over,
             "output": {"title": report.title, "summary": report.summary, "text": report.text},

@@ -167,6 +167,11 @@ def over(installation: int) -> str:
     return f"ghapp:{installation}:over"
 
 
+def creations(installation: int) -> str:
+    """Sorted set: id of a created check run → when it was created. Of one hour, at most 480."""
+    return f"ghapp:{installation}:creations"
+
+
 def approval(installation: int) -> str:
     """Prefix of strings: when the job of this id was approved; empty while it waits. Expires an hour after its end."""
     return f"ghapp:{installation}:approval"

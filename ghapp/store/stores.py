@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from ghapp.redis_clock import redis_time
 from ghapp.store.audit import AuditLog
 from ghapp.store.budget import Budget
+from ghapp.store.check_creations import CheckCreations
 from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.connect import connect
 from ghapp.store.deaths import Deaths
@@ -85,6 +86,7 @@ class Stores:
     pod_locations: PodLocations
     pods: Pods
     pod_ends: PodEnds
+    check_creations: CheckCreations
     post_mortems: PostMortems
     quarantine: Quarantine
     queue_checks: QueueChecks
@@ -156,6 +158,7 @@ def stores_over(
         pod_locations=PodLocations(redis),
         pods=Pods(redis),
         pod_ends=PodEnds(redis),
+        check_creations=CheckCreations(redis),
         post_mortems=PostMortems(redis),
         quarantine=Quarantine(redis),
         queue_checks=QueueChecks(redis),

@@ -197,7 +197,9 @@ class _Look(CommitCheckPost):
             return gate_check, CheckRunOutcome.NOTHING_TO_DO
         if gate_check.check_run is None:  # recorded before it is created, so that it is completed even after a crash
             await self._context.gate_checks.keep(self._installation.id, self._place, gate_check)
-        check_run, outcome = await publish(await self._checks(gate_check), gate_check.sha, report, gate_check.check_run)
+        check_run, outcome = await publish(
+            self._context, await self._checks(gate_check), gate_check.sha, report, gate_check.check_run
+        )
         if check_run is None:
             return gate_check._replace(check_run=None), outcome
         posted = {"check_run": check_run, "outcome": outcome.value, "conclusion": report.conclusion}

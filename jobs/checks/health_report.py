@@ -153,7 +153,7 @@ async def _post(
     if step is CheckRunStep.NOTHING:
         return CheckRunOutcome.NOTHING_TO_DO
     known = posted.check_run if posted is not None and step is CheckRunStep.UPDATE else None
-    check_run, outcome = await publish(checks, sha, rendered, known)
+    check_run, outcome = await publish(context, checks, sha, rendered, known)
     if check_run is None:
         await context.reports.forget_head(installation.id)
         return outcome

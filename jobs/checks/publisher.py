@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from ghapp.errors import (
     BudgetSpentError,
+    CreationsSpentError,
     GhappError,
     GitHubError,
     GitHubUnavailableError,
@@ -23,10 +24,16 @@ from ghapp.github.checks import Checks
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Purpose
 from ghapp.report import NAME, Report
+from ghapp.report.post_mortem import NAME as POST_MORTEM
+from ghapp.report.queue_report import QUEUE_CHECK
 from jobs.context import JobContext
 
 RETRY_SECONDS = 300.0
 """Seconds until the next attempt when an admin must fix something first."""
+
+
+SHARES = {POST_MORTEM: 0.8, QUEUE_CHECK: 0.6}
+"""Of the creations that GitHub permits; those of the fleet and of the gate are few, and may use all."""
 
 
 class CheckRunOutcome(StrEnum):
@@ -58,6 +65,7 @@ TRANSIENT = (CheckRunOutcome.NOT_NOW, CheckRunOutcome.UNAVAILABLE)
 FAILURES: Mapping[type[GitHubError], CheckRunOutcome] = {
     PermissionMissingError: CheckRunOutcome.PERMISSION_MISSING,
     RateLimitedError: CheckRunOutcome.NOT_NOW,
+    CreationsSpentError: CheckRunOutcome.NOT_NOW,
     BudgetSpentError: CheckRunOutcome.NOT_NOW,
     GitHubUnavailableError: CheckRunOutcome.UNAVAILABLE,
     InstallationSuspendedError: CheckRunOutcome.UNAVAILABLE,
@@ -105,7 +113,7 @@ async def open_checks(
 
 
 async def publish(
-    checks: Checks, sha: str, report: Report, known: int | None = None
+    context: JobContext, checks: Checks, sha: str, report: Report, known: int | None = None
 ) -> tuple[int | None, CheckRunOutcome]:
     """Updates the known check run, else the one on the commit, else creates one.
 
@@ -113,6 +121,7 @@ async def publish(
         The check run's id (None when GitHub refuses it) and the outcome.
 
     Raises:
+        CreationsSpentError: as many were created lately as GitHub permits.
         GitHubError: GitHub gave no usable answer.
     """
     if known is not None and await checks.update(known, report):
@@ -120,5 +129,10 @@ async def publish(
     found = await checks.find(sha)
     if found is not None and found != known and await checks.update(found, report):
         return found, CheckRunOutcome.UPDATED
+    creations, share = context.check_creations, SHARES.get(checks.name, 1.0)
+    wait = await creations.take(checks.installation.id, f"{checks.key} {sha}", share, context.clock())
+    if wait > 0.0:
+        text = f"as many check runs were created lately as GitHub permits; the next one in {wait:.0f} s"
+        raise CreationsSpentError(text, after_seconds=wait)
     created = await checks.create(sha, report)
     return created, CheckRunOutcome.REFUSED if created is None else CheckRunOutcome.CREATED

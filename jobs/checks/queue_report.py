@@ -149,7 +149,7 @@ class _QueuePost(CommitCheckPost):
             return check, CheckRunOutcome.NOT_NOW
         if known is None:  # recorded before it is created, so that it is completed even after a crash
             await self._store.keep(self._installation.id, self._place, check)
-        check_run, outcome = await publish(checks, check.sha, report, known)
+        check_run, outcome = await publish(self._context, checks, check.sha, report, known)
         if check_run is None:
             return check, outcome
         log.info("queue check posted", **self.named(check), check_run=check_run, outcome=outcome.value, over=over)

@@ -8,6 +8,7 @@ once and updated.
 from __future__ import annotations
 
 from ghapp.errors import (
+    CreationsSpentError,
     GhappError,
     GitHubError,
     GitHubUnavailableError,
@@ -93,7 +94,9 @@ async def _look(context: JobContext, installation: Installation, death: Death, l
             outcome = await _publish(context, installation, death, facts)
     except GitHubError as error:
         trouble = error
-    if trouble is not None:
+    if isinstance(trouble, CreationsSpentError):
+        _post_later(context, installation, death, look, trouble.after_seconds)
+    elif trouble is not None:
         await _log_once(context, installation, trouble)
     if isinstance(trouble, GitHubUnavailableError):
         raise trouble
@@ -158,6 +161,12 @@ def _is_open(
     if death.cause is Cause.CLEAN_EXIT or isinstance(trouble, PermissionMissingError):
         return False
     return facts is None or not facts.over or trouble is not None
+
+
+def _post_later(context: JobContext, installation: Installation, death: Death, look: int, after_seconds: float) -> None:
+    """Enqueue the same look again for when a check run may be created; many jobs may have died at once."""
+    key = f"post-mortem-{death_id(installation, death)}-later"
+    context.ask(JobName.POST_MORTEM, installation.id, identity(death), look, key=key, after_seconds=after_seconds)
 
 
 def _ask_for_next(context: JobContext, installation: Installation, death: Death, look: int) -> bool:

@@ -53,7 +53,7 @@ async def post_check_run(
     if posted is not None and posted.digest == rendered.digest:
         return CheckRunOutcome.RECORDED
     known = None if posted is None else posted.check_run
-    check_run, outcome = await publish(checks, job.head_sha, rendered, known)
+    check_run, outcome = await publish(context, checks, job.head_sha, rendered, known)
     if check_run is None:
         raise NotFoundError(f"{job.repository}: GitHub does not take a check run for {job.head_sha}")
     await post_mortems.post(subject, PostedMortem(check_run, rendered.digest, identity(death)))

@@ -327,3 +327,21 @@ async def test_a_clean_exit_does_not_query_the_log_store(story):
             await its_runner_dies(app, job, cause=Cause.CLEAN_EXIT, reason="Completed", exit_code=0, signal=None)
             assert await look(app, job) is CheckRunOutcome.RECORDED
             assert (loki.asked, waiting(app)) == ([], [])
+
+
+async def test_a_check_run_that_github_would_refuse_for_the_number_of_creations_is_posted_later(story):
+    """Many jobs died at once; GitHub's limit has a wait that would hold up sweeps, too."""
+    async with story() as app:
+        job = await a_job_runs(app)
+        death = await its_runner_dies(app, job)
+        lease_is_over(app, job)
+        await app.receive_all()
+        for number in range(75):
+            await app.context.check_creations.take(app.installation, f"other {number}", 1.0, app.clock())
+        await look(app, job)
+        assert check_runs(app) == {}
+        later = [(list(args), key) for args, key in waiting(app) if key.endswith("-later")]
+        assert [args for args, _ in later] == [[app.installation, identity(death), 0]]
+        app.clock.pass_(60)
+        assert await look(app, job) is CheckRunOutcome.CREATED
+        assert len(check_runs(app)) == 1
