@@ -288,8 +288,27 @@ def log_after_failure(log: DeliveryLog, why: str, now: float) -> DeliveryLog:
 def may_be_explained(evidence: Evidence, gaps: Sequence[DeliveryGap], survey: Survey) -> bool:
     """True if a missing or late delivery may explain this absence: of the time in which the runner left, some are.
 
-    It left between the last list that returned it and the first that lacked it. A persistent runner stays registered
-    after its job, so that no delivery explains its absence.
+    A persistent runner stays registered after its job, so that no delivery explains its absence.
+    """
+    return evidence.ephemeral is not False and left_in_gap(evidence, gaps, survey)
+
+
+def may_have_begun_a_job(evidence: Evidence, gaps: Sequence[DeliveryGap], survey: Survey, now: float) -> bool:
+    """True if a missing or late delivery may report that an absent runner, of any kind, is at work.
+
+    It may have begun a job when it was listed last, and have lost its registration since. An ephemeral runner whose job
+    is over takes no other. The doubt lasts at most as long as an absence waits for deliveries.
+    """
+    if not is_absent(evidence) or has_waited(evidence, survey, now):
+        return False
+    had_its_job = evidence.ephemeral is True and evidence.job_ended_at is not None
+    return not had_its_job and left_in_gap(evidence, gaps, survey)
+
+
+def left_in_gap(evidence: Evidence, gaps: Sequence[DeliveryGap], survey: Survey) -> bool:
+    """True if deliveries of the time in which an absent runner left are missing or late.
+
+    It left between the last list that returned it and the first that lacked it.
     """
     lacked_at = missing_since(evidence)
     returned_at, last_returned_at = lacked_at - LIST_LASTS_SECONDS, evidence.returned_at
@@ -298,8 +317,12 @@ def may_be_explained(evidence: Evidence, gaps: Sequence[DeliveryGap], survey: Su
     for begin, end in survey.blind:
         if begin <= returned_at <= end or begin < lacked_at <= end:
             returned_at = min(returned_at, begin)
-    overlaps = any(gap.since <= lacked_at and (gap.until is None or gap.until >= returned_at) for gap in gaps)
-    return overlaps and evidence.ephemeral is not False
+    return overlaps(gaps, returned_at, lacked_at)
+
+
+def overlaps(gaps: Sequence[DeliveryGap], since: float, until: float) -> bool:
+    """True if deliveries of a part of that span are missing or late."""
+    return any(gap.since <= until and (gap.until is None or gap.until >= since) for gap in gaps)
 
 
 def has_waited(evidence: Evidence, survey: Survey, now: float) -> bool:

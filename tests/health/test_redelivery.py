@@ -31,8 +31,13 @@ def test_a_failed_delivery_is_requested_again(status):
 
 
 @pytest.mark.parametrize("status", [400, 413], ids=str)
-def test_a_delivery_refused_for_its_content_is_not_requested_again(status):
-    assert selected([failed(status=status)]) == ((), None)
+def test_a_delivery_that_is_rejected_for_its_content_is_missing_and_is_requested_once_more(status):
+    rejected, again = failed(status=status), failed(2, at=OLD + 60, status=status)
+    assert selected([rejected]) == ((1,), OLD)
+    assert selected([rejected, again]) == ((), OLD)
+    assert selected([rejected, again._replace(status=503)]) == ((2,), OLD), "only one attempt was rejected"
+    assert selected([rejected, again, failed(3, at=OLD + 120)]) == ((), OLD)
+    assert selected([rejected, again._replace(status=202)]) == ((), None)
 
 
 def test_a_delivery_with_one_successful_attempt_is_not_requested_again():
