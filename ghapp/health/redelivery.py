@@ -13,8 +13,8 @@ FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 30.0, 3600.0
 """Delay after a delivery's n-th attempt: 30 s · 2ⁿ⁻¹, at most an hour."""
 
 REJECTED = {400, 413}
-"""Statuses with which ghapp rejects a delivery for its content: a retry would be rejected, too. A proxy in front of ghapp
-may answer the same, so that the delivery is requested once more. Until it comes it is missing, like any other.
+"""Statuses with which ghapp rejects a delivery for its content: a retry would be rejected, too. A proxy in front of
+ghapp may answer the same, so that the delivery is requested once more. Until it comes it is missing, like any other.
 """
 
 MOST_REJECTED = 2

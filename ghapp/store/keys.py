@@ -108,12 +108,12 @@ def seen_guids(hour: int) -> str:
 
 
 def delivery_arrivals(installation: int) -> str:
-    """string: DeliveryArrivals, when deliveries about jobs arrived and how late; expires after two hours."""
+    """string: DeliveryArrivals, when deliveries about jobs arrived and how late; expires after a month."""
     return f"ghapp:{installation}:delivery-arrivals"
 
 
 def delivery_expected(installation: int) -> str:
-    """string: since when a delivery must have come (epoch seconds); expires after two hours."""
+    """string: since when a delivery must have come (epoch seconds); expires after a month."""
     return f"ghapp:{installation}:delivery-expected"
 
 

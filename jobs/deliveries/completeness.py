@@ -28,12 +28,15 @@ MEMORY_SECONDS = 10.0
 
 
 async def expect_deliveries(context: JobContext, installation: Installation, records: Collection[Evidence]) -> None:
-    """Records since when a delivery must have come, according to a list that was just recorded."""
+    """Records since when a delivery must have come, according to a list that was just recorded.
+
+    While a list has such work, what is known of deliveries does not expire.
+    """
     if not any(each.busy and each.listed and each.running_job is None for each in records):
         return
     facts = (await context.delivery_status.facts([installation.id]))[installation.id]
     at = expected_at(records, facts.arrivals, facts.expected_at, context.clock())
-    if at is not None and at != facts.expected_at:
+    if at is not None:
         await context.delivery_status.expect(installation.id, at)
 
 

@@ -1,7 +1,7 @@
 """Reads GitHub's delivery log, and records which deliveries are missing, for all installations.
 
-Redelivery reads it regularly, a confirmation and the reaper when they need it. GitHub's log is read from its newest end. Of very many
-failures one read covers a part; redelivery continues before it.
+Redelivery reads it regularly, a confirmation and the reaper when they need it. GitHub's log is read from its newest
+end. Of very many failures one read covers a part; redelivery continues before it.
 """
 
 from __future__ import annotations
