@@ -21,6 +21,22 @@ MOST_REJECTED = 2
 """Attempts that may be answered with one of them."""
 
 
+TRIAL_SECONDS = 60.0
+"""While no delivery arrives, one redelivery is requested as often as this, to learn whether they arrive again."""
+
+
+class LastRequest(NamedTuple):
+    """The last request for redeliveries.
+
+    Attributes:
+        at: when it was (our clock).
+        arrival: the last delivery that had arrived before it, as the inbox names it.
+    """
+
+    at: float
+    arrival: str
+
+
 class Attempt(NamedTuple):
     """One of GitHub's attempts to deliver.
 
@@ -84,6 +100,23 @@ def to_redeliver(attempts: Iterable[Attempt], kept: Collection[str], now: float)
     due = [tries for tries in missing if now - tries[-1].at >= _wait(len(tries)) and not _is_rejected(tries)]
     due.sort(key=lambda tries: _urgency(tries[0]))
     return Redeliveries(tuple(tries[-1].id for tries in due), tuple(tries[0] for tries in missing))
+
+
+def may_request(last: LastRequest | None, arrival: str, now: float, batch: int) -> int:
+    """Returns how many redeliveries may be requested now.
+
+    A batch, if any delivery has arrived since the last request: GitHub reaches the webhook. Otherwise each request
+    would only use up the App's limit: one for each `TRIAL_SECONDS`.
+
+    Args:
+        last: the last request that GitHub accepted; None if none is known.
+        arrival: the last delivery that has arrived.
+        now: our clock.
+        batch: how many one batch may have.
+    """
+    if last is None or last.arrival != arrival:
+        return batch
+    return 0 if 0 <= now - last.at < TRIAL_SECONDS else 1
 
 
 def _urgency(first: Attempt) -> tuple[int, float]:
