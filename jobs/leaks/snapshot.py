@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ghapp.cluster.api import Cluster
+from ghapp.errors import ClusterForbiddenError
 from ghapp.health.cluster_summary import namespaces_of
 from ghapp.health.delivery_lag import DeliveryGap, has_waited
 from ghapp.health.installation import Installation
@@ -85,12 +87,14 @@ class Snapshot(NamedTuple):
         known: the records from which `look` was computed.
         listed: all pods with the label.
         without_owner: how many of them belong to another org, or to an unknown one.
+        unread: why the pods of some namespaces could not be listed, by namespace.
     """
 
     look: TickInputs
     known: RecordedRunners
     listed: Sequence[Pod]
     without_owner: int = 0
+    unread: Mapping[str, str] = {}
 
 
 def pool_for(settings: Settings, org: str, namespace: str, runner: Evidence | None) -> str:
@@ -114,14 +118,22 @@ async def take_snapshot(
 ) -> Snapshot:
     """Reads every stamped pod of the org's namespaces, and then the records of their runners.
 
+    A namespace that RBAC forbids to list is left out.
+
     Raises:
-        ClusterError: a list failed, so none counts.
+        ClusterError: a list failed for another reason, or every list is forbidden: none counts.
     """
     label = context.settings.of(installation.org).leaks.owner_label
-    began, pods = context.clock(), list[Pod]()
-    for namespace in namespaces_of(context.settings.pools_of(installation.org)):
-        pods += (await cluster.pods(namespace, label)).items
-    return await snapshot_of_pods(context, installation, pods, began, memory)
+    began, pods, unread = context.clock(), list[Pod](), dict[str, str]()
+    namespaces = namespaces_of(context.settings.pools_of(installation.org))
+    for namespace in namespaces:
+        try:
+            pods += (await cluster.pods(namespace, label)).items
+        except ClusterForbiddenError as error:
+            unread[namespace] = str(error)
+            if len(unread) == len(namespaces):
+                raise
+    return await snapshot_of_pods(context, installation, pods, began, memory, unread=unread)
 
 
 async def snapshot_of_pods(
@@ -132,8 +144,9 @@ async def snapshot_of_pods(
     memory: TickMemory,
     *,
     only: Collection[str] | None = None,
+    unread: Mapping[str, str] = MappingProxyType({}),
 ) -> Snapshot:
-    """Reads the records of the runners of pods that were read at `pods_at`.
+    """Reads the records of the runners of pods that were read at `pods_at`. `unread` is as in `Snapshot`.
 
     With `only`, the records of these names alone, without the recent reaps: these count against all leaks together.
     """
@@ -152,6 +165,7 @@ async def snapshot_of_pods(
     activity = {name: known.activity(name, now, stale_seconds, patience, gaps) for name in names}
 
     paused = (await context.fuses.pauses(installation.id)).keys() - {WHOLE_ORG}
+    fuse_view = await _fuse_view(context, installation, ours, pools, now, activity if only is None else None)
     look = TickInputs(
         ours,
         pods_at,
@@ -160,13 +174,21 @@ async def snapshot_of_pods(
         known.at,
         github_stale=known.is_github_stale(now, stale_seconds),
         list_empty=known.survey.total == 0,
-        fuse=await _fuse_view(context, installation, ours, pools, now, activity if only is None else None),
+        fuse=fuse_view._replace(unread=_unread_pools(context.settings, installation.org, unread)),
         paused=frozenset(pod.uid for pod in ours if paused and not paused.isdisjoint(pools(pod))),
         survey=known.survey,
         gaps=gaps,
         bear_name=bear_name,
+        unread=bool(unread),
     )
-    return Snapshot(look, known, pods, len(pods) - len(ours))
+    return Snapshot(look, known, pods, len(pods) - len(ours), unread)
+
+
+def _unread_pools(settings: Settings, org: str, unread: Collection[str]) -> frozenset[str]:
+    """Returns the pools with pods in these namespaces; an empty name stands for an unknown pool."""
+    return frozenset(rule.name for rule in settings.pools_of(org) if rule.namespace in unread) | (
+        {""} if unread else set()
+    )
 
 
 async def _delivery_gaps(

@@ -47,6 +47,8 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
 
     1. Pods are listed before claims are read: a pod claimed between the two reads does not count as unclaimed.
     2. Only complete and fresh reads count. No pods, or no claims, where the previous tick had some: an invalid read.
+       A namespace whose pods RBAC forbids to list is left out alone: its pods are kept, the time for which they have
+       been unclaimed restarts, and what else is remembered of them stays.
     3. The pod is older than `grace_seconds`, by the clock of the API server, which also dated its creation.
     4. It has been unclaimed for that long without a gap: a returning claim restarts the time, and so does a gap of more
        than `MOST_GAP_SECONDS` between two valid ticks, or a clock that goes back. Both our clock and the cluster's must
@@ -170,16 +172,27 @@ def _memory_after(
     is_continued = before.at is not None and 0.0 <= now - before.at <= MOST_GAP_SECONDS
     since, since_there = (before.since, before.since_there) if is_continued else ({}, {})
     unclaimed = [pod for pod in stamped if not _is_claimed(pod, runners[pod.uid], inputs, now)]
+    unread = _of_unread(names, before) if inputs.unread else TickMemory()
     return TickMemory(
         since={pod.uid: since.get(pod.uid, now) for pod in unclaimed},
         at=now,
-        names=names,
+        names={**unread.names, **names},
         since_there={pod.uid: since_there.get(pod.uid, pod.read_at) for pod in unclaimed if pod.read_at is not None},
-        runners=frozenset(pod.uid for pod in stamped if _is_runners(pod, runners[pod.uid], inputs, before)),
-        named=_named(names, runners, before),
-        vouched=_vouched(stamped, runners, inputs, now, before),
+        runners=unread.runners | {pod.uid for pod in stamped if _is_runners(pod, runners[pod.uid], inputs, before)},
+        named={**unread.named, **_named(names, runners, before)},
+        vouched={**unread.vouched, **_vouched(stamped, runners, inputs, now, before)},
         began_at=now if before.began_at is None else min(now, before.began_at),
         listed_since=None if inputs.list_empty else before.listed_since or now,
+    )
+
+
+def _of_unread(read: Collection[str], before: TickMemory) -> TickMemory:
+    """Returns what was remembered of the runners of pods that were not read; `read` has the uids of the others."""
+    return TickMemory(
+        names={uid: name for uid, name in before.names.items() if uid not in read},
+        runners=before.runners.difference(read),
+        named={uid: at for uid, at in before.named.items() if uid not in read},
+        vouched={uid: at for uid, at in before.vouched.items() if uid not in read},
     )
 
 

@@ -78,6 +78,7 @@ class FuseView(NamedTuple):
         not_closed: uids of pods whose pool's or installation's fuse of the runners is proving or stopped.
         fuses: the reaper's own fuses, by pool; the missing ones are closed.
         in_use: why the deletion of some of `reaped` was wrong, by their uids.
+        unread: pools with pods in a namespace that could not be read; leaks of theirs may be hidden.
     """
 
     limits: FuseLimits = FuseLimits()
@@ -86,6 +87,7 @@ class FuseView(NamedTuple):
     not_closed: frozenset[str] = frozenset()
     fuses: Mapping[str, LeakFuse] = {}
     in_use: Mapping[str, StopReason] = {}
+    unread: frozenset[str] = frozenset()
 
 
 class TickInputs(NamedTuple):
@@ -106,6 +108,7 @@ class TickInputs(NamedTuple):
         survey: of the last sweeps; its lists cover the time in which a runner would have been seen.
         gaps: spans of which deliveries are missing or late, as confirmations have them (`delivery_lag.completeness`).
         bear_name: uids of pods whose runner has the pod's name, by the configuration.
+        unread: True if the pods of some namespaces are not among `pods`, because RBAC forbids to list them.
     """
 
     pods: Sequence[Pod]
@@ -122,6 +125,7 @@ class TickInputs(NamedTuple):
     survey: Survey = Survey()
     gaps: Sequence[DeliveryGap] = ()
     bear_name: frozenset[str] = frozenset()
+    unread: bool = False
 
 
 class TickMemory(NamedTuple):

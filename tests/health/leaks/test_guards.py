@@ -917,6 +917,33 @@ class TestGuard17BusyWhenLastSeen:
         assert guard_of(pod(), RunnerActivity(busy=False), memory=memory) is Guard.UNNAMED
 
 
+class TestANamespaceThatWasNotRead:
+    OTHER = pod("linux-2")
+
+    def test_the_runners_of_its_pods_are_remembered_and_their_time_restarts(self):
+        """By uid: the pod that was read has its new memory, the other one its old."""
+        old = {"linux-1": NOW - 7, "linux-2": NOW - 7}
+        old = {f"uid-{name}": at for name, at in old.items()}
+        before = remembered(
+            pod(), self.OTHER, names={"uid-linux-2": "jit-7"}, named=old, vouched=old, runners=frozenset(old)
+        )
+        seen = tick_inputs(pod(), runners={"linux-1": IDLE._replace(last_busy=True)}, unread=True)
+        after = leaks(seen, NOW, LIMITS, before).memory
+        assert after.names == {"uid-linux-1": "linux-1", "uid-linux-2": "jit-7"}
+        assert after.named == {"uid-linux-2": NOW - 7}
+        assert (after.vouched, after.runners) == (old, frozenset(old))
+        assert (set(after.since), set(after.since_there), after.pods) == ({"uid-linux-1"}, {"uid-linux-1"}, 1)
+        after = leaks(seen._replace(unread=False), NOW, LIMITS, before).memory
+        assert (set(after.names), set(after.vouched), after.named) == ({"uid-linux-1"}, {"uid-linux-1"}, {})
+
+    @pytest.mark.parametrize("unread", [frozenset(), frozenset({"linux", ""})])
+    def test_the_fuse_of_its_pool_and_of_the_installation_close_only_when_its_leaks_can_be_seen(self, unread):
+        proving = LeakFuse(Position.PROVING, NOW - 9999, 3, 3)
+        fuse = FuseView(FuseLimits(), fuses={"linux": proving, "*": proving}, unread=unread)
+        fuses = leaks(tick_inputs(fuse=fuse), NOW, LIMITS, TickMemory()).fuses
+        assert fuses == dict.fromkeys(("linux", "*"), proving if unread else LeakFuse())
+
+
 class TestGuard19DeliveriesBehind:
     BEHIND = IDLE._replace(awaits_deliveries=True)
 
