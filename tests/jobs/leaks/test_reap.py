@@ -448,8 +448,10 @@ async def test_a_claim_is_remembered_of_a_pod_whose_namespace_may_not_be_listed_
         at.api.control.namespace("elsewhere")
         first, _ = at.runners
         at.make_pod("there", "elsewhere", age_seconds=0)
-        await at.claim("there", runner_name=first, seconds=200)
-        await at.minutes(10)
+        await at.claim("there", runner_name=first)
+        await at.minutes(2)
+        await at.release("there")
+        await at.minutes(8)
         listed = at.cluster.pods
 
         async def listed_but_one(namespace, label):
