@@ -53,7 +53,7 @@ class RecordedRunners(NamedTuple):
     at: float
 
     def activity(
-        self, name: str, now: float, stale_seconds: float, patience: Patience, gaps: Sequence[DeliveryGap]
+        self, name: str, now: float, stale_seconds: float, patience: Patience, gaps: Sequence[DeliveryGap] = ()
     ) -> RunnerActivity:
         """Returns the activity of the runners of one name."""
         runners_by_name, jobs = self.runners_by_name.get(name, ()), self.jobs.get(name, ())
