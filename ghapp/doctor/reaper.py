@@ -80,7 +80,7 @@ def of_tick(org: str, last: Tick, now: float) -> Finding:
         return warning(GROUP, "reaper", text, fix, org)
     if last.trouble:
         since = "" if last.trouble_since is None else f" since {_time_of(last.trouble_since)}"
-        fix = "fix that; the reaper then continues by itself. It reaps nothing without a complete snapshot"
+        fix = "fix that; the reaper then continues by itself. It reaps nothing in a namespace that it cannot read"
         return warning(GROUP, "reaper", f"blocked{since}: {redact(last.trouble)}", fix, org)
     texts, fixes = _summary(last), list[str]()
     for pool, (reason, pod) in last.stops.items():

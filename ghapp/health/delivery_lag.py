@@ -29,6 +29,14 @@ UNNAMED_SECONDS = 15.0
 MOST_LATE = 8
 """Late arrivals that are kept of an installation."""
 
+LATEST_SECONDS = 3 * 24 * 3600.0
+"""The age of a delivery beyond which its date says nothing: GitHub repeats none that is older."""
+
+MANY_OVERDUE, OVERDUE_LASTS_SECONDS = 3, 6 * 3600.0
+"""So many deliveries in that time, each more than an hour late, and none in time since: all are late. A single one may
+be old because a person had GitHub repeat it.
+"""
+
 
 class LateArrival(NamedTuple):
     """A delivery that came late: when it arrived (our clock), and how many seconds after its event."""
@@ -43,10 +51,14 @@ class DeliveryArrivals(NamedTuple):
     Attributes:
         last_at: when the last one arrived (our clock); None if none is known.
         late: those that were late, until no delivery that is as late can be on its way; oldest first.
+        punctual_at: when the last one arrived that was at most an hour late; None if none is known.
+        overdue: the latest ones that arrived after that, and were more than an hour late; oldest first.
     """
 
     last_at: float | None = None
     late: tuple[LateArrival, ...] = ()
+    punctual_at: float | None = None
+    overdue: tuple[LateArrival, ...] = ()
 
 
 class MissingDeliveries(NamedTuple):
@@ -166,10 +178,22 @@ def arrivals_after(
     last_at = max([at for at, _ in new], default=None)
     if arrivals.last_at is not None and arrivals.last_at <= now:
         last_at = arrivals.last_at if last_at is None else max(last_at, arrivals.last_at)
-    # An event in the future has no date; one of more than an hour ago holds up nothing.
-    ages = [(at, at - event_at) for at, event_at in new if event_at is not None]
-    late = [LateArrival(at, age) for at, age in ages if LATE_SECONDS <= age <= HOLD_SECONDS]
-    return DeliveryArrivals(last_at, _lasting([*arrivals.late, *late], now))
+    ages = [LateArrival(at, at - event_at) for at, event_at in new if event_at is not None]
+    late = [each for each in ages if LATE_SECONDS <= each.seconds <= HOLD_SECONDS]
+    punctual = [each.at for each in ages if each.seconds <= HOLD_SECONDS]
+    if arrivals.punctual_at is not None and arrivals.punctual_at <= now:
+        punctual.append(arrivals.punctual_at)
+    punctual_at = max(punctual, default=None)
+    overdue = [*arrivals.overdue, *(each for each in ages if HOLD_SECONDS < each.seconds <= LATEST_SECONDS)]
+    return DeliveryArrivals(
+        last_at, _lasting([*arrivals.late, *late], now), punctual_at, _overdue(overdue, punctual_at, now)
+    )
+
+
+def _overdue(arrivals: Iterable[LateArrival], punctual_at: float | None, now: float) -> tuple[LateArrival, ...]:
+    """Returns the latest arrivals that were more than an hour late, and since which none was in time."""
+    since = max(now - OVERDUE_LASTS_SECONDS, punctual_at or 0.0)
+    return tuple(sorted(each for each in arrivals if since < each.at <= now)[-MOST_LATE:])
 
 
 def _lasting(late: Iterable[LateArrival], now: float) -> tuple[LateArrival, ...]:
@@ -190,7 +214,8 @@ def expected_at(
     """Returns since when a delivery must have come: GitHub listed a runner that began to work after the last one.
 
     Jobs of repositories on which the App is not installed have no deliveries either; the first delivery of another job
-    ends that. None if no delivery came in the last hour: then none come at all, or no job runs.
+    ends that. None if no delivery ever came: then none come at all. How long ago the last one came does not matter: no
+    job may have run since.
 
     Args:
         records: all runners of the installation.
@@ -199,7 +224,7 @@ def expected_at(
         now: our clock.
     """
     last_at = arrivals.last_at
-    if last_at is None or not 0 <= now - last_at <= HOLD_SECONDS:
+    if last_at is None or last_at > now:
         return None
     if known is not None and last_at < known <= now:
         return known
@@ -223,9 +248,13 @@ def completeness(facts: DeliveryFacts, now: float) -> tuple[DeliveryGap, ...]:
 
     What failed, arrives late, waits in our inbox, or does not come although GitHub shows that it must, each has its own
     gap; so has a delivery log that cannot be read. A date in the future is no date: a gap without its begin reaches
-    back as far as possible.
+    back as far as possible. If deliveries are more than an hour late, an absence does not wait long enough for them;
+    that is a gap and is reported all the same.
     """
-    delay = max((each.seconds for each in _lasting(facts.arrivals.late, now)), default=0.0)
+    arrivals = facts.arrivals
+    overdue = _overdue(arrivals.overdue, arrivals.punctual_at, now)
+    late = [*_lasting(arrivals.late, now), *(overdue if len(overdue) >= MANY_OVERDUE else ())]
+    delay = max((each.seconds for each in late), default=0.0)
     reach = delay + MARGIN_SECONDS
     gaps = []
     if delay:
@@ -241,7 +270,7 @@ def completeness(facts: DeliveryFacts, now: float) -> tuple[DeliveryGap, ...]:
             if not missing.number:
                 text = "more have failed than GitHub's log was read for"
             gaps.append(DeliveryGap(since, until, GapCause.FAILED, text))
-    last_at, expected = facts.arrivals.last_at, facts.expected_at
+    last_at, expected = arrivals.last_at, facts.expected_at
     if last_at is not None and expected is not None and last_at < expected <= now - UNNAMED_SECONDS:
         text = f"no delivery has come for {duration(now - last_at)}, and GitHub lists runners that began to work since"
         gaps.append(DeliveryGap(last_at - reach, None, GapCause.SILENT, text))
@@ -288,8 +317,27 @@ def log_after_failure(log: DeliveryLog, why: str, now: float) -> DeliveryLog:
 def may_be_explained(evidence: Evidence, gaps: Sequence[DeliveryGap], survey: Survey) -> bool:
     """True if a missing or late delivery may explain this absence: of the time in which the runner left, some are.
 
-    It left between the last list that returned it and the first that lacked it. A persistent runner stays registered
-    after its job, so that no delivery explains its absence.
+    A persistent runner stays registered after its job, so that no delivery explains its absence.
+    """
+    return evidence.ephemeral is not False and left_in_gap(evidence, gaps, survey)
+
+
+def may_have_begun_a_job(evidence: Evidence, gaps: Sequence[DeliveryGap], survey: Survey, now: float) -> bool:
+    """True if a missing or late delivery may report that an absent runner, of any kind, is at work.
+
+    It may have begun a job when it was listed last, and have lost its registration since. An ephemeral runner whose job
+    is over takes no other. The doubt lasts at most as long as an absence waits for deliveries.
+    """
+    if not is_absent(evidence) or has_waited(evidence, survey, now):
+        return False
+    had_its_job = evidence.ephemeral is True and evidence.job_ended_at is not None
+    return not had_its_job and left_in_gap(evidence, gaps, survey)
+
+
+def left_in_gap(evidence: Evidence, gaps: Sequence[DeliveryGap], survey: Survey) -> bool:
+    """True if deliveries of the time in which an absent runner left are missing or late.
+
+    It left between the last list that returned it and the first that lacked it.
     """
     lacked_at = missing_since(evidence)
     returned_at, last_returned_at = lacked_at - LIST_LASTS_SECONDS, evidence.returned_at
@@ -298,8 +346,12 @@ def may_be_explained(evidence: Evidence, gaps: Sequence[DeliveryGap], survey: Su
     for begin, end in survey.blind:
         if begin <= returned_at <= end or begin < lacked_at <= end:
             returned_at = min(returned_at, begin)
-    overlaps = any(gap.since <= lacked_at and (gap.until is None or gap.until >= returned_at) for gap in gaps)
-    return overlaps and evidence.ephemeral is not False
+    return overlaps(gaps, returned_at, lacked_at)
+
+
+def overlaps(gaps: Sequence[DeliveryGap], since: float, until: float) -> bool:
+    """True if deliveries of a part of that span are missing or late."""
+    return any(gap.since <= until and (gap.until is None or gap.until >= since) for gap in gaps)
 
 
 def has_waited(evidence: Evidence, survey: Survey, now: float) -> bool:

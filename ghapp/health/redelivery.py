@@ -12,8 +12,29 @@ KEPT_SECONDS = 3 * 24 * 3600.0
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 30.0, 3600.0
 """Delay after a delivery's n-th attempt: 30 s · 2ⁿ⁻¹, at most an hour."""
 
-HOPELESS = {400, 413}
-"""Statuses of deliveries that ghapp rejected for their content: a retry would be rejected, too."""
+REJECTED = {400, 413}
+"""Statuses with which ghapp rejects a delivery for its content: a retry would be rejected, too. A proxy in front of
+ghapp may answer the same, so that the delivery is requested once more. Until it comes it is missing, like any other.
+"""
+
+MOST_REJECTED = 2
+"""Attempts that may be answered with one of them."""
+
+
+TRIAL_SECONDS = 60.0
+"""While no delivery arrives, one redelivery is requested as often as this, to learn whether they arrive again."""
+
+
+class LastRequest(NamedTuple):
+    """The last request for redeliveries.
+
+    Attributes:
+        at: when it was (our clock).
+        arrival: the last delivery that had arrived before it, as the inbox names it.
+    """
+
+    at: float
+    arrival: str
 
 
 class Attempt(NamedTuple):
@@ -65,7 +86,7 @@ def to_redeliver(attempts: Iterable[Attempt], kept: Collection[str], now: float)
 
     Ends of jobs are requested first, the newest one before the others: they explain why runners left. Starts of jobs
     follow, the newest first; then all others, the oldest first. A delivery whose response was lost on its way to
-    GitHub is stored: it is never requested again.
+    GitHub is stored: it is never requested again. One that was rejected for its content twice is only missing.
     """
     by_guid: dict[str, list[Attempt]] = defaultdict(list)
     for attempt in attempts:
@@ -73,18 +94,39 @@ def to_redeliver(attempts: Iterable[Attempt], kept: Collection[str], now: float)
     missing = [
         sorted(tries, key=lambda attempt: attempt.at)
         for guid, tries in by_guid.items()
-        if guid not in kept and not any(each.succeeded or each.status in HOPELESS for each in tries)
+        if guid not in kept and not any(each.succeeded for each in tries)
     ]
     missing.sort(key=lambda tries: (tries[0].at, tries[0].guid))
-    due = [tries for tries in missing if now - tries[-1].at >= _wait(len(tries))]
+    due = [tries for tries in missing if now - tries[-1].at >= _wait(len(tries)) and not _is_rejected(tries)]
     due.sort(key=lambda tries: _urgency(tries[0]))
     return Redeliveries(tuple(tries[-1].id for tries in due), tuple(tries[0] for tries in missing))
+
+
+def may_request(last: LastRequest | None, arrival: str, now: float, batch: int) -> int:
+    """Returns how many redeliveries may be requested now.
+
+    A batch, if any delivery has arrived since the last request: GitHub reaches the webhook. Otherwise each request
+    would only use up the App's limit: one for each `TRIAL_SECONDS`.
+
+    Args:
+        last: the last request that GitHub accepted; None if none is known.
+        arrival: the last delivery that has arrived.
+        now: our clock.
+        batch: how many one batch may have.
+    """
+    if last is None or last.arrival != arrival:
+        return batch
+    return 0 if 0 <= now - last.at < TRIAL_SECONDS else 1
 
 
 def _urgency(first: Attempt) -> tuple[int, float]:
     if first.event == "workflow_job" and first.action in ("completed", "in_progress"):
         return (0 if first.action == "completed" else 1), -first.at
     return 2, first.at
+
+
+def _is_rejected(tries: Iterable[Attempt]) -> bool:
+    return sum(each.status in REJECTED for each in tries) >= MOST_REJECTED
 
 
 def _wait(attempts: int) -> float:

@@ -1,4 +1,4 @@
-"""GitHub's primary rate limit: so many calls for each installation in each hour."""
+"""GitHub's primary rate limit: so many calls for each installation, and for each App, in each hour."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from http import HTTPStatus
 
 WINDOW_SECONDS = 3600
 
+APP_LIMIT = 5000
+"""Calls with an App's JWT in an hour. GitHub does not document that limit: it is an assumption."""
+
 
 @dataclass(slots=True)
 class RateMeter:
-    """One installation's hour.
+    """The hour of one installation or App.
 
     Attributes:
         reset: the epoch second at which it starts again.
@@ -43,16 +46,25 @@ class RateMeter:
 
 
 class RateLimits:
-    """The meters of all installations."""
+    """The meters of all installations and Apps."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._meters: dict[int, RateMeter] = {}
+        self._app_meters: dict[int, RateMeter] = {}
 
     def meter(self, installation_id: int, now: float) -> RateMeter:
         """Returns the meter of the hour of `now`; an hour begins with its first call."""
-        meter = self._meters.get(installation_id)
+        return self._current(self._meters, installation_id, self._limit, now)
+
+    def meter_of_app(self, app_id: int, now: float) -> RateMeter:
+        """Returns the same of an App's own calls."""
+        return self._current(self._app_meters, app_id, APP_LIMIT, now)
+
+    @staticmethod
+    def _current(meters: dict[int, RateMeter], number: int, limit: int, now: float) -> RateMeter:
+        meter = meters.get(number)
         if meter is None or meter.reset <= now:
-            limit = meter.limit if meter is not None else self._limit
-            meter = self._meters[installation_id] = RateMeter(limit, int(now) + WINDOW_SECONDS)
+            limit = limit if meter is None else meter.limit
+            meter = meters[number] = RateMeter(limit, int(now) + WINDOW_SECONDS)
         return meter

@@ -12,8 +12,13 @@ from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import PlainReader, RecordReader, finite
 
-KEPT_SECONDS = 7200
-"""Twice as long as an absence waits for deliveries."""
+KEPT_SECONDS = 30 * 86_400
+"""How long the store keeps when an installation's deliveries came. After a longer time without any delivery, and
+without new work at GitHub, none are expected.
+"""
+
+REDELIVERED_SECONDS = 7200
+"""How long a missing delivery is known by its GUID since GitHub's log had it: twice as long as an absence waits."""
 
 MOST_REDELIVERED = 20_000
 """Missing deliveries that are known by their GUID, the latest."""
@@ -55,8 +60,11 @@ class DeliveryStatus:
         return found
 
     async def expect(self, installation: int, at: float) -> None:
-        """Records since when a delivery must have come. The next arrival ends that."""
-        await self._redis.set(keys.delivery_expected(installation), repr(at), ex=KEPT_SECONDS)
+        """Records since when a delivery must have come, and keeps what is known. The next arrival ends that."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.set(keys.delivery_expected(installation), repr(at), ex=KEPT_SECONDS)
+            pipe.expire(keys.delivery_arrivals(installation), KEPT_SECONDS)
+            await pipe.execute()
 
     async def arrivals(self, installations: Collection[int]) -> dict[int, DeliveryArrivals]:
         """Returns what is known of the deliveries of these installations, by one command."""
@@ -87,9 +95,9 @@ class DeliveryStatus:
             return
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.zadd(keys.REDELIVERED, dict.fromkeys(guids, now))
-            pipe.zremrangebyscore(keys.REDELIVERED, "-inf", now - KEPT_SECONDS)
+            pipe.zremrangebyscore(keys.REDELIVERED, "-inf", now - REDELIVERED_SECONDS)
             pipe.zremrangebyrank(keys.REDELIVERED, 0, -MOST_REDELIVERED - 1)
-            pipe.expire(keys.REDELIVERED, KEPT_SECONDS)
+            pipe.expire(keys.REDELIVERED, REDELIVERED_SECONDS)
             await pipe.execute()
 
     async def were_missing(self, guids: Collection[str]) -> set[str]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from redis.asyncio import Redis
 
 from ghapp.errors import StoreRefusedError, StoreUnavailableError
+from ghapp.health.redelivery import LastRequest
 from ghapp.store import keys
 from ghapp.store.quarantine import PlainReader, finite
 from ghapp.store.seen_deliveries import SeenDeliveries
@@ -108,6 +109,11 @@ def _letter(joined: bytes) -> tuple[str, str, str, float]:
     return guid.decode(), event.decode(), why.decode(), finite(at)
 
 
+def _request(row: bytes) -> LastRequest:
+    at, arrival = row.split(b" ")
+    return LastRequest(finite(at), arrival.decode())
+
+
 def _place(row: bytes) -> RedeliveryCursor:
     at, _, cursor = row.decode().partition(" ")
     return RedeliveryCursor(cursor, float(at))
@@ -131,6 +137,7 @@ class Inbox:
             PlainReader(redis, "well-until", finite),
             PlainReader(redis, "place", _place),
         )
+        self._read_request = PlainReader(redis, "redelivery-request", _request)
         self._read_attempts, self._read_tries = PlainReader(redis, "redelivery", int), PlainReader(redis, "tries", int)
         self._keep: Any = redis.register_script(_KEEP)
         self._replay: Any = redis.register_script(_REPLAY)
@@ -223,6 +230,24 @@ class Inbox:
         """Removes and returns the next attempts of the plan. The next search finds those lost in a crash."""
         rows: Any = await self._redis.lpop(keys.REDELIVERIES, most)
         return await self._read_attempts.members(keys.REDELIVERIES, rows or [])
+
+    async def last_arrival(self) -> str:
+        """Returns the id of the last entry that the stream ever had; `0-0` without any."""
+        try:
+            stream: Any = await self._redis.xinfo_stream(keys.INBOX)
+        except StoreRefusedError:  # there is no stream
+            return "0-0"
+        last: bytes = stream["last-generated-id"]
+        return last.decode()
+
+    async def last_request(self) -> LastRequest | None:
+        """Returns the last request for redeliveries within an hour."""
+        row: Any = await self._redis.get(keys.REDELIVERY_REQUEST)
+        return await self._read_request.one(keys.REDELIVERY_REQUEST, row)
+
+    async def save_request(self, request: LastRequest) -> None:
+        """Records a request for redeliveries that GitHub accepted."""
+        await self._redis.set(keys.REDELIVERY_REQUEST, f"{request.at!r} {request.arrival}", ex=HOUR)
 
     async def planned_redeliveries(self) -> int:
         """Returns the number of attempts left in the plan."""

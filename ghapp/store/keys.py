@@ -40,6 +40,9 @@ REDELIVERY_CURSOR = "ghapp:inbox:looked-to"
 REDELIVERIES = "ghapp:inbox:redeliveries"
 """list: ids of delivery attempts that GitHub is to repeat, at most 1,000; expires after an hour."""
 
+REDELIVERY_REQUEST = "ghapp:inbox:redelivery-request"
+"""string: when redeliveries were last requested, and which delivery had come last before; expires after an hour."""
+
 REDELIVERED = "ghapp:inbox:redelivered"
 """Sorted set: GUID of a delivery that failed or was replayed → when that was known. Of two hours, at most 20,000."""
 
@@ -108,12 +111,12 @@ def seen_guids(hour: int) -> str:
 
 
 def delivery_arrivals(installation: int) -> str:
-    """string: DeliveryArrivals, when deliveries about jobs arrived and how late; expires after two hours."""
+    """string: DeliveryArrivals, when deliveries about jobs arrived and how late; expires after a month."""
     return f"ghapp:{installation}:delivery-arrivals"
 
 
 def delivery_expected(installation: int) -> str:
-    """string: since when a delivery must have come (epoch seconds); expires after two hours."""
+    """string: since when a delivery must have come (epoch seconds); expires after a month."""
     return f"ghapp:{installation}:delivery-expected"
 
 

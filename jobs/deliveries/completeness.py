@@ -1,8 +1,8 @@
-"""Whether deliveries explain an absence: a condition of each confirmation."""
+"""Whether deliveries are complete: a condition of each confirmation, and of each pod that the reaper deletes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 
 from ghapp.health.delivery_lag import (
@@ -19,18 +19,24 @@ from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.verdict import missing_since
 from ghapp.log import logger
 from jobs.context import JobContext
-from jobs.deliveries.delivery_log import log_for_confirmation
+from jobs.deliveries.delivery_log import log_read_since
 
 log = logger(__name__)
 
+MEMORY_SECONDS = 10.0
+"""How long the log need not be read again for a confirmation. GitHub ends an attempt after ten seconds."""
+
 
 async def expect_deliveries(context: JobContext, installation: Installation, records: Collection[Evidence]) -> None:
-    """Records since when a delivery must have come, according to a list that was just recorded."""
+    """Records since when a delivery must have come, according to a list that was just recorded.
+
+    While a list has such work, what is known of deliveries does not expire.
+    """
     if not any(each.busy and each.listed and each.running_job is None for each in records):
         return
     facts = (await context.delivery_status.facts([installation.id]))[installation.id]
     at = expected_at(records, facts.arrivals, facts.expected_at, context.clock())
-    if at is not None and at != facts.expected_at:
+    if at is not None:
         await context.delivery_status.expect(installation.id, at)
 
 
@@ -49,7 +55,8 @@ async def without_deferred(
     waiting = [each for each in suspects.values() if each.ephemeral is not False]
     if not waiting:
         return dict(suspects)
-    gaps = await _gaps(context, installation, waiting)
+    first_404_at = max(each.missing_at or 0.0 for each in waiting)
+    gaps = await delivery_gaps(context, installation, max(first_404_at, now - MEMORY_SECONDS))
     explained = [each for each in waiting if may_be_explained(each, gaps, survey)]
     deferred = {each.id for each in explained if not has_waited(each, survey, now)}
     if deferred:
@@ -72,11 +79,8 @@ async def without_deferred(
     return {runner_id: each for runner_id, each in suspects.items() if runner_id not in deferred}
 
 
-async def _gaps(
-    context: JobContext, installation: Installation, waiting: Iterable[Evidence]
-) -> tuple[DeliveryGap, ...]:
-    """Returns the gaps of the installation's deliveries. GitHub's log must be newer than the first 404s."""
-    first_404_at = max(each.missing_at or 0.0 for each in waiting)
-    delivery_log = await log_for_confirmation(context, first_404_at)
+async def delivery_gaps(context: JobContext, installation: Installation, log_since: float) -> tuple[DeliveryGap, ...]:
+    """Returns the gaps of the installation's deliveries, by GitHub's log as read at `log_since` or later."""
+    delivery_log = await log_read_since(context, log_since)
     facts = (await context.delivery_status.facts([installation.id]))[installation.id]
     return completeness(facts._replace(log=delivery_log), context.clock())

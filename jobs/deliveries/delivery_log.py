@@ -1,7 +1,7 @@
 """Reads GitHub's delivery log, and records which deliveries are missing, for all installations.
 
-Redelivery reads it regularly, a confirmation when it needs it. GitHub's log is read from its newest end. Of very many
-failures one read covers a part; redelivery continues before it.
+Redelivery reads it regularly, a confirmation and the reaper when they need it. GitHub's log is read from its newest
+end. Of very many failures one read covers a part; redelivery continues before it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ log = logger(__name__)
 
 OVERLAP_SECONDS = 600.0
 """By how much clocks may differ, GitHub's and those of all workers, and by how much GitHub's record may lag."""
-
-MEMORY_SECONDS = 10.0
-"""How long the log need not be read again for a confirmation. GitHub ends an attempt after ten seconds."""
 
 
 async def plan_from_log(context: JobContext) -> tuple[int, ...]:
@@ -47,34 +44,30 @@ async def plan_from_log(context: JobContext) -> tuple[int, ...]:
         return found.ask
 
 
-async def log_for_confirmation(context: JobContext, first_404_at: float) -> DeliveryLog:
-    """Returns GitHub's delivery log as read within the last seconds, and after a suspect's first 404.
+async def log_read_since(context: JobContext, since: float) -> DeliveryLog:
+    """Returns GitHub's delivery log as read at that time (our clock) or later; reads it if it was not read since.
 
     Without such an answer the result shows the log as unreadable.
     """
     known = await context.delivery_status.log()
-    if _is_recent(known, first_404_at, context.clock()):
+    if _is_recent(known, since, context.clock()):
         return known
     why = "another process is reading it"
     async with context.locks.acquire("delivery-log", "app", OUTLIVING_SECONDS) as mine:
         known = await context.delivery_status.log()
-        if mine and not _is_recent(known, first_404_at, context.clock()):
+        if mine and not _is_recent(known, since, context.clock()):
             try:
                 await _read(context, TOP, CONFIRMATION_LIMITS, begins=False)
             except GitHubError as error:
                 why = str(error)
             known = await context.delivery_status.log()
     now = context.clock()
-    return known if _is_recent(known, first_404_at, now) else log_after_failure(known, why, now)
+    return known if _is_recent(known, since, now) else log_after_failure(known, why, now)
 
 
-def _is_recent(known: DeliveryLog, first_404_at: float, now: float) -> bool:
+def _is_recent(known: DeliveryLog, since: float, now: float) -> bool:
     read_at = known.read_at
-    return (
-        known.failing_since is None
-        and read_at is not None
-        and max(first_404_at, now - MEMORY_SECONDS) <= read_at <= now
-    )
+    return known.failing_since is None and read_at is not None and since <= read_at <= now
 
 
 async def _read(

@@ -12,6 +12,7 @@ from math import ceil
 from ghapp.errors import BudgetSpentError, GitHubError, RateLimitedError
 from ghapp.github.delivery_log import deliver_again
 from ghapp.health.pacing import POINTS_SECONDS, REDELIVERY_POINTS, WRITE_POINTS
+from ghapp.health.redelivery import LastRequest, may_request
 from ghapp.log import logger
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.context import JobContext, configured, open_context
@@ -39,6 +40,9 @@ async def redeliver() -> None:
 async def redeliver_failed(context: JobContext) -> int:
     """Requests at most `BATCH` redeliveries; returns how many GitHub accepted.
 
+    If no delivery has arrived since the last request, GitHub does not reach the webhook: then one a minute is
+    requested, the first of a new plan, and the rest of the plan as soon as any delivery arrives.
+
     While a plan has attempts left, the next of them. Otherwise GitHub's log is read for failures since the last time
     all deliveries had arrived, three days at most, and a plan is made of them. While GitHub's limits are used up, the
     plan waits. Another failure drops it: the next read finds what is still missing, for only arrived deliveries move
@@ -48,17 +52,21 @@ async def redeliver_failed(context: JobContext) -> int:
         if not mine:
             return 0
         try:
-            if not await context.inbox.planned_redeliveries():
+            arrival = await context.inbox.last_arrival()
+            most = may_request(await context.inbox.last_request(), arrival, context.clock(), BATCH)
+            if not most:
+                return 0
+            if most < BATCH or not await context.inbox.planned_redeliveries():
                 await context.inbox.plan_redeliveries((await plan_from_log(context))[:MOST_PLANNED])
-            return await _batch(context)
+            return await _batch(context, most, arrival)
         except GitHubError as error:
             await context.inbox.plan_redeliveries(())
             log.warning("redelivery deferred", why=str(error))
             return 0
 
 
-async def _batch(context: JobContext) -> int:
-    attempts = await context.inbox.take_redeliveries(BATCH)
+async def _batch(context: JobContext, most: int, arrival: str) -> int:
+    attempts = await context.inbox.take_redeliveries(most)
     if not attempts:
         return 0
     slots = asyncio.Semaphore(MOST_IN_FLIGHT)
@@ -75,6 +83,8 @@ async def _batch(context: JobContext) -> int:
         waiting = [each for each, answer in zip(attempts, answers, strict=True) if answer in limited]
         await context.inbox.return_redeliveries(waiting)
         log.info("redelivery waits for GitHub's limits", waiting=len(waiting), why=str(limited[0]))
+    if asked:
+        await context.inbox.save_request(LastRequest(context.clock(), arrival))
     left = await context.inbox.planned_redeliveries()
     log.info("redelivery requested", asked=asked, forgotten=forgotten, left=left)
     await context.counters.add("ghapp_redeliveries_total", asked)

@@ -53,13 +53,17 @@ class Reaper:
     _permitted: dict[str, bool] = field(default_factory=dict)
 
     async def finish_begun(self) -> None:
-        """Finishes deletions that an earlier tick began.
+        """Finishes deletions that an earlier tick began, except in a namespace that RBAC forbids to read.
 
         Raises:
-            ClusterError: a pod cannot be read.
+            ClusterError: a pod cannot be read for another reason.
         """
         for found in await self.store.unfinished(self.installation.id):
-            pod = await self.cluster.pod(found.namespace, found.pod)
+            try:
+                pod = await self.cluster.pod(found.namespace, found.pod)
+            except ClusterForbiddenError as error:
+                self.trouble = str(error)
+                continue
             if pod is None or (pod.uid == found.uid and pod.deleting_since is not None):
                 await self._finish(found)
                 continue

@@ -1,7 +1,7 @@
 """Reaps leaked pods: read, judge, query GitHub about the few candidates, judge again, and delete.
 
-A failed read skips the tick: nothing is reaped on partial knowledge. The guards, by their numbers, are in the
-docstring of `ghapp.health.leaks.guards.leaks`.
+A failed read skips the tick: nothing is reaped on partial knowledge. A namespace that RBAC forbids to read is left out.
+The guards, by their numbers, are in the docstring of `ghapp.health.leaks.guards.leaks`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ async def _tick(reaper: Reaper, before: Tick) -> Tick:
         await reaper.finish_begun()
     seen = await take_snapshot(context, installation, reaper.cluster, before.memory)
     if await query_jobs(context, installation, seen, before.memory):
-        seen = await snapshot_of_pods(context, installation, seen.listed, seen.look.pods_at, before.memory)
+        seen = await snapshot_of_pods(
+            context, installation, seen.listed, seen.look.pods_at, before.memory, unread=seen.unread
+        )
+    reaper.trouble = "; ".join(seen.unread.values()) or reaper.trouble
     reaping, seen = await _judge(reaper, seen, before.memory)
     tick = Tick(
         reaping.memory,

@@ -1,13 +1,16 @@
-"""Reads an org's stamped pods, and everything recorded about their runners. Changes nothing."""
+"""Reads an org's stamped pods, and everything known of their runners and deliveries."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ghapp.cluster.api import Cluster
+from ghapp.errors import ClusterForbiddenError
 from ghapp.health.cluster_summary import namespaces_of
+from ghapp.health.delivery_lag import DeliveryGap, has_waited
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.leaks.github_queries import combined_activity
@@ -19,9 +22,17 @@ from ghapp.health.pods.pod_claim import Claimed, by_name
 from ghapp.health.pool_matching import runner_pool
 from ghapp.health.remediation.fuse import Position
 from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.health.runner.verdict import is_absent, missing_since
 from ghapp.settings import Settings
 from ghapp.store.fuses import WHOLE_ORG
 from jobs.context import JobContext
+from jobs.deliveries.completeness import delivery_gaps
+
+LOG_LASTS_SECONDS = 120.0
+"""The reaper needs GitHub's delivery log as read within this time, which redelivery usually does."""
+
+ATTEMPT_SECONDS = 15.0
+"""GitHub ends an attempt to deliver after ten seconds; then the log has its failure."""
 
 
 class RecordedRunners(NamedTuple):
@@ -41,10 +52,22 @@ class RecordedRunners(NamedTuple):
     survey: Survey
     at: float
 
-    def activity(self, name: str, now: float, stale_seconds: float, patience: Patience) -> RunnerActivity:
+    def activity(
+        self, name: str, now: float, stale_seconds: float, patience: Patience, gaps: Sequence[DeliveryGap] = ()
+    ) -> RunnerActivity:
         """Returns the activity of the runners of one name."""
         runners_by_name, jobs = self.runners_by_name.get(name, ()), self.jobs.get(name, ())
-        return combined_activity(runners_by_name, jobs, self.survey, now, stale_seconds, patience)
+        return combined_activity(runners_by_name, jobs, self.survey, now, stale_seconds, patience, gaps)
+
+    def absences(self, names: Iterable[str], now: float, seconds: float) -> list[float]:
+        """Returns since when runners of these names are missing: for these seconds, and not for the whole hour."""
+        records = (each for name in names for each in self.runners_by_name.get(name, ()))
+        absent = [each for each in records if is_absent(each) and not has_waited(each, self.survey, now)]
+        return [since for each in absent if now - (since := missing_since(each)) >= seconds]
+
+    def is_registered(self, names: Iterable[str]) -> bool:
+        """True if GitHub ever returned a runner of one of these names."""
+        return any(each.registered for name in names for each in self.runners_by_name.get(name, ()))
 
     def is_github_stale(self, now: float, stale_seconds: float) -> bool:
         """True if GitHub's last complete list is too old, or sweeps have failed since."""
@@ -64,12 +87,14 @@ class Snapshot(NamedTuple):
         known: the records from which `look` was computed.
         listed: all pods with the label.
         without_owner: how many of them belong to another org, or to an unknown one.
+        unread: why the pods of some namespaces could not be listed, by namespace.
     """
 
     look: TickInputs
     known: RecordedRunners
     listed: Sequence[Pod]
     without_owner: int = 0
+    unread: Mapping[str, str] = {}
 
 
 def pool_for(settings: Settings, org: str, namespace: str, runner: Evidence | None) -> str:
@@ -93,14 +118,22 @@ async def take_snapshot(
 ) -> Snapshot:
     """Reads every stamped pod of the org's namespaces, and then the records of their runners.
 
+    A namespace that RBAC forbids to list is left out.
+
     Raises:
-        ClusterError: a list failed, so none counts.
+        ClusterError: a list failed for another reason, or every list is forbidden: none counts.
     """
     label = context.settings.of(installation.org).leaks.owner_label
-    began, pods = context.clock(), list[Pod]()
-    for namespace in namespaces_of(context.settings.pools_of(installation.org)):
-        pods += (await cluster.pods(namespace, label)).items
-    return await snapshot_of_pods(context, installation, pods, began, memory)
+    began, pods, unread = context.clock(), list[Pod](), dict[str, str]()
+    namespaces = namespaces_of(context.settings.pools_of(installation.org))
+    for namespace in namespaces:
+        try:
+            pods += (await cluster.pods(namespace, label)).items
+        except ClusterForbiddenError as error:
+            unread[namespace] = str(error)
+            if len(unread) == len(namespaces):
+                raise
+    return await snapshot_of_pods(context, installation, pods, began, memory, unread=unread)
 
 
 async def snapshot_of_pods(
@@ -111,8 +144,9 @@ async def snapshot_of_pods(
     memory: TickMemory,
     *,
     only: Collection[str] | None = None,
+    unread: Mapping[str, str] = MappingProxyType({}),
 ) -> Snapshot:
-    """Reads the records of the runners of pods that were read at `pods_at`.
+    """Reads the records of the runners of pods that were read at `pods_at`. `unread` is as in `Snapshot`.
 
     With `only`, the records of these names alone, without the recent reaps: these count against all leaks together.
     """
@@ -121,12 +155,17 @@ async def snapshot_of_pods(
     policy, now = context.settings.of(installation.org), context.clock()
     stale_seconds, patience = policy.evidence.stale_seconds, _patience(context.settings, installation.org)
     names = {*known.runners_by_name, *known.jobs}.union(*(names_of(pod, known.claims, memory) for pod in ours))
-    activity = {name: known.activity(name, now, stale_seconds, patience) for name in names}
 
     def pools(pod: Pod) -> set[str]:
         return _pools_of(context.settings, installation.org, pod, known, memory)
 
+    bear_name = _bear_name(context.settings, installation.org, ours, pools)
+    names_by_pod = {pod.uid: names_of(pod, known.claims, memory) for pod in ours}
+    gaps = await _delivery_gaps(context, installation, known, names_by_pod, bear_name)
+    activity = {name: known.activity(name, now, stale_seconds, patience, gaps) for name in names}
+
     paused = (await context.fuses.pauses(installation.id)).keys() - {WHOLE_ORG}
+    fuse_view = await _fuse_view(context, installation, ours, pools, now, activity if only is None else None)
     look = TickInputs(
         ours,
         pods_at,
@@ -135,13 +174,46 @@ async def snapshot_of_pods(
         known.at,
         github_stale=known.is_github_stale(now, stale_seconds),
         list_empty=known.survey.total == 0,
-        fuse=await _fuse_view(context, installation, ours, pools, now, activity if only is None else None),
+        fuse=fuse_view._replace(unread=_unread_pools(context.settings, installation.org, unread)),
         paused=frozenset(pod.uid for pod in ours if paused and not paused.isdisjoint(pools(pod))),
         survey=known.survey,
-        deliveries_until=await context.inbox.complete_until(),
-        bear_name=_bear_name(context.settings, installation.org, ours, pools),
+        gaps=gaps,
+        bear_name=bear_name,
+        unread=bool(unread),
     )
-    return Snapshot(look, known, pods, len(pods) - len(ours))
+    return Snapshot(look, known, pods, len(pods) - len(ours), unread)
+
+
+def _unread_pools(settings: Settings, org: str, unread: Collection[str]) -> frozenset[str]:
+    """Returns the pools with pods in these namespaces; an empty name stands for an unknown pool."""
+    return frozenset(rule.name for rule in settings.pools_of(org) if rule.namespace in unread) | (
+        {""} if unread else set()
+    )
+
+
+async def _delivery_gaps(
+    context: JobContext,
+    installation: Installation,
+    known: RecordedRunners,
+    names_by_pod: Mapping[str, set[str]],
+    bear_name: Collection[str],
+) -> Sequence[DeliveryGap]:
+    """Returns the gaps of the installation's deliveries; none if no pod depends on them.
+
+    A pod does whose runner has been absent for the grace, and not for the hour for which an absence waits; so does one
+    whose runner has its name, and which GitHub never returned.
+    """
+    now = context.clock()
+    absences = known.absences(
+        {name for names in names_by_pod.values() for name in names},
+        now,
+        context.settings.of(installation.org).leaks.grace_seconds,
+    )
+    never_listed = (uid for uid, names in names_by_pod.items() if uid in bear_name and not known.is_registered(names))
+    if not absences and not any(never_listed):
+        return ()
+    failures_logged_at = [min(since + ATTEMPT_SECONDS, now) for since in absences]
+    return await delivery_gaps(context, installation, max([now - LOG_LASTS_SECONDS, *failures_logged_at]))
 
 
 async def _fuse_view(

@@ -7,8 +7,11 @@ from hypothesis import strategies as st
 from ghapp.health.delivery_lag import (
     HOLD_SECONDS,
     LATE_SECONDS,
+    LATEST_SECONDS,
+    MANY_OVERDUE,
     MARGIN_SECONDS,
     MOST_LATE,
+    OVERDUE_LASTS_SECONDS,
     UNNAMED_SECONDS,
     DeliveryArrivals,
     DeliveryFacts,
@@ -89,6 +92,63 @@ def test_deliveries_without_any_fact_against_them_are_complete():
 )
 def test_a_delivery_is_late_by_its_own_date_unless_that_is_of_long_ago_or_of_the_future(age, is_late):
     assert bool(completeness(late(age), NOW)) is is_late
+
+
+def overdue(*ages):
+    """What is known after deliveries of these ages arrived, a minute apart, the last one now."""
+    times = [NOW - 60 * (len(ages) - 1 - number) for number in range(len(ages))]
+    new = [(at, at - age) for at, age in zip(times, ages, strict=True)]
+    return arrivals_after(DeliveryArrivals(), new, NOW)
+
+
+HOUR_AND_MORE = HOLD_SECONDS + MICROSECOND
+
+
+@pytest.mark.parametrize(
+    ("ages", "is_late"),
+    [
+        ([7200.0] * MANY_OVERDUE, True),
+        ([7200.0] * (MANY_OVERDUE - 1), False),
+        ([HOUR_AND_MORE, HOUR_AND_MORE, HOUR_AND_MORE], True),
+        ([LATEST_SECONDS] * 3, True),
+        ([LATEST_SECONDS + 1] * 3, False),
+        ([5.0, 7200.0, 7200.0, 7200.0], True),
+        ([7200.0, 7200.0, 7200.0, 5.0], False),
+        ([7200.0, 5.0, 7200.0, 7200.0], False),
+    ],
+    ids=[
+        "all two hours late", "too few", "just over an hour", "three days", "older than GitHub repeats",
+        "in time before", "in time again", "in time in between",
+    ],
+)  # fmt: skip
+def test_deliveries_that_are_all_more_than_an_hour_late_are_late(ages, is_late):
+    assert causes(facts(arrivals=overdue(*ages))) == ([GapCause.LATE] if is_late else [])
+
+
+def test_the_delay_of_deliveries_that_are_hours_late_is_reported():
+    assert (
+        in_words(completeness(facts(arrivals=overdue(7300.0, 7200.0, 7250.0)), NOW)) == "deliveries arrive 2.0 h late"
+    )
+
+
+@pytest.mark.parametrize(("after", "lasts"), [(-MICROSECOND, True), (0.0, False)])
+def test_that_they_are_hours_late_is_known_for_six_hours(after, lasts):
+    known = overdue(7200.0, 7200.0, 7200.0)
+    first_at = NOW - 120
+    assert bool(completeness(facts(arrivals=known), first_at + OVERDUE_LASTS_SECONDS + after)) is lasts
+
+
+@given(
+    st.lists(st.tuples(st.floats(NOW - 600, NOW), st.sampled_from([5.0, 300.0, 4000.0, 9000.0])), max_size=30),
+    st.randoms(),
+)
+def test_batches_of_deliveries_in_any_order_show_the_same_delay(samples, random):
+    new = [(at, at - age) for at, age in samples]
+    shuffled = random.sample(new, len(new))
+    by_one = DeliveryArrivals()
+    for each in shuffled:
+        by_one = arrivals_after(by_one, [each], NOW)
+    assert by_one._replace(late=()) == arrivals_after(DeliveryArrivals(), new, NOW)._replace(late=())
 
 
 def test_a_delivery_without_a_date_has_come_and_says_nothing_of_the_delay():
@@ -211,13 +271,15 @@ LAST = DeliveryArrivals(NOW - MICROSECOND)
         (AT_WORK._replace(observed_at=None), LAST, False),
         (AT_WORK._replace(observed_at=NOW + 60), LAST, False),
         (AT_WORK, DeliveryArrivals(), False),
-        (AT_WORK, DeliveryArrivals(NOW - HOLD_SECONDS), True),
-        (AT_WORK, DeliveryArrivals(NOW - HOLD_SECONDS - MICROSECOND), False),
+        (AT_WORK, DeliveryArrivals(NOW - HOLD_SECONDS - MICROSECOND), True),
+        (AT_WORK, DeliveryArrivals(LONG_AGO), True),
+        (AT_WORK, DeliveryArrivals(NOW + MICROSECOND), False),
     ],
     ids=[
         "newly at work", "a delivery came since", "idle", "not listed", "its job is known", "its only job has ended",
         "its last job ended a moment ago", "its last job ended before", "never observed",
-        "observed in the future", "no deliveries come", "the last an hour ago", "the last longer ago",
+        "observed in the future", "no deliveries come", "the last over an hour ago", "the last a day ago",
+        "the last in the future",
     ],
 )  # fmt: skip
 def test_a_delivery_must_come_if_a_runner_began_to_work_since_the_last_one(runner, arrivals, is_expected):

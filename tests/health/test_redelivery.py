@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.redelivery import Attempt, by_installation, to_redeliver
+from ghapp.health.redelivery import (
+    TRIAL_SECONDS,
+    Attempt,
+    LastRequest,
+    by_installation,
+    may_request,
+    to_redeliver,
+)
 from tests.health.builders import MICROSECOND, NOW
 
 OLD = NOW - 7200
@@ -31,8 +38,13 @@ def test_a_failed_delivery_is_requested_again(status):
 
 
 @pytest.mark.parametrize("status", [400, 413], ids=str)
-def test_a_delivery_refused_for_its_content_is_not_requested_again(status):
-    assert selected([failed(status=status)]) == ((), None)
+def test_a_delivery_that_is_rejected_for_its_content_is_missing_and_is_requested_once_more(status):
+    rejected, again = failed(status=status), failed(2, at=OLD + 60, status=status)
+    assert selected([rejected]) == ((1,), OLD)
+    assert selected([rejected, again]) == ((), OLD)
+    assert selected([rejected, again._replace(status=503)]) == ((2,), OLD), "only one attempt was rejected"
+    assert selected([rejected, again, failed(3, at=OLD + 120)]) == ((), OLD)
+    assert selected([rejected, again._replace(status=202)]) == ((), None)
 
 
 def test_a_delivery_with_one_successful_attempt_is_not_requested_again():
@@ -79,6 +91,22 @@ def test_ends_of_jobs_come_first_then_their_starts_newest_first_and_all_others_o
         failed(8, "8", OLD + 7, event="", action=""),
     ]
     assert to_redeliver(attempts, set(), NOW).ask == (5, 3, 6, 4, 1, 2, 7, 8)
+
+
+@pytest.mark.parametrize(
+    ("last", "most"),
+    [
+        (None, 16),
+        (LastRequest(NOW, "1-0"), 16),
+        (LastRequest(NOW, "2-0"), 0),
+        (LastRequest(NOW - TRIAL_SECONDS + MICROSECOND, "2-0"), 0),
+        (LastRequest(NOW - TRIAL_SECONDS, "2-0"), 1),
+        (LastRequest(NOW + MICROSECOND, "2-0"), 1),
+    ],
+    ids=["none before", "one came since", "none came yet", "within a minute", "a minute ago", "in the future"],
+)
+def test_while_no_delivery_arrives_one_a_minute_is_requested(last, most):
+    assert may_request(last, "2-0", NOW, 16) == most
 
 
 def test_missing_deliveries_about_jobs_are_grouped_by_installation():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from tests.sandbox.clients import installation_client
+from ghapp.sandbox.ratelimits import APP_LIMIT
+from tests.sandbox.clients import app_client, installation_client
 
 RUNNERS = "/orgs/acme/actions/runners"
 
@@ -44,3 +45,16 @@ def test_tokens_of_one_installation_share_its_limit(sandbox, acme):
     acme.get(RUNNERS)
     with installation_client(sandbox) as other:
         assert other.get(RUNNERS).headers["x-ratelimit-used"] == "2"
+
+
+def test_calls_as_the_app_have_a_limit_of_their_own(sandbox, acme):
+    sandbox.control.limits(org="acme", remaining=0)
+    with app_client(sandbox) as app:
+        answer = app.get("/app/installations")
+        assert (answer.status_code, answer.headers["x-ratelimit-limit"]) == (200, str(APP_LIMIT))
+        meter = sandbox.world.limits.meter_of_app(sandbox.app.id, sandbox.world.now())
+        meter.used = APP_LIMIT
+        answer = app.get("/app/installations")
+        assert (answer.status_code, answer.headers["x-ratelimit-remaining"]) == (403, "0")
+        assert "rate limit exceeded for App" in answer.json()["message"]
+    assert acme.get("/rate_limit").status_code == 200

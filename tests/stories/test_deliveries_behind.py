@@ -11,7 +11,7 @@ import pytest
 
 from ghapp.doctor import installations
 from ghapp.github.deliveries import encode, parse
-from ghapp.health.delivery_lag import was_confirmed_without_deliveries
+from ghapp.health.delivery_lag import GapCause, completeness, was_confirmed_without_deliveries
 from ghapp.health.runner.verdict import Reason, State, judge
 from ghapp.sandbox.config import Pace
 from ghapp.store import keys
@@ -237,6 +237,61 @@ async def test_the_age_of_a_delivery_is_noted_when_it_takes_effect(story, age, s
         assert [each.seconds for each in arrivals.late] == (
             [] if seconds is None else [pytest.approx(seconds, abs=1.5)]
         )
+
+
+@pytest.mark.parametrize("quiet_hours", [0, 2, 30])
+async def test_after_a_quiet_night_late_deliveries_cost_no_runner(story, quiet_hours):
+    async with story(20, pace=Pace(job=(20.0, 30.0))) as app:
+        app.listen()
+        await sweep_installation(app.context, app.installation)
+        await app.pass_(200)
+        app.sandbox.control.queue("acme", labels=[POOL], count=1)
+        await live(app, 120)
+        for _ in range(quiet_hours):
+            await app.pass_(3600)
+            await sweep_installation(app.context, app.installation)
+        await live(app, 120)
+        app.sandbox.control.delay_deliveries("acme", by=900.0, seconds=1800)
+        for _ in range(8):
+            app.sandbox.control.queue("acme", labels=[POOL], count=1)
+            await live(app, 42)
+            app.sandbox.control.queue("acme", labels=[POOL], count=1)  # it runs when the next list is read
+            await live(app, 18)
+        assert "began to work since" in await doctors_text(app)
+        await live(app, 1200)
+        assert await app.replacements() == []
+
+
+async def test_silence_is_reported_for_as_long_as_github_lists_new_work(story):
+    async with story() as app:
+        await sweep_installation(app.context, app.installation)
+        runner, *others = (await app.context.runners.all(app.installation)).values()
+        await deliver(app, "1", "in_progress", runner, app.clock())
+        await app.pass_(60)
+        app.sandbox.control.busy("acme", ids=[others[0].id])
+        await sweep_installation(app.context, app.installation)
+        named = [keys.delivery_arrivals(app.installation), keys.delivery_expected(app.installation)]
+        for key in named:
+            assert await app.context.redis.ttl(key) > 29 * 86_400
+            await app.context.redis.expire(key, 60)
+        await app.pass_(3 * 3600)
+        for _ in range(2):  # its token has expired
+            await sweep_installation(app.context, app.installation)
+            await app.pass_(60)
+        assert "no delivery has come for 3.1 h" in await doctors_text(app)
+        assert [await app.context.redis.ttl(key) > 29 * 86_400 for key in named] == [True, True]
+
+
+async def test_deliveries_that_are_all_hours_late_are_reported(story):
+    async with story() as app:
+        await sweep_installation(app.context, app.installation)
+        runner = next(iter((await app.context.runners.all(app.installation)).values()))
+        for number in range(3):
+            await app.pass_(60)
+            await deliver(app, str(number), "in_progress", runner, app.clock() - 9000, job=number)
+        assert "deliveries arrive 2.5 h late" in await doctors_text(app)
+        facts = await app.context.delivery_status.facts([app.installation])
+        assert [each.cause for each in completeness(facts[app.installation], app.clock())] == [GapCause.LATE]
 
 
 async def test_a_redelivery_is_no_sign_that_deliveries_are_late(story):

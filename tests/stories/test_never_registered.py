@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 
+import jobs.deliveries.delivery_log
+from ghapp.github import delivery_log
+from ghapp.health.redelivery import Attempt
 from ghapp.health.runner import observations
 from jobs.deliveries.installations import discover_installations
+from jobs.deliveries.redeliver import redeliver_failed
 from tests.stories.conftest import POOL
 from tests.stories.leak_story import NAMESPACE, NO_FUSE, leaking
 
@@ -98,16 +104,38 @@ async def test_while_lists_fail_no_time_passes(leaky):
         assert at.deletions() == ["failed-1"]
 
 
-async def test_while_deliveries_are_missing_no_time_passes(leaky):
+def failing_delivery(at, event, *, installation):
+    """GitHub's log has a delivery of now that failed, and that fails whenever it is requested again."""
+    app = at.app
+    attempt = Attempt(id=99, guid="99", at=app.clock(), status=502, event=event, action="", installation=installation)
+    real = delivery_log.failed_attempts
+
+    async def failed_attempts(github, since, *rest, **more):
+        found = await real(github, since, *rest, **more)
+        return found._replace(attempts=[*found.attempts, attempt] if attempt.at >= since else found.attempts)
+
+    return mock.patch.object(jobs.deliveries.delivery_log, "failed_attempts", failed_attempts)
+
+
+async def test_while_deliveries_since_its_start_are_missing_it_waits_for_an_hour(leaky):
     async with leaky(pools=BY_POOL) as at:
         await started(at, "failed-1")
-        missing_since = at.app.clock() + 200
-        await at.app.context.inbox.mark_complete_until(missing_since)
-        await at.minutes(GRACE_MINUTES + 20)
-        assert at.deletions() == []
-        await at.app.context.inbox.mark_complete_until(at.app.clock())
-        await at.minutes(1)
-        assert at.deletions() == ["failed-1"]
+        with failing_delivery(at, "workflow_job", installation=at.app.installation):
+            ticks = await at.minutes(58)
+            assert (at.deletions(), ticks[-1].kept) == ([], {"DeliveriesBehind": 1})
+            await at.minutes(8)  # its token expires, and the time until the next list does not count
+            assert at.deletions() == ["failed-1"]
+
+
+@pytest.mark.parametrize(("event", "ours"), [("check_run", True), ("workflow_job", False)])
+async def test_a_failed_delivery_of_another_event_or_installation_keeps_no_pod(leaky, event, ours):
+    async with leaky(pools=BY_POOL) as at:
+        await started(at, "failed-1")
+        with failing_delivery(at, event, installation=at.app.installation if ours else 99):
+            for _ in range(GRACE_MINUTES + 2):
+                await redeliver_failed(at.app.context)
+                await at.minutes(1)
+            assert at.deletions() == ["failed-1"]
 
 
 async def test_a_runner_that_registers_late_keeps_its_pod(leaky):

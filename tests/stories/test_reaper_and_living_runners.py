@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import time
+from functools import partial
+from unittest import mock
+from unittest.mock import AsyncMock
+
 import pytest
 
 from ghapp.github.installation_client import InstallationClient
 from ghapp.health.remediation.fuse import Fuse, FuseLimits, Position
+from ghapp.sandbox.config import Pace
 from ghapp.store import keys
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.leaks import Leaks
+from jobs.deliveries.redeliver import redeliver_failed
 from jobs.leaks.delete import Reaper
 from jobs.runners.sweep import sweep_installation
-from tests.stories.conftest import POOL
+from tests.stories.conftest import POOL, Story
 from tests.stories.leak_story import NAMESPACE, NO_FUSE, leaking
 
 GRACE_MINUTES = 5
@@ -155,6 +162,72 @@ async def test_an_absent_registration_whose_job_may_run_takes_no_pod(leaky):
         ticks = await at.minutes(30)
         assert at.deletions() == []
         assert ticks[-1].kept == {"SessionOpen": 11, "BusyWhenLastSeen": 1}
+
+
+class TestDeliveriesBehind:
+    """Registrations are lost between two lists, of runners that began a job since the first. Only deliveries know."""
+
+    async def begin_jobs(self, at, count):
+        """Jobs begin on so many idle runners, whose registrations are lost; their names."""
+        app = at.app
+        app.sandbox.control.queue("acme", labels=[POOL], count=count)
+        await app.pass_(3)
+        at_work = [each for each in at.runners.values() if each.job is not None]
+        assert len(at_work) == count
+        app.sandbox.control.lose("acme", ids=[each.id for each in at_work])
+        return {each.name for each in at_work}
+
+    async def minute(self, at):
+        """A minute as with roles: redelivery, deliveries, and a tick."""
+        await at.app.pass_(60)
+        await redeliver_failed(at.app.context)
+        await at.app.receive_sent()
+        return await at.tick()
+
+    @pytest.mark.parametrize("reason", ["failed", "refused", "in our inbox"])
+    async def test_while_the_starts_of_their_jobs_are_missing_no_pod_is_deleted(self, story, tmp_path, reason):
+        slow = partial(story, pace=Pace(job=(7000.0, 7200.0)))
+        async with leaking(slow, tmp_path, runners=20, fuse="") as at:
+            await unclaimed_fleet(at)
+            app = at.app
+            app.listen()
+            if reason != "in our inbox":
+                app.sandbox.control.fail_deliveries("acme", status_code=503 if reason == "failed" else 400)
+            names = await self.begin_jobs(at, 10)
+            if reason == "in our inbox":
+                app.hook.received.clear()
+                waiting = {"g": "1", "e": "ping", "f": "{}"}
+                await app.context.redis.xadd(keys.INBOX, waiting, id=f"{int((time.time() - 600) * 1000)}-0")
+                with mock.patch.object(Story, "receive_sent", AsyncMock()):
+                    ticks = [await self.minute(at) for _ in range(9)]
+            else:
+                ticks = [await self.minute(at) for _ in range(GRACE_MINUTES + 25)]
+            assert at.deletions() == []
+            assert ticks[-1].kept == {"SessionOpen": 10, "DeliveriesBehind": 10}
+            assert names <= at.pods()
+
+    async def test_when_the_deliveries_have_come_their_jobs_keep_the_pods(self, story, tmp_path):
+        slow = partial(story, pace=Pace(job=(7000.0, 7200.0)))
+        async with leaking(slow, tmp_path, runners=8, fuse="") as at:
+            await unclaimed_fleet(at)
+            at.app.listen()
+            at.app.sandbox.control.fail_deliveries("acme", status_code=503, seconds=500)
+            await self.begin_jobs(at, 4)
+            ticks = [await self.minute(at) for _ in range(20)]
+            assert (at.deletions(), ticks[-1].kept) == ([], {"SessionOpen": 4, "Claimed": 4})
+
+    async def test_a_leak_waits_for_deliveries_for_an_hour_at_most(self, story, tmp_path):
+        async with leaking(story, tmp_path, runners=4, fuse=NO_FUSE) as at:
+            await unclaimed_fleet(at)
+            at.app.listen()
+            at.app.sandbox.control.fail_deliveries("acme", status_code=503)
+            at.app.sandbox.control.queue("acme", labels=["no-such-runner"], count=1)
+            at.app.sandbox.control.lose("acme", ids=[min(at.runners.values(), key=lambda each: each.id).id])
+            ticks = [await self.minute(at) for _ in range(56)]
+            assert (at.deletions(), ticks[-1].kept) == ([], {"SessionOpen": 3, "DeliveriesBehind": 1})
+            for _ in range(10):  # its token expires, and the time until the next list does not count
+                last = await self.minute(at)
+            assert (len(at.deletions()), last.kept) == (1, {"SessionOpen": 3})
 
 
 WRONG_ANSWERS = {

@@ -214,3 +214,30 @@ async def test_of_more_failures_than_one_look_reads_the_oldest_come_too(story, m
         for _ in range(6):
             await redeliver_failed(app.context)
         assert await app.context.inbox.complete_until() >= app.clock() - 120, "and all is well again"
+
+
+async def test_while_web_is_away_one_a_minute_is_requested_and_the_rest_when_it_is_back(story):
+    async with story() as app:
+        missed = await while_away(app, 60)
+        app.clock.now = app.sandbox.world.now() + 60
+        app.hook.status = 503
+        asked, came = [], app.taken
+        for _ in range(20):
+            for _ in range(10):
+                asked.append(await redeliver_failed(app.context))
+                await app.pass_(6)
+        assert asked[0] == redeliver.BATCH
+        assert 15 <= sum(asked[1:]) <= 20
+        assert max(asked[1:]) == 1
+        came += sum(asked)
+        app.hook.wait(came)
+        app.taken, app.hook.status = came, 202
+        for _ in range(10):
+            asked.append(await redeliver_failed(app.context))
+            await app.receive(asked[-1])
+            await app.pass_(6)
+        assert len(await known_jobs(app)) >= 50, "within a minute; the others were tried a moment ago, and wait"
+        for _ in range(100):
+            await app.receive(await redeliver_failed(app.context))
+            await app.pass_(30)
+        assert await known_jobs(app) == set(missed)

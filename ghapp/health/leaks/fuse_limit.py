@@ -69,8 +69,8 @@ def _counts(leaks: Sequence[Pod], stamped: Sequence[Pod], inputs: TickInputs) ->
     for each in view.reaped:
         reaped[each.pool].append(each)
     return {
-        pool: LeakCounts(lost[pool], expected[pool], reaped[pool], view.in_use, pool not in paused)
-        for pool in {*lost, *expected, *reaped, *view.fuses} - {WHOLE_INSTALLATION}
+        pool: LeakCounts(lost[pool], expected[pool], reaped[pool], view.in_use, pool not in {*paused, *view.unread})
+        for pool in {*lost, *expected, *reaped, *view.fuses, *view.unread} - {WHOLE_INSTALLATION}
     }
 
 

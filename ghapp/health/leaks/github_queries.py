@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import floor, log2
 
+from ghapp.health.delivery_lag import DeliveryGap
 from ghapp.health.job import Job
 from ghapp.health.leaks.runner_activity import Patience, RunnerActivity, never, runner_activity
 from ghapp.health.runner.evidence import Evidence, Registration, Survey
@@ -23,6 +24,7 @@ def combined_activity(
     now: float,
     stale_seconds: float,
     patience: Patience = never,
+    gaps: Sequence[DeliveryGap] = (),
 ) -> RunnerActivity:
     """Combines the evidence about all runners of one name; any evidence that protects the pod counts.
 
@@ -33,9 +35,10 @@ def combined_activity(
         now: epoch seconds.
         stale_seconds: older observations are ignored.
         patience: how long a runner may be offline before its pool replaces it.
+        gaps: spans of which deliveries are missing or late.
     """
     activities = [
-        runner_activity(each, survey, now, stale_seconds, patience)
+        runner_activity(each, survey, now, stale_seconds, patience, gaps)
         for each in sorted(records, key=lambda each: each.id)
     ]
     latest = activities[-1] if activities else runner_activity(None, survey, now, stale_seconds)
@@ -60,6 +63,7 @@ def combined_activity(
         seen_at=max(seen, default=None),
         job_started_at=latest.job_started_at,
         delivered_at=max(delivered, default=None),
+        awaits_deliveries=any(each.awaits_deliveries for each in activities),
     )
 
 

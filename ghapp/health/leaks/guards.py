@@ -9,9 +9,9 @@ their uids and versions as preconditions. Pure; times are epoch seconds.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from math import inf
 from typing import NamedTuple
 
+from ghapp.health.delivery_lag import HOLD_SECONDS, overlaps
 from ghapp.health.leaks.fuse_limit import held_back
 from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.leaks.tick import FuseView, Guard, LeakLimits, TickInputs, TickMemory, TickResult
@@ -47,6 +47,8 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
 
     1. Pods are listed before claims are read: a pod claimed between the two reads does not count as unclaimed.
     2. Only complete and fresh reads count. No pods, or no claims, where the previous tick had some: an invalid read.
+       A namespace whose pods RBAC forbids to list is left out alone: its pods are kept, the time for which they have
+       been unclaimed restarts, and what else is remembered of them stays.
     3. The pod is older than `grace_seconds`, by the clock of the API server, which also dated its creation.
     4. It has been unclaimed for that long without a gap: a returning claim restarts the time, and so does a gap of more
        than `MOST_GAP_SECONDS` between two valid ticks, or a clock that goes back. Both our clock and the cluster's must
@@ -85,6 +87,10 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
         pods reaped there within the fuse's window, reach the fuse's threshold, `first_batch` are reaped first, and then
         twice as many each time, as long as no deleted pod turns out to have been in use (`leak_fuse`). While the
         runners' fuse of the pool or of the installation is not closed, none is reaped. The others are reported.
+    19. Deliveries are a sense, too. While some are missing or late of the time in which a runner left, one of them may
+        report that it had begun a job: its pod is kept until they have come, for at most an hour of its absence that
+        complete lists cover. So is a pod that nothing has named (guard 14) while deliveries since its container
+        started are missing or late. A container that has ended, and a job that is known to be over, need no delivery.
 
     The container has ended for good if no container that may run the agent runs, and the pod's phase is final or each
     has been terminated for `grace_seconds`: a runner that updates itself restarts earlier.
@@ -166,16 +172,27 @@ def _memory_after(
     is_continued = before.at is not None and 0.0 <= now - before.at <= MOST_GAP_SECONDS
     since, since_there = (before.since, before.since_there) if is_continued else ({}, {})
     unclaimed = [pod for pod in stamped if not _is_claimed(pod, runners[pod.uid], inputs, now)]
+    unread = _of_unread(names, before) if inputs.unread else TickMemory()
     return TickMemory(
         since={pod.uid: since.get(pod.uid, now) for pod in unclaimed},
         at=now,
-        names=names,
+        names={**unread.names, **names},
         since_there={pod.uid: since_there.get(pod.uid, pod.read_at) for pod in unclaimed if pod.read_at is not None},
-        runners=frozenset(pod.uid for pod in stamped if _is_runners(pod, runners[pod.uid], inputs, before)),
-        named=_named(names, runners, before),
-        vouched=_vouched(stamped, runners, inputs, now, before),
+        runners=unread.runners | {pod.uid for pod in stamped if _is_runners(pod, runners[pod.uid], inputs, before)},
+        named={**unread.named, **_named(names, runners, before)},
+        vouched={**unread.vouched, **_vouched(stamped, runners, inputs, now, before)},
         began_at=now if before.began_at is None else min(now, before.began_at),
         listed_since=None if inputs.list_empty else before.listed_since or now,
+    )
+
+
+def _of_unread(read: Collection[str], before: TickMemory) -> TickMemory:
+    """Returns what was remembered of the runners of pods that were not read; `read` has the uids of the others."""
+    return TickMemory(
+        names={uid: name for uid, name in before.names.items() if uid not in read},
+        runners=before.runners.difference(read),
+        named={uid: at for uid, at in before.named.items() if uid not in read},
+        vouched={uid: at for uid, at in before.vouched.items() if uid not in read},
     )
 
 
@@ -196,6 +213,7 @@ class _PodEvidence(NamedTuple):
     unclaimed_for: float | None
     is_named: bool
     is_never_named: bool
+    awaits_deliveries: bool
 
 
 def _pod_evidence(
@@ -205,12 +223,16 @@ def _pod_evidence(
     since = memory.since.get(pod.uid)
     by_cluster = lasted(memory.since_there.get(pod.uid, 0.0), pod.read_at)
     seen_at = max(memory.named.get(pod.uid, 0.0), runner.seen_at or 0.0)
+    is_named = seen_at >= _started_at(pod, now)
+    is_never_named = pod.uid in inputs.bear_name and _is_never_named(pod, memory, inputs, now, limits)
+    may_be_undelivered = is_never_named and not is_named and _may_be_undelivered(pod, memory, inputs, now)
     return _PodEvidence(
         pod,
         runner,
         unclaimed_for=None if since is None else min(now - since, by_cluster),
-        is_named=seen_at >= _started_at(pod, now),
-        is_never_named=pod.uid in inputs.bear_name and _is_never_named(pod, memory, inputs, now, limits),
+        is_named=is_named,
+        is_never_named=is_never_named,
+        awaits_deliveries=runner.awaits_deliveries or may_be_undelivered,
     )
 
 
@@ -219,25 +241,38 @@ def _is_never_named(pod: Pod, memory: TickMemory, inputs: TickInputs, now: float
 
     - No claim, present or past, has named another runner, and none has named this one since then; no delivery either.
     - Complete lists cover `grace_seconds` since then, up to the last one, in which the pod was unclaimed. Time in which
-      deliveries are known to be missing or late does not count, nor does time in which lists were empty.
+      lists were empty does not count. Of deliveries that are missing or late, see guard 19.
     - Ticks have been remembered since before that start. The runner of an older container may have registered, and have
       lost its registration at work: its pod is kept for as long as a job may last.
     """
-    runs = [_last_run_since(each) for each in pod.agents]
-    ran_for = min([pod.age, *(lasted(since, pod.read_at) for since in runs if since is not None)])
+    runs, ran_for = [_last_run_since(each) for each in pod.agents], _ran_for(pod)
     started_at, since = now - ran_for, memory.since.get(pod.uid)
     if memory.names[pod.uid] != pod.name or memory.vouched.get(pod.uid, 0.0) >= started_at:
         return False
     if since is None or memory.listed_since is None or None in runs:
         return False
     is_remembered = memory.began_at is not None and memory.began_at <= started_at
-    seen_until = min(inputs.survey.swept_at or 0.0, inputs.deliveries_until or inf, now)
+    seen_until = min(inputs.survey.swept_at or 0.0, now)
     seen_for = covered_seconds(inputs.survey, max(started_at, since, memory.listed_since), seen_until)
     return seen_for >= limits.grace_seconds and (is_remembered or ran_for > LONGEST_JOB_SECONDS)
 
 
+def _ran_for(pod: Pod) -> float:
+    """Returns how long the container that started last has run; of a pod whose containers did not start, its age."""
+    runs = [_last_run_since(each) for each in pod.agents]
+    return min([pod.age, *(lasted(since, pod.read_at) for since in runs if since is not None)])
+
+
+def _may_be_undelivered(pod: Pod, memory: TickMemory, inputs: TickInputs, now: float) -> bool:
+    """Guard 19 of a pod that nothing has named: a delivery since its container started may name it, and not be here."""
+    started_at = now - _ran_for(pod)
+    unnamed_since = max(started_at, memory.since.get(pod.uid, now), memory.listed_since or now)
+    has_waited = covered_seconds(inputs.survey, unnamed_since, now) >= HOLD_SECONDS
+    return not has_waited and overlaps(inputs.gaps, started_at, now)
+
+
 def _guard(pod_evidence: _PodEvidence, inputs: TickInputs, now: float, limits: LeakLimits) -> Guard | None:
-    """Guards 3 to 8 and 13 to 17: returns the guard that keeps this pod; None for a leak."""
+    """Guards 3 to 8, 13 to 17 and 19: returns the guard that keeps this pod; None for a leak."""
     if pod_evidence.unclaimed_for is None:
         return Guard.CLAIMED
     if pod_evidence.pod.age < limits.grace_seconds:
@@ -262,7 +297,7 @@ def _session_after_job(pod_evidence: _PodEvidence, limits: LeakLimits) -> Guard 
 
 
 def _shield(pod_evidence: _PodEvidence, inputs: TickInputs, limits: LeakLimits) -> Guard | None:
-    """Guards 5 to 7, 13, 14, 16 and 17."""
+    """Guards 5 to 7, 13, 14, 16, 17 and 19."""
     pod, runner, has_ended = pod_evidence.pod, pod_evidence.runner, _has_ended(pod_evidence.pod, limits)
     if runner.running:
         return Guard.JOB_BY_DELIVERY
@@ -283,7 +318,9 @@ def _shield(pod_evidence: _PodEvidence, inputs: TickInputs, limits: LeakLimits) 
         return Guard.LIST_EMPTY
     if runner.absent_seconds is not None and runner.absent_seconds < limits.grace_seconds:
         return Guard.ABSENT_BRIEFLY
-    return Guard.BUSY_WHEN_LAST_SEEN if runner.last_busy else None
+    if runner.last_busy:
+        return Guard.BUSY_WHEN_LAST_SEEN
+    return Guard.DELIVERIES_BEHIND if pod_evidence.awaits_deliveries else None
 
 
 def has_started(pod: Pod) -> bool:

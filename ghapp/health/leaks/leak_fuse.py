@@ -98,7 +98,7 @@ class LeakCounts(NamedTuple):
         expected: number of labelled pods of runners.
         reaped: the pods that were reaped lately.
         in_use: why those of them that were in use count as wrong, by their uids.
-        is_judged: False if leaks may be hidden at this tick: their pool is paused.
+        is_judged: False if leaks may be hidden at this tick: their pool is paused, or a namespace was not read.
     """
 
     leaks: int

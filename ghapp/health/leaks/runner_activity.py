@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
+from ghapp.health.delivery_lag import DeliveryGap, may_have_begun_a_job
 from ghapp.health.runner.evidence import Evidence, Survey, covered_seconds, observed_at
 from ghapp.health.runner.verdict import is_absent, is_offline_too_long, missing_since
 
@@ -40,6 +41,8 @@ class RunnerActivity(NamedTuple):
             days, offline.
         job_started_at: when its latest job started (epoch seconds); None: unknown.
         delivered_at: when a delivery last named it (epoch seconds); None: never.
+        awaits_deliveries: its registration is missing, and deliveries of the time in which it left are missing or late:
+            one of them may report that it began a job.
     """
 
     running: bool = False
@@ -55,6 +58,7 @@ class RunnerActivity(NamedTuple):
     seen_at: float | None = None
     job_started_at: float | None = None
     delivered_at: float | None = None
+    awaits_deliveries: bool = False
 
     @property
     def has_session(self) -> bool | None:
@@ -63,7 +67,12 @@ class RunnerActivity(NamedTuple):
 
 
 def runner_activity(
-    evidence: Evidence | None, survey: Survey, now: float, stale_seconds: float, patience: Patience = never
+    evidence: Evidence | None,
+    survey: Survey,
+    now: float,
+    stale_seconds: float,
+    patience: Patience = never,
+    gaps: Sequence[DeliveryGap] = (),
 ) -> RunnerActivity:
     """Returns the evidence about a runner; `evidence` is None for an unknown runner.
 
@@ -88,6 +97,7 @@ def runner_activity(
         seen_at=_seen_at(evidence, survey),
         job_started_at=evidence.job_started_at,
         delivered_at=_delivered_at(evidence),
+        awaits_deliveries=not evidence.listed and may_have_begun_a_job(evidence, gaps, survey, now),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
+from ghapp.health.delivery_lag import DeliveryGap
 from ghapp.health.leaks.leak_fuse import LeakFuse, ReapedPod, StopReason
 from ghapp.health.leaks.runner_activity import RunnerActivity
 from ghapp.health.pods.pod import Pod
@@ -41,6 +42,7 @@ class Guard(StrEnum):
     LIST_EMPTY = "ListEmpty"
     ABSENT_BRIEFLY = "AbsentBriefly"
     BUSY_WHEN_LAST_SEEN = "BusyWhenLastSeen"
+    DELIVERIES_BEHIND = "DeliveriesBehind"
     FUSE_NOT_CLOSED = "FuseNotClosed"
     MASS_LEAK = "MassLeak"
     REAPER_STOPPED = "ReaperStopped"
@@ -76,6 +78,7 @@ class FuseView(NamedTuple):
         not_closed: uids of pods whose pool's or installation's fuse of the runners is proving or stopped.
         fuses: the reaper's own fuses, by pool; the missing ones are closed.
         in_use: why the deletion of some of `reaped` was wrong, by their uids.
+        unread: pools with pods in a namespace that could not be read; leaks of theirs may be hidden.
     """
 
     limits: FuseLimits = FuseLimits()
@@ -84,6 +87,7 @@ class FuseView(NamedTuple):
     not_closed: frozenset[str] = frozenset()
     fuses: Mapping[str, LeakFuse] = {}
     in_use: Mapping[str, StopReason] = {}
+    unread: frozenset[str] = frozenset()
 
 
 class TickInputs(NamedTuple):
@@ -102,8 +106,9 @@ class TickInputs(NamedTuple):
         fuse: limits set by the fuses.
         paused: uids of pods whose pool is paused, or may be: they are kept, and what is known of them is remembered.
         survey: of the last sweeps; its lists cover the time in which a runner would have been seen.
-        deliveries_until: until when all deliveries are known to have arrived; None if that is not known.
+        gaps: spans of which deliveries are missing or late, as confirmations have them (`delivery_lag.completeness`).
         bear_name: uids of pods whose runner has the pod's name, by the configuration.
+        unread: True if the pods of some namespaces are not among `pods`, because RBAC forbids to list them.
     """
 
     pods: Sequence[Pod]
@@ -118,8 +123,9 @@ class TickInputs(NamedTuple):
     fuse: FuseView = FuseView()
     paused: frozenset[str] = frozenset()
     survey: Survey = Survey()
-    deliveries_until: float | None = None
+    gaps: Sequence[DeliveryGap] = ()
     bear_name: frozenset[str] = frozenset()
+    unread: bool = False
 
 
 class TickMemory(NamedTuple):

@@ -83,12 +83,14 @@ class Operation:
         await response(scope, receive, send)
 
     def _answer(self, call: RestCall) -> tuple[Response, bool]:
-        """The answer, and whether it cost a call."""
+        """The answer, and whether it cost the installation a call."""
         meter: RateMeter | None = None
         try:
             call.identify(self.caller)
             if self.caller is Caller.INSTALLATION and not call.is_of_a_person:
                 meter = call.world.limits.meter(call.installation.id, call.now)
+            elif self.caller is Caller.APP:
+                meter = call.world.limits.meter_of_app(call.app.id, call.now)
             self._admit(call, meter)
             response = self.act(call)
         except RestError as refusal:
@@ -98,12 +100,13 @@ class Operation:
         counted = self.counted and meter.remaining > 0 and response.status_code != HTTPStatus.NOT_MODIFIED
         meter.used += counted
         response.headers.update(meter.headers(call.world.stated(meter.reset)))
-        return response, counted
+        return response, counted and self.caller is not Caller.APP
 
     def _admit(self, call: RestCall, meter: RateMeter | None) -> None:
         """Checks a known caller: 403 or 429 over the limit, 404 out of sight, 403 without the permission."""
         if meter is not None and self.counted and not meter.remaining:
-            spent = f"API rate limit exceeded for installation ID {call.installation.id}."
+            spender = "App" if self.caller is Caller.APP else f"installation ID {call.installation.id}"
+            spent = f"API rate limit exceeded for {spender}."
             raise RestError(meter.refusal, spent)
         call.locate()
         if self.needs is None:

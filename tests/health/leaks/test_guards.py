@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ghapp.health.delivery_lag import HOLD_SECONDS, DeliveryGap, GapCause
+from ghapp.health.leaks.github_queries import combined_activity
 from ghapp.health.leaks.guards import FuseView, Guard, LeakLimits, TickInputs, TickMemory, leaks
 from ghapp.health.leaks.leak_fuse import LeakFuse, ReapedPod, StopReason
 from ghapp.health.leaks.runner_activity import RunnerActivity, runner_activity
@@ -33,6 +35,11 @@ def pod(name="linux-1", **changes):
 
 def claim(name="linux-1", **changes):
     return PodClaim(**{"pod": name, "runner_name": name, "job_id": None, "expires_at": NOW + 600, **changes})
+
+
+def gap(since, until=None):
+    """Deliveries of that span are missing."""
+    return (DeliveryGap(since, until, GapCause.FAILED, ""),)
 
 
 def tick_inputs(*pods, **changes):
@@ -672,7 +679,7 @@ class TestARunnerWithThePodsName:
 
     def guard(self, found=None, runner=UNKNOWN, *, says_so=True, seen=None, memory=None, **changes):
         found = found or pod(created_at=self.START - 100, runner=Container("runner", running_since=self.START))
-        memory = remembered(found, for_seconds=390.0, began_at=self.START - 500, **(memory or {}))
+        memory = remembered(found, **{"for_seconds": 390.0, "began_at": self.START - 500, **(memory or {})})
         named_by_pod = frozenset({found.uid}) if says_so else frozenset()
         inputs = {"survey": survey(**(seen or {})), "bear_name": named_by_pod, **changes}
         return guard_of(found, runner, memory=memory, **inputs)
@@ -705,18 +712,40 @@ class TestARunnerWithThePodsName:
         assert self.guard(seen=seen) is guard
 
     @pytest.mark.parametrize(
-        ("until", "guard"),
+        ("gaps", "guard"),
         [
-            (None, None),
-            (NOW + 99, None),
-            (NOW - 90, None),
-            (NOW - 90 - MICROSECOND, Guard.UNNAMED),
-            (0.5, Guard.UNNAMED),
+            ((), None),
+            (gap(0.0), Guard.DELIVERIES_BEHIND),
+            (gap(NOW), Guard.DELIVERIES_BEHIND),
+            (gap(0.0, START), Guard.DELIVERIES_BEHIND),
+            (gap(0.0, START - MICROSECOND), None),
+            (gap(START + 10, START + 11), Guard.DELIVERIES_BEHIND),
         ],
-        ids=["not known", "a clock ahead", "until the end of the grace", "until just before", "for long"],
+        ids=["complete", "for long", "since now", "until its start", "until before its start", "in between"],
     )
-    def test_time_in_which_deliveries_are_missing_does_not_count(self, until, guard):
-        assert self.guard(deliveries_until=until) is guard
+    def test_while_deliveries_since_its_start_are_missing_the_pod_is_kept(self, gaps, guard):
+        assert self.guard(gaps=gaps) is guard
+
+    @pytest.mark.parametrize(
+        ("unclaimed", "listed", "guard"),
+        [
+            (HOLD_SECONDS, HOLD_SECONDS, None),
+            (HOLD_SECONDS - MICROSECOND, HOLD_SECONDS, Guard.DELIVERIES_BEHIND),
+            (HOLD_SECONDS, HOLD_SECONDS - MICROSECOND, Guard.DELIVERIES_BEHIND),
+        ],
+        ids=["an hour", "claimed within the hour", "an empty list within the hour"],
+    )
+    def test_it_waits_for_deliveries_for_an_hour_in_which_it_is_unclaimed_and_lists_have_runners(
+        self, unclaimed, listed, guard
+    ):
+        found = pod(created_at=NOW - 9000, runner=Container("runner", running_since=NOW - HOLD_SECONDS))
+        since = {found.uid: NOW - unclaimed}
+        memory = {"since": since, "since_there": since, "listed_since": NOW - listed, "began_at": NOW - 9999}
+        assert self.guard(found, memory=memory, gaps=gap(0.0)) is guard
+
+    def test_a_runner_that_github_listed_is_named_and_its_pod_waits_for_no_delivery_since_its_start(self):
+        runner = IDLE._replace(seen_at=self.START)
+        assert self.guard(runner=runner, gaps=gap(0.0)) is None
 
     @pytest.mark.parametrize(("at", "guard"), [(START, Guard.UNNAMED), (START - MICROSECOND, None), (None, None)])
     def test_a_delivery_since_the_start_keeps_the_pod(self, at, guard):
@@ -886,6 +915,83 @@ class TestGuard17BusyWhenLastSeen:
         assert first.memory.named == {}
         memory = first.memory._replace(since=remembered(pod()).since, since_there=remembered(pod()).since)
         assert guard_of(pod(), RunnerActivity(busy=False), memory=memory) is Guard.UNNAMED
+
+
+class TestANamespaceThatWasNotRead:
+    OTHER = pod("linux-2")
+
+    def test_the_runners_of_its_pods_are_remembered_and_their_time_restarts(self):
+        """By uid: the pod that was read has its new memory, the other one its old."""
+        old = {"linux-1": NOW - 7, "linux-2": NOW - 7}
+        old = {f"uid-{name}": at for name, at in old.items()}
+        before = remembered(
+            pod(), self.OTHER, names={"uid-linux-2": "jit-7"}, named=old, vouched=old, runners=frozenset(old)
+        )
+        seen = tick_inputs(pod(), runners={"linux-1": IDLE._replace(last_busy=True)}, unread=True)
+        after = leaks(seen, NOW, LIMITS, before).memory
+        assert after.names == {"uid-linux-1": "linux-1", "uid-linux-2": "jit-7"}
+        assert after.named == {"uid-linux-2": NOW - 7}
+        assert (after.vouched, after.runners) == (old, frozenset(old))
+        assert (set(after.since), set(after.since_there), after.pods) == ({"uid-linux-1"}, {"uid-linux-1"}, 1)
+        after = leaks(seen._replace(unread=False), NOW, LIMITS, before).memory
+        assert (set(after.names), set(after.vouched), after.named) == ({"uid-linux-1"}, {"uid-linux-1"}, {})
+
+    @pytest.mark.parametrize("unread", [frozenset(), frozenset({"linux", ""})])
+    def test_the_fuse_of_its_pool_and_of_the_installation_close_only_when_its_leaks_can_be_seen(self, unread):
+        proving = LeakFuse(Position.PROVING, NOW - 9999, 3, 3)
+        fuse = FuseView(FuseLimits(), fuses={"linux": proving, "*": proving}, unread=unread)
+        fuses = leaks(tick_inputs(fuse=fuse), NOW, LIMITS, TickMemory()).fuses
+        assert fuses == dict.fromkeys(("linux", "*"), proving if unread else LeakFuse())
+
+
+class TestGuard19DeliveriesBehind:
+    BEHIND = IDLE._replace(awaits_deliveries=True)
+
+    def test_an_absent_runner_that_may_have_begun_a_job_is_kept_until_its_container_has_ended(self):
+        assert guard_of(pod(), self.BEHIND) is Guard.DELIVERIES_BEHIND
+        assert guard_of(pod(runner=Container("runner", ended=Ended(0))), self.BEHIND) is None
+
+    def test_the_runners_only_job_that_has_been_over_for_long_needs_no_delivery(self):
+        over = {"ephemeral": True, "over_at": NOW - 900, "job_started_at": NOW - 1000}
+        assert guard_of(pod(), self.BEHIND._replace(**over)) is None
+
+    def test_what_lasts_is_named_before_what_ends_within_the_hour(self):
+        assert guard_of(pod(), self.BEHIND._replace(last_busy=True)) is Guard.BUSY_WHEN_LAST_SEEN
+        assert guard_of(pod(), self.BEHIND._replace(absent_seconds=1.0)) is Guard.ABSENT_BRIEFLY
+
+    @pytest.mark.parametrize(
+        ("changes", "awaits"),
+        [
+            ({}, True),
+            ({"ephemeral": None}, True),
+            ({"ephemeral": True}, True),
+            ({"ephemeral": True, "job_id": 3, "job_ended_at": NOW - 99}, False),
+            ({"ephemeral": None, "job_id": 3, "job_ended_at": NOW - 99}, True),
+            ({"job_id": 3, "job_ended_at": NOW - 99}, True),
+            ({"absent_since": None, "missing_at": None, "listed": True}, False),
+            ({"absent_since": None, "missing_at": None, "removed_at": NOW - 7}, False),
+            ({"absent_since": NOW - HOLD_SECONDS, "missing_at": None}, False),
+            ({"absent_since": NOW - HOLD_SECONDS + MICROSECOND, "missing_at": None}, True),
+        ],
+        ids=[
+            "persistent", "maybe ephemeral", "ephemeral", "its only job is over", "maybe its only job is over",
+            "an earlier job is over", "listed", "removed", "absent for an hour", "absent for less than an hour",
+        ],
+    )  # fmt: skip
+    def test_a_runner_of_any_kind_that_left_in_a_gap_may_have_begun_a_job(self, changes, awaits):
+        assert runner_activity(lost(**changes), survey(), NOW, STALE, gaps=gap(0.0)).awaits_deliveries is awaits
+        assert not runner_activity(lost(**changes), survey(), NOW, STALE).awaits_deliveries, "deliveries are complete"
+
+    def test_only_a_gap_of_the_time_in_which_it_left_counts(self):
+        missing_since = NOW - 60
+        for begin, awaits in ((missing_since, True), (missing_since + MICROSECOND, False)):
+            activity = runner_activity(lost(), survey(), NOW, STALE, gaps=gap(begin))
+            assert activity.awaits_deliveries is awaits
+
+    def test_one_of_several_runners_of_a_name_is_enough(self):
+        same_name = [lost(1), lost(2, absent_since=NOW - 7000, missing_at=None)]
+        for records in (same_name, same_name[::-1]):
+            assert combined_activity(records, (), survey(), NOW, STALE, gaps=gap(0.0)).awaits_deliveries
 
 
 def reaped_pod(name="linux-1", pool="linux", **changes):

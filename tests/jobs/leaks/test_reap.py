@@ -406,7 +406,7 @@ async def test_a_lasting_failure_is_reported_with_its_start_until_it_ends(leak_c
 
 
 @pytest.mark.parametrize("unlistable", [NAMESPACE, "elsewhere"])
-async def test_while_one_namespace_cannot_be_listed_no_pod_of_any_namespace_is_reaped(leak_cluster, unlistable):
+async def test_while_one_namespace_may_not_be_listed_the_pods_of_the_other_are_reaped(leak_cluster, unlistable):
     async with leak_cluster(pools=ELSEWHERE) as at:
         at.make_pod("there", "elsewhere", age_seconds=3600)
         at.end_containers("there", namespace="elsewhere")
@@ -418,13 +418,52 @@ async def test_while_one_namespace_cannot_be_listed_no_pod_of_any_namespace_is_r
             return await listed(namespace, label)
 
         at.cluster.pods = listed_but_one
-        (tick,) = await at.minutes(1)
-        assert (tick.trouble, tick.reaped) == (f"RBAC lacks list on pods in {unlistable}", 0)
-        assert at.deletions() == []
+        ticks = await at.minutes(3)
+        assert ticks[0].trouble == f"RBAC lacks list on pods in {unlistable}"
+        readable = {"there"} if unlistable == NAMESPACE else leaks
+        assert set(at.deletions()) == readable
+        assert (await reaper_status_of(at)).held_up_since is None
         at.cluster.pods = listed
+        ticks = await at.minutes(5)
+        assert set(at.deletions()) == readable, "what was not read has to be unclaimed for the grace again"
         (tick,) = await at.minutes(1)
-        leaks |= {"there"}
-        assert (tick.trouble, tick.reaped, set(at.deletions())) == ("", len(leaks), leaks)
+        assert (tick.trouble, set(at.deletions())) == ("", {*leaks, "there"})
+
+
+async def test_while_every_namespace_may_not_be_listed_nothing_is_judged(leak_cluster):
+    async with leak_cluster(pools=ELSEWHERE) as at:
+        await prepare_leaks(at)
+        at.api.control.fails(403, verbs=("list",))
+        (tick,) = await at.minutes(1)
+        assert (tick.reaped, at.deletions()) == (0, [])
+        assert tick.trouble
+
+
+@pytest.mark.parametrize("unlistable", [None, "elsewhere"])
+async def test_a_claim_is_remembered_of_a_pod_whose_namespace_may_not_be_listed_meanwhile(leak_cluster, unlistable):
+    """Its runner has another name, by its claim, and is online."""
+    async with leak_cluster(
+        runners=2, pools=ELSEWHERE.replace('"elsewhere"', '"elsewhere"\nrunner_name = "pod"')
+    ) as at:
+        at.api.control.namespace("elsewhere")
+        first, _ = at.runners
+        at.make_pod("there", "elsewhere", age_seconds=0)
+        await at.claim("there", runner_name=first)
+        await at.minutes(2)
+        await at.release("there")
+        await at.minutes(8)
+        listed = at.cluster.pods
+
+        async def listed_but_one(namespace, label):
+            if namespace == unlistable:
+                raise ClusterForbiddenError("RBAC lacks list", verb="list", resource="pods")
+            return await listed(namespace, label)
+
+        at.cluster.pods = listed_but_one
+        await at.minutes(5)
+        at.cluster.pods = listed
+        ticks = await at.minutes(15)
+        assert (at.deletions(), ticks[-1].kept) == ([], {"SessionOpen": 1})
 
 
 async def test_pods_of_two_namespaces_are_reaped(leak_cluster):
