@@ -74,6 +74,8 @@ async def _act(context: JobContext, installation: Installation, evidence: Eviden
             partial(_may_still_act, context, installation),
         )
         return await replace_in_cluster(context, installation, evidence, rule, ops)
+    if evidence.replaced_at is not None:
+        return "held"  # its deletion in the cluster was accepted, and its pool has another replacer since
     names = {evidence.name}
     outcome = await _look_again(context, installation, evidence)
     if outcome:
