@@ -68,7 +68,7 @@ class Events:
         Args:
             installation: of the event.
             event: the CloudEvent.
-            send_to_pool: the pool whose URL gets it; None: nobody.
+            send_to_pool: the pool whose URL gets it; None: it is not sent.
             until_accepted: True: an event that was appended before and is not in the outbox is added there. The caller
                 knows that no URL has accepted it.
         """

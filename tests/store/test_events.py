@@ -57,7 +57,7 @@ async def test_an_accepted_event_is_not_sent_again_by_a_retry(redis):
     assert await events.unsent() == []
 
 
-async def test_an_event_that_nobody_was_to_get_can_be_sent_later_and_is_published_once(redis):
+async def test_an_event_that_was_not_sent_can_be_sent_later_and_is_published_once(redis):
     events = Events(redis)
     await events.append(ORG, event(), None)
     assert await events.append(ORG, event(), "linux") is False

@@ -11,6 +11,7 @@ from ghapp.health.remediation.fuse import Fuse
 from ghapp.health.remediation.plan import Mode
 from ghapp.health.runner.deletion_progress import is_deferred
 from ghapp.health.runner.evidence import Evidence, Registration
+from ghapp.health.runner.failed_calls import may_call
 from ghapp.health.runner.observations import replaced
 from ghapp.health.runner.verdict import State, Verdict, needs_no_replacement, runs_a_job
 
@@ -105,8 +106,10 @@ def awaits_remediation(
 ) -> bool:
     """True if a granted runner needs another run of its remediation: its last one was lost, or had to wait.
 
+    While GitHub refuses the calls that it takes, each try waits twice as long as the one before.
+
     The path is the one that the runner's pool has now. Only what that path itself leaves behind counts as done: a
-    request that was published while controllers had to poll was sent to nobody.
+    request that was published while controllers had to poll was not sent to any URL.
 
     Args:
         evidence: the record of the runner.
@@ -115,7 +118,7 @@ def awaits_remediation(
         is_unsent: True if its request is in the outbox, from where it is sent until it is accepted.
         is_published: True if its request is in the stream of events.
     """
-    if not is_open(evidence):
+    if not is_open(evidence) or not may_call(evidence, now):
         return False
     if path is ReplacementPath.CLUSTER:
         return not is_deferred(evidence.deletion, now)
@@ -152,7 +155,9 @@ def request_step(evidence: Evidence | None, event_id: str, now: float, *, held: 
         return RequestStep.WITHDRAW
     if held or runs_a_job(evidence, now):
         return RequestStep.WAIT
-    return RequestStep.SEND if has_looked(evidence, now) else RequestStep.LOOK
+    if has_looked(evidence, now):
+        return RequestStep.SEND
+    return RequestStep.LOOK if may_call(evidence, now) else RequestStep.WAIT
 
 
 def is_requested(evidence: Evidence, event_id: str) -> bool:

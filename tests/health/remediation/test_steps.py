@@ -163,7 +163,7 @@ CLUSTER, EVENT, POLL = ReplacementPath.CLUSTER, ReplacementPath.EVENT, Replaceme
         (REMOVED._replace(reregistered_as=2), EVENT, False, False, False),
     ],
     ids=[
-        "published for pollers, and sent to nobody",
+        "published for pollers, and not sent",
         "a crash before the request",
         "the request waits for its URL",
         "what its former replacer waited for is over",
