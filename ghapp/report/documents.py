@@ -136,12 +136,14 @@ class PoolBrakes:
         paused: True if a person paused it, or the whole org.
         mode: of `[remediation]`.
         are_current: False if this was read before Redis became unavailable.
+        is_seen: False while sweeps fail: what changed since the last complete list is unknown.
     """
 
     fuse: Fuse = field(default_factory=Fuse)
     paused: bool = False
     mode: Mode = "act"
     are_current: bool = True
+    is_seen: bool = True
 
 
 @lru_cache(maxsize=4096)
@@ -287,11 +289,14 @@ def should_replace(
 ) -> bool:
     """True if a controller should act now.
 
-    The runner is lost, its replacement is granted and not accepted yet, the verdict is fresh, the record was read now,
-    and neither the mode, a pause, a stopped fuse, a job nor a pod claim prevents the replacement.
+    The runner is lost, its replacement is granted and not accepted yet, the verdict is fresh, the last sweep did not
+    fail, the record was read now, and neither the mode, a pause, a stopped fuse, a job nor a pod claim prevents the
+    replacement. While sweeps fail, its machine may have registered again under its name.
     """
     lost = verdict.state is State.INVALIDATED or evidence.removed_at is not None
-    if not lost or evidence.replaced_at is not None or verdict.stale or not brakes.are_current:
+    if not lost or evidence.replaced_at is not None or verdict.stale:
+        return False
+    if not brakes.are_current or not brakes.is_seen:
         return False
     return may_act(
         evidence, verdict.state, brakes.fuse, brakes.mode, now, paused=brakes.paused, claimed=claim is not None

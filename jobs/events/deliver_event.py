@@ -25,6 +25,7 @@ from ghapp.errors import LockLostError, ReplacerUnavailableError, StoreUnavailab
 from ghapp.health.pool_matching import rule_named, runner_pool
 from ghapp.health.remediation.fuse import Fuse, fuse_of
 from ghapp.health.remediation.steps import (
+    REPLACE,
     ReplacementPath,
     RequestStep,
     accepted,
@@ -43,8 +44,6 @@ log = logger(__name__)
 
 WORK = "deliver-event"
 """The label of failed attempts in the metric of failed jobs: they have no job, and matter as much."""
-
-REPLACE = "ghapp.runner.replace.v1"
 
 GIVEN_UP_SECONDS = 7 * 24 * 3600.0
 """As long as a lost runner waits. A URL that is down permanently must not fill the outbox."""

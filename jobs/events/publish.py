@@ -12,14 +12,13 @@ from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.pool_matching import rule_named
 from ghapp.health.remediation.decision import JudgedRunner
 from ghapp.health.remediation.fuse import Fuse, FuseCounts, FuseReason, Position, changed_at
-from ghapp.health.remediation.steps import ReplacementPath, replacement_path
+from ghapp.health.remediation.steps import REPLACE, ReplacementPath, replacement_path
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.transitions import published_state, transition
 from ghapp.log import logger
 from ghapp.report.documents import death_document, orphan_document, timestamp
 from ghapp.report.org_view import OrgView
 from jobs.context import JobContext
-from jobs.events.deliver_event import REPLACE
 
 log = logger(__name__)
 
@@ -39,7 +38,7 @@ async def publish_replacement_request(
     before, when its pool had another replacer. Returns False if nothing was added.
     """
     event_id = str(evidence.event_id)
-    data = view.document(evidence, now)
+    data = {**view.document(evidence, now), "replace": True}  # GitHub was asked a moment ago, also while sweeps fail
     return await _append(context, installation, event_id, REPLACE, evidence.name, view.pool(evidence), data, now)
 
 

@@ -15,6 +15,9 @@ from ghapp.health.runner.failed_calls import may_call
 from ghapp.health.runner.observations import replaced
 from ghapp.health.runner.verdict import State, Verdict, needs_no_replacement, runs_a_job
 
+REPLACE = "ghapp.runner.replace.v1"
+"""The type of the events that request a replacement."""
+
 TERMINATION_SECONDS = 3600.0
 """How long after the grant the process of a lost runner may end itself."""
 
@@ -164,6 +167,18 @@ def is_requested(evidence: Evidence, event_id: str) -> bool:
     """True if the request of that id is the runner's open one: neither withdrawn, nor accepted, nor needless."""
     is_done = evidence.replaced_at is not None or needs_no_replacement(evidence)
     return evidence.event_id == event_id and not is_done
+
+
+def may_hand_out(evidence: Evidence | None, path: ReplacementPath, event_id: str, now: float) -> bool:
+    """True if a listener may read the request of that id from the stream of events, as long as that is after it.
+
+    A listener may act on it by name, so that it must be open. One that its URL has just accepted is still news, for as
+    long as GitHub's answer permits to send it. Where controllers poll, they read `replace`, and there are no requests.
+    """
+    if evidence is None or evidence.event_id != event_id or path is ReplacementPath.POLL:
+        return False
+    at = evidence.replaced_at
+    return not needs_no_replacement(evidence) and (at is None or 0 <= now - at <= LOOK_LASTS_SECONDS)
 
 
 def accepted(evidence: Evidence | None, event_id: str, at: float) -> Evidence | None:

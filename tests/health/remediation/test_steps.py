@@ -11,6 +11,7 @@ from ghapp.health.remediation.steps import (
     awaits_remediation,
     is_open,
     may_act,
+    may_hand_out,
     request_id,
     request_step,
     step_after,
@@ -185,6 +186,43 @@ def test_a_grant_is_done_when_the_replacer_of_its_pool_has_what_it_needs(
     evidence, path, is_unsent, is_published, awaits
 ):
     assert awaits_remediation(evidence, path, NOW, is_unsent=is_unsent, is_published=is_published) is awaits
+
+
+@pytest.mark.parametrize(
+    ("evidence", "path", "is_read"),
+    [
+        (REMOVED, EVENT, True),
+        (REMOVED, CLUSTER, True),
+        (REMOVED, POLL, False),
+        (REMOVED._replace(replaced_at=NOW), EVENT, True),
+        (REMOVED._replace(replaced_at=NOW - LOOK_LASTS_SECONDS), EVENT, True),
+        (REMOVED._replace(replaced_at=NOW - LOOK_LASTS_SECONDS - MICROSECOND), EVENT, False),
+        (REMOVED._replace(replaced_at=NOW + MICROSECOND), EVENT, False),
+        (REMOVED._replace(reregistered_as=2), EVENT, False),
+        (REMOVED._replace(replaced_at=NOW, reregistered_as=2), EVENT, False),
+        (REMOVED._replace(retired_at=NOW), EVENT, False),
+        (REMOVED._replace(event_id="e2"), EVENT, False),
+        (online(), EVENT, False),
+        (None, EVENT, False),
+    ],
+    ids=[
+        "open",
+        "open, and its pool has another replacer",
+        "its controller polls",
+        "accepted now",
+        "accepted a moment ago",
+        "accepted before that",
+        "accepted in the future",
+        "registered again under its name",
+        "accepted, and registered again under its name",
+        "removed on purpose",
+        "lost once more",
+        "back",
+        "no record",
+    ],
+)
+def test_a_listener_reads_no_request_that_is_over(evidence, path, is_read):
+    assert may_hand_out(evidence, path, "e1", NOW) is is_read
 
 
 @pytest.mark.parametrize(
