@@ -124,7 +124,7 @@ def build(
         Webhook(stores.inbox, setup.webhook_secrets),
         FastHealth(reader, authenticator, clock),
         routes=[
-            *HealthEndpoints(settings, reader, authenticator, enqueue_job, clock).routes(),
+            *HealthEndpoints(settings, stores, reader, authenticator, enqueue_job, clock).routes(),
             *JobEndpoints(reader, authenticator, clock).routes(),
             *OverviewEndpoints(settings, reading, reader, authenticator, clock).routes(),
             *setup.routes(),

@@ -20,6 +20,7 @@ from ghapp.health.runner.verdict import Reason
 from ghapp.queue.jobs import JobName
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.pod_claims import PodClaims
+from ghapp.store.rate_limits import SharedRateLimits
 from ghapp.store.runners import Runners
 from ghapp.web.api import health
 from tests.web.conftest import INSTALLATION, NOW, healthy
@@ -173,3 +174,15 @@ async def test_not_while_sweeps_fail(http, redis, granted, times):
     await asyncio.sleep(1.1)
     times[0] = NOW + 4
     assert await answers(http) == (410, {True})
+
+
+async def test_a_flood_without_a_token_costs_a_bounded_number_of_looks_whatever_the_number_of_processes(
+    http, redis, times, asked, worker
+):
+    worker.answers = False
+    await change(redis, partial(observations.granted, at=NOW, event_id="event"))
+    limits = SharedRateLimits(redis)
+    while await limits.grant_look(INSTALLATION, health.LOOKS, NOW):  # another process has spent them
+        pass
+    assert (await http.get(f"/v1/orgs/acme/runners/{NAME}/alive")).status_code == 200
+    assert asked == []
