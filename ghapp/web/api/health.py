@@ -40,8 +40,8 @@ LARGEST_BATCH_BYTES = 1024 * 1024
 LOOK_SECONDS, LOOK_AGAIN_SECONDS = 2.5, 0.1
 """How long `…/alive` waits for GitHub's answer about a lost runner, and between two reads of its record."""
 
-LOOKS = BucketSize(at_once=60, an_hour=600)
-"""Such questions of each organization, of all web processes: two calls each, and `…/alive` needs no token."""
+LOOKS = BucketSize(at_once=60, an_hour=540)
+"""Such questions of each organization, of all web processes: at most 600 in any hour, of two calls each."""
 
 ALIVE_SECONDS = 0.5
 """A probe times out after a second, and counts that as a failure."""
