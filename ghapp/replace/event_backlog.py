@@ -29,14 +29,27 @@ BREAKER_FAILURES = 3
 BREAKER_SECONDS = (2.0, 30.0)
 """Time from a failed request to the next trial request while a breaker is open: at first, and the maximum."""
 
+LONG_FAILURE_SECONDS, RARE_SECONDS = 600.0, 120.0
+"""After so long without a success, the maximum is the second: each trial costs two calls of GitHub's budget."""
+
 
 @dataclass
 class Breaker:
-    """The state of one URL: failures in a row, requests in flight, and when the next trial request may be sent."""
+    """The state of one URL.
+
+    Attributes:
+        failures: how many in a row.
+        in_flight: requests in flight.
+        next_at: when the next trial request may be sent.
+        failing_since: when the first of these failures was.
+        trial: the event of the trial; while GitHub is asked about its runner, no other event takes its place.
+    """
 
     failures: int = 0
     in_flight: int = 0
     next_at: float = 0.0
+    failing_since: float = 0.0
+    trial: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -48,6 +61,20 @@ class Breaker:
         if self.is_open:
             return 1 if now >= self.next_at and self.in_flight == 0 else 0
         return max(0, PER_URL - self.in_flight)
+
+    def select(self, due: list[str], now: float) -> list[str]:
+        """Returns which of these events, oldest first, may be sent now."""
+        if self.is_open and self.trial in due:
+            due = [self.trial]
+        return due[: self.room(now)]
+
+    def failed(self, now: float) -> None:
+        """Records a failed request."""
+        self.failing_since = self.failing_since if self.failures else now
+        self.failures, self.trial = self.failures + 1, ""
+        first, most = BREAKER_SECONDS
+        most = most if now - self.failing_since < LONG_FAILURE_SECONDS else RARE_SECONDS
+        self.next_at = now + doubled((first, most), self.failures - BREAKER_FAILURES)
 
 
 @dataclass
@@ -93,7 +120,7 @@ class EventBacklog:
         for event_id, each in sorted(self.waiting.items(), key=lambda item: item[1].at):
             if not each.in_flight and each.next_at <= now:
                 by_url[each.url].append(event_id)
-        selected = {url: ids[: self.breakers[url].room(now)] for url, ids in by_url.items()}
+        selected = {url: self.breakers[url].select(ids, now) for url, ids in by_url.items()}
         in_turn = [(turn, event_id) for ids in selected.values() for turn, event_id in enumerate(ids)]
         in_turn.sort(key=lambda row: (row[0], self.waiting[row[1]].at))
         room = MOST_IN_FLIGHT - sum(each.in_flight for each in self.waiting.values())
@@ -107,7 +134,7 @@ class EventBacklog:
         """Records a success; returns True if it closed an open breaker. Then all events of the URL are due at once."""
         event, breaker = self._end_flight(event_id)
         was_open = breaker.is_open
-        breaker.failures = 0
+        breaker.failures, breaker.trial = 0, ""
         del self.waiting[event_id]
         if was_open:
             for each in self._of(event.url):
@@ -118,8 +145,7 @@ class EventBacklog:
         """Records a failure of the URL; returns True if it opened the breaker."""
         event, breaker = self._end_flight(event_id)
         was_open = breaker.is_open
-        breaker.failures += 1
-        breaker.next_at = now + doubled(BREAKER_SECONDS, breaker.failures - BREAKER_FAILURES)
+        breaker.failed(now)
         self._back_off(event, now)
         return breaker.is_open and not was_open
 
@@ -137,7 +163,7 @@ class EventBacklog:
         if soon:
             event.next_at = now + doubled(SOON_SECONDS, event.looks)
             event.looks += 1
-            breaker.next_at = max(breaker.next_at, event.next_at)
+            breaker.next_at, breaker.trial = max(breaker.next_at, event.next_at), event_id
         else:
             self._back_off(event, now)
 

@@ -26,7 +26,8 @@ from ghapp.health.remediation.fuse import Fuse, Position
 from ghapp.health.remediation.plan import Mode
 from ghapp.health.remediation.steps import may_act
 from ghapp.health.runner.deletion_progress import Deletion, outcome
-from ghapp.health.runner.evidence import Evidence, Survey, observed_at
+from ghapp.health.runner.evidence import Evidence, FailedCalls, Survey, observed_at
+from ghapp.health.runner.failed_calls import failed_calls, retry_at
 from ghapp.health.runner.verdict import Reason, State, Verdict
 from ghapp.health.shards import ShardRule, shard_of
 
@@ -135,12 +136,14 @@ class PoolBrakes:
         paused: True if a person paused it, or the whole org.
         mode: of `[remediation]`.
         are_current: False if this was read before Redis became unavailable.
+        is_seen: False while sweeps fail: what changed since the last complete list is unknown.
     """
 
     fuse: Fuse = field(default_factory=Fuse)
     paused: bool = False
     mode: Mode = "act"
     are_current: bool = True
+    is_seen: bool = True
 
 
 @lru_cache(maxsize=4096)
@@ -286,11 +289,14 @@ def should_replace(
 ) -> bool:
     """True if a controller should act now.
 
-    The runner is lost, its replacement is granted and not accepted yet, the verdict is fresh, the record was read now,
-    and neither the mode, a pause, a stopped fuse, a job nor a pod claim prevents the replacement.
+    The runner is lost, its replacement is granted and not accepted yet, the verdict is fresh, the last sweep did not
+    fail, the record was read now, and neither the mode, a pause, a stopped fuse, a job nor a pod claim prevents the
+    replacement. While sweeps fail, its machine may have registered again under its name.
     """
     lost = verdict.state is State.INVALIDATED or evidence.removed_at is not None
-    if not lost or evidence.replaced_at is not None or verdict.stale or not brakes.are_current:
+    if not lost or evidence.replaced_at is not None or verdict.stale:
+        return False
+    if not brakes.are_current or not brakes.is_seen:
         return False
     return may_act(
         evidence, verdict.state, brakes.fuse, brakes.mode, now, paused=brakes.paused, claimed=claim is not None
@@ -324,6 +330,8 @@ def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -
         facts.append((evidence.absent_since, "list", said))
     if evidence.deletion is not None:
         facts += _in_cluster(evidence.deletion)
+    if (failed := failed_calls(evidence)) is not None:
+        facts.append((failed.last_at, "get", _waits_for_github(failed, retry_at(evidence) or failed.last_at)))
     if (listing := last_listing(evidence, survey)) is not None:
         facts.append(listing)
     if claim is not None:
@@ -355,6 +363,11 @@ def _in_cluster(deletion: Deletion) -> list[tuple[float | None, Source, str]]:
         (deletion.over_at if deletion.over_at != deletion.accepted_at else None, "pod", f"{deleted} is deleted"),
         (deletion.waiting_since, "pod", f"waits ({deletion.waits_for}): {waits}"),
     ]
+
+
+def _waits_for_github(failed: FailedCalls, again_at: float) -> str:
+    times = "1 call" if failed.times == 1 else f"{failed.times} calls in a row"
+    return f"GitHub gave no usable answer to {times} ({failed.why}); the next one is due at {timestamp(again_at)}"
 
 
 def _claimed(claim: PodClaim) -> str:

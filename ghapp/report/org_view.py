@@ -46,6 +46,11 @@ class OrgView:
     mode: Mode = "act"
     is_current: bool = True
 
+    @property
+    def is_seen(self) -> bool:
+        """True unless the last sweep failed: while sweeps fail, a lost runner's machine may register again unseen."""
+        return self.survey.failing_since is None
+
     def pool(self, evidence: Evidence) -> str:
         """The pool of a runner."""
         return runner_pool(evidence, self.rules)
@@ -71,15 +76,18 @@ class OrgView:
     def may_terminate(self, evidence: Evidence, now: float) -> bool:
         """True if the process of a lost runner may end itself at `now`."""
         pool = self.pool(evidence)
-        is_seen = self.is_current and self.survey.failing_since is None
-        return is_seen and may_terminate(
-            evidence,
-            self.verdict(evidence, now),
-            fuse_of(self.fuses, pool),
-            self.mode,
-            now,
-            paused=self.is_paused(pool),
-            claimed=claim_on(self.claimed, evidence.name, now) is not None,
+        return (
+            self.is_current
+            and self.is_seen
+            and may_terminate(
+                evidence,
+                self.verdict(evidence, now),
+                fuse_of(self.fuses, pool),
+                self.mode,
+                now,
+                paused=self.is_paused(pool),
+                claimed=claim_on(self.claimed, evidence.name, now) is not None,
+            )
         )
 
     def job_queue(
@@ -111,7 +119,7 @@ class OrgView:
     def document(self, evidence: Evidence, now: float, verdict: Verdict | None = None) -> HealthDocument:
         """The health document of a runner at `now`; `verdict` is the one at `now`, if the caller has it."""
         pool = self.pool(evidence)
-        brakes = PoolBrakes(fuse_of(self.fuses, pool), self.is_paused(pool), self.mode, self.is_current)
+        brakes = PoolBrakes(fuse_of(self.fuses, pool), self.is_paused(pool), self.mode, self.is_current, self.is_seen)
         claim = claim_on(self.claimed, evidence.name, now)
         verdict = verdict or self.verdict(evidence, now)
         return health_document(self.org, pool, evidence, verdict, self.survey, brakes, self.rules, now, claim)

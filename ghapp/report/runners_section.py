@@ -9,6 +9,7 @@ from ghapp.health.pods.blockers import SENTENCES
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.health.remediation.plan import Mode
 from ghapp.health.runner.deletion_progress import Deletion
+from ghapp.health.runner.failed_calls import failed_calls
 from ghapp.health.runner.verdict import Reason, State, is_absent
 from ghapp.report.check_run import time_of
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
@@ -147,6 +148,8 @@ def _replacement(member: RunnerView, pool: PoolView) -> str:
         return "waits: fuse stopped"
     if evidence.deletion is not None and evidence.deletion.waits_for:
         return _waits(evidence.deletion)
+    if (failed := failed_calls(evidence)) is not None:
+        return f"waits: GitHub gave no usable answer ({code(failed.why)})"
     if evidence.granted_at is not None:
         return f"requested {time_of(evidence.granted_at)}"
     return f"waits: fuse {pool.fuse.position}" if pool.fuse.position is Position.PROVING else "next"

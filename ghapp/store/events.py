@@ -1,6 +1,7 @@
 """Events as CloudEvents: a bounded stream for listeners, and the record of what ghapp did and why.
 
-Retries append an event only once: the same script marks its id.
+Retries append an event only once: the same script marks its id. That an event is in the stream does not mean that it
+was sent: its pool may have had no URL.
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ START = "0"
 """The stream id before the first event."""
 
 _APPEND = """
-if redis.call('SET', KEYS[1], '1', 'NX', 'EX', 604800) == false then return 0 end
-redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[3], '*', 'e', ARGV[2])
-if ARGV[4] ~= '' then
-    redis.call('HSET', KEYS[3], ARGV[1], ARGV[4])
+local fresh = redis.call('SET', KEYS[1], '1', 'NX', 'EX', 604800)
+if fresh then redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[3], '*', 'e', ARGV[2]) end
+local sends = ARGV[4] ~= '' and (fresh or ARGV[5] == '1')
+if sends and redis.call('HSETNX', KEYS[3], ARGV[1], ARGV[4]) == 1 then
     redis.call('RPUSH', KEYS[4], '1')
     redis.call('LTRIM', KEYS[4], 0, 0)
     redis.call('EXPIRE', KEYS[4], 60)
+    return 1
 end
-return 1
+return fresh and 1 or 0
 """
 
 
@@ -58,14 +60,24 @@ class Events:
         self._read_events = PlainReader(redis, "event", _event)
         self._append: Any = redis.register_script(_APPEND)
 
-    async def append(self, installation: int, event: Mapping[str, Any], send_to_pool: str | None) -> bool:
-        """Appends an event, also to the outbox if its pool has a url; returns False if its id was appended before."""
+    async def append(
+        self, installation: int, event: Mapping[str, Any], send_to_pool: str | None, *, until_accepted: bool = False
+    ) -> bool:
+        """Appends an event, also to the outbox if it is sent to a pool's URL; returns False if nothing was added.
+
+        Args:
+            installation: of the event.
+            event: the CloudEvent.
+            send_to_pool: the pool whose URL gets it; None: it is not sent.
+            until_accepted: True: an event that was appended before and is not in the outbox is added there. The caller
+                knows that no URL has accepted it.
+        """
         body = msgspec.json.encode(event)
         outgoing = _outgoing.encode(Outgoing(installation, send_to_pool, body)) if send_to_pool is not None else b""
         event_id = str(event["id"])
         fresh = await self._append(
             keys=[keys.event(event_id), keys.events(installation), keys.OUTBOX, keys.OUTBOX_ADDED],
-            args=[event_id, body, MOST, outgoing],
+            args=[event_id, body, MOST, outgoing, int(until_accepted)],
         )
         return bool(fresh)
 
@@ -116,15 +128,8 @@ class Events:
         return found
 
     async def accepted(self, event_id: str) -> None:
-        """Deletes an event from the outbox: the pool's url accepted it."""
+        """Deletes an event from the outbox: the pool's URL accepted it, or it is not sent any more."""
         await self._redis.hdel(keys.OUTBOX, event_id)
-
-    async def withdraw(self, event_id: str) -> None:
-        """Deletes an event from the outbox as if it had never been appended: another replacer acts for it."""
-        async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.hdel(keys.OUTBOX, event_id)
-            pipe.delete(keys.event(event_id))
-            await pipe.execute()
 
     async def await_added(self, seconds: float) -> None:
         """Waits until an event is added to the outbox, at most so long. Of several that wait, one is woken up.

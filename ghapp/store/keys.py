@@ -245,6 +245,11 @@ def credential(installation: int) -> str:
     return f"ghapp:{installation}:credential"
 
 
+def alive_looks(installation: int) -> str:
+    """string: when the bucket of looks for `…/alive` is full again (epoch seconds); expires after some minutes."""
+    return f"ghapp:{installation}:alive-looks"
+
+
 def installation_state(installation: int) -> str:
     """string: GitHub's last answer about the installation; expires after ten seconds."""
     return f"ghapp:{installation}:state"

@@ -41,6 +41,7 @@ from ghapp.store.pods import Pods
 from ghapp.store.post_mortems import PostMortems
 from ghapp.store.quarantine import Quarantine
 from ghapp.store.queue_checks import QueueChecks
+from ghapp.store.rate_limits import SharedRateLimits
 from ghapp.store.reports import Reports
 from ghapp.store.reruns import Reruns
 from ghapp.store.runner_groups import RunnerGroupStore
@@ -90,6 +91,7 @@ class Stores:
     post_mortems: PostMortems
     quarantine: Quarantine
     queue_checks: QueueChecks
+    rate_limits: SharedRateLimits
     reports: Reports
     reruns: Reruns
     runner_groups: RunnerGroupStore
@@ -162,6 +164,7 @@ def stores_over(
         post_mortems=PostMortems(redis),
         quarantine=Quarantine(redis),
         queue_checks=QueueChecks(redis),
+        rate_limits=SharedRateLimits(redis),
         reports=Reports(redis),
         reruns=Reruns(redis),
         runner_groups=RunnerGroupStore(redis),

@@ -124,7 +124,7 @@ def build(
         Webhook(stores.inbox, setup.webhook_secrets),
         FastHealth(reader, authenticator, clock),
         routes=[
-            *HealthEndpoints(settings, reader, authenticator, enqueue_job, clock).routes(),
+            *HealthEndpoints(settings, stores, reader, authenticator, enqueue_job, clock).routes(),
             *JobEndpoints(reader, authenticator, clock).routes(),
             *OverviewEndpoints(settings, reading, reader, authenticator, clock).routes(),
             *setup.routes(),
@@ -133,7 +133,7 @@ def build(
             *GateEndpoints(settings, stores, reader, authenticator, enqueue_job, clock).routes(),
             *DeathEndpoints(stores, reader, authenticator, clock).routes(),
             *HistoryEndpoints(reading, reader, authenticator, clock).routes(),
-            *EventStream(stores, reader, authenticator, clock, stopping).routes(),
+            *EventStream(settings, stores, reader, authenticator, clock, stopping).routes(),
             *StatusEndpoints(settings, reading, clock).routes(),
             *description.routes(),
             *SignInEndpoints(settings, access, clock).routes(),

@@ -54,7 +54,7 @@ def encoded(document: HealthDocument) -> EncodedDocument:
 class _Encoded(NamedTuple):
     """An encoded document, and all that it was made from.
 
-    `has_end` is True if the listing was the last item of the evidence; `tail` lacks it then.
+    `has_end` is True if the listing was the last item of the evidence; `tail` lacks it then. `is_seen` is the view's.
     """
 
     unswept: OrgView
@@ -65,6 +65,7 @@ class _Encoded(NamedTuple):
     head: bytes
     tail: bytes
     has_end: bool
+    is_seen: bool
 
     def holds(self, verdict: Verdict, listing: Fact | None) -> bool:
         """True if the parts are those of a document with this verdict and listing.
@@ -103,6 +104,7 @@ class EncodedDocuments:
             or known.evidence is not evidence
             or known.unswept is not unswept
             or known.claim is not claim
+            or known.is_seen is not view.is_seen
             or not known.holds(verdict, listing)
         ):
             if len(self._known) >= MOST_ENCODED:  # simpler and faster than to note which was used last
@@ -110,7 +112,7 @@ class EncodedDocuments:
             head, _, tail = _parts(view.document(evidence, now, verdict), verdict.observed_at)
             has_end = listing is not None and tail.endswith(_end(listing))
             tail = tail.removesuffix(_end(listing)) if has_end else tail
-            known = _Encoded(unswept, evidence, verdict, claim, listing, head, tail, has_end)
+            known = _Encoded(unswept, evidence, verdict, claim, listing, head, tail, has_end, view.is_seen)
             self._known[key] = known
         end = _end(listing) if known.has_end else b""
         return EncodedDocument(known.head, _observed(verdict.observed_at), known.tail, end, verdict.observed_at)

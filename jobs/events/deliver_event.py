@@ -24,7 +24,14 @@ from httpx import AsyncClient
 from ghapp.errors import LockLostError, ReplacerUnavailableError, StoreUnavailableError
 from ghapp.health.pool_matching import rule_named, runner_pool
 from ghapp.health.remediation.fuse import Fuse, fuse_of
-from ghapp.health.remediation.steps import RequestStep, accepted, request_step
+from ghapp.health.remediation.steps import (
+    REPLACE,
+    ReplacementPath,
+    RequestStep,
+    accepted,
+    replacement_path,
+    request_step,
+)
 from ghapp.log import logger
 from ghapp.replace.cloudevents import open_client, post
 from ghapp.replace.event_backlog import EventBacklog
@@ -37,8 +44,6 @@ log = logger(__name__)
 
 WORK = "deliver-event"
 """The label of failed attempts in the metric of failed jobs: they have no job, and matter as much."""
-
-REPLACE = "ghapp.runner.replace.v1"
 
 GIVEN_UP_SECONDS = 7 * 24 * 3600.0
 """As long as a lost runner waits. A URL that is down permanently must not fill the outbox."""
@@ -231,7 +236,8 @@ class EventDelivery:
         """Posts one event.
 
         A replace event goes to the URL of the pool that its runner has now. It waits while that pool is not configured
-        or held back, or while its runner has a job; once accepted, it is recorded on its runner first.
+        or held back, or while its runner has a job; it is withdrawn if that pool has another replacer by now, whether
+        or not the pool has a URL; once accepted, it is recorded on its runner first.
 
         Raises:
             ReplacerUnavailableError: the URL did not answer 2xx, and the event is not too old.
@@ -242,26 +248,30 @@ class EventDelivery:
             log.warning("event dropped, the App is not installed any more", event_id=event_id, pool=outgoing.pool)
             await self._events.accepted(event_id)
             return EventAttempt.DONE
-        org, pool, runner_id = installation.org, outgoing.pool, None
+        org, pool, runner_id, step = installation.org, outgoing.pool, None, RequestStep.SEND
         if event["type"] == REPLACE:
             runner_id = int(event["data"]["runner_id"])
             evidence = (await self._runners.some(outgoing.installation, [runner_id])).get(runner_id)
             if evidence is not None:
                 pool = runner_pool(evidence, self._settings.pools_of(org))
             held = self._is_held(await self._holds(outgoing.installation), org, pool)
-            match request_step(evidence, event_id, self._clock(), held=held):
-                case RequestStep.WITHDRAW:
-                    log.info("replacement request withdrawn", event_id=event_id, pool=pool, runner=runner_id)
-                    await self._events.accepted(event_id)
-                    return EventAttempt.DONE
-                case RequestStep.WAIT:
-                    return EventAttempt.LATER
-                case RequestStep.LOOK:
-                    self._look(outgoing.installation, runner_id)
-                    return EventAttempt.SOON
+            step = request_step(evidence, event_id, self._clock(), held=held)
+        if step is RequestStep.WITHDRAW:
+            log.info("replacement request withdrawn", event_id=event_id, pool=pool, runner=runner_id)
+            await self._events.accepted(event_id)
+            return EventAttempt.DONE
         rule = rule_named(pool, self._settings.pools_of(org))
+        if runner_id is not None and rule is not None and replacement_path(rule) is not ReplacementPath.EVENT:
+            log.info("replacement request withdrawn, its pool has another replacer", event_id=event_id, pool=pool)
+            await self._events.accepted(event_id)  # the next plan has the runner replaced that way
+            return EventAttempt.DONE
         if rule is None or rule.url is None or rule.secret_env is None:
             return await self._without_url(event_id, outgoing, pool, rule, is_request=runner_id is not None)
+        if step is RequestStep.WAIT:
+            return EventAttempt.LATER
+        if step is RequestStep.LOOK and runner_id is not None:
+            self._look(outgoing.installation, runner_id)
+            return EventAttempt.SOON
         secret = self._settings.pool_secrets[rule.secret_env]
         try:
             await post(client, rule.url, secret, event_id, outgoing.event, time.time())
@@ -280,10 +290,6 @@ class EventDelivery:
         self, event_id: str, outgoing: Outgoing, pool: str, rule: PoolSettings | None, *, is_request: bool
     ) -> EventAttempt:
         """Decides on an event whose pool has no URL now: a granted request is not lost by a change of configuration."""
-        if is_request and rule is not None:
-            log.info("replacement request withdrawn, its pool has another replacer", event_id=event_id, pool=pool)
-            await self._events.withdraw(event_id)  # the next plan has the runner replaced that way
-            return EventAttempt.DONE
         may_return = is_request or any(each.name == outgoing.pool for each in self._settings.pools)
         if rule is None and may_return and not self._is_too_old(outgoing):
             return EventAttempt.LATER
@@ -296,9 +302,14 @@ class EventDelivery:
         await self._runners.revise(installation, {runner_id: fold})
 
     def _url(self, waits: Waits) -> str:
-        """Returns the URL by stored names, without another read; empty for none."""
+        """Returns the URL by stored names, without another read; empty for none.
+
+        A request of a pool that has another replacer by now waits for no URL: it is withdrawn.
+        """
         rule = rule_named(waits.pool, self._settings.pools_of(self._orgs.get(waits.installation, "")))
-        return "" if rule is None else rule.url or ""
+        if rule is None or (waits.is_request and replacement_path(rule) is not ReplacementPath.EVENT):
+            return ""
+        return rule.url or ""
 
     def _is_too_old(self, outgoing: Outgoing) -> bool:
         return self._clock() - _happened_at(outgoing) > GIVEN_UP_SECONDS

@@ -12,13 +12,13 @@ from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.pool_matching import rule_named
 from ghapp.health.remediation.decision import JudgedRunner
 from ghapp.health.remediation.fuse import Fuse, FuseCounts, FuseReason, Position, changed_at
+from ghapp.health.remediation.steps import REPLACE, ReplacementPath, replacement_path
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.transitions import published_state, transition
 from ghapp.log import logger
 from ghapp.report.documents import death_document, orphan_document, timestamp
 from ghapp.report.org_view import OrgView
 from jobs.context import JobContext
-from jobs.events.deliver_event import REPLACE
 
 log = logger(__name__)
 
@@ -32,12 +32,13 @@ CHANGE_PUBLISHED_SECONDS = 24 * 3600.0
 async def publish_replacement_request(
     context: JobContext, installation: Installation, view: OrgView, evidence: Evidence, now: float
 ) -> bool:
-    """Appends the replace event under the id of its loss; it is delivered to the pool's URL, if it has one.
+    """Appends the replace event under the id of its loss; it is delivered to the pool's URL, if events replace there.
 
-    Returns False if it was appended before.
+    The runner's request is open, so that no URL has accepted it: it is added to the outbox even if it was published
+    before, when its pool had another replacer. Returns False if nothing was added.
     """
     event_id = str(evidence.event_id)
-    data = view.document(evidence, now)
+    data = {**view.document(evidence, now), "replace": True}  # GitHub was asked a moment ago, also while sweeps fail
     return await _append(context, installation, event_id, REPLACE, evidence.name, view.pool(evidence), data, now)
 
 
@@ -161,7 +162,7 @@ async def _append(
     data: Mapping[str, Any],
     now: float,
 ) -> bool:
-    """Appends the event; returns False if one with that id was appended before."""
+    """Appends the event; returns False if it was appended before."""
     event = {
         "specversion": "1.0",
         "id": event_id,
@@ -172,7 +173,7 @@ async def _append(
         "datacontenttype": "application/json",
         "data": data,
     }
-    rule = rule_named(pool, context.settings.pools_of(installation.org))
-    pulls = rule is not None and rule.replacer == "none" and kind == REPLACE  # its controller acts by itself
-    has_url = rule is not None and rule.url is not None and rule.secret_env is not None and not pulls
-    return await context.events.append(installation.id, event, pool if has_url else None)
+    rule, is_request = rule_named(pool, context.settings.pools_of(installation.org)), kind == REPLACE
+    has_url = rule is not None and rule.url is not None and rule.secret_env is not None
+    is_sent = has_url and (not is_request or replacement_path(rule) is ReplacementPath.EVENT)
+    return await context.events.append(installation.id, event, pool if is_sent else None, until_accepted=is_request)

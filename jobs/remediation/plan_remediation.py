@@ -8,6 +8,7 @@ from itertools import chain
 
 from ghapp.health.installation import Installation
 from ghapp.health.job import is_over
+from ghapp.health.pool_matching import rule_named, runner_pool
 from ghapp.health.remediation.decision import (
     Decision,
     DecisionInputs,
@@ -20,9 +21,8 @@ from ghapp.health.remediation.decision import (
 from ghapp.health.remediation.decision import decide as decided
 from ghapp.health.remediation.fuse import Fuse, Position, has_stepped
 from ghapp.health.remediation.plan import Plan
-from ghapp.health.remediation.steps import is_open, request_id
+from ghapp.health.remediation.steps import awaits_remediation, is_open, replacement_path, request_id
 from ghapp.health.runner import observations
-from ghapp.health.runner.deletion_progress import is_deferred
 from ghapp.health.runner.evidence import Evidence
 from ghapp.log import logger
 from ghapp.queue.jobs import enqueue_remediation
@@ -203,15 +203,18 @@ async def _record_dry_run(
 
 
 async def _ask_again(context: JobContext, installation: Installation, known: Iterable[Evidence], now: float) -> None:
-    """Enqueues remediation that a crash lost between record and queue, and remediation that waits for the cluster.
+    """Enqueues remediation that a crash lost between record and queue, and remediation that had to wait.
 
-    A waiting job keeps its key, so that it is not enqueued twice. Replacers that delete objects send no event, so that
-    their runners always count as missing here.
+    So it does for runners whose pool has another replacer since they were granted. A waiting job keeps its key, so that
+    it is not enqueued twice.
     """
-    granted = {
-        each.event_id: each
-        for each in known
-        if each.event_id is not None and is_open(each) and not is_deferred(each.deletion, now)
-    }
-    for event_id in await context.events.missing(list(granted)):
-        enqueue_remediation(context.queue_redis, installation.id, granted[event_id].id)
+    granted = {each.event_id: each for each in known if each.event_id is not None and is_open(each)}
+    if not granted:
+        return
+    unsent, unpublished = set(await context.events.unsent()), await context.events.missing(list(granted))
+    rules = context.settings.pools_of(installation.org)
+    for event_id, evidence in granted.items():
+        path = replacement_path(rule_named(runner_pool(evidence, rules), rules))
+        is_unsent, is_published = event_id in unsent, event_id not in unpublished
+        if awaits_remediation(evidence, path, now, is_unsent=is_unsent, is_published=is_published):
+            enqueue_remediation(context.queue_redis, installation.id, evidence.id)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from asyncio import gather
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
+from ghapp.errors import BudgetSpentError, GitHubError, RateLimitedError
 from ghapp.github.installation_client import Removal
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Purpose
@@ -14,6 +15,7 @@ from ghapp.health.remediation.fuse import fuse_of_runner
 from ghapp.health.remediation.steps import RemediationStep, is_open, may_act, present, step_after, successor_of
 from ghapp.health.runner import absence, observations
 from ghapp.health.runner.evidence import Evidence, Fold
+from ghapp.health.runner.failed_calls import call_answered, failed_calls, may_call
 from ghapp.health.runner.verdict import runs_a_job
 from ghapp.log import logger
 from ghapp.report.org_view import OrgView
@@ -24,6 +26,7 @@ from jobs.remediation.cluster_replacement import RemediationOps
 from jobs.remediation.job_lookup import look_up_known_job
 from jobs.remediation.progress import STILL_WAITING
 from jobs.remediation.replace_in_cluster import REPLACERS, replace_in_cluster
+from jobs.runners.failed_calls import record_failed_calls
 
 log = logger(__name__)
 
@@ -38,8 +41,9 @@ async def remediate_runner(context: JobContext, installation_id: int, runner_id:
     """Remediates once, however often it is called; returns the outcome as it is counted.
 
     Outcomes: `held` (another process acts, or an admin or the fuse stopped it), `returned` (the runner is registered
-    again), `busy` (GitHub answers that it runs a job), `replaced` (requested now or before); for replacers that delete
-    in a cluster, also those of `jobs.remediation.replace_in_cluster`.
+    again), `busy` (GitHub answers that it runs a job), `waiting` (GitHub refused a call, or gave no answer: the next
+    try is not before `failed_calls.retry_at`), `replaced` (requested now or before); for replacers that delete in a
+    cluster, also those of `jobs.remediation.replace_in_cluster`.
     """
     async with context.locks.acquire("runner", f"{installation_id}:{runner_id}", OUTLIVING_SECONDS) as acquired:
         installation = await context.installations.one(installation_id)
@@ -47,8 +51,10 @@ async def remediate_runner(context: JobContext, installation_id: int, runner_id:
         if not acquired or installation is None or evidence is None:
             return "held"
         view, now = await context.org_view(installation), context.clock()
+        is_callable = may_call(evidence, now)
         if evidence.granted_at is not None and evidence.replaced_at is not None and not is_open(evidence):
-            await _look_again(context, installation, evidence)  # `…/alive` has it asked for
+            if is_callable:  # `…/alive` has it asked for
+                await _or_wait(context, installation, evidence, _look_again)
             return "held"
         if not _may_act(context, installation, view, evidence, now):
             if view.claim_on((evidence.name,), now) is not None:
@@ -56,12 +62,43 @@ async def remediate_runner(context: JobContext, installation_id: int, runner_id:
             elif runs_a_job(evidence, now):  # reported after the removal: the delivery of its end may be lost
                 await look_up_known_job(context, installation, evidence)
             return "held"
-        outcome = await _act(context, installation, evidence)
+        if not is_callable:
+            return "held"
+        outcome = await _or_wait(context, installation, evidence, _act)
     if outcome == STILL_WAITING:
         return outcome
     await context.counters.add("ghapp_remediations_total", org=installation.org, outcome=outcome)
     log.info("remediated", installation=installation_id, org=installation.org, runner=evidence.name, outcome=outcome)
     return outcome
+
+
+async def _or_wait(
+    context: JobContext,
+    installation: Installation,
+    evidence: Evidence,
+    step: Callable[[JobContext, Installation, Evidence], Awaitable[str]],
+) -> str:
+    """Takes a step, and records a call of it that GitHub refused: each try waits twice as long as the one before.
+
+    Raises:
+        GitHubError: the budget or a rate limit holds back all calls.
+    """
+    try:
+        return await step(context, installation, evidence)
+    except (BudgetSpentError, RateLimitedError):
+        raise
+    except GitHubError as error:
+        found = (await record_failed_calls(context, installation, {evidence.id: error})).get(evidence.id)
+        failed = None if found is None else failed_calls(found)
+        log.warning(
+            "remediation waits for GitHub",
+            org=installation.org,
+            runner=evidence.name,
+            why=str(error),
+            times=0 if failed is None else failed.times,
+            error=type(error).__name__,
+        )
+        return "waiting" if failed is None or failed.times == 1 else STILL_WAITING
 
 
 async def _act(context: JobContext, installation: Installation, evidence: Evidence) -> str:
@@ -74,6 +111,8 @@ async def _act(context: JobContext, installation: Installation, evidence: Eviden
             partial(_may_still_act, context, installation),
         )
         return await replace_in_cluster(context, installation, evidence, rule, ops)
+    if evidence.replaced_at is not None:
+        return "held"  # its deletion in the cluster was accepted, and its pool has another replacer since
     names = {evidence.name}
     outcome = await _look_again(context, installation, evidence)
     if outcome:
@@ -111,7 +150,14 @@ async def _look_again(context: JobContext, installation: Installation, evidence:
         case RemediationStep.CALL_OFF:
             await _fold(context, installation, evidence, _if_known(observations.grant_revoked))
             return "returned"
-    await _fold(context, installation, evidence, _if_known(partial(observations.looked_again, at=context.clock())))
+    at = context.clock()
+
+    def looked_again(known: Evidence | None) -> Evidence | None:
+        is_removed = known is not None and known.removed_at is not None
+        known = call_answered(known) if is_removed else known  # else the DELETE that follows may fail once more
+        return None if known is None else observations.looked_again(known, at)
+
+    await _fold(context, installation, evidence, looked_again)
     return ""
 
 
@@ -123,8 +169,13 @@ async def _remove(context: JobContext, installation: Installation, evidence: Evi
     if removal is Removal.BUSY:
         await _fold(context, installation, evidence, _if_known(partial(observations.busy_after_all, at=at)))
         return None
-    removed = partial(observations.removed, at=at, granted=evidence, was_deleted=removal is Removal.REMOVED)
-    return await _fold(context, installation, evidence, _if_known(removed))
+    was_deleted = removal is Removal.REMOVED
+
+    def removed(known: Evidence | None) -> Evidence | None:
+        known = call_answered(known)
+        return None if known is None else observations.removed(known, at, granted=evidence, was_deleted=was_deleted)
+
+    return await _fold(context, installation, evidence, removed)
 
 
 async def _may_still_act(

@@ -25,6 +25,7 @@ from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.context import JobContext, configured, open_context
 from jobs.deliveries.completeness import without_deferred
 from jobs.remediation.plan_remediation import plan_remediation
+from jobs.runners.failed_calls import record_failed_calls
 from jobs.runners.list_runners import first_page, get_each, list_runners
 
 log = logger(__name__)
@@ -123,6 +124,8 @@ async def _try(
 ) -> dict[int, Evidence]:
     """As `_confirm`; an answer that is missing, or contradicts the installation, confirms nothing.
 
+    The next try waits: the control list of hundreds of suspects costs as many calls.
+
     Nor does an error of `ghapp` itself: sweeps and plans continue without this confirmation, and later ones repeat it.
     """
     if not suspects:
@@ -143,9 +146,10 @@ async def _try(
             why=str(error),
             exc_info=None if is_ours else error,
         )
-        if not is_ours:
+        if not isinstance(error, GitHubError):
             await context.counters.add("ghapp_jobs_failed_total", work="confirm")
-        return {}
+            return {}
+        return await record_failed_calls(context, installation, dict.fromkeys(suspects, error))
 
 
 async def _confirm(
@@ -178,11 +182,13 @@ async def _confirm(
     listed = {each: GetResult(control.runners[each], listed_at) for each in suspects if each in control.runners}
     due, suspects = suspects, await _once_due(context, installation, suspects, survey)
     unproven = [each.id for each in absence.needs_own_get(suspects.values(), control)]
-    queried = await get_each(installation_client, unproven, concurrency, context.clock)
+    failures: dict[int, GitHubError] = {}
+    queried = await get_each(installation_client, unproven, concurrency, context.clock, failures)
     results = listed | queried
     folds = {runner_id: absence.confirmed(due[runner_id], *result) for runner_id, result in results.items()}
     folds |= absence.folds_of_control(control, absent, listed_at)
     revised = await context.runners.revise(installation.id, folds)
+    revised |= await record_failed_calls(context, installation, failures)
     lost = sum(revised[each].confirmed_at is not None for each in results)
     log.info("confirmed", installation=installation.id, org=installation.org, lost=lost, of=len(suspects))
     return revised

@@ -175,11 +175,22 @@ def _digest(content: bytes) -> bytes:
 
 
 async def get_each(
-    installation_client: InstallationClient, ids: Iterable[int], concurrency: int, clock: Callable[[], float]
+    installation_client: InstallationClient,
+    ids: Iterable[int],
+    concurrency: int,
+    clock: Callable[[], float],
+    failures: dict[int, GitHubError] | None = None,
 ) -> dict[int, GetResult]:
     """GETs each runner; the result lacks those without an answer.
 
     Waits until the token is old enough to be believed: a 404 for a new token proves nothing.
+
+    Args:
+        installation_client: of the runners.
+        ids: of the runners.
+        concurrency: requests in flight.
+        clock: epoch seconds.
+        failures: gets the error of each runner without an answer.
     """
     ids, slots = list(ids), asyncio.Semaphore(concurrency)
     if ids:
@@ -192,8 +203,10 @@ async def get_each(
                 runner = await installation_client.runner(runner_id)
                 answers[runner_id] = GetResult(runner, clock())
             except GitHubError as error:
+                if failures is not None:
+                    failures[runner_id] = error
                 log.info(
-                    "the runner gave no answer",
+                    "runner lookup failed",
                     runner=runner_id,
                     org=installation_client.installation.org,
                     why=str(error),

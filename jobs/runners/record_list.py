@@ -6,6 +6,7 @@ from asyncio import gather
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from ghapp.errors import GitHubError
 from ghapp.health.history import HistorySample, sample
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job, is_over
@@ -25,6 +26,7 @@ from jobs.deliveries.completeness import expect_deliveries
 from jobs.pods.remains import observe_remains
 from jobs.remediation.job_lookup import look_up_jobs
 from jobs.runners.confirm import confirm_listed, prepare_confirmation
+from jobs.runners.failed_calls import record_failed_calls
 from jobs.runners.heal_times import count_heals
 from jobs.runners.incidents import record_deleted
 from jobs.runners.list_runners import ListResult, get_each
@@ -111,12 +113,14 @@ async def record_list(
     queried += absence.possibly_hidden(records.values(), listed, began)
     soon = listed_at + absence.AHEAD_SECONDS
     due = absence.due_in_sweep(records.values(), listed, after, began, soon, limits) if act else {}
+    failures: dict[int, GitHubError] = {}
     answers, _ = await gather(
-        _get_alone(context, installation, queried), prepare_confirmation(context, installation, due.values())
+        _get_alone(context, installation, queried, failures), prepare_confirmation(context, installation, due.values())
     )
     at = context.clock()  # of GitHub's answers
     answered = {runner_id: absence.folds_of_get(*result) for runner_id, result in answers.items()}
     records |= await context.runners.revise(installation.id, answered, records)
+    records |= await record_failed_calls(context, installation, failures)
     await context.runners.save_survey(installation.id, after)
     records |= await confirm_listed(context, installation, due, listed)
     records |= await count_heals(context, installation, records.values(), at)
@@ -222,12 +226,17 @@ def _still_in_cluster(records: Iterable[Evidence]) -> list[Evidence]:
     ]
 
 
-async def _get_alone(context: JobContext, installation: Installation, runner_ids: list[int]) -> dict[int, GetResult]:
+async def _get_alone(
+    context: JobContext,
+    installation: Installation,
+    runner_ids: list[int],
+    failures: dict[int, GitHubError] | None = None,
+) -> dict[int, GetResult]:
     if not runner_ids:
         return {}
     installation_client = await context.installation_client(installation, Purpose.ACT)
     concurrency = context.settings.of(installation.org).sweep.concurrency
-    return await get_each(installation_client, runner_ids, concurrency, context.clock)
+    return await get_each(installation_client, runner_ids, concurrency, context.clock, failures)
 
 
 async def _forget(

@@ -8,8 +8,10 @@ from ghapp.replace.event_backlog import (
     BACKOFF_SECONDS,
     BREAKER_FAILURES,
     BREAKER_SECONDS,
+    LONG_FAILURE_SECONDS,
     MOST_IN_FLIGHT,
     PER_URL,
+    RARE_SECONDS,
     EventBacklog,
     doubled,
 )
@@ -77,6 +79,61 @@ def test_trial_requests_become_rarer_up_to_a_bound():
         waits.append(backlog.breakers[BAD].next_at - now)
         now = backlog.breakers[BAD].next_at
     assert waits == [4, 8, 16, 30, 30, 30, 30]
+
+
+@pytest.mark.parametrize(("after", "wait"), [(-0.001, BREAKER_SECONDS[1]), (0.0, RARE_SECONDS)])
+def test_after_ten_minutes_of_failure_a_url_is_tried_every_two_minutes(after, wait):
+    backlog, now = opened(), LONG_FAILURE_SECONDS + after
+    backlog.breakers[BAD].failures = 20
+    (trial,) = backlog.send(now)
+    backlog.refused(trial, now)
+    assert backlog.breakers[BAD].next_at == now + wait
+
+
+def test_the_time_without_a_success_counts_from_the_first_failure_after_the_last_one():
+    backlog = opened()
+    backlog.keep({f"bad-{n}": (BAD, float(n)) for n in range(10)})
+    (trial,) = backlog.send(1000.0)
+    backlog.accepted(trial)
+    sent = backlog.send(2000.0)
+    for each in sent:
+        backlog.refused(each, 2000.0)
+    assert backlog.breakers[BAD].failing_since == 2000.0
+    assert backlog.breakers[BAD].next_at == 2000.0 + BREAKER_SECONDS[0] * 2 ** (len(sent) - BREAKER_FAILURES)
+
+
+def test_one_runner_is_asked_for_in_each_trial_though_an_older_event_is_due_meanwhile():
+    backlog = opened()
+    backlog.keep({f"bad-{n}": (BAD, float(n)) for n in range(10)})
+    for each in ("bad-0", "bad-1", "bad-2"):
+        backlog.waiting[each].next_at = 100.2
+    (trial,) = backlog.send(100.0)
+    assert trial == "bad-3"
+    backlog.put_off(trial, 100.0, soon=True)
+    assert backlog.send(100.3) == []
+    assert backlog.send(100.5) == [trial]
+    backlog.keep({f"bad-{n}": (BAD, float(n)) for n in range(3)})
+    backlog.drop(trial)
+    assert backlog.send(101.0) == ["bad-0"], "the trial left the outbox"
+
+
+@pytest.mark.parametrize(("events", "urls"), [(1, 10), (10, 10)])
+def test_the_looks_for_ten_dead_urls_cost_little(events, urls):
+    """Each look is two calls; GitHub's answer takes a second and permits a request for ten seconds."""
+    backlog, now, looks, answered = EventBacklog(), 0.0, [], {}
+    waiting = {f"{url}-{n}": (f"https://{url}.test/", float(n)) for url in range(urls) for n in range(events)}
+    while now < 2 * 3600:
+        backlog.keep(waiting)
+        for each in backlog.send(now):
+            if now - 10 <= answered.get(each, -100.0) <= now:
+                backlog.refused(each, now)
+                continue
+            if answered.get(each, -100.0) < now:
+                looks.append(now)
+                answered[each] = now + 1.0
+            backlog.put_off(each, now, soon=True)
+        now += 0.25
+    assert sum(each >= 3600 for each in looks) <= 300
 
 
 def test_the_first_success_closes_the_breaker_and_all_that_waits_is_due():

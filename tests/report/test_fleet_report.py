@@ -16,6 +16,7 @@ from ghapp.health.queue.reason import QueueReason
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION as WHOLE
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.health.runner.deletion_progress import Deletion
+from ghapp.health.runner.evidence import FailedCalls
 from ghapp.health.runner.next_attempt import NextAttempt
 from ghapp.health.runner.remains import Remains, RemainsKind
 from ghapp.health.runner.verdict import HANG_SECONDS, Limits, Reason
@@ -268,6 +269,11 @@ def test_written_off_losses_are_shown_with_the_reason():
         (lost(), {"fuses": {"linux-4vcpu": proving()}}, "waits: fuse proving"),
         (lost(granted_at=NOW), {"fuses": {"linux-4vcpu": proving()}}, f"requested {timestamp(NOW)}"),
         (lost(granted_at=NOW), {"fuses": {"linux-4vcpu": STOPPED}}, "waits: fuse stopped"),
+        (
+            lost(granted_at=NOW - 5, failed_calls=FailedCalls(2, NOW, "DELETE: GitHub answered 500")),
+            {},
+            "waits: GitHub gave no usable answer (`DELETE: GitHub answered 500`)",
+        ),
         (present(), {}, "–"),
         (present(granted_at=NOW), {}, f"requested {timestamp(NOW)}"),
         (suspect(), {"org_pause": PAUSE}, "–"),

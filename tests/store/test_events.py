@@ -57,6 +57,17 @@ async def test_an_accepted_event_is_not_sent_again_by_a_retry(redis):
     assert await events.unsent() == []
 
 
+async def test_an_event_that_was_not_sent_can_be_sent_later_and_is_published_once(redis):
+    events = Events(redis)
+    await events.append(ORG, event(), None)
+    assert await events.append(ORG, event(), "linux") is False
+    assert await events.unsent() == []
+    assert await events.append(ORG, event(), "linux", until_accepted=True) is True
+    assert await events.append(ORG, event(), "linux", until_accepted=True) is False, "it is in the outbox"
+    assert await events.unsent() == ["e1"]
+    assert len(await events.since(ORG, "0")) == 1
+
+
 async def test_an_event_without_a_url_is_recorded_and_not_sent(redis):
     events = Events(redis)
     assert await events.append(ORG, event(), None) is True

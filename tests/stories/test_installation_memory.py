@@ -51,11 +51,11 @@ async def test_a_sweep_asks_about_the_installation_while_it_queries_new_suspects
         (new,) = app.sandbox.control.lose("acme", count=1)
         get_alone = record_list._get_alone
 
-        async def once_asked(context, installation, runner_ids):
+        async def once_asked(context, installation, runner_ids, failures=None):
             async with asyncio.timeout(10):
                 while runner_ids and questions(app) == 0:  # noqa: ASYNC110 - another thread is asked
                     await asyncio.sleep(0.01)
-            return await get_alone(context, installation, runner_ids)
+            return await get_alone(context, installation, runner_ids, failures)
 
         monkeypatch.setattr(record_list, "_get_alone", once_asked)
         await sweep_installation(app.context, app.installation)

@@ -17,7 +17,7 @@ from ghapp.report.org_view import OrgView
 from ghapp.web import encoded_documents as module
 from ghapp.web.encoded_documents import EncodedDocuments
 from ghapp.web.fleet_view import OrgState
-from tests.health.builders import NOW, online
+from tests.health.builders import NOW, lost, online
 
 ACME = Installation(7, "acme", 1)
 SWEPT = Survey(NOW, 412)
@@ -49,6 +49,7 @@ EVIDENCE = st.fixed_dictionaries(
         "last_delivery_at": NEVER_OR,
         "retired_at": st.none() | NEVER_OR,
         "granted_at": NEVER_OR,
+        "event_id": st.sampled_from([None, "e1"]),
         "removed_at": NEVER_OR,
         "replaced_at": NEVER_OR,
         "remains": st.none() | st.builds(Remains, st.sampled_from(RemainsKind), TIMES, TIMES),
@@ -102,6 +103,14 @@ def test_sweeps_alone_give_the_bytes_of_documents_that_are_encoded_from_the_begi
     reader = Reader(evidence)
     for survey in surveys:
         assert reader.read(view(survey), now) == from_the_beginning(evidence, view(survey), now)
+
+
+def test_a_lost_runner_is_not_to_be_replaced_while_sweeps_fail():
+    evidence = lost(granted_at=NOW, event_id="e1", observed_at=NOW)
+    reader = Reader(evidence)
+    for survey, replace in ((SWEPT, True), (Survey(NOW, 412, failing_since=NOW), False), (SWEPT, True)):
+        document = msgspec.json.decode(reader.read(view(survey), NOW))
+        assert document["replace"] is replace
 
 
 @pytest.fixture

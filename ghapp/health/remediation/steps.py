@@ -6,11 +6,17 @@ import uuid
 from collections.abc import Iterable
 from enum import StrEnum
 
+from ghapp.health.pool_matching import ScaledRule
 from ghapp.health.remediation.fuse import Fuse
 from ghapp.health.remediation.plan import Mode
+from ghapp.health.runner.deletion_progress import is_deferred
 from ghapp.health.runner.evidence import Evidence, Registration
+from ghapp.health.runner.failed_calls import may_call
 from ghapp.health.runner.observations import replaced
 from ghapp.health.runner.verdict import State, Verdict, needs_no_replacement, runs_a_job
+
+REPLACE = "ghapp.runner.replace.v1"
+"""The type of the events that request a replacement."""
 
 TERMINATION_SECONDS = 3600.0
 """How long after the grant the process of a lost runner may end itself."""
@@ -76,6 +82,54 @@ def has_looked(evidence: Evidence, now: float) -> bool:
     return evidence.looked_at is not None and 0 <= now - evidence.looked_at <= LOOK_LASTS_SECONDS
 
 
+class ReplacementPath(StrEnum):
+    """How the replacement of a pool's runners is requested."""
+
+    CLUSTER = "cluster"
+    """ghapp deletes the runner's object or pod."""
+    EVENT = "event"
+    """A replace event is sent to the pool's URL."""
+    POLL = "poll"
+    """The controller reads `replace` in the health documents; no event is sent."""
+
+
+def replacement_path(rule: ScaledRule | None) -> ReplacementPath:
+    """Returns the path of a pool as it is configured now; controllers poll for runners of a pool without a rule."""
+    match "none" if rule is None else rule.replacer:
+        case "arc" | "pods":
+            return ReplacementPath.CLUSTER
+        case "cloudevents":
+            return ReplacementPath.EVENT
+        case _:
+            return ReplacementPath.POLL
+
+
+def awaits_remediation(
+    evidence: Evidence, path: ReplacementPath, now: float, *, is_unsent: bool, is_published: bool
+) -> bool:
+    """True if a granted runner needs another run of its remediation: its last one was lost, or had to wait.
+
+    While GitHub refuses the calls that it takes, each try waits twice as long as the one before.
+
+    The path is the one that the runner's pool has now. Only what that path itself leaves behind counts as done: a
+    request that was published while controllers had to poll was not sent to any URL.
+
+    Args:
+        evidence: the record of the runner.
+        path: of its pool, as configured now.
+        now: epoch seconds.
+        is_unsent: True if its request is in the outbox, from where it is sent until it is accepted.
+        is_published: True if its request is in the stream of events.
+    """
+    if not is_open(evidence) or not may_call(evidence, now):
+        return False
+    if path is ReplacementPath.CLUSTER:
+        return not is_deferred(evidence.deletion, now)
+    if evidence.replaced_at is not None:
+        return False
+    return not is_unsent if path is ReplacementPath.EVENT else evidence.removed_at is None or not is_published
+
+
 class RequestStep(StrEnum):
     """The next step for a replacement request that the controller has not accepted yet."""
 
@@ -91,7 +145,8 @@ def request_step(evidence: Evidence | None, event_id: str, now: float, *, held: 
 
     Meanwhile its runner may have returned, or its machine may have registered again under its name; so GitHub was
     asked for both a moment ago, or is asked now. A job that was reported since then protects the runner until that job
-    is over. A request whose record was deleted is withdrawn: nothing proves it any more.
+    is over. A request whose record was deleted is withdrawn: nothing proves it any more. So is one that was accepted
+    meanwhile, or reported as done.
 
     Args:
         evidence: the record of the runner; None if there is none.
@@ -99,11 +154,31 @@ def request_step(evidence: Evidence | None, event_id: str, now: float, *, held: 
         now: epoch seconds.
         held: True if a pause, the mode or a stopped fuse holds it back.
     """
-    if evidence is None or evidence.event_id != event_id or needs_no_replacement(evidence):
+    if evidence is None or not is_requested(evidence, event_id):
         return RequestStep.WITHDRAW
     if held or runs_a_job(evidence, now):
         return RequestStep.WAIT
-    return RequestStep.SEND if has_looked(evidence, now) else RequestStep.LOOK
+    if has_looked(evidence, now):
+        return RequestStep.SEND
+    return RequestStep.LOOK if may_call(evidence, now) else RequestStep.WAIT
+
+
+def is_requested(evidence: Evidence, event_id: str) -> bool:
+    """True if the request of that id is the runner's open one: neither withdrawn, nor accepted, nor needless."""
+    is_done = evidence.replaced_at is not None or needs_no_replacement(evidence)
+    return evidence.event_id == event_id and not is_done
+
+
+def may_hand_out(evidence: Evidence | None, path: ReplacementPath, event_id: str, now: float) -> bool:
+    """True if a listener may read the request of that id from the stream of events, as long as that is after it.
+
+    A listener may act on it by name, so that it must be open. One that its URL has just accepted is still news, for as
+    long as GitHub's answer permits to send it. Where controllers poll, they read `replace`, and there are no requests.
+    """
+    if evidence is None or evidence.event_id != event_id or path is ReplacementPath.POLL:
+        return False
+    at = evidence.replaced_at
+    return not needs_no_replacement(evidence) and (at is None or 0 <= now - at <= LOOK_LASTS_SECONDS)
 
 
 def accepted(evidence: Evidence | None, event_id: str, at: float) -> Evidence | None:

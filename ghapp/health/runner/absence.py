@@ -19,6 +19,7 @@ from ghapp.health.job import looks_hosted
 from ghapp.health.pacing import mean_changed
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence, Fold, Registration, Survey, with_blind_span
+from ghapp.health.runner.failed_calls import call_answered, may_call, retry_at
 from ghapp.health.runner.verdict import (
     LONGEST_JOB_SECONDS,
     Limits,
@@ -189,9 +190,14 @@ def folds_of_list(look: RunnerList, known: Mapping[int, Evidence], survey: Surve
 
 def folds_of_get(answer: Registration | None, at: float, survey: Survey | None = None) -> Fold:
     """Returns the fold for a runner's GET: its registration, or None for a 404. `survey` is the last one."""
-    if answer is not None:
-        return partial(observations.registration_seen, seen=answer, at=at, listed=False)
-    return lambda evidence: None if evidence is None else observations.get_missed(evidence, at, survey)
+
+    def fold(evidence: Evidence | None) -> Evidence | None:
+        known = call_answered(evidence)
+        if answer is not None:
+            return observations.registration_seen(known, answer, at, listed=False)
+        return None if known is None else observations.get_missed(known, at, survey)
+
+    return fold
 
 
 def jobs_to_look_up(suspects: Iterable[Evidence], now: float) -> list[tuple[Evidence, int]]:
@@ -223,13 +229,14 @@ def not_yet_queried(records: Iterable[Evidence], survey: Survey, now: float, lim
     """Returns the ids of suspects without a GET so far: without a job first, then the longest missing; `MOST_ASKED`.
 
     The others wait for the next list; the fuse counts them as lost all the same. A suspect that runs a job is skipped
-    while the delivery of that job's end may be on its way.
+    while the delivery of that job's end may be on its way; one whose GETs fail, until the next one is due.
     """
     found = [
         each
         for each in suspects(records, survey, now, limits)
         if (each.missing_at is None or each.missing_at > now)  # a first 404 in the future is none
         and not (runs_a_job(each, now) and now - missing_since(each) < limits.startup_seconds)
+        and may_call(each, now)
     ]
     found.sort(key=lambda each: (runs_a_job(each, now), missing_since(each), each.id))
     return [each.id for each in found[:MOST_ASKED]]
@@ -253,11 +260,11 @@ def possibly_hidden(records: Iterable[Evidence], look: RunnerList, at: float) ->
 
 
 def due(records: Iterable[Evidence], survey: Survey, now: float, limits: Limits) -> dict[int, Evidence]:
-    """Returns the suspects whose first 404 is old enough for a confirmation."""
+    """Returns the suspects whose first 404 is old enough for a confirmation, and that GitHub may be asked about."""
     return {
         each.id: each
         for each in suspects(records, survey, now, limits)
-        if each.missing_at is not None and now - each.missing_at >= _patience(each, limits)
+        if each.missing_at is not None and now - each.missing_at >= _patience(each, limits) and may_call(each, now)
     }
 
 
@@ -293,8 +300,15 @@ def ready_in(due: Iterable[Evidence], now: float, limits: Limits) -> float:
 
 
 def _due_at(absent: Iterable[Evidence], limits: Limits) -> list[float]:
-    """Returns when the first 404 of each of these runners is old enough; runners without one are left out."""
-    return [each.missing_at + _patience(each, limits) for each in absent if each.missing_at is not None]
+    """Returns when each of these runners may be confirmed; runners without a first 404 are left out.
+
+    That is when the first 404 is old enough, and after failed calls when the next one is due.
+    """
+    return [
+        max(each.missing_at + _patience(each, limits), retry_at(each) or 0.0)
+        for each in absent
+        if each.missing_at is not None
+    ]
 
 
 def _patience(evidence: Evidence, limits: Limits) -> float:
@@ -371,12 +385,13 @@ def awaits_plan(records: Iterable[Evidence]) -> bool:
 def confirmed(suspect: Evidence, answer: Registration | None, at: float) -> Fold:
     """Returns the fold for the last GET of a suspect that met all other conditions of the confirmation."""
     if answer is not None:
-        return partial(observations.registration_seen, seen=answer, at=at, listed=False)
+        return folds_of_get(answer, at)
 
     def fold(evidence: Evidence | None) -> Evidence | None:
-        if evidence is None or evidence.missing_at != suspect.missing_at:
-            return evidence  # the runner was seen since its first 404 was due, and a 404 since then is its first one
-        return observations.absence_confirmed(evidence, at)
+        known = call_answered(evidence)
+        if known is None or known.missing_at != suspect.missing_at:
+            return known  # the runner was seen since its first 404 was due, and a 404 since then is its first one
+        return observations.absence_confirmed(known, at)
 
     return fold
 

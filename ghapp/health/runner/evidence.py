@@ -40,6 +40,20 @@ class PastLoss(NamedTuple):
     healed_at: float | None = None
 
 
+class FailedCalls(NamedTuple):
+    """Calls about one runner, in a row, that GitHub refused or did not answer. Fields are only ever appended.
+
+    Attributes:
+        times: how many.
+        last_at: when the last one failed (epoch seconds).
+        why: its error.
+    """
+
+    times: int
+    last_at: float
+    why: str = ""
+
+
 class Registration(NamedTuple):
     """GitHub's record of a runner, as returned by a list or a GET."""
 
@@ -165,6 +179,9 @@ class Evidence(NamedTuple):
     job_looked_up_at: float | None = None
     was_lost: bool = False
     """True if the absence that ended at `back_at` had been confirmed: a loss, and not only a suspicion."""
+
+    failed_calls: FailedCalls | None = None
+    """The calls about a lost runner that have failed since GitHub's last answer; see `failed_calls`."""
 
     @property
     def is_busy(self) -> bool:

@@ -1,18 +1,26 @@
-"""An org's events as server-sent events: each is a CloudEvent, and `Last-Event-ID` resumes after its id."""
+"""An org's events as server-sent events: each is a CloudEvent, and `Last-Event-ID` resumes after its id.
+
+A listener that resumes reads events of days ago, and controllers act by name. So a replacement request is checked when
+it is read: one that was withdrawn, or done, is left out.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
+import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from ghapp.errors import StoreUnavailableError
+from ghapp.health.pool_matching import rule_named, runner_pool
+from ghapp.health.remediation.steps import REPLACE, may_hand_out, replacement_path
+from ghapp.settings import Settings
 from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
@@ -32,12 +40,31 @@ RETRY_MILLISECONDS = 2000
 KEEP_ALIVE = b": still here\n\n"
 
 
+class _RequestData(msgspec.Struct):
+    runner_id: int = 0
+
+
+class _Request(msgspec.Struct):
+    """What identifies a replacement request."""
+
+    id: str
+    type: str
+    data: _RequestData
+
+
 class EventStream:
     """The endpoint. Streams end when `stopping` is set, and when their token expires or is revoked."""
 
     def __init__(
-        self, stores: Stores, reader: FleetReader, authenticator: Authenticator, clock: Clock, stopping: asyncio.Event
+        self,
+        settings: Settings,
+        stores: Stores,
+        reader: FleetReader,
+        authenticator: Authenticator,
+        clock: Clock,
+        stopping: asyncio.Event,
     ) -> None:
+        self._settings, self._runners = settings, stores.runners
         self._stream, self._reader, self._authenticator, self._clock = stores.events, reader, authenticator, clock
         self._stopping = stopping
         self._ends: Cache[int, str] = Cache(MOST_ORGS, MOST_ORGS)
@@ -74,15 +101,19 @@ class EventStream:
                 end = await self._ends.read(installation, lambda: self._stream.last_id(installation))
                 is_behind = end is not None and position(end) > position(last_id)
                 new = await self._stream.since(installation, last_id, MOST_PER_READ) if is_behind else []
+                current = await self._without_past_requests(org, installation, new or [])
             except HTTPException:  # the token expired, or was revoked
                 return
             except StoreUnavailableError:  # the stream continues when Redis is back
-                new = []
+                new, current = [], []
             if new is None:  # the listener was too slow: its position expired, and reconnecting returns 410
                 return
             if new:
                 last_id = new[-1][0]
-                yield b"".join(as_message(entry_id, event) for entry_id, event in new)
+            if current:
+                yield b"".join(as_message(entry_id, event) for entry_id, event in current)
+            elif new:
+                continue
             elif loop.time() - silent_since >= KEEP_ALIVE_SECONDS:
                 yield KEEP_ALIVE
             else:
@@ -90,6 +121,35 @@ class EventStream:
                     await asyncio.wait_for(self._stopping.wait(), POLL_SECONDS)
                 continue
             silent_since = loop.time()
+
+    async def _without_past_requests(
+        self, org: str, installation: int, events: Sequence[tuple[str, bytes]]
+    ) -> list[tuple[str, bytes]]:
+        """Returns the events without replacement requests that are not open any more."""
+        asked = {entry_id: found for entry_id, event in events if (found := _request(event)) is not None}
+        if not asked:
+            return [*events]
+        now, named = self._clock(), (await self._reader.installed(org)).installation.org
+        records = await self._runners.some(installation, [runner_id for _, runner_id in asked.values()])
+        rules, past = self._settings.pools_of(named), set[str]()
+        for entry_id, (event_id, runner_id) in asked.items():
+            evidence = records.get(runner_id)
+            pool = None if evidence is None else runner_pool(evidence, rules)
+            path = replacement_path(None if pool is None else rule_named(pool, rules))
+            if not may_hand_out(evidence, path, event_id, now):
+                past.add(entry_id)
+        return [each for each in events if each[0] not in past]
+
+
+def _request(event: bytes) -> tuple[str, int] | None:
+    """Returns the id and the runner of a replacement request; None for an event of another type."""
+    if REPLACE.encode() not in event:
+        return None
+    try:
+        request = msgspec.json.decode(event, type=_Request)
+    except msgspec.DecodeError:
+        return None
+    return (request.id, request.data.runner_id) if request.type == REPLACE else None
 
 
 def position(stream_id: str) -> tuple[int, int]:

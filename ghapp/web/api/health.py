@@ -22,6 +22,8 @@ from ghapp.log import logger
 from ghapp.queue.jobs import JobName, remediation_key
 from ghapp.report.documents import HealthDocument
 from ghapp.settings import Settings
+from ghapp.store.rate_limits import BucketSize
+from ghapp.store.stores import Stores
 from ghapp.web.api.demand import demand_document
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import MOST_ORGS, FleetPage, FleetReader, Termination
@@ -38,8 +40,8 @@ LARGEST_BATCH_BYTES = 1024 * 1024
 LOOK_SECONDS, LOOK_AGAIN_SECONDS = 2.5, 0.1
 """How long `…/alive` waits for GitHub's answer about a lost runner, and between two reads of its record."""
 
-LOOKS_AT_ONCE, LOOKS_AN_HOUR = 60, 1200
-"""Such questions of each organization: two calls each, and `…/alive` needs no token."""
+LOOKS = BucketSize(at_once=60, an_hour=540)
+"""Such questions of each organization, of all web processes: at most 600 in any hour, of two calls each."""
 
 ALIVE_SECONDS = 0.5
 """A probe times out after a second, and counts that as a failure."""
@@ -92,7 +94,13 @@ class HealthEndpoints:
     """The endpoints."""
 
     def __init__(
-        self, settings: Settings, reader: FleetReader, authenticator: Authenticator, enqueue: Enqueue, clock: Clock
+        self,
+        settings: Settings,
+        stores: Stores,
+        reader: FleetReader,
+        authenticator: Authenticator,
+        enqueue: Enqueue,
+        clock: Clock,
     ) -> None:
         self._settings, self._reader, self._authenticator, self._enqueue, self._clock = (
             settings,
@@ -102,7 +110,7 @@ class HealthEndpoints:
             clock,
         )
         self._checks: RateLimit[int] = RateLimit(CHECKS_AT_ONCE, CHECKS_AN_HOUR, MOST_ORGS)
-        self._looks: RateLimit[int] = RateLimit(LOOKS_AT_ONCE, LOOKS_AN_HOUR, MOST_ORGS)
+        self._rate_limits = stores.rate_limits
 
     def routes(self) -> Sequence[Route]:
         """Returns all routes, the most used first, because routes are tried in order."""
@@ -194,13 +202,13 @@ class HealthEndpoints:
     async def _is_lost_now(self, org: str, name: str, found: Termination) -> bool:
         """Has GitHub asked for a lost runner and its name, and waits for the answer; without it the runner lives.
 
-        Looks are limited for each organization, since the endpoint needs no token.
+        Looks are limited for each organization, over all web processes, since the endpoint needs no token.
         """
-        if self._looks.grant(found.installation, self._clock()):
-            return False
-        key = remediation_key(found.installation, found.runner_id)
-        await self._enqueue(JobName.REMEDIATE, found.installation, found.runner_id, key=key)
         async with asyncio.timeout(LOOK_SECONDS):
+            if not await self._rate_limits.grant_look(found.installation, LOOKS, self._clock()):
+                return False
+            key = remediation_key(found.installation, found.runner_id)
+            await self._enqueue(JobName.REMEDIATE, found.installation, found.runner_id, key=key)
             while found.installation and not found.may_end:
                 await asyncio.sleep(LOOK_AGAIN_SECONDS)
                 found = await self._reader.termination(org, name, self._clock())

@@ -6,14 +6,18 @@ from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.health.remediation.steps import (
     LOOK_LASTS_SECONDS,
     RemediationStep,
+    ReplacementPath,
     RequestStep,
+    awaits_remediation,
     is_open,
     may_act,
+    may_hand_out,
     request_id,
     request_step,
     step_after,
     successor_of,
 )
+from ghapp.health.runner.deletion_progress import Deletion
 from ghapp.health.runner.verdict import State
 from tests.health.builders import MICROSECOND, NOW, lost, online, present, registration
 
@@ -98,6 +102,7 @@ WAITING = GRANTED._replace(removed_at=NOW, looked_at=NOW)
         (WAITING._replace(job_id=9, job_started_at=NOW, job_ended_at=NOW), RequestStep.SEND),
         (WAITING._replace(reregistered_as=2), RequestStep.WITHDRAW),
         (WAITING._replace(retired_at=NOW), RequestStep.WITHDRAW),
+        (WAITING._replace(replaced_at=NOW), RequestStep.WITHDRAW),
     ],
     ids=[
         "GitHub has just been asked",
@@ -112,6 +117,7 @@ WAITING = GRANTED._replace(removed_at=NOW, looked_at=NOW)
         "its job is over",
         "registered again under its name",
         "removed on purpose by its controller",
+        "accepted, or reported as replaced",
     ],
 )
 def test_a_request_leaves_only_while_its_grant_is_valid_and_github_was_just_asked(evidence, step):
@@ -130,6 +136,93 @@ def test_a_request_leaves_only_while_its_grant_is_valid_and_github_was_just_aske
 )
 def test_what_holds_a_valid_request_back_withdraws_an_invalid_one(evidence, step):
     assert request_step(evidence, "e1", NOW, held=True) is step
+
+
+REMOVED = GRANTED._replace(removed_at=NOW)
+UNDER_WAY = REMOVED._replace(replaced_at=NOW, deletion=Deletion(accepted_at=NOW))
+CLUSTER, EVENT, POLL = ReplacementPath.CLUSTER, ReplacementPath.EVENT, ReplacementPath.POLL
+
+
+@pytest.mark.parametrize(
+    ("evidence", "path", "is_unsent", "is_published", "awaits"),
+    [
+        (REMOVED, EVENT, False, True, True),
+        (REMOVED, EVENT, False, False, True),
+        (REMOVED, EVENT, True, True, False),
+        (REMOVED._replace(deletion=Deletion(look_at=NOW + 1)), EVENT, False, True, True),
+        (REMOVED._replace(replaced_at=NOW), EVENT, False, True, False),
+        (UNDER_WAY, EVENT, False, False, False),
+        (GRANTED, POLL, False, True, True),
+        (REMOVED, POLL, False, False, True),
+        (REMOVED, POLL, False, True, False),
+        (REMOVED._replace(replaced_at=NOW), POLL, False, False, False),
+        (REMOVED, CLUSTER, True, True, True),
+        (UNDER_WAY, CLUSTER, False, False, True),
+        (REMOVED._replace(deletion=Deletion(look_at=NOW)), CLUSTER, False, False, True),
+        (REMOVED._replace(deletion=Deletion(look_at=NOW + MICROSECOND)), CLUSTER, False, False, False),
+        (lost(), EVENT, False, False, False),
+        (REMOVED._replace(reregistered_as=2), EVENT, False, False, False),
+    ],
+    ids=[
+        "published for pollers, and not sent",
+        "a crash before the request",
+        "the request waits for its URL",
+        "what its former replacer waited for is over",
+        "the URL accepted the request",
+        "its former replacer deletes its pod",
+        "a crash before the removal",
+        "a crash between removal and publication",
+        "its controller polls",
+        "its controller reported the replacement",
+        "to be deleted, with a request of the former replacer",
+        "its pod is Terminating",
+        "its pod may be checked again now",
+        "its pod may be checked again in a moment",
+        "never granted",
+        "registered again",
+    ],
+)
+def test_a_grant_is_done_when_the_replacer_of_its_pool_has_what_it_needs(
+    evidence, path, is_unsent, is_published, awaits
+):
+    assert awaits_remediation(evidence, path, NOW, is_unsent=is_unsent, is_published=is_published) is awaits
+
+
+@pytest.mark.parametrize(
+    ("evidence", "path", "is_read"),
+    [
+        (REMOVED, EVENT, True),
+        (REMOVED, CLUSTER, True),
+        (REMOVED, POLL, False),
+        (REMOVED._replace(replaced_at=NOW), EVENT, True),
+        (REMOVED._replace(replaced_at=NOW - LOOK_LASTS_SECONDS), EVENT, True),
+        (REMOVED._replace(replaced_at=NOW - LOOK_LASTS_SECONDS - MICROSECOND), EVENT, False),
+        (REMOVED._replace(replaced_at=NOW + MICROSECOND), EVENT, False),
+        (REMOVED._replace(reregistered_as=2), EVENT, False),
+        (REMOVED._replace(replaced_at=NOW, reregistered_as=2), EVENT, False),
+        (REMOVED._replace(retired_at=NOW), EVENT, False),
+        (REMOVED._replace(event_id="e2"), EVENT, False),
+        (online(), EVENT, False),
+        (None, EVENT, False),
+    ],
+    ids=[
+        "open",
+        "open, and its pool has another replacer",
+        "its controller polls",
+        "accepted now",
+        "accepted a moment ago",
+        "accepted before that",
+        "accepted in the future",
+        "registered again under its name",
+        "accepted, and registered again under its name",
+        "removed on purpose",
+        "lost once more",
+        "back",
+        "no record",
+    ],
+)
+def test_a_listener_reads_no_request_that_is_over(evidence, path, is_read):
+    assert may_hand_out(evidence, path, "e1", NOW) is is_read
 
 
 @pytest.mark.parametrize(

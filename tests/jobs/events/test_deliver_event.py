@@ -12,7 +12,7 @@ import pytest
 from ghapp.errors import ReplacerUnavailableError
 from ghapp.health.remediation.steps import LOOK_LASTS_SECONDS, is_open
 from ghapp.health.runner.evidence import Registration
-from ghapp.health.runner.observations import registration_seen
+from ghapp.health.runner.observations import registration_seen, replaced
 from jobs.context import open_context
 from jobs.deliveries.installations import discover_installations
 from jobs.events.deliver_event import GIVEN_UP_SECONDS, REPLACE
@@ -106,15 +106,29 @@ async def test_a_request_goes_to_the_pool_that_its_runner_has_now(story):
         assert (await evidence_of(app, lost)).replaced_at is not None
 
 
-async def test_a_request_of_a_pool_that_has_another_replacer_now_is_left_to_that_one(story):
+@pytest.mark.parametrize("replacer", ["none", "arc", "pods"])
+@pytest.mark.parametrize("address", [{}, {"url": None, "secret_env": None}], ids=["the url is kept", "without a url"])
+async def test_a_request_of_a_pool_that_has_another_replacer_now_is_left_to_that_one(story, replacer, address):
     async with story() as app:
         lost, event_id = await granted(app)
+        app.sandbox.control.fail_controller(seconds=0)
         (pool,) = app.context.settings.pools
-        replace_pools(app.context.settings, (replace(pool, replacer="none", url=None, secret_env=None),))
+        replace_pools(app.context.settings, (replace(pool, replacer=replacer, namespace="runners", **address),))
         await deliver_event(app.context, event_id)
         assert await app.context.events.unsent() == []
-        assert await app.context.events.missing([event_id]) == {event_id}, "so that the next plan asks again"
+        assert app.sandbox.control.controller_events() == []
+        assert (await evidence_of(app, lost)).replaced_at is None
         assert is_open(await evidence_of(app, lost))
+
+
+async def test_a_request_that_its_controller_reported_as_done_is_not_sent(story):
+    async with story() as app:
+        lost, event_id = await granted(app)
+        app.sandbox.control.fail_controller(seconds=0)
+        await app.context.runners.revise(app.installation, {lost: lambda known: replaced(known, app.clock())})
+        await deliver_event(app.context, event_id)
+        assert await app.context.events.unsent() == []
+        assert app.sandbox.control.controller_events() == []
 
 
 @pytest.mark.parametrize("mode", ["dry-run", "off"])

@@ -1,4 +1,4 @@
-"""A sweep plans unless a plan could change nothing."""
+"""A sweep plans unless a plan could change nothing; a plan has each grant finished by its pool's present replacer."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from jobs.events.publish import CHANGE_PUBLISHED_SECONDS
 from jobs.remediation import plan_remediation
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
+from tests.support.policy import replace_pools
 
 
 @pytest.fixture
@@ -67,3 +68,58 @@ async def test_a_sweep_plans_while_a_fuse_is_not_closed_or_its_last_change_may_b
         await app.context.fuses.save(app.installation, POOL, None, replace(fuse, **times))
         await swept(app)
         assert planned == plans
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The runners whose remediation a plan enqueued since the last look."""
+    runners = []
+    monkeypatch.setattr(plan_remediation, "enqueue_remediation", lambda _redis, _org, runner: runners.append(runner))
+    return runners
+
+
+CONTROLLER = {"replacer": "cloudevents"}
+POLLED = {"replacer": "none", "url": None, "secret_env": None}
+PODS = {"replacer": "pods", "namespace": "runners"}
+
+
+def configure(app, pool, changes):
+    """Gives the pool other settings; None: it is not configured."""
+    replace_pools(app.context.settings, () if changes is None else (replace(pool, **changes),))
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "asks"),
+    [
+        (POLLED, CONTROLLER, True),
+        (POLLED, PODS, True),
+        (POLLED, POLLED, False),
+        (None, CONTROLLER, True),
+        (CONTROLLER, CONTROLLER, False),
+        (CONTROLLER, POLLED, False),
+        (CONTROLLER, PODS, True),
+    ],
+    ids=[
+        "from none to cloudevents",
+        "from none to pods",
+        "none, as before",
+        "[[pools]] was added later",
+        "cloudevents, as before",
+        "from cloudevents to none",
+        "from cloudevents to pods",
+    ],
+)
+async def test_a_granted_loss_is_requested_by_the_replacer_that_its_pool_has_now(story, asked, then, now, asks):
+    async with story(ephemeral=False) as app:
+        app.sandbox.control.fail_controller(status=503)
+        (pool,) = app.context.settings.pools
+        configure(app, pool, then)
+        for _ in range(2):
+            await app.live_through_an_interval()
+        (lost,) = app.sandbox.control.lose("acme", count=1)
+        for _ in range(2):
+            await app.live_through_an_interval()
+        configure(app, pool, now)
+        asked.clear()
+        await swept(app)
+        assert asked == ([lost] if asks else [])

@@ -9,10 +9,12 @@ import httpx
 import msgspec
 import pytest
 
-from ghapp.settings import Settings
+from ghapp.health.remediation.steps import REPLACE
+from ghapp.settings import PoolSettings, Settings
 from ghapp.store import keys
-from ghapp.store.events import Events
+from ghapp.store.events import START, Events
 from ghapp.store.installations import Installations
+from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
 from ghapp.web.api import events as module
 from ghapp.web.app import Server, build
@@ -137,6 +139,53 @@ async def test_a_stream_that_missed_trimmed_events_is_closed(listening, redis, a
             await pipe.execute()
         with pytest.raises(StopAsyncIteration):
             await next_of(stream, 1)
+
+
+async def change(redis, **changes):
+    """Changes the record of the lost runner."""
+    await Runners(redis).revise(INSTALLATION, {3: lambda known: known._replace(**changes)})
+
+
+async def request(redis, event_id):
+    """Publishes a replacement request for the lost runner."""
+    await Events(redis).append(INSTALLATION, {"id": event_id, "type": REPLACE, "data": {"runner_id": 3}}, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "replacer", "requests"),
+    [
+        ({}, "cloudevents", ["e1"]),
+        ({"event_id": None, "granted_at": None}, "cloudevents", []),
+        ({"event_id": "e2"}, "cloudevents", []),
+        ({"reregistered_as": 9}, "cloudevents", []),
+        ({"replaced_at": NOW - 60}, "cloudevents", []),
+        ({}, "none", []),
+        ({}, None, []),
+    ],
+    ids=["open", "withdrawn", "lost again since", "registered again", "accepted", "polled", "without a pool"],
+)
+async def test_a_resumed_stream_leaves_out_requests_that_are_not_open_any_more(
+    listening, redis, monkeypatch, changes, replacer, requests
+):
+    pool = PoolSettings("acme", "linux", ("linux-4vcpu",), replacer=replacer or "none")
+    monkeypatch.setattr(Settings, "pools_of", lambda _settings, _org: () if replacer is None else (pool,))
+    await change(redis, granted_at=NOW - 60, event_id="e1")
+    await happen(redis, "before")
+    await request(redis, "e1")
+    await happen(redis, "after")
+    await change(redis, **changes)
+    async with messages(listening, last_id=START) as stream:
+        read = [name for _, name in await next_of(stream, 2 + len(requests))]
+    assert read == ["before", *requests, "after"]
+
+
+async def test_a_stream_of_nothing_but_requests_that_are_over_goes_on(listening, redis):
+    await request(redis, "e1")
+    async with messages(listening, last_id=START) as stream:
+        waiting = asyncio.create_task(next_of(stream, 1))
+        await asyncio.sleep(0.3)
+        await happen(redis, "news")
+        assert [name for _, name in await waiting] == ["news"]
 
 
 async def test_a_silent_stream_is_kept_alive(listening, monkeypatch):

@@ -5,6 +5,7 @@ A probe's kubelet kills a container for a 410, and a controller that polls acts 
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 import pytest
@@ -19,6 +20,7 @@ from ghapp.health.runner.verdict import Reason
 from ghapp.queue.jobs import JobName
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.pod_claims import PodClaims
+from ghapp.store.rate_limits import SharedRateLimits
 from ghapp.store.runners import Runners
 from ghapp.web.api import health
 from tests.web.conftest import INSTALLATION, NOW, healthy
@@ -161,7 +163,26 @@ async def test_a_process_lives_when_its_machine_is_registered_again_since_the_la
     assert (await answers(http))[0] == 200
 
 
-async def test_a_process_lives_while_sweeps_fail(http, redis, granted, times):
+async def test_not_while_sweeps_fail(http, redis, granted, times):
+    """Its machine may have registered again since the last list, which is fresh enough for the state."""
+    assert (await answers(http))[1] == {True}, "also of documents that are encoded already"
     survey = await Runners(redis).survey(INSTALLATION)
     await Runners(redis).save_survey(INSTALLATION, survey_after_failure(survey, Reason.GITHUB_UNAVAILABLE, NOW))
-    assert (await answers(http))[0] == 200
+    await asyncio.sleep(1.1)  # cached values expire after one second
+    assert await answers(http) == (200, {False})
+    await Runners(redis).save_survey(INSTALLATION, Survey(NOW + 3, survey.total))
+    await asyncio.sleep(1.1)
+    times[0] = NOW + 4
+    assert await answers(http) == (410, {True})
+
+
+async def test_a_flood_without_a_token_costs_a_bounded_number_of_looks_whatever_the_number_of_processes(
+    http, redis, times, asked, worker
+):
+    worker.answers = False
+    await change(redis, partial(observations.granted, at=NOW, event_id="event"))
+    limits = SharedRateLimits(redis)
+    while await limits.grant_look(INSTALLATION, health.LOOKS, NOW):  # another process has spent them
+        pass
+    assert (await http.get(f"/v1/orgs/acme/runners/{NAME}/alive")).status_code == 200
+    assert asked == []
