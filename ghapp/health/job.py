@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Literal, NamedTuple
 
 from ghapp.health.job_steps import JobSteps
+from ghapp.health.runner.evidence import looks_hosted
 from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS
 
 QUEUED_TOO_LONG_SECONDS = 24 * 3600.0
@@ -19,9 +20,6 @@ RUNNING_TOO_LONG_SECONDS = LONGEST_JOB_SECONDS
 
 HOSTED_GROUP = "GitHub Actions"
 """The runner group of GitHub-hosted runners, which this App ignores."""
-
-HOSTED_IMAGES = ("ubuntu-", "windows-", "macos-")
-"""Prefixes of the labels of GitHub-hosted runners."""
 
 
 class Job(NamedTuple):
@@ -72,11 +70,6 @@ def is_over(job: Job, now: float) -> bool:
     if job.status == "running":
         return now - (job.started_at or job.queued_at) > RUNNING_TOO_LONG_SECONDS
     return True
-
-
-def looks_hosted(label: str) -> bool:
-    """True if a label looks like those of GitHub-hosted runners; a pool may have such a label, too."""
-    return label.lower().startswith(HOSTED_IMAGES)
 
 
 def asks_for_hosted(job: Job, ours: Collection[str]) -> bool:

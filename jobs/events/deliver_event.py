@@ -23,7 +23,7 @@ from httpx import AsyncClient
 
 from ghapp.errors import LockLostError, ReplacerUnavailableError, StoreUnavailableError
 from ghapp.health.pool_matching import rule_named, runner_pool
-from ghapp.health.remediation.fuse import Fuse, fuse_of
+from ghapp.health.remediation.fuse import Fuse, fuse_of, fuse_of_runner
 from ghapp.health.remediation.steps import (
     REPLACE,
     ReplacementPath,
@@ -198,11 +198,12 @@ class EventDelivery:
     async def _holds(self, installation: int) -> Holds:
         return Holds(await self._fuses.pauses(installation), await self._fuses.all(installation))
 
-    def _is_held(self, holds: Holds, org: str, pool: str) -> bool:
-        """True if the mode, a pause or a stopped fuse holds back the requests of this pool."""
+    def _is_held(self, holds: Holds, org: str, pool: str, runner_id: int | None = None) -> bool:
+        """True if the mode, a pause or a stopped fuse holds back the requests of this pool, or of this runner."""
         is_paused = WHOLE_ORG in holds.pauses or pool in holds.pauses
         acts = self._settings.of(org).remediation.mode == "act"
-        return not acts or is_paused or fuse_of(holds.fuses, pool).holds_requests
+        fuse = fuse_of(holds.fuses, pool) if runner_id is None else fuse_of_runner(holds.fuses, pool, runner_id)
+        return not acts or is_paused or fuse.holds_requests
 
     async def _try(self, client: AsyncClient, backlog: EventBacklog, event_id: str) -> None:
         """Posts one event and records the outcome in the backlog; raises only a cancellation."""
@@ -254,7 +255,7 @@ class EventDelivery:
             evidence = (await self._runners.some(outgoing.installation, [runner_id])).get(runner_id)
             if evidence is not None:
                 pool = runner_pool(evidence, self._settings.pools_of(org))
-            held = self._is_held(await self._holds(outgoing.installation), org, pool)
+            held = self._is_held(await self._holds(outgoing.installation), org, pool, runner_id)
             step = request_step(evidence, event_id, self._clock(), held=held)
         if step is RequestStep.WITHDRAW:
             log.info("replacement request withdrawn", event_id=event_id, pool=pool, runner=runner_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -19,8 +20,8 @@ from ghapp.health.leaks.leak_fuse import reason_in_use
 from ghapp.health.leaks.runner_activity import Patience, RunnerActivity, is_ours
 from ghapp.health.pods.pod import Pod
 from ghapp.health.pods.pod_claim import Claimed, by_name
-from ghapp.health.pool_matching import runner_pool
-from ghapp.health.remediation.fuse import Position
+from ghapp.health.pool_matching import PoolMatcher, runner_pool
+from ghapp.health.remediation.fuse_moves import open_pools
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.verdict import is_absent, missing_since
 from ghapp.settings import Settings
@@ -165,7 +166,8 @@ async def snapshot_of_pods(
     activity = {name: known.activity(name, now, stale_seconds, patience, gaps) for name in names}
 
     paused = (await context.fuses.pauses(installation.id)).keys() - {WHOLE_ORG}
-    fuse_view = await _fuse_view(context, installation, ours, pools, now, activity if only is None else None)
+    of_all = (activity, _all_pools(context.settings, installation.org, known)) if only is None else (None, None)
+    fuse_view = await _fuse_view(context, installation, ours, pools, now, *of_all)
     look = TickInputs(
         ours,
         pods_at,
@@ -216,6 +218,14 @@ async def _delivery_gaps(
     return await delivery_gaps(context, installation, max([now - LOG_LASTS_SECONDS, *failures_logged_at]))
 
 
+def _all_pools(settings: Settings, org: str, known: RecordedRunners) -> set[str]:
+    """Returns the names of all pools that are configured, or have a runner on record."""
+    rules = settings.pools_of(org)
+    matcher = PoolMatcher(rules)
+    everyone = chain.from_iterable(known.runners_by_name.values())
+    return {rule.name for rule in rules} | {matcher.pool(each) for each in everyone}
+
+
 async def _fuse_view(
     context: JobContext,
     installation: Installation,
@@ -223,11 +233,16 @@ async def _fuse_view(
     pools: Callable[[Pod], set[str]],
     now: float,
     activity: Mapping[str, RunnerActivity] | None,
+    known_pools: Collection[str] | None,
 ) -> FuseView:
-    """Returns the fuses as they limit the reaper; without the activity of all runners, recent reaps are left out."""
+    """Returns the fuses as they limit the reaper.
+
+    Without the activity and the pools of all runners, recent reaps are left out, and it is not known whether a pool was
+    renamed.
+    """
     limits = context.settings.of(installation.org).fuse
     fuses = await context.fuses.all(installation.id)
-    turned = {pool for pool, fuse in fuses.items() if fuse.position is not Position.CLOSED}
+    turned = open_pools(fuses, fuses.keys() if known_pools is None else known_pools)
     of_pods = {pod.uid: pools(pod) for pod in pods}
     own_fuses = await context.fuses.of_reaper(installation.id)
     since = min([now - limits.window_seconds, *(fuse.since for fuse in own_fuses.values() if fuse.since is not None)])

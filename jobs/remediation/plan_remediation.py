@@ -30,6 +30,7 @@ from ghapp.report.org_view import OrgView
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.checks.health_report import enqueue_report_if_wanted
 from jobs.context import JobContext
+from jobs.deliveries.completeness import delivery_gaps
 from jobs.events.publish import may_be_unpublished, publish_fuse, publish_fuse_changes, publish_runners
 from jobs.runners.incidents import record_incidents
 
@@ -82,12 +83,24 @@ async def plan_after_sweep(context: JobContext, installation: Installation, *, a
         await plan_remediation(context, installation)
 
 
+LOG_LASTS_SECONDS = 120.0
+"""GitHub's delivery log is read again if it is older, which redelivery usually prevents."""
+
+
 async def _inputs(
     context: JobContext, installation: Installation, view: OrgView, runners: Mapping[int, Evidence], now: float
 ) -> DecisionInputs:
-    """Returns the inputs beside runners and fuses. Without deliveries it is unknown whether a job waits."""
+    """Returns the inputs beside runners and fuses.
+
+    Without deliveries, and while some are missing or late, it is unknown whether a job waits. That matters only while a
+    fuse is stopped: then losses may be written off.
+    """
     queued = None
-    if deliveries_flow(runners.values(), now):
+    may_write_off = any(fuse.position is Position.STOPPED for fuse in view.fuses.values())
+    is_known = deliveries_flow(runners.values(), now)
+    if is_known and may_write_off:
+        is_known = not await delivery_gaps(context, installation, now - LOG_LASTS_SECONDS)
+    if is_known:
         jobs = await context.demand.all(installation.id)
         queued = [
             frozenset(label.lower() for label in job.labels)

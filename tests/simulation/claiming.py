@@ -80,8 +80,9 @@ class Claiming:
             self._engine.after(give_back_in, partial(self._give_back, pod, claim))
 
     def was_claimed_since(self, name: str, at: float) -> bool:
-        """True if a claim on that name has been active since then."""
-        return self._until.get(name, 0.0) > at
+        """True if a claim on that name has been active since then. One that ended in an instant is seen by no tick."""
+        until = self._until.get(name, 0.0)
+        return until > at and (until > self._engine.now or until - self._since.get(name, 0.0) > 1.0)
 
     def unclaimed_for(self, name: str) -> float:
         """Seconds since the end of the last claim on that name that was long enough for each tick to see it."""

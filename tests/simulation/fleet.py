@@ -307,7 +307,7 @@ class Fleet:
         self.engine.store.version += 1
         self.world.come_back(machine, self.engine.now)
         self.engine.trace("returns", runner=machine.id)
-        self.engine.audit.disturbed(machine.pool)
+        self.engine.audit.came_back(machine)
 
     def _go_offline(self, machines: list[Machine]) -> None:
         for machine in machines:

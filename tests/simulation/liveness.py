@@ -171,6 +171,12 @@ class Liveness:
         self._losses.pop(machine.id, None)
         self.disturbed(machine.pool)
 
+    def came_back(self, machine: Machine) -> None:
+        """A registration returned. One whose absence was never confirmed was not lost: its return disturbs nothing."""
+        evidence = self._engine.store.runners.get(machine.id)
+        if evidence is None or evidence.confirmed_at is not None:
+            self.disturbed(machine.pool)
+
     def disturbed(self, pool: Pool) -> None:
         """Further losses and returns in a pool restart its fuse's rounds."""
         self._disturbed_at[pool.name] = self._engine.now

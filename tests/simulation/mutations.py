@@ -526,20 +526,17 @@ MUTATIONS: Mapping[str, Mutation] = {
     "slow newcomers of ordinary departures prove a batch": (
         Patch(churn, "_explains_for", lambda _churn, _at, limits: limits.prove_seconds),
     ),
-    "a departure explains a newcomer for an hour": (Patch(churn, "_explains_for", lambda *_: churn.CHURN_SECONDS),),
     "the return of a mere suspect holds the batches": (Patch(observations, "_was_lost", lambda _known: True),),
     "a change of the mode gives another first batch": (Patch(fuse, "UNPROVEN_SECONDS", 0.0),),
     "a held request writes off its pool again": (
         Patch(decision, "has_stepped", lambda before, after: before != after),
-    ),
-    "a return that a later absence overtook is dropped": (
-        Patch(observations, "_with_last_return", lambda known, _seen, _at: known),
     ),
     "retry-after is ignored": (Patch(store.Budget, "hold", lambda _self, _now, _seconds: None),),
 }
 
 
 CAUGHT_BY: Mapping[str, int] = {
+    "the return of a mere suspect holds the batches": 102,
     "slow newcomers of ordinary departures prove a batch": 96,
     "a change of the mode gives another first batch": 107,
     "a held request writes off its pool again": 422,

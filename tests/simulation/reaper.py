@@ -18,7 +18,8 @@ from ghapp.health.pacing import Purpose
 from ghapp.health.pods.pod import Pod
 from ghapp.health.pods.pod_claim import by_name, claim_on
 from ghapp.health.pool_matching import pool_of
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION
+from ghapp.health.remediation.fuse_moves import open_pools
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence
 from jobs.leaks.github_status import MOST_JOBS, MOST_RUNNERS, GitHubStatus
@@ -95,7 +96,10 @@ class Reaper(Calls):
         activity = {name: known.activity(name, now, stale_seconds, self._patience) for name in names}
         pools = {pod.uid: self._pool_for(pod, known, memory) for pod in pods}
         yield STEP
-        turned = {pool for pool, fuse in self.store.fuses.items() if fuse.position is not Position.CLOSED}
+        everyone = (each for several in known.runners_by_name.values() for each in several)
+        known_pools = {pool_of(each.labels, each.custom_labels, self.rules) for each in everyone}
+        known_pools |= {rule.name for rule in self.rules}
+        turned = open_pools(self.store.fuses, known_pools if only is None else self.store.fuses.keys())
         own_fuses = dict(self.store.reaper_fuses)
         began = [fuse.since for fuse in own_fuses.values() if fuse.since is not None]
         since = min([now - self.config.fuse.window_seconds, *began])

@@ -103,7 +103,12 @@ class Staged:
     @property
     def further_incidents(self) -> tuple[Callable[[], object], ...]:
         """Incidents of each fifth turn."""
-        return (self._churn_slowly, self._lose_the_successors, self._change_the_mode_in_between)
+        return (
+            self._churn_slowly,
+            self._lose_the_successors,
+            self._suspect_beside_a_mass_loss,
+            self._change_the_mode_in_between,
+        )
 
     # ---- at certain moments
 
@@ -322,6 +327,22 @@ class Staged:
             engine.after(SETTLES, partial(engine.fleet.queue_job, pool))
         for at in range(int(SETTLES), int(SETTLES + 2 * HOUR), 60):
             engine.after(float(at), lose_newcomers)
+
+    def _suspect_beside_a_mass_loss(self) -> None:
+        """Half of a pool is lost, and each few minutes a GET of a live runner answers 404, once."""
+        engine, machines = self._engine, self.pool(20)
+
+        def miss_one() -> None:
+            machine = machines[-1]
+            engine.fleet.vanish([machine], 8.0)
+            if not engine.github.lies:
+                engine.driver.check(machine.id)
+
+        engine.after(SETTLES, partial(self._lose, machines[:12]))
+        for _job in range(20):
+            engine.after(SETTLES, partial(engine.fleet.queue_job, machines[0].pool))
+        for at in range(int(SETTLES) + 100, int(LASTS - 3 * HOUR), 400):
+            engine.after(float(at), miss_one)
 
     def _change_the_mode_in_between(self) -> None:
         """Registrations vanish for hours, no request helps, and a person changes to dry-run for a while."""

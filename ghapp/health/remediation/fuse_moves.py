@@ -42,6 +42,17 @@ def after_moves(fuses: Mapping[str, Fuse], pools: Mapping[str, Collection[int]],
     return moved | {name: _joined(several) for name, several in places.items()}
 
 
+def open_pools(fuses: Mapping[str, Fuse], pools: Collection[str]) -> set[str]:
+    """Returns the pools whose fuse is not closed; also `*`, if one of them was renamed, and no plan has moved its fuse.
+
+    Args:
+        fuses: recorded fuses, by pool.
+        pools: all pools that have a runner, or are configured.
+    """
+    found = {pool for pool, fuse in fuses.items() if fuse.position is not Position.CLOSED}
+    return found | ({WHOLE_INSTALLATION} if found - set(pools) - {WHOLE_INSTALLATION} else set())
+
+
 def _places(pool: str, fuse: Fuse, pools: Mapping[str, Collection[int]]) -> dict[str, tuple[int, ...]]:
     """Returns the pools that have this fuse now, each with its part of the remembered runners."""
     runners = set(fuse.runners)

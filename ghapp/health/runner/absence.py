@@ -15,10 +15,9 @@ from typing import NamedTuple
 
 from ghapp.health.backoff import doubled
 from ghapp.health.installation import Installation
-from ghapp.health.job import looks_hosted
 from ghapp.health.pacing import mean_changed
 from ghapp.health.runner import observations
-from ghapp.health.runner.evidence import Evidence, Fold, Registration, Survey, with_blind_span
+from ghapp.health.runner.evidence import Evidence, Fold, Registration, Survey, looks_hosted, with_blind_span
 from ghapp.health.runner.failed_calls import call_answered, may_call, retry_at
 from ghapp.health.runner.verdict import (
     LONGEST_JOB_SECONDS,

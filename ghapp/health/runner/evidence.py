@@ -230,6 +230,15 @@ class Survey:
     own_images: tuple[str, ...] = ()
 
 
+HOSTED_IMAGES = ("ubuntu-", "windows-", "macos-")
+"""Prefixes of the labels of GitHub-hosted runners."""
+
+
+def looks_hosted(label: str) -> bool:
+    """True if a label looks like those of GitHub-hosted runners; a pool may have such a label, too."""
+    return label.lower().startswith(HOSTED_IMAGES)
+
+
 LIST_LASTS_SECONDS = 300.0
 """Two complete lists without a failed sweep in between cover the time between them up to this length."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.job import HOSTED_IMAGES
 from ghapp.health.queue.queue_check import (
     COMPLETED_SECONDS,
     FORGOTTEN_SECONDS,
@@ -23,6 +22,7 @@ from ghapp.health.queue.queue_check import (
     unknown_jobs,
     with_outcomes,
 )
+from ghapp.health.runner.evidence import HOSTED_IMAGES
 from tests.health.builders import MICROSECOND, NOW
 from tests.health.queue.builders import busy, job, missing, offline, queue, runner
 
