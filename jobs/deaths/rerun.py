@@ -78,7 +78,7 @@ async def rerun_job_of(
         try:
             outcome = await _RerunTry(context, installation, death, by).run()
         except GitHubError:
-            _try_again(context, installation_id, job_id, which, by, attempt)
+            await _try_again(context, installation_id, job_id, which, by, attempt)
             raise
     named = {"installation": installation_id, "org": installation.org, "job": job_id, "by": by}
     if isinstance(outcome, Rerun):
@@ -86,7 +86,9 @@ async def rerun_job_of(
         _have_check_run_updated(context, installation_id, which, outcome)
     else:
         log.info("not re-run", **named, reason=outcome.value)
-        after = _try_again(context, installation_id, job_id, which, by, attempt) if outcome in DEFERRED else None
+        after = None
+        if outcome in DEFERRED:
+            after = await _try_again(context, installation_id, job_id, which, by, attempt)
         if outcome is not RerunRefusal.ALREADY:
             now = context.clock()
             note = RerunNote(outcome.value, by, now, None if after is None else now + after)
@@ -96,11 +98,12 @@ async def rerun_job_of(
     return outcome
 
 
-def _try_again(
+async def _try_again(
     context: JobContext, installation_id: int, job_id: int, which: str, by: str, attempt: int
 ) -> float | None:
     """Enqueue the next try; returns the seconds until then, or None if this was the last."""
-    after = next_try_after(attempt)
+    known = await context.reruns.of(installation_id, job_id)
+    after = next_try_after(attempt, known, context.clock())
     if after is not None:
         key = f"rerun-{installation_id}-{job_id}-{by}-{attempt + 1}"
         context.ask(JobName.RERUN, installation_id, which, by, attempt + 1, key=key, after_seconds=after)

@@ -131,6 +131,9 @@ DEPLOYMENT_EVENTS = frozenset({"deployment", "deployment_status"})
 SETTLING_SECONDS = 60.0
 """After a request with an unknown outcome, an attempt that did not advance proves nothing for this long."""
 
+SETTLED_EACH_SECONDS = 300.0
+"""How often an unknown outcome is asked for when there are no more tries."""
+
 GIVEN_BACK_SECONDS = 3600.0
 """A request whose outcome is unknown for this long, because nothing settled it, is a person's to repeat."""
 
@@ -211,9 +214,18 @@ def is_not_granted(accepted: str, explanation: str) -> bool:
     return bool(accepted) and explanation in ("", NO_ACCESS)
 
 
-def next_try_after(attempt: int) -> float | None:
-    """Returns the seconds from one try (the first is 0) to the next; None after the last."""
-    return TRIES_AFTER_SECONDS[attempt] if 0 <= attempt < len(TRIES_AFTER_SECONDS) else None
+def next_try_after(attempt: int, known: Rerun | None, now: float) -> float | None:
+    """Returns the seconds from one try (the first is 0) to the next; None after the last.
+
+    A request without an outcome, which `known` may be, is settled for an hour, though it was made by the last try.
+    """
+    if 0 <= attempt < len(TRIES_AFTER_SECONDS):
+        return TRIES_AFTER_SECONDS[attempt]
+    return SETTLED_EACH_SECONDS if known is not None and not may_be_repeated(known, now) and _is_unknown(known) else None
+
+
+def _is_unknown(rerun: Rerun) -> bool:
+    return rerun.state is RerunState.REQUESTED
 
 
 def refusal(facts: RerunFacts) -> RerunRefusal | None:
@@ -303,4 +315,4 @@ def settled(rerun: Rerun, latest: int, now: float) -> Rerun | RerunRefusal | Non
 
 def may_be_repeated(rerun: Rerun | None, now: float) -> bool:
     """True if a person may request the re-run: none is on record, or its outcome stayed unknown."""
-    return rerun is None or (rerun.state is RerunState.REQUESTED and now >= rerun.at + GIVEN_BACK_SECONDS)
+    return rerun is None or (_is_unknown(rerun) and now >= rerun.at + GIVEN_BACK_SECONDS)

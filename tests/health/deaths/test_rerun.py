@@ -173,5 +173,20 @@ def test_a_request_without_an_outcome_is_given_to_a_person_after_an_hour(rerun, 
 
 
 def test_a_temporary_condition_is_waited_for_about_six_hours():
-    assert [next_try_after(number) for number in (-1, 0, len(TRIES_AFTER_SECONDS))] == [None, 60.0, None]
+    assert [next_try_after(number, None, 0.0) for number in (-1, 0, len(TRIES_AFTER_SECONDS))] == [None, 60.0, None]
     assert sum(TRIES_AFTER_SECONDS) == pytest.approx(5.6 * 3600, abs=600)
+
+
+@pytest.mark.parametrize(
+    ("state", "after", "waits"),
+    [
+        (RerunState.REQUESTED, 0.0, 300.0),
+        (RerunState.REQUESTED, GIVEN_BACK_SECONDS - MICROSECOND, 300.0),
+        (RerunState.REQUESTED, GIVEN_BACK_SECONDS, None),
+        (RerunState.ACCEPTED, 0.0, None),
+        (RerunState.REFUSED, 0.0, None),
+    ],
+)
+def test_the_outcome_of_the_last_try_is_asked_for_within_the_hour(state, after, waits):
+    last = len(TRIES_AFTER_SECONDS)
+    assert next_try_after(last, REQUESTED._replace(state=state), REQUESTED.at + after) == waits
