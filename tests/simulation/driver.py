@@ -20,7 +20,7 @@ from ghapp.health.runner import absence, observations
 from ghapp.health.runner.absence import GetResult, RunnerList
 from ghapp.health.runner.evidence import Evidence, Fold, Survey
 from ghapp.health.runner.observations import removal_reported
-from ghapp.health.runner.transitions import ANSWERABLE_SECONDS, may_be_forgotten
+from ghapp.health.runner.transitions import ANSWERABLE_SECONDS, WAITING_SECONDS, may_be_forgotten
 from ghapp.health.runner.verdict import Reason, State, is_absent, judge
 from ghapp.health.settled import Settled, holds, is_settled
 from jobs.runners.due_sweeps import RETRY_SECONDS
@@ -158,8 +158,9 @@ class Driver(Acting):
             return evidence
         verdict = judge(evidence, self.store.survey, self.clock(), self.config.evidence)
         replaced = evidence.replaced_at is not None and self.clock() - evidence.replaced_at > FORGOTTEN_SECONDS
+        kept = WAITING_SECONDS if replaced else ANSWERABLE_SECONDS
         done_with = verdict.state is State.RETIRED or replaced
-        ahead = self.clock() + (ANSWERABLE_SECONDS - FORGOTTEN_SECONDS if done_with else 0.0)
+        ahead = self.clock() + (kept - FORGOTTEN_SECONDS if done_with else 0.0)
         since = open_since(self.store.fuses.values())
         return None if may_be_forgotten(evidence, verdict, ahead, counted_since=since) else evidence
 

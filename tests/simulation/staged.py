@@ -259,7 +259,7 @@ class Staged:
         """A pool that is lost for good stops, and GitHub gives no answer until its records are forgotten."""
         machines = self.pool(3, Controller.NEVER)
         self._engine.after(SETTLES, partial(self._lose, machines))
-        blind = partial(self.begin_weather, Lie.UNAVAILABLE, 4500.0, 1.0)
+        blind = partial(self.begin_weather, Lie.UNAVAILABLE, 9900.0, 1.0)
         self._engine.after(SETTLES, partial(self._when, partial(self._is_stopped, machines[0].pool), blind))
 
     def _finish_unreported(self) -> None:

@@ -221,7 +221,9 @@ def next_try_after(attempt: int, known: Rerun | None, now: float) -> float | Non
     """
     if 0 <= attempt < len(TRIES_AFTER_SECONDS):
         return TRIES_AFTER_SECONDS[attempt]
-    return SETTLED_EACH_SECONDS if known is not None and not may_be_repeated(known, now) and _is_unknown(known) else None
+    return (
+        SETTLED_EACH_SECONDS if known is not None and not may_be_repeated(known, now) and _is_unknown(known) else None
+    )
 
 
 def _is_unknown(rerun: Rerun) -> bool:

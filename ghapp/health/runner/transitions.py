@@ -43,15 +43,16 @@ def transition(evidence: Evidence, state: State) -> Transition | None:
 def may_be_forgotten(evidence: Evidence, verdict: Verdict, now: float, *, counted_since: float | None = None) -> bool:
     """True if the runner's record may be deleted.
 
-    What was granted since `counted_since`, when the oldest open fuse tripped, is kept: the fuse counts it, and would
-    permit as many again.
+    What was granted since `counted_since`, when the oldest open fuse tripped, is kept for a week: the fuse counts it,
+    and would permit as many again.
 
     A lost, granted or removed runner is kept until its replacement was accepted, or for a week: through pauses, stopped
     fuses, and outages of a controller or a cluster. So is one whose loss was written off: a job may wait for it on
     Monday.
     """
     granted_at = evidence.granted_at or evidence.last_replaced_at
-    if counted_since is not None and granted_at is not None and granted_at >= counted_since:
+    is_counted = counted_since is not None and granted_at is not None and granted_at >= counted_since
+    if is_counted and now - (granted_at or 0.0) <= WAITING_SECONDS:
         return False
     is_begun = evidence.granted_at is not None or evidence.removed_at is not None
     if verdict.state is State.INVALIDATED or (is_begun and is_absent(evidence)):
