@@ -31,6 +31,10 @@ SHARES = {Purpose.ACT: 0.9}
 """The contract's share for confirmations and removals; sweeps stop at the configured share."""
 
 
+LIST_LIFE = 5.0
+"""A list that was begun before a controller's report ends within this time."""
+
+
 class Audit(Liveness):
     """Watches one simulated day."""
 
@@ -352,9 +356,11 @@ class Audit(Liveness):
                 self._shown_busy[runner.id] = (machine.job.id, self._engine.now)
             else:
                 self._shown_busy.pop(runner.id, None)
-            if machine.registered and machine.removal_reported_at < self._engine.now - STALE_LIST_SECONDS:
+            since_report = self._engine.now - machine.removal_reported_at
+            if machine.registered and since_report > LIST_LIFE:
                 machine.contradictions += 1
-                machine.removal_reported = machine.removal_reported and machine.contradictions <= 1
+                is_stale = machine.contradictions <= 1 or since_report <= STALE_LIST_SECONDS
+                machine.removal_reported = machine.removal_reported and is_stale
         covered = {*look.runners}
         if look.flaw is None:
             missed = (each for each in self._engine.store.runners.values() if each.id not in covered)
