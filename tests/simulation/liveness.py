@@ -163,7 +163,9 @@ class Liveness:
         if machine.removal_reported and evidence is not None and evidence.retired_at is not None:
             return  # no list contradicted the report so far
         is_replaced = evidence is not None and evidence.event_id in self._engine.store.events  # if not yet accepted
-        if evidence is not None and evidence.registered and not may_be_spent and not is_replaced:
+        if evidence is None or not evidence.registered or evidence.not_needed_at is not None:
+            return  # unknown; or written off, and back between two lists alone: a job that waits brings it back
+        if not may_be_spent and not is_replaced:
             self._losses[machine.id] = Loss(machine, self._engine.now)
 
     def registered_again(self, machine: Machine) -> None:

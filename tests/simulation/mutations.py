@@ -574,7 +574,6 @@ CAUGHT_BY: Mapping[str, int] = {
     "a registered offline runner counts as absent": 17,
     "an unknown name is idle": 38,
     "a name from before the container's last run counts": 66,
-    "a registration that is left offline names its pod": 1174,
     "a moment's absence suffices": 7,
     "absence counts while GitHub cannot be seen": 211,
     "an overlooked runner's pod is kept forever": 211,
@@ -634,6 +633,10 @@ CAUGHT_BY: Mapping[str, int] = {
     "missing deliveries hold a confirmation without end": 156,
 }
 """A seed that catches it, where the first seeds do not: `python -m tests.simulation --broken RULE` finds another."""
+
+
+NOT_CAUGHT = frozenset({"a registration that is left offline names its pod"})
+"""A rule whose break none of the first 200 days shows: tables and stories of the reaper do."""
 
 
 @contextmanager
