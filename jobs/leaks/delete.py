@@ -123,10 +123,13 @@ class Reaper:
         if not await self.store.begin(self.installation.id, found):
             raise ClusterError("too many deletions were begun and are not finished")
         try:
-            await self.cluster.delete_pod(fresh.namespace, fresh.name, fresh.uid, fresh.version)
+            is_ours = await self.cluster.delete_pod(fresh.namespace, fresh.name, fresh.uid, fresh.version)
         except ConflictError:
             await self.store.done(self.installation.id, found)
             raise
+        if not is_ours:  # another client deleted it after that read: no deletion of ours, and no proof of a batch
+            await self._delete_account(found)
+            return GONE
         await self._finish(found)
         return REAPED
 
@@ -171,8 +174,12 @@ class Reaper:
         return asked.runners[called]
 
     async def _finish(self, found: Orphan) -> None:
-        """Publishes the deletion, and deletes the ServiceAccount. A failure is retried in the next tick."""
+        """Publishes the deletion, and deletes the ServiceAccount."""
         await self._publish(found)
+        await self._delete_account(found)
+
+    async def _delete_account(self, found: Orphan) -> None:
+        """Deletes the pod's ServiceAccount, which finishes the deletion. A failure is retried in the next tick."""
         try:
             await delete_account(self.cluster, found.namespace, found.pod)
         except ClusterError as error:

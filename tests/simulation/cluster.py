@@ -178,8 +178,11 @@ class Cluster:
         """One. Raises: Unreachable."""
         return self._shown(self.pods[name]) if name in self.pods else None
 
-    def delete(self, pod: Pod) -> None:
+    def delete(self, pod: Pod) -> bool:
         """DELETE with preconditions on uid and version, which are never stale. The answer may be lost.
+
+        Returns:
+            False if the pod no longer existed.
 
         Raises:
             Unreachable: no answer.
@@ -191,13 +194,14 @@ class Cluster:
         found = self.pods.get(pod.name)
         now = self._engine.now
         current = None if found is None else found.shown(now)
-        if found is None or current is None or found.deleting_since is not None:
-            return
-        if not is_unchanged(current, pod):
+        if found is None or current is None:
+            return False
+        if found.deleting_since is not None or not is_unchanged(current, pod):
             raise Conflict(pod.name)
         self._engine.pod_audit.deleting(found)
         self.take_down(found, random.uniform(1.0, 30.0))
         self._require_answer()
+        return True
 
     def delete_account(self, name: str) -> None:
         """Raises: Unreachable."""

@@ -283,7 +283,13 @@ class Liveness:
                 for each in engine.world.registered(pool)
                 if batch and each.online and max(batch) < each.born < max(batch) + 3000.0 and not each.is_successor
             ]
-            since = max([*came, fuse.stopped_at or 0.0, self._fair_since]) if came else engine.now
+            lost_again = sum(
+                each.first_seen > (fuse.since or 0.0) and pool.name in each.custom_labels
+                for each in engine.store.runners.values()
+                if each.confirmed_at is not None
+            )
+            proves = len(came) > lost_again
+            since = max([*came, fuse.stopped_at or 0.0, self._fair_since]) if proves else engine.now
             late = engine.now - since
             bound = 4 * engine.scenario.config.interval + JOB_LIFE
             self.require(

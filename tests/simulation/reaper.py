@@ -284,10 +284,13 @@ class Reaper(Calls):
         self.store.begun[found.uid] = found
         yield CALL
         try:
-            self.cluster.delete(fresh)
+            is_ours = self.cluster.delete(fresh)
         except Conflict:
             self.store.begun.pop(found.uid, None)
             raise
+        if not is_ours:
+            self.store.begun.pop(found.uid, None)
+            return
         self.engine.trace(
             "DELETE", pod=pod.name, runner=found.runner_name, evidence=[each[2] for each in found.evidence]
         )

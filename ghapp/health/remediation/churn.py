@@ -2,8 +2,9 @@
 
 In a fleet of ephemeral runners each departure has a newcomer, some time later: machines boot for minutes, and lists
 show a newcomer a sweep late, or after an outage. So each departure explains one later newcomer, the oldest departure
-first, for a time. How long that is, the hour before the batch shows: as long as is needed to explain as many of the
-newcomers of that hour as departures can explain. Time that no complete list covers does not count.
+first, for a time. How long that is, the hour before the batch shows: twice as long as is needed to explain as many of
+the newcomers of that hour as departures can explain, for the next one may be listed a sweep later than those. Time that
+no complete list covers does not count.
 
 A shorter time would take the slow newcomers of ordinary departures for successors, and a false mass loss would go on. A
 longer one would let each departure of a shrinking fleet explain a successor, and a true mass loss would not heal.
@@ -39,7 +40,7 @@ class _Churn(NamedTuple):
 
     Attributes:
         arrivals: newcomers that a list has shown.
-        departures: runners that left by themselves.
+        departures: runners that left by themselves, or may have.
         requested: accepted replacements of earlier batches: these explain newcomers of the hour before.
     """
 
@@ -83,7 +84,9 @@ def _churn(members: Sequence[tuple[Evidence, State]], accepted_at: float, survey
         is_proof = came_at <= accepted_at or (evidence.id > known_to and state is not State.INVALIDATED)
         if evidence.was_online and came_at > earliest and is_proof:
             arrivals.append(came_at)
-        if state is State.RETIRED and evidence.granted_at is None and (left_at := _left_at(evidence)) > earliest:
+        # One that went missing since the batch may have left by itself, until it is confirmed to be lost.
+        left_since = {State.RETIRED: earliest, State.SUSPECT: accepted_at}.get(state)
+        if left_since is not None and evidence.granted_at is None and (left_at := _left_at(evidence)) > left_since:
             departures.append(left_at)
         replaced_at = evidence.replaced_at
         if replaced_at is not None and earliest < replaced_at < accepted_at:
@@ -96,13 +99,13 @@ def _churn(members: Sequence[tuple[Evidence, State]], accepted_at: float, survey
 
 
 def _explains_for(churn: _Churn, accepted_at: float, limits: FuseLimits) -> float:
-    """Returns for how long a departure explains a newcomer: the least that explains the most before the batch."""
+    """Returns for how long a departure explains a newcomer: the least whose half explains the most before the batch."""
     before = [each for each in churn.arrivals if each.at <= accepted_at]
     explaining = sorted([*churn.departures, *churn.requested])
     least = len(_unexplained(before, explaining, CHURN_SECONDS))
     for times in TIMES_AS_LONG:
         lasts = times * limits.prove_seconds
-        if lasts < CHURN_SECONDS and len(_unexplained(before, explaining, lasts)) <= least:
+        if lasts < CHURN_SECONDS and len(_unexplained(before, explaining, lasts / 2)) <= least:
             return lasts
     return CHURN_SECONDS
 
