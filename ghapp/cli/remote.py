@@ -26,7 +26,7 @@ from ghapp.health.gate.shard_checks import Check
 from ghapp.health.queue.reason import UNSERVED
 from ghapp.health.runner.verdict import Reason
 from ghapp.tls import trusted
-from ghapp.web.local_access import is_loopback
+from ghapp.web.reachable import is_loopback
 
 TIMEOUT_SECONDS = 30.0
 PAGE = 1000

@@ -36,7 +36,8 @@ class RoleCommand(click.Command):
 @click.option("--sandbox", is_flag=True, help="Use a simulated GitHub with a simulated fleet; needs no account.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the web role (default: as in GHAPP_LISTEN).")
 @click.option("--scenario", metavar="NAME", help="With --sandbox: the one incident to start; see docs/tour.md.")
-def up(*, sandbox: bool, port: int | None, scenario: str | None) -> None:
+@click.option("--no-browser", is_flag=True, help="Print the address of the page, and open no browser.")
+def up(*, sandbox: bool, port: int | None, scenario: str | None, no_browser: bool) -> None:
     """Run everything on this machine, until Ctrl-C or until the terminal is closed.
 
     Example: ghapp up --sandbox --scenario mass-loss
@@ -56,7 +57,7 @@ def up(*, sandbox: bool, port: int | None, scenario: str | None) -> None:
         run_all(
             {**os.environ, **address},
             sandbox=sandbox,
-            show=partial(show, scenarios=chosen),
+            show=partial(show, scenarios=chosen, browser=not no_browser),
             report=partial(click.echo, err=True),
         )
     except KeyboardInterrupt:

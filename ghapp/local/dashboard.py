@@ -29,6 +29,7 @@ from ghapp.health.queue.explanation import duration
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.remediation.fuse import fuse_of
 from ghapp.health.runner.verdict import State
+from ghapp.local.browser import open_in_browser
 from ghapp.local.pressed_keys import pressed_keys
 from ghapp.local.scenarios import DEFAULT, Director, Scenario, keys_line
 from ghapp.local.up import Site, http_address, local_url, log_path, reachable
@@ -75,12 +76,15 @@ COLUMNS = (*(state.value for state in State), HEALED)
 KIND_COLOURS = {"replace": "magenta", "recovered": "green", "reset": "green", "offline": "yellow", "fuse": "red"}
 
 
-def show(site: Site, scenarios: Sequence[Scenario] = DEFAULT) -> None:
-    """Draws twice a second until interrupted. First waits for the set-up; in the sandbox, starts scenarios."""
-    asyncio.run(_show(site, scenarios))
+def show(site: Site, scenarios: Sequence[Scenario] = DEFAULT, *, browser: bool = True) -> None:
+    """Draws twice a second until interrupted. First waits for the set-up; in the sandbox, starts scenarios.
+
+    With `browser`, opens the page in a browser of this desktop, if there is one.
+    """
+    asyncio.run(_show(site, scenarios, browser=browser))
 
 
-async def _show(site: Site, scenarios: Sequence[Scenario]) -> None:
+async def _show(site: Site, scenarios: Sequence[Scenario], *, browser: bool) -> None:
     console = Console()
     printer = ProblemPrinter(console)
     began = time.monotonic()
@@ -91,9 +95,11 @@ async def _show(site: Site, scenarios: Sequence[Scenario]) -> None:
             problems.append(f"the web role does not answer yet, still trying; see {log_path(site.settings)}")
         printer.print_new(problems)
         await asyncio.sleep(0.1)
-    if site.setup_key is not None:
-        await _set_up(site, site.setup_key, printer)
-    console.print(page_line(site.settings), soft_wrap=True)
+    if browser and console.is_terminal:
+        open_in_browser(f"{local_url(site.settings)}/?key={site.page_key}", site.settings.state_dir)
+    if site.settings.credentials is None:
+        await _set_up(site, printer)
+    console.print(page_line(site.settings, site.page_key), soft_wrap=True)
     if site.sandbox is not None:
         # Printed once, above the frames: lines to be copied must not be redrawn or broken.
         console.print(await _hints(site), soft_wrap=True)
@@ -212,9 +218,9 @@ def _redis_error(error: StoreUnavailableError, data: str = "; the data above is 
     return Text(f"Redis does not answer, retrying{data}. ({why})", "bold red")
 
 
-async def _set_up(site: Site, key: str, printer: ProblemPrinter) -> None:
+async def _set_up(site: Site, printer: ProblemPrinter) -> None:
     """Prints the set-up's URL, in lines that can be copied, and returns when the App exists."""
-    printer.console.print(invitation(site.settings, key), soft_wrap=True)
+    printer.console.print(invitation(site.settings, site.page_key), soft_wrap=True)
     while site.settings.credentials is None:
         site.supervise()
         printer.print_new(site.problems())
@@ -224,27 +230,31 @@ async def _set_up(site: Site, key: str, printer: ProblemPrinter) -> None:
     )
 
 
-def page_line(settings: Settings) -> Text:
-    """Returns the address of the page for a browser on this machine, which needs no sign-in."""
-    return Text.assemble(("\nThe page: ", "bold"), (f"{local_url(settings)}/", "bold cyan"), "\n")
-
-
-def invitation(settings: Settings, key: str) -> Text:
-    """Returns the URL of /setup for a browser on this machine, and for one elsewhere."""
-    address = local_url(settings)
+def page_line(settings: Settings, key: str) -> Text:
+    """Returns the address of the page with the key, which makes signing in needless."""
     return Text.assemble(
-        ("\nThere is no GitHub App yet. To create it, open\n\n", "bold"),
-        (f"    {address}/setup\n\n", "bold cyan"),
-        "From another machine, or through a proxy or a tunnel, with the key:\n\n",
-        f"    {_address_elsewhere(settings)}/setup?key={key}\n\n",
-        ("Everything else starts by itself after that. Ctrl-C stops everything.\n", "dim"),
+        ("\nThe page: ", "bold"),
+        (f"{local_url(settings)}/?key={key}", "bold cyan"),
+        _elsewhere(settings, f"/?key={key}"),
+        "\n",
     )
 
 
-def _address_elsewhere(settings: Settings) -> str:
-    """Returns the URL of the web role for other machines; a tunnel leads to the address on this machine."""
+def invitation(settings: Settings, key: str) -> Text:
+    """Returns the URL of /setup with the key."""
+    return Text.assemble(
+        ("\nThere is no GitHub App yet. To create it, open\n\n", "bold"),
+        (f"    {local_url(settings)}/setup?key={key}\n", "bold cyan"),
+        _elsewhere(settings, f"/setup?key={key}"),
+        ("\nEverything else starts by itself after that. Ctrl-C stops everything.\n", "dim"),
+    )
+
+
+def _elsewhere(settings: Settings, path: str) -> str:
+    """Returns a line with the URL of a path of the web role for other machines; empty if there is none."""
     host, port = settings.listen
-    return settings.public_url or http_address(socket.gethostname() if reachable(host) != host else host, port)
+    address = settings.public_url or http_address(socket.gethostname() if reachable(host) != host else host, port)
+    return "" if address == local_url(settings) else f"\nFrom another machine: {address}{path}\n"
 
 
 async def _why_no_installation(stores: Stores, settings: Settings, drawn_since: float) -> str:

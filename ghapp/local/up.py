@@ -44,8 +44,6 @@ from ghapp.store.connect import require
 BACKGROUND_ROLES = ("worker", "worker", "clock")
 """The roles besides the web role; also `watch` if a cluster is configured."""
 
-OPEN_PAGE = {"GHAPP_OPEN_PAGE": "1"}
-"""For the web role: a browser on this machine may see the page, and press its buttons, without signing in."""
 
 PRIVATE = 0o077
 """The umask of all processes: logs, Redis' data and credentials are for their owner alone."""
@@ -62,7 +60,7 @@ class Site:
     Attributes:
         settings: the roles' settings; without credentials until /setup has stored them.
         sandbox: the simulated GitHub, if there is one.
-        setup_key: the key of /setup for other machines; None if the App existed at the start.
+        page_key: of this start (`ghapp.web.page_key`).
     """
 
     def __init__(
@@ -79,12 +77,9 @@ class Site:
         self._variable, self._environ, self._start, self._log = variable, environ, start, log_file
         self._own_redis, self._watchdog = own_redis, watchdog
         self.settings, self.sandbox = Settings.read(environ), sandbox
-        self.setup_key: str | None = None
-        if self.settings.credentials is None:
-            self.setup_key = secrets.token_urlsafe(24)
-            self._roles = [start("web", {**environ, **OPEN_PAGE, "GHAPP_SETUP_KEY": self.setup_key})]
-        else:
-            self._roles = [start("web", {**environ, **OPEN_PAGE})]
+        self.page_key = secrets.token_urlsafe(24)
+        self._roles = [start("web", {**environ, "GHAPP_PAGE_KEY": self.page_key})]
+        if self.settings.credentials is not None:
             self._roles += [start(role, environ) for role in _background_roles(self.settings)]
 
     def supervise(self) -> None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Literal
 
@@ -30,11 +31,11 @@ ADDRESSES = (
     "GHAPP_GITHUB_WEB_URL",
     "GHAPP_LISTEN",
     "GHAPP_PUBLIC_URL",
+    "GHAPP_TRUSTED_PROXIES",
     "GHAPP_LOG_FORMAT",
     "GHAPP_LOKI_URL",
     "GHAPP_NOTIFY_URLS",
-    "GHAPP_SETUP_KEY",
-    "GHAPP_OPEN_PAGE",
+    "GHAPP_PAGE_KEY",
     "GHAPP_URL",
     "GHAPP_TOKEN",
 )
@@ -58,6 +59,9 @@ class Settings:
     web_url: str
     listen: tuple[str, int]
     public_url: str | None
+    trusted_proxies: tuple[str, ...]
+    """Addresses and networks whose forwarding headers count."""
+
     log_format: Literal["json", "console"] | None
     loki_url: str | None
     credentials: AppCredentials | None = field(repr=False)
@@ -76,11 +80,10 @@ class Settings:
     notify_urls: tuple[str, ...] = field(default=(), repr=False)
     """Apprise addresses of those who get notifications. They contain secrets."""
 
-    setup_key: str | None = field(default=None, repr=False)
-    """Set by `up` for its web role: it may run without credentials, and serve /setup to clients with this key."""
-
-    open_page: bool = False
-    """Set by `up` for its web role: browsers on this machine see the page without signing in."""
+    page_key: str | None = field(default=None, repr=False)
+    """Set by `up` for its web role: it may run without credentials, and serves the pages and /setup to browsers with
+    this key.
+    """
 
     url: str | None = None
     """`GHAPP_URL`: where commands ask the API instead of Redis."""
@@ -112,12 +115,12 @@ class Settings:
             web_url=link_url(environ, "GHAPP_GITHUB_WEB_URL", "https://github.com"),
             listen=listen(environ.get("GHAPP_LISTEN") or DEFAULT_LISTEN),
             public_url=link_url(environ, "GHAPP_PUBLIC_URL", "") or None,
+            trusted_proxies=_networks(environ.get("GHAPP_TRUSTED_PROXIES") or ""),
             log_format=_log_format(environ.get("GHAPP_LOG_FORMAT")),
             loki_url=http_url(environ, "GHAPP_LOKI_URL", "") or None,
             credentials=read_credentials(environ, state_dir),
             notify_urls=_addresses(environ.get("GHAPP_NOTIFY_URLS") or ""),
-            setup_key=environ.get("GHAPP_SETUP_KEY") or None,
-            open_page=environ.get("GHAPP_OPEN_PAGE") == "1",
+            page_key=environ.get("GHAPP_PAGE_KEY") or None,
             url=http_url(environ, "GHAPP_URL", "") or None,
             token=environ.get("GHAPP_TOKEN") or None,
             policy=policy,
@@ -165,6 +168,19 @@ class Settings:
 def _addresses(text: str) -> tuple[str, ...]:
     """Splits at the commas before a scheme: an address may contain commas itself."""
     return tuple(each.strip() for each in re.split(r",\s*(?=[A-Za-z][\w+.-]*://)", text) if each.strip())
+
+
+def _networks(text: str) -> tuple[str, ...]:
+    found = [each.strip() for each in text.split(",") if each.strip()]
+    for each in found:
+        try:
+            ip_network(each)
+        except ValueError as error:
+            raise ConfigurationError(
+                f"GHAPP_TRUSTED_PROXIES: {shown(each)} is not valid: it takes addresses and networks of proxies, "
+                f"such as 10.0.0.7 or 10.0.0.0/24 ({error})"
+            ) from None
+    return tuple(found)
 
 
 def _state_dir(value: str | None) -> Path:

@@ -111,7 +111,7 @@ def build(
     Returns:
         The application; setting its `state.stopping` ends the event streams, which do not end by themselves.
     """
-    if settings.credentials is None and settings.setup_key is None:
+    if settings.credentials is None and settings.page_key is None:
         raise ConfigurationError("GHAPP_APP_ID: not set; create the App with `ghapp up` and /setup")
     stopping = asyncio.Event()
     stores = stores_over(redis, settings.named, clock, lambda: enqueue_job(JobName.INBOX))
@@ -208,7 +208,7 @@ def serve(settings: Settings, examine: Callable[[], Sequence[FindingLike]] | Non
     application = build(settings, redis, enqueue_job, SharedClock(), read_load=read_load, examine=checks)
     # Uvicorn shuts down cleanly, then raises the signal again; without this handler the exit code would be a failure.
     signal.signal(signal.SIGTERM, lambda *_: None)
-    Server(application, host=host, port=port).run()
+    Server(application, host, port, settings.trusted_proxies).run()
 
 
 class Server(uvicorn.Server):
@@ -217,7 +217,8 @@ class Server(uvicorn.Server):
     Uvicorn alone would wait for the streams, then cut them off.
     """
 
-    def __init__(self, application: WebApplication, host: str, port: int) -> None:
+    def __init__(self, application: WebApplication, host: str, port: int, trusted_proxies: Sequence[str] = ()) -> None:
+        """`trusted_proxies`: addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto` count."""
         protocol: Any = partial(DirectProtocol, application)
         super().__init__(
             uvicorn.Config(
@@ -227,6 +228,8 @@ class Server(uvicorn.Server):
                 http=protocol,
                 access_log=False,
                 log_config=None,
+                proxy_headers=bool(trusted_proxies),
+                forwarded_allow_ips=[*trusted_proxies],
                 timeout_graceful_shutdown=5,
             )
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 
-from cachetools import TTLCache
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
@@ -14,29 +13,24 @@ from ghapp.web.cache import Cache
 MOST = 10_000
 BEARER = b"Bearer "
 
-MOST_FAILURES = 60
-FAILURE_SECONDS = 60.0
-"""Limit of unknown tokens per address and period; then no token of the address is looked up until the period ends."""
-
 
 class Authenticator:
     """Checks bearer tokens. A revoked token may work for one more second; while Redis is down, cached tokens work.
 
     Only digests are kept in memory: comparing digests leaks nothing about a secret, and no secret outlives its
-    request. Tokens have 256 bits, so guessing is hopeless; the failure limit makes it cheap for us as well. Tokens
-    already in memory are exempt from the limit, because many clients may share the address of a proxy.
+    request. Tokens have 256 bits, so guessing is hopeless, and failures are not limited: many clients may share the
+    address of a proxy, and one of them with an old token must not lock out the others.
     """
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
         self._known: Cache[bytes, Token] = Cache(MOST, MOST)
-        self._failures: TTLCache[str, int] = TTLCache(MOST, FAILURE_SECONDS)
 
     async def require(self, request: Request, scope: Scope, org: str, now: float) -> None:
         """Checks that the request is allowed. Orgs that the token lacks need not exist.
 
         Raises:
-            HTTPException: it is not: 401, 403 or 429.
+            HTTPException: it is not: 401 or 403.
         """
         token = await self.token(request, now)
         if not token.may(scope, org, now):
@@ -47,19 +41,14 @@ class Authenticator:
         """Returns the valid token of a request.
 
         Raises:
-            HTTPException: it has none: 401, or 429 after too many unknown ones.
+            HTTPException: 401: it has none.
         """
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not secret:
             raise _unauthorized("send Authorization: Bearer with a token of `ghapp token create`", "Bearer")
         key = digest(secret) if could_be_token(secret) else None
-        if (key is None or self._known.last(key) is None) and self._has_failed_too_often(request):
-            wait = {"Retry-After": str(int(FAILURE_SECONDS))}
-            raise HTTPException(429, "too many unknown tokens from this address", wait)
         token = None if key is None else await self._known.read(key, lambda: self._tokens.find(key))
         if token is None:
-            address = _address(request)
-            self._failures[address] = self._failures.get(address, 0) + 1
             raise _unauthorized("this token is unknown, or was revoked", INVALID)
         if token.expires_at is not None and now >= token.expires_at:
             raise _unauthorized("this token has expired; create another with `ghapp token create`", INVALID)
@@ -80,15 +69,8 @@ class Authenticator:
             return "token"
         return f"token {token.name} ({token.id})" if token.name else f"token {token.id}"
 
-    def _has_failed_too_often(self, request: Request) -> bool:
-        return self._failures.get(_address(request), 0) >= MOST_FAILURES
-
 
 INVALID = 'Bearer error="invalid_token"'
-
-
-def _address(request: Request) -> str:
-    return "" if request.client is None else request.client.host
 
 
 def _unauthorized(detail: str, challenge: str) -> HTTPException:

@@ -12,12 +12,14 @@ from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.health.history import HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistorySample, step_of
 from ghapp.health.job import Job
 from ghapp.store.stores import open_stores
+from ghapp.web.page_key import KEY_COOKIE
 from tests.bench.figure import Figure, middle
 from tests.bench.places import POOL, web
 from tests.bench.reads import fill
 from tests.support.local_redis import embedded_redis
 
 RUNNERS = 10_000
+PAGE_KEY = "bench"
 MOST_MILLISECONDS = 100.0
 ROUNDS = 15
 CHANGED = 100
@@ -38,11 +40,11 @@ PAGES = {
 
 
 def measure(folder: Path) -> list[Figure]:
-    """Each page, as this machine's own browser gets it."""
+    """Each page, as a browser with the key of `ghapp up` gets it."""
     with embedded_redis(folder / "redis", durable=False) as url:
         asyncio.run(fill(url, RUNNERS))
         asyncio.run(_at_work(url))
-        with web(url, folder, GHAPP_OPEN_PAGE="1") as server:
+        with web(url, folder, GHAPP_PAGE_KEY=PAGE_KEY) as server:
             return [figure for name, path in PAGES.items() for figure in _of_page(url, server.port, name, path)]
 
 
@@ -97,7 +99,7 @@ async def _some_change(url: str, *, busy: bool) -> None:
 def _milliseconds(port: int, path: str) -> float:
     connection = HTTPConnection("127.0.0.1", port, timeout=10)
     began = time.perf_counter()
-    connection.request("GET", path)
+    connection.request("GET", path, headers={"Cookie": f"{KEY_COOKIE}={PAGE_KEY}"})
     answer = connection.getresponse()
     body = answer.read()
     taken = time.perf_counter() - began

@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import contextmanager
 from functools import partial
 
-import httpx
-
 from ghapp.queue.jobs import JobName, enqueue
 from ghapp.sandbox.config import LEAST_PRIVILEGE, OrgConfig, PoolConfig
 from ghapp.sandbox.fleet.jobs import SHUTDOWN_SIGNAL
@@ -45,7 +43,7 @@ class JobsSite(Site):
 
     def knows(self, job_id, text):
         """Whether the job's page shows a text."""
-        page = httpx.get(f"{self.base}/orgs/acme/jobs/{job_id}")
+        page = self.app.page(f"/orgs/acme/jobs/{job_id}")
         return page.status_code == 200 and text in page.text
 
     def queued(self, labels=(POOL,), repository="api", count=1):
@@ -74,7 +72,7 @@ class JobsSite(Site):
         return job_id, name
 
     def _shows_death(self, name):
-        return name in httpx.get(f"{self.base}/orgs/acme/deaths").text
+        return name in self.app.page("/orgs/acme/deaths").text
 
 
 @contextmanager

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-import httpx
-
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from tests.stories.test_up import wait_for
@@ -23,11 +21,10 @@ startup_seconds = 1
 
 
 class Site:
-    """`base` is the address for a browser on this machine, `proxied` the headers of any other browser."""
+    """`base` is its address."""
 
     def __init__(self, github, app):
         self.github, self.app, self.base = github, app, app.base
-        self.proxied = {"x-forwarded-for": "192.0.2.1"}
         self.redis_url = f"unix://{app.state}/redis/redis.sock"
 
 
@@ -65,5 +62,5 @@ def site(folder, orgs=TWELVE, policy="", kind=Site, permissions=None, **environ)
             **environ,
         }
         with running(github, folder, free_port(), more=environ) as app:
-            assert wait_for(lambda: f"All {runners} runners" in httpx.get(f"{app.base}/orgs/acme").text, 60), app.log()
+            assert wait_for(lambda: f"All {runners} runners" in app.page("/orgs/acme").text, 60), app.log()
             yield kind(github, app)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager
 
-import httpx
 import pytest
 from playwright.sync_api import expect
 
@@ -44,7 +43,7 @@ class IncidentSite(Site):
     """The same with a mass loss that has healed."""
 
     def path(self, name):
-        page = httpx.get(f"{self.base}/orgs/acme/incidents").text
+        page = self.app.page("/orgs/acme/incidents").text
         return PAGES[name].format(incident=re.findall(r"incidents/(\d+-\d+)", page)[0])
 
 
@@ -58,10 +57,9 @@ def incident_site(folder):
     orgs = (OrgConfig(pools=(PoolConfig(name=POOL, size=12), *shards)),)
     with site(folder, orgs, POLICY, IncidentSite) as shown:
         shown.github.control.lose("acme", pool=POOL, count=8)
-        listed, findings = f"{shown.base}/orgs/acme/incidents", f"{shown.base}/system"
         healed = "No incident is open; 1 incident"
-        assert wait_for(lambda: healed in httpx.get(listed).text, 90), shown.app.log()
-        assert wait_for(lambda: "Passed checks" in httpx.get(findings).text, 60), shown.app.log()
+        assert wait_for(lambda: healed in shown.app.page("/orgs/acme/incidents").text, 90), shown.app.log()
+        assert wait_for(lambda: "Passed checks" in shown.app.page("/system").text, 60), shown.app.log()
         yield shown
 
 
@@ -117,9 +115,9 @@ def test_the_gate_shows_each_shard_and_the_system_page_what_to_fix(open_page, fl
 def test_the_terminal_of_up_begins_with_the_address_of_the_page(open_page, fleet):  # noqa: F811
     first = fleet.app.terminal_output().strip().splitlines()[0]
     assert first.startswith("The page: ")
-    page = open_page()
+    page = open_page(has_key=False)
     page.goto(first.removeprefix("The page: ").strip())
-    assert page.url == f"{fleet.base}/orgs/acme"
+    page.wait_for_url(f"{fleet.base}/orgs/acme")
 
 
 @pytest.mark.xdist_group("browser-history")

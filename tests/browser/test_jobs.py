@@ -57,7 +57,7 @@ def test_a_wide_page_runs_under_its_policy(open_page, fleet, path):  # noqa: F81
 @pytest.mark.xdist_group("browser-jobs")
 @pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without"])
 def test_a_developer_finds_why_a_job_waits(open_page, fleet, script):  # noqa: F811
-    page = open_page(extra_http_headers=fleet.proxied, java_script_enabled=script)
+    page = open_page(has_key=False, java_script_enabled=script)
     sign_in(page, fleet, "olga", "/orgs/acme/jobs")
     expect(page.get_by_text("1 more is queued or running in repositories that you may not read.")).to_be_visible()
     page.get_by_label("State").select_option("queued")
@@ -91,7 +91,7 @@ def test_a_page_that_is_open_shows_a_new_job_without_a_reload(open_page, fleet):
 @pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without"])
 def test_an_owner_runs_a_job_again_and_sees_what_became_of_it(open_page, fleet, script):  # noqa: F811
     job_id, name = fleet.died("web")
-    page = open_page(extra_http_headers=fleet.proxied, java_script_enabled=script)
+    page = open_page(has_key=False, java_script_enabled=script)
     sign_in(page, fleet, "mona", "/orgs/acme/deaths")
     page.get_by_role("link", name=name).click()
     expect(page.get_by_text("The runner was stopped from outside.")).to_be_visible()
@@ -137,7 +137,7 @@ def test_the_chart_of_deaths_stays_as_it_is_until_there_is_a_new_death(open_page
 @pytest.mark.xdist_group("browser-jobs")
 @pytest.mark.parametrize("person", ["lisa", "olga"])
 def test_a_member_and_a_collaborator_read_a_post_mortem_without_the_button(open_page, fleet, person):  # noqa: F811
-    page = open_page(extra_http_headers=fleet.proxied)
+    page = open_page(has_key=False)
     sign_in(page, fleet, person, f"/orgs/acme/deaths/{fleet.runner}")
     expect(page.get_by_text("It was not your code")).to_be_visible()
     assert page.get_by_role("link", name="Re-run this job").count() == 0

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from ghapp.store import keys
 from ghapp.store.connect import connect_sync
+from ghapp.web.page_key import KEY_COOKIE
 from tests.browser.axe import violations
 from tests.browser.site import Site, site
 
@@ -61,8 +62,10 @@ def open_page(chromium, fleet):
         if not page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"):
             flaws.append(f"{page.url} is too wide")
 
-    def run(**screen):
+    def run(*, has_key=True, **screen):
         contexts.append(chromium.new_context(**screen))
+        if has_key:
+            contexts[-1].add_cookies([{"name": KEY_COOKIE, "value": fleet.app.key, "url": fleet.base}])
         page = contexts[-1].new_page()
         page.on("console", listen)
         page.on("request", watch)
@@ -116,7 +119,7 @@ def test_the_keyboard_reaches_the_content_and_each_link_shows_its_focus(open_pag
 @pytest.mark.xdist_group("browser-pages")
 @pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without"])
 def test_a_member_signs_in_sees_the_fleet_without_buttons_and_signs_out(open_page, fleet, script):
-    page = open_page(extra_http_headers=fleet.proxied, java_script_enabled=script)
+    page = open_page(has_key=False, java_script_enabled=script)
     sign_in(page, fleet, "lisa", "/orgs/acme/runners")
     assert page.url == f"{fleet.base}/orgs/acme/runners"
     page.get_by_role("link", name="Overview").click()
@@ -130,7 +133,7 @@ def test_a_member_signs_in_sees_the_fleet_without_buttons_and_signs_out(open_pag
 
 @pytest.mark.xdist_group("browser-pages")
 def test_a_live_page_waits_for_the_answer_to_its_sign_out(open_page, fleet):
-    page = open_page(extra_http_headers=fleet.proxied)
+    page = open_page(has_key=False)
     sign_in(page, fleet, "lisa")
 
     def answer_late(route):
@@ -145,10 +148,10 @@ def test_a_live_page_waits_for_the_answer_to_its_sign_out(open_page, fleet):
 
 @pytest.mark.xdist_group("browser-pages")
 def test_a_stranger_and_who_refuses_see_nothing(open_page, fleet):
-    page = open_page(extra_http_headers=fleet.proxied)
+    page = open_page(has_key=False)
     sign_in(page, fleet, "sam")
     expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
-    other = open_page(extra_http_headers=fleet.proxied)
+    other = open_page(has_key=False)
     other.goto(f"{fleet.base}/orgs/acme")
     other.get_by_role("link", name="Sign in with").click()
     other.get_by_role("button", name="Cancel").click()
@@ -158,7 +161,7 @@ def test_a_stranger_and_who_refuses_see_nothing(open_page, fleet):
 @pytest.mark.xdist_group("browser-pages")
 @pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without"])
 def test_an_owner_pauses_and_resumes(open_page, fleet, script):
-    page = open_page(extra_http_headers=fleet.proxied, java_script_enabled=script)
+    page = open_page(has_key=False, java_script_enabled=script)
     sign_in(page, fleet, "mona")
     page.get_by_role("link", name="Pause").click()
     page.get_by_label("Pool").select_option("linux-4vcpu")
@@ -178,7 +181,7 @@ def test_an_owner_pauses_and_resumes(open_page, fleet, script):
 @pytest.mark.xdist_group("browser-pages")
 @pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without"])
 def test_an_owner_sweeps_looks_and_filters(open_page, fleet, script):
-    page = open_page(extra_http_headers=fleet.proxied, java_script_enabled=script)
+    page = open_page(has_key=False, java_script_enabled=script)
     sign_in(page, fleet, "mona")
     page.get_by_role("link", name="Sweep now").click()
     page.get_by_role("button", name="Sweep now").click()
@@ -210,7 +213,7 @@ def test_an_owner_replays_a_delivery_that_was_given_up(open_page, fleet, script)
     letter = {"g": f"guid-{script}", "e": "ping", "f": b"{}", "w": "no effect", "t": repr(time.time())}
     with connect_sync(f"unix://{fleet.app.state}/redis/redis.sock") as redis:
         redis.xadd(keys.DEAD_LETTERS, letter)
-        page = open_page(extra_http_headers=fleet.proxied, java_script_enabled=script)
+        page = open_page(has_key=False, java_script_enabled=script)
         sign_in(page, fleet, "mona", "/system")
         page.get_by_role("listitem").filter(has_text=letter["g"]).get_by_role("link", name="Replay").click()
         page.get_by_role("button", name="Replay the delivery").click()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import sys
 import pytest
 
 from ghapp.cli.roles import _with_port
-from ghapp.local.dashboard import invitation
+from ghapp.local.dashboard import invitation, page_line
 from ghapp.settings import Settings
 from tests.support import commands
 from tests.support.keys import private_key
@@ -91,20 +92,21 @@ def test_a_state_directory_that_cannot_be_created_is_reported(ghapp, tmp_path):
 @pytest.mark.parametrize(
     ("environ", "here", "elsewhere"),
     [
-        ({}, "http://127.0.0.1:8000/setup", "http://127.0.0.1:8000/setup?key=k"),
-        ({"GHAPP_LISTEN": "0.0.0.0:80"}, "http://127.0.0.1:80/setup", "http://build-7:80/setup?key=k"),
-        ({"GHAPP_LISTEN": "[::]:80"}, "http://[::1]:80/setup", "http://build-7:80/setup?key=k"),
-        ({"GHAPP_LISTEN": "[2001:db8::7]:80"}, "http://[2001:db8::7]:80/setup", "http://[2001:db8::7]:80/setup?key=k"),
-        ({"GHAPP_PUBLIC_URL": "https://g.example/x"}, "http://127.0.0.1:8000/setup", "https://g.example/x/setup?key=k"),
+        ({}, "http://127.0.0.1:8000", None),
+        ({"GHAPP_LISTEN": "0.0.0.0:80"}, "http://127.0.0.1:80", "http://build-7:80"),
+        ({"GHAPP_LISTEN": "[::]:80"}, "http://[::1]:80", "http://build-7:80"),
+        ({"GHAPP_LISTEN": "[2001:db8::7]:80"}, "http://[2001:db8::7]:80", None),
+        ({"GHAPP_PUBLIC_URL": "https://g.example/x"}, "http://127.0.0.1:8000", "https://g.example/x"),
     ],
 )
-def test_the_terminal_shows_the_setup_addresses_for_local_and_remote_browsers(
+def test_the_terminal_shows_the_addresses_with_the_key_for_browsers_here_and_elsewhere(
     tmp_path, monkeypatch, environ, here, elsewhere
 ):
     monkeypatch.setattr("socket.gethostname", lambda: "build-7")
     settings = Settings.read({"GHAPP_STATE_DIR": str(tmp_path), **environ})
-    lines = [line.strip() for line in invitation(settings, "k").plain.splitlines()]
-    assert [line for line in lines if line.startswith("http")] == [here, elsewhere]
+    for text, path in [(invitation(settings, "k"), "/setup?key=k"), (page_line(settings, "k"), "/?key=k")]:
+        found = re.findall(r"https?://\S+", text.plain)
+        assert found == [f"{each}{path}" for each in (here, elsewhere) if each is not None]
 
 
 @pytest.mark.parametrize(

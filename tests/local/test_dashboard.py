@@ -31,7 +31,6 @@ from ghapp.local.dashboard import (
     frames,
     incident_line,
     jobs_line,
-    page_line,
     worth_a_line,
 )
 from ghapp.report.documents import timestamp
@@ -40,8 +39,11 @@ from ghapp.store.events import Events
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
+from tests.support.keys import private_key
 
 NOW = 1_790_000_000.0
+
+APP = {"GHAPP_APP_ID": "1", "GHAPP_PRIVATE_KEY": private_key(), "GHAPP_WEBHOOK_SECRET": "secret"}
 
 
 class Supervised:
@@ -51,7 +53,7 @@ class Supervised:
 
     def __init__(self, url):
         self.supervised = 0
-        self.settings = Settings.read({"GHAPP_REDIS_URL": url})
+        self.settings = Settings.read({**APP, "GHAPP_REDIS_URL": url})
 
     def supervise(self):
         self.supervised += 1
@@ -91,19 +93,19 @@ async def test_a_terminal_without_a_cursor_gets_lines(monkeypatch, term, is_draw
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setattr(dashboard, "frames", lambda *_: drawn_frames.append(1) or drawing())
     monkeypatch.setattr(dashboard, "_print_changes", lambda *_: printed.append(1) or printing())
-    settings = Settings.read({})
+    settings = Settings.read(APP)
     site = SimpleNamespace(
-        setup_key=None, sandbox=None, terminal=lambda _: None, settings=settings, web_answers=lambda: True
+        page_key="k", sandbox=None, terminal=lambda _: None, settings=settings, web_answers=lambda: True
     )
     with pytest.raises(asyncio.CancelledError):
-        await dashboard._show(site, ())
+        await dashboard._show(site, (), browser=False)
     assert (bool(drawn_frames), bool(printed)) == (is_drawn, not is_drawn)
 
 
 class Starting(Supervised):
     """A site whose web role answers after its `problems_in_turn` were asked for."""
 
-    setup_key = None
+    page_key = "k"
 
     def __init__(self, url, problems_in_turn):
         super().__init__(url)
@@ -132,7 +134,7 @@ def ended(*_args):
 async def test_what_does_not_work_is_printed_before_the_page_answers(monkeypatch, capsys, problems_in_turn, lines):
     monkeypatch.setattr(dashboard, "page_line", ended)
     with pytest.raises(asyncio.CancelledError):
-        await dashboard._show(Starting("redis://127.0.0.1:1/0", problems_in_turn), ())
+        await dashboard._show(Starting("redis://127.0.0.1:1/0", problems_in_turn), (), browser=False)
     assert capsys.readouterr().out.splitlines() == lines
 
 
@@ -141,7 +143,7 @@ async def test_a_page_that_does_not_answer_for_long_is_named_with_the_log(monkey
     monkeypatch.setattr(dashboard, "page_line", ended)
     site = Starting("redis://127.0.0.1:1/0", [[], []])
     with pytest.raises(asyncio.CancelledError):
-        await dashboard._show(site, ())
+        await dashboard._show(site, (), browser=False)
     expected = f"the web role does not answer yet, still trying; see {site.settings.state_dir / 'ghapp.log'}"
     assert capsys.readouterr().out.splitlines() == [expected]
 
@@ -193,9 +195,9 @@ async def test_ctrl_c_ends_it_even_if_its_cancellation_was_lost(monkeypatch):
 
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setattr(dashboard, "frames", losing)
-    settings = Settings.read({})
-    site = SimpleNamespace(setup_key=None, sandbox=None, terminal=None, settings=settings, web_answers=lambda: True)
-    showing = asyncio.create_task(dashboard._show(site, ()))
+    settings = Settings.read(APP)
+    site = SimpleNamespace(page_key="k", sandbox=None, terminal=None, settings=settings, web_answers=lambda: True)
+    showing = asyncio.create_task(dashboard._show(site, (), browser=False))
     await asyncio.sleep(0.05)
     showing.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -389,16 +391,3 @@ async def test_what_does_not_work_is_in_the_frame(redis, redis_url):
     shown = frames(site)
     assert "worker exited with code -9; it is started again at 12:00:00 UTC" in drawn(await anext(shown), 120)
     await shown.aclose()
-
-
-@pytest.mark.parametrize(
-    ("listen", "address"),
-    [
-        ("127.0.0.1:8000", "http://127.0.0.1:8000/"),
-        ("0.0.0.0:9000", "http://127.0.0.1:9000/"),
-        ("[::]:9000", "http://[::1]:9000/"),
-    ],
-)
-def test_the_page_s_address_is_one_that_a_browser_here_can_open(listen, address):
-    line = page_line(Settings.read({"GHAPP_LISTEN": listen})).plain
-    assert line.strip() == f"The page: {address}"

@@ -7,6 +7,7 @@ import hmac
 import json
 import re
 import signal
+from pathlib import Path
 
 import httpx
 import pytest
@@ -44,14 +45,15 @@ def deliver(base, secret):
 def test_one_button_creates_the_app_and_everything_starts_by_itself(github, tmp_path):
     port = free_port()
     with running(github, tmp_path, port) as app, httpx.Client(timeout=PATIENCE_SECONDS) as client:
-        assert f"{app.base}/setup\n" in app.terminal_output()
+        assert f"{app.base}/setup?key=" in app.terminal_output()
         (web,) = app.processes("web")
         assert app.processes("worker") == app.processes("clock") == []
         early = deliver(app.base, "anything")
         assert (early.status_code, early.headers["retry-after"]) == (503, "10")
 
         browser = Browser(client)
-        browser.open(f"{app.base}/setup")
+        browser.open(app.keyed("/setup"))
+        browser.click("Continue")
         browser.press("Create the App", organization="acme")
         assert browser.url.path == "/organizations/acme/settings/apps/new"
         browser.press("Create GitHub App for acme")
@@ -80,16 +82,14 @@ def test_one_button_creates_the_app_and_everything_starts_by_itself(github, tmp_
 
 
 @pytest.mark.xdist_group("up")
-def test_from_elsewhere_it_takes_the_key_that_the_terminal_prints(github, tmp_path):
-    with (
-        running(github, tmp_path, free_port()) as app,
-        httpx.Client(timeout=PATIENCE_SECONDS, headers={"x-forwarded-for": "192.0.2.1"}) as client,
-    ):
-        (link, key) = re.search(r"(http\S+)\?key=(\S+)", app.terminal_output()).groups()
+def test_it_takes_the_key_that_the_terminal_prints_and_no_other_user_of_this_machine_can_read(github, tmp_path):
+    with running(github, tmp_path, free_port()) as app, httpx.Client(timeout=PATIENCE_SECONDS) as client:
+        key, link = app.key, f"{app.base}/setup"
         browser = Browser(client)
         assert browser.open(link).status_code == 403
         assert browser.press("Continue", key="guessed").status_code == 403
         browser.press("Continue", key=key)
+        browser.click("Continue")
         assert (str(browser.url), browser.answer.status_code) == (link, 200)
         browser.press("Create the App", organization="")
         assert browser.url.path == "/settings/apps/new", "of the person's own account"
@@ -97,3 +97,12 @@ def test_from_elsewhere_it_takes_the_key_that_the_terminal_prints(github, tmp_pa
         assert str(browser.url) == link
         assert (app.state / "app.json").exists()
         assert key not in app.log()
+        assert not [each for each in Path("/proc").glob("[0-9]*/cmdline") if key.encode() in _read(each)]
+        assert app.state.stat().st_mode & 0o077 == 0
+
+
+def _read(path):
+    try:
+        return path.read_bytes()
+    except OSError:  # the process has ended
+        return b""

@@ -14,6 +14,7 @@ import httpx
 
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
+from ghapp.web.page_key import KEY_COOKIE
 from tests.stories.test_up import wait_for
 
 
@@ -27,6 +28,19 @@ class Running:
     def terminal_output(self) -> str:
         """All that it has written to its terminal."""
         return self._terminal.read_text()
+
+    @property
+    def key(self) -> str:
+        """The key of the page, which it has printed."""
+        return self.terminal_output().partition("?key=")[2].split()[0]
+
+    def keyed(self, path: str) -> str:
+        """The address of a page, with the key."""
+        return f"{self.base}{path}?key={self.key}"
+
+    def page(self, path: str) -> httpx.Response:
+        """A page, as a browser with the key gets it."""
+        return httpx.get(f"{self.base}{path}", cookies={KEY_COOKIE: self.key}, timeout=30)
 
     def log(self) -> str:
         """All that its roles have logged."""
@@ -77,7 +91,7 @@ def running(
         process = subprocess.Popen(command, env=given, stdout=out, stderr=out)
     try:
         app = Running(process, terminal, state, f"http://127.0.0.1:{port}")
-        assert wait_for(lambda: app.base in app.terminal_output(), 60), app.log()
+        assert wait_for(lambda: f"{app.base}/" in app.terminal_output(), 60), app.log()
         assert app.listens(), "an address is printed when it answers"
         yield app
     finally:

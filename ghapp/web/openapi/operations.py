@@ -32,7 +32,7 @@ def call(
     described: Schema = {"summary": summary, "parameters": named + (parameters or []), "responses": answers}
     if scope is not None:
         described |= {"security": [{"bearer": []}], "description": f"Scope `{scope}`."}
-        described["responses"] = answers | problems(400, 401, 403, 429, 503)
+        described["responses"] = answers | problems(400, 401, 403, 503)
     if body is not None:
         described["requestBody"] = {"required": True, "content": {"application/json": {"schema": ref(body)}}}
     return described
@@ -60,7 +60,7 @@ PROBLEMS = {
     404: "The App is not installed there.",
     409: "Already in effect; nothing was recorded.",
     413: "The body is too large.",
-    429: "Too many unknown tokens from this address.",
+    429: "Too many checks were requested; try again after `Retry-After`.",
     503: "Redis is unavailable; try again after `Retry-After`.",
     507: "10,000 pods are claimed already; nothing was recorded.",
 }

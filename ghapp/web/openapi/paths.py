@@ -88,7 +88,7 @@ def _runners() -> Schema:
             "post": call("Report that its replacement was requested.", "claim", empty(204, "Recorded."), [ID])
         },
         f"{RUNNERS}/{{{ID}}}/check": {
-            "post": call("Check it now, within the budget.", "read", empty(202, "Queued.") | problems(404), [ID])
+            "post": call("Check it now, within the budget.", "read", empty(202, "Queued.") | problems(404, 429), [ID])
         },
         f"{RUNNERS}/{{{NAME}}}/alive": {
             "get": call("For a livenessProbe. Fails open.", None, probe, [NAME]),
@@ -138,7 +138,7 @@ def _orgs() -> Schema:
         "/v1/orgs": {
             "get": {
                 "summary": "The organizations where the App is installed and that the token may read.",
-                "responses": answer("Their names.", OrgsDocument) | problems(401, 429, 503),
+                "responses": answer("Their names.", OrgsDocument) | problems(401, 503),
                 "security": [{"bearer": []}],
             }
         },
@@ -154,7 +154,7 @@ def _orgs() -> Schema:
             "get": {
                 "summary": "Deliveries that were given up. They may be of any organization, so the token needs the "
                 "scope `admin` for each organization where the App is installed.",
-                "responses": answer("The deliveries.", DeadDeliveries) | problems(401, 403, 429, 503),
+                "responses": answer("The deliveries.", DeadDeliveries) | problems(401, 403, 503),
                 "security": [{"bearer": []}],
             }
         },

@@ -4,13 +4,12 @@ A person signs in with GitHub. `GET /user/installations` with the person's own t
 `GET /orgs/{org}/actions/runners` whose buttons work, and `GET /user/installations/{id}/repositories` whose jobs are
 shown. GitHub is asked again after ten minutes; while it does not answer, its last answers hold for an hour.
 
-Under `ghapp up`, a browser on this machine sees everything without signing in (`local_access`).
+Under `ghapp up`, a browser with its key sees everything without signing in (`page_key`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -18,7 +17,6 @@ from hmac import compare_digest, digest
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
-from starlette.responses import Response
 
 from ghapp.credentials import AppCredentials
 from ghapp.errors import GitHubError, UnauthorizedError
@@ -30,7 +28,7 @@ from ghapp.store.sealing import derived_key
 from ghapp.store.sessions import OrgAccess, Session, Sessions
 from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
-from ghapp.web.local_access import is_from_this_machine
+from ghapp.web.page_key import KEY_COOKIE, PageKey
 
 log = logger(__name__)
 
@@ -43,8 +41,8 @@ KEPT_SECONDS = 3600.0
 RETRY_SECONDS = 30.0
 """While GitHub does not answer, it is asked again after this time."""
 
-SESSION_COOKIE, LOCAL_COOKIE = "ghapp_session", "ghapp_local"
-LOCAL_NAME = "this machine"
+SESSION_COOKIE = "ghapp_session"
+KEY_HOLDER = "holder of the key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +50,9 @@ class Visitor:
     """Who sends a request.
 
     Attributes:
-        name: the login, or `this machine`.
+        name: the login, or `holder of the key`.
         cookie: the secret of this browser, to which its forms are bound.
-        session: None for this machine's own browser.
+        session: None for a browser with the key of `ghapp up`.
     """
 
     name: str
@@ -62,8 +60,8 @@ class Visitor:
     session: Session | None
 
     @property
-    def is_local(self) -> bool:
-        """True for this machine's own browser, which may do everything."""
+    def has_key(self) -> bool:
+        """True for a browser with the key of `ghapp up`, which may do everything."""
         return self.session is None
 
 
@@ -97,6 +95,7 @@ class PageAccess:
     ) -> None:
         """`credentials` returns the App's; None before there is an App."""
         self._settings, self._stores, self._credentials, self._clock = settings, stores, credentials, clock
+        self.key = PageKey(settings.page_key)
         self._failed_at: dict[str, float] = {}
 
     @property
@@ -132,14 +131,7 @@ class PageAccess:
             session = None if session is None else await self._current(cookie, session)
             if session is not None:
                 return Visitor(session.login, cookie, session)
-        if self._settings.open_page and is_from_this_machine(request):
-            return Visitor(LOCAL_NAME, request.cookies.get(LOCAL_COOKIE) or secrets.token_urlsafe(32), None)
-        return None
-
-    def keep_local_cookie(self, request: Request, response: Response, visitor: Visitor) -> None:
-        """Sets the cookie of this machine's own browser at its first page."""
-        if visitor.is_local and request.cookies.get(LOCAL_COOKIE) != visitor.cookie:
-            response.set_cookie(LOCAL_COOKIE, visitor.cookie, httponly=True, samesite="strict", path="/")
+        return Visitor(KEY_HOLDER, request.cookies[KEY_COOKIE], None) if self.key.is_held(request) else None
 
     def sees(self, visitor: Visitor, installation: Installation) -> bool:
         """True if the visitor may read the installation's fleet."""
@@ -170,15 +162,13 @@ class PageAccess:
 
     def is_own_form(self, request: Request, visitor: Visitor, token: str) -> bool:
         """True if the form is from a page of ours, in this browser: by its token and by where the browser says."""
-        origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+        origin = request.headers.get("origin")
         is_here = origin is None or urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
-        is_same = site in (None, "same-origin")
-        return is_here and is_same and compare_digest(self.form_token(visitor).encode(), token.encode())
+        return is_here and is_of_our_page(request) and compare_digest(self.form_token(visitor).encode(), token.encode())
 
     def is_secure(self, request: Request) -> bool:
-        """True if the browser reaches us by https, possibly through a proxy that ends TLS."""
-        public = self._settings.public_url or ""
-        return request.url.scheme == "https" or (public.startswith("https://") and not is_from_this_machine(request))
+        """True if people reach us by https, possibly through a proxy that ends TLS."""
+        return request.url.scheme == "https" or (self._settings.public_url or "").startswith("https://")
 
     async def _current(self, cookie: str, session: Session) -> Session | None:
         """Returns the session with present answers of GitHub; None if GitHub no longer accepts its token."""
@@ -235,3 +225,8 @@ class PageAccess:
         if credentials is None:
             raise LookupError("there is no App yet")
         return credentials.private_key
+
+
+def is_of_our_page(request: Request) -> bool:
+    """True unless the browser says that a page of another origin sent the request."""
+    return request.headers.get("sec-fetch-site") in (None, "same-origin")

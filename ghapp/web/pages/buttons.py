@@ -360,7 +360,7 @@ class Buttons:
         self, request: Request, visitor: Visitor, org: str, question: Confirmation, status: int = 200, **values: Any
     ) -> Response:
         shell = self._host.shell(request, visitor, org)
-        return self._host.render(request, visitor, "confirm.html", status, shell=shell, question=question, **values)
+        return self._host.render(request, "confirm.html", status, shell=shell, question=question, **values)
 
     def _done(self, request: Request, path: str, result: str) -> Response:
         """Redirects to the page that shows the result, so that a reload does not press the button again."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -16,6 +16,7 @@ from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
 from ghapp.web.api.health import MOST_DIGITS, Clock
 from ghapp.web.fleet_view import OrgState
+from ghapp.web.page_key import PARAMETER
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import OrgRights, PageAccess, Visitor
 from ghapp.web.pages.data import PageData
@@ -33,7 +34,7 @@ MOST_LISTED = 200
 """Organizations on `/`."""
 
 MOST_MANAGED = 20
-"""With more installations only this machine's own browser sees the dead letters of all of them."""
+"""With more installations only a browser with the key sees the dead letters of all of them."""
 
 
 class OrgVisit(NamedTuple):
@@ -76,18 +77,23 @@ class PageHost:
 
     async def visitor(self, request: Request) -> Visitor | Response:
         """Returns the visitor, or a redirect: to the sign-in, and to the set-up while there is no App."""
-        root = layout.root_of(request.url.path)
+        root, key = layout.root_of(request.url.path), self.access.key
+        if taken := key.taken(request):
+            return taken
         if not self.access.has_app:
             return RedirectResponse(f"{root}setup", 303, layout.headers(scripts=True))
         visitor = await self.access.visitor(request)
         if visitor is not None:
             return visitor
+        if again := key.again(request):
+            return again
         if request.headers.get("hx-request"):  # a live part: the whole page must go to the sign-in
             return Response(status_code=401, headers={**layout.headers(scripts=True), "HX-Refresh": "true"})
         to = request.url.path.lstrip("/") if request.method == "GET" else ""
-        return RedirectResponse(
-            f"{root}sign-in" + (f"?to={quote(to)}" if to else ""), 303, layout.headers(scripts=True)
-        )
+        query = {"done": "wrong-key"} if PARAMETER in request.query_params else {}
+        query |= {"to": to} if to else {}
+        asked = urlencode(query, safe="/", quote_via=quote)
+        return RedirectResponse(f"{root}sign-in{'?' if asked else ''}{asked}", 303, layout.headers(scripts=True))
 
     async def visit(self, request: Request) -> OrgVisit | Response:
         """Returns the visitor at the organization of the address, or the refusal of a person who may not see it."""
@@ -113,29 +119,27 @@ class PageHost:
             org=org,
             links=navigation(org),
             who=visitor.name,
-            is_signed_in=not visitor.is_local,
+            is_signed_in=not visitor.has_key,
             form_token=self.access.form_token(visitor),
             notice=NOTICES.get(request.query_params.get("done", ""), ""),
             live=(f"{here}?{query}" if query else here) if live else "",
             now=timestamp(float(int(self.clock()))),
         )
 
-    def render(self, request: Request, visitor: Visitor, template: str, status: int = 200, **values: Any) -> Response:
+    def render(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
         """Renders a page, or only its live part if htmx asks for it."""
         if is_live_part(request):
             html = layout.render_block(template, "live", **values)
         else:
             html = layout.render(template, **values)
-        response = HTMLResponse(html, status, {**layout.headers("'self'", scripts=True), "Vary": "HX-Request"})
-        self.access.keep_local_cookie(request, response, visitor)
-        return response
+        return HTMLResponse(html, status, {**layout.headers("'self'", scripts=True), "Vary": "HX-Request"})
 
     def absent(self, request: Request, visitor: Visitor) -> Response:
         """Returns 404, the same for what does not exist and for what the visitor may not see."""
         shell = PageShell(
             root=layout.root_of(request.url.path),
             who=visitor.name,
-            is_signed_in=not visitor.is_local,
+            is_signed_in=not visitor.has_key,
             form_token=self.access.form_token(visitor),
         )
         detail = "There is no such page, or it belongs to an organization that GitHub does not show to you."
@@ -178,7 +182,7 @@ class PageHost:
     async def manages_all(self, visitor: Visitor) -> bool:
         """True if the visitor manages every organization of this ghapp: deliveries may be of any of them."""
         installations = await self.data.installations()
-        if visitor.is_local:
+        if visitor.has_key:
             return True
         if not installations or len(installations) > MOST_MANAGED:
             return False
@@ -222,7 +226,7 @@ class FleetPages:
                 page = await host.data.overview(org_state)
                 rows.append({"org": each.org, "href": f"orgs/{quote(each.org, safe='')}", "page": page})
         shell = host.shell(request, visitor, current="Organizations", live=True)
-        return host.render(request, visitor, "organizations.html", shell=shell, rows=rows, more=len(seen) - len(rows))
+        return host.render(request, "organizations.html", shell=shell, rows=rows, more=len(seen) - len(rows))
 
     async def _overview(self, request: Request) -> Response:
         host = self._host
@@ -237,7 +241,6 @@ class FleetPages:
         base = base_of(shell, installation)
         return host.render(
             request,
-            visit.visitor,
             "overview.html",
             shell=shell,
             page=page,
@@ -256,7 +259,7 @@ class FleetPages:
         page = runners_page(await host.data.lines(visit.org_state), query, host.clock())
         shell = host.shell(request, visit.visitor, visit.org_state.installation.org, "Runners", live=True)
         base = base_of(shell, visit.org_state.installation)
-        return host.render(request, visit.visitor, "runners.html", shell=shell, page=page, base=base)
+        return host.render(request, "runners.html", shell=shell, page=page, base=base)
 
     async def _runner(self, request: Request) -> Response:
         host, given = self._host, request.path_params["runner_id"]
@@ -277,7 +280,6 @@ class FleetPages:
         at_github = f"{host.settings.web_url}/organizations/{login}/settings/actions/runners/{evidence.id}"
         return host.render(
             request,
-            visit.visitor,
             "runner.html",
             shell=shell,
             page=page,
@@ -298,9 +300,7 @@ class FleetPages:
         page = github_page(fleet, installation, allowance, policy.budget, policy.sweep.interval_seconds, host.clock())
         shell = host.shell(request, visit.visitor, installation.org, "GitHub", live=True)
         base = base_of(shell, installation)
-        return host.render(
-            request, visit.visitor, "github.html", shell=shell, page=page, rights=visit.rights, base=base
-        )
+        return host.render(request, "github.html", shell=shell, page=page, rights=visit.rights, base=base)
 
     async def _history(self, request: Request) -> Response:
         """Charts over time. Not live: a chart that is being read must not be drawn again each second."""
@@ -312,9 +312,7 @@ class FleetPages:
         page = history_page(await host.data.history(visit.org_state, pool, span), pool, pools, span, host.clock())
         installation = visit.org_state.installation
         shell = host.shell(request, visit.visitor, installation.org, "History")
-        return host.render(
-            request, visit.visitor, "history.html", shell=shell, page=page, base=base_of(shell, installation)
-        )
+        return host.render(request, "history.html", shell=shell, page=page, base=base_of(shell, installation))
 
     async def _system(self, request: Request) -> Response:
         """Shown to everyone who sees an organization here."""
@@ -322,7 +320,7 @@ class FleetPages:
         if isinstance(visitor := await host.visitor(request), Response):
             return visitor
         seen = [each for each in await host.data.installations() if host.access.sees(visitor, each)]
-        if not seen and not visitor.is_local:
+        if not seen and not visitor.has_key:
             return host.absent(request, visitor)
         manages_all, roles, now = await host.manages_all(visitor), await host.data.roles(), host.clock()
         letters = await host.data.letters() if manages_all else None
@@ -331,7 +329,7 @@ class FleetPages:
         doctor = findings_view(*self._examination.latest(), now) if manages_all else None
         org = seen[0].org if len(seen) == 1 else ""
         shell = host.shell(request, visitor, org, "System", live=True)
-        return host.render(request, visitor, "system.html", shell=shell, page=page, doctor=doctor)
+        return host.render(request, "system.html", shell=shell, page=page, doctor=doctor)
 
 
 def base_of(shell: PageShell, installation: Installation) -> str:

@@ -29,4 +29,4 @@ class GatePages:
         page = gate_page(gates, host.clock())
         shell = host.shell(request, visit.visitor, installation.org, "Gate", live=True)
         base = base_of(shell, installation)
-        return host.render(request, visit.visitor, "gate.html", shell=shell, page=page, base=base)
+        return host.render(request, "gate.html", shell=shell, page=page, base=base)

@@ -36,7 +36,7 @@ class IncidentPages:
         page = incidents_page(await host.data.incidents(visit.org_state), number, host.clock())
         shell = host.shell(request, visit.visitor, installation.org, "Incidents", live=True)
         base = base_of(shell, installation)
-        return host.render(request, visit.visitor, "incidents.html", shell=shell, page=page, base=base)
+        return host.render(request, "incidents.html", shell=shell, page=page, base=base)
 
     async def _one(self, request: Request) -> Response:
         """Shows one incident. The address of an incident that another one took over leads there."""
@@ -52,4 +52,4 @@ class IncidentPages:
         page = incident_page(found, await host.data.names(visit.org_state), host.clock())
         shell = host.shell(request, visit.visitor, installation.org, "Incidents", live=True)
         base = base_of(shell, installation)
-        return host.render(request, visit.visitor, "incident.html", shell=shell, page=page, base=base)
+        return host.render(request, "incident.html", shell=shell, page=page, base=base)

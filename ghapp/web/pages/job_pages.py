@@ -116,4 +116,4 @@ class JobPages:
         installation = visit.org_state.installation
         shell = self._host.shell(request, visit.visitor, installation.org, current, live=True)
         base = base_of(shell, installation)
-        return self._host.render(request, visit.visitor, template, shell=shell, base=base, **values)
+        return self._host.render(request, template, shell=shell, base=base, **values)

@@ -1,7 +1,7 @@
 """/setup: creates and installs the App by GitHub's manifest flow, without a restart.
 
-It decides which App this machine obeys. It is therefore open only to a browser on this machine, or with the key that
-`ghapp up` prints, and only until there is an App.
+It decides which App this machine obeys. It is therefore open only to a browser with the key that `ghapp up` prints, and
+only until there is an App.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import json
 import re
 import secrets
 from functools import cached_property
-from hmac import compare_digest
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
@@ -29,8 +28,10 @@ from ghapp.settings import Settings
 from ghapp.store.org_views import load_current_runners
 from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock, Enqueue
-from ghapp.web.local_access import can_deliver, is_from_this_machine
+from ghapp.web.page_key import PARAMETER, PageKey
 from ghapp.web.pages import layout
+from ghapp.web.pages.access import is_of_our_page
+from ghapp.web.reachable import can_deliver
 
 log = logger(__name__)
 
@@ -42,7 +43,6 @@ MOST_LOOKS = 24
 
 MOST_DIGITS = 4
 LARGEST_FORM_BYTES = 64 * 1024
-KEY_COOKIE, STATE_COOKIE = "ghapp_setup_key", "ghapp_setup_state"
 ORGANIZATION = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
@@ -58,7 +58,8 @@ class SetupEndpoints:
     """The set-up's endpoints, and the App's credentials once there are any."""
 
     def __init__(self, settings: Settings, stores: Stores, enqueue_job: Enqueue, clock: Clock) -> None:
-        """`settings` without credentials need a `setup_key`."""
+        """`settings` without credentials need a `page_key`."""
+        self._key = PageKey(settings.page_key)
         self._settings, self._stores, self._enqueue, self._clock = settings, stores, enqueue_job, clock
         self._credentials: AppCredentials | None = settings.credentials
         self._begun: dict[str, float] = {}
@@ -83,23 +84,17 @@ class SetupEndpoints:
 
     async def _show(self, request: Request) -> Response:
         if self._credentials is not None:
-            return self._exists(self._credentials)
-        key = request.query_params.get("key")
-        if key is not None and self._is_key(key):
-            # The key moves to a cookie, so that it does not stay in the browser's history.
-            response = RedirectResponse("setup", 303, layout.headers())
-            _set_cookie(request, response, KEY_COOKIE, key)
-            return response
-        if not self._may(request):
-            return self._page("key_needed", 403, wrong=key is not None)
+            return self._key.taken(request) or self._exists(self._credentials)
+        if not self._key.is_held(request):
+            return self._key.taken(request) or self._key.again(request) or self._refused(request)
         return self._form(request)
 
     async def _begin(self, request: Request) -> Response:
         """Redirects the browser to GitHub with 307, so that it posts the manifest of this form again there."""
         if self._credentials is not None:
             return self._exists(self._credentials, 409)
-        if not self._may(request) or request.headers.get("sec-fetch-site") == "cross-site":
-            return self._page("key_needed", 403, wrong=False)
+        if not (self._key.is_held(request) and is_of_our_page(request)):
+            return self._refused(request)
         form = parse_qs((await request.body()).decode(errors="replace"))
         organization = form.get("organization", [""])[0].strip()
         if organization and not ORGANIZATION.fullmatch(organization):
@@ -107,17 +102,19 @@ class SetupEndpoints:
         owner = f"/organizations/{quote(organization)}" if organization else ""
         state = self._new_state()
         target = f"{self._settings.web_url}{owner}/settings/apps/new?{urlencode({'state': state})}"
-        response = RedirectResponse(target, 307, layout.headers())
-        _set_cookie(request, response, STATE_COOKIE, state)
-        return response
+        return RedirectResponse(target, 307, layout.headers())
 
     async def _created(self, request: Request) -> Response:
-        """Handles GitHub's redirect: exchanges the code for the App's credentials, stores them, and redirects."""
+        """Handles GitHub's redirect: exchanges the code for the App's credentials, stores them, and redirects.
+
+        The state shows that a browser with the key began this set-up. It may have another address of ours, where its
+        cookies are.
+        """
         async with self._one_at_a_time:
-            if self._credentials is not None or not self._may(request):
+            if self._credentials is not None:
                 return RedirectResponse("../setup", 303, layout.headers())
             state, code = request.query_params.get("state", ""), request.query_params.get("code", "")
-            if not self._is_begun(state, request.cookies.get(STATE_COOKIE, "")) or not code:
+            if not self._is_begun(state) or not code:
                 return self._failed(400, "This set-up was not started here", NOT_STARTED)
             return await self._exchange(state, code)
 
@@ -145,12 +142,14 @@ class SetupEndpoints:
         """Handles the App's `setup_url`; discovers installations, because deliveries may not reach us."""
         if self._credentials is None:
             return RedirectResponse("../setup", 303, layout.headers())
-        may = self._may(request)
-        if may:
+        is_held = self._key.is_held(request)
+        if not is_held and (again := self._key.again(request)):
+            return again
+        if is_held:
             await self._enqueue(JobName.INSTALLATIONS, key="installations", retry=False)
         if request.query_params.get("setup_action") == "request":
             return self._page("requested")
-        if not may:  # what was found is not for strangers
+        if not is_held:  # what was found is not for strangers
             return self._page("installed")
         return await self._found(request.query_params.get("look", "0"))
 
@@ -176,12 +175,8 @@ class SetupEndpoints:
             next_look=None if any(fleets.values()) or looks >= MOST_LOOKS else looks + 1,
         )
 
-    def _may(self, request: Request) -> bool:
-        return is_from_this_machine(request) or self._is_key(request.cookies.get(KEY_COOKIE, ""))
-
-    def _is_key(self, key: str) -> bool:
-        expected = self._settings.setup_key
-        return expected is not None and compare_digest(key.encode(), expected.encode())
+    def _refused(self, request: Request) -> Response:
+        return self._page("key_needed", 403, wrong=PARAMETER in request.query_params)
 
     def _new_state(self) -> str:
         now = self._clock()
@@ -190,18 +185,14 @@ class SetupEndpoints:
         self._begun[state] = now + STATE_SECONDS
         return state
 
-    def _is_begun(self, state: str, cookie: str) -> bool:
-        """True if this browser got this state from us within the last hour, and has not used it yet."""
-        return compare_digest(state.encode(), cookie.encode()) and self._begun.get(state, 0.0) > self._clock()
+    def _is_begun(self, state: str) -> bool:
+        """True if a browser got this state from us within the last hour, and it was not used yet."""
+        return self._begun.get(state, 0.0) > self._clock()
 
     def _manifest(self, request: Request) -> dict[str, Any]:
-        """Returns the manifest, with addresses of ours for the browser, which has our cookies, and for GitHub."""
-        public = self._settings.public_url
-        here = f"{request.url.scheme}://{request.headers.get('host', '')}"
-        if public is not None and not is_from_this_machine(request):
-            here = public
-        reachable = public or here
-        return manifest(self._app, here, reachable if can_deliver(self._settings.web_url, reachable) else None)
+        """Returns the manifest, with our addresses for the browser and for GitHub."""
+        ours = self._settings.public_url or f"{request.url.scheme}://{request.headers.get('host', '')}"
+        return manifest(self._app, ours, ours if can_deliver(self._settings.web_url, ours) else None)
 
     @cached_property
     def _app(self) -> dict[str, Any]:
@@ -245,10 +236,3 @@ CODE_REJECTED = (
 )
 NO_ANSWER = "The App exists there. Trying again does not create a second one; the code stays valid for an hour."
 NOT_STORED = "Delete the App on GitHub, in its advanced settings, fix the problem, and start again."
-
-
-def _set_cookie(request: Request, response: Response, name: str, value: str) -> None:
-    # Lax: the cookie must be sent with GitHub's redirect back to us.
-    response.set_cookie(
-        name, value, max_age=STATE_SECONDS, httponly=True, samesite="lax", secure=request.url.scheme == "https"
-    )

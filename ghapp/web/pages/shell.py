@@ -17,6 +17,7 @@ NOTICES = {
     "replayed": "The delivery is in the inbox again.",
     "not-replayed": "This delivery is no longer among the dead letters.",
     "signed-out": "You are signed out.",
+    "wrong-key": "The key in that address is wrong, or of an earlier start of ghapp up: each start prints another one.",
 }
 """Results of buttons, by the code in the address; no text from the address is ever shown."""
 

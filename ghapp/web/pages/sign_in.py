@@ -5,9 +5,8 @@ from __future__ import annotations
 from hmac import compare_digest
 from math import ceil
 from typing import Any
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
-from cachetools import TTLCache
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -17,18 +16,14 @@ from ghapp.log import logger
 from ghapp.settings import Settings
 from ghapp.store.sessions import ATTEMPT_SECONDS, SESSION_SECONDS, Session, SignInAttempt
 from ghapp.web.api.health import Clock
-from ghapp.web.local_access import is_from_this_machine
 from ghapp.web.pages import layout
-from ghapp.web.pages.access import LOCAL_COOKIE, SESSION_COOKIE, PageAccess
+from ghapp.web.pages.access import SESSION_COOKIE, PageAccess
 from ghapp.web.pages.shell import NOTICES, PageShell
 from ghapp.web.rate_limit import RateLimit
 
 log = logger(__name__)
 
 STATE_COOKIE = "ghapp_sign_in"
-MOST_FAILURES, FAILURE_SECONDS = 10, 60.0
-"""Failed sign-ins per address and period; then its sign-ins are answered 429 until the period ends."""
-
 STARTS_AT_ONCE, STARTS_AN_HOUR, MOST_ADDRESSES = 30, 300, 10_000
 LARGEST_FORM_BYTES = 4096
 LONGEST_PATH = 500
@@ -39,7 +34,6 @@ class SignInEndpoints:
 
     def __init__(self, settings: Settings, access: PageAccess, clock: Clock) -> None:
         self._settings, self._access, self._clock = settings, access, clock
-        self._failures: TTLCache[str, int] = TTLCache(MOST_ADDRESSES, FAILURE_SECONDS)
         self._starts: RateLimit[str] = RateLimit(STARTS_AT_ONCE, STARTS_AN_HOUR, MOST_ADDRESSES)
 
     def routes(self) -> list[Route]:
@@ -55,16 +49,15 @@ class SignInEndpoints:
         to = own_path(request.query_params.get("to", ""))
         notice = NOTICES.get(request.query_params.get("done", ""), "")
         if not self._access.is_configured:
-            return self._page(request, "not_configured", 503)
-        return self._page(
-            request, "sign_in", 200, notice=notice, to=to, host=self._settings.web_url.partition("://")[2]
-        )
+            return self._page(request, "not_configured", 503, notice=notice)
+        host = self._settings.web_url.partition("://")[2]
+        return self._page(request, "sign_in", 200, notice=notice, to=to, host=host)
 
     async def _begin(self, request: Request) -> Response:
         if not self._access.is_configured:
             return self._page(request, "not_configured", 503)
-        if too_many := self._too_many(request):
-            return too_many
+        if elsewhere := self._public(request):
+            return elsewhere
         if wait := self._starts.grant(address_of(request), self._clock()):
             return self._refused(request, 429, "Too many sign-ins", TOO_MANY, {"Retry-After": str(ceil(wait))})
         redirect_uri = f"{self._here(request)}/sign-in/callback"
@@ -79,17 +72,15 @@ class SignInEndpoints:
         """Handles GitHub's redirect: checks the state, exchanges the code, and creates the session."""
         if not self._access.is_configured:
             return self._page(request, "not_configured", 503)
-        if too_many := self._too_many(request):
-            return too_many
         query = request.query_params
         state = query.get("state", "")
         if not state or not compare_digest(state.encode(), request.cookies.get(STATE_COOKIE, "").encode()):
-            return self._failed(request, 400, "This sign-in was not started in this browser", NOT_STARTED)
+            return self._refused(request, 400, "This sign-in was not started in this browser", NOT_STARTED)
         attempt = await self._access.sessions().take(state)
         if attempt is None:
-            return self._failed(request, 400, "This sign-in is over", NOT_STARTED)
+            return self._refused(request, 400, "This sign-in is over", NOT_STARTED)
         if query.get("error") or not query.get("code"):
-            return self._failed(request, 403, "GitHub did not sign you in", DENIED)
+            return self._refused(request, 403, "GitHub did not sign you in", DENIED)
         authorization, now = self._access.authorization(), self._clock()
         try:
             token, seconds = await authorization.exchange(query["code"], attempt.verifier, attempt.redirect_uri)
@@ -97,7 +88,7 @@ class SignInEndpoints:
             installations = await authorization.installations(token)
         except CodeRefusedError as error:
             log.warning("sign-in refused", why=str(error))
-            return self._failed(request, 403, "GitHub refused the sign-in", REFUSED)
+            return self._refused(request, 403, "GitHub refused the sign-in", REFUSED)
         except GitHubError as error:
             log.warning("sign-in failed", why=type(error).__name__)
             return self._refused(request, 502, "GitHub gave no answer", NO_ANSWER)
@@ -117,7 +108,7 @@ class SignInEndpoints:
         visitor = await self._access.visitor(request)
         form = parse_qs((await request.body()).decode(errors="replace"))
         response = RedirectResponse("sign-in?done=signed-out", 303, layout.headers())
-        if visitor is None or visitor.is_local:
+        if visitor is None or visitor.has_key:
             return response
         if not self._access.is_own_form(request, visitor, form.get("form_token", [""])[0]):
             return self._page(
@@ -126,27 +117,19 @@ class SignInEndpoints:
         await self._access.sessions().end(visitor.cookie)
         log.info("signed out", who=visitor.name)
         response.delete_cookie(SESSION_COOKIE)
-        response.delete_cookie(LOCAL_COOKIE)
         return response
 
     def _here(self, request: Request) -> str:
-        """Returns our address as this browser has it, which has our cookies."""
-        public = self._settings.public_url
-        if public is not None and not is_from_this_machine(request):
-            return public
-        return f"{request.url.scheme}://{request.headers.get('host', '')}"
+        """Returns our address, to which GitHub sends the browser back."""
+        return self._settings.public_url or f"{request.url.scheme}://{request.headers.get('host', '')}"
 
-    def _too_many(self, request: Request) -> Response | None:
-        if self._failures.get(address_of(request), 0) < MOST_FAILURES:
+    def _public(self, request: Request) -> Response | None:
+        """Sends a browser that has another address of ours to the public one, once: the cookies have to be there."""
+        public, query = self._settings.public_url, request.query_params
+        if public is None or "public" in query or request.headers.get("host") == urlsplit(public).netloc:
             return None
-        wait = {"Retry-After": str(int(FAILURE_SECONDS))}
-        return self._refused(request, 429, "Too many failed sign-ins", TOO_MANY, wait)
-
-    def _failed(self, request: Request, status: int, title: str, detail: str) -> Response:
-        """Counts a failed sign-in of this address."""
-        address = address_of(request)
-        self._failures[address] = self._failures.get(address, 0) + 1
-        return self._refused(request, status, title, detail)
+        to = urlencode({"to": own_path(query.get("to", "")), "public": ""})
+        return RedirectResponse(f"{public}/sign-in/github?{to}", 303, layout.headers())
 
     def _refused(
         self, request: Request, status: int, title: str, detail: str, headers: dict[str, str] | None = None
@@ -159,7 +142,7 @@ class SignInEndpoints:
         self, request: Request, name: str, status: int, *, notice: str = "", is_signed_in: bool = False, **values: Any
     ) -> Response:
         shell = PageShell(root=layout.root_of(request.url.path), notice=notice, is_signed_in=is_signed_in)
-        html = layout.render(f"sign_in/{name}.html", shell=shell, **values)
+        html = layout.render(f"sign_in/{name}.html", shell=shell, has_key=self._access.key.is_set, **values)
         return HTMLResponse(html, status, layout.headers(scripts=True))
 
     def _set_cookie(self, request: Request, response: Response, name: str, value: str, seconds: int) -> None:

@@ -153,7 +153,6 @@ def environ_of(folder: Path, redis_url: str, github: str, config: Config, policy
         "GHAPP_APP_ID": "1",
         "GHAPP_PRIVATE_KEY": private_key(),
         "GHAPP_WEBHOOK_SECRET": WEBHOOK_SECRET,
-        "GHAPP_OPEN_PAGE": "1",
         "CONTROLLER_SECRET": "whsec_" + "YmVuY2gtc2VjcmV0LWJlbmNoLXNlY3JldA==",
     }
 

@@ -25,6 +25,7 @@ from tests.web.conftest import NOW, Away, healthy, invalidated
 
 HERE = "http://ghapp.example"
 ELSEWHERE = "192.0.2.7"
+KEY = "the-key-of-this-start"
 LOAD = Load(workers=2, waiting={"urgent": 0, "inbox": 3, "sweep": 0, "report": 0}, failed=1)
 
 
@@ -82,7 +83,10 @@ async def fleet(redis, github):
 
 @pytest.fixture
 async def start(redis, github, clock, asked, fleet):
-    """Starts a web role and returns a browser; `peer` is the browser's address, `client` whether sign-in is configured."""
+    """Starts a web role and returns a browser.
+
+    `client`: sign-in is configured. `has_key`: it runs under `ghapp up`, and the browser has its key.
+    """
     browsers = []
 
     async def ask_for(work, *args, key=None, retry=True):
@@ -91,7 +95,7 @@ async def start(redis, github, clock, asked, fleet):
     async def read_load():
         return LOAD
 
-    def run(peer=ELSEWHERE, base=HERE, *, client=True, client_secret=None, database=redis, **environ):
+    def run(peer=ELSEWHERE, base=HERE, *, client=True, client_secret=None, database=redis, has_key=False, **environ):
         given = {
             "GHAPP_APP_ID": "1",
             "GHAPP_PRIVATE_KEY": private_key(),
@@ -102,9 +106,13 @@ async def start(redis, github, clock, asked, fleet):
         if client:
             secret = client_secret or github.app.client_secret
             given |= {"GHAPP_CLIENT_ID": github.client_id, "GHAPP_CLIENT_SECRET": secret}
+        if has_key:
+            given["GHAPP_PAGE_KEY"] = KEY
         application = build(Settings.read(given | environ), database, ask_for, clock, read_load)
         transport = httpx.ASGITransport(application, client=(peer, 5))
         browsers.append(httpx.AsyncClient(transport=transport, base_url=base))
+        if has_key:
+            browsers[-1].cookies.set("ghapp_key", KEY)
         return browsers[-1]
 
     yield run
@@ -140,6 +148,6 @@ def signed_in(start, github):
 
 
 @pytest.fixture
-def local(start):
-    """This machine's own browser, under `ghapp up`."""
-    return start("127.0.0.1", "http://127.0.0.1:8000", client=False, GHAPP_OPEN_PAGE="1")
+def key_holder(start):
+    """A browser with the key of `ghapp up`."""
+    return start(client=False, has_key=True)

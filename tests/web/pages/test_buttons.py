@@ -12,7 +12,7 @@ from ghapp.store.audit import AuditLog
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.inbox import Inbox
 from ghapp.store.schedule import Schedule
-from ghapp.web.pages.access import LOCAL_NAME
+from ghapp.web.pages.access import KEY_HOLDER
 from ghapp.web.pages.buttons import LONGEST_WHY, PRESSES_AT_ONCE
 from tests.web.conftest import NOW
 from tests.web.pages.conftest import ELSEWHERE
@@ -151,11 +151,11 @@ async def test_a_dead_letter_that_no_longer_exists_is_reported(signed_in, redis)
     assert (await browser.get(f"/system/replay/{letter.id}")).status_code == 404
 
 
-async def test_a_press_from_this_machine_is_allowed_and_audited_as_local(local, fleet, redis):
-    answer = await press(local, "/orgs/acme/pause", **WHY)
+async def test_a_press_from_this_machine_is_allowed_and_audited_as_local(key_holder, fleet, redis):
+    answer = await press(key_holder, "/orgs/acme/pause", **WHY)
     assert answer.headers["location"] == "../../orgs/acme?done=paused"
     (entry,) = await AuditLog(redis).latest(fleet["acme"], 10)
-    assert (entry.who, entry.address) == (LOCAL_NAME, "127.0.0.1")
+    assert (entry.who, entry.address) == (KEY_HOLDER, ELSEWHERE)
 
 
 # Refusals.
@@ -209,9 +209,9 @@ FORGERIES = {
 
 
 @pytest.mark.parametrize("forgery", FORGERIES.values(), ids=FORGERIES)
-async def test_a_forged_form_does_nothing(signed_in, local, asked, redis, fleet, forgery):
+async def test_a_forged_form_does_nothing(signed_in, key_holder, asked, redis, fleet, forgery):
     given, headers = forgery
-    for browser in (await signed_in("mona"), local):
+    for browser in (await signed_in("mona"), key_holder):
         fields = {"form_token": await form_token(browser, "/orgs/acme/pause")} if given is None else given
         for path in OF_ORG:
             answer = await browser.post(path, data={**fields, **WHY}, headers=headers)

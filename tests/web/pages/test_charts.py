@@ -199,48 +199,48 @@ async def record(redis, installation, at=NOW - 60, pool="linux-4vcpu"):
     await HistoryStore(redis).record(installation, HistorySample(at, gauges, counts), at)
 
 
-async def test_the_page_shows_only_summaries_and_numbers_of_its_organization(local, redis, fleet):
+async def test_the_page_shows_only_summaries_and_numbers_of_its_organization(key_holder, redis, fleet):
     await record(redis, fleet["acme"])
-    text = unescape((await local.get("/orgs/acme/history")).text)
+    text = unescape((await key_holder.get("/orgs/acme/history")).text)
     assert "2 runners lost; the successors of 1 came online." in text
     assert "Latest: 2 healthy runners. At most 1 lost at once." in text
     assert "1 death: 1 crash." in text
     assert len(re.findall("data-chart=", text)) == 7
-    assert "data-chart=" not in (await local.get("/orgs/globex/history")).text
+    assert "data-chart=" not in (await key_holder.get("/orgs/globex/history")).text
 
 
 @pytest.mark.parametrize("query", ["?span=week", "?span=month&pool=linux-4vcpu", "?span=<b>&pool=<script>"])
-async def test_each_span_and_pool_is_a_page_and_texts_from_the_address_are_not_shown(local, redis, fleet, query):
+async def test_each_span_and_pool_is_a_page_and_texts_from_the_address_are_not_shown(key_holder, redis, fleet, query):
     await record(redis, fleet["acme"])
-    answer = await local.get(f"/orgs/acme/history{query}")
+    answer = await key_holder.get(f"/orgs/acme/history{query}")
     assert answer.status_code == 200
     assert "<script>" not in answer.text
     assert "&lt;b&gt;" not in answer.text
 
 
-async def test_a_pool_s_name_is_escaped_in_charts_and_choices(local, redis, fleet):
+async def test_a_pool_s_name_is_escaped_in_charts_and_choices(key_holder, redis, fleet):
     await record(redis, fleet["acme"], pool="<b>\"'")
-    text = (await local.get("/orgs/acme/history")).text
+    text = (await key_holder.get("/orgs/acme/history")).text
     assert "<b>\"'" not in text
     assert "&lt;b&gt;&#34;&#39;" in text
 
 
-async def test_the_overview_shows_that_a_pool_has_no_history_yet(local):
-    assert "No history of the last 24 hours yet" in (await local.get("/orgs/acme")).text
+async def test_the_overview_shows_that_a_pool_has_no_history_yet(key_holder):
+    assert "No history of the last 24 hours yet" in (await key_holder.get("/orgs/acme")).text
 
 
-async def test_the_overview_has_a_line_for_each_pool(local, redis, fleet):
+async def test_the_overview_has_a_line_for_each_pool(key_holder, redis, fleet):
     await record(redis, fleet["acme"])
-    assert "Healthy runners in 24 hours, by the hour: 2 to 2; 2 lost" in (await local.get("/orgs/acme")).text
+    assert "Healthy runners in 24 hours, by the hour: 2 to 2; 2 lost" in (await key_holder.get("/orgs/acme")).text
 
 
-async def test_the_page_of_jobs_has_a_chart_outside_of_its_live_part(local, redis, fleet):
+async def test_the_page_of_jobs_has_a_chart_outside_of_its_live_part(key_holder, redis, fleet):
     await record(redis, fleet["acme"])
-    text = unescape((await local.get("/orgs/acme/jobs")).text)
+    text = unescape((await key_holder.get("/orgs/acme/jobs")).text)
     (drawn,) = re.findall(r'data-chart="(.*?)" data-library', text)
     assert "<h2>Wait by pool</h2>" in text
     assert json.loads(drawn)["begin"] == DAY.begin(NOW)
-    assert "data-chart" not in (await local.get("/orgs/acme/jobs", headers={"hx-request": "true"})).text
+    assert "data-chart" not in (await key_holder.get("/orgs/acme/jobs", headers={"hx-request": "true"})).text
 
 
 def test_the_steps_that_are_stored_divide_those_that_are_drawn():

@@ -15,7 +15,7 @@ from ghapp.web.pages.views.findings import findings_view
 from ghapp.web.pages.views.wording import TextPart
 from tests.support.keys import private_key
 from tests.web.conftest import NOW
-from tests.web.pages.conftest import Clock
+from tests.web.pages.conftest import ELSEWHERE, HERE, KEY, Clock
 
 WELL = ok("redis", "answers", "in 1 ms")
 RISK = warning("configuration", "mode", "remediation is dry-run", 'set mode = "act"', "acme")
@@ -142,7 +142,7 @@ async def browser(redis, fleet, clock, github):
         "GHAPP_GITHUB_WEB_URL": github.url,
         "GHAPP_CLIENT_ID": github.client_id,
         "GHAPP_CLIENT_SECRET": github.app.client_secret,
-        "GHAPP_OPEN_PAGE": "1",
+        "GHAPP_PAGE_KEY": KEY,
     }
 
     async def nothing(*_, **__):
@@ -151,8 +151,10 @@ async def browser(redis, fleet, clock, github):
     application = build(Settings.read(environ), redis, nothing, clock, examine=doctor.examine)
     browsers = []
 
-    def run(peer, base):
-        browsers.append(httpx.AsyncClient(transport=httpx.ASGITransport(application, client=(peer, 5)), base_url=base))
+    def run(base, *, has_key=False):
+        cookies = {"ghapp_key": KEY} if has_key else {}
+        transport = httpx.ASGITransport(application, client=(ELSEWHERE, 5))
+        browsers.append(httpx.AsyncClient(transport=transport, base_url=base, cookies=cookies))
         browsers[-1].doctor = doctor
         return browsers[-1]
 
@@ -162,7 +164,7 @@ async def browser(redis, fleet, clock, github):
 
 
 async def test_findings_are_escaped_and_shown_with_their_fix_and_time(browser, clock):
-    here = browser("127.0.0.1", "http://127.0.0.1:8000")
+    here = browser(HERE, has_key=True)
     assert "The checks are running for the first time" in (await here.get("/system")).text
     await settled()
     clock.now += 20
@@ -177,7 +179,7 @@ async def test_findings_are_escaped_and_shown_with_their_fix_and_time(browser, c
 
 @pytest.mark.parametrize(("login", "sees"), [("mona", True), ("lisa", False)])
 async def test_findings_are_shown_to_visitors_who_may_replay_dead_letters(browser, signed_in, login, sees):
-    person = await signed_in(login, browser("192.0.2.7", "http://ghapp.example"))
+    person = await signed_in(login, browser(HERE))
     await person.get("/system")
     await settled()
     page = (await person.get("/system")).text

@@ -63,24 +63,24 @@ def config(tmp_path):
 
 
 @pytest.fixture
-def local(start, config):
-    return start("127.0.0.1", "http://127.0.0.1:8000", client=False, GHAPP_OPEN_PAGE="1", **config)
+def key_holder(start, config):
+    return start(client=False, has_key=True, **config)
 
 
-async def test_the_page_has_the_same_texts_as_the_api(local, shards, redis):
-    page = unescape((await local.get(PAGE)).text)
+async def test_the_page_has_the_same_texts_as_the_api(key_holder, shards, redis):
+    page = unescape((await key_holder.get(PAGE)).text)
     secret, _ = await Tokens(redis).create("ci", ("acme",), ("read",), NOW)
     for shard in ("pink", "purple"):
         address = f"/v1/orgs/acme/pools/rollout/shards/{shard}/gate"
-        gate = (await local.get(address, headers={"authorization": f"Bearer {secret}"})).json()
+        gate = (await key_holder.get(address, headers={"authorization": f"Bearer {secret}"})).json()
         assert f"{shard} {'passes' if gate['passed'] else 'does not pass'}" in page
         texts = [each["said"] for each in gate["checks"]] + [part for each in gate["next"] for part in each.values()]
         assert len(texts) > 6
         assert [text for text in texts if text not in page] == []
 
 
-async def test_the_page_has_the_same_texts_as_the_command(local, shards, redis, config, clock, monkeypatch):
-    page = unescape((await local.get(PAGE)).text)
+async def test_the_page_has_the_same_texts_as_the_command(key_holder, shards, redis, config, clock, monkeypatch):
+    page = unescape((await key_holder.get(PAGE)).text)
     settings = Settings.read(config)
     (pool,) = settings.pools_of("acme")
     query = GateQuery(settings, stores_over(redis), "acme", pool, clock)
@@ -96,17 +96,17 @@ async def test_the_page_has_the_same_texts_as_the_command(local, shards, redis, 
     assert [text for text in texts if text not in page] == []
 
 
-async def test_the_active_shard_comes_first(local, shards):
-    page = unescape((await local.get(PAGE)).text)
+async def test_the_active_shard_comes_first(key_holder, shards):
+    page = unescape((await key_holder.get(PAGE)).text)
     assert page.index("purple passes") < page.index("pink does not pass")
     assert "rollout/pink (inactive) does not pass." in page
 
 
-async def test_a_disagreement_of_the_sources_is_a_stop(local, shards, redis):
+async def test_a_disagreement_of_the_sources_is_a_stop(key_holder, shards, redis):
     await Shards(redis).record(
         shards, "rollout", lambda _: Deploy("pink", Role.ACTIVE, NOW - 30, NOW - 30, "v2", "ci", NOW)
     )
-    page = unescape((await local.get(PAGE)).text)
+    page = unescape((await key_holder.get(PAGE)).text)
     assert "Stop: it is unknown which shard of rollout is active." in page
     assert "the sources disagree on the active shard" in page
     assert page.count("Change nothing until they agree") == 1
@@ -114,7 +114,7 @@ async def test_a_disagreement_of_the_sources_is_a_stop(local, shards, redis):
 
 
 async def test_without_a_blue_green_pool_the_page_says_how_to_configure_one(start, fleet):
-    browser = start("127.0.0.1", "http://127.0.0.1:8000", client=False, GHAPP_OPEN_PAGE="1")
+    browser = start(client=False, has_key=True)
     page = unescape((await browser.get(PAGE)).text)
     assert "No blue/green pool is configured." in page
     assert "shard_label" in page
@@ -155,6 +155,6 @@ async def test_without_a_session_the_page_redirects_to_the_sign_in(start, shards
 
 
 async def test_without_redis_the_page_reports_the_outage(start, away):
-    browser = start("127.0.0.1", "http://127.0.0.1:8000", client=False, GHAPP_OPEN_PAGE="1", database=away)
+    browser = start(client=False, has_key=True, database=away)
     away.away = True
     assert (await browser.get(PAGE)).status_code == 503

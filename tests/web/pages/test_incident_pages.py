@@ -19,6 +19,7 @@ from ghapp.store.deaths import Deaths, identity
 from ghapp.store.incidents import Incidents
 from ghapp.store.runners import Runners
 from tests.web.conftest import NOW
+from tests.web.pages.conftest import HERE
 
 LIST = "/orgs/acme/incidents"
 ONE = f"{LIST}/{int(NOW) - 100}-3"
@@ -44,68 +45,68 @@ def links(answer):
     }
 
 
-async def test_losses_that_are_not_yet_in_a_stored_incident_are_shown(local):
-    page = unescape((await local.get(LIST)).text)
+async def test_losses_that_are_not_yet_in_a_stored_incident_are_shown(key_holder):
+    page = unescape((await key_holder.get(LIST)).text)
     assert "1 incident is open: 2 runners are not replaced yet." in page
-    one = unescape((await local.get(ONE)).text)
+    one = unescape((await key_holder.get(ONE)).text)
     assert "2 runners lost in linux-4vcpu" in one
     assert "2 runners confirmed as lost by a second 404" in one
     assert "no successor of the last batch came online" in one
     assert "BatchNeverOnline" in one
 
 
-async def test_a_completed_incident_is_listed_with_its_end_and_escaped(local, over):
-    page = (await local.get(LIST)).text
+async def test_a_completed_incident_is_listed_with_its_end_and_escaped(key_holder, over):
+    page = (await key_holder.get(LIST)).text
     assert "&lt;i&gt;old lost in linux-4vcpu" in page
     assert "successor online" in page
-    one = (await local.get(over)).text
+    one = (await key_holder.get(over)).text
     assert "<i>old" not in one
     assert 'runners/77"' not in one, "the runner's record is deleted"
     assert 'runners/1"' in one
 
 
 @pytest.mark.parametrize(("age", "status"), [(KEPT_SECONDS, 200), (KEPT_SECONDS + 1, 404)])
-async def test_an_incident_is_shown_for_a_month_after_its_end(local, over, clock, age, status):
+async def test_an_incident_is_shown_for_a_month_after_its_end(key_holder, over, clock, age, status):
     clock.now = NOW - 6900 + age
-    assert (await local.get(over)).status_code == status
-    assert ("old lost" in (await local.get(LIST)).text) is (status == 200)
+    assert (await key_holder.get(over)).status_code == status
+    assert ("old lost" in (await key_holder.get(LIST)).text) is (status == 200)
 
 
-async def test_a_merged_incident_redirects_to_the_incident_that_absorbed_it(local, over):
-    answer = await local.get(f"{LIST}/merged")
+async def test_a_merged_incident_redirects_to_the_incident_that_absorbed_it(key_holder, over):
+    answer = await key_holder.get(f"{LIST}/merged")
     assert answer.status_code == 303
     assert urljoin(str(answer.url), answer.headers["location"]).endswith(over)
 
 
 @pytest.mark.parametrize("path", ["/", "/orgs/acme", LIST, ONE, "over", "/orgs/acme/gate", "/system", "/setup"])
-async def test_every_link_of_a_page_leads_to_an_existing_page(local, over, path):
-    page = await local.get(over if path == "over" else path, follow_redirects=True)
+async def test_every_link_of_a_page_leads_to_an_existing_page(key_holder, over, path):
+    page = await key_holder.get(over if path == "over" else path, follow_redirects=True)
     found = links(page)
-    assert any(each in found for each in ("http://127.0.0.1:8000/", "http://127.0.0.1:8000/system"))
+    assert any(each in found for each in (f"{HERE}/", f"{HERE}/system"))
     for each in found:
-        answer = await local.get(each)
+        answer = await key_holder.get(each)
         assert answer.status_code in (200, 303), each
 
 
-async def test_the_overview_links_to_the_open_incident(local):
-    assert ONE in {link.replace("http://127.0.0.1:8000", "") for link in links(await local.get("/orgs/acme"))}
+async def test_the_overview_links_to_the_open_incident(key_holder):
+    assert ONE in {link.replace(HERE, "") for link in links(await key_holder.get("/orgs/acme"))}
 
 
-async def test_a_loss_is_shown_as_healed_once_its_successor_is_known(local, redis, fleet):
+async def test_a_loss_is_shown_as_healed_once_its_successor_is_known(key_holder, redis, fleet):
     for lost in (3, 4):
         await Runners(redis).revise(fleet["acme"], {lost: succeeded_by(1, NOW - 10)})
-    page = (await local.get(ONE)).text
+    page = (await key_holder.get(ONE)).text
     assert "2 successors online" in page
 
 
 @pytest.mark.parametrize("path", [f"{LIST}/1-1", f"{LIST}/x", f"{LIST}/{'9' * 400}", f"/orgs/globex/{ONE[11:]}"])
-async def test_an_unknown_incident_and_one_of_another_organization_are_404(local, path):
-    assert (await local.get(path)).status_code == 404
+async def test_an_unknown_incident_and_one_of_another_organization_are_404(key_holder, path):
+    assert (await key_holder.get(path)).status_code == 404
 
 
 @pytest.mark.parametrize("query", ["page=0", "page=99999", "page=x", "page=-1", "page=²"])
-async def test_any_page_number_is_answered(local, query):
-    assert (await local.get(f"{LIST}?{query}")).status_code == 200
+async def test_any_page_number_is_answered(key_holder, query):
+    assert (await key_holder.get(f"{LIST}?{query}")).status_code == 200
 
 
 @pytest.mark.parametrize(("login", "status"), [("mona", 200), ("lisa", 200), ("sam", 404)])
@@ -127,7 +128,7 @@ async def test_another_organization_is_404_and_a_request_without_a_session_redir
 
 @pytest.mark.parametrize("path", [LIST, ONE])
 async def test_without_redis_the_page_reports_the_outage(start, away, path):
-    browser = start("127.0.0.1", "http://127.0.0.1:8000", client=False, GHAPP_OPEN_PAGE="1", database=away)
+    browser = start(client=False, has_key=True, database=away)
     away.away = True
     assert (await browser.get(path)).status_code == 503
 
@@ -146,11 +147,11 @@ ADDRESSES = {
 
 
 @pytest.mark.parametrize("address", ADDRESSES.values(), ids=ADDRESSES)
-async def test_each_address_in_check_runs_notifications_and_commands_is_a_page(local, redis, fleet, address):
+async def test_each_address_in_check_runs_notifications_and_commands_is_a_page(key_holder, redis, fleet, address):
     await Deaths(redis, lambda: NOW).record(fleet["acme"], DEATH)
-    assert (await local.get(address)).status_code == 200
+    assert (await key_holder.get(address)).status_code == 200
 
 
-async def test_a_runner_s_page_links_to_its_incident(local, redis, fleet):
-    assert ONE in {link.replace("http://127.0.0.1:8000", "") for link in links(await local.get("/orgs/acme/runners/3"))}
-    assert "incidents/" not in (await local.get("/orgs/acme/runners/1")).text
+async def test_a_runner_s_page_links_to_its_incident(key_holder, redis, fleet):
+    assert ONE in {link.replace(HERE, "") for link in links(await key_holder.get("/orgs/acme/runners/3"))}
+    assert "incidents/" not in (await key_holder.get("/orgs/acme/runners/1")).text

@@ -90,9 +90,9 @@ async def grant(redis, installation):
 
 
 @pytest.mark.parametrize("path", [*HERE, "/orgs/acme/deaths/a/rerun"])
-async def test_every_page_is_a_whole_page_under_a_strict_policy(local, redis, at_work, path):
+async def test_every_page_is_a_whole_page_under_a_strict_policy(key_holder, redis, at_work, path):
     await grant(redis, at_work)
-    answer = await local.get(path)
+    answer = await key_holder.get(path)
     assert answer.status_code == 200
     assert "object-src 'none'; base-uri 'none'; form-action 'self'" in answer.headers["content-security-policy"]
     elsewhere = r"https?://(?!127\.0\.0\.1|www\.w3\.org|github\.example)"
@@ -101,8 +101,8 @@ async def test_every_page_is_a_whole_page_under_a_strict_policy(local, redis, at
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/orgs/acme/jobs/7001", "/orgs/acme/deaths/a"])
-async def test_the_live_part_is_the_page_without_its_frame(local, at_work, path):
-    whole, part = await local.get(path), await local.get(path, headers={"hx-request": "true"})
+async def test_the_live_part_is_the_page_without_its_frame(key_holder, at_work, path):
+    whole, part = await key_holder.get(path), await key_holder.get(path, headers={"hx-request": "true"})
     assert "<html" not in part.text
     assert part.text.strip() in whole.text
 
@@ -116,39 +116,39 @@ async def test_the_live_part_is_the_page_without_its_frame(local, at_work, path)
         ("?by=node&text=infra", "Deaths by node", {"node unknown": 1}),
     ],
 )
-async def test_the_deaths_of_the_list_are_drawn_over_time(local, at_work, query, shown, series):
-    text = unescape((await local.get(f"/orgs/acme/deaths{query}")).text)
+async def test_the_deaths_of_the_list_are_drawn_over_time(key_holder, at_work, query, shown, series):
+    text = unescape((await key_holder.get(f"/orgs/acme/deaths{query}")).text)
     (drawn,) = re.findall(r'data-chart="(.*?)" data-library', text)
     assert f"<h2>{shown}</h2>" in text
     assert {each["name"]: sum(each["values"]) for each in json.loads(drawn)["series"]} == series
 
 
-async def test_no_chart_is_drawn_of_an_empty_list(local, at_work):
-    assert "data-chart" not in (await local.get("/orgs/acme/deaths?text=absent")).text
+async def test_no_chart_is_drawn_of_an_empty_list(key_holder, at_work):
+    assert "data-chart" not in (await key_holder.get("/orgs/acme/deaths?text=absent")).text
 
 
 def listed(page):
     return re.findall(r'<th scope="row"><a href="[^"]+/(?:jobs|deaths)/([^"]+)">', page.text)
 
 
-async def test_the_list_of_jobs_filters(local, at_work):
-    assert listed(await local.get("/orgs/acme/jobs")) == ["7001", "7002"]
-    assert sorted(listed(await local.get("/orgs/acme/jobs?state=over"))) == ["7011", "7012"]
-    assert listed(await local.get("/orgs/acme/jobs?text=LAUNCH")) == ["7002"]
-    assert listed(await local.get("/orgs/acme/jobs?pool=linux-4vcpu&state=queued")) == ["7001"]
-    assert listed(await local.get("/orgs/acme/jobs?pool=nothing&page=x")) == []
+async def test_the_list_of_jobs_filters(key_holder, at_work):
+    assert listed(await key_holder.get("/orgs/acme/jobs")) == ["7001", "7002"]
+    assert sorted(listed(await key_holder.get("/orgs/acme/jobs?state=over"))) == ["7011", "7012"]
+    assert listed(await key_holder.get("/orgs/acme/jobs?text=LAUNCH")) == ["7002"]
+    assert listed(await key_holder.get("/orgs/acme/jobs?pool=linux-4vcpu&state=queued")) == ["7001"]
+    assert listed(await key_holder.get("/orgs/acme/jobs?pool=nothing&page=x")) == []
 
 
-async def test_a_job_shows_why_it_waits_and_links_to_its_runners_death(local, at_work):
-    waits = unescape((await local.get("/orgs/acme/jobs/7002")).text)
+async def test_a_job_shows_why_it_waits_and_links_to_its_runners_death(key_holder, at_work):
+    waits = unescape((await key_holder.get("/orgs/acme/jobs/7002")).text)
     assert "No runner has the label project-x." in waits
     assert "NoRunnerWithLabels" in waits
-    assert 'deaths/a">Read why' in (await local.get("/orgs/acme/jobs/7011")).text
-    assert '/orgs/acme/deaths/a">read why' in (await local.get("/orgs/acme/jobs?state=over")).text
+    assert 'deaths/a">Read why' in (await key_holder.get("/orgs/acme/jobs/7011")).text
+    assert '/orgs/acme/deaths/a">read why' in (await key_holder.get("/orgs/acme/jobs?state=over")).text
 
 
-async def test_a_death_page_addresses_the_developer_and_the_platform_team(local, at_work):
-    page = unescape((await local.get("/orgs/acme/deaths/a")).text)
+async def test_a_death_page_addresses_the_developer_and_the_platform_team(key_holder, at_work):
+    page = unescape((await key_holder.get("/orgs/acme/deaths/a")).text)
     for words in (
         "The runner was stopped from outside.",
         "It was not your code",
@@ -160,14 +160,14 @@ async def test_a_death_page_addresses_the_developer_and_the_platform_team(local,
         assert words in page
 
 
-async def test_an_earlier_death_of_a_runner_name_has_its_own_page(local, redis, at_work):
+async def test_an_earlier_death_of_a_runner_name_has_its_own_page(key_holder, redis, at_work):
     earlier = died("a", 7000, "acme/api", 9, at=NOW - 900, cause=Cause.DELETED_REGISTRATION)
     await Deaths(redis, lambda: NOW).record(at_work, earlier)
-    assert "The registration" not in (await local.get("/orgs/acme/deaths/a")).text
-    page = await local.get("/orgs/acme/deaths/a", params={"end": identity(earlier)})
+    assert "The registration" not in (await key_holder.get("/orgs/acme/deaths/a")).text
+    page = await key_holder.get("/orgs/acme/deaths/a", params={"end": identity(earlier)})
     assert "The runner's registration at GitHub was deleted" in unescape(page.text)
     for end in ("nothing", "x" * 9999, "job 7012"):
-        assert (await local.get("/orgs/acme/deaths/a", params={"end": end})).status_code == 404
+        assert (await key_holder.get("/orgs/acme/deaths/a", params={"end": end})).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -180,31 +180,31 @@ async def test_an_earlier_death_of_a_runner_name_has_its_own_page(local, redis, 
         "/orgs/no/jobs",
     ],
 )
-async def test_an_unknown_job_or_death_is_404(local, at_work, path):
-    assert (await local.get(path)).status_code == 404
+async def test_an_unknown_job_or_death_is_404(key_holder, at_work, path):
+    assert (await key_holder.get(path)).status_code == 404
 
 
-async def test_texts_from_outside_are_escaped(local, redis, at_work):
+async def test_texts_from_outside_are_escaped(key_holder, redis, at_work):
     evil = "<script>alert(1)</script>"
     await Demand(redis).record(at_work, [job(7003, "acme/api", name=evil, workflow=evil, labels=(evil,))])
     dead = died("<b onx=1>", 7003, "acme/api", None, node=evil, image=evil, reason=evil, runner_log=(evil,))
     await Deaths(redis, lambda: NOW).record(at_work, dead._replace(job=dead.job._replace(name=evil, html_url=evil)))
     paths = [*PAGES, "/orgs/acme/jobs/7003", "/orgs/acme/deaths/%3Cb%20onx=1%3E", f"/orgs/acme/jobs?text={evil}"]
     for path in paths:
-        page = await local.get(path)
+        page = await key_holder.get(path)
         assert page.status_code == 200, path
         assert "<script>alert" not in page.text
         assert "<b onx" not in page.text
 
 
-async def test_a_job_address_that_is_not_a_web_address_is_not_a_link(local, redis, at_work):
+async def test_a_job_address_that_is_not_a_web_address_is_not_a_link(key_holder, redis, at_work):
     await Demand(redis).record(at_work, [job(7003, "acme/api", html_url="javascript:alert(1)")])
     dead = died("c", 7003, "acme/api", None)
     await Deaths(redis, lambda: NOW).record(
         at_work, dead._replace(job=dead.job._replace(html_url="javascript:alert(1)"))
     )
     for path in ("/orgs/acme/jobs/7003", "/orgs/acme/deaths/c"):
-        assert "javascript:" not in (await local.get(path)).text
+        assert "javascript:" not in (await key_holder.get(path)).text
 
 
 async def test_deaths_older_than_an_hour_are_read_once(start, redis, fleet, clock, monkeypatch):
@@ -220,7 +220,7 @@ async def test_deaths_older_than_an_hour_are_read_once(start, redis, fleet, cloc
 
     monkeypatch.setattr(Deaths, "each_of", counting)
     monkeypatch.setattr(prepared, "FRESH_SECONDS", -1.0)
-    browser = start("127.0.0.1", "http://127.0.0.1:8000", client=False, GHAPP_OPEN_PAGE="1")
+    browser = start(client=False, has_key=True)
     for _ in range(2):
         assert listed(await browser.get("/orgs/acme/deaths")) == [f"vm-{number}" for number in range(4)]
     await deaths.record(fleet["acme"], died("vm-2", 7200, "acme/api", None, at=NOW - 10, reason="LostCommunication"))
@@ -261,8 +261,8 @@ async def test_jobs_and_deaths_of_hidden_repositories_are_only_counted(signed_in
     assert "1 more is of jobs in repositories that you may not read." in deaths.text
 
 
-async def test_an_owner_and_this_machines_own_browser_see_all_repositories(signed_in, local, at_work):
-    for browser in (await signed_in("mona"), local):
+async def test_an_owner_and_this_machines_own_browser_see_all_repositories(signed_in, key_holder, at_work):
+    for browser in (await signed_in("mona"), key_holder):
         assert listed(await browser.get("/orgs/acme/jobs")) == ["7001", "7002"]
         assert "a secret line" in (await browser.get("/orgs/acme/deaths/b")).text
         assert (await browser.get("/orgs/acme/jobs/7012")).status_code == 200
@@ -275,11 +275,11 @@ async def test_the_log_of_a_node_is_shown_only_to_managers_of_the_runners(signed
     assert "oom" not in (await (await signed_in("lisa")).get("/orgs/acme/runners/1")).text
 
 
-async def test_a_job_without_a_known_repository_is_shown_only_to_this_machine(signed_in, local, redis, at_work):
+async def test_a_job_without_a_known_repository_is_shown_only_to_this_machine(signed_in, key_holder, redis, at_work):
     await Demand(redis).record(at_work, [job(7004, "")])
     for login in ("mona", "lisa"):
         assert (await (await signed_in(login)).get("/orgs/acme/jobs/7004")).status_code == 404
-    assert (await local.get("/orgs/acme/jobs/7004")).status_code == 200
+    assert (await key_holder.get("/orgs/acme/jobs/7004")).status_code == 200
 
 
 @pytest.mark.parametrize("path", [*HERE, "/orgs/acme/deaths/a/rerun"])
@@ -426,7 +426,7 @@ async def test_a_form_of_another_page_is_refused(signed_in, redis, asked, at_wor
 
 
 async def test_while_redis_is_away_the_pages_report_the_outage(start, away, at_work):
-    browser = start("127.0.0.1", "http://127.0.0.1:8000", client=False, database=away, GHAPP_OPEN_PAGE="1")
+    browser = start(client=False, has_key=True, database=away)
     away.away = True
     for path in ("/orgs/acme/jobs", "/orgs/acme/deaths/a"):
         assert (await browser.get(path)).status_code == 503

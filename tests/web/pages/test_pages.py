@@ -41,8 +41,8 @@ async def with_job(redis, installation, repository):
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/orgs/acme/history"])
-async def test_every_page_is_complete_has_a_strict_policy_and_is_not_cached(local, path):
-    answer = await local.get(path)
+async def test_every_page_is_complete_has_a_strict_policy_and_is_not_cached(key_holder, path):
+    answer = await key_holder.get(path)
     assert answer.status_code == 200
     assert answer.headers["content-security-policy"] == (
         "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -55,68 +55,71 @@ async def test_every_page_is_complete_has_a_strict_policy_and_is_not_cached(loca
 
 
 @pytest.mark.parametrize("path", PAGES)
-async def test_the_live_part_is_the_page_without_its_frame(local, path):
-    whole = await local.get(path)
-    part = await local.get(path, headers={"hx-request": "true"})
+async def test_the_live_part_is_the_page_without_its_frame(key_holder, path):
+    whole = await key_holder.get(path)
+    part = await key_holder.get(path, headers={"hx-request": "true"})
     assert part.status_code == 200
     assert "<html" not in part.text
     assert part.text.strip() in whole.text
     assert (whole.headers["vary"], part.headers["vary"]) == ("HX-Request", "HX-Request")
 
 
-async def test_the_overview_has_no_cluster_where_none_was_checked(local):
-    assert 'id="cluster"' not in (await local.get("/orgs/acme")).text
+async def test_the_overview_has_no_cluster_where_none_was_checked(key_holder):
+    assert 'id="cluster"' not in (await key_holder.get("/orgs/acme")).text
 
 
-async def test_the_overview_shows_phantoms_leaks_and_deaths_of_the_cluster(local, redis, fleet):
+async def test_the_overview_shows_phantoms_leaks_and_deaths_of_the_cluster(key_holder, redis, fleet):
     phantom = Phantom(PhantomKind.OBJECT_WITHOUT_POD, "arc-1", PhantomReason.POD_LOST, ADVICE[PhantomReason.POD_LOST])
     summary = ClusterSummary(NOW, {key(phantom): NOW - 180}, (phantom,))
     await ClusterSummaries(redis).keep(fleet["acme"], summary)
     await Leaks(redis).reaped(fleet["acme"], filled(Orphan), NOW - 60)
-    text = (await local.get("/orgs/acme")).text
+    text = (await key_holder.get("/orgs/acme")).text
     assert "1 phantom; 1 leaked pod deleted within a day; 0 runners died within a week." in text
     section = text.partition('id="cluster"')[2].partition('id="audit"')[0]
     for expected in ("arc-1", "PodLost", "object-without-pod", ADVICE[PhantomReason.POD_LOST]):
         assert expected in section
 
 
-async def test_the_overview_shows_the_state_and_the_open_incidents(local):
-    text = unescape((await local.get("/orgs/acme")).text)
+async def test_the_overview_shows_the_state_and_the_open_incidents(key_holder):
+    text = unescape((await key_holder.get("/orgs/acme")).text)
     assert "1 of 3 runners is lost; nothing is replaced, because remediation is dry-run." in text
     assert "The fuse of linux-4vcpu is stopped" in text
     assert "1 lost runner in linux-4vcpu" in text
 
 
-async def test_the_list_filters(local):
+async def test_the_list_filters(key_holder):
     def names(page):
         return re.findall(r'<th scope="row"><a href="[^"]+">([^<]+)</a>', page.text)
 
-    assert names(await local.get("/orgs/acme/runners")) == ["c", "a", "b"]
-    assert names(await local.get("/orgs/acme/runners?state=healed")) == ["d"]
-    assert names(await local.get("/orgs/acme/runners?state=healthy&text=B")) == ["b"]
-    assert names(await local.get("/orgs/acme/runners?pool=nothing")) == []
-    assert names(await local.get("/orgs/acme/runners?state=no-state&page=-1&sort=x")) == ["c", "a", "b"]
+    assert names(await key_holder.get("/orgs/acme/runners")) == ["c", "a", "b"]
+    assert names(await key_holder.get("/orgs/acme/runners?state=healed")) == ["d"]
+    assert names(await key_holder.get("/orgs/acme/runners?state=healthy&text=B")) == ["b"]
+    assert names(await key_holder.get("/orgs/acme/runners?pool=nothing")) == []
+    assert names(await key_holder.get("/orgs/acme/runners?state=no-state&page=-1&sort=x")) == ["c", "a", "b"]
 
 
 @pytest.mark.parametrize(("more", "pages"), [(PAGE_SIZE - 3, 0), (PAGE_SIZE - 2, 2)], ids=["full page", "one more"])
-async def test_a_list_longer_than_a_page_says_which_page_is_shown(local, redis, fleet, more, pages):
+async def test_a_list_longer_than_a_page_says_which_page_is_shown(key_holder, redis, fleet, more, pages):
     many = {100 + each: healthy(100 + each, f"r{each}") for each in range(more)}
     await Runners(redis).revise(fleet["acme"], {each: lambda _, each=each: many[each] for each in many})
-    page = await local.get("/orgs/acme/runners")
+    page = await key_holder.get("/orgs/acme/runners")
     assert page.status_code == 200
     assert re.findall(r"Page 1 of (\d+)", page.text) == ([str(pages)] if pages else [])
 
 
-async def test_a_runner_shows_its_evidence_its_replacement_and_its_document(local):
-    lost, healed = (await local.get("/orgs/acme/runners/3")).text, (await local.get("/orgs/acme/runners/4")).text
+async def test_a_runner_shows_its_evidence_its_replacement_and_its_document(key_holder):
+    lost, healed = (
+        (await key_holder.get("/orgs/acme/runners/3")).text,
+        (await key_holder.get("/orgs/acme/runners/4")).text,
+    )
     assert "404 again, and a complete control list without it" in lost
     assert "&#34;state&#34;: &#34;invalidated&#34;" in lost
     assert "The request for its replacement was accepted 50 s ago." in healed
 
 
 @pytest.mark.parametrize("runner", ["99", "x", "9", "1" * 30])
-async def test_a_runner_that_is_unknown_or_of_another_organization_is_404(local, runner):
-    assert (await local.get(f"/orgs/acme/runners/{runner}")).status_code == 404
+async def test_a_runner_that_is_unknown_or_of_another_organization_is_404(key_holder, runner):
+    assert (await key_holder.get(f"/orgs/acme/runners/{runner}")).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -135,7 +138,7 @@ async def test_a_job_and_its_log_are_shown_only_to_readers_of_its_repository(
     assert ("in a repository that you may not read" in page) is not shown
 
 
-async def test_texts_from_outside_are_escaped(local, redis, fleet):
+async def test_texts_from_outside_are_escaped(key_holder, redis, fleet):
     labels = ("self-hosted", "<script>alert(1)</script>")
     seen = Registration(5, "<b onx=1>", "<i>", True, False, labels, labels[1:])
     evidence = registration_seen(None, seen, NOW - 600, listed=True)
@@ -146,21 +149,21 @@ async def test_texts_from_outside_are_escaped(local, redis, fleet):
         "/orgs/acme/runners/5",
         "/orgs/acme/runners?text=<script>alert(2)",
     ):
-        page = (await local.get(path)).text
+        page = (await key_holder.get(path)).text
         assert "<script>alert" not in page
         assert "<b onx" not in page
         assert "<i>" not in page
 
 
-async def test_github_shows_the_budget_and_the_next_sweep(local):
-    text = (await local.get("/orgs/acme/github")).text
+async def test_github_shows_the_budget_and_the_next_sweep(key_holder):
+    text = (await key_holder.get("/orgs/acme/github")).text
     assert "Sweeps are prevented: PermissionMissing" in text
     assert "Missing: organization_self_hosted_runners: write" in text
     assert "of 2,500, 50 % of the limit" in text
 
 
-async def test_system_shows_roles_queues_and_the_inbox(local):
-    text = re.sub(r"\s+", " ", (await local.get("/system")).text)
+async def test_system_shows_roles_queues_and_the_inbox(key_holder):
+    text = re.sub(r"\s+", " ", (await key_holder.get("/system")).text)
     assert "No clock is alive." in text
     assert "<dt>worker</dt><dd>2<small>alive</small>" in text
     assert "<dt>inbox</dt><dd>3<small>waiting</small>" in text
@@ -169,7 +172,7 @@ async def test_system_shows_roles_queues_and_the_inbox(local):
 
 @pytest.mark.parametrize("path", PAGES)
 async def test_without_redis_a_page_reports_the_outage(start, away, path):
-    browser = start("127.0.0.1", "http://127.0.0.1:8000", client=False, database=away, GHAPP_OPEN_PAGE="1")
+    browser = start(client=False, has_key=True, database=away)
     away.away = True
     answer = await browser.get(path)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
@@ -177,5 +180,5 @@ async def test_without_redis_a_page_reports_the_outage(start, away, path):
     assert "Redis does not answer" in answer.text
 
 
-async def test_an_organization_is_found_by_its_name_in_any_case(local):
-    assert (await local.get("/orgs/ACME")).status_code == 200
+async def test_an_organization_is_found_by_its_name_in_any_case(key_holder):
+    assert (await key_holder.get("/orgs/ACME")).status_code == 200

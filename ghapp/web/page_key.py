@@ -1,0 +1,64 @@
+"""The key of `ghapp up`: a browser that has it sees the pages, and uses their buttons, without signing in.
+
+Where a request seems to come from proves nothing: reverse proxies, forwarders, containers and the other users of this
+machine come from 127.0.0.1, too, and a name that leads there is quickly made. So `up` makes a key at each start, and
+prints an address with it. The key moves to a cookie, so that it stays in no address bar and no history.
+
+Browsers send the cookie (`SameSite=Strict`) only with requests that a page of ours made. So two kinds of answers are
+pages that request an address of ours at once: the one that sets the cookie, for a file or another site may have led
+there; and the one to a link from another site.
+"""
+
+from __future__ import annotations
+
+from hmac import compare_digest
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from ghapp.web.pages import layout
+
+KEY_COOKIE, PARAMETER = "ghapp_key", "key"
+
+
+class PageKey:
+    """The key; None if the web role does not run under `up`."""
+
+    def __init__(self, key: str | None) -> None:
+        self._key = key
+
+    def is_held(self, request: Request) -> bool:
+        """True if the browser has the key."""
+        return self._is_right(request.cookies.get(KEY_COOKIE, ""))
+
+    def taken(self, request: Request) -> Response | None:
+        """Returns the answer to an address with the key, which gives it to the browser; None for other addresses."""
+        key = request.query_params.get(PARAMETER, "")
+        if request.method != "GET" or not self._is_right(key):
+            return None
+        response = _continue(request)
+        is_https = request.url.scheme == "https"
+        response.set_cookie(KEY_COOKIE, key, httponly=True, samesite="strict", secure=is_https, path="/")
+        return response
+
+    def again(self, request: Request) -> Response | None:
+        """Returns the answer to a link from another site, for which a browser may have the key; else None."""
+        is_link = request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
+        return _continue(request) if is_link and self.is_set else None
+
+    @property
+    def is_set(self) -> bool:
+        """True under `ghapp up`."""
+        return self._key is not None
+
+    def _is_right(self, key: str) -> bool:
+        return self._key is not None and compare_digest(key.encode(), self._key.encode())
+
+
+def _continue(request: Request) -> Response:
+    """Returns a page that requests this address, without a key in it."""
+    query = urlencode([(name, value) for name, value in request.query_params.multi_items() if name != PARAMETER])
+    path = request.url.path
+    to = f"./{quote(path.rpartition('/')[2])}{'?' if query else ''}{query}"
+    return HTMLResponse(layout.render("continue.html", to=to, root=layout.root_of(path)), 200, layout.headers())
