@@ -7,7 +7,7 @@ import gc
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from typing import Any
@@ -19,8 +19,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from ghapp.errors import ConfigurationError, StoreUnavailableError
+from ghapp.log import logger
 from ghapp.queue.jobs import QUEUES, JobName, Load, enqueue, load
 from ghapp.redis_clock import MEASURE_SECONDS, SharedClock
 from ghapp.settings import Settings
@@ -39,9 +41,10 @@ from ghapp.web.api.remediation import RemediationEndpoints
 from ghapp.web.api.status import StatusEndpoints
 from ghapp.web.api.webhook import Webhook
 from ghapp.web.authentication import Authenticator
+from ghapp.web.bounded_connection import BoundedConnection, Connections, allow_connections
 from ghapp.web.cache import NoCachedValueError
 from ghapp.web.fleet_view import FleetReader
-from ghapp.web.http_protocol import DirectProtocol, Headers
+from ghapp.web.held_bodies import HeldBodies
 from ghapp.web.openapi import description
 from ghapp.web.pages import static_files
 from ghapp.web.pages.access import PageAccess
@@ -63,9 +66,11 @@ longer."""
 
 WEBHOOK = "/webhook"
 
+log = logger(__name__)
+
 
 class WebApplication(Starlette):
-    """Starlette behind the two most frequent requests, which `Server` answers before it.
+    """Starlette behind the two most frequent requests.
 
     Args:
         webhook: of GitHub.
@@ -77,17 +82,25 @@ class WebApplication(Starlette):
         super().__init__(routes=[Route(WEBHOOK, webhook, methods=["POST"]), *options.pop("routes")], **options)
         self._webhook, self._health = webhook, health
 
-    def document(self, target: bytes, headers: Headers) -> bytes | None:
-        """Returns the document that answers a GET; None if it needs a read from Redis, or is another request."""
-        return self._health.document(target, headers)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+        elif scope["path"] == WEBHOOK and scope["method"] == "POST":
+            await self._webhook(scope, receive, send)
+        elif (document := self._document(scope)) is not None:
+            headers = [(b"content-length", b"%d" % len(document)), (b"content-type", b"application/json")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": document})
+        else:
+            await super().__call__(scope, receive, send)
 
-    def takes(self, target: bytes) -> bool:
-        """True if `post` answers POST requests of this target."""
-        return target == WEBHOOK.encode()
-
-    def post(self, headers: Mapping[bytes, bytes], body: bytes, answer: Callable[[Response], None]) -> None:
-        """Stores a delivery, and answers it."""
-        self._webhook.accept(headers, body, answer)
+    def _document(self, scope: Scope) -> bytes | None:
+        try:
+            return self._health.document(scope)
+        except Exception:
+            log.exception("answer from memory failed")
+            return None
 
 
 def build(
@@ -208,21 +221,22 @@ def serve(settings: Settings, examine: Callable[[], Sequence[FindingLike]] | Non
     application = build(settings, redis, enqueue_job, SharedClock(), read_load=read_load, examine=checks)
     # Uvicorn shuts down cleanly, then raises the signal again; without this handler the exit code would be a failure.
     signal.signal(signal.SIGTERM, lambda *_: None)
+    allow_connections()
     Server(application, host, port, settings.trusted_proxies).run()
 
 
 class Server(uvicorn.Server):
-    """A server that answers some requests by itself, and that ends event streams on shutdown.
+    """A server that bounds what clients can take of it, and that ends event streams on shutdown.
 
     Uvicorn alone would wait for the streams, then cut them off.
     """
 
     def __init__(self, application: WebApplication, host: str, port: int, trusted_proxies: Sequence[str] = ()) -> None:
         """`trusted_proxies`: addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto` count."""
-        protocol: Any = partial(DirectProtocol, application)
+        protocol: Any = partial(BoundedConnection, Connections())
         super().__init__(
             uvicorn.Config(
-                application,
+                HeldBodies(application),
                 host=host,
                 port=port,
                 http=protocol,

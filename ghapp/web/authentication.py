@@ -26,8 +26,8 @@ class Authenticator:
         self._tokens = tokens
         self._known: Cache[bytes, Token] = Cache(MOST, MOST)
 
-    async def require(self, request: Request, scope: Scope, org: str, now: float) -> None:
-        """Checks that the request is allowed. Orgs that the token lacks need not exist.
+    async def require(self, request: Request, scope: Scope, org: str, now: float) -> Token:
+        """Returns the token of a request that it allows. Orgs that the token lacks need not exist.
 
         Raises:
             HTTPException: it is not: 401 or 403.
@@ -36,6 +36,7 @@ class Authenticator:
         if not token.may(scope, org, now):
             challenge = {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scope}"'}
             raise HTTPException(403, f"this token has no scope {scope} for {org}", challenge)
+        return token
 
     async def token(self, request: Request, now: float) -> Token:
         """Returns the valid token of a request.

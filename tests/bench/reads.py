@@ -29,7 +29,7 @@ from tests.support.ports import free_port
 
 INSTALLATION = 77
 RUNNERS = 1000
-FLEETS = {1_000: 1.3, 50_000: 1.3}
+FLEETS = {1_000: 0.95, 50_000: 0.95}
 """Runners, and the least ratio. All of them are asked for evenly."""
 
 SURVEY_SECONDS = 5.0

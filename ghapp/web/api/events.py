@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.pool_matching import rule_named, runner_pool
@@ -33,11 +36,33 @@ KEEP_ALIVE_SECONDS = 15.0
 """Proxies close a connection that is silent for about half a minute."""
 
 MOST_PER_READ = 100
+MOST_STREAMS, MOST_OF_TOKEN = 256, 32
+"""At a time, in this process; each holds a connection, and reads Redis as long as it lasts."""
+
 STREAM_ID = re.compile(r"0|[0-9]{1,19}-[0-9]{1,19}")
 MEDIA_TYPE = "text/event-stream"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 RETRY_MILLISECONDS = 2000
+RETRY = {"Retry-After": "30"}
 KEEP_ALIVE = b": still here\n\n"
+
+
+class _CountedStream(StreamingResponse):
+    """A stream that counts among the open ones while it lasts, however it ends."""
+
+    def __init__(self, streams: Counter[str], token_id: str, content: AsyncIterator[bytes], **options: Any) -> None:
+        super().__init__(content, **options)
+        self._streams, self._token_id = streams, token_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends it."""
+        self._streams[self._token_id] += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._streams[self._token_id] -= 1
+            if not self._streams[self._token_id]:
+                del self._streams[self._token_id]
 
 
 class _RequestData(msgspec.Struct):
@@ -69,6 +94,8 @@ class EventStream:
         self._stopping = stopping
         self._ends: Cache[int, str] = Cache(MOST_ORGS, MOST_ORGS)
         """The last id of each org's stream, read once a second for all listeners."""
+        self._open: Counter[str] = Counter()
+        """The number of streams by the token's id."""
 
     def routes(self) -> list[Route]:
         """Returns the route."""
@@ -76,7 +103,7 @@ class EventStream:
 
     async def _events(self, request: Request) -> Response:
         org = request.path_params["org"]
-        await self._authenticator.require(request, "read", org, self._clock())
+        token = await self._authenticator.require(request, "read", org, self._clock())
         last_id = request.headers.get("last-event-id")
         if last_id is not None and not STREAM_ID.fullmatch(last_id):
             return problem(400, "Last-Event-ID takes the id of an event of this stream, or 0 for all stored events")
@@ -88,8 +115,12 @@ class EventStream:
             return problem(410, f"{last_id} is no longer stored; read the fleet, then listen without Last-Event-ID")
         if request.method == "HEAD":
             return Response(headers=HEADERS, media_type=MEDIA_TYPE)
+        if self._open[token.id] >= MOST_OF_TOKEN:
+            return problem(429, f"this token has {MOST_OF_TOKEN} streams here already", RETRY)
+        if self._open.total() >= MOST_STREAMS:
+            return problem(503, f"there are {MOST_STREAMS} streams here already; try again", RETRY)
         messages = self._messages(request, org, installation, last_id)
-        return StreamingResponse(messages, headers=HEADERS, media_type=MEDIA_TYPE)
+        return _CountedStream(self._open, token.id, messages, headers=HEADERS, media_type=MEDIA_TYPE)
 
     async def _messages(self, request: Request, org: str, installation: int, last_id: str) -> AsyncIterator[bytes]:
         yield first_message(last_id)

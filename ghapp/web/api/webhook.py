@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
@@ -26,36 +27,57 @@ RETRY_AFTER_SECONDS = "10"
 MOST_AT_ONCE = 16
 """Deliveries that are handled before other events. The next ones are handled while Redis stores these."""
 
+MOST_DIGITS = len(str(LARGEST_BYTES))
+SIGNATURE = re.compile("sha256=[0-9a-f]{64}")
+
 ACCEPTED = Response(status_code=202)
+TOO_LARGE = problem(413, f"a delivery has at most {LARGEST_BYTES} bytes")
+UNSIGNED = problem(401, "X-Hub-Signature-256 is missing, or was not made with this App's webhook secret")
 
 Answer = Callable[[Response], None]
 
 
 class Webhook:
-    """The endpoint; `secrets` returns the current secrets: none before there is an App, several in a rotation.
-
-    Most deliveries come by `accept` from `DirectProtocol`, others by the ASGI application.
-    """
+    """The endpoint; `secrets` returns the current secrets: none before there is an App, several in a rotation."""
 
     def __init__(self, inbox: Inbox, secrets: Callable[[], Sequence[str]]) -> None:
         self._inbox, self._secrets = inbox, secrets
-        self._arrived: deque[tuple[Mapping[bytes, bytes], bytes | None, Answer]] = deque()
+        self._arrived: deque[tuple[Mapping[bytes, bytes], bytes, Answer]] = deque()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one delivery."""
-        try:
-            body = await _read(receive)
-        except ClientDisconnect:
-            return
-        answered: asyncio.Queue[Response] = asyncio.Queue()
-        self.accept(dict(scope["headers"]), body, answered.put_nowait)
-        await (await answered.get())(scope, receive, send)
+        """Answers one delivery. A body that cannot be valid is not read."""
+        headers = dict(scope["headers"])
+        response = self._refused(headers)
+        if response is None:
+            try:
+                body = await _read(receive)
+            except ClientDisconnect:
+                return
+            response = TOO_LARGE if body is None else await self._accept(headers, body)
+        await response(scope, receive, send)
 
-    def accept(self, headers: Mapping[bytes, bytes], body: bytes | None, answer: Answer) -> None:
-        """Stores a delivery (None: too large), and answers it, once."""
+    def _refused(self, headers: Mapping[bytes, bytes]) -> Response | None:
+        """Returns the answer to a delivery that its head shows to be invalid; else None."""
+        length = _text(headers, b"content-length")
+        if not self._secrets():
+            return problem(503, "the App has no webhook secret here yet", {"Retry-After": RETRY_AFTER_SECONDS})
+        if length.isdecimal() and (len(length) > MOST_DIGITS or int(length) > LARGEST_BYTES):
+            return TOO_LARGE
+        return None if SIGNATURE.fullmatch(_text(headers, b"x-hub-signature-256")) else UNSIGNED
+
+    def _accept(self, headers: Mapping[bytes, bytes], body: bytes) -> asyncio.Future[Response]:
+        """Stores a delivery, and returns its answer."""
+        loop = asyncio.get_running_loop()
+        answered = loop.create_future()
+
+        def answer(response: Response) -> None:
+            if not answered.done():  # its sender may be away
+                answered.set_result(response)
+
         self._arrived.append((headers, body, answer))
         if len(self._arrived) == 1:
-            asyncio.get_running_loop().call_soon(self._store_some)
+            loop.call_soon(self._store_some)
+        return answered
 
     def _store_some(self) -> None:
         arrived = [self._arrived.popleft() for _ in range(min(MOST_AT_ONCE, len(self._arrived)))]
@@ -68,18 +90,12 @@ class Webhook:
                 log.exception("delivery not stored")
                 answer(problem(500, "internal error; see the log"))
 
-    def _store(self, headers: Mapping[bytes, bytes], body: bytes | None, answer: Answer) -> None:
+    def _store(self, headers: Mapping[bytes, bytes], body: bytes, answer: Answer) -> None:
         """Begins to store a delivery. Nothing in it is read before its signature was verified."""
-        secrets = self._secrets()
-        if not secrets:
-            answer(problem(503, "the App has no webhook secret here yet", {"Retry-After": RETRY_AFTER_SECONDS}))
-        elif body is None:
-            answer(problem(413, f"a delivery has at most {LARGEST_BYTES} bytes"))
-        elif not verify(body, _text(headers, b"x-hub-signature-256"), secrets):
-            text = "X-Hub-Signature-256 is missing, or was not made with this App's webhook secret"
-            answer(problem(401, text))
-        else:
+        if verify(body, _text(headers, b"x-hub-signature-256"), self._secrets()):
             self._keep(headers, body, answer)
+        else:
+            answer(UNSIGNED)
 
     def _keep(self, headers: Mapping[bytes, bytes], body: bytes, answer: Answer) -> None:
         event, guid = _text(headers, b"x-github-event"), _text(headers, b"x-github-delivery")

@@ -60,7 +60,7 @@ PROBLEMS = {
     404: "The App is not installed there.",
     409: "Already in effect; nothing was recorded.",
     413: "The body is too large.",
-    429: "Too many checks were requested; try again after `Retry-After`.",
+    429: "Too many at once; try again after `Retry-After`.",
     503: "Redis is unavailable; try again after `Retry-After`.",
     507: "10,000 pods are claimed already; nothing was recorded.",
 }

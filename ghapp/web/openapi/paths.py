@@ -130,7 +130,7 @@ def _jobs() -> Schema:
 
 def _orgs() -> Schema:
     """Events of an org, its demand, pod claims and deaths."""
-    stream = {"200": {"description": "CloudEvents.", "content": {"text/event-stream": {}}}} | problems(404)
+    stream = {"200": {"description": "CloudEvents.", "content": {"text/event-stream": {}}}} | problems(404, 429)
     return {
         "/v1/orgs/{org}/events": {
             "get": call("Events as server-sent CloudEvents.", "read", stream, [], [header("Last-Event-ID")])

@@ -278,3 +278,24 @@ async def _listen_for(client, seconds):
                 await anext(stream)
         except TimeoutError:
             pass
+
+
+async def test_streams_are_bounded_for_a_token_and_for_all(listening, redis, monkeypatch):
+    monkeypatch.setattr(module, "MOST_OF_TOKEN", 2)
+    monkeypatch.setattr(module, "MOST_STREAMS", 3)
+    secret, _ = await Tokens(redis).create("another", ("acme",), ("read",), NOW)
+    another = {"authorization": f"Bearer {secret}"}
+    async with listening.stream("GET", PATH) as first, listening.stream("GET", PATH) as second:
+        assert (first.status_code, second.status_code) == (200, 200)
+        refused = await listening.get(PATH)
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "30")
+        async with listening.stream("GET", PATH, headers=another) as third:
+            assert third.status_code == 200
+            assert (await listening.get(PATH, headers=another)).status_code == 503
+    ends = asyncio.get_running_loop().time() + 10
+    while asyncio.get_running_loop().time() < ends:
+        async with listening.stream("GET", PATH) as again:
+            if again.status_code == 200:
+                return
+        await asyncio.sleep(0.05)
+    raise AssertionError("streams that have ended still count")

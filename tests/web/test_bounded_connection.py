@@ -1,0 +1,176 @@
+"""What a client may take of the server before it has shown anything, over real connections."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+import uvicorn
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, StreamingResponse
+
+from ghapp.web import bounded_connection
+from ghapp.web.bounded_connection import LARGEST_HEAD_BYTES, SLICE_BYTES, BoundedConnection, Connections
+from tests.support.ports import free_port
+
+HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
+
+
+async def application(scope, receive, send):
+    """Answers with the length of the body; `/endless` with more than a client reads."""
+    if scope["type"] != "http":
+        return
+    if scope["path"] == "/endless":
+        answer = StreamingResponse(_endless())
+    else:
+        answer = PlainTextResponse(str(len(await Request(scope, receive).body())))
+    await answer(scope, receive, send)
+
+
+async def _endless():
+    while True:
+        yield b"x" * 65536
+        await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def serving(**limits):
+    """Serves while the block runs; yields a function that opens a connection."""
+    port = free_port()
+    protocol = partial(BoundedConnection, Connections(**limits))
+    config = uvicorn.Config(application, port=port, http=protocol, access_log=False, log_config=None, lifespan="off")
+    server = uvicorn.Server(config)
+    running = asyncio.create_task(server.serve())
+    while not server.started:  # noqa: ASYNC110 - uvicorn has nothing to wait for
+        await asyncio.sleep(0.01)
+    writers = []
+
+    async def connect(data=b""):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writers.append(writer)
+        writer.write(data)
+        return reader, writer
+
+    try:
+        yield connect
+    finally:
+        for writer in writers:
+            writer.close()
+        server.should_exit = True
+        await asyncio.wait_for(running, 10)
+
+
+async def status_of(reader):
+    """The status of the next answer; 0 if the connection was closed without one."""
+    line = await asyncio.wait_for(reader.readline(), 10)
+    return int(line.split(b" ")[1]) if line else 0
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    """Time-outs that a test can wait for."""
+    for name in ("HEAD_SECONDS", "REQUEST_SECONDS", "STALLED_SECONDS", "LINGER_SECONDS"):
+        monkeypatch.setattr(bounded_connection, name, 0.2)
+    monkeypatch.setattr(bounded_connection, "CHECK_SECONDS", 0.05)
+
+
+@pytest.mark.parametrize(
+    ("size", "status"), [(LARGEST_HEAD_BYTES - SLICE_BYTES, 200), (LARGEST_HEAD_BYTES + 1, 431), (1_000_000, 431)]
+)
+@pytest.mark.parametrize("fields", [1, 8])
+async def test_a_head_has_at_most_64_kib(size, status, fields):
+    each, rest = divmod(size - len(HEAD) - 2 - 4 * fields, fields)
+    lines = [b"a:%b\r\n" % (b"x" * (each + (rest if not number else 0))) for number in range(fields)]
+    head = HEAD + b"".join(lines) + b"\r\n"
+    assert len(head) == size
+    async with serving() as connect:
+        reader, _ = await connect(head)
+        assert await status_of(reader) == status
+
+
+@pytest.mark.parametrize("part", [b"GET /", HEAD + b"a:", HEAD, b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 20_000])
+async def test_a_head_that_does_not_end_is_cut_off_with_431(part):
+    async with serving() as connect:
+        reader, writer = await connect(part)
+        for _ in range(20):
+            writer.write(b"x" * 8192)
+            await asyncio.sleep(0)
+        assert await status_of(reader) == 431
+        answer = await reader.read()
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["detail"] == "the head of a request has at most 65536 bytes"
+
+
+async def test_long_heads_one_after_the_other_are_counted_alone():
+    head = HEAD + b"a:" + b"x" * 60_000 + b"\r\n\r\n"
+    async with serving() as connect:
+        reader, writer = await connect(head * 5)
+        for _ in range(5):
+            assert await status_of(reader) == 200
+            while (await reader.readline()).strip():
+                pass
+            await reader.readexactly(1)
+        writer.write(head)
+        assert await status_of(reader) == 200
+
+
+@pytest.mark.parametrize(
+    "part",
+    [b"", b"GET /", HEAD, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nab", HEAD + b"\r\n" + HEAD],
+    ids=["nothing", "a line", "half a head", "half a body", "half of a second head"],
+)
+async def test_a_request_that_does_not_arrive_in_time_is_408(hurried, part):
+    async with serving() as connect:
+        reader, _ = await connect(part)
+        answers = (await asyncio.wait_for(reader.read(), 10)).split(b"HTTP/1.1 ")
+        assert answers[-1].startswith(b"408 ")
+
+
+async def test_a_client_that_does_not_read_its_answer_is_cut_off(hurried):
+    async with serving() as connect:
+        reader, _ = await connect(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+        await asyncio.sleep(0.6)
+        with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
+            await asyncio.wait_for(reader.readexactly(1 << 40), 10)
+
+
+async def test_when_there_are_too_many_connections_the_slowest_is_closed():
+    async with serving(most=3) as connect:
+        slowest, _ = await connect(b"GET /")
+        await asyncio.sleep(0.05)
+        others = [await connect() for _ in range(2)]
+        await asyncio.sleep(0.05)
+        reader, _ = await connect(HEAD + b"\r\n")
+        assert await status_of(reader) == 200
+        assert await status_of(slowest) == 503
+        for reader, writer in others:
+            writer.write(HEAD + b"\r\n")
+            assert await status_of(reader) == 200
+
+
+async def test_a_body_is_no_part_of_the_head_and_may_be_long():
+    body = b"x" * 3_000_000
+    async with serving() as connect:
+        reader, _ = await connect(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        assert await status_of(reader) == 200
+        assert (await asyncio.wait_for(reader.readuntil(b"3000000"), 10)).endswith(b"3000000")
+
+
+async def test_a_head_that_begins_behind_a_body_is_counted_alone():
+    body = b"x" * 150_000
+    post = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    async with serving() as connect:
+        reader, writer = await connect(post + HEAD)
+        await asyncio.sleep(0.05)
+        writer.write(b"\r\n")
+        assert await status_of(reader) == 200
+        await asyncio.wait_for(reader.readuntil(b"150000"), 10)
+        assert await status_of(reader) == 200
+
+
+async def test_what_is_no_http_is_400_by_uvicorn():
+    async with serving() as connect:
+        reader, _ = await connect(b"\x16\x03\x01 hello\r\n\r\n")
+        assert await status_of(reader) == 400
