@@ -27,8 +27,8 @@ LOG_TAIL_BYTES = 65_536
 LONGEST_LOG_BYTES = 32 * 1_048_576
 """A longer log is not read: its address may not support ranges."""
 
-NOTES_READ = 50
-"""GitHub itself adds a handful of annotations; the others are from the workflow."""
+NOTES_READ = 100
+"""GitHub itself adds a handful of annotations; the workflow adds up to 50."""
 
 
 class _Step(msgspec.Struct):
@@ -121,6 +121,7 @@ class Jobs:
             StepState(each.number, each.status, each.conclusion, each.started_at is not None, each.name)
             for each in job.steps
         ]
+        shown = job_steps(steps)
         return JobFacts(
             id=job.id,
             name=job.name,
@@ -129,10 +130,11 @@ class Jobs:
             over=job.status == "completed",
             conclusion=(job.conclusion or "") if job.status == "completed" else "",
             completed_at=None if job.completed_at is None else job.completed_at.timestamp(),
-            step_failed=any(step.conclusion in ("failure", "timed_out") for step in job.steps),
+            step_failed=shown.failed,
             run_id=job.run_id,
             attempt=job.run_attempt,
-            begun=job_steps(steps).begun,
+            begun=shown.begun,
+            failed_steps=shown.failed_steps,
         )
 
     async def of_run(self, run_id: int) -> list[JobOfRun]:

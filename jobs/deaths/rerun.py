@@ -157,7 +157,7 @@ class _RerunTry:
         """What is known but for the run; GitHub's words are asked for only where they decide."""
         job = await jobs.facts(job_id)
         facts = await rerun_facts(self._context, self._installation, self._death, job, self._by)
-        needs_words = self._by == AUTO and (job.step_failed or job.conclusion == "cancelled")
+        needs_words = self._by == AUTO and (job.step_failed or job.conclusion != "failure")
         return facts._replace(words=await job_words(jobs, job_id)) if needs_words else facts
 
     async def _settle(self, jobs: Jobs, job: JobFacts, known: Rerun) -> Rerun | RerunRefusal | None:
@@ -214,11 +214,11 @@ async def rerun_facts(
 
 
 async def job_words(jobs: Jobs, job_id: int) -> JobWords:
-    """GitHub's words in a job's annotations; none where they may not be read, for the steps show most of it."""
+    """GitHub's words in a job's annotations; unknown where they may not be read, for the steps show most of it."""
     try:
         return read_words(await jobs.annotations(job_id))
     except (NotFoundError, PermissionMissingError):
-        return JobWords()
+        return JobWords(known=False)
 
 
 async def request_if_automatic(context: JobContext, facts: RerunFacts, installation: Installation) -> None:

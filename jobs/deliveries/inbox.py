@@ -261,7 +261,7 @@ def _with_approval(job: Job, approvals: Mapping[int, float | None]) -> Job:
 
 def _steps(payload: WorkflowJob) -> JobSteps | None:
     facts = payload.step_facts
-    return None if facts is None else JobSteps(facts.failed, facts.left_open, facts.begun)
+    return None if facts is None else JobSteps(facts.failed, facts.left_open, facts.begun, facts.failed_steps)
 
 
 def _started_at(payload: WorkflowJob, now: float) -> float | None:

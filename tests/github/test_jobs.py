@@ -30,14 +30,14 @@ def document(**changes):
         "conclusion": "failure",
         "html_url": "https://github.com/acme/api/actions/runs/1/job/42",
         "completed_at": "2026-11-20T12:00:03Z",
-        "steps": [step("success"), step(None)],
+        "steps": [step("success"), step(None, "Set up runner")],
     }
     return worst | changes
 
 
-def step(conclusion):
+def step(conclusion, name="Set up job"):
     return {
-        "name": "Set up job",
+        "name": name,
         "status": "completed" if conclusion else "in_progress",
         "conclusion": conclusion,
         "number": 1,
@@ -90,7 +90,7 @@ async def test_what_was_noted_beside_a_job_is_under_its_own_id():
     nothing = JobAnnotation("", "", "", "")
     found = await Jobs(installation_client, HERE).annotations(42)
     assert found == (JobAnnotation("lost", "failure", ".github", ""), nothing, nothing)
-    assert installation_client.sent == [("GET", "/repos/acme/api/check-runs/42/annotations", {"per_page": 50})]
+    assert installation_client.sent == [("GET", "/repos/acme/api/check-runs/42/annotations", {"per_page": 100})]
 
 
 @pytest.mark.parametrize("ask", [lambda jobs: jobs.facts(42), lambda jobs: jobs.annotations(42)])

@@ -33,6 +33,12 @@ DAY = 9 * 3600.0
 JOB, RUN_ID, INSTALLATION, DEATH, POOL = 7, 70, 1, "death", "linux"
 SHUTDOWN = "The runner has received a shutdown signal. This can happen when the runner service is stopped, or a manually started runner is canceled."
 KILLED = "Process completed with exit code 143."
+STOPPED = (
+    "The run was canceled by @mona.",
+    'The job was canceled because "lint" failed.',
+    "Canceling since a higher priority waiting request for 'ci' exists",
+    "The job has exceeded the maximum execution time of 45m0s",
+)
 
 
 class Killed(BaseException):
@@ -61,10 +67,13 @@ class World:
         self.rules = RerunRules(begun=random.random() < 0.5)
         self.event = random.choices(("push", "merge_group", "deployment"), (8, 1, 1))[0]
         self.conclusion = random.choices(("failure", "cancelled", "timed_out", "success"), (6, 2, 1, 1))[0]
-        self.begun, self.step_failed = random.random() < 0.5, random.random() < 0.15
-        self.annotations = random.choice(
-            ((), (SHUTDOWN,), (SHUTDOWN, KILLED), ("AssertionError: received a shutdown signal",))
-        )
+        self.begun, self.failed_steps = random.random() < 0.5, random.choices((0, 1, 2), (12, 2, 1))[0]
+        others: tuple[tuple[str, ...], ...] = ((), (SHUTDOWN,), (SHUTDOWN, KILLED), (SHUTDOWN, KILLED, KILLED))
+        self.annotations = random.choice((*others, ("AssertionError: received a shutdown signal",)))
+        if random.random() < 0.15:  # another job of the run had failed, so that the run is no cancelled one
+            self.annotations += (random.choice(STOPPED),)
+        self.completed_at = random.choice((1.0, 1.0, -20.0))
+        """Of the job; its runner died at 0."""
         cause, reason = random.choice(
             (
                 (Cause.VANISHED, "NodeLost"),
@@ -84,13 +93,14 @@ class World:
         self.is_plain = random.random() < 0.2
         """Nothing is against it, and nothing changes but the run."""
         if self.is_plain:
-            self.mode, self.event, self.conclusion, self.begun, self.step_failed = (
+            self.mode, self.event, self.conclusion, self.begun, self.failed_steps = (
                 "auto",
                 "push",
                 "failure",
                 False,
-                False,
+                0,
             )
+            self.annotations = ()
             self.death = self.death._replace(cause=Cause.VANISHED, reason="NodeLost", job=job._replace(deploys=False))
 
     # ---- GitHub
@@ -112,8 +122,8 @@ class World:
 
     def job_facts(self) -> JobFacts:
         return JobFacts(
-            JOB, "test", "a" * 40, over=True, conclusion=self.conclusion, completed_at=1.0,
-            step_failed=self.step_failed, run_id=RUN_ID, begun=self.begun,
+            JOB, "test", "a" * 40, over=True, conclusion=self.conclusion, completed_at=self.completed_at,
+            step_failed=self.failed_steps > 0, run_id=RUN_ID, begun=self.begun, failed_steps=self.failed_steps,
         )  # fmt: skip
 
     async def annotations_of(self, _job_id: int) -> tuple[JobAnnotation, ...]:
@@ -184,13 +194,15 @@ class World:
 
     def _against(self) -> dict[str, bool]:
         """What is against an unasked re-run now, by this model's own reading of the world."""
-        is_platforms = SHUTDOWN in self.annotations or self.death.reason in ("NodeLost", "Evicted")
+        is_clusters = self.death.reason in ("NodeLost", "Evicted") and self.completed_at >= self.death.at
+        is_platforms = SHUTDOWN in self.annotations or is_clusters
         return {
             "its pool does not ask for it": self.mode != "auto",
             "its cause is not listed": self.death.cause not in (Cause.VANISHED, Cause.TERMINATED),
             "it used up its pod": self.death.reason == "StorageLimitExceeded",
-            "its own code failed": self.step_failed and KILLED not in self.annotations,
+            "its own code failed": self.failed_steps > self.annotations.count(KILLED),
             "a person cancelled the run": self.is_cancelled,
+            "GitHub ended it for another reason": any(each in STOPPED for each in self.annotations),
             "a person may have cancelled the job": self.conclusion == "cancelled" and not is_platforms,
             "it did not fail": self.conclusion == "success",
             "it is in a merge queue": self.event == "merge_group",
@@ -280,7 +292,7 @@ class World:
         yield from at(0.15, self._cancel)
         yield from at(0.15, lambda: self.is_over and self._begin_attempt("test", "build"))
         yield from at(0.10, lambda: self.is_over and self._begin_attempt("build"))
-        yield from at(0.20, lambda: self._set(newer=(self.now, self.now + random.choice((600.0, 9000.0)))))
+        yield from at(0.40, lambda: self._set(newer=(self.now, self.now + random.choice((600.0, 9000.0)))))
         yield from at(0.20, lambda: self._set(mode=random.choice(("off", "button", "auto"))))
         for _ in range(2):
             yield from at(0.2, lambda: self._set(fuse_closed=not self.fuse_closed))

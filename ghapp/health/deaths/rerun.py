@@ -266,7 +266,7 @@ def _unasked(facts: RerunFacts) -> _Checks:
         (rules.mode != "auto", RerunRefusal.NOT_AUTOMATIC),
         (death.cause.value not in rules.causes, RerunRefusal.CAUSE),
         (death.reason in USED_UP, RerunRefusal.USED_UP),
-        (job.step_failed and not facts.words.killed, RerunRefusal.STEP_FAILED),
+        (not facts.words.explain_failures(job.failures), RerunRefusal.STEP_FAILED),
         (_is_cancelled(facts, run), RerunRefusal.CANCELLED),
         (is_in_merge_queue, RerunRefusal.MERGE_QUEUE),
         (_deploys(facts, run), RerunRefusal.DEPLOYMENT),
@@ -278,11 +278,19 @@ def _unasked(facts: RerunFacts) -> _Checks:
 
 
 def _is_cancelled(facts: RerunFacts, run: RunFacts) -> bool:
-    """True if a person may have cancelled the job: the run was cancelled, or only the job's conclusion is known."""
-    if run.conclusion == "cancelled":
+    """True if the job was cancelled for another reason than its runner, or may have been.
+
+    These prove it: the run was cancelled (a run in which another job had failed may end as a failure all the same), or
+    GitHub's words name the reason. Otherwise a cancelled job needs an explanation: GitHub's words on the runner, or an
+    end that the cluster explains, of a runner that ended before the job did, where GitHub's words could be read.
+    """
+    job, words, death = facts.job, facts.words, facts.death
+    if run.conclusion == "cancelled" or words.stopped:
         return True
-    is_explained = facts.words.of_runner or facts.death.reason in OUTSIDE
-    return facts.job.conclusion == "cancelled" and not is_explained
+    if job.conclusion != "cancelled" or words.of_runner:
+        return False
+    is_over_first = job.completed_at is not None and job.completed_at < death.at
+    return not words.known or is_over_first or death.reason not in OUTSIDE
 
 
 def _deploys(facts: RerunFacts, run: RunFacts) -> bool:
