@@ -86,8 +86,9 @@ class World:
         job = DeadJob(JOB, "acme/api", deploys=random.random() < 0.1)
         self.death = Death("vm-1", "vm-1", "node", 0.0, 137, 9, reason, cause, "", pool=POOL, job=job, pod_uid="uid")
         self.record: Rerun | None = None
+        self.pressed_at: float | None = None
         self.ours = 0
-        self.due: list[tuple[float, str, int]] = []
+        self.due: list[tuple[float, str, int, int]] = []
         self.todo: list[Change] = []
         self.flaky = random.random() < 0.6
         self.is_plain = random.random() < 0.2
@@ -181,6 +182,8 @@ class World:
         self._require(self.attempt == 1, "a job of an older attempt is run again")
         self._require(self.mode != "off", "a job is run again in a pool whose re-runs are off")
         self._require(self.conclusion != "success", "a job is run again that did not fail")
+        changed_mind = self.pressed_at is not None and (self.cancelled_at or 0.0) > self.pressed_at
+        self._require(not (by != AUTO and self.is_cancelled and changed_mind), "a run is cancelled after the request")
         if by == AUTO:
             for why, is_so in self._against().items():
                 self._require(not is_so, f"a job is run again unasked: {why}")
@@ -278,7 +281,8 @@ class World:
     def ask(self, _name: object, *args: Any, key: str = "", after_seconds: float = 0.0) -> None:
         if key.startswith("rerun-"):
             _, _, by, *rest = args
-            self.due.append((self.now + after_seconds, by, rest[0] if rest else 0))
+            attempt, waited = rest or (0, 0)
+            self.due.append((self.now + after_seconds, by, attempt, waited))
 
     # ---- persons and time
 
@@ -297,10 +301,14 @@ class World:
         for _ in range(2):
             yield from at(0.2, lambda: self._set(fuse_closed=not self.fuse_closed))
         yield from at(0.1, lambda: self._set(granted=not self.granted))
-        yield from at(0.25, lambda: self.due.append((self.now, "mona", 0)))
+        yield from at(0.25, self._press)
 
     def _set(self, **values: Any) -> None:
         self.__dict__.update(values)
+
+    def _press(self) -> None:
+        self.pressed_at = self.now
+        self.due.append((self.now, "mona", 0, 0))
 
     def _cancel(self) -> None:
         if not self.is_over:
@@ -318,11 +326,11 @@ class World:
             self.due.sort()
             self.todo.sort(key=lambda each: each.at)
             if self.due and (not self.todo or self.due[0][0] <= self.todo[0].at):
-                at, by, attempt = self.due.pop(0)
+                at, by, attempt, waited = self.due.pop(0)
                 if at > 2 * DAY:
                     break
                 self.now = max(self.now, at)
-                self._try(by, attempt)
+                self._try(by, attempt, waited)
             else:
                 change = self.todo.pop(0)
                 self.now = max(self.now, change.at)
@@ -347,13 +355,13 @@ class World:
         facts = facts._replace(words=await tries.job_words(_jobs(self), JOB))
         await tries.request_if_automatic(context, facts, installation)
 
-    def _try(self, by: str, attempt: int) -> None:
+    def _try(self, by: str, attempt: int, waited: int) -> None:
         try:
-            self._await(tries.rerun_job_of(self.context(), INSTALLATION, DEATH, by, attempt))
+            self._await(tries.rerun_job_of(self.context(), INSTALLATION, DEATH, by, attempt, waited))
         except GitHubError:
             pass  # it has enqueued its next try
         except Killed:
-            self.due.append((self.now + 30.0, by, attempt))  # the queue has the lost job again
+            self.due.append((self.now + 30.0, by, attempt, waited))  # the queue has the lost job again
 
     @staticmethod
     def _await(work: Any) -> None:

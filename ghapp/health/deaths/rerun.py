@@ -188,6 +188,7 @@ class RerunFacts(NamedTuple):
         fuse_closed: the fuses of the pool and of the installation are closed.
         words: of GitHub, from the job's annotations.
         run: the job's run; None before GitHub was asked for it.
+        waited: an earlier try of the same request waited for the run to end.
     """
 
     by: str
@@ -198,6 +199,7 @@ class RerunFacts(NamedTuple):
     fuse_closed: bool
     words: JobWords = JobWords()
     run: RunFacts | None = None
+    waited: bool = False
 
 
 NO_ACCESS = "Resource not accessible by integration"
@@ -235,7 +237,7 @@ def refusal(facts: RerunFacts) -> RerunRefusal | None:
 
     It is the only judgement of that: at each try, also before the repetition of a request that got no answer, and where
     a button is shown, then without the run. A person who presses the button decides over what a person can know; the
-    conditions in `_always` hold for both.
+    conditions in `_always` hold for both. A run that was cancelled after the button was pressed is one of them.
     """
     checks = _always(facts)
     if facts.by == AUTO:
@@ -255,6 +257,7 @@ def _always(facts: RerunFacts) -> _Checks:
         (run is not None and run.attempt > MOST_RERUNS, RerunRefusal.TOO_MANY),
         (run is not None and run.attempt != job.attempt, RerunRefusal.LATER_ATTEMPT),
         (run is not None and not run.over, RerunRefusal.RUN_NOT_OVER),
+        (facts.waited and run is not None and run.conclusion == "cancelled", RerunRefusal.CANCELLED),
     ]
 
 

@@ -63,6 +63,7 @@ def test_a_first_attempt_that_had_not_begun_is_re_run(by):
         ({"job": JOB._replace(conclusion="success")}, RerunRefusal.NOT_FAILED, BOTH),
         ({"run": RUN._replace(attempt=2)}, RerunRefusal.LATER_ATTEMPT, BOTH),
         ({"run": RUN._replace(over=False)}, RerunRefusal.RUN_NOT_OVER, BOTH),
+        ({"run": CANCELLED_RUN, "waited": True}, RerunRefusal.CANCELLED, BOTH),
         ({"run": RUN._replace(attempt=51), "job": JOB._replace(attempt=51)}, RerunRefusal.TOO_MANY, BOTH),
         ({"rules": RerunRules(mode="button")}, RerunRefusal.NOT_AUTOMATIC, UNASKED),
         ({"death": DEAD._replace(cause=Cause.HOST_OOM)}, RerunRefusal.CAUSE, UNASKED),
