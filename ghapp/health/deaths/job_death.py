@@ -160,7 +160,7 @@ def is_same_end(known: Death, job: Job) -> bool:
     if known.runner_id not in (None, job.runner_id):
         return False
     began, ended = job.started_at, job.ended_at
-    return began is not None and ended is not None and began <= known.at <= ended + APART_SECONDS
+    return began is not None and ended is not None and began <= known.ended_at <= ended + APART_SECONDS
 
 
 def is_job_death_of(known: Death, pod: Pod, death: Death) -> bool:
@@ -177,7 +177,8 @@ def is_job_death_of(known: Death, pod: Pod, death: Death) -> bool:
         return known.pod_uid == pod.uid
     if None not in (known.runner_id, death.runner_id) and known.runner_id != death.runner_id:
         return False
-    return pod.created_at <= known.at and death.at >= known.at - APART_UNSEEN_SECONDS
+    is_created_before = pod.created_at - death.ahead <= known.ended_at
+    return is_created_before and death.ended_at >= known.ended_at - APART_UNSEEN_SECONDS
 
 
 def completed_by_pod(known: Death, death: Death) -> Death:

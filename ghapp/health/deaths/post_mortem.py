@@ -70,7 +70,7 @@ def job_at_death(evidence: Evidence, death: Death) -> int | None:
     """
     if evidence.job_id is None or not is_of(death, evidence):
         return None
-    began_later = evidence.job_started_at is not None and evidence.job_started_at > death.at
+    began_later = evidence.job_started_at is not None and evidence.job_started_at > death.ended_at
     return None if began_later or _was_over(evidence.job_ended_at, death) else evidence.job_id
 
 
@@ -119,4 +119,4 @@ def next_look_after(look: int) -> float | None:
 def _was_over(ended_at: float | None, death: Death) -> bool:
     """True if a job that ended at `ended_at` was over before its runner died."""
     apart = APART_UNSEEN_SECONDS if death.exit_code is None else APART_SECONDS
-    return ended_at is not None and ended_at < death.at - apart
+    return ended_at is not None and ended_at < death.ended_at - apart

@@ -292,7 +292,7 @@ def _is_cancelled(facts: RerunFacts, run: RunFacts) -> bool:
         return True
     if job.conclusion != "cancelled" or words.of_runner:
         return False
-    is_over_first = job.completed_at is not None and job.completed_at < death.at
+    is_over_first = job.completed_at is not None and job.completed_at < death.ended_at
     return not words.known or is_over_first or death.reason not in OUTSIDE
 
 
