@@ -332,6 +332,8 @@ def _is_for(known: ShardInputs, job: Job, active: str | None) -> bool:
 
 def _could_take(known: ShardInputs, label_sets: Collection[frozenset[str]], job: Job) -> bool:
     wanted = {label.lower() for label in job.labels}
+    if not wanted:  # it waits for a runner group, which is not known
+        return False
     if any(wanted <= labels for labels in label_sets):
         return True
     custom = [label for label in job.labels if label.lower() != "self-hosted"]

@@ -263,6 +263,10 @@ def test_a_job_that_waits_for_an_approval_affects_no_user():
     assert "1 waiting job" in gate([*pink(3)], jobs=[waits(1, 3600)]).checks[0].text
 
 
+def test_a_job_that_waits_for_a_runner_group_is_not_known_to_wait_for_the_pool():
+    assert "waiting job" not in gate([*pink(3)], jobs=[waits(1, 3600, labels=())]).checks[0].text
+
+
 def test_without_a_deploy_there_is_no_canary_and_the_next_step_is_to_report_it():
     answer = gate(
         [*pink(3), *at_work()], GateRequest("pink", canary=True), ActiveShardSources((deploy("purple", "active"),))
