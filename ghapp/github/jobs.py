@@ -60,6 +60,7 @@ class _Run(msgspec.Struct):
     event: str = ""
     head_branch: str | None = None
     workflow_id: int = 0
+    run_started_at: datetime | None = None
 
 
 class _Runs(msgspec.Struct):
@@ -185,7 +186,7 @@ class Jobs:
         )
 
     async def run_facts(self, run_id: int) -> RunFacts:
-        """Returns the latest attempt of a workflow run, and whether a newer one goes on; needs `actions: read`.
+        """Returns the latest attempt of a workflow run, and whether a newer run goes on; needs `actions: read`.
 
         Raises:
             NotFoundError: the run does not exist, or the installation cannot see it.
@@ -206,7 +207,8 @@ class Jobs:
     async def _newer_goes_on(self, run: _Run) -> bool:
         """True if a newer run of the same workflow and branch is not over, as far as one page of runs shows.
 
-        GitHub lists runs newest first. A full page that does not reach back to this run leaves it open, which is True.
+        An older run of which a later attempt goes on is newer, too. GitHub lists runs newest first. A full page that
+        does not reach back to this run leaves it open, which is True.
         """
         if not run.head_branch:
             return False
@@ -218,6 +220,7 @@ class Jobs:
         newer = [each for each in listed.workflow_runs if each.id > run.id]
         if len(newer) == PER_PAGE:
             return True
+        newer += [each for each in listed.workflow_runs if each.id < run.id and _began_later(each, run)]
         return any(each.workflow_id == run.workflow_id and each.status != "completed" for each in newer)
 
     async def rerun(self, job_id: int) -> None:
@@ -236,6 +239,12 @@ class Jobs:
         path = f"{self._path}/actions/jobs/{job_id}/logs"
         tail = await self._client.tail(path, LOG_TAIL_BYTES, LONGEST_LOG_BYTES)
         return () if tail is None else tuple(tail.decode(errors="replace").splitlines())
+
+
+def _began_later(run: _Run, other: _Run) -> bool:
+    """True if the latest attempt of a run began after that of the other one."""
+    began, other_began = run.run_started_at, other.run_started_at
+    return began is not None and other_began is not None and began > other_began
 
 
 def _epoch(at: datetime | None) -> float | None:
