@@ -208,8 +208,13 @@ def rules_of(context: JobContext, installation: Installation, death: Death) -> R
 async def rerun_facts(
     context: JobContext, installation: Installation, death: Death, job: JobFacts, by: str
 ) -> RerunFacts:
-    """What is known when a re-run is considered, without questions to GitHub."""
-    fuses = await context.fuses.all(installation.id)
+    """What is known when a re-run is considered, without questions to GitHub.
+
+    Deliveries since the death was recorded may have shown that its job deploys.
+    """
+    fuses, delivered = await context.fuses.all(installation.id), await context.demand.one(installation.id, job.id)
+    if delivered is not None and delivered.deploys and death.job is not None:
+        death = death._replace(job=death.job._replace(deploys=True))
     return RerunFacts(
         by=by,
         death=death,

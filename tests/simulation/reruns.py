@@ -83,7 +83,8 @@ class World:
                 (Cause.VANISHED, "PodGone"),
             )
         )
-        job = DeadJob(JOB, "acme/api", deploys=random.random() < 0.1)
+        self.deploys = random.random() < 0.1
+        job = DeadJob(JOB, "acme/api", deploys=self.deploys and random.random() < 0.5)  # else a later delivery shows it
         self.death = Death("vm-1", "vm-1", "node", 0.0, 137, 9, reason, cause, "", pool=POOL, job=job, pod_uid="uid")
         self.record: Rerun | None = None
         self.pressed_at: float | None = None
@@ -103,6 +104,7 @@ class World:
             )
             self.annotations = ()
             self.death = self.death._replace(cause=Cause.VANISHED, reason="NodeLost", job=job._replace(deploys=False))
+            self.deploys = False
 
     # ---- GitHub
 
@@ -209,7 +211,7 @@ class World:
             "a person may have cancelled the job": self.conclusion == "cancelled" and not is_platforms,
             "it did not fail": self.conclusion == "success",
             "it is in a merge queue": self.event == "merge_group",
-            "it deploys": self.event == "deployment" or bool(self.death.job and self.death.job.deploys),
+            "it deploys": self.event == "deployment" or self.deploys,
             "its steps had begun": self.begun and not self.rules.begun,
             "the fuse is not closed": not self.fuse_closed,
             "a newer run goes on": self.newer_goes_on,
@@ -261,6 +263,7 @@ class World:
         return SimpleNamespace(
             installations=SimpleNamespace(one=lambda _id: one(installation)),
             deaths=SimpleNamespace(one=lambda *_: one(self.death)),
+            demand=SimpleNamespace(one=lambda *_: one(Job(JOB, "over", (), "acme/api", 0.0, deploys=self.deploys))),
             fuses=SimpleNamespace(all=lambda _id: one(fuses)),
             reruns=SimpleNamespace(
                 of=self.of,

@@ -426,6 +426,15 @@ async def test_a_job_that_waited_for_an_approval_is_not_run_again_unasked(story)
         assert await rerun(app, death) is RerunRefusal.DEPLOYMENT
 
 
+async def test_a_job_whose_deployment_a_later_delivery_shows_is_not_run_again_unasked(story):
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app)
+        known = await app.context.demand.one(app.installation, job.id)
+        assert not death.job.deploys
+        await app.context.demand.record(app.installation, [known._replace(deploys=True)])
+        assert await rerun(app, death) is RerunRefusal.DEPLOYMENT
+
+
 async def test_without_the_right_to_write_checks_a_job_is_run_again_all_the_same(story):
     async with story(pool=AUTOMATIC) as app:
         job, death = await job_died(app)
