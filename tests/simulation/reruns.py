@@ -83,6 +83,8 @@ class World:
                 (Cause.VANISHED, "PodGone"),
             )
         )
+        self.namesake = random.choices((0, 1), (4, 1))[0]
+        """The latest attempt of a second job of the name; 0 if there is none."""
         self.deploys = random.random() < 0.1
         job = DeadJob(JOB, "acme/api", deploys=self.deploys and random.random() < 0.5)  # else a later delivery shows it
         self.death = Death("vm-1", "vm-1", "node", 0.0, 137, 9, reason, cause, "", pool=POOL, job=job, pod_uid="uid")
@@ -149,6 +151,7 @@ class World:
         await self._answer()
         latest = {"test": 1, "build": 1, **self.reattempted}
         rows = [(name, attempt) for name, most in latest.items() for attempt in range(1, most + 1)]
+        rows += [("test", attempt) for attempt in {1, self.namesake} if self.namesake]
         return [JobOfRun(Job(1, "over", (), "acme/api", 0.0, name=name, attempt=attempt)) for name, attempt in rows]
 
     @property
@@ -164,6 +167,8 @@ class World:
         await asyncio.sleep(0)
         lost = self.flaky and self.random.random() < 0.3
         if lost and self.random.random() < 0.5:
+            if self.namesake and self.random.random() < 0.5:
+                self.todo.append(Change(self.now + 30.0, lambda: self.is_over and self._rerun_namesake()))
             raise GitHubUnavailableError("the request got lost")
         if not self.granted:
             raise PermissionMissingError("no", accepted="actions=write", explanation="")
@@ -300,6 +305,8 @@ class World:
         yield from at(0.15, lambda: self.is_over and self._begin_attempt("test", "build"))
         yield from at(0.10, lambda: self.is_over and self._begin_attempt("build"))
         yield from at(0.40, lambda: self._set(newer=(self.now, self.now + random.choice((600.0, 9000.0)))))
+        if self.namesake:
+            yield from at(0.50, lambda: self.is_over and self._rerun_namesake())
         yield from at(0.20, lambda: self._set(mode=random.choice(("off", "button", "auto"))))
         for _ in range(2):
             yield from at(0.2, lambda: self._set(fuse_closed=not self.fuse_closed))
@@ -308,6 +315,10 @@ class World:
 
     def _set(self, **values: Any) -> None:
         self.__dict__.update(values)
+
+    def _rerun_namesake(self) -> None:
+        self._begin_attempt()
+        self.namesake = self.attempt
 
     def _press(self) -> None:
         self.pressed_at = self.now
@@ -378,6 +389,8 @@ class World:
         """What was permitted from the beginning on was run again; no outcome stays unknown."""
         is_free = is_steady and not any(self._against().values())
         self._require(not is_free or self.attempt > 1, "a job that may be run again was not")
+        is_accepted = self.record is not None and self.record.state is RerunState.ACCEPTED
+        self._require(not is_accepted or "test" in self.reattempted, "a re-run is accepted that never happened")
         is_unknown = self.record is not None and self.record.state is RerunState.REQUESTED
         self._require(not is_unknown, "the outcome of a request stays unknown")
 

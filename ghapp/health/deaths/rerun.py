@@ -7,6 +7,7 @@ received; if it was not, the request is withdrawn, and judged again by what hold
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -304,9 +305,13 @@ def _deploys(facts: RerunFacts, run: RunFacts) -> bool:
 def latest_attempt(job: JobFacts, jobs_of_run: Iterable[tuple[str, int]]) -> int:
     """Returns the latest attempt of a job, by the names and attempts of all jobs of its run.
 
-    Of several jobs of a run only some may have been run again.
+    Of several jobs of a run only some may have been run again. A later attempt has other ids, so that only names
+    connect the two: of several jobs of one name, a later attempt is this job's only if all of them have it.
     """
-    return max((attempt for name, attempt in jobs_of_run if name == job.name), default=job.attempt)
+    of_name = Counter(attempt for name, attempt in jobs_of_run if name == job.name)
+    namesakes = max(1, of_name[job.attempt])
+    proven = [attempt for attempt, count in of_name.items() if attempt <= job.attempt or count >= namesakes]
+    return max(proven, default=job.attempt)
 
 
 def settled(rerun: Rerun, latest: int, now: float) -> Rerun | RerunRefusal | None:

@@ -153,8 +153,20 @@ def test_a_pool_may_allow_jobs_that_had_begun_and_name_other_causes():
         ([("test", 1), ("test", 2)], 2),
         ([("test", 1), ("build", 2)], 1),
         ([("test", 3), ("build", 4), ("test", 1)], 3),
+        ([("test", 1), ("test", 1), ("test", 2)], 1),
+        ([("test", 1), ("test", 1), ("test", 2), ("test", 2)], 2),
+        ([("test", 1), ("test", 1)], 1),
     ],
-    ids=["none listed", "one attempt", "run again", "only another job was run again", "twice"],
+    ids=[
+        "none listed",
+        "one attempt",
+        "run again",
+        "only another job was run again",
+        "twice",
+        "one of two of its name was run again",
+        "both were run again",
+        "none of two of its name was run again",
+    ],
 )
 def test_the_latest_attempt_is_that_of_the_job_itself(jobs, latest):
     assert latest_attempt(JOB, jobs) == latest
