@@ -161,11 +161,11 @@ class DeathRecorder:
             _log_death(death, pod, org=installation.org, by_ghapp=True)
             return False
         deaths = self.stores.deaths
-        known = await deaths.of(installation.id, death.runner_name)
-        if _is_published(pod, death, known):
-            return False
         if evidence is not None and is_of(death, evidence):
             death = death._replace(runner_id=evidence.id)
+        known = await self._recorded_end(installation, pod, death)
+        if _is_published(pod, death, known):
+            return False
         if evidence is not None and evidence.registered:  # deliveries alone lack the runner's labels
             rules = self.settings.pools_of(installation.org)
             death = death._replace(pool=runner_pool(evidence, rules))
@@ -182,6 +182,19 @@ class DeathRecorder:
         await self.stores.counters.add("ghapp_deaths_total", org=installation.org, pool=pool, cause=death.cause.value)
         await self._have_looked_into(installation, death)
         return True
+
+    async def _recorded_end(self, installation: Installation, pod: Pod, death: Death) -> Death | None:
+        """Returns the last recorded end of this pod or of its runner; if there is none, the latest of that name.
+
+        A later runner of the name may have died since.
+        """
+        deaths = self.stores.deaths
+        latest = await deaths.of(installation.id, death.runner_name)
+        if latest is None or latest.pod_uid == death.pod_uid or is_job_death_of(latest, pod, death):
+            return latest
+        others = await deaths.namesakes(installation.id, death.runner_name, pod.created_at - death.ahead)
+        own = (each for each in others if each.pod_uid == death.pod_uid or is_job_death_of(each, pod, death))
+        return next(own, latest)
 
     async def _is_own_doing(self, pod: Pod, installation: Installation, evidence: Evidence | None) -> bool:
         """Whether ghapp ended it, by a replacement or as a leak: no death, no event, no check run, no advice."""

@@ -230,3 +230,31 @@ async def test_a_job_whose_start_was_delivered_late_replaces_the_one_before_it(s
         await reported(later.id, stopped_at - 20)
         await look_into(app.context, app.installation, identity(before), 1)
         assert (await deaths(app))[0].job.id == later.id
+
+
+@pytest.mark.parametrize("first", ["cluster", "job"])
+async def test_a_later_death_of_the_same_name_does_not_make_two_of_the_first_one(story, first):
+    async with story(pool=IN_CLUSTER) as app:
+        job, stopped_at = await abandoned(app)
+        pod = pod_of(app, job, stopped_at, KILLED)
+        ended = KILLED._replace(finished_at=stopped_at + 100)
+        second = pod._replace(uid="uid-2", created_at=stopped_at + 5, runner=Container("runner", ended=ended))
+        evidence = (await app.context.runners.all(app.installation))[job.runner_id]
+        again = evidence._replace(id=job.runner_id + 500, first_seen=stopped_at + 20, job_id=None, job_started_at=None)
+
+        async def cluster():
+            return await recorder(app).record_end(pod)
+
+        async def by_job():
+            return await examine_job_of(app.context, app.installation, job.id)
+
+        one, other = (cluster, by_job) if first == "cluster" else (by_job, cluster)
+        assert await one()
+        await app.context.runners.revise(app.installation, {again.id: lambda _: again})
+        assert await recorder(app).record_end(second)
+        for each in (other, one, other):
+            assert not await each()
+        assert sorted(each.pod_uid for each in await deaths(app)) == ["uid-1", "uid-2"]
+        for each in await deaths(app):
+            await look_into(app.context, app.installation, identity(each), 2)
+        assert len(check_runs(app)) == 1
