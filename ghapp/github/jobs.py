@@ -207,8 +207,8 @@ class Jobs:
     async def _newer_goes_on(self, run: _Run) -> bool:
         """True if a newer run of the same workflow and branch is not over, as far as one page of runs shows.
 
-        An older run of which a later attempt goes on is newer, too. GitHub lists runs newest first. A full page that
-        does not reach back to this run leaves it open, which is True.
+        An older run of which a later attempt goes on is newer, too. GitHub lists runs newest first. A page without this
+        run, because it does not reach back so far or is no complete list, leaves it open, which is True.
         """
         if not run.head_branch:
             return False
@@ -218,7 +218,7 @@ class Jobs:
         )
         listed = read(_runs, expect(answer, path))
         newer = [each for each in listed.workflow_runs if each.id > run.id]
-        if len(newer) == PER_PAGE:
+        if not any(each.id == run.id for each in listed.workflow_runs):
             return True
         newer += [each for each in listed.workflow_runs if each.id < run.id and _began_later(each, run)]
         return any(each.workflow_id == run.workflow_id and each.status != "completed" for each in newer)

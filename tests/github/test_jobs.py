@@ -183,6 +183,17 @@ def run(run_id, started_at="2026-11-20T12:00:00Z", status="completed", workflow=
 LATER = "2026-11-20T12:00:01Z"
 
 
+async def run_facts_among(runs):
+    """The facts of run 10, where GitHub lists these runs."""
+    listed = {"total_count": 9, "workflow_runs": runs[:100]}
+
+    class Answers(OneAnswer):
+        async def send(self, method, path, **query):
+            return await OneAnswer(200, run(10) if path.endswith("/10") else listed).send(method, path, **query)
+
+    return await Jobs(Answers(200, {}), HERE).run_facts(10)
+
+
 @pytest.mark.parametrize(
     ("others", "goes_on"),
     [
@@ -213,11 +224,10 @@ LATER = "2026-11-20T12:00:01Z"
     ],
 )
 async def test_a_newer_run_goes_on_if_it_would_meet_a_re_run_in_a_concurrency_group(others, goes_on):
-    listed = {"total_count": 9, "workflow_runs": [*others, run(10)]}
-
-    class Answers(OneAnswer):
-        async def send(self, method, path, **query):
-            return await OneAnswer(200, run(10) if path.endswith("/10") else listed).send(method, path, **query)
-
-    found = await Jobs(Answers(200, {}), HERE).run_facts(10)
+    found = await run_facts_among([*others, run(10)])
     assert (found.attempt, found.over, found.newer_goes_on) == (1, True, goes_on)
+
+
+@pytest.mark.parametrize("others", [[], [run(9)], [run(11)]], ids=["an empty list", "an older one", "a newer one"])
+async def test_a_list_of_runs_without_the_run_itself_leaves_open_whether_a_newer_one_goes_on(others):
+    assert (await run_facts_among(others)).newer_goes_on

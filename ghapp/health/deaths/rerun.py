@@ -211,10 +211,11 @@ def is_not_granted(accepted: str, explanation: str) -> bool:
     """True if a 403 is about a permission, and not about the job: a run that may not, or no longer, be re-run.
 
     Args:
-        accepted: the permissions that GitHub names as needed; it may name them with any answer.
+        accepted: the permissions that GitHub names as needed; it may name them with any answer, and a proxy may drop
+            them.
         explanation: GitHub's message.
     """
-    return bool(accepted) and explanation in ("", NO_ACCESS)
+    return explanation == NO_ACCESS or (bool(accepted) and not explanation)
 
 
 def next_try_after(attempt: int, known: Rerun | None, now: float) -> float | None:

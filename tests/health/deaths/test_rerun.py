@@ -12,6 +12,7 @@ from ghapp.health.deaths.rerun import (
     AUTO,
     DEFERRED,
     GIVEN_BACK_SECONDS,
+    NO_ACCESS,
     SETTLING_SECONDS,
     TRIES_AFTER_SECONDS,
     Rerun,
@@ -20,6 +21,7 @@ from ghapp.health.deaths.rerun import (
     RerunRules,
     RerunState,
     RunFacts,
+    is_not_granted,
     latest_attempt,
     may_be_repeated,
     next_try_after,
@@ -220,3 +222,17 @@ def test_a_temporary_condition_is_waited_for_about_six_hours():
 def test_the_outcome_of_the_last_try_is_asked_for_within_the_hour(state, after, waits):
     last = len(TRIES_AFTER_SECONDS)
     assert next_try_after(last, REQUESTED._replace(state=state), REQUESTED.at + after) == waits
+
+
+@pytest.mark.parametrize(
+    ("accepted", "explanation", "is_about_it"),
+    [
+        ("actions=write", "", True),
+        ("actions=write", NO_ACCESS, True),
+        ("", NO_ACCESS, True),
+        ("", "", False),
+        ("actions=write", "This workflow run is already running", False),
+    ],
+)
+def test_a_403_is_about_a_permission_by_githubs_sentence_or_by_a_header_alone(accepted, explanation, is_about_it):
+    assert is_not_granted(accepted, explanation) is is_about_it
