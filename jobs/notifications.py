@@ -18,9 +18,11 @@ from ghapp.health.notifications import (
     blind_conditions,
     fuse_conditions,
     gate_conditions,
+    moot_conditions,
     observe,
     undecided_gates,
     unserved_conditions,
+    unserved_subject,
 )
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.health.runner.evidence import Evidence
@@ -67,7 +69,7 @@ async def notify(context: JobContext, notifier: Notifier) -> None:
             outcomes = await asyncio.gather(*observed, return_exceptions=True)  # none continues without the lock
             for installation, outcome in zip(several, outcomes, strict=True):
                 _report_failure(installation, outcome)
-        await _send(context.notifications, notifier, now)
+        await _send(context, notifier, now)
 
 
 def _report_failure(installation: Installation, outcome: BaseException | None) -> None:
@@ -98,17 +100,20 @@ async def _observe(context: JobContext, installation: Installation, notifier: No
     conditions = [
         *fuse_conditions(view.fuses, lost_by_pool(view, runners, now)),
         *await _blind(context, installation, view, now),
-        *unserved_conditions(unserved or []),
+        *unserved_conditions(unserved or [], {each.name for each in context.settings.pools_of(installation.org)}),
         *gate_conditions(gate_checks),
     ]
     unknown = [*([Topic.UNSERVED.value] if unserved is None else []), *undecided_gates(gate_checks)]
-    records, changes = observe(known, conditions, now, unknown, topics)
+    moot = moot_conditions(known, view.fuses, gate_checks)
+    records, changes = observe(known, conditions, now, unknown, topics, moot)
     links = page_of_topic(context.links(installation))
     pending = [
         PendingNotification(
             receiver,
             *message(installation.called, _dated(each, view), _replaced(view, runners, each), links[each.topic]),
             now,
+            org=installation.org,
+            topic=each.topic.value,
         )
         for each in changes
         for receiver in notifier.receivers
@@ -124,7 +129,7 @@ async def _blind(context: JobContext, installation: Installation, view: OrgView,
 
 
 async def _unserved(context: JobContext, installation: Installation, now: float) -> list[tuple[str, Job]] | None:
-    """Returns the jobs that no online runner can take, with their pools, oldest first; None without a fresh list."""
+    """Returns the jobs that no online runner can take, with their subjects, oldest first; None without a fresh list."""
     patience = context.settings.of(installation.org).queue.explain_after_seconds
     jobs = await context.demand.all(installation.id)
     if not any(job.status == "queued" and now - job.queued_at >= patience for job in jobs):
@@ -132,7 +137,11 @@ async def _unserved(context: JobContext, installation: Installation, now: float)
     queue = await load_job_queue(context, installation, context.settings, now)
     if not queue.inputs.fresh:
         return None
-    return [(queue.pool(job), job) for job, _ in queue.unserved() if now - job.queued_at >= patience]
+    return [
+        (unserved_subject(queue, job, reason), job)
+        for job, reason in queue.unserved()
+        if now - job.queued_at >= patience
+    ]
 
 
 def lost_by_pool(view: OrgView, runners: Iterable[Evidence], now: float) -> Mapping[str, int]:
@@ -163,13 +172,22 @@ def _dated(change: Change, view: OrgView) -> Change:
     return change._replace(at=fuse.healed_at or change.at, detail=fuse.reason.value or change.detail)
 
 
-async def _send(notifications: Notifications, notifier: Notifier, now: float) -> None:
+async def _send(context: JobContext, notifier: Notifier, now: float) -> None:
+    notifications = context.notifications
     due = {
         name: each
         for name, each in (await notifications.pending()).items()
         if not now < each.again_at <= now + BACKOFF_SECONDS[-1]
     }
+    for name in [name for name, each in due.items() if not _is_wanted(context, each)]:
+        await notifications.done(name)
+        del due[name]
     await asyncio.gather(*(_send_one(notifications, notifier, name, due[name], now) for name in [*due][:AT_ONCE]))
+
+
+def _is_wanted(context: JobContext, pending: PendingNotification) -> bool:
+    """False if the topic was switched off since: a receiver that failed may have left many notifications."""
+    return not pending.topic or pending.topic in context.settings.of(pending.org).notify.events
 
 
 async def _send_one(

@@ -70,6 +70,7 @@ class DeliveredSteps(msgspec.Struct, frozen=True, omit_defaults=True):
     failed: bool = False
     left_open: bool = False
     begun: bool = False
+    failed_steps: int = 0
 
 
 class WorkflowJob(msgspec.Struct, frozen=True, omit_defaults=True):

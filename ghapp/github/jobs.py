@@ -27,8 +27,8 @@ LOG_TAIL_BYTES = 65_536
 LONGEST_LOG_BYTES = 32 * 1_048_576
 """A longer log is not read: its address may not support ranges."""
 
-NOTES_READ = 50
-"""GitHub itself adds a handful of annotations; the others are from the workflow."""
+NOTES_READ = 100
+"""GitHub itself adds a handful of annotations; the workflow adds up to 50."""
 
 
 class _Step(msgspec.Struct):
@@ -60,6 +60,7 @@ class _Run(msgspec.Struct):
     event: str = ""
     head_branch: str | None = None
     workflow_id: int = 0
+    run_started_at: datetime | None = None
 
 
 class _Runs(msgspec.Struct):
@@ -121,6 +122,7 @@ class Jobs:
             StepState(each.number, each.status, each.conclusion, each.started_at is not None, each.name)
             for each in job.steps
         ]
+        shown = job_steps(steps)
         return JobFacts(
             id=job.id,
             name=job.name,
@@ -129,10 +131,11 @@ class Jobs:
             over=job.status == "completed",
             conclusion=(job.conclusion or "") if job.status == "completed" else "",
             completed_at=None if job.completed_at is None else job.completed_at.timestamp(),
-            step_failed=any(step.conclusion in ("failure", "timed_out") for step in job.steps),
+            step_failed=shown.failed,
             run_id=job.run_id,
             attempt=job.run_attempt,
-            begun=job_steps(steps).begun,
+            begun=shown.begun,
+            failed_steps=shown.failed_steps,
         )
 
     async def of_run(self, run_id: int) -> list[JobOfRun]:
@@ -183,7 +186,7 @@ class Jobs:
         )
 
     async def run_facts(self, run_id: int) -> RunFacts:
-        """Returns the latest attempt of a workflow run, and whether a newer one goes on; needs `actions: read`.
+        """Returns the latest attempt of a workflow run, and whether a newer run goes on; needs `actions: read`.
 
         Raises:
             NotFoundError: the run does not exist, or the installation cannot see it.
@@ -204,7 +207,8 @@ class Jobs:
     async def _newer_goes_on(self, run: _Run) -> bool:
         """True if a newer run of the same workflow and branch is not over, as far as one page of runs shows.
 
-        GitHub lists runs newest first. A full page that does not reach back to this run leaves it open, which is True.
+        An older run of which a later attempt goes on is newer, too. GitHub lists runs newest first. A page without this
+        run, because it does not reach back so far or is no complete list, leaves it open, which is True.
         """
         if not run.head_branch:
             return False
@@ -214,8 +218,9 @@ class Jobs:
         )
         listed = read(_runs, expect(answer, path))
         newer = [each for each in listed.workflow_runs if each.id > run.id]
-        if len(newer) == PER_PAGE:
+        if not any(each.id == run.id for each in listed.workflow_runs):
             return True
+        newer += [each for each in listed.workflow_runs if each.id < run.id and _began_later(each, run)]
         return any(each.workflow_id == run.workflow_id and each.status != "completed" for each in newer)
 
     async def rerun(self, job_id: int) -> None:
@@ -234,6 +239,12 @@ class Jobs:
         path = f"{self._path}/actions/jobs/{job_id}/logs"
         tail = await self._client.tail(path, LOG_TAIL_BYTES, LONGEST_LOG_BYTES)
         return () if tail is None else tuple(tail.decode(errors="replace").splitlines())
+
+
+def _began_later(run: _Run, other: _Run) -> bool:
+    """True if the latest attempt of a run began after that of the other one."""
+    began, other_began = run.run_started_at, other.run_started_at
+    return began is not None and other_began is not None and began > other_began
 
 
 def _epoch(at: datetime | None) -> float | None:

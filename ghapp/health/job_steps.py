@@ -9,7 +9,8 @@ from typing import NamedTuple
 FAILED = ("failure", "timed_out")
 
 PREPARATION = ("Set up job", "Set up runner", "Initialize containers")
-"""The runner's own steps before the first step of the job: its set-up, its hook, the job's containers."""
+"""The runner's own steps before the first step of the job, in their order, each at most once: its set-up, its hook, the
+job's containers."""
 
 
 class StepState(NamedTuple):
@@ -37,27 +38,37 @@ class JobSteps(NamedTuple):
         failed: one of them ended by itself with a failure.
         left_open: one of them began, and its end was never reported: the runner stopped reporting.
         begun: one of the job's own steps had begun, or GitHub reports no steps at all, which proves nothing.
+        failed_steps: how many ended by themselves with a failure; 0 in records that have only `failed`.
     """
 
     failed: bool = False
     left_open: bool = False
     begun: bool = True
+    failed_steps: int = 0
+
+    @property
+    def failures(self) -> int:
+        """How many steps failed, at least."""
+        return max(self.failed_steps, int(self.failed))
 
 
 def job_steps(steps: Iterable[StepState]) -> JobSteps:
     """Returns what the steps of a job that is over show."""
     known = list(steps)
+    failed_steps = sum(step.conclusion in FAILED for step in known)
     return JobSteps(
-        failed=any(step.conclusion in FAILED for step in known),
+        failed=failed_steps > 0,
         left_open=any(step.conclusion is None and (step.status == "in_progress" or step.started) for step in known),
         begun=not known or any(_has_begun(step) for step in _without_preparation(known)),
+        failed_steps=failed_steps,
     )
 
 
 def _without_preparation(steps: list[StepState]) -> Iterable[StepState]:
-    """Returns the steps after the runner's own first ones; a later step of the same name is the job's."""
+    """Returns the steps after the runner's own first ones; another step of the same name is the job's."""
+    expected = iter(PREPARATION)  # a name that was found is passed, and not found again
     ordered = sorted(steps, key=lambda step: step.number)
-    return dropwhile(lambda step: step.name in PREPARATION or (step.number == 1 and not step.name), ordered)
+    return dropwhile(lambda step: step.name in expected or (step.number == 1 and not step.name), ordered)
 
 
 def _has_begun(step: StepState) -> bool:

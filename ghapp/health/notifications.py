@@ -17,7 +17,11 @@ from typing import NamedTuple
 
 from ghapp.health.gate.gate_checks import GateCheck
 from ghapp.health.job import Job
-from ghapp.health.remediation.fuse import Fuse, Position
+from ghapp.health.pool_matching import UNLABELLED
+from ghapp.health.queue.job_queue import JobQueue
+from ghapp.health.queue.labels import missing_labels
+from ghapp.health.queue.reason import QueueReason
+from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.health.runner.evidence import Survey
 
 BLIND_SECONDS = 300.0
@@ -34,8 +38,9 @@ MOST_LABELS = 5
 """Sets of labels that a notification names."""
 
 MOST_UNSERVED = 20
-"""Pools of one organization whose waiting jobs are a condition of their own, those that wait longest; the jobs of all
-others are one more. Labels of jobs come from workflow files, and could make any number of pools.
+"""Label sets and repositories of one organization whose waiting jobs are a condition of their own, those that wait
+longest; the jobs of all others are one more. They come from workflow files, and could be any number. Configured pools
+always have a condition of their own.
 """
 
 
@@ -53,7 +58,8 @@ class Condition(NamedTuple):
 
     Attributes:
         topic: its kind.
-        subject: the pool, or `pool/shard`; empty for the whole organization, or for all other pools.
+        subject: the pool, `pool/shard`, or an `unserved_subject`; empty for the whole organization, or for all other
+            label sets.
         level: the fuse's position; "open" for other topics. Another level is worth another notification.
         since: when it began.
         affected: lost runners, or jobs.
@@ -147,24 +153,55 @@ def blind_conditions(survey: Survey, prevented_by: str, now: float) -> list[Cond
     return [Condition(Topic.BLIND, "", OPEN, seen_at, detail=prevented_by or survey.failure)]
 
 
-def unserved_conditions(jobs: Iterable[tuple[str, Job]]) -> list[Condition]:
-    """Returns a condition for each pool with jobs that no online runner can take.
+def unserved_subject(queue: JobQueue, job: Job, reason: QueueReason) -> str:
+    """Returns what an unserved job waits for: its pool, or what sets it apart from the pool's other jobs.
 
-    Jobs that no configured pool and no runner matches wait for a pool that is named by their labels.
+    A job with a label that no runner and no pool has waits for its label set, and a job whose repository the runner
+    groups exclude for the groups: either may last for weeks, and must not hide that the pool's other jobs wait, too.
+    """
+    if missing_labels(job.labels, queue.runner_labels | queue.pool_labels):
+        return "+".join(sorted(label for label in job.labels if label.lower() != "self-hosted")) or UNLABELLED
+    pool = queue.pool(job)
+    return f"{pool} in {job.repository}" if reason is QueueReason.GROUP_EXCLUDES_REPOSITORY else pool
+
+
+def unserved_conditions(jobs: Iterable[tuple[str, Job]], pools: Collection[str] = ()) -> list[Condition]:
+    """Returns a condition for each subject with jobs that no online runner can take.
 
     Args:
-        jobs: each with the pool that it waits for, oldest first.
+        jobs: each with its `unserved_subject`, oldest first.
+        pools: the configured pools.
     """
-    by_pool: dict[str, list[Job]] = defaultdict(list)
-    for pool, job in jobs:
-        by_pool[pool if pool in by_pool or len(by_pool) < MOST_UNSERVED else ""].append(job)
-    return [_unserved(pool, several) for pool, several in by_pool.items()]
+    by_subject: dict[str, list[Job]] = defaultdict(list)
+    others = set[str]()
+    for subject, job in jobs:
+        if subject not in pools and len(others) < MOST_UNSERVED:
+            others.add(subject)
+        by_subject[subject if subject in pools or subject in others else ""].append(job)
+    return [_unserved(subject, several) for subject, several in by_subject.items()]
 
 
 def _unserved(pool: str, jobs: Sequence[Job]) -> Condition:
     labels = dict.fromkeys(", ".join(job.labels) for job in jobs)
     detail = "; ".join([*labels][:MOST_LABELS]) + ("; …" if len(labels) > MOST_LABELS else "")
     return Condition(Topic.UNSERVED, pool, OPEN, jobs[0].queued_at, len(jobs), detail)
+
+
+def moot_conditions(
+    known: Collection[str], fuses: Mapping[str, Fuse], gate_checks: Mapping[str, GateCheck]
+) -> list[str]:
+    """Returns the keys of records whose condition ended without being over: they are deleted without a notification.
+
+    The pool of a fuse was renamed, so that another pool has its fuse now; or a shard's last gate check has expired.
+
+    Args:
+        known: the keys of the stored records.
+        fuses: by pool; one that ever changed stays among them.
+        gate_checks: the last one of each shard, by `gate_checks.place_of`.
+    """
+    last = {f"{Topic.FUSE.value}:{pool}" for pool, fuse in fuses.items() if fuse.reason is not FuseReason.POOL_CHANGED}
+    last |= {f"{Topic.GATE.value}:{place}" for place in gate_checks}
+    return [key for key in known if key.partition(":")[0] in (Topic.FUSE, Topic.GATE) and key not in last]
 
 
 def undecided_gates(gate_checks: Mapping[str, GateCheck]) -> list[str]:
@@ -191,6 +228,7 @@ def observe(
     now: float,
     unknown: Collection[str] = (),
     topics: Collection[Topic] = tuple(Topic),
+    moot: Collection[str] = (),
 ) -> tuple[dict[str, Notified | None], list[Change]]:
     """Returns the records to store, by key (None: to delete), and the notifications to send.
 
@@ -200,13 +238,14 @@ def observe(
         now: epoch seconds.
         unknown: topics, and keys of conditions, that cannot be judged now; their records stay as they are.
         topics: that people want to know of; the records of others are deleted, and no notification is sent.
+        moot: keys of records to delete without a notification, unless their condition holds.
     """
     present = {each.key: each for each in conditions if each.topic in topics}
     records: dict[str, Notified | None] = {}
     changes: list[Change] = []
     for key in sorted(present.keys() | known.keys()):
         before, condition = known.get(key), present.get(key)
-        if before is not None and before.topic not in topics:
+        if before is not None and (before.topic not in topics or (condition is None and key in moot)):
             records[key] = None
             continue
         if key in unknown or key.partition(":")[0] in unknown:

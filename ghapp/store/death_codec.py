@@ -58,6 +58,7 @@ def joined(known: Death, found: Death) -> Death:
     return found._replace(
         runner_name=known.runner_name,
         at=known.at,
+        ahead=known.ahead,
         pod=of_pod.pod or known.pod,
         node=of_pod.node or known.node,
         namespace=of_pod.namespace,

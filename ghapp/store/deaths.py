@@ -32,6 +32,9 @@ SCANNED = 500
 MOST = 10_000
 """Maximum of deaths per installation."""
 
+MOST_READ = 500
+"""Maximum of deaths that are searched for one name."""
+
 _RECORD = (
     COUNT
     + """
@@ -154,6 +157,14 @@ class Deaths:
         death_id: Any = await self._redis.hget(keys.death_names(installation), runner_name)
         found = [] if death_id is None else await self._deaths(installation, [death_id])
         return found[0] if found and found[0].at >= self._oldest() else None
+
+    async def namesakes(self, installation: int, runner_name: str, since: float) -> list[Death]:
+        """Returns the deaths of runners of that name at `since` (epoch seconds) or later, latest first.
+
+        Several runners of one name may die within minutes. The latest `MOST_READ` deaths are searched.
+        """
+        found = await self.recent(installation, since, MOST_READ)
+        return [each for each in found if each.runner_name == runner_name]
 
     async def recent(self, installation: int, since: float, most: int) -> list[Death]:
         """Returns up to `most` deaths at `since` (epoch seconds) or later, latest first."""

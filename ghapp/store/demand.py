@@ -36,11 +36,14 @@ WAITED_SECONDS = 31 * 86_400
 
 _APPROVALS = """
 local found = {}
-for i = 3, #ARGV, 2 do
+for i = 3, #ARGV, 3 do
     local key, status = KEYS[1] .. ':' .. ARGV[i], ARGV[i + 1]
     local at = redis.call('GET', key)
-    if status == 'waiting' and not at then
+    if status == 'waiting' and (not at or at == '0') then
         at = ''
+        redis.call('SET', key, at, 'EX', ARGV[2])
+    elseif not at and ARGV[i + 2] == '1' then
+        at = '0'
         redis.call('SET', key, at, 'EX', ARGV[2])
     elseif status ~= 'waiting' and at == '' then
         at = ARGV[1]
@@ -51,7 +54,8 @@ for i = 3, #ARGV, 2 do
 end
 return found
 """
-"""Jobs that waited for an approval, each with the time at which it was first reported not to wait any more."""
+"""Jobs that waited for an approval, each with the time at which it was first reported not to wait any more; 0 for those
+that deploy without one, because a later delivery may come without the deployment."""
 
 _RECORD = (
     COUNT
@@ -115,27 +119,28 @@ class Demand:
         self._approvals_script: Any = redis.register_script(_APPROVALS.replace("3600", str(OVER_SECONDS)))
 
     async def approvals(
-        self, installation: int, delivered: Sequence[tuple[int, str]], now: float
+        self, installation: int, delivered: Sequence[tuple[int, str, bool]], now: float
     ) -> dict[int, float | None]:
-        """Records which jobs wait for an approval, and returns those that do or did.
+        """Records which jobs wait for an approval or deploy, and returns those that do or did.
 
         Args:
             installation: the installation.
-            delivered: the jobs' ids, and their statuses as GitHub names them, in the order of the deliveries.
+            delivered: the jobs' ids, their statuses as GitHub names them, and whether the delivery shows a deployment,
+                in the order of the deliveries.
             now: the time of an approval that is first reported now (epoch seconds).
 
         Returns:
-            By the job's id, when it was approved; None while it waits.
+            By the job's id, when it was approved; None while it waits, 0 if it needed no approval.
         """
         if not delivered:
             return {}
         args: list[str | float] = [repr(now), WAITED_SECONDS]
-        for job_id, status in delivered:
-            args += [str(job_id), status]
+        for job_id, status, deploys in delivered:
+            args += [str(job_id), status, "1" if deploys else ""]
         rows: Any = await self._approvals_script(keys=[keys.approval(installation)], args=args)
         return {
             job_id: None if row == b"" else float(row)
-            for (job_id, _), row in zip(delivered, rows, strict=True)
+            for (job_id, _, _), row in zip(delivered, rows, strict=True)
             if row is not None
         }
 

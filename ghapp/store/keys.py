@@ -171,8 +171,13 @@ def over(installation: int) -> str:
 
 
 def creations(installation: int) -> str:
-    """Sorted set: id of a created check run → when it was created. Of one hour, at most 480."""
+    """Sorted set: a creation of a check run → when it was requested. Of one hour, at most 480."""
     return f"ghapp:{installation}:creations"
+
+
+def creations_waiting(installation: int, share: float) -> str:
+    """Sorted set: a check run that waits to be created → its turn. Of the kinds with that share of the limits."""
+    return f"ghapp:{installation}:creations-waiting:{share:g}"
 
 
 def approval(installation: int) -> str:

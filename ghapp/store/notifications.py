@@ -28,6 +28,8 @@ class PendingNotification(NamedTuple):
         created_at: when it was decided on.
         tries: failed attempts.
         again_at: no attempt is made before this time.
+        org: the organization.
+        topic: the kind of its condition; empty if that is not recorded.
     """
 
     receiver: str
@@ -37,6 +39,8 @@ class PendingNotification(NamedTuple):
     created_at: float
     tries: int = 0
     again_at: float = 0.0
+    org: str = ""
+    topic: str = ""
 
 
 _notified = Codec("notified", Notified, unknown={Topic: DROPPED})

@@ -39,6 +39,11 @@ class UnrecordedEnd(NamedTuple):
     id: bytes
     end: PodEnd
 
+    @property
+    def added_at(self) -> float:
+        """When it was added, by Redis' clock (epoch seconds): it may be recorded much later."""
+        return int(self.id.partition(b"-")[0]) / 1000.0
+
 
 _ends = Codec("pod-end", PodEnd)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import ClassVar, TypeVar
 
+from ghapp.errors import CreationsSpentError
 from ghapp.health.gate.gate_checks import GateCheck
 from ghapp.health.installation import Installation
 from ghapp.health.queue.queue_check import QueueCheck
@@ -60,7 +61,10 @@ class CommitCheckPost:
                 why=why or self.WHY,
                 exc_info=raised if outcome is CheckRunOutcome.FAILED else None,
             )
-        return failed._replace(setback=outcome.value, again_at=self._now + retry_after(outcome)), outcome
+        after_seconds = retry_after(outcome)
+        if isinstance(raised, CreationsSpentError):
+            after_seconds = min(raised.after_seconds, RETRY_SECONDS)
+        return failed._replace(setback=outcome.value, again_at=self._now + after_seconds), outcome
 
     def named(self, check: GateCheck | QueueCheck) -> dict[str, str | int]:
         """Returns the fields of the log that identify the check."""

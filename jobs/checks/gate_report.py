@@ -14,6 +14,7 @@ from ghapp.health.gate.active_shard import Deploy
 from ghapp.health.gate.gate_checks import (
     GateCheck,
     GateCheckStage,
+    ended_undecided,
     is_forgotten,
     is_to_be_posted,
     observed,
@@ -129,7 +130,7 @@ async def _is_ended(
         if outcome_of(error) in TRANSIENT and not is_forgotten(gate_check, now):
             return False
         log.warning("gate not ended", installation=installation.id, place=place, sha=gate_check.sha, why=str(error))
-    await context.gate_checks.keep(installation.id, place, gate_check._replace(over=True, failed_at=None))
+    await context.gate_checks.keep(installation.id, place, ended_undecided(gate_check))
     return True
 
 

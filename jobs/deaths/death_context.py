@@ -17,8 +17,12 @@ from jobs.context import JobContext
 
 
 async def with_job(context: JobContext, installation: Installation, death: Death) -> Death:
-    """Returns the death with its job, by the runner's id; a later runner of its name is another one."""
-    if death.job is not None and death.job.repository:
+    """Returns the death with its job, by the runner's id; a later runner of its name is another one.
+
+    A job that is known already gives way to a later one of the same runner: the delivery of its start may be late.
+    """
+    known = death.job
+    if known is not None and known.repository and (death.id or death.runner_id is None):
         return death
     runner_id = death.runner_id
     if runner_id is None:
@@ -31,11 +35,11 @@ async def with_job(context: JobContext, installation: Installation, death: Death
         pool = runner_pool(evidence, context.settings.pools_of(installation.org))
         death = death._replace(pool=pool)
     job_id = job_at_death(evidence, death)
-    if job_id is None:
+    if job_id is None or (known is not None and known.repository and known.id == job_id):
         return death
     job = await context.demand.one(installation.id, job_id)
-    known = DeadJob(job_id) if job is None else DeadJob(job_id, job.repository, deploys=job.deploys)
-    return death._replace(job=known)
+    found = DeadJob(job_id) if job is None else DeadJob(job_id, job.repository, deploys=job.deploys)
+    return death if job is None and known is not None else death._replace(job=found)
 
 
 async def with_runner_lines(context: JobContext, death: Death) -> Death:

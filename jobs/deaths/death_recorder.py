@@ -67,7 +67,8 @@ class DeathRecorder:
         if pod.ended is None or pod.runner is None:
             return False
         lines = await self._last_lines(pod, previous=pod.runner.ended is None)
-        return await self._record(pod, died(pod, lines, self.clock()), *await self._whose(pod))
+        ahead, _ = await self._cluster_times(pod)
+        return await self._record(pod, died(pod, lines, self.clock(), ahead), *await self._whose(pod))
 
     async def record_before_deletion(self, pod: Pod) -> None:
         """Record the end of a runner whose pod is about to be deleted, unless it is on record.
@@ -76,7 +77,8 @@ class DeathRecorder:
         read them is the watch's.
         """
         if pod.has_ended:
-            await self._record(pod, died(pod, (), self.clock()), *await self._whose(pod))
+            ahead, _ = await self._cluster_times(pod)
+            await self._record(pod, died(pod, (), self.clock(), ahead), *await self._whose(pod))
 
     async def _last_lines(self, pod: Pod, *, previous: bool) -> tuple[str, ...]:
         """The last log lines of its runner; a death is recorded without them, too."""
@@ -113,18 +115,34 @@ class DeathRecorder:
         elif self.grace.lasts(place, why):
             await degraded.record(place, why)
 
-    async def record_vanished(self, pod: Pod) -> bool:
+    async def record_vanished(self, pod: Pod, found_at: float | None = None) -> bool:
         """Records a pod that disappeared before its end was seen; False if nothing ran, or if the end is on record.
 
         A pod that was last seen before its container ran may have run all the same, while no watch saw it: then GitHub
         has seen its runner, or given it a job.
+
+        Args:
+            pod: as last seen.
+            found_at: when it was found missing; None: now.
         """
         if pod.has_ended:
             return False
         installation, evidence = await self._whose(pod)
-        if not pod.is_running and (evidence is None or not has_worked(evidence, pod)):
+        now, (_, next_created_at) = self.clock(), await self._cluster_times(pod)
+        death = vanished(pod, now if found_at is None else min(now, found_at), next_created_at)
+        is_its_own = evidence is not None and is_of(death, evidence)
+        if not pod.is_running and (evidence is None or not is_its_own or not has_worked(evidence, pod)):
             return False
-        return await self._record(pod, vanished(pod, self.clock()), installation, evidence)
+        return await self._record(pod, death, installation, evidence)
+
+    async def _cluster_times(self, pod: Pod) -> tuple[float, float | None]:
+        """Returns by how much the cluster's clock is ahead of ours, and when the next pod of this name was created."""
+        view = await self.stores.pods.some(pod.namespace, [pod.name])
+        if view is None:
+            return 0.0, None
+        other = view.pods.get(pod.name)
+        is_next = other is not None and other.uid != pod.uid and other.created_at >= pod.created_at
+        return view.ahead, other.created_at - view.ahead if other is not None and is_next else None
 
     async def ask_again(self, namespace: str) -> None:
         """Enqueue deaths that a crash left recorded and not enqueued, however long ago."""
@@ -143,11 +161,11 @@ class DeathRecorder:
             _log_death(death, pod, org=installation.org, by_ghapp=True)
             return False
         deaths = self.stores.deaths
-        known = await deaths.of(installation.id, death.runner_name)
-        if _is_published(pod, death, known):
-            return False
         if evidence is not None and is_of(death, evidence):
             death = death._replace(runner_id=evidence.id)
+        known = await self._recorded_end(installation, pod, death)
+        if _is_published(pod, death, known):
+            return False
         if evidence is not None and evidence.registered:  # deliveries alone lack the runner's labels
             rules = self.settings.pools_of(installation.org)
             death = death._replace(pool=runner_pool(evidence, rules))
@@ -164,6 +182,19 @@ class DeathRecorder:
         await self.stores.counters.add("ghapp_deaths_total", org=installation.org, pool=pool, cause=death.cause.value)
         await self._have_looked_into(installation, death)
         return True
+
+    async def _recorded_end(self, installation: Installation, pod: Pod, death: Death) -> Death | None:
+        """Returns the last recorded end of this pod or of its runner; if there is none, the latest of that name.
+
+        A later runner of the name may have died since.
+        """
+        deaths = self.stores.deaths
+        latest = await deaths.of(installation.id, death.runner_name)
+        if latest is None or latest.pod_uid == death.pod_uid or is_job_death_of(latest, pod, death):
+            return latest
+        others = await deaths.namesakes(installation.id, death.runner_name, pod.created_at - death.ahead)
+        own = (each for each in others if each.pod_uid == death.pod_uid or is_job_death_of(each, pod, death))
+        return next(own, latest)
 
     async def _is_own_doing(self, pod: Pod, installation: Installation, evidence: Evidence | None) -> bool:
         """Whether ghapp ended it, by a replacement or as a leak: no death, no event, no check run, no advice."""

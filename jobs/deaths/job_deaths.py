@@ -21,6 +21,7 @@ from ghapp.health.deaths.job_death import (
     job_death,
     needs_words,
 )
+from ghapp.health.deaths.post_mortem import APART_UNSEEN_SECONDS
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.pacing import Purpose
@@ -73,9 +74,7 @@ async def examine_job_of(context: JobContext, installation_id: int, job_id: int)
     evidence = (await context.runners.some(installation_id, [job.runner_id])).get(job.runner_id)
     if not is_suspicious(job, evidence):
         return None
-    known = await context.deaths.of(installation_id, job.runner_name or "")
-    if known is not None and not is_same_end(known, job):
-        known = None
+    known = await _recorded_end(context, installation_id, job)
     if known is not None and known.cause is not Cause.CLEAN_EXIT:
         return None
     words, missing = JobWords(), None
@@ -112,6 +111,17 @@ async def examine_job_of(context: JobContext, installation_id: int, job_id: int)
     await context.counters.add("ghapp_deaths_total", org=installation.org, pool=pool, cause=death.cause.value)
     _have_post_mortem(context, installation, death)
     return death
+
+
+async def _recorded_end(context: JobContext, installation_id: int, job: Job) -> Death | None:
+    """Returns the recorded death of this job's runner, though a later one of its name may have died since."""
+    name = job.runner_name or ""
+    latest = await context.deaths.of(installation_id, name)
+    if latest is None or is_same_end(latest, job):
+        return latest
+    since = (job.started_at or 0.0) - APART_UNSEEN_SECONDS  # a cluster's clock may be behind
+    others = await context.deaths.namesakes(installation_id, name, since)
+    return next((each for each in others if is_same_end(each, job)), None)
 
 
 def _have_post_mortem(context: JobContext, installation: Installation, death: Death) -> None:

@@ -164,8 +164,12 @@ def _is_open(
 
 
 def _post_later(context: JobContext, installation: Installation, death: Death, look: int, after_seconds: float) -> None:
-    """Enqueue the same look again for when a check run may be created; many jobs may have died at once."""
-    key = f"post-mortem-{death_id(installation, death)}-later"
+    """Enqueue the same look again for when a check run may be created; many jobs may have died at once.
+
+    The key has the time, because the job that asks may have waited itself, and its own key blocks the same one.
+    """
+    turn = round(context.clock() + after_seconds)
+    key = f"post-mortem-{death_id(installation, death)}-later-{turn}"
     context.ask(JobName.POST_MORTEM, installation.id, identity(death), look, key=key, after_seconds=after_seconds)
 
 

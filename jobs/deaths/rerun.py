@@ -24,6 +24,7 @@ from ghapp.health.deaths.rerun import (
     RerunState,
     is_not_granted,
     latest_attempt,
+    may_be_repeated,
     next_try_after,
     refusal,
     settled,
@@ -42,14 +43,14 @@ from jobs.context import JobContext, configured, open_context
 log = logger(__name__)
 
 
-async def rerun_job(installation_id: int, which: str, by: str, attempt: int = 0) -> None:
+async def rerun_job(installation_id: int, which: str, by: str, attempt: int = 0, waited: int = 0) -> None:
     """The job: request the re-run of a dead runner's job, or try again later."""
     async with open_context(configured()) as context:
-        await rerun_job_of(context, installation_id, which, by, attempt)
+        await rerun_job_of(context, installation_id, which, by, attempt, waited)
 
 
 async def rerun_job_of(
-    context: JobContext, installation_id: int, which: str, by: str, attempt: int = 0
+    context: JobContext, installation_id: int, which: str, by: str, attempt: int = 0, waited: int = 0
 ) -> Rerun | RerunRefusal | None:
     """Request the re-run of a job, once.
 
@@ -59,6 +60,7 @@ async def rerun_job_of(
         which: the `store.deaths.identity` of its runner's death.
         by: a person's login, or `auto`.
         attempt: how many tries came before; a reason that passes is waited for.
+        waited: 1 if one of them found the run going on.
 
     Returns:
         The re-run, why there is none, or None if another process is at it or nothing is known of the death.
@@ -76,9 +78,9 @@ async def rerun_job_of(
         if not is_mine:
             return None
         try:
-            outcome = await _RerunTry(context, installation, death, by).run()
+            outcome = await _RerunTry(context, installation, death, by, waited=waited > 0).run()
         except GitHubError:
-            await _try_again(context, installation_id, job_id, which, by, attempt)
+            await _try_again(context, installation_id, job_id, which, by, attempt, waited)
             raise
     named = {"installation": installation_id, "org": installation.org, "job": job_id, "by": by}
     if isinstance(outcome, Rerun):
@@ -88,7 +90,8 @@ async def rerun_job_of(
         log.info("not re-run", **named, reason=outcome.value)
         after = None
         if outcome in DEFERRED:
-            after = await _try_again(context, installation_id, job_id, which, by, attempt)
+            waited = 1 if outcome is RerunRefusal.RUN_NOT_OVER else waited
+            after = await _try_again(context, installation_id, job_id, which, by, attempt, waited)
         if outcome is not RerunRefusal.ALREADY:
             now = context.clock()
             note = RerunNote(outcome.value, by, now, None if after is None else now + after)
@@ -99,14 +102,16 @@ async def rerun_job_of(
 
 
 async def _try_again(
-    context: JobContext, installation_id: int, job_id: int, which: str, by: str, attempt: int
+    context: JobContext, installation_id: int, job_id: int, which: str, by: str, attempt: int, waited: int
 ) -> float | None:
     """Enqueue the next try; returns the seconds until then, or None if this was the last."""
     known = await context.reruns.of(installation_id, job_id)
+    if known is not None and may_be_repeated(known, context.clock()):
+        _have_check_run_updated(context, installation_id, which, known)  # it gets the button
     after = next_try_after(attempt, known, context.clock())
     if after is not None:
         key = f"rerun-{installation_id}-{job_id}-{by}-{attempt + 1}"
-        context.ask(JobName.RERUN, installation_id, which, by, attempt + 1, key=key, after_seconds=after)
+        context.ask(JobName.RERUN, installation_id, which, by, attempt + 1, waited, key=key, after_seconds=after)
     return after
 
 
@@ -118,8 +123,9 @@ def _have_check_run_updated(context: JobContext, installation_id: int, which: st
 class _RerunTry:
     """One try to have a job run again."""
 
-    def __init__(self, context: JobContext, installation: Installation, death: Death, by: str) -> None:
+    def __init__(self, context: JobContext, installation: Installation, death: Death, by: str, *, waited: bool) -> None:
         self._context, self._installation, self._death, self._by = context, installation, death, by
+        self._waited = waited
         self._store, self._org_id = context.reruns, installation.id
 
     async def run(self) -> Rerun | RerunRefusal:
@@ -157,7 +163,8 @@ class _RerunTry:
         """What is known but for the run; GitHub's words are asked for only where they decide."""
         job = await jobs.facts(job_id)
         facts = await rerun_facts(self._context, self._installation, self._death, job, self._by)
-        needs_words = self._by == AUTO and (job.step_failed or job.conclusion == "cancelled")
+        facts = facts._replace(waited=self._waited)
+        needs_words = self._by == AUTO and (job.step_failed or job.conclusion != "failure")
         return facts._replace(words=await job_words(jobs, job_id)) if needs_words else facts
 
     async def _settle(self, jobs: Jobs, job: JobFacts, known: Rerun) -> Rerun | RerunRefusal | None:
@@ -201,8 +208,13 @@ def rules_of(context: JobContext, installation: Installation, death: Death) -> R
 async def rerun_facts(
     context: JobContext, installation: Installation, death: Death, job: JobFacts, by: str
 ) -> RerunFacts:
-    """What is known when a re-run is considered, without questions to GitHub."""
-    fuses = await context.fuses.all(installation.id)
+    """What is known when a re-run is considered, without questions to GitHub.
+
+    Deliveries since the death was recorded may have shown that its job deploys.
+    """
+    fuses, delivered = await context.fuses.all(installation.id), await context.demand.one(installation.id, job.id)
+    if delivered is not None and delivered.deploys and death.job is not None:
+        death = death._replace(job=death.job._replace(deploys=True))
     return RerunFacts(
         by=by,
         death=death,
@@ -214,11 +226,11 @@ async def rerun_facts(
 
 
 async def job_words(jobs: Jobs, job_id: int) -> JobWords:
-    """GitHub's words in a job's annotations; none where they may not be read, for the steps show most of it."""
+    """GitHub's words in a job's annotations; unknown where they may not be read, for the steps show most of it."""
     try:
         return read_words(await jobs.annotations(job_id))
     except (NotFoundError, PermissionMissingError):
-        return JobWords()
+        return JobWords(known=False)
 
 
 async def request_if_automatic(context: JobContext, facts: RerunFacts, installation: Installation) -> None:

@@ -165,7 +165,9 @@ async def _jobs_take_effect(
 ) -> None:
     """Records what deliveries show of an installation's jobs and of their runners, and counts the jobs."""
     payload = [job for _, job in delivered]
-    approvals = await context.demand.approvals(installation_id, [(job.id, job.status) for job in payload], now)
+    approvals = await context.demand.approvals(
+        installation_id, [(job.id, job.status, job.deploys) for job in payload], now
+    )
     jobs = [_with_approval(_job(delivery, job, now), approvals) for delivery, job in delivered]
     runners = await context.runners.revise(installation_id, _folds(payload, now))
     taken = taken_jobs(jobs)
@@ -253,7 +255,7 @@ def _job(delivery: Delivery, payload: WorkflowJob, now: float) -> Job:
 
 
 def _with_approval(job: Job, approvals: Mapping[int, float | None]) -> Job:
-    """Returns a job that waited for an approval, as jobs that deploy do, as queued when it was approved."""
+    """Returns a job that deploys, or waited for an approval as jobs that deploy do, as queued when it was approved."""
     if job.id not in approvals:
         return job
     return job._replace(deploys=True, queued_at=max(job.queued_at, approvals[job.id] or 0.0))
@@ -261,7 +263,7 @@ def _with_approval(job: Job, approvals: Mapping[int, float | None]) -> Job:
 
 def _steps(payload: WorkflowJob) -> JobSteps | None:
     facts = payload.step_facts
-    return None if facts is None else JobSteps(facts.failed, facts.left_open, facts.begun)
+    return None if facts is None else JobSteps(facts.failed, facts.left_open, facts.begun, facts.failed_steps)
 
 
 def _started_at(payload: WorkflowJob, now: float) -> float | None:

@@ -157,6 +157,7 @@ class PodCache(NamespaceCache[Pod]):
 
     async def _record_end(self, found: UnrecordedEnd) -> None:
         pod, vanished = found.end
-        await (self._recorder.record_vanished(pod) if vanished else self._recorder.record_end(pod))
+        recorder = self._recorder
+        await (recorder.record_vanished(pod, found.added_at) if vanished else recorder.record_end(pod))
         await self._ends.recorded(self._namespace, found.id)
         self._recorded.set()

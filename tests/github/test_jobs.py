@@ -30,14 +30,14 @@ def document(**changes):
         "conclusion": "failure",
         "html_url": "https://github.com/acme/api/actions/runs/1/job/42",
         "completed_at": "2026-11-20T12:00:03Z",
-        "steps": [step("success"), step(None)],
+        "steps": [step("success"), step(None, "Set up runner")],
     }
     return worst | changes
 
 
-def step(conclusion):
+def step(conclusion, name="Set up job"):
     return {
-        "name": "Set up job",
+        "name": name,
         "status": "completed" if conclusion else "in_progress",
         "conclusion": conclusion,
         "number": 1,
@@ -90,7 +90,7 @@ async def test_what_was_noted_beside_a_job_is_under_its_own_id():
     nothing = JobAnnotation("", "", "", "")
     found = await Jobs(installation_client, HERE).annotations(42)
     assert found == (JobAnnotation("lost", "failure", ".github", ""), nothing, nothing)
-    assert installation_client.sent == [("GET", "/repos/acme/api/check-runs/42/annotations", {"per_page": 50})]
+    assert installation_client.sent == [("GET", "/repos/acme/api/check-runs/42/annotations", {"per_page": 100})]
 
 
 @pytest.mark.parametrize("ask", [lambda jobs: jobs.facts(42), lambda jobs: jobs.annotations(42)])
@@ -172,3 +172,62 @@ async def test_a_job_of_a_run_says_who_took_it_when_and_until_when():
 async def test_a_list_that_is_not_complete_proves_nothing(jobs):
     with pytest.raises(GitHubUnavailableError):
         await Jobs(Pages(jobs, total=2), HERE).of_run(9)
+
+
+def run(run_id, started_at="2026-11-20T12:00:00Z", status="completed", workflow=5):
+    """A run of the workflow 5 on the branch main."""
+    common = {"run_attempt": 1, "event": "push", "head_branch": "main", "conclusion": "failure"}
+    return common | {"id": run_id, "status": status, "workflow_id": workflow, "run_started_at": started_at}
+
+
+LATER = "2026-11-20T12:00:01Z"
+
+
+async def run_facts_among(runs):
+    """The facts of run 10, where GitHub lists these runs."""
+    listed = {"total_count": 9, "workflow_runs": runs[:100]}
+
+    class Answers(OneAnswer):
+        async def send(self, method, path, **query):
+            return await OneAnswer(200, run(10) if path.endswith("/10") else listed).send(method, path, **query)
+
+    return await Jobs(Answers(200, {}), HERE).run_facts(10)
+
+
+@pytest.mark.parametrize(
+    ("others", "goes_on"),
+    [
+        ([], False),
+        ([run(11, LATER, "in_progress")], True),
+        ([run(11, None, "queued")], True),
+        ([run(11, LATER)], False),
+        ([run(11, LATER, "in_progress", workflow=6)], False),
+        ([run(9, status="in_progress")], False),
+        ([run(9, LATER, "in_progress")], True),
+        ([run(9, LATER)], False),
+        ([run(9, None, "in_progress")], False),
+        ([run(9, LATER, "waiting", workflow=6)], False),
+        ([run(11 + each) for each in range(100)], True),
+    ],
+    ids=[
+        "no other",
+        "a newer one",
+        "a newer one that has not begun",
+        "a newer one is over",
+        "of another workflow",
+        "an older one that goes on since before",
+        "an older one that was run again",
+        "an older one whose re-run is over",
+        "an older one without a date",
+        "a re-run of another workflow",
+        "a page without this run",
+    ],
+)
+async def test_a_newer_run_goes_on_if_it_would_meet_a_re_run_in_a_concurrency_group(others, goes_on):
+    found = await run_facts_among([*others, run(10)])
+    assert (found.attempt, found.over, found.newer_goes_on) == (1, True, goes_on)
+
+
+@pytest.mark.parametrize("others", [[], [run(9)], [run(11)]], ids=["an empty list", "an older one", "a newer one"])
+async def test_a_list_of_runs_without_the_run_itself_leaves_open_whether_a_newer_one_goes_on(others):
+    assert (await run_facts_among(others)).newer_goes_on

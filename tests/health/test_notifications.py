@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.gate.gate_checks import GateCheck
+from ghapp.health.gate.gate_checks import GateCheck, ended_undecided
 from ghapp.health.job import Job
 from ghapp.health.notifications import (
     BLIND_SECONDS,
@@ -19,12 +19,18 @@ from ghapp.health.notifications import (
     blind_conditions,
     fuse_conditions,
     gate_conditions,
+    moot_conditions,
     observe,
     undecided_gates,
     unserved_conditions,
+    unserved_subject,
 )
+from ghapp.health.queue.runner_groups import RunnerGroup, RunnerGroups
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from tests.health.builders import MICROSECOND, NOW, survey
+from tests.health.gate.builders import Rule
+from tests.health.queue.builders import POOL, missing, queue
+from tests.health.queue.builders import job as a_job
 
 TRIPPED = Condition(Topic.FUSE, "linux", "proving", NOW, 40, "MassLoss")
 STOPPED = TRIPPED._replace(level="stopped", affected=37, detail="BatchNeverOnline")
@@ -36,8 +42,8 @@ class People:
     def __init__(self):
         self.known, self.got = {}, []
 
-    def observe(self, *conditions, at=NOW, unknown=(), topics=tuple(Topic)):
-        records, changes = observe(self.known, conditions, at, unknown, topics)
+    def observe(self, *conditions, at=NOW, unknown=(), topics=tuple(Topic), moot=()):
+        records, changes = observe(self.known, conditions, at, unknown, topics, moot)
         self.known = {k: v for k, v in {**self.known, **records}.items() if v is not None}
         self.got += changes
         return [(each.before, each.level) for each in changes]
@@ -188,6 +194,33 @@ def test_jobs_that_no_runner_can_take_are_a_condition_for_each_pool_that_names_t
     assert unserved_conditions([]) == []
 
 
+def subjects(*jobs, **inputs):
+    at = queue(jobs, [missing()], rules=[Rule(name=POOL, labels=(POOL,))], **inputs)
+    return [unserved_subject(at, job, reason) for job, reason in at.unserved()]
+
+
+def test_a_job_with_a_label_of_no_runner_waits_for_its_labels_and_not_for_the_pool_that_they_match():
+    plain, typo = a_job(1), a_job(2, labels=("self-hosted", POOL, "gpux"))
+    assert subjects(plain, typo, a_job(3, labels=("self-hosted",))) == [POOL, f"gpux+{POOL}", POOL]
+    assert subjects(a_job(4, labels=("typo",))) == ["typo"]
+    unlabelled = queue([a_job(5, labels=("self-hosted",))], [])
+    assert [unserved_subject(unlabelled, job, reason) for job, reason in unlabelled.unserved()] == ["default"]
+
+
+def test_a_job_that_the_runner_groups_exclude_does_not_hide_the_pools_other_jobs():
+    groups = RunnerGroups(NOW, (RunnerGroup(3, "prod", "selected", repositories=("acme/web",)),))
+    at = queue([a_job(1), a_job(2, repository="acme/web")], [missing(group_id=3)], groups=groups)
+    assert [unserved_subject(at, *each) for each in at.unserved()] == [f"{POOL} in acme/api", POOL]
+
+
+def test_a_configured_pool_has_its_own_condition_however_many_label_sets_wait_longer(people):
+    runs = [(f"run-{n}", job) for n in range(500) for job in waiting(1, f"run-{n}", first=n)]
+    people.observe(*unserved_conditions(runs, [POOL]))
+    dead = [(POOL, job) for job in waiting(300, POOL, first=1000)]
+    assert people.observe(*unserved_conditions([*runs, *dead], [POOL]), at=NOW + 60) == [("", "open")]
+    assert (people.got[-1].subject, people.got[-1].affected) == (POOL, 300)
+
+
 def test_a_pool_that_dies_after_a_misspelt_label_is_news(people):
     typo = [("typo", job) for job in waiting(1, "typo")]
     assert people.observe(*unserved_conditions(typo)) == [("", "open")]
@@ -200,6 +233,27 @@ def test_any_number_of_labels_makes_a_limited_number_of_conditions():
     found = unserved_conditions((f"run-id={n}", job) for n in range(500) for job in waiting(1, f"run-id={n}", first=n))
     assert len(found) == MOST_UNSERVED + 1
     assert (found[-1].subject, found[-1].affected) == ("", 500 - MOST_UNSERVED)
+
+
+def test_a_fuse_that_moved_with_its_renamed_pool_is_not_reported_as_closed(people):
+    def seen(fuses, at):
+        return people.observe(*fuse_conditions(fuses, {}), at=NOW + at, moot=moot_conditions(people.known, fuses, {}))
+
+    stopped = Fuse(Position.STOPPED, since=NOW, reason=FuseReason.BATCH_NEVER_ONLINE)
+    assert seen({"old": stopped}, 0) == [("", "stopped")]
+    renamed = {"old": Fuse(healed_at=NOW, reason=FuseReason.POOL_CHANGED), "new": stopped}
+    assert seen(renamed, 60) == [("", "stopped")]
+    assert [seen(renamed, at) for at in (120, 200)] == [[], []]
+    healed = renamed | {"new": Fuse(healed_at=NOW + 300, reason=FuseReason.HEALED)}
+    assert [seen(healed, at) for at in (300, 400)] == [[], [("stopped", "")]]
+    assert [each.subject for each in people.got] == ["old", "new", "new"]
+
+
+def test_a_failed_gate_whose_record_expired_is_not_reported_as_over(people):
+    people.observe(*gate_conditions({"linux/pink": FAILED_GATE}))
+    for at in (60, 200):
+        assert people.observe(at=NOW + at, moot=moot_conditions(people.known, {}, {})) == []
+    assert people.known == {}
 
 
 FAILED_GATE = GateCheck("sha", NOW, "acme/infra", NOW, failed_at=NOW + 900, over=True)
@@ -220,6 +274,9 @@ def test_a_gate_that_failed_no_longer_fails_when_the_next_deploy_has_passed_and_
     unseen = BEGUN_GATE._replace(over=True)
     for at in (1000, 1100, 4000):
         assert seen(BEGUN_GATE, at) == seen(unseen, at) == []
+    superseded = ended_undecided(BEGUN_GATE._replace(since=NOW + 3900, until=NOW + 3950))
+    for at in (3950, 4100):
+        assert seen(superseded, at) == []
     passed = BEGUN_GATE._replace(over=True, since=NOW + 4100)
     assert seen(passed, 4200) == []
     assert seen(passed, 4200 + SETTLE_SECONDS) == [("open", "")]

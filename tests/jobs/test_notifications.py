@@ -201,6 +201,13 @@ class TestSending:
             await notify(app.context, Notifier([]))
             assert (await self.pending(app), receiver.received) == ([], [])
 
+    @pytest.mark.parametrize(("topic", "sent"), [("gate", ["title"]), ("fuse", []), ("", ["title"])])
+    async def test_what_waits_of_a_topic_that_was_switched_off_is_not_sent(self, story, receiver, topic, sent):
+        async with story(config='[notify]\nevents = ["gate"]') as app:
+            await self.waits(app, address(receiver), org="acme", topic=topic)
+            await notify(app.context, Notifier([address(receiver)]))
+            assert (await self.pending(app), titles(receiver, len(sent))) == ([], sent)
+
     async def test_a_time_from_a_clock_that_jumped_delays_no_notification(self, story, receiver):
         async with story() as app:
             await self.waits(app, address(receiver), tries=1, again_at=app.clock() + 1e6)

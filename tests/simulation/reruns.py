@@ -33,6 +33,12 @@ DAY = 9 * 3600.0
 JOB, RUN_ID, INSTALLATION, DEATH, POOL = 7, 70, 1, "death", "linux"
 SHUTDOWN = "The runner has received a shutdown signal. This can happen when the runner service is stopped, or a manually started runner is canceled."
 KILLED = "Process completed with exit code 143."
+STOPPED = (
+    "The run was canceled by @mona.",
+    'The job was canceled because "lint" failed.',
+    "Canceling since a higher priority waiting request for 'ci' exists",
+    "The job has exceeded the maximum execution time of 45m0s",
+)
 
 
 class Killed(BaseException):
@@ -61,10 +67,13 @@ class World:
         self.rules = RerunRules(begun=random.random() < 0.5)
         self.event = random.choices(("push", "merge_group", "deployment"), (8, 1, 1))[0]
         self.conclusion = random.choices(("failure", "cancelled", "timed_out", "success"), (6, 2, 1, 1))[0]
-        self.begun, self.step_failed = random.random() < 0.5, random.random() < 0.15
-        self.annotations = random.choice(
-            ((), (SHUTDOWN,), (SHUTDOWN, KILLED), ("AssertionError: received a shutdown signal",))
-        )
+        self.begun, self.failed_steps = random.random() < 0.5, random.choices((0, 1, 2), (12, 2, 1))[0]
+        others: tuple[tuple[str, ...], ...] = ((), (SHUTDOWN,), (SHUTDOWN, KILLED), (SHUTDOWN, KILLED, KILLED))
+        self.annotations = random.choice((*others, ("AssertionError: received a shutdown signal",)))
+        if random.random() < 0.15:  # another job of the run had failed, so that the run is no cancelled one
+            self.annotations += (random.choice(STOPPED),)
+        self.completed_at = random.choice((1.0, 1.0, -20.0))
+        """Of the job; its runner died at 0."""
         cause, reason = random.choice(
             (
                 (Cause.VANISHED, "NodeLost"),
@@ -74,24 +83,30 @@ class World:
                 (Cause.VANISHED, "PodGone"),
             )
         )
-        job = DeadJob(JOB, "acme/api", deploys=random.random() < 0.1)
+        self.namesake = random.choices((0, 1), (4, 1))[0]
+        """The latest attempt of a second job of the name; 0 if there is none."""
+        self.deploys = random.random() < 0.1
+        job = DeadJob(JOB, "acme/api", deploys=self.deploys and random.random() < 0.5)  # else a later delivery shows it
         self.death = Death("vm-1", "vm-1", "node", 0.0, 137, 9, reason, cause, "", pool=POOL, job=job, pod_uid="uid")
         self.record: Rerun | None = None
+        self.pressed_at: float | None = None
         self.ours = 0
-        self.due: list[tuple[float, str, int]] = []
+        self.due: list[tuple[float, str, int, int]] = []
         self.todo: list[Change] = []
         self.flaky = random.random() < 0.6
         self.is_plain = random.random() < 0.2
         """Nothing is against it, and nothing changes but the run."""
         if self.is_plain:
-            self.mode, self.event, self.conclusion, self.begun, self.step_failed = (
+            self.mode, self.event, self.conclusion, self.begun, self.failed_steps = (
                 "auto",
                 "push",
                 "failure",
                 False,
-                False,
+                0,
             )
+            self.annotations = ()
             self.death = self.death._replace(cause=Cause.VANISHED, reason="NodeLost", job=job._replace(deploys=False))
+            self.deploys = False
 
     # ---- GitHub
 
@@ -112,8 +127,8 @@ class World:
 
     def job_facts(self) -> JobFacts:
         return JobFacts(
-            JOB, "test", "a" * 40, over=True, conclusion=self.conclusion, completed_at=1.0,
-            step_failed=self.step_failed, run_id=RUN_ID, begun=self.begun,
+            JOB, "test", "a" * 40, over=True, conclusion=self.conclusion, completed_at=self.completed_at,
+            step_failed=self.failed_steps > 0, run_id=RUN_ID, begun=self.begun, failed_steps=self.failed_steps,
         )  # fmt: skip
 
     async def annotations_of(self, _job_id: int) -> tuple[JobAnnotation, ...]:
@@ -136,6 +151,7 @@ class World:
         await self._answer()
         latest = {"test": 1, "build": 1, **self.reattempted}
         rows = [(name, attempt) for name, most in latest.items() for attempt in range(1, most + 1)]
+        rows += [("test", attempt) for attempt in {1, self.namesake} if self.namesake]
         return [JobOfRun(Job(1, "over", (), "acme/api", 0.0, name=name, attempt=attempt)) for name, attempt in rows]
 
     @property
@@ -151,6 +167,8 @@ class World:
         await asyncio.sleep(0)
         lost = self.flaky and self.random.random() < 0.3
         if lost and self.random.random() < 0.5:
+            if self.namesake and self.random.random() < 0.5:
+                self.todo.append(Change(self.now + 30.0, lambda: self.is_over and self._rerun_namesake()))
             raise GitHubUnavailableError("the request got lost")
         if not self.granted:
             raise PermissionMissingError("no", accepted="actions=write", explanation="")
@@ -171,6 +189,8 @@ class World:
         self._require(self.attempt == 1, "a job of an older attempt is run again")
         self._require(self.mode != "off", "a job is run again in a pool whose re-runs are off")
         self._require(self.conclusion != "success", "a job is run again that did not fail")
+        changed_mind = self.pressed_at is not None and (self.cancelled_at or 0.0) > self.pressed_at
+        self._require(not (by != AUTO and self.is_cancelled and changed_mind), "a run is cancelled after the request")
         if by == AUTO:
             for why, is_so in self._against().items():
                 self._require(not is_so, f"a job is run again unasked: {why}")
@@ -184,17 +204,19 @@ class World:
 
     def _against(self) -> dict[str, bool]:
         """What is against an unasked re-run now, by this model's own reading of the world."""
-        is_platforms = SHUTDOWN in self.annotations or self.death.reason in ("NodeLost", "Evicted")
+        is_clusters = self.death.reason in ("NodeLost", "Evicted") and self.completed_at >= self.death.at
+        is_platforms = SHUTDOWN in self.annotations or is_clusters
         return {
             "its pool does not ask for it": self.mode != "auto",
             "its cause is not listed": self.death.cause not in (Cause.VANISHED, Cause.TERMINATED),
             "it used up its pod": self.death.reason == "StorageLimitExceeded",
-            "its own code failed": self.step_failed and KILLED not in self.annotations,
+            "its own code failed": self.failed_steps > self.annotations.count(KILLED),
             "a person cancelled the run": self.is_cancelled,
+            "GitHub ended it for another reason": any(each in STOPPED for each in self.annotations),
             "a person may have cancelled the job": self.conclusion == "cancelled" and not is_platforms,
             "it did not fail": self.conclusion == "success",
             "it is in a merge queue": self.event == "merge_group",
-            "it deploys": self.event == "deployment" or bool(self.death.job and self.death.job.deploys),
+            "it deploys": self.event == "deployment" or self.deploys,
             "its steps had begun": self.begun and not self.rules.begun,
             "the fuse is not closed": not self.fuse_closed,
             "a newer run goes on": self.newer_goes_on,
@@ -246,6 +268,7 @@ class World:
         return SimpleNamespace(
             installations=SimpleNamespace(one=lambda _id: one(installation)),
             deaths=SimpleNamespace(one=lambda *_: one(self.death)),
+            demand=SimpleNamespace(one=lambda *_: one(Job(JOB, "over", (), "acme/api", 0.0, deploys=self.deploys))),
             fuses=SimpleNamespace(all=lambda _id: one(fuses)),
             reruns=SimpleNamespace(
                 of=self.of,
@@ -266,7 +289,8 @@ class World:
     def ask(self, _name: object, *args: Any, key: str = "", after_seconds: float = 0.0) -> None:
         if key.startswith("rerun-"):
             _, _, by, *rest = args
-            self.due.append((self.now + after_seconds, by, rest[0] if rest else 0))
+            attempt, waited = rest or (0, 0)
+            self.due.append((self.now + after_seconds, by, attempt, waited))
 
     # ---- persons and time
 
@@ -280,15 +304,25 @@ class World:
         yield from at(0.15, self._cancel)
         yield from at(0.15, lambda: self.is_over and self._begin_attempt("test", "build"))
         yield from at(0.10, lambda: self.is_over and self._begin_attempt("build"))
-        yield from at(0.20, lambda: self._set(newer=(self.now, self.now + random.choice((600.0, 9000.0)))))
+        yield from at(0.40, lambda: self._set(newer=(self.now, self.now + random.choice((600.0, 9000.0)))))
+        if self.namesake:
+            yield from at(0.50, lambda: self.is_over and self._rerun_namesake())
         yield from at(0.20, lambda: self._set(mode=random.choice(("off", "button", "auto"))))
         for _ in range(2):
             yield from at(0.2, lambda: self._set(fuse_closed=not self.fuse_closed))
         yield from at(0.1, lambda: self._set(granted=not self.granted))
-        yield from at(0.25, lambda: self.due.append((self.now, "mona", 0)))
+        yield from at(0.25, self._press)
 
     def _set(self, **values: Any) -> None:
         self.__dict__.update(values)
+
+    def _rerun_namesake(self) -> None:
+        self._begin_attempt()
+        self.namesake = self.attempt
+
+    def _press(self) -> None:
+        self.pressed_at = self.now
+        self.due.append((self.now, "mona", 0, 0))
 
     def _cancel(self) -> None:
         if not self.is_over:
@@ -306,11 +340,11 @@ class World:
             self.due.sort()
             self.todo.sort(key=lambda each: each.at)
             if self.due and (not self.todo or self.due[0][0] <= self.todo[0].at):
-                at, by, attempt = self.due.pop(0)
+                at, by, attempt, waited = self.due.pop(0)
                 if at > 2 * DAY:
                     break
                 self.now = max(self.now, at)
-                self._try(by, attempt)
+                self._try(by, attempt, waited)
             else:
                 change = self.todo.pop(0)
                 self.now = max(self.now, change.at)
@@ -335,13 +369,13 @@ class World:
         facts = facts._replace(words=await tries.job_words(_jobs(self), JOB))
         await tries.request_if_automatic(context, facts, installation)
 
-    def _try(self, by: str, attempt: int) -> None:
+    def _try(self, by: str, attempt: int, waited: int) -> None:
         try:
-            self._await(tries.rerun_job_of(self.context(), INSTALLATION, DEATH, by, attempt))
+            self._await(tries.rerun_job_of(self.context(), INSTALLATION, DEATH, by, attempt, waited))
         except GitHubError:
             pass  # it has enqueued its next try
         except Killed:
-            self.due.append((self.now + 30.0, by, attempt))  # the queue has the lost job again
+            self.due.append((self.now + 30.0, by, attempt, waited))  # the queue has the lost job again
 
     @staticmethod
     def _await(work: Any) -> None:
@@ -355,6 +389,8 @@ class World:
         """What was permitted from the beginning on was run again; no outcome stays unknown."""
         is_free = is_steady and not any(self._against().values())
         self._require(not is_free or self.attempt > 1, "a job that may be run again was not")
+        is_accepted = self.record is not None and self.record.state is RerunState.ACCEPTED
+        self._require(not is_accepted or "test" in self.reattempted, "a re-run is accepted that never happened")
         is_unknown = self.record is not None and self.record.state is RerunState.REQUESTED
         self._require(not is_unknown, "the outcome of a request stays unknown")
 

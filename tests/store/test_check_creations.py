@@ -41,9 +41,31 @@ async def test_less_useful_ones_leave_room_for_others(creations):
     assert (await take(creations, 1, share=1.0, first=900)) == [0.0]
 
 
-async def test_a_repeated_creation_counts_once_and_a_clock_that_jumped_back_blocks_nothing(creations, redis):
-    for _ in range(A_MINUTE * 2):
-        assert await creations.take(7, "the same", 1.0, NOW) == 0.0
-    assert await take(creations, A_MINUTE - 1, NOW + 7200) == [0.0] * (A_MINUTE - 1)
+async def test_a_repeated_creation_counts_again_because_github_counts_the_ones_that_it_refused(creations):
+    repeated = [await creations.take(7, "the same", 1.0, NOW) for _ in range(A_MINUTE + 1)]
+    assert repeated == [0.0] * A_MINUTE + [60.0]
+
+
+async def test_each_that_waits_has_a_turn_of_its_own(creations):
+    few = int(A_MINUTE * 0.8)
+    await take(creations, few, share=0.8)
+    waits = await take(creations, 3 * few, NOW + 10, share=0.8, first=1000)
+    assert waits == [50.0] * few + [110.0] * few + [170.0] * few
+    assert await take(creations, 1, NOW + 10, share=0.8, first=1000) == [170.0], "it gave up its turn"
+    assert await take(creations, few, NOW + 60, share=0.8, first=1000) == [0.0] * few
+    assert await take(creations, 1, NOW + 60, share=0.8, first=9000) == [180.0], "those that still wait come first"
+    assert await take(creations, 2 * few, NOW + 600, share=0.8, first=9000) == [0.0] * few + [60.0] * few
+
+
+async def test_the_turns_of_an_hour_go_on_in_the_next(creations):
+    for minute in range(8):
+        await take(creations, AN_HOUR // 8, NOW + 61 * minute, first=1000 * minute)
+    waits = await take(creations, AN_HOUR + 1, NOW + 600, first=20_000)
+    assert (waits[0], waits[AN_HOUR - 1], waits[AN_HOUR]) == (3000.0, 3000.0 + 61 * 7, 6600.0)
+    assert waits == sorted(waits)
+
+
+async def test_a_clock_that_jumped_back_blocks_nothing(creations, redis):
+    assert await take(creations, A_MINUTE, NOW + 7200) == [0.0] * A_MINUTE
     assert await take(creations, 1, NOW, first=900) == [0.0]
     assert 0 < await redis.ttl(keys.creations(7)) <= 3600

@@ -126,11 +126,27 @@ async def test_an_unreadable_row_is_not_overwritten(redis):
 
 async def test_a_job_is_approved_when_it_is_first_reported_not_to_wait_any_more(redis):
     demand = Demand(redis)
-    assert await demand.approvals(7, [(1, "waiting"), (2, "queued")], NOW) == {1: None}
-    assert await demand.approvals(7, [(1, "waiting")], NOW + 1) == {1: None}
-    assert await demand.approvals(7, [(1, "queued"), (2, "in_progress")], NOW + 90_000) == {1: NOW + 90_000}
+    assert await demand.approvals(7, [(1, "waiting", True), (2, "queued", False)], NOW) == {1: None}
+    assert await demand.approvals(7, [(1, "waiting", False)], NOW + 1) == {1: None}
+    assert await demand.approvals(7, [(1, "queued", True), (2, "in_progress", False)], NOW + 90_000) == {
+        1: NOW + 90_000
+    }
     for status in ("queued", "in_progress", "completed", "waiting"):  # a repeated or late delivery changes nothing
-        assert await demand.approvals(7, [(1, status)], NOW + 90_001) == {1: NOW + 90_000}
+        assert await demand.approvals(7, [(1, status, False)], NOW + 90_001) == {1: NOW + 90_000}
     assert await redis.ttl(f"{keys.approval(7)}:1") == store.OVER_SECONDS
-    assert await demand.approvals(8, [(1, "queued")], NOW) == {}
+    assert await demand.approvals(8, [(1, "queued", False)], NOW) == {}
     assert await demand.approvals(7, [], NOW) == {}
+
+
+async def test_a_job_that_deploys_is_known_as_such_whichever_delivery_shows_it(redis):
+    demand = Demand(redis)
+    assert await demand.approvals(7, [(1, "queued", True)], NOW) == {1: 0.0}
+    assert await demand.approvals(7, [(1, "in_progress", False)], NOW + 5) == {1: 0.0}
+    assert await demand.approvals(7, [(1, "completed", False), (2, "completed", False)], NOW + 9) == {1: 0.0}
+    assert 0 < await redis.ttl(f"{keys.approval(7)}:1") <= 3600
+
+
+async def test_a_wait_for_an_approval_that_is_delivered_late_is_one(redis):
+    demand = Demand(redis)
+    assert await demand.approvals(7, [(1, "queued", True), (1, "waiting", True)], NOW) == {1: None}
+    assert await demand.approvals(7, [(1, "in_progress", True)], NOW + 5) == {1: NOW + 5}

@@ -9,6 +9,7 @@ import pytest
 from ghapp.errors import ClusterUnavailableError
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.pods.pod import Container, Ended, Pod
+from ghapp.health.runner.observations import job_ended, job_started
 from ghapp.store.deaths import identity
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.deaths.death_recorder import DeathRecorder
@@ -159,3 +160,101 @@ async def test_findings_from_before_the_pods_end_was_added_do_not_undo_it(story)
             "runner:7",
         )
         assert found.host_log == ("oom-kill",)
+
+
+async def of_the_next_pod(app):
+    """A runner of a name that a pod had before: its pod, created ten seconds after that one, and its job."""
+    await sweep_installation(app.context, app.installation)
+    await app.pass_(10)
+    created_at = app.clock()
+    await app.pass_(10)
+    job = await a_job_runs(app)
+    return job, Pod("runners", job.runner_name, "uid-2", "9", created_at, runner=Container("runner"))
+
+
+async def recorded(app, pod, end=None, found_at=None):
+    """The death of the first pod, examined once."""
+    watch = recorder(app)
+    assert await (watch.record_vanished(pod, found_at) if end is None else watch.record_end(pod))
+    (found,) = await deaths(app)
+    await look_into(app.context, app.installation, identity(found))
+    return (await deaths(app))[0]
+
+
+@pytest.mark.parametrize("how", ["by the next pod", "by when it was found"])
+async def test_a_pod_that_is_recorded_late_does_not_get_the_job_of_the_next_one_of_its_name(story, how):
+    async with story(pool=IN_CLUSTER) as app:
+        job, successor = await of_the_next_pod(app)
+        found_at = None
+        if how == "by the next pod":
+            await app.context.pods.replace_pods("runners", [successor], app.clock())
+            await app.context.pods.replace_objects("runners", [], app.clock())
+        else:
+            found_at = successor.created_at
+        await app.pass_(300)
+        first = pod_of(app, job, successor.created_at - 3600, None)
+        assert (await recorded(app, first, found_at=found_at)).job is None
+
+
+@pytest.mark.parametrize("ahead", [45.0, -45.0])
+async def test_a_clusters_clock_that_is_wrong_gives_a_death_no_job_of_the_next_pod(story, ahead):
+    async with story(pool=IN_CLUSTER) as app:
+        job, successor = await of_the_next_pod(app)
+        shown = successor._replace(created_at=successor.created_at + ahead)
+        await app.context.pods.replace_pods("runners", [shown], app.clock(), ahead)
+        await app.context.pods.replace_objects("runners", [], app.clock(), ahead)
+        first = pod_of(app, job, successor.created_at - 5 + ahead, KILLED)
+        found = await recorded(app, first, KILLED)
+        assert (found.job, found.at) == (None, successor.created_at - 5 + ahead), "the time shown is the cluster's"
+
+
+async def test_a_job_whose_start_was_delivered_late_replaces_the_one_before_it(story):
+    async with story(pool=IN_CLUSTER) as app:
+        await sweep_installation(app.context, app.installation)
+        job = await a_job_runs(app)
+        await app.pass_(60)
+        stopped_at, runner = app.clock(), app.context.runners
+
+        async def reported(job_id, started_at, ended_at=None):
+            def fold(evidence):
+                began = job_started(evidence, job_id, started_at)
+                return began if ended_at is None else job_ended(began, job_id, ended_at, started_at)
+
+            await runner.revise(app.installation, {job.runner_id: fold})
+
+        await reported(job.id, stopped_at - 50, stopped_at - 30)
+        before = await recorded(app, pod_of(app, job, stopped_at, KILLED), KILLED)
+        assert before.job.id == job.id
+        later = (await app.context.demand.one(app.installation, job.id))._replace(id=job.id + 1)
+        await app.context.demand.record(app.installation, [later])
+        await reported(later.id, stopped_at - 20)
+        await look_into(app.context, app.installation, identity(before), 1)
+        assert (await deaths(app))[0].job.id == later.id
+
+
+@pytest.mark.parametrize("first", ["cluster", "job"])
+async def test_a_later_death_of_the_same_name_does_not_make_two_of_the_first_one(story, first):
+    async with story(pool=IN_CLUSTER) as app:
+        job, stopped_at = await abandoned(app)
+        pod = pod_of(app, job, stopped_at, KILLED)
+        ended = KILLED._replace(finished_at=stopped_at + 100)
+        second = pod._replace(uid="uid-2", created_at=stopped_at + 5, runner=Container("runner", ended=ended))
+        evidence = (await app.context.runners.all(app.installation))[job.runner_id]
+        again = evidence._replace(id=job.runner_id + 500, first_seen=stopped_at + 20, job_id=None, job_started_at=None)
+
+        async def cluster():
+            return await recorder(app).record_end(pod)
+
+        async def by_job():
+            return await examine_job_of(app.context, app.installation, job.id)
+
+        one, other = (cluster, by_job) if first == "cluster" else (by_job, cluster)
+        assert await one()
+        await app.context.runners.revise(app.installation, {again.id: lambda _: again})
+        assert await recorder(app).record_end(second)
+        for each in (other, one, other):
+            assert not await each()
+        assert sorted(each.pod_uid for each in await deaths(app)) == ["uid-1", "uid-2"]
+        for each in await deaths(app):
+            await look_into(app.context, app.installation, identity(each), 2)
+        assert len(check_runs(app)) == 1

@@ -53,6 +53,13 @@ async def rerun(app, death, by=AUTO, attempt=0):
     return await rerun_job_of(app.context, app.installation, identity(death), by, attempt)
 
 
+async def rerun_as_enqueued(app, ending):
+    """Does the try that is enqueued under a key with that ending."""
+    (key,) = [each for each in enqueued(app) if each.endswith(ending)]
+    asked = Job.fetch(key, connection=app.context.queue_redis, serializer=JSONSerializer)
+    return await rerun_job_of(app.context, *asked.args)
+
+
 async def look(app, death):
     await look_into(app.context, app.installation, identity(death))
     ((check_run, posted),) = check_runs(app).items()
@@ -209,6 +216,39 @@ async def test_a_run_that_goes_on_is_waited_for(story):
         assert await rerun(app, death) is RerunRefusal.RUN_NOT_OVER
         run.job = job
         assert (await rerun(app, death, attempt=1)).state is RerunState.ACCEPTED
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_a_person_who_cancels_the_run_after_pressing_the_button_has_changed_their_mind(story, is_cancelled):
+    async with story() as app:
+        job, death = await job_died(app)
+        run = run_of(job)
+        (other,) = app.sandbox.control.queue("acme", labels=[POOL], repository="api")
+        run.job = app.sandbox.fleet.jobs[other]
+        assert await rerun(app, death, "mona") is RerunRefusal.RUN_NOT_OVER
+        run.job, run.conclusion = job, "cancelled" if is_cancelled else run.conclusion
+        done = await rerun_as_enqueued(app, "mona-1")
+        assert (done is RerunRefusal.CANCELLED) is is_cancelled
+        if is_cancelled:
+            assert (await rerun(app, death, "mona")).state is RerunState.ACCEPTED, "pressed again"
+
+
+async def test_a_request_whose_outcome_nothing_settles_gives_its_check_run_a_button_after_an_hour(story):
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app)
+        await app.context.reruns.begin(app.installation, Rerun(job.id, job.run_id, 1, AUTO, app.clock()))
+        assert (await look(app, death))[1]["actions"] == []
+        updates = f"post-mortem-rerun-{app.installation}-{job.id}-requested"
+        app.sandbox.control.fault(match="/jobs$", status=500)
+        for seconds, is_given_back in ((3599, False), (1, True)):
+            app.clock.pass_(seconds)
+            with pytest.raises(GitHubUnavailableError):
+                await rerun(app, death, attempt=9)
+            keys = app.context.queue_redis.lrange("rq:queue:report", 0, -1)
+            assert (updates.encode() in keys) is is_given_back
+        app.sandbox.control.no_faults()
+        _, posted = await look(app, death)
+        assert [each["identifier"] for each in posted["actions"]] == [RERUN.identifier]
 
 
 async def test_a_run_that_a_person_re_ran_is_left_alone(story):
@@ -383,6 +423,15 @@ async def test_a_job_that_waited_for_an_approval_is_not_run_again_unasked(story)
     async with story(pool=AUTOMATIC) as app:
         _, death = await job_died(app)
         await app.context.deaths.enrich(app.installation, death._replace(job=death.job._replace(deploys=True)))
+        assert await rerun(app, death) is RerunRefusal.DEPLOYMENT
+
+
+async def test_a_job_whose_deployment_a_later_delivery_shows_is_not_run_again_unasked(story):
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app)
+        known = await app.context.demand.one(app.installation, job.id)
+        assert not death.job.deploys
+        await app.context.demand.record(app.installation, [known._replace(deploys=True)])
         assert await rerun(app, death) is RerunRefusal.DEPLOYMENT
 
 

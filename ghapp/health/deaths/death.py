@@ -64,6 +64,7 @@ class Death(NamedTuple):
         last_minutes: what was seen of the runner while its job ran, oldest first.
         image: of the runner's container; empty without a cluster.
         memory_limit: of that container, as Kubernetes writes quantities (`8Gi`); empty if it had none or is unknown.
+        ahead: seconds by which the clock that dated `at`, the cluster's, was ahead of ours; 0 if ours dated it.
     """
 
     runner_name: str
@@ -86,28 +87,39 @@ class Death(NamedTuple):
     last_minutes: tuple[Sighting, ...] = ()
     image: str = ""
     memory_limit: str = ""
+    ahead: float = 0.0
+
+    @property
+    def ended_at(self) -> float:
+        """When it ended, by our clock: registrations and jobs are compared with this."""
+        return self.at - self.ahead
 
 
-def died(pod: Pod, log: Sequence[str], at: float) -> Death:
+def died(pod: Pod, log: Sequence[str], at: float, ahead: float = 0.0) -> Death:
     """Returns the death of a runner whose end was observed.
 
     Args:
         pod: as last read.
         log: its last lines, oldest first.
         at: when the end was observed; used only if the container's end has no time.
+        ahead: seconds by which the cluster's clock is ahead of ours.
     """
     # The end of a container that the kubelet lost is in 1970.
     ended_at = pod.ended.finished_at if pod.ended else None
-    return _death(pod, classify(pod, log), ended_at or at)._replace(runner_log=_last(log))
+    death = _death(pod, classify(pod, log), ended_at or at)
+    return death._replace(runner_log=_last(log), ahead=ahead if ended_at else 0.0)
 
 
-def vanished(pod: Pod, at: float) -> Death:
+def vanished(pod: Pod, at: float, next_created_at: float | None = None) -> Death:
     """Returns the death of a runner whose pod was deleted before its end was observed.
 
     Args:
         pod: as last seen.
         at: when the pod was found missing.
+        next_created_at: when the next pod of its name was created, by our clock; None if there is none. Names are
+            unique, so that the first pod was deleted before: what happened later is of the next pod.
     """
+    at = at if next_created_at is None else min(at, next_created_at)
     known = disruption(pod) or next((each for each in (pod.reason, pod.disruption) if each in OUTSIDE), "")
     reason = known or (OwnReason.DELETED if pod.deleting_since is not None else OwnReason.POD_GONE)
     return _death(pod, Classification(Cause.VANISHED, str(reason), advice_for(Cause.VANISHED, reason, pod.message)), at)

@@ -2,7 +2,7 @@
 
 The evidence, by weight: what sweeps and deliveries recorded of the runner while the job ran; what GitHub or the runner
 wrote into the job's annotations or raw log; a step whose end was never reported. A step that failed by itself is the
-code's, unless it was killed (exit code 143) and the runner was lost, too.
+code's, unless it was killed (exit code 143), as each other step that failed, and the runner was lost, too.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def job_death(job: Job, evidence: Evidence | None, words: JobWords) -> JobDeath 
     ended_at = job.ended_at or 0.0
     if _was_removed_by_us(job, evidence):
         return None
-    if steps.failed and not (words.killed and (loss is not None or words.of_runner)):
+    is_killed = words.explain_failures(steps.failures) and (loss is not None or words.of_runner)
+    if steps.failed and not is_killed:
         return None
     if loss is not None and loss.reason is not OwnReason.WENT_OFFLINE:
         return loss
@@ -159,7 +160,7 @@ def is_same_end(known: Death, job: Job) -> bool:
     if known.runner_id not in (None, job.runner_id):
         return False
     began, ended = job.started_at, job.ended_at
-    return began is not None and ended is not None and began <= known.at <= ended + APART_SECONDS
+    return began is not None and ended is not None and began <= known.ended_at <= ended + APART_SECONDS
 
 
 def is_job_death_of(known: Death, pod: Pod, death: Death) -> bool:
@@ -176,7 +177,8 @@ def is_job_death_of(known: Death, pod: Pod, death: Death) -> bool:
         return known.pod_uid == pod.uid
     if None not in (known.runner_id, death.runner_id) and known.runner_id != death.runner_id:
         return False
-    return pod.created_at <= known.at and death.at >= known.at - APART_UNSEEN_SECONDS
+    is_created_before = pod.created_at - death.ahead <= known.ended_at
+    return is_created_before and death.ended_at >= known.ended_at - APART_UNSEEN_SECONDS
 
 
 def completed_by_pod(known: Death, death: Death) -> Death:

@@ -40,6 +40,7 @@ class JobFacts(NamedTuple):
         run_id: of its workflow run; 0 if unknown.
         attempt: of the run; above 1 for a re-run.
         begun: True if one of the job's own steps had begun, or that is unknown.
+        failed_steps: how many steps ended by themselves with a failure; 0 if only `step_failed` is known.
     """
 
     id: int
@@ -53,6 +54,12 @@ class JobFacts(NamedTuple):
     run_id: int = 0
     attempt: int = 1
     begun: bool = True
+    failed_steps: int = 0
+
+    @property
+    def failures(self) -> int:
+        """How many steps failed, at least."""
+        return max(self.failed_steps, int(self.step_failed))
 
 
 def job_at_death(evidence: Evidence, death: Death) -> int | None:
@@ -63,7 +70,7 @@ def job_at_death(evidence: Evidence, death: Death) -> int | None:
     """
     if evidence.job_id is None or not is_of(death, evidence):
         return None
-    began_later = evidence.job_started_at is not None and evidence.job_started_at > death.at
+    began_later = evidence.job_started_at is not None and evidence.job_started_at > death.ended_at
     return None if began_later or _was_over(evidence.job_ended_at, death) else evidence.job_id
 
 
@@ -77,7 +84,8 @@ def failed_for_it(death: Death, job: JobFacts, words: JobWords) -> bool:
     """True if a job failed because its runner died.
 
     A step that failed by itself is the code's, whatever else is written: only one that was killed, with the end of the
-    runner confirmed, is not. A death that was found by its job (`job_death`) was judged by that.
+    runner confirmed, is not. A job that GitHub ended for another reason did not fail for its runner, unless GitHub has
+    the runner's end, too. A death that was found by its job (`job_death`) was judged by that.
 
     Args:
         death: with that job and its conclusion.
@@ -86,7 +94,10 @@ def failed_for_it(death: Death, job: JobFacts, words: JobWords) -> bool:
     """
     if not may_have_failed_for_it(death, job):
         return False
-    is_codes = job.step_failed and not death.id and not (words.killed and words.of_runner)
+    if words.stopped and not death.id and not words.of_runner:
+        return False
+    is_killed = words.of_runner and words.explain_failures(job.failures)
+    is_codes = job.step_failed and not death.id and not is_killed
     return blames_the_platform(death, confirmed_by_github=words.of_runner) and not is_codes
 
 
@@ -108,4 +119,4 @@ def next_look_after(look: int) -> float | None:
 def _was_over(ended_at: float | None, death: Death) -> bool:
     """True if a job that ended at `ended_at` was over before its runner died."""
     apart = APART_UNSEEN_SECONDS if death.exit_code is None else APART_SECONDS
-    return ended_at is not None and ended_at < death.at - apart
+    return ended_at is not None and ended_at < death.ended_at - apart

@@ -7,6 +7,7 @@ received; if it was not, the request is withdrawn, and judged again by what hold
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -188,6 +189,7 @@ class RerunFacts(NamedTuple):
         fuse_closed: the fuses of the pool and of the installation are closed.
         words: of GitHub, from the job's annotations.
         run: the job's run; None before GitHub was asked for it.
+        waited: an earlier try of the same request waited for the run to end.
     """
 
     by: str
@@ -198,6 +200,7 @@ class RerunFacts(NamedTuple):
     fuse_closed: bool
     words: JobWords = JobWords()
     run: RunFacts | None = None
+    waited: bool = False
 
 
 NO_ACCESS = "Resource not accessible by integration"
@@ -208,10 +211,11 @@ def is_not_granted(accepted: str, explanation: str) -> bool:
     """True if a 403 is about a permission, and not about the job: a run that may not, or no longer, be re-run.
 
     Args:
-        accepted: the permissions that GitHub names as needed; it may name them with any answer.
+        accepted: the permissions that GitHub names as needed; it may name them with any answer, and a proxy may drop
+            them.
         explanation: GitHub's message.
     """
-    return bool(accepted) and explanation in ("", NO_ACCESS)
+    return explanation == NO_ACCESS or (bool(accepted) and not explanation)
 
 
 def next_try_after(attempt: int, known: Rerun | None, now: float) -> float | None:
@@ -235,7 +239,7 @@ def refusal(facts: RerunFacts) -> RerunRefusal | None:
 
     It is the only judgement of that: at each try, also before the repetition of a request that got no answer, and where
     a button is shown, then without the run. A person who presses the button decides over what a person can know; the
-    conditions in `_always` hold for both.
+    conditions in `_always` hold for both. A run that was cancelled after the button was pressed is one of them.
     """
     checks = _always(facts)
     if facts.by == AUTO:
@@ -255,6 +259,7 @@ def _always(facts: RerunFacts) -> _Checks:
         (run is not None and run.attempt > MOST_RERUNS, RerunRefusal.TOO_MANY),
         (run is not None and run.attempt != job.attempt, RerunRefusal.LATER_ATTEMPT),
         (run is not None and not run.over, RerunRefusal.RUN_NOT_OVER),
+        (facts.waited and run is not None and run.conclusion == "cancelled", RerunRefusal.CANCELLED),
     ]
 
 
@@ -266,7 +271,7 @@ def _unasked(facts: RerunFacts) -> _Checks:
         (rules.mode != "auto", RerunRefusal.NOT_AUTOMATIC),
         (death.cause.value not in rules.causes, RerunRefusal.CAUSE),
         (death.reason in USED_UP, RerunRefusal.USED_UP),
-        (job.step_failed and not facts.words.killed, RerunRefusal.STEP_FAILED),
+        (not facts.words.explain_failures(job.failures), RerunRefusal.STEP_FAILED),
         (_is_cancelled(facts, run), RerunRefusal.CANCELLED),
         (is_in_merge_queue, RerunRefusal.MERGE_QUEUE),
         (_deploys(facts, run), RerunRefusal.DEPLOYMENT),
@@ -278,11 +283,19 @@ def _unasked(facts: RerunFacts) -> _Checks:
 
 
 def _is_cancelled(facts: RerunFacts, run: RunFacts) -> bool:
-    """True if a person may have cancelled the job: the run was cancelled, or only the job's conclusion is known."""
-    if run.conclusion == "cancelled":
+    """True if the job was cancelled for another reason than its runner, or may have been.
+
+    These prove it: the run was cancelled (a run in which another job had failed may end as a failure all the same), or
+    GitHub's words name the reason. Otherwise a cancelled job needs an explanation: GitHub's words on the runner, or an
+    end that the cluster explains, of a runner that ended before the job did, where GitHub's words could be read.
+    """
+    job, words, death = facts.job, facts.words, facts.death
+    if run.conclusion == "cancelled" or words.stopped:
         return True
-    is_explained = facts.words.of_runner or facts.death.reason in OUTSIDE
-    return facts.job.conclusion == "cancelled" and not is_explained
+    if job.conclusion != "cancelled" or words.of_runner:
+        return False
+    is_over_first = job.completed_at is not None and job.completed_at < death.ended_at
+    return not words.known or is_over_first or death.reason not in OUTSIDE
 
 
 def _deploys(facts: RerunFacts, run: RunFacts) -> bool:
@@ -293,9 +306,13 @@ def _deploys(facts: RerunFacts, run: RunFacts) -> bool:
 def latest_attempt(job: JobFacts, jobs_of_run: Iterable[tuple[str, int]]) -> int:
     """Returns the latest attempt of a job, by the names and attempts of all jobs of its run.
 
-    Of several jobs of a run only some may have been run again.
+    Of several jobs of a run only some may have been run again. A later attempt has other ids, so that only names
+    connect the two: of several jobs of one name, a later attempt is this job's only if all of them have it.
     """
-    return max((attempt for name, attempt in jobs_of_run if name == job.name), default=job.attempt)
+    of_name = Counter(attempt for name, attempt in jobs_of_run if name == job.name)
+    namesakes = max(1, of_name[job.attempt])
+    proven = [attempt for attempt, count in of_name.items() if attempt <= job.attempt or count >= namesakes]
+    return max(proven, default=job.attempt)
 
 
 def settled(rerun: Rerun, latest: int, now: float) -> Rerun | RerunRefusal | None:

@@ -183,6 +183,11 @@ def superseded(
     return {place: known[place] for place, one in left.items() if not known[place].over and one not in current}
 
 
+def ended_undecided(gate_check: GateCheck) -> GateCheck:
+    """Returns a gate check that another deploy has superseded: it did not fail, and may only have begun to pass."""
+    return gate_check._replace(over=True, failed_at=None, since=None, until=None)
+
+
 def observed(
     gate_check: GateCheck, gate: Gate, settle_seconds: float, now: float
 ) -> tuple[GateCheck, Gate, GateCheckStage]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ghapp.health import pool_matching
 from ghapp.health.deaths.cause import DEADLINE_EXCEEDED, Cause, OwnReason
+from ghapp.health.deaths.correlation import is_of
 from ghapp.health.deaths.death import Death
 from ghapp.health.gate.active_shard import ACTIVE_SECONDS
 from ghapp.health.job import RUNNING_TOO_LONG_SECONDS, Job, is_over
@@ -60,6 +61,20 @@ class TakenJob(NamedTuple):
     at: float
 
 
+class CompletedJob(NamedTuple):
+    """A job that ended with success.
+
+    Attributes:
+        at: when its runner took it (epoch seconds).
+        first_seen: when its runner was first seen.
+        ephemeral: True if its runner takes one job.
+    """
+
+    at: float
+    first_seen: float
+    ephemeral: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class ShardInputs:
     """All inputs for one pool at one time.
@@ -104,7 +119,7 @@ class ShardStatus:
         unhealthy: offline, missing or lost runners without a job.
         starting: number of runners that may come online, including those that went offline moments ago.
         starts: job id → when it was taken. Each job counts once, even if one runner took several.
-        completed: jobs that ended with success as (when taken; when the runner was first seen).
+        completed: jobs that ended with success, on runners that were not lost since.
         newest_at: when its newest runner was first seen.
         running: by the runner's name.
         deaths: recent unintended deaths.
@@ -115,7 +130,7 @@ class ShardStatus:
     unhealthy: list[Evidence] = field(default_factory=list)
     starting: int = 0
     starts: dict[int, float] = field(default_factory=dict)
-    completed: list[tuple[float, float]] = field(default_factory=list)
+    completed: list[CompletedJob] = field(default_factory=list)
     newest_at: float = 0.0
     running: dict[str, RunningJob] = field(default_factory=dict)
     deaths: list[Death] = field(default_factory=list)
@@ -141,10 +156,14 @@ class ShardStatus:
     def has_completed_since(self, deployed_at: float) -> bool:
         """True if a job was taken since the deploy, and completed with success: an earlier job ran on the old version.
 
-        If the deploy brought new runners, so did one that was there before.
+        If the deploy brought new runners, so did one that was there before. An ephemeral one from before always
+        did, because only its successor has the new version.
         """
-        first_seen_after = deployed_at if self.newest_at >= deployed_at else 0.0
-        return any(at >= deployed_at and first_seen >= first_seen_after for at, first_seen in self.completed)
+        has_new = self.newest_at >= deployed_at
+        return any(
+            each.at >= deployed_at and (each.first_seen >= deployed_at or not (has_new or each.ephemeral))
+            for each in self.completed
+        )
 
 
 def shard_statuses(known: ShardInputs, now: float) -> dict[str, ShardStatus]:
@@ -160,7 +179,11 @@ def shard_statuses(known: ShardInputs, now: float) -> dict[str, ShardStatus]:
     for job in known.ended:
         if job.conclusion == "success" and job.started_at is not None and job.runner_id in members:
             evidence, shard = members[job.runner_id]
-            found[shard].completed.append((job.started_at, evidence.first_seen))
+            is_lost = judge(evidence, known.survey, now, known.limits).state is State.INVALIDATED
+            if evidence.ephemeral or not is_lost:  # the registration of an ephemeral one ends with its job
+                found[shard].completed.append(
+                    CompletedJob(job.started_at, evidence.first_seen, bool(evidence.ephemeral))
+                )
     for taken in known.taken:
         if taken.runner_id in members:
             found[members[taken.runner_id][1]].starts[taken.job_id] = taken.at
@@ -182,13 +205,15 @@ def members_of(known: ShardInputs) -> list[Evidence]:
 def waiting(known: ShardInputs, active: str | None, now: float) -> list[Job]:
     """Returns jobs that have been queued for too long and that this pool could take, oldest first.
 
-    Jobs that request an inactive shard by label are left out: a waiting canary affects no user.
+    Jobs that request an inactive shard by label are left out: a waiting canary affects no user. So are jobs that wait
+    for an approval: no runner could take them.
     """
     label_sets = {frozenset(label.lower() for label in each.labels) for each in known.runners if _is_of(known, each)}
     found = [
         job
         for job in known.jobs
         if job.status == "queued"
+        and not job.waiting
         and not is_over(job, now)
         and now - job.queued_at >= WAITING_SECONDS
         and _is_for(known, job, active)
@@ -238,13 +263,16 @@ def _unintended(
     known: ShardInputs, members: Mapping[int, tuple[Evidence, str]], now: float
 ) -> Iterable[tuple[str, Death]]:
     """Yields recent unintended deaths with their shards. A runner that died early may never have been listed."""
-    by_name = {evidence.name: (evidence, shard) for evidence, shard in members.values()}
-    has_jobs = any(evidence.job_id is not None for evidence, _ in members.values())
-    for death in known.deaths or ():
+    by_name: dict[str, list[tuple[Evidence, str]]] = defaultdict(list)
+    for member in members.values():
+        by_name[member[0].name].append(member)
+    has_jobs = any(each.job_id is not None for each, _ in members.values())
+    explained = set[tuple[int, int]]()
+    for death in sorted(known.deaths or (), key=lambda each: each.ended_at):
         if not now - LOOP_SECONDS <= death.at <= now + OVERTAKING_SECONDS:
             continue
-        evidence, shard = by_name.get(death.runner_name, (None, None))
-        is_idle_end = has_jobs and _ended_without_a_job(death, evidence)
+        evidence, shard = _runner_of(death, members, by_name[death.runner_name])
+        is_idle_end = has_jobs and _ended_without_a_job(death, evidence, explained)
         if death.cause in HARMLESS and death.reason not in UNINTENDED and not is_idle_end:
             continue
         if shard is None and known.rule.shard_name is not None and death.pool in ("", known.rule.name):
@@ -254,12 +282,43 @@ def _unintended(
             yield shard, death
 
 
-def _ended_without_a_job(death: Death, evidence: Evidence | None) -> bool:
-    """True if a runner exited with code 0, logged nothing, and no delivery gave it a job: it never worked.
+def _runner_of(
+    death: Death, members: Mapping[int, tuple[Evidence, str]], of_name: Sequence[tuple[Evidence, str]]
+) -> tuple[Evidence | None, str | None]:
+    """Returns the runner that died, by its id or, if that is not known, the last of its name; and its shard.
 
-    Many runners log nothing although they work: their jobs are known by deliveries.
+    A runner that died before it was seen has the shard of the others of its name, if these have one.
     """
-    return death.reason == OwnReason.SILENT and death.job is None and (evidence is None or evidence.job_id is None)
+    if death.runner_id is not None:
+        return members.get(death.runner_id, (None, None))
+    own = max(((each, shard) for each, shard in of_name if is_of(death, each)), key=_by_age, default=None)
+    if own is not None:
+        return own
+    shards = {shard for _, shard in of_name}
+    return None, shards.pop() if len(shards) == 1 else None
+
+
+def _by_age(member: tuple[Evidence, str]) -> tuple[float, int]:
+    return member[0].first_seen, member[0].id
+
+
+def _ended_without_a_job(death: Death, evidence: Evidence | None, explained: set[tuple[int, int]]) -> bool:
+    """True if a runner exited with code 0, logged nothing, and no delivery gave it a job: it did not work.
+
+    Many runners log nothing although they work: their jobs are known by deliveries. The last job of a runner explains
+    its first end since then; further ends of the same registration are a loop.
+
+    Args:
+        death: the death; deaths are passed in their order.
+        evidence: of its runner.
+        explained: the runners and jobs that an earlier death had; grows.
+    """
+    if death.reason != OwnReason.SILENT or death.job is not None:
+        return False
+    if evidence is None or evidence.job_id is None or (evidence.id, evidence.job_id) in explained:
+        return True
+    explained.add((evidence.id, evidence.job_id))
+    return False
 
 
 def _is_of(known: ShardInputs, evidence: Evidence) -> bool:
@@ -273,6 +332,8 @@ def _is_for(known: ShardInputs, job: Job, active: str | None) -> bool:
 
 def _could_take(known: ShardInputs, label_sets: Collection[frozenset[str]], job: Job) -> bool:
     wanted = {label.lower() for label in job.labels}
+    if not wanted:  # it waits for a runner group, which is not known
+        return False
     if any(wanted <= labels for labels in label_sets):
         return True
     custom = [label for label in job.labels if label.lower() != "self-hosted"]

@@ -120,8 +120,12 @@ class JobQueue:
         return not self.placement(job).able and asks_for_hosted(job, self.our_labels)
 
     def reason(self, job: Job) -> QueueReason | None:
-        """Returns why a queued job waits; None for other jobs, or if that is not known."""
-        if not self._waits(job):
+        """Returns why a queued job waits; None for other jobs, or if that is not known.
+
+        A job without labels waits for a runner group (`runs-on: {group: …}`), which deliveries do not name: it may be
+        one of ours, or one of GitHub's.
+        """
+        if not self._waits(job) or not job.labels:
             return None
         if not self.inputs.fresh:
             return QueueReason.HOSTED_BY_GITHUB if self.is_hosted(job) else None
@@ -176,7 +180,7 @@ class JobQueue:
     def _place(self, job: Job) -> Placement:
         wanted = folded(job.labels)
         able = [each for each in self.capacities if wanted <= each.labels]
-        if not able:
+        if not able or not wanted:
             custom = [label for label in job.labels if label.lower() != "self-hosted"]
             return Placement(pool_of(job.labels, custom, self.inputs.rules), (), ())
         permitted = [each for each in able if not self._is_excluded(job, each)]

@@ -27,10 +27,31 @@ AT = "2026-07-14T12:00:00.0000000Z "
         (f"Error: {LOST}", JobWords()),
         ("The self-hosted runner lost communication with the server. See the test's log.", JobWords()),
         ("Process completed with exit code 1.", JobWords()),
+        ("The run was canceled by @mona.", JobWords(stopped=True)),
+        ("The run was canceled by @mona-bot[bot]", JobWords(stopped=True)),
+        ('The job was canceled because "ubuntu_3_8" failed.', JobWords(stopped=True)),
+        ("Canceling since a higher priority waiting request for 'deploy main' exists", JobWords(stopped=True)),
+        ("The job has exceeded the maximum execution time of 45m0s", JobWords(stopped=True)),
+        (
+            "The job running on runner vm-1 has exceeded the maximum execution time of 30 minutes.",
+            JobWords(stopped=True),
+        ),
+        ("AssertionError: The run was canceled by @mona.", JobWords()),
     ],
 )
 def test_a_sentence_of_githubs_is_recognized_as_a_whole(message, words):
     assert read_words([JobAnnotation("another"), JobAnnotation(message)]) == words
+
+
+def test_each_step_that_was_killed_counts_once_in_the_annotations_and_in_the_log():
+    killed = [JobAnnotation(KILLED)] * 2
+    assert read_words(killed, [f"{AT}##[error]{KILLED}"]).killed == 2
+    assert read_words([], [f"{AT}##[error]{KILLED}"] * 3).killed == 3
+
+
+def test_failures_are_explained_by_as_many_killed_steps():
+    two = JobWords(killed=2)
+    assert [two.explain_failures(failed) for failed in (0, 2, 3)] == [True, True, False]
 
 
 @pytest.mark.parametrize("changes", [{"level": "warning"}, {"path": "src/main.rs"}, {"title": "Tests"}])

@@ -59,10 +59,17 @@ class TestSteps:
             ([StepState(2, "in_progress", None, True, "Set up runner"), StepState(1, "completed", "success", True, "Set up job")], (False, True, False)),
             ([StepState(1, "completed", "success", True, "Set up job"), StepState(2, "completed", "success", True, "Build"), StepState(3, "queued", None, False, "Set up runner")], (False, False, True)),
             ([StepState(1, "completed", "success", True, "Build")], (False, False, True)),
+            ([StepState(1, "completed", "success", True, "Set up job"), StepState(2, "completed", "success", True, "Set up runner"), StepState(3, "in_progress", None, True, "Set up runner")], (False, True, True)),
+            ([StepState(1, "completed", "success", True, "Set up job"), StepState(2, "completed", "success", True, "Initialize containers"), StepState(3, "in_progress", None, True, "Set up runner")], (False, True, True)),
         ],
     )  # fmt: skip
     def test_steps_are_reduced_to_three_facts(self, steps, facts):
-        assert job_steps(steps) == facts
+        assert job_steps(steps)[:3] == facts
+
+    def test_failed_steps_are_counted(self):
+        conclusions = ("success", "failure", "skipped", "timed_out")
+        assert job_steps([StepState(each, "completed", end) for each, end in enumerate(conclusions)]).failures == 2
+        assert [each.failures for each in (FAILED, ENDED_WELL)] == [1, 0], "a record without their number"
 
 
 class TestLookUp:
@@ -131,6 +138,8 @@ class TestCauses:
             ({"steps": FAILED}, LOST, None),
             ({"steps": FAILED}, JobWords(shutdown=True, killed=True), (Cause.TERMINATED, OwnReason.SHUTDOWN_SIGNAL)),
             ({"steps": JobSteps(failed=True, left_open=True)}, KILLED, None),
+            ({"steps": FAILED._replace(failed_steps=2)}, JobWords(shutdown=True, killed=1), None),
+            ({"steps": FAILED._replace(failed_steps=2)}, JobWords(shutdown=True, killed=2), (Cause.TERMINATED, OwnReason.SHUTDOWN_SIGNAL)),
         ],
     )  # fmt: skip
     def test_the_report_of_github_shows_the_cause(self, changes, words, found):

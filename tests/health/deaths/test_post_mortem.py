@@ -66,13 +66,16 @@ def job(**changes):
         ("failure", LOST, Cause.HOST_OOM, True, False),
         ("failure", STOPPED, Cause.TERMINATED, True, False),
         ("failure", JobWords(killed=True), Cause.TERMINATED, True, False),
-        ("failure", KILLED_TOO, Cause.TERMINATED, True, True),
+        ("failure", KILLED_TOO, Cause.TERMINATED, 1, True),
+        ("failure", KILLED_TOO, Cause.TERMINATED, 2, False),
         ("failure", LOST, Cause.CLEAN_EXIT, False, False),
         ("cancelled", NO_WORDS, Cause.HOST_OOM, False, False),
         ("cancelled", LOST, Cause.HOST_OOM, False, True),
         ("cancelled", NO_WORDS, Cause.TERMINATED, False, False),
         ("cancelled", STOPPED, Cause.TERMINATED, False, True),
         ("timed_out", NO_WORDS, Cause.HOST_OOM, False, True),
+        ("timed_out", JobWords(stopped=True), Cause.HOST_OOM, False, False),
+        ("cancelled", JobWords(shutdown=True, stopped=True), Cause.TERMINATED, False, True),
         ("success", LOST, Cause.HOST_OOM, False, False),
         ("skipped", LOST, Cause.HOST_OOM, False, False),
         ("neutral", LOST, Cause.HOST_OOM, False, False),
@@ -81,7 +84,8 @@ def job(**changes):
 )
 def test_a_job_failed_because_of_its_runners_death(conclusion, words, cause, step_failed, failed):
     dead = death(cause=cause, job=death().job._replace(conclusion=conclusion))
-    assert failed_for_it(dead, job(conclusion=conclusion, step_failed=step_failed), words) is failed
+    ended = job(conclusion=conclusion, step_failed=bool(step_failed), failed_steps=int(step_failed))
+    assert failed_for_it(dead, ended, words) is failed
 
 
 @pytest.mark.parametrize(

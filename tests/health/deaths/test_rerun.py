@@ -12,6 +12,7 @@ from ghapp.health.deaths.rerun import (
     AUTO,
     DEFERRED,
     GIVEN_BACK_SECONDS,
+    NO_ACCESS,
     SETTLING_SECONDS,
     TRIES_AFTER_SECONDS,
     Rerun,
@@ -20,6 +21,7 @@ from ghapp.health.deaths.rerun import (
     RerunRules,
     RerunState,
     RunFacts,
+    is_not_granted,
     latest_attempt,
     may_be_repeated,
     next_try_after,
@@ -63,6 +65,7 @@ def test_a_first_attempt_that_had_not_begun_is_re_run(by):
         ({"job": JOB._replace(conclusion="success")}, RerunRefusal.NOT_FAILED, BOTH),
         ({"run": RUN._replace(attempt=2)}, RerunRefusal.LATER_ATTEMPT, BOTH),
         ({"run": RUN._replace(over=False)}, RerunRefusal.RUN_NOT_OVER, BOTH),
+        ({"run": CANCELLED_RUN, "waited": True}, RerunRefusal.CANCELLED, BOTH),
         ({"run": RUN._replace(attempt=51), "job": JOB._replace(attempt=51)}, RerunRefusal.TOO_MANY, BOTH),
         ({"rules": RerunRules(mode="button")}, RerunRefusal.NOT_AUTOMATIC, UNASKED),
         ({"death": DEAD._replace(cause=Cause.HOST_OOM)}, RerunRefusal.CAUSE, UNASKED),
@@ -72,7 +75,16 @@ def test_a_first_attempt_that_had_not_begun_is_re_run(by):
         ({"death": terminated("DeadlineExceeded")}, RerunRefusal.USED_UP, UNASKED),
         ({"job": FAILED_STEP}, RerunRefusal.STEP_FAILED, UNASKED),
         ({"job": FAILED_STEP, "words": JobWords(lost=True)}, RerunRefusal.STEP_FAILED, UNASKED),
+        (
+            {"job": FAILED_STEP._replace(failed_steps=2), "words": JobWords(shutdown=True, killed=1)},
+            RerunRefusal.STEP_FAILED,
+            UNASKED,
+        ),
         ({"run": CANCELLED_RUN}, RerunRefusal.CANCELLED, UNASKED),
+        ({"words": JobWords(stopped=True)}, RerunRefusal.CANCELLED, UNASKED),
+        ({"job": CANCELLED, "words": JobWords(lost=True, stopped=True)}, RerunRefusal.CANCELLED, UNASKED),
+        ({"job": CANCELLED, "words": JobWords(known=False)}, RerunRefusal.CANCELLED, UNASKED),
+        ({"job": CANCELLED._replace(completed_at=DEAD.at - MICROSECOND)}, RerunRefusal.CANCELLED, UNASKED),
         ({"job": CANCELLED, "death": DELETED}, RerunRefusal.CANCELLED, UNASKED),
         ({"job": CANCELLED, "run": CANCELLED_RUN, "words": JobWords(shutdown=True)}, RerunRefusal.CANCELLED, UNASKED),
         ({"run": RUN._replace(event="merge_group")}, RerunRefusal.MERGE_QUEUE, UNASKED),
@@ -96,6 +108,10 @@ def test_each_condition_alone_prevents_a_re_run(changes, why, for_whom):
     [
         {"job": JOB._replace(conclusion="timed_out")},
         {"job": CANCELLED},
+        {"job": CANCELLED._replace(completed_at=DEAD.at)},
+        {"words": JobWords(known=False)},
+        {"job": CANCELLED._replace(completed_at=DEAD.at - 20), "words": JobWords(shutdown=True)},
+        {"job": FAILED_STEP._replace(failed_steps=2), "words": JobWords(shutdown=True, killed=2)},
         {"job": CANCELLED, "death": DELETED, "words": JobWords(lost=True)},
         {"job": FAILED_STEP, "words": JobWords(shutdown=True, killed=True)},
         {"job": SECOND, "run": RUN._replace(attempt=2), "rules": RerunRules(mode="auto", attempts=2)},
@@ -105,6 +121,10 @@ def test_each_condition_alone_prevents_a_re_run(changes, why, for_whom):
     ids=[
         "timed out",
         "cancelled for the clusters own reason",
+        "cancelled as the runner ended",
+        "failed, and the annotations cannot be read",
+        "cancelled before the runner ended, and GitHub reports why",
+        "two steps that were killed with the runner",
         "cancelled, and GitHub reports the loss",
         "a step that was killed with the runner",
         "a second attempt where the pool allows two",
@@ -135,8 +155,20 @@ def test_a_pool_may_allow_jobs_that_had_begun_and_name_other_causes():
         ([("test", 1), ("test", 2)], 2),
         ([("test", 1), ("build", 2)], 1),
         ([("test", 3), ("build", 4), ("test", 1)], 3),
+        ([("test", 1), ("test", 1), ("test", 2)], 1),
+        ([("test", 1), ("test", 1), ("test", 2), ("test", 2)], 2),
+        ([("test", 1), ("test", 1)], 1),
     ],
-    ids=["none listed", "one attempt", "run again", "only another job was run again", "twice"],
+    ids=[
+        "none listed",
+        "one attempt",
+        "run again",
+        "only another job was run again",
+        "twice",
+        "one of two of its name was run again",
+        "both were run again",
+        "none of two of its name was run again",
+    ],
 )
 def test_the_latest_attempt_is_that_of_the_job_itself(jobs, latest):
     assert latest_attempt(JOB, jobs) == latest
@@ -190,3 +222,17 @@ def test_a_temporary_condition_is_waited_for_about_six_hours():
 def test_the_outcome_of_the_last_try_is_asked_for_within_the_hour(state, after, waits):
     last = len(TRIES_AFTER_SECONDS)
     assert next_try_after(last, REQUESTED._replace(state=state), REQUESTED.at + after) == waits
+
+
+@pytest.mark.parametrize(
+    ("accepted", "explanation", "is_about_it"),
+    [
+        ("actions=write", "", True),
+        ("actions=write", NO_ACCESS, True),
+        ("", NO_ACCESS, True),
+        ("", "", False),
+        ("actions=write", "This workflow run is already running", False),
+    ],
+)
+def test_a_403_is_about_a_permission_by_githubs_sentence_or_by_a_header_alone(accepted, explanation, is_about_it):
+    assert is_not_granted(accepted, explanation) is is_about_it

@@ -6,11 +6,11 @@ import pytest
 
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.correlation import is_of
-from ghapp.health.deaths.death import DeadJob
+from ghapp.health.deaths.death import DeadJob, vanished
 from ghapp.health.deaths.job_death import is_job_death_of, is_same_end
 from ghapp.health.deaths.post_mortem import job_at_death
 from ghapp.health.job import Job
-from ghapp.health.pods.pod import Pod
+from ghapp.health.pods.pod import Container, Pod
 from tests.health.builders import LONG_AGO, NOW, online
 from tests.health.deaths.test_post_mortem import death
 
@@ -45,6 +45,11 @@ PERSISTENT = runner(1, LONG_AGO, NOW + 40)
         (BY_POD._replace(exit_code=None), PERSISTENT, None),
         (OF_FIRST, runner(1, NOW - 600, NOW - 300, NOW + 30), 71),
         (OF_FIRST, runner(1, NOW - 600, NOW - 300, NOW - 61), None),
+        (BY_POD._replace(at=NOW + 90, ahead=90), SECOND, None),
+        (BY_POD._replace(at=NOW + 90, ahead=90), PERSISTENT, None),
+        (BY_POD._replace(at=NOW + 90, ahead=90), FIRST, 71),
+        (BY_POD._replace(at=NOW - 700, ahead=-700), FIRST, 71),
+        (OF_FIRST._replace(at=NOW + 90, ahead=90), runner(1, NOW - 600, NOW - 300, NOW - 30), 71),
     ],
     ids=[
         "its own",
@@ -58,6 +63,11 @@ PERSISTENT = runner(1, LONG_AGO, NOW + 40)
         "of the next pod, the end unseen",
         "its own, ended after it",
         "its own, ended before it",
+        "the next one's, by a cluster's clock that is ahead",
+        "of the next pod, by a cluster's clock that is ahead",
+        "its own, by a cluster's clock that is ahead",
+        "its own, by a cluster's clock that is behind",
+        "its own, ended at that time, by a cluster's clock that is ahead",
     ],
 )
 def test_a_death_has_the_job_of_its_own_runner(dead, evidence, job_id):
@@ -113,6 +123,12 @@ def test_a_pods_end_completes_a_death_that_its_job_showed_only_if_it_is_its_pod(
     pod = Pod("runners", "linux-x7k2p", "uid-9", "1", created_at)
     ended = BY_POD._replace(at=ended_at, runner_id=runner_id, pod_uid="uid-9")
     assert is_job_death_of(BY_JOB, pod, ended) is is_same
+
+
+@pytest.mark.parametrize(("next_created_at", "at"), [(None, NOW + 600), (NOW + 5, NOW + 5), (NOW + 900, NOW + 600)])
+def test_a_pod_that_was_missed_late_had_vanished_before_the_next_one_of_its_name_was_created(next_created_at, at):
+    pod = Pod("runners", "linux-x7k2p", "uid-1", "1", NOW - 600, runner=Container("runner", running_since=NOW - 600))
+    assert vanished(pod, NOW + 600, next_created_at).at == at
 
 
 def test_a_registration_that_was_seen_after_the_end_is_not_the_dead_runner():

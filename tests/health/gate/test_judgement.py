@@ -12,7 +12,7 @@ from ghapp.health.job import Job
 from ghapp.health.runner.observations import OVERTAKING_SECONDS
 from ghapp.report.documents import gate_document
 from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey
-from tests.health.gate.builders import DEPLOYED_AT, at_work, check, death, deploy, done, gate, on, pink, steps
+from tests.health.gate.builders import DEPLOYED_AT, at_work, check, death, deploy, done, gate, on, pink, steps, waits
 
 
 def test_a_clean_rollout_passes_and_has_a_next_step():
@@ -179,6 +179,9 @@ def ended(runner, started_at=DEPLOYED_AT, conclusion="success"):
         ([OLD, YOUNG], [ended(OLD), ended(YOUNG)], True),
         ([on("pink", lost(ephemeral=True, first_seen=DEPLOYED_AT), 31)], [ended(YOUNG)], True),
         ([YOUNG._replace(labels=(), custom_labels=())], [ended(YOUNG)], False),
+        ([on("pink", lost(first_seen=DEPLOYED_AT), 31)], [ended(YOUNG)], False),
+        ([OLD._replace(ephemeral=True)], [ended(OLD)], False),
+        ([YOUNG._replace(ephemeral=True)], [ended(YOUNG)], True),
     ],
     ids=[
         "since the deploy",
@@ -191,6 +194,9 @@ def ended(runner, started_at=DEPLOYED_AT, conclusion="success"):
         "on a new runner",
         "of a deleted ephemeral runner",
         "on another pool's runner",
+        "of a runner that was lost since",
+        "on an ephemeral runner from before the deploy, while the new ones start",
+        "on a new ephemeral runner",
     ],
 )
 def test_a_canary_is_a_job_taken_since_the_deploy_and_completed_with_success(runners, jobs, passed):
@@ -228,6 +234,37 @@ def test_silent_ends_of_runners_that_had_jobs_or_where_no_jobs_are_known_are_no_
     assert check(gate([*worked, *at_work()], deaths=silent), "deaths").passed
     unknown = [each._replace(job_id=None, job_started_at=None) for each in (*pink(3), *at_work())]
     assert check(gate(unknown, deaths=silent), "deaths").passed
+
+
+@pytest.mark.parametrize(("ends", "is_loop"), [(3, False), (4, True)])
+def test_the_last_job_of_a_runner_explains_one_silent_end_of_its_registration(ends, is_loop):
+    worked = on("pink", online(job_id=9, job_started_at=NOW - 90_000, job_ended_at=NOW - 89_000), 1)
+    silent = [death(1, Cause.CLEAN_EXIT, NOW - 500 + 40 * each) for each in range(ends)]
+    deaths = [each._replace(reason="CompletedSilently") for each in reversed(silent)]
+    assert check(gate([worked, *pink(5)[2:], *at_work()], deaths=deaths), "deaths").passed is not is_loop
+
+
+@pytest.mark.parametrize(
+    ("runner_id", "first_seen", "is_pinks"),
+    [(1, NOW - 50, True), (2, NOW - 50, False), (None, NOW - 50, True), (None, NOW - 900, False), (3, NOW - 50, False)],
+    ids=["pink's", "purple's", "before purple's was seen", "the latest of the name", "neither"],
+)
+def test_a_death_counts_for_the_shard_of_its_own_runner_not_for_another_of_its_name(runner_id, first_seen, is_pinks):
+    first = on("pink", online())._replace(name="vm-1", id=1)
+    second = on("purple", online(first_seen=first_seen))._replace(name="vm-1", id=2)
+    deaths = [death(1, at=NOW - 60 - each)._replace(runner_name="vm-1", runner_id=runner_id) for each in range(3)]
+    answer = gate([first, second, *pink(5)[2:], *at_work(first=50)], deaths=deaths)
+    assert check(answer, "deaths").passed is not is_pinks
+
+
+def test_a_job_that_waits_for_an_approval_affects_no_user():
+    waiting = waits(1, 3600)._replace(waiting=True)
+    assert "waiting job" not in gate([*pink(3)], jobs=[waiting]).checks[0].text
+    assert "1 waiting job" in gate([*pink(3)], jobs=[waits(1, 3600)]).checks[0].text
+
+
+def test_a_job_that_waits_for_a_runner_group_is_not_known_to_wait_for_the_pool():
+    assert "waiting job" not in gate([*pink(3)], jobs=[waits(1, 3600, labels=())]).checks[0].text
 
 
 def test_without_a_deploy_there_is_no_canary_and_the_next_step_is_to_report_it():

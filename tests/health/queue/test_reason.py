@@ -145,6 +145,14 @@ def test_a_job_that_is_not_queued_has_no_reason(changes):
     assert queue([job(**changes)], []).reason(job(**changes)) is None
 
 
+@pytest.mark.parametrize("runners", [[], [runner()], [busy()], [missing()]], ids=["none", "idle", "busy", "lost"])
+def test_a_job_that_waits_for_a_runner_group_has_no_reason_and_belongs_to_no_pool_of_labels(runners):
+    waiting = job(labels=())
+    at = queue([waiting], runners, rules=[Rule(POOL, (POOL,))])
+    assert (at.reason(waiting), at.pool(waiting), at.unserved()) == (None, "default", [])
+    assert queue([waiting], runners, rules=[Rule("all", ("*",))]).pool(waiting) == "all"
+
+
 @pytest.mark.parametrize(("labels", "reason"), [(HOSTED, R.HOSTED_BY_GITHUB), (("gpu",), None)])
 def test_without_a_fresh_list_only_a_hosted_job_has_a_reason(labels, reason):
     waiting = job(labels=labels)

@@ -59,7 +59,7 @@ class Recorder(DeathRecorder):
         self.recorded.append(PodEnd(pod))
         return True
 
-    async def record_vanished(self, pod):
+    async def record_vanished(self, pod, found_at=None):
         await self.may_record()
         self.recorded.append(PodEnd(pod, vanished=True))
         return True
