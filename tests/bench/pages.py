@@ -14,12 +14,11 @@ from ghapp.health.job import Job
 from ghapp.store.stores import open_stores
 from ghapp.web.page_key import KEY_COOKIE
 from tests.bench.figure import Figure, middle
-from tests.bench.places import POOL, web
+from tests.bench.places import PAGE_KEY, POOL, web
 from tests.bench.reads import fill
 from tests.support.local_redis import embedded_redis
 
 RUNNERS = 10_000
-PAGE_KEY = "bench"
 MOST_MILLISECONDS = 100.0
 ROUNDS = 15
 CHANGED = 100

@@ -26,7 +26,7 @@ from tests.support.ports import free_port
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0
 POOL = "linux-4vcpu"
-WEBHOOK_SECRET = "bench"
+WEBHOOK_SECRET = PAGE_KEY = "bench"
 LIST_CALL = "GET /orgs/{org}/actions/runners"
 
 

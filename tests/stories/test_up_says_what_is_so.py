@@ -163,7 +163,8 @@ def test_without_a_terminal_it_prints_lines_and_without_deliveries_it_finds_the_
     (tmp_path / "state").mkdir(mode=0o755)
     with running(github, tmp_path, free_port()) as app, httpx.Client(timeout=PATIENCE_SECONDS) as client:
         browser = Browser(client)
-        browser.open(f"{app.base}/setup")
+        browser.open(app.keyed("/setup"))
+        browser.click("Continue")
         browser.press("Create the App", organization="acme")
         browser.press("Create GitHub App for acme")
         assert wait_for(lambda: "GitHub is asked every 5 seconds" in app.terminal_output()), app.terminal_output()

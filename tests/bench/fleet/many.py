@@ -10,11 +10,12 @@ from urllib.parse import urlsplit
 import httpx
 
 from ghapp.health.history import STEP_SECONDS
+from ghapp.web.page_key import KEY_COOKIE
 from tests.bench.figure import Figure, middle
 from tests.bench.fleet.github import Config
 from tests.bench.fleet.place import Place, place, serving
 from tests.bench.load import Outcome, Plan, Target, alternate
-from tests.bench.places import bare
+from tests.bench.places import PAGE_KEY, bare
 
 INSTALLATIONS, RUNNERS, OFFLINE = 1_000, 100, 3
 """Some runners of each installation are offline all the time, as in most fleets, and reported so."""
@@ -154,7 +155,7 @@ def _ask(running: Place, until: float) -> dict[str, list[float]]:
     """Returns the milliseconds of each answer of web."""
     answers: dict[str, list[float]] = {path: [] for path in ANSWERS}
     due = dict.fromkeys(ANSWERS, 0.0)
-    with httpx.Client(base_url=running.web, timeout=30) as client:
+    with httpx.Client(base_url=running.web, cookies={KEY_COOKIE: PAGE_KEY}, timeout=30) as client:
         while time.time() < until:
             for path, every in ANSWERS.items():
                 if time.time() < due[path]:

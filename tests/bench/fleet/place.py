@@ -19,7 +19,7 @@ import msgspec
 from ghapp.github.wire import InstallationToken
 from ghapp.store.stores import open_stores
 from tests.bench.fleet.github import FIRST_INSTALLATION, POOL, Config, Report
-from tests.bench.places import START_SECONDS, WEBHOOK_SECRET, await_listening, private_key, running
+from tests.bench.places import PAGE_KEY, START_SECONDS, WEBHOOK_SECRET, await_listening, private_key, running
 from tests.support.local_redis import embedded_redis
 from tests.support.policy import acting
 from tests.support.ports import free_port
@@ -153,6 +153,7 @@ def environ_of(folder: Path, redis_url: str, github: str, config: Config, policy
         "GHAPP_APP_ID": "1",
         "GHAPP_PRIVATE_KEY": private_key(),
         "GHAPP_WEBHOOK_SECRET": WEBHOOK_SECRET,
+        "GHAPP_PAGE_KEY": PAGE_KEY,
         "CONTROLLER_SECRET": "whsec_" + "YmVuY2gtc2VjcmV0LWJlbmNoLXNlY3JldA==",
     }
 
