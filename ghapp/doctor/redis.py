@@ -15,6 +15,7 @@ from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.report.documents import timestamp
 from ghapp.store import keys
+from ghapp.store.left_out import LastLeftOut
 from ghapp.store.quarantine import UnreadableRecord
 from ghapp.store.stores import open_stores
 
@@ -46,7 +47,33 @@ async def check(url: str) -> list[Finding]:
         unreadable: list[UnreadableRecord] = []
         with suppress(StoreRefusedError):
             unreadable = await stores.quarantine.unresolved()
-    return [*of_redis(url, milliseconds, info, policy, fsync), *of_writing(refusal), *of_records(unreadable)]
+        left_out: list[LastLeftOut] = []
+        with suppress(StoreRefusedError):
+            left_out = await stores.left_out.last()
+    return [
+        *of_redis(url, milliseconds, info, policy, fsync),
+        *of_writing(refusal),
+        *of_records(unreadable),
+        *of_left_out(left_out),
+    ]
+
+
+def of_left_out(left_out: Sequence[LastLeftOut]) -> list[Finding]:
+    """Reports what could not be read of others' answers within the last week, the last of each kind."""
+    fix = (
+        "nothing else was lost: a runner whose row cannot be read counts as registered. If it lasts, look for a proxy "
+        "that changes answers, or report it with this line"
+    )
+    return [
+        warning(
+            GROUP,
+            f"left out: {each.kind}",
+            f"{'a row' if each.is_row else 'a part of a row'} of kind {each.kind} was left out at "
+            f"{timestamp(each.at)}: {each.field or 'the answer'}: {each.why}",
+            fix,
+        )
+        for each in left_out
+    ]
 
 
 def of_records(unreadable: Sequence[UnreadableRecord]) -> list[Finding]:

@@ -96,6 +96,8 @@ async def _take_effect(context: JobContext, entries: Sequence[Entry], now: float
         installation = delivery.installation
         if event == "workflow_job" and delivery.workflow_job is not None and installation is not None:
             by_installation[installation.id].append((entry, delivery, delivery.workflow_job))
+    for _, delivery in deliveries:
+        context.left_out_rows.add(delivery.left_out)
     await _take_effect_on_orgs(context, deliveries)
     for installation_id, delivered in by_installation.items():
         await _jobs_take_effect(context, installation_id, await _current(context, installation_id, delivered, now), now)

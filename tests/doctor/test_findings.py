@@ -20,7 +20,7 @@ from ghapp.doctor.installations import (
     of_sweeps,
     of_unknown_orgs,
 )
-from ghapp.doctor.redis import MOST_NAMED, of_records, of_redis, of_writing
+from ghapp.doctor.redis import MOST_NAMED, of_left_out, of_records, of_redis, of_writing
 from ghapp.doctor.roles import of_clocks, of_roles
 from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.github.app import AppRegistration, Delivered, HookConfig
@@ -34,6 +34,7 @@ from ghapp.report.check_run_state import PostFailure
 from ghapp.report.documents import timestamp
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.fuses import Pause
+from ghapp.store.left_out import LastLeftOut
 from ghapp.store.quarantine import UnreadableRecord
 
 NOW = 1_790_000_000.0
@@ -58,6 +59,7 @@ def test_every_warning_and_failure_has_a_fix():
         *of_writing(StoreRefusedError("MISCONF")),
         *of_records([UnreadableRecord("runner", "ghapp:7:runners", "1", NOW, b"x")]),
         *of_roles(0, [], {"urgent": 3}, 2),
+        *of_left_out([LastLeftOut("runner", "", "odd", NOW)]),
         *of_clocks({"worker on a": 45.0}),
         *of_inbox(0, 1, has_come=False),
         *of_clock(90),
@@ -365,6 +367,14 @@ def test_a_configured_org_without_the_app_is_reported(tmp_path):
     settings = Settings.read({"GHAPP_CONFIG": str(policy), "GHAPP_STATE_DIR": "/nowhere"})
     assert [each.org for each in of_unknown_orgs(settings, ["acme"])] == ["globex"]
     assert [each.org for each in of_unknown_orgs(settings, [])] == ["Acme", "globex"]
+
+
+def test_what_was_left_out_last_is_named_for_each_kind():
+    assert of_left_out([]) == []
+    rows = [LastLeftOut("runner", "runners[3].id", "Expected `int`, got `null`", NOW, is_row=True)]
+    (found,) = of_left_out([*rows])
+    assert (found.status, found.name) == (FindingStatus.WARNING, "left out: runner")
+    assert "runners[3].id: Expected `int`, got `null`" in found.text
 
 
 def test_unreadable_records_are_reported_up_to_a_maximum():

@@ -1,6 +1,7 @@
 """Parses pods. No I/O.
 
-Lenient: any part of the status may be missing, and the kubelet may not have reported any container yet.
+Lenient: any part of the status may be missing, and the kubelet may not have reported any container yet. A pod with a
+part of another type is left out of a list as a whole: that part may be the container that runs.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import msgspec
 
 from ghapp.cluster.wire import envelope
 from ghapp.cluster.wire.envelope import Items, Meta, ObjectPage, Timestamp
+from ghapp.decoding import RowDecoder
 from ghapp.health.pods.pod import Container, Ended, Pod, may_run_agent, runner_container
 
 
@@ -84,7 +86,7 @@ class _Pod(msgspec.Struct):
 
 
 _pod = msgspec.json.Decoder(_Pod)
-_pods = msgspec.json.Decoder(Items[_Pod])
+_pods = RowDecoder[Items[_Pod]]("pod", Items[_Pod], whole_rows=True)
 
 
 def pod(body: bytes | msgspec.Raw, read_at: float | None = None) -> Pod:
