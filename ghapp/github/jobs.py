@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal
 from urllib.parse import quote
 
 import msgspec
@@ -17,7 +15,7 @@ from ghapp.github.wire import read, read_rows
 from ghapp.health.deaths.github_words import JobAnnotation
 from ghapp.health.deaths.post_mortem import JobFacts
 from ghapp.health.deaths.rerun import RunFacts
-from ghapp.health.job import Job
+from ghapp.health.job import Job, known_status
 from ghapp.health.job_steps import StepState, job_steps
 from ghapp.health.pods.assigned_job import JobOfRun
 
@@ -102,10 +100,6 @@ _run_jobs = RowDecoder[_RunJobs]("job", _RunJobs)
 _annotations = RowDecoder[list[_Annotation]]("annotation", list[_Annotation])
 
 
-_STATUS: Mapping[str, Literal["queued", "running", "over"]] = {"in_progress": "running", "completed": "over"}
-"""All other statuses of GitHub mean waiting for a runner."""
-
-
 class Jobs:
     """Jobs of one repository, `owner/name`, as one installation. Each call may raise `GitHubError`."""
 
@@ -160,17 +154,20 @@ class Jobs:
 
     def _of_run(self, job: _RunJob) -> JobOfRun:
         queued_at = _epoch(job.created_at) or _epoch(job.started_at) or 0.0
+        status, is_waiting = known_status(job.status)
+        was_taken = status == "running" or (status == "over" and bool(job.runner_id))  # queued jobs have a start, too
         known = Job(
             id=job.id,
-            status=_STATUS.get(job.status, "queued"),
+            status=status,
             labels=tuple(job.labels),
             repository=self._repository,
             queued_at=queued_at,
-            runner_id=job.runner_id,
-            runner_name=job.runner_name,
-            started_at=_epoch(job.started_at),
+            runner_id=job.runner_id or None,  # 0 and "" for a job that was cancelled before a runner took it
+            runner_name=job.runner_name or None,
+            started_at=_epoch(job.started_at) if was_taken else None,
             attempt=job.run_attempt,
             name=job.name,
+            waiting=is_waiting,
         )
         return JobOfRun(known, _epoch(job.completed_at))
 
