@@ -190,6 +190,23 @@ async def test_an_invalid_answer_is_an_error_of_one_line(store, logs, body, why)
     assert str(error.value) == f"the log store at {store.address} {why}; check GHAPP_LOKI_URL"
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"stream": {}, "values": [["soon", "x"]]},
+        {"stream": {}, "values": [["1"]]},
+        {"stream": {}, "values": [[1, "x"]]},
+        {"stream": None, "values": []},
+        {"values": None},
+        None,
+    ],
+    ids=["no time", "no line", "a number", "no labels", "no lines", "no stream"],
+)
+async def test_an_odd_stream_or_line_costs_itself_alone(store, logs, odd):
+    store.body = answer("streams", [odd, {"stream": {}, "values": [line(0, "kept")]}])
+    assert await logs.runner_lines("runners", "x", ENDED) == ("kept",)
+
+
 async def test_an_answer_of_the_maximum_size_is_read(store, logs):
     store.body = answer("streams", []).ljust(MOST_BYTES)
     assert await logs.runner_lines("runners", "x", ENDED) == ()
