@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ from ghapp.github.response import GitHubResponse
 from ghapp.github.runner_groups import read_runner_groups
 from ghapp.github.user_authorization import UserAuthorization
 from ghapp.health.installation import Installation
+from ghapp.report import Report
 from ghapp.store.codec import CODECS
 from jobs.deliveries.inbox import _folds, _job
 from tests.cluster.shapes import encoded, ephemeral_runner, listed, pod
@@ -181,6 +183,98 @@ def test_one_odd_row_of_a_list_costs_itself_alone(name):
         is_kept = is_understood and found.keys() == plain.keys()
         if found != plain and not is_kept and not is_described(reader, odd):
             assert client.left_out.take()
+
+    check()
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_an_odd_list_is_read_or_no_answer(name):
+    """What is odd is around the rows: how many there are, or that there is a list at all."""
+    reader = READERS[name]
+    answer = answer_of(reader, [sample(described(reader), each) for each in (1, 2, 3)])
+    whole = json.loads(answer._body)
+
+    @EXAMPLES
+    @given(changes({"whole": whole}, depth=2))
+    def check(change):
+        with suppress(GitHubUnavailableError):
+            reader.read(Answers(changed({"whole": whole}, change).get("whole")))
+
+    # Not of the rows themselves, on which one of these readers counts.
+    if not isinstance(whole, list) and name not in ("runners", "installations"):
+        check()
+
+
+async def registration(client):
+    return await app.registration(client)
+
+
+async def hook(client):
+    return await app.hook(client)
+
+
+async def facts(client):
+    return await Jobs(client, HERE).facts(1)
+
+
+async def run_facts(client):
+    return await Jobs(client, HERE).run_facts(1)
+
+
+async def repository(client):
+    checks = Checks(client, HERE)
+    return await checks.default_branch(), await checks.is_private(), await checks.topics()
+
+
+async def posted(client):
+    return await Checks(client, HERE).create("abc", Report("title", "summary", "text", None, ()))
+
+
+async def person(client):
+    return await Reading(client).user("token")
+
+
+ONE = {
+    "a runner": ("/orgs/{org}/actions/runners/{runner_id}", "get", 200, lambda it: wire.runner(it._body, it.left_out)),
+    "an installation": (
+        "/app/installations/{installation_id}",
+        "get",
+        200,
+        lambda it: wire.installation(it._body, it.left_out),
+    ),
+    "a token": (
+        "/app/installations/{installation_id}/access_tokens",
+        "post",
+        201,
+        lambda it: wire.installation_token(it._body),
+    ),
+    "the end of a job": (
+        "/repos/{owner}/{repo}/actions/jobs/{job_id}",
+        "get",
+        200,
+        lambda it: wire.job_end(it._body, it.left_out),
+    ),
+    "a job": ("/repos/{owner}/{repo}/actions/jobs/{job_id}", "get", 200, awaited(facts)),
+    "a run": ("/repos/{owner}/{repo}/actions/runs/{run_id}", "get", 200, awaited(run_facts)),
+    "a repository": ("/repos/{owner}/{repo}", "get", 200, awaited(repository)),
+    "a check run": ("/repos/{owner}/{repo}/check-runs", "post", 201, awaited(posted)),
+    "the App": ("/app", "get", 200, awaited(registration)),
+    "its webhook": ("/app/hook/config", "get", 200, awaited(hook)),
+    "a person": ("/user", "get", 200, awaited(person)),
+}
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_an_odd_answer_about_one_thing_is_read_or_no_answer(name):
+    path, method, status, read = ONE[name]
+    answer = description()["paths"][path][method]["responses"][str(status)]["content"]["application/json"]
+    plain = sample(answer["schema"], 1)
+
+    @EXAMPLES
+    @given(changes(plain))
+    def check(change):
+        with suppress(GitHubUnavailableError):
+            read(Answers(changed(plain, change)))
 
     check()
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from redis.asyncio import Redis
 
 from ghapp.doctor.finding import Finding, ok, warning, wrong
+from ghapp.doctor.left_out import of_left_out
 from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.report.documents import timestamp
 from ghapp.store import keys
@@ -55,24 +56,6 @@ async def check(url: str) -> list[Finding]:
         *of_writing(refusal),
         *of_records(unreadable),
         *of_left_out(left_out),
-    ]
-
-
-def of_left_out(left_out: Sequence[LastLeftOut]) -> list[Finding]:
-    """Reports what could not be read of others' answers within the last week, the last of each kind."""
-    fix = (
-        "nothing else was lost: a runner whose row cannot be read counts as registered. If it lasts, look for a proxy "
-        "that changes answers, or report it with this line"
-    )
-    return [
-        warning(
-            GROUP,
-            f"left out: {each.kind}",
-            f"{'a row' if each.is_row else 'a part of a row'} of kind {each.kind} was left out at "
-            f"{timestamp(each.at)}: {each.field or 'the answer'}: {each.why}",
-            fix,
-        )
-        for each in left_out
     ]
 
 

@@ -12,10 +12,13 @@ from redis.asyncio import Redis
 
 from ghapp.decoding import LeftOutRows
 from ghapp.errors import StoreRefusedError
+from ghapp.log import logger
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.metric_counters import MetricCounters
 from ghapp.store.quarantine import RecordReader
+
+log = logger(__name__)
 
 KEPT_SECONDS = 7 * 86_400
 """After something was last left out."""
@@ -62,7 +65,8 @@ class LeftOutRecords:
             for kind, (_, odd) in taken.items()
         }
         counters = self._counters.batch()
-        for kind, (count, _) in taken.items():
+        for kind, (count, odd) in taken.items():
+            log.info("rows left out", kind=kind, count=count, field=odd.field, why=odd.why)
             counters.add("ghapp_rows_left_out_total", count, kind=kind)
         with suppress(StoreRefusedError):
             await counters.send()
