@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from redis import Redis as SyncRedis
 
-from ghapp.errors import ConfigurationError
+from ghapp.decoding import LeftOutRows
+from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.github.api import GitHub
 from ghapp.github.installation_client import InstallationClient
 from ghapp.health.installation import Installation
@@ -46,6 +47,8 @@ class JobContext(Stores):
     """The cluster where runners live, opened on first use: most jobs never need it."""
     large: asyncio.Semaphore
     """Admits one large installation."""
+    left_out_rows: LeftOutRows
+    """What was odd in the answers that the job read; recorded when it ends."""
 
     async def installation_client(self, installation: Installation, purpose: Purpose) -> InstallationClient:
         """Returns a GitHub client for an installation, limited to what its budget allows for `purpose`.
@@ -92,13 +95,13 @@ async def open_context(settings: Settings, clock: Clock | None = None) -> AsyncI
     shared = SharedClock()
     clock = clock or shared
     stores = stores_over(PipeliningRedis(redis), settings.named, clock)  # a job sweeps many installations at once
-    token_cache = stores.token_cache(settings.credentials.private_key)
+    token_cache, left_out = stores.token_cache(settings.credentials.private_key), LeftOutRows()
     try:
         if clock is shared:
             await stores.heartbeats.measure_clock(shared, f"worker on {socket.gethostname()}")
         async with (
-            GitHub.open(settings.api_url, settings.credentials, token_cache, stores.budget, clock) as github,
-            _opened_when_needed(settings) as cluster,
+            GitHub.open(settings.api_url, settings.credentials, token_cache, stores.budget, clock, left_out) as github,
+            _opened_when_needed(settings, left_out) as cluster,
         ):
             yield JobContext(
                 **{each.name: getattr(stores, each.name) for each in fields(stores)},
@@ -108,14 +111,19 @@ async def open_context(settings: Settings, clock: Clock | None = None) -> AsyncI
                 github=github,
                 cluster=cluster,
                 large=asyncio.Semaphore(),
+                left_out_rows=left_out,
             )
     finally:
+        with suppress(StoreUnavailableError):
+            await stores.left_out.record(left_out, clock())
         await redis.aclose()
         queue_redis.close()
 
 
 @asynccontextmanager
-async def _opened_when_needed(settings: Settings) -> AsyncIterator[Callable[[], Awaitable[Cluster]]]:
+async def _opened_when_needed(
+    settings: Settings, left_out: LeftOutRows
+) -> AsyncIterator[Callable[[], Awaitable[Cluster]]]:
     opened: list[Cluster] = []
     opening = asyncio.Lock()  # a job works for several installations at once
     async with AsyncExitStack() as stack:
@@ -125,7 +133,7 @@ async def _opened_when_needed(settings: Settings) -> AsyncIterator[Callable[[], 
 
             async with opening:
                 if not opened:
-                    opened.append(await stack.enter_async_context(open_cluster(settings.cluster)))
+                    opened.append(await stack.enter_async_context(open_cluster(settings.cluster, left_out)))
             return opened[0]
 
         yield cluster

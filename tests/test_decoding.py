@@ -6,7 +6,7 @@ import pytest
 from ghapp import errors
 from ghapp.cluster.api_errors import read_status
 from ghapp.cluster.wire.envelope import read as read_cluster
-from ghapp.decoding import decode
+from ghapp.decoding import LeftOutRows, decode
 from ghapp.github import wire
 from ghapp.github.transport import _message_of
 from ghapp.loki.wire import read as read_loki
@@ -36,7 +36,7 @@ def test_a_right_body_is_decoded():
 @pytest.mark.parametrize("body", [PAGE, b'{"name": "\xff"}'])
 def test_a_broken_answer_of_github_is_no_answer(body):
     with pytest.raises(errors.GitHubUnavailableError):
-        wire.runner_page(body)
+        wire.runner_page(body, LeftOutRows())
     with pytest.raises(errors.GitHubUnavailableError):
         wire.read(NAMED, body)
 
@@ -51,7 +51,7 @@ def test_a_nested_body_of_others_is_refused_like_any_broken_one():
         read_cluster(NAMED, DEEP)
     assert read_status(DEEP).kind != "Status"
     with pytest.raises(ValueError, match="nested too deeply"):
-        read_loki(DEEP)
+        read_loki(DEEP, LeftOutRows())
     with pytest.raises(HTTPException) as refused:
         parse_json(Named, DEEP, "a name")
     assert refused.value.status_code == 400

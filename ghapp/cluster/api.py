@@ -29,6 +29,7 @@ from ghapp.cluster.transport import ClusterResponse, ClusterTransport
 from ghapp.cluster.watch_events import Listed, WatchChange
 from ghapp.cluster.wire import answers, envelope, ephemeralrunners, pods
 from ghapp.cluster.wire.answers import change_of
+from ghapp.decoding import LeftOutRows
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ConflictError, ResourceMissingError
 from ghapp.health.pods.pod import EphemeralRunner, Pod
 
@@ -46,14 +47,20 @@ class Cluster:
 
     Attributes:
         transport: for other requests.
+        left_out: what was odd in the answers, until that is recorded.
     """
 
-    def __init__(self, client: httpx2.AsyncClient) -> None:
+    def __init__(self, client: httpx2.AsyncClient, left_out: LeftOutRows | None = None) -> None:
         self.transport = ClusterTransport(client)
+        self.left_out = LeftOutRows() if left_out is None else left_out
 
     async def pods(self, namespace: str, selector: str = "") -> Listed[Pod]:
-        """Returns all pods of a namespace, or those that match a label selector. Complete, or an error."""
-        return await listed(self.transport, ClusterRequest("list", PODS, namespace), pods.pods, selector)
+        """Returns all pods of a namespace, or those that match a label selector. Complete, or an error.
+
+        Pods that cannot be read are left out, and named (`Listed.left_out`).
+        """
+        call = ClusterRequest("list", PODS, namespace)
+        return await listed(self.transport, call, pods.pods, self.left_out, selector)
 
     async def pod(self, namespace: str, name: str) -> Pod | None:
         """Returns one pod; None if the API server reports that it does not exist."""
@@ -61,14 +68,13 @@ class Cluster:
         return None if answer is None else pods.pod(*answer)
 
     async def ephemeral_runners(self, namespace: str) -> Listed[EphemeralRunner]:
-        """Returns all EphemeralRunners of a namespace. Complete, or an error.
+        """Returns all EphemeralRunners of a namespace, like `pods`.
 
         Raises:
             ResourceMissingError: ARC is not installed in this cluster.
         """
-        return await listed(
-            self.transport, ClusterRequest("list", EPHEMERAL_RUNNERS, namespace), ephemeralrunners.ephemeral_runners
-        )
+        call = ClusterRequest("list", EPHEMERAL_RUNNERS, namespace)
+        return await listed(self.transport, call, ephemeralrunners.ephemeral_runners, self.left_out)
 
     async def ephemeral_runner(self, namespace: str, name: str) -> EphemeralRunner | None:
         """Returns one EphemeralRunner; None if the API server reports that it does not exist.
@@ -211,7 +217,7 @@ class Cluster:
         )
         async with aclosing(lines):
             async for line in lines:
-                yield change_of(call, line, read)
+                yield change_of(call, line, read, self.left_out)
 
     async def _delete(self, resource: Resource, namespace: str, name: str, uid: str, version: str) -> bool:
         options = {

@@ -19,6 +19,7 @@ from lightkube.config.models import User
 from ghapp.addresses import is_http, shown
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.transport import TIMEOUT
+from ghapp.decoding import LeftOutRows
 from ghapp.errors import ConfigurationError
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -33,13 +34,16 @@ def is_configured(environ: Mapping[str, str]) -> bool:
 
 
 @asynccontextmanager
-async def open_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> AsyncIterator[Cluster]:
+async def open_cluster(
+    environ: Mapping[str, str], left_out: LeftOutRows | None = None, account: Path = SERVICE_ACCOUNT
+) -> AsyncIterator[Cluster]:
     """Opens a client for the cluster that the environment names, and closes it at the end.
 
     Nothing is sent: whether the cluster answers shows at the first request.
 
     Args:
         environ: the environment; `KUBECONFIG`, if set, takes precedence over the service account, as in kubectl.
+        left_out: gets what is odd in the answers.
         account: the directory of the service account.
 
     Raises:
@@ -47,7 +51,7 @@ async def open_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOU
     """
     config = _configuration(environ, account)
     async with _client(config, trust_env=bool(environ.get("KUBECONFIG"))) as client:
-        yield Cluster(client)
+        yield Cluster(client, left_out)
 
 
 def _configuration(environ: Mapping[str, str], account: Path) -> SingleConfig:

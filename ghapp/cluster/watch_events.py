@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
+from ghapp.decoding import LeftOut
 from ghapp.errors import ClusterError
 
 T = TypeVar("T")
@@ -14,12 +15,29 @@ Kind = Literal["added", "modified", "deleted", "bookmark"]
 class Listed(NamedTuple, Generic[T]):
     """All objects that existed at one `resourceVersion`. Complete: what is missing from it does not exist.
 
-    `server_time`: time of the last page by the API server's own clock (epoch seconds); None without a Date.
+    Attributes:
+        items: the objects.
+        version: the `resourceVersion`.
+        server_time: time of the last page by the API server's own clock (epoch seconds); None without a Date.
+        left_out: objects that exist and cannot be read.
     """
 
     items: list[T]
     version: str
     server_time: float | None = None
+    left_out: tuple[LeftOut, ...] = ()
+
+    def may_have(self, uid: str) -> bool:
+        """True if an object that `items` lacks may exist: it cannot be read, or that of another one has no uid."""
+        uids = [_uid(each.row) for each in self.left_out]
+        return uid in uids or None in uids
+
+
+def _uid(row: Any) -> str | None:
+    """Returns the uid of an untyped object; None if it has none."""
+    metadata = row.get("metadata") if isinstance(row, dict) else None
+    uid = metadata.get("uid") if isinstance(metadata, dict) else None
+    return uid if uid and isinstance(uid, str) and uid.isascii() else None
 
 
 class WatchChange(NamedTuple, Generic[T]):

@@ -74,7 +74,7 @@ async def check(settings: Settings, credentials: AppCredentials) -> GitHubProbe:
             return [*of_clock(skew(date, time.time())), *of_app(app, pages[0])]
 
         async def list_installations() -> list[Finding]:
-            installed.append(await github.installations())
+            installed.append((await github.installations()).readable)
             return []
 
         found = await probe(GROUP, "app", check_app, unreachable)

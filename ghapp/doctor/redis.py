@@ -12,9 +12,11 @@ from urllib.parse import urlsplit
 from redis.asyncio import Redis
 
 from ghapp.doctor.finding import Finding, ok, warning, wrong
+from ghapp.doctor.left_out import of_left_out
 from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.report.documents import timestamp
 from ghapp.store import keys
+from ghapp.store.left_out import LastLeftOut
 from ghapp.store.quarantine import UnreadableRecord
 from ghapp.store.stores import open_stores
 
@@ -46,7 +48,15 @@ async def check(url: str) -> list[Finding]:
         unreadable: list[UnreadableRecord] = []
         with suppress(StoreRefusedError):
             unreadable = await stores.quarantine.unresolved()
-    return [*of_redis(url, milliseconds, info, policy, fsync), *of_writing(refusal), *of_records(unreadable)]
+        left_out: list[LastLeftOut] = []
+        with suppress(StoreRefusedError):
+            left_out = await stores.left_out.last()
+    return [
+        *of_redis(url, milliseconds, info, policy, fsync),
+        *of_writing(refusal),
+        *of_records(unreadable),
+        *of_left_out(left_out),
+    ]
 
 
 def of_records(unreadable: Sequence[UnreadableRecord]) -> list[Finding]:

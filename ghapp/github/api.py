@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ghapp.credentials import AppCredentials
+from ghapp.decoding import LeftOutRows
 from ghapp.errors import (
     GitHubUnavailableError,
     InstallationMissingError,
@@ -32,8 +33,32 @@ THE_APP = 0
 """The App's own rate limit, in place of an installation id. GitHub counts it apart; no installation has id 0."""
 
 
+class InstallationList(NamedTuple):
+    """All installations of the App.
+
+    Attributes:
+        readable: those whose rows can be read.
+        unreadable: the ids of the others.
+        is_complete: False if a row has no readable id.
+    """
+
+    readable: list[Installation]
+    unreadable: frozenset[int] = frozenset()
+    is_complete: bool = True
+
+    def with_known(self, known: Mapping[int, Installation]) -> list[Installation]:
+        """Returns the installations that exist: one whose row cannot be read exists as it was known before."""
+        read = {each.id for each in self.readable}
+        unread = self.unreadable & known.keys() if self.is_complete else known.keys() - read
+        return [*self.readable, *(known[each] for each in sorted(unread))]
+
+
 class GitHub:
-    """The API, authenticated as the App. Use it within `GitHub.open`."""
+    """The API, authenticated as the App. Use it within `GitHub.open`.
+
+    Attributes:
+        left_out: what was odd in its answers, until that is recorded.
+    """
 
     def __init__(
         self,
@@ -43,9 +68,11 @@ class GitHub:
         rate_limiter: RateLimiter,
         client: httpx.AsyncClient,
         clock: Callable[[], float] = time.time,
+        left_out: LeftOutRows | None = None,
     ) -> None:
         from ghapp.github.transport import GitHubTransport
 
+        self.left_out = LeftOutRows() if left_out is None else left_out
         self._token_cache, self._rate_limiter, self._clock = token_cache, rate_limiter, clock
         self._as_app = GitHubTransport.as_app(credentials.app_id, credentials.private_key, api_url, client)
 
@@ -58,21 +85,29 @@ class GitHub:
         token_cache: TokenCache,
         rate_limiter: RateLimiter,
         clock: Callable[[], float] = time.time,
+        left_out: LeftOutRows | None = None,
     ) -> AsyncIterator[GitHub]:
-        """Opens the connections, and closes them at the end. `clock` returns epoch seconds."""
+        """Opens the connections, and closes them at the end.
+
+        `clock` returns epoch seconds; `left_out` gets what is odd in the answers.
+        """
         from ghapp.github.transport import open_client
 
         async with open_client(api_url) as client:
-            yield cls(api_url, credentials, token_cache, rate_limiter, client, clock)
+            yield cls(api_url, credentials, token_cache, rate_limiter, client, clock, left_out)
 
-    async def installations(self) -> list[Installation]:
-        """Returns all installations of the App; complete, or an error."""
-        found: list[Installation] = []
-        for page in range(1, 1000):
-            answer = await self.send("GET", "/app/installations", per_page=PER_PAGE, page=page)
-            rows = wire.installations(expect(answer, "/app/installations"))
-            found += rows
-            if len(rows) < PER_PAGE:
+    async def installations(self) -> InstallationList:
+        """Returns all installations of the App."""
+        found = InstallationList([])
+        for number in range(1, 1000):
+            answer = await self.send("GET", "/app/installations", per_page=PER_PAGE, page=number)
+            page = wire.installations(expect(answer, "/app/installations"), self.left_out)
+            found = InstallationList(
+                found.readable + page.installations,
+                found.unreadable | page.unreadable,
+                found.is_complete and not page.unnamed,
+            )
+            if page.rows < PER_PAGE:
                 return found
         raise GitHubUnavailableError("GET /app/installations: the list has no end")
 
@@ -86,7 +121,7 @@ class GitHub:
         answer = await self.send("GET", path)
         if answer.status == NOT_FOUND:
             raise InstallationMissingError(f"GET {path}: the App is not installed there")
-        return wire.installation(expect(answer, path))
+        return wire.installation(expect(answer, path), self.left_out)
 
     async def installation_client(
         self, installation: Installation, limits: CallLimits = WITHIN_GITHUBS
@@ -104,7 +139,9 @@ class GitHub:
         token = await self._token_cache.token(installation.id, mint, self._clock())
         transport = self._as_app.with_token(token.secret)
         limited = RateLimitedCall(self._rate_limiter, installation.id, limits)
-        return InstallationClient(installation, transport, token, self._token_cache, limited, self._clock)
+        return InstallationClient(
+            installation, transport, token, self._token_cache, limited, self._clock, self.left_out
+        )
 
     async def forget_token(self, installation: int) -> None:
         """Discards the token: a token keeps the permissions with which it was minted. The next client mints another."""

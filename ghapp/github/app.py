@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import NamedTuple
 
 import httpx
 import msgspec
 
+from ghapp.decoding import Count, Moment, Name, RowDecoder, Text
 from ghapp.errors import GitHubUnavailableError
 from ghapp.github.api import GitHub
 from ghapp.github.response import expect
 from ghapp.github.transport import open_client
-from ghapp.github.wire import read
+from ghapp.github.wire import Level, read, read_rows
 
 
 class _Owner(msgspec.Struct):
-    login: str = ""
-    type: str = ""
+    login: Text = ""
+    type: Text = ""
 
 
 class _App(msgspec.Struct):
-    name: str
-    slug: str = ""
+    name: Text
+    slug: Text = ""
     owner: _Owner = msgspec.field(default_factory=_Owner)
-    permissions: dict[str, str] = {}
-    events: list[str] = []
+    permissions: dict[str, Level] = {}
+    events: list[Text] = []
 
 
 class _Hook(msgspec.Struct):
@@ -35,10 +35,10 @@ class _Hook(msgspec.Struct):
 
 
 class _Delivery(msgspec.Struct):
-    guid: str
-    delivered_at: datetime
-    status_code: int
-    status: str = ""
+    guid: Name
+    delivered_at: Moment
+    status_code: Count
+    status: Text = ""
 
 
 class AppRegistration(NamedTuple):
@@ -84,15 +84,15 @@ class Delivered(NamedTuple):
 
 LATEST = 50
 
-_app = msgspec.json.Decoder(_App)
+_app = RowDecoder[_App]("app", _App)
 _hook = msgspec.json.Decoder(_Hook)
-_deliveries = msgspec.json.Decoder(list[_Delivery])
+_deliveries = RowDecoder[list[_Delivery]]("delivery-attempt", list[_Delivery])
 
 
 async def registration(github: GitHub) -> tuple[AppRegistration, str]:
     """Returns the App's registration, and the `Date` of GitHub's answer."""
     answer = await github.send("GET", "/app")
-    app = read(_app, expect(answer, "/app"))
+    app = read_rows(_app, expect(answer, "/app"), github.left_out).value
     owner = app.owner
     found = AppRegistration(
         app.name, app.slug, owner.login, owner.type == "Organization", app.permissions, tuple(app.events)
@@ -123,5 +123,5 @@ async def hook(github: GitHub) -> HookConfig:
 async def latest_deliveries(github: GitHub) -> list[Delivered]:
     """Returns the latest delivery attempts, newest first."""
     answer = await github.send("GET", "/app/hook/deliveries", per_page=LATEST)
-    rows = read(_deliveries, expect(answer, "/app/hook/deliveries"))
+    rows = read_rows(_deliveries, expect(answer, "/app/hook/deliveries"), github.left_out).value
     return [Delivered(row.guid, row.delivered_at.timestamp(), row.status_code, row.status) for row in rows]

@@ -6,15 +6,15 @@ run, and from `check_suite` deliveries.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
+from ghapp.decoding import Id, Moment, Name, RowDecoder, Text
 from ghapp.github.installation_client import InstallationClient
 from ghapp.github.response import NOT_FOUND, UNPROCESSABLE
-from ghapp.github.wire import read
+from ghapp.github.wire import read, read_rows
 from ghapp.report import NAME, Report
 from ghapp.report.check_run_state import Head
 
@@ -24,18 +24,18 @@ RUNS_LOOKED_AT = 10
 
 
 class _Repository(msgspec.Struct):
-    default_branch: str
+    default_branch: Name
     private: bool = False
-    topics: list[str] = []
+    topics: list[Text] = []
 
 
 class _Named(msgspec.Struct):
-    full_name: str
+    full_name: Name
 
 
 class _Run(msgspec.Struct):
-    head_sha: str
-    created_at: datetime
+    head_sha: Name
+    created_at: Moment
     head_repository: _Named | None = None
 
 
@@ -44,7 +44,7 @@ class _Runs(msgspec.Struct):
 
 
 class _CheckRun(msgspec.Struct):
-    id: int
+    id: Id
     external_id: str | None = None
 
 
@@ -52,10 +52,10 @@ class _CheckRuns(msgspec.Struct):
     check_runs: list[_CheckRun]
 
 
-_repository = msgspec.json.Decoder(_Repository)
-_runs = msgspec.json.Decoder(_Runs)
+_repository = RowDecoder[_Repository]("repository", _Repository)
+_runs = RowDecoder[_Runs]("workflow-run", _Runs)
 _check_run = msgspec.json.Decoder(_CheckRun)
-_check_runs = msgspec.json.Decoder(_CheckRuns)
+_check_runs = RowDecoder[_CheckRuns]("check-run", _CheckRuns)
 
 
 class Checks:
@@ -89,17 +89,17 @@ class Checks:
     async def default_branch(self) -> str | None:
         """Returns the default branch; None if the repository does not exist, or the installation cannot see it."""
         answer = await self.client.send("GET", self._path)
-        return None if answer.status in REFUSED else read(_repository, answer.body).default_branch
+        return None if answer.status in REFUSED else self._described(answer.body).default_branch
 
     async def is_private(self) -> bool:
         """True if only members can read what is posted there; False also if the installation cannot see it."""
         answer = await self.client.send("GET", self._path)
-        return answer.status not in REFUSED and read(_repository, answer.body).private
+        return answer.status not in REFUSED and self._described(answer.body).private
 
     async def topics(self) -> list[str] | None:
         """Returns the repository's topics; None if it does not exist, or the installation cannot see it."""
         answer = await self.client.send("GET", self._path)
-        return None if answer.status in REFUSED else read(_repository, answer.body).topics
+        return None if answer.status in REFUSED else self._described(answer.body).topics
 
     async def head(self, branch: str, now: float) -> Head | None:
         """Returns the branch's head by its newest workflow run; None if there is no run."""
@@ -107,7 +107,7 @@ class Checks:
         answer = await self.client.send("GET", path, branch=branch, per_page=RUNS_LOOKED_AT)
         if answer.status in REFUSED:
             return None
-        for run in read(_runs, answer.body).workflow_runs:
+        for run in read_rows(_runs, answer.body, self.client.left_out).value.workflow_runs:
             source = run.head_repository
             if source is not None and source.full_name.lower() == self._repository.lower():
                 return Head(self._repository, branch, run.head_sha, run.created_at.timestamp(), now)
@@ -119,7 +119,8 @@ class Checks:
         answer = await self.client.send("GET", path, check_name=self.name, filter=self._filter, per_page=100)
         if answer.status in REFUSED:
             return None
-        ours = [run.id for run in read(_check_runs, answer.body).check_runs if run.external_id == self.key]
+        listed = read_rows(_check_runs, answer.body, self.client.left_out).value
+        ours = [run.id for run in listed.check_runs if run.external_id == self.key]
         return max(ours, default=None)
 
     async def create(self, sha: str, report: Report) -> int | None:
@@ -132,6 +133,9 @@ class Checks:
         """Updates a check run; returns False if it no longer exists."""
         answer = await self.client.send("PATCH", f"{self._path}/check-runs/{check_run}", json=self._body(report))
         return answer.status not in REFUSED
+
+    def _described(self, body: bytes) -> _Repository:
+        return read_rows(_repository, body, self.client.left_out).value
 
     def _body(self, report: Report) -> dict[str, Any]:
         over = {"status": "completed", "conclusion": report.conclusion.value} if report.conclusion else {}

@@ -1,18 +1,18 @@
 """Webhook deliveries as values: signature check, and the few fields that this App uses. No I/O.
 
-A payload of some ten kilobytes becomes a `Delivery` of a few hundred bytes; the payload itself is never stored.
+A payload of some ten kilobytes becomes a `Delivery` of a few hundred bytes; the payload itself is never stored. What
+is odd in it is left out (`ghapp.decoding`): GitHub would send a refused delivery again, and it would be as odd then.
 """
 
 from __future__ import annotations
 
 import hmac
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Any, get_args
 from urllib.parse import parse_qs
 
 import msgspec
 
+from ghapp.decoding import Count, Id, LeftOut, Moment, Name, RowDecoder, Text
 from ghapp.decoding import decode as decode_json
 from ghapp.errors import MalformedDeliveryError
 from ghapp.health.job_steps import StepState, job_steps
@@ -24,26 +24,29 @@ SIGNATURE_PREFIX = "sha256="
 class Account(msgspec.Struct, frozen=True, omit_defaults=True):
     """An organization or a user."""
 
-    login: str
-    id: int = 0
+    login: Name
+    id: Count = 0
 
 
 class DeliveredInstallation(msgspec.Struct, frozen=True, omit_defaults=True):
     """The installation of a delivery; fields other than `id` are only in `installation` events."""
 
-    id: int
+    id: Id
     account: Account | None = None
-    suspended_at: str | None = None
-    permissions: dict[str, str] = {}
+    suspended_at: Text | None = None
+    permissions: dict[str, Text] = {}
 
 
 class Repository(msgspec.Struct, frozen=True, omit_defaults=True):
     """The repository of an event."""
 
-    full_name: str
-    default_branch: str = ""
+    full_name: Name
+    default_branch: Text = ""
     private: bool | None = None
 
+
+MOST_ODD = 10
+"""Odd parts of a delivery that are kept."""
 
 UNFINISHED = ("failure", "cancelled", "timed_out")
 """Conclusions of jobs that ended badly."""
@@ -52,11 +55,11 @@ UNFINISHED = ("failure", "cancelled", "timed_out")
 class DeliveredStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """A step of a job."""
 
-    number: int = 0
-    status: str = ""
-    conclusion: str | None = None
-    started_at: str | None = None
-    name: str = ""
+    number: Count = 0
+    status: Text = ""
+    conclusion: Text | None = None
+    started_at: Text | None = None
+    name: Text = ""
 
     @property
     def state(self) -> StepState:
@@ -81,22 +84,22 @@ class WorkflowJob(msgspec.Struct, frozen=True, omit_defaults=True):
     delivery together.
     """
 
-    id: int
-    status: str
-    labels: tuple[str, ...] = ()
-    conclusion: str | None = None
-    runner_id: int | None = None
-    runner_name: str | None = None
-    runner_group_name: str | None = None
-    created_at: datetime | None = None
-    started_at: datetime | None = None
-    completed_at: datetime | None = None
-    run_id: int | None = None
-    run_attempt: int | None = None
-    workflow_name: str | None = None
-    name: str | None = None
-    head_sha: str | None = None
-    html_url: str | None = None
+    id: Id
+    status: Text
+    labels: tuple[Name, ...] = ()
+    conclusion: Text | None = None
+    runner_id: Count | None = None
+    runner_name: Text | None = None
+    runner_group_name: Text | None = None
+    created_at: Moment | None = None
+    started_at: Moment | None = None
+    completed_at: Moment | None = None
+    run_id: Count | None = None
+    run_attempt: Count | None = None
+    workflow_name: Text | None = None
+    name: Text | None = None
+    head_sha: Text | None = None
+    html_url: Text | None = None
     deploys: bool = False
     steps: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     step_facts: DeliveredSteps | None = None
@@ -105,27 +108,34 @@ class WorkflowJob(msgspec.Struct, frozen=True, omit_defaults=True):
 class CheckRun(msgspec.Struct, frozen=True, omit_defaults=True):
     """A check run of this App."""
 
-    id: int
-    name: str = ""
-    external_id: str | None = None
+    id: Id
+    name: Text = ""
+    external_id: Text | None = None
 
 
 class CheckSuite(msgspec.Struct, frozen=True, omit_defaults=True):
     """A check suite for this App: a commit that became a branch's head when the suite was created."""
 
-    head_branch: str | None = None
-    head_sha: str = ""
-    created_at: datetime | None = None
+    head_branch: Text | None = None
+    head_sha: Text = ""
+    created_at: Moment | None = None
 
 
 class RequestedAction(msgspec.Struct, frozen=True, omit_defaults=True):
     """A button of a check run that a user pressed."""
 
-    identifier: str
+    identifier: Text
+
+
+class OddPart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was left out of a delivery: the path to it, and why; see `LeftOut`."""
+
+    field: str
+    why: str
 
 
 class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One delivery. Fields that its event lacks are None."""
+    """One delivery. Fields that its event lacks are None; `odd` is what was left out of it."""
 
     action: str | None = None
     installation: DeliveredInstallation | None = None
@@ -137,6 +147,12 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     requested_action: RequestedAction | None = None
     deployment: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     sender: Account | None = None
+    odd: tuple[OddPart, ...] = ()
+
+    @property
+    def left_out(self) -> list[LeftOut]:
+        """What was left out, as for any other row."""
+        return [LeftOut("delivery", each.field, each.why) for each in self.odd]
 
 
 class Unread(msgspec.Struct, frozen=True):
@@ -145,7 +161,7 @@ class Unread(msgspec.Struct, frozen=True):
 
 KNOWN = {"workflow_job", "installation", "installation_repositories", "check_run", "check_suite", "ping"}
 
-_delivery = msgspec.json.Decoder(Delivery)
+_delivery = RowDecoder[Delivery]("delivery", Delivery)
 _steps = msgspec.json.Decoder(tuple[DeliveredStep, ...] | None)
 _unread = msgspec.json.Decoder(Unread)
 _encoder = msgspec.json.Encoder()
@@ -171,22 +187,20 @@ def parse(event: str, body: bytes, content_type: str) -> Delivery:
         content_type: JSON, or a form with a field `payload`.
 
     Raises:
-        MalformedDeliveryError: not a JSON object, or a known event without its mandatory fields.
+        MalformedDeliveryError: not a JSON object.
     """
     text = _form_payload(body) if content_type.lower().startswith(FORM) else body
     try:
         if event not in KNOWN:
             decode_json(_unread, text)
             return Delivery()
-        delivery = decode_json(_delivery, text)
+        delivery, left_out = _delivery.decode(text)
     except msgspec.DecodeError as error:
         raise MalformedDeliveryError(f"the {event} payload cannot be read: {error}") from None
-    if event == "workflow_job" and (delivery.workflow_job is None or delivery.installation is None):
-        raise MalformedDeliveryError("the workflow_job payload lacks workflow_job or installation")
-    try:
-        return _without_deployment(_without_steps(delivery))
-    except msgspec.DecodeError as error:
-        raise MalformedDeliveryError(f"the steps of the job cannot be read: {error}") from None
+    odd = [OddPart(each.field, each.why) for each in left_out]
+    if event == "workflow_job" and not odd and (delivery.workflow_job is None or delivery.installation is None):
+        odd = [OddPart("", "the payload lacks workflow_job or installation")]
+    return _without_deployment(_without_steps(msgspec.structs.replace(delivery, odd=tuple(odd[:MOST_ODD]))))
 
 
 def _without_steps(delivery: Delivery) -> Delivery:
@@ -194,11 +208,15 @@ def _without_steps(delivery: Delivery) -> Delivery:
     job = delivery.workflow_job
     if job is None or job.steps is msgspec.UNSET:
         return delivery
-    ended_badly = job.status == "completed" and job.conclusion in UNFINISHED
-    steps = decode_json(_steps, job.steps) if ended_badly else None
-    facts = None if steps is None else DeliveredSteps(*job_steps(step.state for step in steps))
+    facts, odd = None, delivery.odd
+    if job.status == "completed" and job.conclusion in UNFINISHED:
+        try:
+            steps = decode_json(_steps, job.steps)
+        except msgspec.DecodeError as error:  # read as a whole: a step that cannot be read may have failed
+            steps, odd = None, (*odd, OddPart("workflow_job.steps", str(error)))
+        facts = None if steps is None else DeliveredSteps(*job_steps(step.state for step in steps))
     without = msgspec.structs.replace(job, steps=msgspec.UNSET, step_facts=facts)
-    return msgspec.structs.replace(delivery, workflow_job=without)
+    return msgspec.structs.replace(delivery, workflow_job=without, odd=odd)
 
 
 def _without_deployment(delivery: Delivery) -> Delivery:
@@ -219,40 +237,19 @@ def encode(delivery: Delivery) -> bytes:
 def decode(facts: bytes) -> Delivery:
     """Decodes a stored delivery that this version, the previous or the next one encoded.
 
-    Unknown fields are ignored. An optional field whose form this version does not know counts as absent.
+    Unknown fields are ignored. An optional field whose form this version does not know is left out.
 
     Raises:
-        msgspec.DecodeError: not a delivery, or an object in it lacks a mandatory field.
+        msgspec.DecodeError: not a delivery, or an object in it lacks a mandatory field: `parse` keeps no such object,
+            so another version wrote it, which may read it.
     """
-    try:
-        return _delivery.decode(facts)
-    except msgspec.ValidationError:
-        return msgspec.convert(_known(Delivery, msgspec.json.decode(facts)), Delivery)
-
-
-def _known(shape: type[msgspec.Struct], value: Any) -> Any:
-    """Returns an untyped value without the optional fields that do not match `shape`."""
-    if not isinstance(value, dict):
-        return value
-    kept = {}
-    for field in msgspec.structs.fields(shape):
-        if field.encode_name not in value:
-            continue
-        found = value[field.encode_name]
-        nested = [each for each in get_args(field.type) if isinstance(each, type) and issubclass(each, msgspec.Struct)]
-        if nested and isinstance(found, dict):  # kept even if incomplete, so that decoding fails visibly
-            kept[field.encode_name] = _known(nested[0], found)
-        elif field.required or _is_of(field.type, found):
-            kept[field.encode_name] = found
-    return kept
-
-
-def _is_of(shape: Any, value: Any) -> bool:
-    try:
-        msgspec.convert(value, shape)
-    except msgspec.ValidationError:
-        return False
-    return True
+    delivery, left_out = _delivery.decode(facts)
+    for each in left_out:
+        name, _, inner = each.field.partition(".")
+        if inner and getattr(delivery, name) is None:
+            raise msgspec.ValidationError(f"{each.why} - at `{each.field}`")
+    odd = (*delivery.odd, *(OddPart(each.field, each.why) for each in left_out))
+    return msgspec.structs.replace(delivery, odd=odd) if left_out else delivery
 
 
 def _form_payload(body: bytes) -> bytes:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import msgspec
 
+from ghapp.decoding import Count, Id, Moment, Name, RowDecoder, Text
 from ghapp.errors import NotFoundError
 from ghapp.github import wire
 from ghapp.github.api import GitHub
@@ -21,16 +21,16 @@ MOST_PAGES = 10
 
 
 class _Item(msgspec.Struct):
-    id: int
-    guid: str
-    delivered_at: datetime
-    status_code: int
-    event: str = ""
-    action: str | None = None
-    installation_id: int | None = None
+    id: Id
+    guid: Name
+    delivered_at: Moment
+    status_code: Count
+    event: Text = ""
+    action: Text | None = None
+    installation_id: Count | None = None
 
 
-_items = msgspec.json.Decoder(list[_Item])
+_items = RowDecoder[list[_Item]]("delivery-attempt", list[_Item])
 
 
 LIMITS = CallLimits(share=0.5)
@@ -58,10 +58,11 @@ async def failed_attempts(github: GitHub, since: float, cursor: str = "", limits
         if cursor:
             params["cursor"] = cursor
         answer = await github.send("GET", "/app/hook/deliveries", limits=limits, **params)
-        page = [_attempt(item) for item in wire.read(_items, expect(answer, "/app/hook/deliveries"))]
+        items, odd = wire.read_rows(_items, expect(answer, "/app/hook/deliveries"), github.left_out)
+        page = [_attempt(item) for item in items]
         found += [each for each in page if each.at >= since]
         cursor = _next_cursor(answer.headers.get("link", ""))
-        if not cursor or not page or page[-1].at < since:
+        if not cursor or not (page or odd) or (page and page[-1].at < since):
             return Failures(found, "")
     return Failures(found, cursor)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ghapp.decoding import LeftOutRows
 from ghapp.errors import GitHubUnavailableError, RateLimitedError, UnauthorizedError
 from ghapp.github import wire
 from ghapp.github.ports import CachedToken, RateLimiter, TokenCache
@@ -69,7 +70,13 @@ class RateLimitedCall:
 
 
 class InstallationClient:
-    """The API as one installation."""
+    """The API as one installation.
+
+    Attributes:
+        installation: the installation.
+        token: the token's fingerprint: an ETag is valid for one token only.
+        left_out: what was odd in the answers, until that is recorded.
+    """
 
     def __init__(
         self,
@@ -79,10 +86,10 @@ class InstallationClient:
         token_cache: TokenCache,
         limited: RateLimitedCall,
         clock: Callable[[], float],
+        left_out: LeftOutRows,
     ) -> None:
-        self.installation = installation
+        self.installation, self.left_out = installation, left_out
         self.token = fingerprint(token.secret)
-        """The token's fingerprint: an ETag is valid for one token only."""
         self._transport, self._token, self._token_cache = transport, token, token_cache
         self._limited, self._clock = limited, clock
 
@@ -116,13 +123,20 @@ class InstallationClient:
         """Returns one runner; None for a 404, which by itself proves nothing."""
         path = f"/orgs/{self.installation.org}/actions/runners/{runner_id}"
         answer = await self.send("GET", path)
-        return None if answer.status == NOT_FOUND else wire.runner(expect(answer, path))
+        return None if answer.status == NOT_FOUND else wire.runner(expect(answer, path), self.left_out)
 
     async def runners_named(self, name: str) -> list[Registration]:
-        """Returns the runners of exactly that name; the list is too short for entries to move between pages."""
+        """Returns the runners of exactly that name; the list is too short for entries to move between pages.
+
+        Raises:
+            GitHubUnavailableError: a row that cannot be read may be such a runner.
+        """
         path = f"/orgs/{self.installation.org}/actions/runners"
         answer = await self.send("GET", path, name=name, per_page=PER_PAGE)
-        return [each for each in wire.runner_page(expect(answer, path)).runners if each.name == name]
+        page = wire.runner_page(expect(answer, path), self.left_out)
+        if page.names & {"", name}:
+            raise GitHubUnavailableError(f"GET {path}: a row of the list of runners with one name cannot be read")
+        return [each for each in page.runners if each.name == name]
 
     async def remove_runner(self, runner_id: int) -> Removal:
         """Removes a registration. A 404 is success; a busy runner is not removed."""
@@ -143,7 +157,7 @@ class InstallationClient:
             GitHubError: GitHub does not know the job, or gave no answer.
         """
         path = f"/repos/{repository}/actions/jobs/{job_id}"
-        return wire.job_end(expect(await self.send("GET", path), path))
+        return wire.job_end(expect(await self.send("GET", path), path), self.left_out)
 
     async def send(
         self,

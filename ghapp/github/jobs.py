@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal
 from urllib.parse import quote
 
 import msgspec
 
+from ghapp.decoding import Count, Id, Moment, Name, RowDecoder, Text
 from ghapp.errors import GitHubUnavailableError
 from ghapp.github.installation_client import InstallationClient
 from ghapp.github.response import PER_PAGE, expect
-from ghapp.github.wire import read
+from ghapp.github.wire import read, read_rows
 from ghapp.health.deaths.github_words import JobAnnotation
 from ghapp.health.deaths.post_mortem import JobFacts
 from ghapp.health.deaths.rerun import RunFacts
-from ghapp.health.job import Job
+from ghapp.health.job import Job, known_status
 from ghapp.health.job_steps import StepState, job_steps
 from ghapp.health.pods.assigned_job import JobOfRun
 
@@ -32,76 +31,74 @@ NOTES_READ = 100
 
 
 class _Step(msgspec.Struct):
-    number: int = 0
-    status: str = ""
-    conclusion: str | None = None
-    started_at: str | None = None
-    name: str = ""
+    number: Count = 0
+    status: Text = ""
+    conclusion: Text | None = None
+    started_at: Text | None = None
+    name: Text = ""
 
 
 class _Job(msgspec.Struct):
-    id: int
-    name: str
-    head_sha: str
-    status: str
-    conclusion: str | None = None
-    html_url: str | None = None
-    completed_at: datetime | None = None
-    steps: list[_Step] = []
-    run_id: int = 0
-    run_attempt: int = 1
+    """A job. Its steps are read as a whole: those that cannot be read may have failed."""
+
+    id: Id
+    status: Text
+    name: Text = ""
+    head_sha: Text = ""
+    conclusion: Text | None = None
+    html_url: Text | None = None
+    completed_at: Moment | None = None
+    steps: msgspec.Raw = msgspec.Raw(b"[]")
+    run_id: Count = 0
+    run_attempt: Count = 1
 
 
 class _Run(msgspec.Struct):
-    id: int
-    status: str | None = None
-    conclusion: str | None = None
-    run_attempt: int = 1
-    event: str = ""
-    head_branch: str | None = None
-    workflow_id: int = 0
-    run_started_at: datetime | None = None
+    id: Id
+    workflow_id: Count
+    status: Text | None = None
+    conclusion: Text | None = None
+    run_attempt: Count = 1
+    event: Text = ""
+    head_branch: Text | None = None
+    run_started_at: Moment | None = None
 
 
 class _Runs(msgspec.Struct):
-    total_count: int
     workflow_runs: list[_Run]
 
 
 class _RunJob(msgspec.Struct):
-    id: int
-    status: str
-    name: str = ""
-    run_attempt: int = 1
-    labels: list[str] = []
-    runner_id: int | None = None
-    runner_name: str | None = None
-    created_at: datetime | None = None
-    started_at: datetime | None = None
-    completed_at: datetime | None = None
+    id: Id
+    status: Text
+    name: Text = ""
+    run_attempt: Count = 1
+    labels: list[Name] = []
+    runner_id: Count | None = None
+    runner_name: Text | None = None
+    created_at: Moment | None = None
+    started_at: Moment | None = None
+    completed_at: Moment | None = None
 
 
 class _RunJobs(msgspec.Struct):
-    total_count: int
+    total_count: Count
     jobs: list[_RunJob]
 
 
 class _Annotation(msgspec.Struct):
     message: str | None = None
-    annotation_level: str | None = None
-    path: str | None = None
-    title: str | None = None
+    annotation_level: Text | None = None
+    path: Text | None = None
+    title: Text | None = None
 
 
-_job = msgspec.json.Decoder(_Job)
-_run = msgspec.json.Decoder(_Run)
-_runs = msgspec.json.Decoder(_Runs)
-_run_jobs = msgspec.json.Decoder(_RunJobs)
-_annotations = msgspec.json.Decoder(list[_Annotation])
-
-
-_STATUS: Mapping[str, Literal["queued", "running", "over"]] = {"in_progress": "running", "completed": "over"}
-"""All other statuses of GitHub mean waiting for a runner."""
+_job = RowDecoder[_Job]("job", _Job)
+_steps = msgspec.json.Decoder(list[_Step])
+_run = RowDecoder[_Run]("workflow-run", _Run)
+_runs = RowDecoder[_Runs]("workflow-run", _Runs)
+_run_jobs = RowDecoder[_RunJobs]("job", _RunJobs)
+_annotations = RowDecoder[list[_Annotation]]("annotation", list[_Annotation])
 
 
 class Jobs:
@@ -117,10 +114,11 @@ class Jobs:
             NotFoundError: the job does not exist, or the installation cannot see it.
         """
         path = f"{self._path}/actions/jobs/{job_id}"
-        job = read(_job, expect(await self._client.send("GET", path), path))
+        job = read_rows(_job, expect(await self._client.send("GET", path), path), self._client.left_out).value
+        found = read(_steps, bytes(job.steps))
         steps = [
             StepState(each.number, each.status, each.conclusion, each.started_at is not None, each.name)
-            for each in job.steps
+            for each in found
         ]
         shown = job_steps(steps)
         return JobFacts(
@@ -143,13 +141,13 @@ class Jobs:
 
         Raises:
             NotFoundError: the run does not exist, or the installation cannot see it.
-            GitHubUnavailableError: the pages are not a complete list.
+            GitHubUnavailableError: the pages are not a complete list; a job that cannot be read may be any runner's.
         """
         path = f"{self._path}/actions/runs/{run_id}/jobs"
         found: dict[int, JobOfRun] = {}
         for page in range(1, MOST_RUN_PAGES + 1):
             answer = await self._client.send("GET", path, filter="all", per_page=PER_PAGE, page=page)
-            listed = read(_run_jobs, expect(answer, path))
+            listed = read_rows(_run_jobs, expect(answer, path), self._client.left_out).value
             found |= {each.id: self._of_run(each) for each in listed.jobs}
             if len(found) >= listed.total_count:
                 return list(found.values())
@@ -159,17 +157,20 @@ class Jobs:
 
     def _of_run(self, job: _RunJob) -> JobOfRun:
         queued_at = _epoch(job.created_at) or _epoch(job.started_at) or 0.0
+        status, is_waiting = known_status(job.status)
+        was_taken = status == "running" or (status == "over" and bool(job.runner_id))  # queued jobs have a start, too
         known = Job(
             id=job.id,
-            status=_STATUS.get(job.status, "queued"),
+            status=status,
             labels=tuple(job.labels),
             repository=self._repository,
             queued_at=queued_at,
-            runner_id=job.runner_id,
-            runner_name=job.runner_name,
-            started_at=_epoch(job.started_at),
+            runner_id=job.runner_id or None,  # 0 and "" for a job that was cancelled before a runner took it
+            runner_name=job.runner_name or None,
+            started_at=_epoch(job.started_at) if was_taken else None,
             attempt=job.run_attempt,
             name=job.name,
+            waiting=is_waiting,
         )
         return JobOfRun(known, _epoch(job.completed_at))
 
@@ -182,7 +183,7 @@ class Jobs:
         body = expect(await self._client.send("GET", path, per_page=NOTES_READ), path)
         return tuple(
             JobAnnotation(each.message or "", each.annotation_level or "", each.path or "", each.title or "")
-            for each in read(_annotations, body)
+            for each in read_rows(_annotations, body, self._client.left_out).value
         )
 
     async def run_facts(self, run_id: int) -> RunFacts:
@@ -192,7 +193,7 @@ class Jobs:
             NotFoundError: the run does not exist, or the installation cannot see it.
         """
         path = f"{self._path}/actions/runs/{run_id}"
-        run = read(_run, expect(await self._client.send("GET", path), path))
+        run = read_rows(_run, expect(await self._client.send("GET", path), path), self._client.left_out).value
         is_over = run.status == "completed"
         return RunFacts(
             run.run_attempt,
@@ -208,7 +209,8 @@ class Jobs:
         """True if a newer run of the same workflow and branch is not over, as far as one page of runs shows.
 
         An older run of which a later attempt goes on is newer, too. GitHub lists runs newest first. A page without this
-        run, because it does not reach back so far or is no complete list, leaves it open, which is True.
+        run, because it does not reach back so far or is no complete list, leaves it open, which is
+        True, and so does a run that cannot be read.
         """
         if not run.head_branch:
             return False
@@ -216,9 +218,9 @@ class Jobs:
         answer = await self._client.send(
             "GET", path, branch=run.head_branch, per_page=PER_PAGE, exclude_pull_requests="true"
         )
-        listed = read(_runs, expect(answer, path))
+        listed, odd = read_rows(_runs, expect(answer, path), self._client.left_out)
         newer = [each for each in listed.workflow_runs if each.id > run.id]
-        if not any(each.id == run.id for each in listed.workflow_runs):
+        if not any(each.id == run.id for each in listed.workflow_runs) or any(each.is_row for each in odd):
             return True
         newer += [each for each in listed.workflow_runs if each.id < run.id and _began_later(each, run)]
         return any(each.workflow_id == run.workflow_id and each.status != "completed" for each in newer)

@@ -6,10 +6,11 @@ from collections.abc import Collection
 
 import msgspec
 
+from ghapp.decoding import Count, Id, Name, RowDecoder, Text
 from ghapp.errors import NotFoundError, PermissionMissingError
 from ghapp.github.installation_client import InstallationClient
 from ghapp.github.response import PER_PAGE, expect
-from ghapp.github.wire import read
+from ghapp.github.wire import read_rows
 from ghapp.health.queue.runner_groups import RunnerGroup
 
 MOST_PAGES = 10
@@ -19,35 +20,35 @@ SELECTED = "selected"
 
 
 class _Group(msgspec.Struct):
-    id: int
-    name: str
-    visibility: str
+    id: Id
+    name: Text
+    visibility: Text
     allows_public_repositories: bool = True
 
 
 class _Groups(msgspec.Struct):
-    total_count: int
+    total_count: Count
     runner_groups: list[_Group]
 
 
 class _Named(msgspec.Struct):
-    full_name: str
+    full_name: Name
 
 
 class _Repositories(msgspec.Struct):
-    total_count: int
+    total_count: Count
     repositories: list[_Named]
 
 
-_groups = msgspec.json.Decoder(_Groups)
-_repositories = msgspec.json.Decoder(_Repositories)
+_groups = RowDecoder[_Groups]("runner-group", _Groups)
+_repositories = RowDecoder[_Repositories]("repository", _Repositories)
 
 
 async def read_runner_groups(client: InstallationClient, used: Collection[int]) -> tuple[RunnerGroup, ...]:
     """Returns the groups with these ids; needs `organization_self_hosted_runners: read`.
 
     A call for each hundred groups, and for each hundred repositories of a group with selected repositories. The
-    repositories of a group that the installation may not read are None.
+    repositories of a group that the installation may not read are None. A group that cannot be read is left out.
 
     Args:
         client: the installation.
@@ -56,12 +57,14 @@ async def read_runner_groups(client: InstallationClient, used: Collection[int]) 
     Raises:
         GitHubError: the groups cannot be read now.
     """
-    path, found = f"/orgs/{client.installation.org}/actions/runner-groups", list[_Group]()
+    path, found, seen = f"/orgs/{client.installation.org}/actions/runner-groups", list[_Group](), 0
     for page in range(1, MOST_PAGES + 1):
         answer = await client.send("GET", path, per_page=PER_PAGE, page=page)
-        listed = read(_groups, expect(answer, path))
+        listed, odd = read_rows(_groups, expect(answer, path), client.left_out)
         found += listed.runner_groups
-        if not listed.runner_groups or len(found) >= listed.total_count:
+        rows = len(listed.runner_groups) + sum(each.is_row for each in odd)
+        seen += rows
+        if not rows or seen >= listed.total_count:
             break
     return tuple([await _with_repositories(client, path, each) for each in found if each.id in used])
 
@@ -81,7 +84,7 @@ async def _repositories_of(client: InstallationClient, path: str) -> tuple[str, 
     names: set[str] = set()
     for page in range(1, MOST_PAGES + 1):
         answer = await client.send("GET", path, per_page=PER_PAGE, page=page)
-        listed = read(_repositories, expect(answer, path))
+        listed = read_rows(_repositories, expect(answer, path), client.left_out).value
         names |= {each.full_name.lower() for each in listed.repositories}
         if len(names) >= listed.total_count:
             return tuple(sorted(names))

@@ -21,7 +21,7 @@ import httpx
 import msgspec
 
 from ghapp.credentials import SignInClient
-from ghapp.decoding import decode
+from ghapp.decoding import Count, Id, LeftOutRows, Name, RowDecoder, decode
 from ghapp.errors import CodeRefusedError, GitHubUnavailableError, NotFoundError, PermissionMissingError
 from ghapp.github import wire
 from ghapp.github.response import expect
@@ -54,16 +54,16 @@ class SignInRequest(NamedTuple):
 class GitHubUser(msgspec.Struct, frozen=True):
     """A person."""
 
-    id: int
-    login: str
+    id: Id
+    login: Name
 
 
 class _Account(msgspec.Struct, frozen=True):
-    id: int
+    id: Id
 
 
 class _Repository(msgspec.Struct, frozen=True):
-    full_name: str
+    full_name: Name
 
 
 class _Installations(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ class _Installations(msgspec.Struct, frozen=True):
 
 class _Repositories(msgspec.Struct, frozen=True):
     repositories: list[_Repository]
-    total_count: int = 0
+    total_count: Count = 0
 
 
 class _Token(msgspec.Struct, frozen=True):
@@ -88,15 +88,17 @@ class _Refusal(msgspec.Struct, frozen=True):
 _refusal = msgspec.json.Decoder(_Refusal)
 _token = msgspec.json.Decoder(_Token)
 _user = msgspec.json.Decoder(GitHubUser)
-_installations = msgspec.json.Decoder(_Installations)
-_repositories = msgspec.json.Decoder(_Repositories)
+_installations = RowDecoder[_Installations]("user-installation", _Installations)
+_repositories = RowDecoder[_Repositories]("user-repository", _Repositories)
 
 
 class UserAuthorization:
     """The App's web application flow, and reads with a person's own token."""
 
-    def __init__(self, web_url: str, api_url: str, client: SignInClient) -> None:
+    def __init__(self, web_url: str, api_url: str, client: SignInClient, left_out: LeftOutRows | None = None) -> None:
+        """`left_out` gets what is odd in the lists of installations and repositories."""
         self._web_url, self._api_url, self._client = web_url, api_url, client
+        self._left_out = LeftOutRows() if left_out is None else left_out
 
     def begin(self, redirect_uri: str) -> SignInRequest:
         """Returns where to send the browser. GitHub sends it back to `redirect_uri`, with a code and the state."""
@@ -149,9 +151,10 @@ class UserAuthorization:
         """Returns the ids of the App's installations that the person sees; errors as of `user`."""
         found: list[int] = []
         for page in range(1, MOST_PAGES + 1):
-            rows = wire.read(_installations, await self._get(token, "/user/installations", page)).installations
-            found += [each.id for each in rows]
-            if len(rows) < PER_PAGE:
+            body = await self._get(token, "/user/installations", page)
+            listed, odd = wire.read_rows(_installations, body, self._left_out)
+            found += [each.id for each in listed.installations]
+            if len(listed.installations) + sum(each.is_row for each in odd) < PER_PAGE:
                 break
         return tuple(found)
 
@@ -167,11 +170,10 @@ class UserAuthorization:
 
     async def _repositories(self, token: str, installation: int, page: int) -> _Repositories:
         try:
-            return wire.read(
-                _repositories, await self._get(token, f"/user/installations/{installation}/repositories", page)
-            )
+            body = await self._get(token, f"/user/installations/{installation}/repositories", page)
         except (NotFoundError, PermissionMissingError):
             return _Repositories([])
+        return wire.read_rows(_repositories, body, self._left_out).value
 
     async def manages(self, token: str, login: str) -> bool:
         """True if the person may list the organization's runners; errors as of `user`."""

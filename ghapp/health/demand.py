@@ -2,7 +2,7 @@
 
 GitHub sends deliveries for jobs on GitHub-hosted runners, too. Once such a job has started, its runner group shows
 that. A queued job is ignored if its labels request a GitHub-hosted image, not `self-hosted`, and no known runner could
-take it. A job that waits for an approval is not demand yet.
+take it, and if it has no labels. A job that GitHub holds back, as for an approval, is not demand yet.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def demand(queue: JobQueue, assigned: Mapping[str, int] = NONE_ASSIGNED) -> tupl
     running: Counter[str] = Counter()
     queued: dict[str, list[float]] = {}
     for job in queue.inputs.jobs:
-        if is_over(job, queue.now) or queue.is_hosted(job) or job.waiting:
+        if is_over(job, queue.now) or not queue.is_ours(job) or job.waiting:
             continue
         if job.status == "running":
             running[queue.pool(job)] += 1

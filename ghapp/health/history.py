@@ -13,7 +13,7 @@ from itertools import zip_longest
 from math import floor
 from typing import NamedTuple
 
-from ghapp.health.job import Job, asks_for_hosted
+from ghapp.health.job import Job, may_be_ours
 from ghapp.health.pool_matching import OTHER_POOL, PoolMatcher, PoolRule, pool_of, runner_pool
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.verdict import Limits, State, judge
@@ -235,7 +235,7 @@ def sample(
     known = {*gauges, *(rule.name for rule in rules)}
     ours = {label.lower() for rule in rules for label in rule.labels}.union(survey.own_images)
     for job in jobs:
-        if job.status == "queued" and not job.waiting and not asks_for_hosted(job, ours):
+        if job.status == "queued" and not job.waiting and may_be_ours(job, ours):
             pool = pool_of_job(job, None, rules)
             gauges[pool if pool in known else OTHER_POOL]["queued"] += 1
     whole = sum(gauges.values(), Counter[str]())

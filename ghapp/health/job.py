@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple
 
 from ghapp.health.job_steps import JobSteps
@@ -51,11 +51,35 @@ class Job(NamedTuple):
     private: bool | None = None
     """Whether the repository is private; None if the delivery does not report it."""
     waiting: bool = False
-    """True while the job waits for an approval at GitHub, and for no runner yet; its status is then `queued`."""
+    """True while GitHub offers the job to no runner yet, see `known_status`; its status is then `queued`."""
     steps: JobSteps | None = None
     """What its steps show, once it has ended badly; None before, or if the delivery does not report them."""
     deploys: bool = False
     """True if the job deploys to an environment, or waited for an approval, as its deliveries report."""
+
+
+_STATUSES: Mapping[str, Literal["queued", "running", "over"]] = {
+    "queued": "queued",
+    "in_progress": "running",
+    "completed": "over",
+}
+
+
+class KnownStatus(NamedTuple):
+    """A job's status as `Job` has it; `waiting` as there."""
+
+    status: Literal["queued", "running", "over"]
+    waiting: bool = False
+
+
+def known_status(status: str) -> KnownStatus:
+    """Returns what GitHub's status of a job means.
+
+    GitHub holds a job that is `waiting` (for an approval), `pending` (for its concurrency group) or `requested`. A
+    status that this version does not know is no demand either.
+    """
+    known = _STATUSES.get(status)
+    return KnownStatus("queued", waiting=True) if known is None else KnownStatus(known)
 
 
 def was_hosted(job: Job) -> bool:
@@ -82,3 +106,12 @@ def asks_for_hosted(job: Job, ours: Collection[str]) -> bool:
     """
     labels = [label.lower() for label in job.labels]
     return "self-hosted" not in labels and any(looks_hosted(label) and label not in ours for label in labels)
+
+
+def may_be_ours(job: Job, ours: Collection[str]) -> bool:
+    """True if runners of ours may be meant; `ours` as of `asks_for_hosted`.
+
+    A job without labels requests a runner group alone, which GitHub does not report of a queued job. It may be a group
+    of GitHub's own larger runners.
+    """
+    return bool(job.labels) and not asks_for_hosted(job, ours)

@@ -12,6 +12,9 @@ UNLABELLED = "default"
 UNCONFIGURED = "label:"
 """Before the name of a pool that is named by its runners' labels, if a configured pool has that name."""
 
+UNKNOWN_POOL = "unknown"
+"""The pool of jobs that name no labels, but a runner group alone."""
+
 EVERY_RUNNER = "*"
 """Used instead of labels: the pool matches every runner."""
 

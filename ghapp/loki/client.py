@@ -24,6 +24,7 @@ from operator import attrgetter
 import httpx
 import msgspec
 
+from ghapp.decoding import LeftOutRows
 from ghapp.errors import LogStoreUnavailableError
 from ghapp.loki.wire import BILLION, LONGEST_LINE, LogLine, formatted, read, within
 from ghapp.tls import trusted
@@ -73,17 +74,24 @@ class LogStoreUnreachableError(LogStoreUnavailableError):
 class LogStore:
     """A log store with an open connection. Each request may raise `LogStoreUnavailableError`."""
 
-    def __init__(self, url: str, client: httpx.AsyncClient) -> None:
-        """`url` is the store's base URL; a user and a password in it are sent as basic auth, and never shown."""
+    def __init__(self, url: str, client: httpx.AsyncClient, left_out: LeftOutRows) -> None:
+        """Creates a log store.
+
+        Args:
+            url: the store's base URL; a user and a password in it are sent as basic auth, and never shown.
+            client: the client.
+            left_out: gets what is odd in the answers.
+        """
+        self._left_out = left_out
         self._url, self._client = httpx.URL(url.rstrip("/") + PATH), client
         self._name = self._url.netloc.decode("ascii", "replace")
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, url: str) -> AsyncIterator[LogStore]:
-        """Opens the connection, and closes it at the end."""
+    async def open(cls, url: str, left_out: LeftOutRows | None = None) -> AsyncIterator[LogStore]:
+        """Opens the connection, and closes it at the end. `left_out` gets what is odd in the answers."""
         async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS, verify=trusted()) as client:
-            yield cls(url, client)
+            yield cls(url, client, LeftOutRows() if left_out is None else left_out)
 
     async def runner_lines(self, namespace: str, pod: str, ended_at: float) -> tuple[str, ...]:
         """Returns a runner's last lines, oldest first, from a minute before its death to a minute after.
@@ -129,7 +137,7 @@ class LogStore:
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 body = await self._body(params)
-            lines = read(body)
+            lines = read(body, self._left_out)
         except TimeoutError:
             raise LogStoreUnreachableError(self._message(f"did not answer within {TIMEOUT_SECONDS:g} s")) from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:

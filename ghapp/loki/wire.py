@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
-from ghapp.decoding import decode
+from ghapp.decoding import LeftOutRows, RowDecoder
 from ghapp.log import redact
 
 BILLION = 1_000_000_000
@@ -20,7 +20,7 @@ LONGEST_READ = 8 * LONGEST_LINE
 class _Entry(msgspec.Struct, array_like=True):
     """`[nanoseconds, line]`; structured metadata may follow."""
 
-    at: str
+    at: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,19}$")]
     line: str
 
 
@@ -31,7 +31,7 @@ class _Stream(msgspec.Struct):
 
 class _Data(msgspec.Struct):
     resultType: str  # noqa: N815 - Loki's spelling
-    result: list[msgspec.Raw]
+    result: list[_Stream]
 
 
 class _Answer(msgspec.Struct):
@@ -47,22 +47,21 @@ class LogLine(NamedTuple):
     text: str
 
 
-_answer = msgspec.json.Decoder(_Answer)
-_stream = msgspec.json.Decoder(_Stream)
+_answer = RowDecoder[_Answer]("log-stream", _Answer)
 
 
-def read(body: bytes) -> list[LogLine]:
-    """Returns the lines of an answer, unordered.
+def read(body: bytes, left_out: LeftOutRows) -> list[LogLine]:
+    """Returns the lines of an answer, unordered. Streams and lines that cannot be read are added to `left_out`.
 
     Raises:
         ValueError: the answer does not follow Loki's API (`msgspec.DecodeError` is a `ValueError`).
     """
-    answer = decode(_answer, body)
+    answer, odd = _answer.decode(body)
     if answer.status != "success" or answer.data.resultType != "streams":
         raise ValueError(answer.data.resultType)
+    left_out.add(odd)
     lines: list[LogLine] = []
-    for row in answer.data.result:
-        stream = decode(_stream, row)
+    for stream in answer.data.result:
         unit = stream.stream.get("unit", "")
         lines += [LogLine(int(entry.at), unit, _sanitized(entry.line)) for entry in stream.values]
     return lines

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 
 from ghapp.cluster.api import Cluster
+from ghapp.errors import ClusterUnavailableError
 from ghapp.health.pods.blockers import Blocker
 from ghapp.health.pods.deletion_decision import DeletionDecision, DeletionVerdict, Preconditions
 from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER, may_delete_object
@@ -76,7 +77,10 @@ async def _objects(
     if namesake is not None and namesake.runner_name in ("", name):
         return [namesake]
     if object_names is None:
-        found = (await cluster.ephemeral_runners(namespace)).items
+        listed = await cluster.ephemeral_runners(namespace)
+        if listed.left_out:
+            raise ClusterUnavailableError(f"an EphemeralRunner in {namespace} cannot be read; it may be the runner's")
+        found = listed.items
     else:
         read = [await cluster.ephemeral_runner(namespace, each) for each in object_names]
         found = [each for each in read if each is not None]

@@ -76,7 +76,9 @@ def _phantom_row(alike: Sequence[Phantom], absent: Mapping[str, Evidence], mode:
     places = sorted({f"{each.namespace}/{each.subject}" if each.namespace else each.subject for each in alike})
     done = Counter(_replacement_of(absent.get(each.subject), mode) for each in alike)
     replacement = next(iter(done)) if len(done) == 1 else ", ".join(f"{done[each]} {each}" for each in sorted(done))
-    return row(kind, reason, str(len(alike)), _named(places), replacement, ADVICE[reason])
+    detail = next((each.detail for each in sorted(alike) if each.detail), "")
+    shown = f"{reason}: {code(detail)}" if detail else reason
+    return row(kind, shown, str(len(alike)), _named(places), replacement, ADVICE[reason])
 
 
 def _replacement_of(lost: Evidence | None, mode: Mode) -> str:

@@ -49,6 +49,7 @@ class PhantomDocument(TypedDict):
     kind: str
     reason: str
     since: Timestamp
+    detail: str | None
     advice: str
 
 
@@ -126,6 +127,7 @@ def phantom_documents(org: str, summary: ClusterSummary | None) -> list[PhantomD
             "kind": each.kind.value,
             "reason": each.reason.value,
             "since": timestamp(phantom_since(summary, each)),
+            "detail": each.detail or None,
             "advice": each.advice,
         }
         for each in summary.phantoms

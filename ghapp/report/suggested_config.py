@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from ghapp.health.queue.labels import names_one_run
 from ghapp.health.runner.evidence import Evidence
 
 SHARD_LABEL = "shard"
 """Labels like `shard:pink` are no pool's own: they become `shard_label = "shard"`."""
 
 MOST_POOLS = 100
-"""Maximum suggested for one organization, those with the most runners; labels made up for each run would fill pages."""
+"""Maximum suggested for one organization, those with the most runners."""
 
 _FORBIDDEN = re.compile(r"[/*\x00-\x1f\x7f]")
 """Characters that the name of a pool must not have."""
@@ -84,12 +85,12 @@ class SuggestedPool(NamedTuple):
 def suggested_pools(org: str, runners: Iterable[Evidence]) -> list[SuggestedPool]:
     """Returns a pool for each set of labels; those with more labels first, because the first pool that matches counts.
 
-    Runners without a custom label suggest no pool.
+    Runners without a custom label suggest no pool, and a label that has a run's id is of that run alone.
     """
     counts: Counter[tuple[str, ...]] = Counter()
     sharded, not_arc, not_ephemeral = set(), set(), set()
     for each in runners:
-        given = sorted({label.lower() for label in each.custom_labels})
+        given = sorted({label.lower() for label in each.custom_labels if not names_one_run(label)})
         labels = tuple(label for label in given if not label.startswith(f"{SHARD_LABEL}:"))
         if not labels:
             continue

@@ -83,6 +83,9 @@ def metric_shards(installation: int, pool: str) -> str:
     return f"ghapp:{installation}:metric-shards:{pool}"
 
 
+LEFT_OUT = "ghapp:left-out"
+"""hash: kind of row → LastLeftOut, what could not be read of others' answers. One entry per kind; expires in a week."""
+
 QUARANTINE = "ghapp:quarantine"
 """hash: key and field → UnreadableRecord, bytes that are not a record. At most 1,000; expires after a week."""
 

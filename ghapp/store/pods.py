@@ -293,6 +293,11 @@ class Pods:
         rows: Any = await self._redis.hgetall(keys.pods(namespace))
         return [*(await self._of(namespace, _POD, self._read_pods, rows)).values()]
 
+    async def known_objects(self, namespace: str) -> list[EphemeralRunner]:
+        """Returns the last recorded objects, however old."""
+        rows: Any = await self._redis.hgetall(keys.pods(namespace))
+        return [*(await self._of(namespace, _OBJECT, self._read_objects, rows)).values()]
+
     async def _numbers(self, namespace: str, rows: Mapping[str, bytes | None]) -> dict[str, float]:
         """Returns those of these fields that are numbers. A snapshot without its times does not count."""
         stored = {field: row for field, row in rows.items() if row is not None}

@@ -31,6 +31,7 @@ from ghapp.store.incidents import Incidents
 from ghapp.store.installation_states import InstallationStates
 from ghapp.store.installations import Installations
 from ghapp.store.leaks import Leaks
+from ghapp.store.left_out import LeftOutRecords
 from ghapp.store.locks import Locks
 from ghapp.store.metric_counters import MetricCounters
 from ghapp.store.notifications import Notifications
@@ -80,6 +81,7 @@ class Stores:
     installation_states: InstallationStates
     installations: Installations
     leaks: Leaks
+    left_out: LeftOutRecords
     locks: Locks
     notifications: Notifications
     pages: EtagPages
@@ -153,6 +155,7 @@ def stores_over(
         installation_states=InstallationStates(redis),
         installations=Installations(redis, named),
         leaks=Leaks(redis),
+        left_out=LeftOutRecords(redis),
         locks=Locks(redis),
         notifications=Notifications(redis),
         pages=EtagPages(redis),

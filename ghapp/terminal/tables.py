@@ -188,11 +188,12 @@ def phantoms_table(phantoms: Sequence[Mapping[str, Any]], now: float) -> Rendera
         count_line(len(phantoms), len(phantoms), "phantom"), (": counted as runners, but not runners", "dim italic")
     )
     advice = {each["reason"]: each["advice"] for each in phantoms}
+    details = {each["reason"]: f" ({each['detail']})" for each in reversed(phantoms) if each["detail"]}
     return Group(
         Text(),
         count,
         ShrinkingTable(table, [*constant_column("org", phantoms), "kind"]),
-        *(Text(f" {reason} → {what}") for reason, what in advice.items()),
+        *(Text(f" {reason}{details.get(reason, '')} → {what}") for reason, what in advice.items()),
     )
 
 

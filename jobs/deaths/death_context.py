@@ -53,7 +53,7 @@ async def with_runner_lines(context: JobContext, death: Death) -> Death:
     url = context.settings.loki_url
     if url is None or not wants_lines(death):
         return death
-    async with LogStore.open(url) as logs:
+    async with LogStore.open(url, context.left_out_rows) as logs:
         lines = await logs.runner_lines(death.namespace, death.pod, death.at)
     await context.degraded_sources.over(LOG_STORE)
     return with_more_lines(death, lines) if len(lines) >= len(death.runner_log) else death
@@ -68,7 +68,7 @@ async def with_host_lines(context: JobContext, death: Death) -> Death:
     url = context.settings.loki_url
     if url is None or death.cause is Cause.CLEAN_EXIT:
         return death
-    async with LogStore.open(url) as logs:
+    async with LogStore.open(url, context.left_out_rows) as logs:
         lines = await logs.host_lines(death.node, death.at)
     await context.degraded_sources.over(LOG_STORE)
     return with_context(death, death.job, lines or death.host_log)

@@ -12,7 +12,7 @@ from rq.timeouts import BaseTimeoutException
 from ghapp.errors import GhappError
 from ghapp.github.deliveries import KNOWN, Delivery, WorkflowJob, decode
 from ghapp.health.delivery_lag import arrivals_after
-from ghapp.health.job import HOSTED_GROUP, Job
+from ghapp.health.job import HOSTED_GROUP, Job, known_status
 from ghapp.health.job_steps import JobSteps
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence, Fold
@@ -96,6 +96,8 @@ async def _take_effect(context: JobContext, entries: Sequence[Entry], now: float
         installation = delivery.installation
         if event == "workflow_job" and delivery.workflow_job is not None and installation is not None:
             by_installation[installation.id].append((entry, delivery, delivery.workflow_job))
+    for _, delivery in deliveries:
+        context.left_out_rows.add(delivery.left_out)
     await _take_effect_on_orgs(context, deliveries)
     for installation_id, delivered in by_installation.items():
         await _jobs_take_effect(context, installation_id, await _current(context, installation_id, delivered, now), now)
@@ -227,11 +229,10 @@ def _sighted(evidence: Evidence | None, job: WorkflowJob, now: float) -> Evidenc
 
 def _job(delivery: Delivery, payload: WorkflowJob, now: float) -> Job:
     """Returns the job for the demand; a job that one of GitHub's own machines runs counts as over."""
-    running = payload.status == "in_progress"
-    over = payload.status == "completed" or payload.runner_group_name == HOSTED_GROUP
+    status, is_waiting = known_status(payload.status)
     return Job(
         id=payload.id,
-        status="over" if over else "running" if running else "queued",
+        status="over" if payload.runner_group_name == HOSTED_GROUP else status,
         labels=payload.labels,
         repository=delivery.repository.full_name if delivery.repository is not None else "",
         queued_at=_epoch(payload.created_at, now),
@@ -248,7 +249,7 @@ def _job(delivery: Delivery, payload: WorkflowJob, now: float) -> Job:
         ended_at=_epoch(payload.completed_at, now) if payload.status == "completed" else None,
         runner_group=payload.runner_group_name or "",
         private=delivery.repository.private if delivery.repository is not None else None,
-        waiting=payload.status == "waiting",
+        waiting=is_waiting,
         steps=_steps(payload) if payload.status == "completed" else None,
         deploys=payload.deploys,
     )

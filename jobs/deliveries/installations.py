@@ -40,8 +40,9 @@ async def discover_installations(context: JobContext) -> int:
     installation that permits sweeps again is swept at once. While any does not, discovery runs again within its
     interval.
     """
-    listed = await context.github.installations()
+    reported = await context.github.installations()
     before = {each.id: each for each in await context.installations.all()}
+    listed = reported.with_known(before)
     removed = before.keys() - {each.id for each in listed}
     await context.uninstalled.removed(removed, context.clock())
     found = await context.installations.replace_all(listed)

@@ -45,7 +45,7 @@ class EphemeralRunnerCache(NamespaceCache[EphemeralRunner]):
         match event:
             case Listed():
                 self._cluster_clock.hear(event.server_time)
-                await self._see_all(event.items)
+                await self._see_all(event.items + await self._unreadable(event))
                 return  # without the right to watch, each list is followed by a failure, which stays logged once
             case WatchChange(found=None):
                 await self._pods.touch_objects(self._namespace, self._clock(), self._cluster_clock.ahead())
@@ -64,6 +64,14 @@ class EphemeralRunnerCache(NamespaceCache[EphemeralRunner]):
     async def _see_all(self, objects: list[EphemeralRunner], *, served: bool = True) -> None:
         ahead = self._cluster_clock.ahead()
         await self._pods.replace_objects(self._namespace, objects, self._clock(), ahead, served=served)
+
+    async def _unreadable(self, listed: Listed[EphemeralRunner]) -> list[EphemeralRunner]:
+        """Returns the objects that exist and cannot be read, as they were known before."""
+        if not listed.left_out:
+            return []
+        uids = {each.uid for each in listed.items}
+        known = await self._pods.known_objects(self._namespace)
+        return [each for each in known if each.uid not in uids and listed.may_have(each.uid)]
 
     def _has_none(self, error: ClusterError) -> bool:
         """True if the error means that there are no objects.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
 
 from ghapp.cluster.watch import follow
@@ -85,7 +85,7 @@ class PodCache(NamespaceCache[Pod]):
         match event:
             case Listed():
                 self._cluster_clock.hear(event.server_time)
-                await self._see_all([each for each in event.items if each.is_runners])
+                await self._see_all(_with_unreadable(event, self._known))
             case WatchChange(found=None):
                 await self._pods.touch_pods(self._namespace, self._clock(), self._cluster_clock.ahead())
                 await self._recorder.look_at_log_right(self._namespace)
@@ -161,3 +161,10 @@ class PodCache(NamespaceCache[Pod]):
         await (recorder.record_vanished(pod, found.added_at) if vanished else recorder.record_end(pod))
         await self._ends.recorded(self._namespace, found.id)
         self._recorded.set()
+
+
+def _with_unreadable(listed: Listed[Pod], known: Mapping[str, Pod]) -> list[Pod]:
+    """Returns the runners' pods: one that exists and cannot be read as it was known before, so that it has no end."""
+    read = [each for each in listed.items if each.is_runners]
+    uids = {each.uid for each in listed.items}
+    return [*read, *(each for uid, each in known.items() if uid not in uids and listed.may_have(uid))]

@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 
 from ghapp.cluster.connection import is_configured, open_cluster
+from ghapp.decoding import LeftOutRows
 from ghapp.errors import ConfigurationError, LockLostError, StoreUnavailableError
 from ghapp.log import logger
 from ghapp.redis_clock import SharedClock
@@ -66,7 +67,7 @@ async def watch(settings: Settings) -> None:
                 return [each.keep() for each in found]
 
             leading = lead(stores.locks.lasting(LOCK_SECONDS), identity, views)
-            await _until_asked_to_stop([leading, _beat(stores, clock, identity)])
+            await _until_asked_to_stop([leading, _beat(stores, clock, identity, cluster.left_out)])
 
 
 async def lead(locks: Locks, identity: str, views: Callable[[HeldLock], list[Coroutine[None, None, None]]]) -> None:
@@ -94,11 +95,12 @@ async def lead(locks: Locks, identity: str, views: Callable[[HeldLock], list[Cor
         await asyncio.sleep(RETRY_SECONDS)
 
 
-async def _beat(stores: Stores, clock: SharedClock, identity: str) -> None:
+async def _beat(stores: Stores, clock: SharedClock, identity: str, left_out: LeftOutRows) -> None:
     while True:
         with suppress(StoreUnavailableError, OSError):
             await stores.heartbeats.measure_clock(clock, f"watch {identity}")
             await stores.heartbeats.beat("watch", identity, clock())
+            await stores.left_out.record(left_out, clock())
         await asyncio.sleep(BEAT_SECONDS)
 
 

@@ -176,6 +176,7 @@ async def _confirm(
     concurrency = context.settings.of(installation.org).sweep.concurrency
     listed_at = context.clock()  # read again: GitHub may have been queried, and an answer counts from its request
     control = await _control(context, installation_client, suspects.values(), survey, control)
+    control = absence.as_last_read(control, suspects)
     if doubt := absence.why_unusable(control, survey):
         log.warning("control list unusable", org=installation.org, reason=doubt)
         return {}

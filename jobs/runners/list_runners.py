@@ -32,6 +32,7 @@ class ListResult:
 
     Attributes:
         runners: the listed runners by id.
+        unreadable: the ids of listed runners whose rows cannot be read.
         total: the number of runners by GitHub's count.
         calls: requests sent.
         billable: requests that count against the hourly limit.
@@ -41,6 +42,7 @@ class ListResult:
     """
 
     runners: dict[int, Registration] = field(default_factory=dict)
+    unreadable: frozenset[int] = frozenset()
     total: int = 0
     calls: int = 0
     billable: int = 0
@@ -51,7 +53,7 @@ class ListResult:
     @property
     def runner_list(self) -> RunnerList:
         """The list without its cost."""
-        return RunnerList(self.runners, self.total, self.flaw)
+        return RunnerList(self.runners, self.total, self.flaw, unreadable=self.unreadable)
 
 
 class _Pages:
@@ -80,7 +82,7 @@ class _Pages:
 
     def parse(self, number: int, body: bytes, etag: str | None) -> wire.RunnerPage:
         """Returns the runners of a fetched page, and keeps it if it has changed."""
-        page = wire.runner_page(body)
+        page = wire.runner_page(body, self._installation_client.left_out)
         self.digests[number] = _digest(body)
         if etag is not None:
             self.changed[number] = EtagPage.of(etag, body)
@@ -144,13 +146,15 @@ async def list_runners(
         raise failure
     listed = [first, *others]
     runners = {runner.id: runner for page in listed for runner in page.runners}
+    unreadable = frozenset[int]().union(*(page.unreadable for page in listed)) - runners.keys()
     return ListResult(
         runners=runners,
+        unreadable=unreadable,
         total=first.total,
         calls=last,
         billable=len(pages.changed),
         changed=sum(number in known for number in pages.changed) if known else None,
-        flaw=flaw_of(listed, len(runners)),
+        flaw=flaw_of(listed, len(runners) + len(unreadable)),
         digest=_digest(b"".join(pages.digests[number] for number in sorted(pages.digests))),
     )
 
@@ -159,14 +163,18 @@ async def first_page(installation_client: InstallationClient, kept: EtagPages) -
     """Reads the first page alone: it proves that the list is readable and not empty, and no absence."""
     known = await kept.of(installation_client.installation.id, installation_client.token)
     body, _ = await _Pages(installation_client, known).fetch(1)
-    page = wire.runner_page(body)
-    return RunnerList({runner.id: runner for runner in page.runners}, page.total, churned=True)
+    page = wire.runner_page(body, installation_client.left_out)
+    runners = {runner.id: runner for runner in page.runners}
+    return RunnerList(runners, page.total, churned=True, unreadable=page.unreadable)
 
 
 def flaw_of(pages: list[wire.RunnerPage], distinct: int) -> Reason | None:
-    """Returns why these pages are no complete list, or None. Offset pages shift when the fleet changes meanwhile."""
+    """Returns why these pages are no complete list, or None. Offset pages shift when the fleet changes meanwhile.
+
+    A row without a readable id makes the list incomplete: it may be of any runner that the list lacks.
+    """
     totals = {page.total for page in pages}
-    arrived = sum(len(page.runners) for page in pages)
+    arrived = sum(len(page.runners) + len(page.unreadable) + page.unnamed for page in pages)
     return None if totals == {distinct} and arrived == distinct else Reason.LIST_INCOMPLETE
 
 

@@ -180,7 +180,7 @@ async def _verified(
     context: JobContext, installation: Installation, observed: RunnerList, known: Mapping[int, Evidence]
 ) -> RunnerList:
     """Returns the list as far as it is believed: GETs of some runners verify an empty one."""
-    listed = absence.allow_for_churn(observed)
+    listed = absence.as_last_read(absence.allow_for_churn(observed), known)
     if not absence.is_doubtful(listed, known, context.settings.of(installation.org).fuse.floor):
         return listed
     sampled = absence.sample(known)

@@ -56,6 +56,7 @@ async def test_the_json_has_the_same_runners_and_phantoms(known):
         "scale_set": "linux",
         "kind": "object-without-pod",
         "reason": "PodLost",
+        "detail": None,
         "advice": ADVICE[LOST],
     }
 

@@ -8,6 +8,7 @@ from ghapp.cluster.request import PODS, ClusterRequest
 from ghapp.cluster.watch_events import WatchChange
 from ghapp.cluster.wire import pods
 from ghapp.cluster.wire.answers import change_of
+from ghapp.decoding import LeftOutRows
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceVersionExpiredError
 from tests.cluster.shapes import encoded, pod, status
 
@@ -22,7 +23,7 @@ BOOKMARK = {
 
 
 def read(kind, value) -> WatchChange:
-    return change_of(WATCH, encoded({"type": kind, "object": value}), pods.pod)
+    return change_of(WATCH, encoded({"type": kind, "object": value}), pods.pod, LeftOutRows())
 
 
 @pytest.mark.parametrize("kind", ["added", "modified", "deleted"])
@@ -58,9 +59,7 @@ def test_an_error_event_is_mapped_by_its_status(value, error):
         pytest.param(b"{}", id="empty"),
         pytest.param(b"null", id="null"),
         pytest.param(b"<html>", id="a-page"),
-        pytest.param(encoded({"type": "RENAMED", "object": pod()}), id="unknown"),
         pytest.param(encoded({"type": "ADDED"}), id="without-an-object"),
-        pytest.param(encoded({"type": "ADDED", "object": BOOKMARK}), id="no-pod"),
         pytest.param(encoded({"type": "ADDED", "object": None}), id="null-object"),
         pytest.param(encoded({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": ""}}}), id="no-version"),
         pytest.param(encoded({"type": "ADDED", "object": pod()})[:-1], id="cut"),
@@ -68,4 +67,20 @@ def test_an_error_event_is_mapped_by_its_status(value, error):
 )
 def test_an_invalid_event_is_no_answer(line):
     with pytest.raises(ClusterUnavailableError):
-        change_of(WATCH, line, pods.pod)
+        change_of(WATCH, line, pods.pod, LeftOutRows())
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "field"),
+    [
+        pytest.param("RENAMED", pod(), "type", id="an-unknown-type"),
+        pytest.param("ADDED", BOOKMARK, "object", id="no-pod"),
+        pytest.param("DELETED", pod(metadata={"uid": None}), "object", id="a-pod-without-a-uid"),
+    ],
+)
+def test_an_event_that_cannot_be_read_is_left_out_and_the_watch_goes_on_after_it(kind, value, field):
+    left_out = LeftOutRows()
+    change = change_of(WATCH, encoded({"type": kind, "object": value}), pods.pod, left_out)
+    assert change == WatchChange("bookmark", None, value["metadata"]["resourceVersion"])
+    ((count, odd),) = left_out.take().values()
+    assert (count, odd.kind, odd.field) == (1, "pod", field)

@@ -91,7 +91,35 @@ def test_a_restarted_container_shows_how_it_ended_before():
     ],
 )
 def test_a_waiting_container_has_its_reason(state, waiting):
-    assert read(status=status_of({"name": "runner", "state": state})).runner == Container("runner", waiting=waiting)
+    message = state["waiting"].get("message", "")
+    expected = Container("runner", waiting=waiting, waiting_message=message)
+    assert read(status=status_of({"name": "runner", "state": state})).runner == expected
+
+
+def test_init_containers_that_did_not_complete_are_read_with_their_ends():
+    """As the kubelet reports a pod that an init container failed: its containers may have no status at all."""
+    failed = {"name": "init", "state": {"terminated": {"exitCode": 1, "message": "no space"}}, "restartCount": 0}
+    done = {"name": "certs", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}, "restartCount": 0}
+    status = {"phase": "Failed", "containerStatuses": None, "initContainerStatuses": [done, failed]}
+    found = read(status=status)
+    assert (found.runner, found.init) == (None, (Container("init", ended=Ended(1, message="no space")),))
+
+
+@pytest.mark.parametrize(
+    ("condition", "unschedulable"),
+    [
+        (
+            {"status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available"},
+            "0/3 nodes are available",
+        ),
+        ({"status": "False", "reason": "SchedulingGated"}, "SchedulingGated"),
+        ({"status": "False"}, "Unschedulable"),
+        ({"status": "True", "message": "x"}, ""),
+    ],
+)
+def test_the_scheduler_s_message_is_read_while_no_node_takes_the_pod(condition, unschedulable):
+    status = {"phase": "Pending", "conditions": [{"type": "PodScheduled", **condition}]}
+    assert read(status=status).unschedulable == unschedulable
 
 
 def test_a_job_that_runs_since_an_unknown_time_still_runs():
@@ -227,7 +255,6 @@ def test_required_fields_must_be_present(key, how):
         pytest.param(encoded({"metadata": {"resourceVersion": "1"}}), id="no-items"),
         pytest.param(encoded(listed([], version="")), id="no-version"),
         pytest.param(encoded(listed([], version="0")), id="any-version"),
-        pytest.param(encoded(listed([pod(), pod(metadata={"uid": None})])), id="one-without-uid"),
         pytest.param(b'{"metadata": {"resourceVersion": "1", "continue": "\xff"}, "items": []}', id="no-utf-8"),
     ],
 )

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import get_args
 
 import pytest
 
+from ghapp.decoding import Kind
 from ghapp.doctor.configuration import of_configuration
 from ghapp.doctor.controllers import of_url
 from ghapp.doctor.deliveries import of_arrivals, of_gaps, of_hook, of_inbox
@@ -20,8 +22,10 @@ from ghapp.doctor.installations import (
     of_sweeps,
     of_unknown_orgs,
 )
+from ghapp.doctor.left_out import of_left_out
 from ghapp.doctor.redis import MOST_NAMED, of_records, of_redis, of_writing
 from ghapp.doctor.roles import of_clocks, of_roles
+from ghapp.doctor.runner import GROUPS
 from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.github.app import AppRegistration, Delivered, HookConfig
 from ghapp.health.deaths.rerun import RerunRules
@@ -34,6 +38,7 @@ from ghapp.report.check_run_state import PostFailure
 from ghapp.report.documents import timestamp
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.fuses import Pause
+from ghapp.store.left_out import LastLeftOut
 from ghapp.store.quarantine import UnreadableRecord
 
 NOW = 1_790_000_000.0
@@ -58,6 +63,7 @@ def test_every_warning_and_failure_has_a_fix():
         *of_writing(StoreRefusedError("MISCONF")),
         *of_records([UnreadableRecord("runner", "ghapp:7:runners", "1", NOW, b"x")]),
         *of_roles(0, [], {"urgent": 3}, 2),
+        *of_left_out([LastLeftOut("runner", "", "odd", NOW)]),
         *of_clocks({"worker on a": 45.0}),
         *of_inbox(0, 1, has_come=False),
         *of_clock(90),
@@ -365,6 +371,21 @@ def test_a_configured_org_without_the_app_is_reported(tmp_path):
     settings = Settings.read({"GHAPP_CONFIG": str(policy), "GHAPP_STATE_DIR": "/nowhere"})
     assert [each.org for each in of_unknown_orgs(settings, ["acme"])] == ["globex"]
     assert [each.org for each in of_unknown_orgs(settings, [])] == ["Acme", "globex"]
+
+
+def test_what_was_left_out_last_is_named_for_each_kind():
+    assert of_left_out([]) == []
+    rows = [LastLeftOut("runner", "runners[3].id", "Expected `int`, got `null`", NOW, is_row=True)]
+    (found,) = of_left_out([*rows])
+    assert (found.status, found.group, found.name) == (FindingStatus.WARNING, "github", "left out: runner")
+    assert "runners[3].id: Expected `int`, got `null`" in found.text
+
+
+def test_what_was_left_out_stands_beside_its_source():
+    kinds = get_args(Kind)
+    groups = {each.name: each.group for each in of_left_out([LastLeftOut(kind, "", "odd", NOW) for kind in kinds])}
+    assert set(groups.values()) < set(GROUPS)
+    assert (groups["left out: pod"], groups["left out: delivery"]) == ("cluster", "deliveries")
 
 
 def test_unreadable_records_are_reported_up_to_a_maximum():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ghapp.decoding import LeftOutRows
 from ghapp.github.response import GitHubResponse
 from ghapp.health.installation import Installation
 
@@ -15,6 +16,7 @@ class OneAnswer:
 
     def __init__(self, status, body):
         self._answer, self.sent, self.bodies = GitHubResponse(status, {}, msgspec.json.encode(body)), [], []
+        self.left_out = LeftOutRows()
 
     async def send(self, method, path, *, headers=None, json=None, **params):
         self.sent.append((method, path, params))

@@ -12,7 +12,7 @@ from httpcore._synchronization import current_async_library
 
 from ghapp import errors
 from ghapp.credentials import AppCredentials
-from ghapp.github.api import THE_APP, GitHub
+from ghapp.github.api import THE_APP, GitHub, InstallationList
 from ghapp.github.installation_client import Removal, fingerprint
 from ghapp.github.transport import open_client
 from ghapp.github.wire import JobEnd
@@ -279,8 +279,48 @@ async def test_the_list_of_installations_is_followed_to_its_end(github):
         )
 
     api, sent, _ = github(answer)
-    assert len(await api.installations()) == 201
+    assert len((await api.installations()).readable) == 201
     assert len(sent) == 3
+
+
+ODD = [
+    {"id": 8, "account": {"id": 5, "slug": "acme-corp"}, "permissions": {}},
+    {"id": 9, "account": None, "permissions": {}},
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=["an enterprise", "null"])
+async def test_an_installation_without_an_organization_costs_itself_alone(github, odd):
+    well = {"id": 7, "account": {"login": "acme", "id": 1}, "permissions": {"checks": "write"}}
+    api, _, _ = github(lambda _: httpx.Response(200, json=[odd, well]))
+    listed = await api.installations()
+    assert listed == ([Installation(7, "acme", 1, {"checks": "write"})], {odd["id"]}, True)
+    ((count, left_out),) = api.left_out.take().values()
+    assert (count, left_out.kind, left_out.is_row) == (1, "installation", True)
+    assert left_out.field == "[0].account"
+    assert ("enterprise" in left_out.why) is (odd is ODD[0])
+
+
+KNOWN = {each: Installation(each, f"org{each}", each) for each in (1, 2, 3)}
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "is_complete", "exist"),
+    [({2, 4}, True, [1, 2]), (set(), True, [1]), (set(), False, [1, 2, 3])],
+    ids=["of a known one", "none", "without an id"],
+)
+def test_an_installation_whose_row_cannot_be_read_exists_as_it_was_known(unreadable, is_complete, exist):
+    listed = InstallationList([KNOWN[1]], frozenset(unreadable), is_complete)
+    assert [each.id for each in listed.with_known(KNOWN)] == exist
+
+
+@pytest.mark.parametrize("name", ["linux-1", None], ids=["with the name", "without a readable name"])
+async def test_a_row_that_cannot_be_read_may_be_the_runner_of_that_name(github, name):
+    rows = [{**RUNNER, "name": "linux-2", "status": "asleep"}, {**RUNNER, "name": name, "id": None}]
+    api, _, _ = github(lambda _: httpx.Response(200, json={"total_count": 2, "runners": rows}))
+    client = await api.installation_client(ACME)
+    with pytest.raises(errors.GitHubUnavailableError, match="cannot be read"):
+        await client.runners_named("linux-1")
 
 
 async def test_a_list_of_installations_without_an_end_is_no_list(github):

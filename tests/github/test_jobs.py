@@ -78,6 +78,11 @@ async def test_a_step_failed_when_it_came_to_a_bad_end_of_its_own(conclusion, fa
     assert (await facts(document(steps=[step("success"), step(conclusion)]))).step_failed is failed
 
 
+async def test_steps_that_cannot_be_read_are_no_answer_because_one_of_them_may_have_failed():
+    with pytest.raises(GitHubUnavailableError):
+        await facts(document(steps=[step("success"), None]))
+
+
 async def test_a_job_may_have_no_steps():
     body = document()
     del body["steps"]
@@ -166,6 +171,12 @@ async def test_a_job_of_a_run_says_who_took_it_when_and_until_when():
     assert running == (Job(1, "running", ("linux",), HERE, at, 3, "linux-3", at + 3), None)
     assert (over.job.status, over.completed_at) == ("over", at + 60)
     assert (queued.job.status, queued.job.runner_name) == ("queued", None)
+
+
+async def test_a_job_that_was_cancelled_before_a_runner_took_it_has_neither_runner_nor_start():
+    cancelled = job_of_run(1, status="completed", conclusion="cancelled", runner_id=0, runner_name="")
+    ((job, _),) = await Jobs(Pages([cancelled]), HERE).of_run(9)
+    assert (job.runner_id, job.runner_name, job.started_at) == (None, None, None)
 
 
 @pytest.mark.parametrize("jobs", [[], [job_of_run(1)]], ids=["none", "too few"])

@@ -2,6 +2,8 @@
 
 import pytest
 
+from ghapp.cluster.watch_events import Listed
+from ghapp.decoding import LeftOut
 from ghapp.errors import ClusterUnavailableError, ConflictError
 from ghapp.health.pods.blockers import Blocker
 from ghapp.health.pods.deletion_decision import DeletionVerdict
@@ -180,6 +182,17 @@ async def test_a_list_without_an_answer_is_not_absence():
     cluster = FakeCluster()
     cluster.fails["ephemeral_runners"] = ClusterUnavailableError("away")
     with pytest.raises(ClusterUnavailableError):
+        await look(cluster)
+
+
+async def test_an_object_that_cannot_be_read_may_be_the_runner_s(monkeypatch):
+    cluster = FakeCluster()
+
+    async def ephemeral_runners(_namespace):
+        return Listed([], "1", None, (LeftOut("ephemeral-runner", "items[0]", "odd", is_row=True),))
+
+    monkeypatch.setattr(cluster, "ephemeral_runners", ephemeral_runners)
+    with pytest.raises(ClusterUnavailableError, match="cannot be read"):
         await look(cluster)
 
 

@@ -29,6 +29,11 @@ KIND_OF = {
     PhantomReason.HANGS_AFTER_JOB: PhantomKind.POD_UNKNOWN_TO_GITHUB,
     PhantomReason.MACHINE_GONE: PhantomKind.RUNNER_WITHOUT_POD,
     PhantomReason.MACHINE_GONE_AT_WORK: PhantomKind.RUNNER_WITHOUT_POD,
+    PhantomReason.INIT_FAILED: PhantomKind.POD_NOT_STARTED,
+    PhantomReason.POD_REJECTED: PhantomKind.POD_NOT_STARTED,
+    PhantomReason.IMAGE_NOT_PULLED: PhantomKind.POD_NOT_STARTED,
+    PhantomReason.UNSCHEDULABLE: PhantomKind.POD_NOT_STARTED,
+    PhantomReason.CONTAINER_NOT_CREATED: PhantomKind.POD_NOT_STARTED,
 }
 
 
@@ -56,6 +61,12 @@ def test_phantoms_are_counted_and_named_with_advice():
         f"| object-without-pod | PodLost | 2 | `runners/a`, `runners/b` | none | {ADVICE[PhantomReason.POD_LOST]} |",
         f"| runner-without-pod | MachineGone | 1 | `c` | none | {ADVICE[PhantomReason.MACHINE_GONE]} |",
     ]
+
+
+def test_the_clusters_own_words_stand_beside_the_reason_as_code():
+    found = [phantom("b", PhantomReason.IMAGE_NOT_PULLED), phantom("a", PhantomReason.IMAGE_NOT_PULLED)]
+    found[0] = found[0]._replace(detail="acme/runner:nope: not found | @acme")
+    assert f"| pod-not-started | ImageNotPulled: {code(found[0].detail)} | 2 |" in text(phantoms=found)
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,11 @@ def test_runners_that_arc_named_have_their_pods_names(tmp_path, names, ephemeral
     assert ("runner_name" in suggested_config({"acme": fleet})) is is_mentioned
 
 
+def test_a_label_of_one_run_is_of_no_pool(tmp_path):
+    fleet = [runner(1, "runs-on=11812345678"), runner(2, "linux", "run-id=11812345679")]
+    assert [each.labels for each in read(tmp_path, {"acme": fleet}).pools] == [("linux",)]
+
+
 def test_each_pool_states_its_number_of_runners():
     text = suggested_config({"acme": [runner(1, "linux"), runner(2, "linux"), runner(3, "gpu")]})
     assert [line.partition("#")[2].strip() for line in text.splitlines() if line.startswith("[[pools]]")] == [

@@ -48,6 +48,8 @@ class Page(NamedTuple):
 
     total: int
     runners: tuple[Registration, ...]
+    unreadable: frozenset[int] = frozenset()
+    unnamed: int = 0
 
 
 class GitHub:

@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
+from ghapp.decoding import LeftOut, LeftOutRows
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.health.installation import Installation
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
@@ -13,6 +14,7 @@ from ghapp.store.connect import _sentinel, connect
 from ghapp.store.etag_pages import EtagPage, EtagPages
 from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
 from ghapp.store.installations import Installations
+from ghapp.store.left_out import KEPT_SECONDS, LastLeftOut, LeftOutRecords
 from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD, MetricCounters
 from ghapp.store.schedule import Schedule
 
@@ -274,3 +276,22 @@ async def test_a_batch_of_counters_is_added_together_and_an_unreadable_counter_i
     counted = await counters.all()
     assert counted['ghapp_sweeps_total{org="acme"}'] == 4
     assert counted['ghapp_sweep_calls_total{org="acme"}'] == 3
+
+
+async def test_what_was_left_out_is_counted_and_the_last_of_each_kind_is_kept(redis):
+    store, rows = LeftOutRecords(redis), LeftOutRows()
+    await store.record(rows, NOW)
+    assert await redis.keys() == []
+    rows.add(
+        [LeftOut("runner", "runners[0].os", "odd"), LeftOut("runner", "runners[1].id", "odd", is_row=True, row={})]
+    )
+    await store.record(rows, NOW)
+    rows.add([LeftOut("pod", "items[0]", "odd", is_row=True, row=[])])
+    await store.record(rows, NOW + 1)
+    assert await store.last() == [
+        LastLeftOut("pod", "items[0]", "odd", NOW + 1, is_row=True),
+        LastLeftOut("runner", "runners[1].id", "odd", NOW, is_row=True),
+    ]
+    counted = await MetricCounters(redis).all()
+    assert counted == {'ghapp_rows_left_out_total{kind="pod"}': 1, 'ghapp_rows_left_out_total{kind="runner"}': 2}
+    assert 0 < await redis.ttl(keys.LEFT_OUT) <= KEPT_SECONDS

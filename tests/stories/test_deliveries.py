@@ -10,6 +10,7 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 from rq.timeouts import JobTimeoutException
 
+from ghapp.decoding import LeftOut
 from ghapp.github.deliveries import encode, parse
 from ghapp.health.gate.shard_status import TakenJob
 from ghapp.health.runner.verdict import Reason, State, judge
@@ -186,12 +187,34 @@ async def test_a_delivery_without_what_its_event_always_has_is_taken_and_has_no_
         assert await app.context.inbox.lag() == 0
 
 
+async def test_an_odd_delivery_costs_itself_alone_and_is_counted(story):
+    async with story() as app:
+        await sweep_installation(app.context, app.installation)
+        runner = next(iter((await app.context.runners.all(app.installation)).values()))
+        body = {"installation": {"id": app.installation}, "workflow_job": {"id": 10**25, "status": "queued"}}
+        await deliver(app, "1", "queued", runner, job_id=1)
+        await app.context.inbox.keep(
+            "odd", "workflow_job", encode(parse("workflow_job", msgspec.json.encode(body), ""))
+        )
+        body["workflow_job"] = {"id": 2, "status": "queued", "labels": None, "created_at": 1}
+        await app.context.inbox.keep(
+            "part", "workflow_job", encode(parse("workflow_job", msgspec.json.encode(body), ""))
+        )
+        assert await drain_inbox(app.context) == 3
+        assert {job.id for job in await app.context.demand.all(app.installation)} == {1, 2}
+        assert await app.context.inbox.dead() == []
+        assert app.context.left_out_rows.take()["delivery"] == (
+            3,
+            LeftOut("delivery", "workflow_job.created_at", "Expected `datetime | null`, got `int`"),
+        )
+
+
 async def test_a_poisoned_delivery_blocks_no_other_and_is_dropped_after_three_tries(story):
     async with story() as app:
         await sweep_installation(app.context, app.installation)
         runner = next(iter((await app.context.runners.all(app.installation)).values()))
         await deliver(app, "1", "queued", runner, job_id=1)
-        await app.context.inbox.keep("poison", "workflow_job", b'{"workflow_job": {}}')
+        await app.context.inbox.keep("poison", "workflow_job", b'{"workflow_job": {')
         await deliver(app, "2", "queued", runner, job_id=2)
         assert [await drain_inbox(app.context) for _ in range(MOST_TRIES)] == [2, 0, 0]
         assert {job.id for job in await app.context.demand.all(app.installation)} == {1, 2}

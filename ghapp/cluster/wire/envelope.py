@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Generic, Literal, NamedTuple, TypeVar
+from typing import Annotated, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from ghapp.decoding import decode
+from ghapp.decoding import LeftOut, RowDecoder, decode
 from ghapp.errors import ClusterUnavailableError
 from ghapp.health.pods.pod import Owner as OwnerValue
 
@@ -83,17 +83,18 @@ class Items(msgspec.Struct, Generic[T]):
 
 
 class ObjectPage(NamedTuple, Generic[V]):
-    """A page of a list, and the token of the next page; empty for the last page."""
+    """A page of a list, the token of the next page (empty for the last page), and objects that cannot be read."""
 
     items: list[V]
     version: str
     next: str
+    left_out: tuple[LeftOut, ...] = ()
 
 
 class Event(msgspec.Struct):
     """A line of a watch."""
 
-    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+    type: str
     object: msgspec.Raw
 
 
@@ -129,13 +130,20 @@ def bookmarked(body: bytes | msgspec.Raw) -> str:
     return read(_bookmark, body).metadata.resource_version
 
 
-def page(decoder: msgspec.json.Decoder[Items[T]], body: bytes, value: Callable[[T], V]) -> ObjectPage[V]:
-    """Parses a page of a list, and converts its items."""
-    found = read(decoder, body)
+def page(decoder: RowDecoder[Items[T]], body: bytes, value: Callable[[T], V]) -> ObjectPage[V]:
+    """Parses a page of a list, and converts its items.
+
+    Raises:
+        ClusterUnavailableError: the list itself is not what the API describes.
+    """
+    try:
+        found, odd = decoder.decode(body)
+    except msgspec.DecodeError as error:
+        raise _unusable(error) from None
     version = found.metadata.resource_version
     if version in ("", "0"):  # a watch from these versions may start anywhere
         raise ClusterUnavailableError("the cluster's list has no resourceVersion")
-    return ObjectPage([value(each) for each in found.items or ()], version, found.metadata.next or "")
+    return ObjectPage([value(each) for each in found.items or ()], version, found.metadata.next or "", odd)
 
 
 def read(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
@@ -147,4 +155,8 @@ def read(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
     try:
         return decode(decoder, body)
     except msgspec.DecodeError as error:
-        raise ClusterUnavailableError(f"the cluster's answer is not what its API describes: {error}") from None
+        raise _unusable(error) from None
+
+
+def _unusable(error: msgspec.DecodeError) -> ClusterUnavailableError:
+    return ClusterUnavailableError(f"the cluster's answer is not what its API describes: {error}")

@@ -13,6 +13,7 @@ import msgspec
 
 from ghapp.cluster.wire import envelope
 from ghapp.cluster.wire.envelope import Items, Meta, ObjectPage
+from ghapp.decoding import RowDecoder
 from ghapp.health.pods.pod import EphemeralRunner
 
 SCALE_SET = "actions.github.com/scale-set-name"
@@ -43,7 +44,7 @@ class _EphemeralRunner(msgspec.Struct):
 
 
 _runner = msgspec.json.Decoder(_EphemeralRunner)
-_runners = msgspec.json.Decoder(Items[_EphemeralRunner])
+_runners = RowDecoder[Items[_EphemeralRunner]]("ephemeral-runner", Items[_EphemeralRunner], whole_rows=True)
 
 
 def ephemeral_runner(body: bytes | msgspec.Raw, read_at: float | None = None) -> EphemeralRunner:

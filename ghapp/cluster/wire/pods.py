@@ -1,6 +1,7 @@
 """Parses pods. No I/O.
 
-Lenient: any part of the status may be missing, and the kubelet may not have reported any container yet.
+Lenient: any part of the status may be missing, and the kubelet may not have reported any container yet. A pod with a
+part of another type is left out of a list as a whole: that part may be the container that runs.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import msgspec
 
 from ghapp.cluster.wire import envelope
 from ghapp.cluster.wire.envelope import Items, Meta, ObjectPage, Timestamp
+from ghapp.decoding import RowDecoder
 from ghapp.health.pods.pod import Container, Ended, Pod, may_run_agent, runner_container
 
 
@@ -47,6 +49,7 @@ class _Running(msgspec.Struct, rename="camel"):
 
 class _Waiting(msgspec.Struct):
     reason: str | None = None
+    message: str | None = None
 
 
 class _State(msgspec.Struct):
@@ -66,6 +69,7 @@ class _Condition(msgspec.Struct):
     type: str = ""
     status: str = ""
     reason: str | None = None
+    message: str | None = None
 
 
 class _PodStatus(msgspec.Struct, rename="camel"):
@@ -84,7 +88,7 @@ class _Pod(msgspec.Struct):
 
 
 _pod = msgspec.json.Decoder(_Pod)
-_pods = msgspec.json.Decoder(Items[_Pod])
+_pods = RowDecoder[Items[_Pod]]("pod", Items[_Pod], whole_rows=True)
 
 
 def pod(body: bytes | msgspec.Raw, read_at: float | None = None) -> Pod:
@@ -129,6 +133,8 @@ def _value(found: _Pod, read_at: float | None) -> Pod:
         others=tuple(
             _status_of(found, name) or Container(name) for name in _names_of_agents(found) if name != container
         ),
+        init=_uncompleted_init(found),
+        unschedulable=_unschedulable(status),
     )
 
 
@@ -140,6 +146,16 @@ def _memory_limit(container: _SpecContainer) -> str:
 def _disruption(status: _PodStatus) -> str:
     true = (each for each in status.conditions or () if each.type == "DisruptionTarget" and each.status == "True")
     return next((each.reason or "DisruptionTarget" for each in true), "")
+
+
+def _unschedulable(status: _PodStatus) -> str:
+    refused = (each for each in status.conditions or () if each.type == "PodScheduled" and each.status == "False")
+    return next((each.message or each.reason or "Unschedulable" for each in refused), "")
+
+
+def _uncompleted_init(found: _Pod) -> tuple[Container, ...]:
+    reported = (_container(found, each) for each in (found.status or _PodStatus()).init_container_statuses or ())
+    return tuple(each for each in reported if each.ended is None or each.ended.exit_code)
 
 
 def _statuses(found: _Pod) -> dict[str, _ContainerStatus]:
@@ -166,13 +182,15 @@ def _status_of(found: _Pod, name: str) -> Container | None:
     """Returns that container; None if the kubelet has not reported it."""
     init = (found.status or _PodStatus()).init_container_statuses or ()
     status = _statuses(found).get(name) or next((each for each in init if each.name == name), None)
-    if status is None:
-        return None
+    return None if status is None else _container(found, status)
+
+
+def _container(found: _Pod, status: _ContainerStatus) -> Container:
     state, before = status.state or _State(), status.last_state or _State()
     running, ended = state.running, None if state.running else state.terminated
     waiting = None if running or ended else state.waiting
     return Container(
-        name=name,
+        name=status.name,
         # A running container without a start time counts as running since the pod was created.
         running_since=None
         if running is None
@@ -181,6 +199,7 @@ def _status_of(found: _Pod, name: str) -> Container | None:
         last_ended=None if before.terminated is None else _ended(before.terminated),
         waiting="" if waiting is None else waiting.reason or "Waiting",
         restarts=status.restart_count,
+        waiting_message="" if waiting is None else waiting.message or "",
     )
 
 

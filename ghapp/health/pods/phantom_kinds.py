@@ -20,6 +20,7 @@ class PhantomKind(StrEnum):
     FAILED_OBJECT = "failed-object"
     POD_UNKNOWN_TO_GITHUB = "pod-unknown-to-github"
     RUNNER_WITHOUT_POD = "runner-without-pod"
+    POD_NOT_STARTED = "pod-not-started"
 
 
 class PhantomReason(StrEnum):
@@ -33,6 +34,11 @@ class PhantomReason(StrEnum):
     HANGS_AFTER_JOB = "HangsAfterJob"
     MACHINE_GONE = "MachineGone"
     MACHINE_GONE_AT_WORK = "MachineGoneAtWork"
+    INIT_FAILED = "InitFailed"
+    POD_REJECTED = "PodRejected"
+    IMAGE_NOT_PULLED = "ImageNotPulled"
+    UNSCHEDULABLE = "Unschedulable"
+    CONTAINER_NOT_CREATED = "ContainerNotCreated"
 
 
 ADVICE: dict[PhantomReason, str] = {
@@ -66,6 +72,24 @@ ADVICE: dict[PhantomReason, str] = {
         "Wait about ten minutes until GitHub gives up its job; a busy registration cannot be deleted, so "
         "never try to force it."
     ),
+    PhantomReason.INIT_FAILED: (
+        "Read the log of the init container that is named, and correct it in the pod template: the agent starts only "
+        "when all of them have completed."
+    ),
+    PhantomReason.POD_REJECTED: (
+        "Its node refused the pod: compare its requests, node selector and affinity with what the node has; a pod that "
+        "was refused never starts, so let its controller create another."
+    ),
+    PhantomReason.IMAGE_NOT_PULLED: (
+        "Correct the image's name or tag in the pod template, or the registry's credentials in `imagePullSecrets`."
+    ),
+    PhantomReason.UNSCHEDULABLE: (
+        "No node takes the pod: add nodes, or lower its requests, or correct its node selector, affinity and "
+        "tolerations."
+    ),
+    PhantomReason.CONTAINER_NOT_CREATED: (
+        "Read the pod's events (`kubectl describe pod`): mostly a Secret, ConfigMap or volume that it names is missing."
+    ),
 }
 
 
@@ -76,6 +100,7 @@ class Phantom(NamedTuple):
         subject: the runner's name, which is also the name of its pod and object.
         pool: empty if GitHub does not list it.
         scale_set: empty if it is not ARC's.
+        detail: the cluster's own words for the reason; empty if it has none. Text of others.
     """
 
     kind: PhantomKind
@@ -85,6 +110,7 @@ class Phantom(NamedTuple):
     pool: str = ""
     scale_set: str = ""
     namespace: str = ""
+    detail: str = ""
 
 
 FoundSince = Mapping[str, float]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ghapp.health.pods.never_started import one_line, why_not_started
 from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key, lasting
 from ghapp.health.pods.pod import ARC_KIND, ORGANIZATION_LABEL, RUNNER_CONTAINER, EphemeralRunner, Pod, is_in
 
@@ -96,6 +97,8 @@ def phantoms(view: PhantomInputs, now: float, limits: PhantomLimits) -> list[Pha
         found += _without_pod(objects, view.pods, pods_at + view.ahead, limits)
         long_held = [each for each in held if _is_held_long(each, pods_at + view.ahead, limits)]
         found += _without_object([*pods, *long_held], view.objects, objects_at + view.ahead, limits)
+    if pods_at is not None:
+        found += _not_started(pods, pods_at + view.ahead, limits)
     if known_at is not None and pods_at is not None:
         found += _unknown_to_github(view, pods, known_at, pods_at, limits)
         found += _without_machine(view, min(known_at, pods_at), limits)
@@ -120,6 +123,13 @@ def _without_pod(
         if is_old and each.phase in {"", "Pending", "Running"} and (each.namespace, each.name) not in places:
             reason = PhantomReason.POD_LOST if each.phase == "Running" else PhantomReason.POD_NEVER_MADE
             yield _of_object(PhantomKind.OBJECT_WITHOUT_POD, each, reason)
+
+
+def _not_started(pods: Iterable[Pod], read_at: float, limits: PhantomLimits) -> Iterator[Phantom]:
+    for pod in pods:
+        why = why_not_started(pod) if pod.is_runners and read_at - pod.created_at >= limits.grace_seconds else None
+        if why is not None:
+            yield _of_pod(PhantomKind.POD_NOT_STARTED, pod, why.reason)._replace(detail=why.text)
 
 
 def _without_object(
@@ -196,7 +206,8 @@ def _is_runners(pod: Pod, container: str) -> bool:
 
 
 def _of_object(kind: PhantomKind, found: EphemeralRunner, reason: PhantomReason) -> Phantom:
-    return Phantom(kind, found.name, reason, ADVICE[reason], scale_set=found.scale_set, namespace=found.namespace)
+    phantom = Phantom(kind, found.name, reason, ADVICE[reason], scale_set=found.scale_set, namespace=found.namespace)
+    return phantom._replace(detail=one_line(found.message or found.reason))
 
 
 def _of_pod(kind: PhantomKind, pod: Pod, reason: PhantomReason) -> Phantom:

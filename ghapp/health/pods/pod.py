@@ -45,6 +45,8 @@ class Container(NamedTuple):
     waiting: str = ""
     """`ImagePullBackOff`, `CrashLoopBackOff`, …"""
     restarts: int = 0
+    waiting_message: str = ""
+    """The kubelet's message beside `waiting`."""
 
     @property
     def has_started(self) -> bool:
@@ -79,6 +81,8 @@ class Pod(NamedTuple):
         memory_limit: of that container, as Kubernetes writes quantities (`8Gi`); empty without a limit.
         others: the other containers that may run the agent (`may_run_agent`), reported or not. Deaths are read from
             `runner` alone.
+        init: its init containers that are reported and did not complete, in their order.
+        unschedulable: the scheduler's message while no node takes it; empty once it has a node.
     """
 
     namespace: str
@@ -103,6 +107,8 @@ class Pod(NamedTuple):
     image: str = ""
     memory_limit: str = ""
     others: tuple[Container, ...] = ()
+    init: tuple[Container, ...] = ()
+    unschedulable: str = ""
 
     @property
     def agents(self) -> tuple[Container, ...]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ghapp.health.job import Job
 from ghapp.health.queue.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.health.queue.job_queue import JobQueue
-from ghapp.health.queue.labels import LONGEST_LABEL, missing_labels, nearest_label
+from ghapp.health.queue.labels import LONGEST_LABEL, missing_labels, names_one_run, nearest_label
 from ghapp.health.queue.reason import Placement, QueueReason
 
 MOST_LABELS = 10
@@ -77,13 +77,19 @@ def _no_runner(queue: JobQueue, job: Job, _: Placement) -> _Words:
     missing = missing_labels(job.labels, queue.runner_labels)
     unknown = [label for label in missing if label.lower() not in queue.pool_labels]
     if unknown:
-        known = queue.runner_labels | queue.pool_labels
-        near = {label: found for label in unknown if (found := nearest_label(label, known)) is not None}
+        known = {each for each in queue.runner_labels | queue.pool_labels if not names_one_run(each, job.run_id)}
+        lasting = [label for label in unknown if not names_one_run(label, job.run_id)]
+        near = {label: found for label in lasting if (found := nearest_label(label, known)) is not None}
         hint = "".join(f"; the nearest label to {_short(label)} is {found}" for label, found in near.items())
         step = "; ".join(f"change {_short(label)} to {found} in runs-on" for label, found in near.items())
         change = [QueueStep(step, "a runner or a pool has that label")] if near else []
-        register = QueueStep(f"register a runner with {_labels(unknown)}", "GitHub fails the job after 24 hours")
-        return f"no runner has {_labels(unknown)}{hint}", [*change, register]
+        split = [label for label in lasting if "," in label]
+        as_list = [QueueStep("write a list of labels in runs-on", f"{_listed(split)} is one label")] if split else []
+        if lasting:
+            register = QueueStep(f"register a runner with {_labels(lasting)}", "GitHub fails the job after 24 hours")
+        else:
+            register = QueueStep("check what starts a runner for each run", "the label has the id of one run")
+        return f"no runner has {_labels(unknown)}{hint}", [*as_list, *change, register]
     if missing:
         pool = queue.pool(job)
         text = f"no runner with {_labels(missing)} is registered; pool {pool} is configured for these labels"
@@ -96,6 +102,14 @@ def _hosted(_queue: JobQueue, job: Job, _: Placement) -> _Words:
     text = f"the job requests a GitHub-hosted runner ({_listed(job.labels)})"
     why = "GitHub assigns hosted runners within the organization's concurrency and spending limits"
     return text, [QueueStep("see githubstatus.com and the organization's Actions usage", why)]
+
+
+def _unknown_pool(_queue: JobQueue, _job: Job, _: Placement) -> _Words:
+    text = "the job names a runner group and no labels, and GitHub does not report the group of a queued job"
+    return text, [
+        QueueStep("see the group in runs-on", "any of its runners takes the job, GitHub's own larger ones included"),
+        QueueStep("name a label beside the group in runs-on", "the pool that the job waits for is then known"),
+    ]
 
 
 def _group(queue: JobQueue, job: Job, placement: Placement) -> _Words:
@@ -142,6 +156,7 @@ def _not_assigned(_queue: JobQueue, _job: Job, placement: Placement) -> _Words:
     runners = "1 runner is" if idle == 1 else f"{idle} runners are"
     text = f"{runners} idle in {placement.pool}, but GitHub assigns no job"
     return text, [
+        QueueStep("check concurrency and max-parallel of its workflow", "they hold jobs that are reported as queued"),
         QueueStep("see githubstatus.com", "GitHub assigns jobs; ghapp cannot"),
         QueueStep("check the scale set's listener, if ARC runs the pool", "it accepts jobs for its runners"),
         QueueStep("check the plan", "on a free plan, GitHub does not route jobs to custom runner groups"),
@@ -181,6 +196,7 @@ def _offline(_queue: JobQueue, _job: Job, placement: Placement) -> _Words:
 _WORDS = {
     QueueReason.NO_RUNNER_WITH_LABELS: _no_runner,
     QueueReason.HOSTED_BY_GITHUB: _hosted,
+    QueueReason.UNKNOWN_POOL: _unknown_pool,
     QueueReason.GROUP_EXCLUDES_REPOSITORY: _group,
     QueueReason.ALL_BUSY: _busy,
     QueueReason.NOT_ASSIGNED: _not_assigned,
@@ -209,7 +225,9 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def _short(word: str) -> str:
-    return word if len(word) <= LONGEST_LABEL else word[: LONGEST_LABEL - 1] + "…"
+    """Returns a label as a list of labels shows it: cut, and quoted if it reads like several."""
+    text = word if len(word) <= LONGEST_LABEL else word[: LONGEST_LABEL - 1] + "…"
+    return f'"{text}"' if "," in text or " " in text else text
 
 
 def _all_runners(count: int) -> str:

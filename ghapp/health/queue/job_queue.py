@@ -10,8 +10,8 @@ from functools import cached_property
 from statistics import median
 from typing import Protocol
 
-from ghapp.health.job import Job, asks_for_hosted, is_over
-from ghapp.health.pool_matching import EVERY_RUNNER, PoolRule, pool_of
+from ghapp.health.job import Job, asks_for_hosted, is_over, may_be_ours
+from ghapp.health.pool_matching import EVERY_RUNNER, UNKNOWN_POOL, PoolRule, pool_of
 from ghapp.health.queue.capacity import AvailableRunner, Capacity, capacities
 from ghapp.health.queue.labels import folded
 from ghapp.health.queue.reason import UNSERVED, Brakes, Placement, QueueReason, reason_of
@@ -54,7 +54,7 @@ class QueueInputs:
         groups: its runner groups; None if they were not read.
         mode: of `[remediation]`.
         own_images: as in the survey.
-        fresh: False if the list of runners is missing or too old: no reason is given then, except for hosted jobs.
+        fresh: False if the list of runners is missing or too old: no reason is given then, except for jobs not ours.
     """
 
     org: str
@@ -90,7 +90,7 @@ class JobQueue:
         self.runner_labels = frozenset[str]().union(*(each.labels for each in self.capacities))
         self.pool_labels = folded(label for rule in inputs.rules for label in rule.labels if label != EVERY_RUNNER)
         self.our_labels = self.runner_labels | self.pool_labels | frozenset(inputs.own_images)
-        self._placements: dict[tuple[tuple[str, ...], str, bool | None], Placement] = {}
+        self._placements: dict[tuple[tuple[str, ...], str, bool | None, str], Placement] = {}
         self._waiting: dict[str, list[tuple[float, int]]] | None = None
         self._typical: dict[str, float] | None = None
 
@@ -106,7 +106,7 @@ class JobQueue:
 
     def placement(self, job: Job) -> Placement:
         """Returns where a job can run."""
-        key = (job.labels, job.repository, job.private)
+        key = (job.labels, job.repository, job.private, "" if job.labels else job.runner_group)
         if (known := self._placements.get(key)) is None:
             known = self._placements[key] = self._place(job)
         return known
@@ -119,19 +119,25 @@ class JobQueue:
         """True if a job's labels request a GitHub-hosted runner, and no known runner has them."""
         return not self.placement(job).able and asks_for_hosted(job, self.our_labels)
 
+    def is_ours(self, job: Job) -> bool:
+        """True if known runners can take the job, or its labels request runners that may be ours."""
+        return bool(self.placement(job).able) or may_be_ours(job, self.our_labels)
+
     def reason(self, job: Job) -> QueueReason | None:
         """Returns why a queued job waits; None for other jobs, or if that is not known.
 
         A job without labels waits for a runner group (`runs-on: {group: …}`), which deliveries do not name: it may be
         one of ours, or one of GitHub's.
         """
-        if not self._waits(job) or not job.labels:
+        if not self._waits(job):
             return None
-        if not self.inputs.fresh:
-            return QueueReason.HOSTED_BY_GITHUB if self.is_hosted(job) else None
         placement = self.placement(job)
         if self.is_hosted(job):
             return QueueReason.HOSTED_BY_GITHUB
+        if not self.is_ours(job):
+            return QueueReason.UNKNOWN_POOL
+        if not self.inputs.fresh:
+            return None
         return reason_of(job, placement, self._brakes(placement.pool), self.now)
 
     def unserved(self) -> list[tuple[Job, QueueReason]]:
@@ -178,14 +184,23 @@ class JobQueue:
                 yield job
 
     def _place(self, job: Job) -> Placement:
+        if not job.labels:
+            return self._place_in_group(job)
         wanted = folded(job.labels)
         able = [each for each in self.capacities if wanted <= each.labels]
-        if not able or not wanted:
+        if not able:
             custom = [label for label in job.labels if label.lower() != "self-hosted"]
             return Placement(pool_of(job.labels, custom, self.inputs.rules), (), ())
         permitted = [each for each in able if not self._is_excluded(job, each)]
         first = max(permitted or able, key=lambda each: each.online > 0)
         return Placement(first.pool, able, permitted)
+
+    def _place_in_group(self, job: Job) -> Placement:
+        """Returns where a job without labels runs, by the group of the runner that took it; else nowhere known."""
+        ids = {group_id for group_id, group in self.groups.items() if group.name == job.runner_group}
+        able = [each for each in self.capacities if each.group_id in ids]
+        pools = {each.pool for each in able}
+        return Placement(pools.pop() if len(pools) == 1 else UNKNOWN_POOL, able, able)
 
     def _is_excluded(self, job: Job, capacity: Capacity) -> bool:
         group = None if capacity.group_id is None else self.groups.get(capacity.group_id)

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 
 LONGEST_LABEL = 100
 """Characters of a label that are compared: labels of jobs come from workflow files, and may be of any length."""
+
+
+_LONG_NUMBER = re.compile(r"[0-9]{9,}")
+_LEAST_RUN_ID = 1000
+
+
+def names_one_run(label: str, run_id: int | None = None) -> bool:
+    """True if a label carries the id of a workflow run, as RunsOn, cirun and CodeBuild label a runner for one run.
+
+    github.com's ids have eleven digits; those of a server of one's own may be short, and are compared with `run_id`.
+    """
+    if _LONG_NUMBER.search(label):
+        return True
+    has_id = run_id is not None and run_id >= _LEAST_RUN_ID
+    return has_id and re.search(rf"(?<![0-9]){run_id}(?![0-9])", label) is not None
 
 
 def folded(labels: Iterable[str]) -> frozenset[str]:

@@ -116,10 +116,10 @@ def is_due(queue: JobQueue, job: Job, limits: QueueLimits) -> bool:
 
 
 def waiting_by_commit(queue: JobQueue) -> dict[str, list[Job]]:
-    """Returns the queued jobs of each commit, oldest first, without those for GitHub-hosted runners."""
+    """Returns the queued jobs of each commit, oldest first, without those that may be GitHub's own machines'."""
     found: dict[str, list[Job]] = defaultdict(list)
     for job in queue.queued:
-        if job.head_sha and job.repository and not queue.is_hosted(job):
+        if job.head_sha and job.repository and queue.is_ours(job):
             found[place_of(job.repository, job.head_sha)].append(job)
     return found
 

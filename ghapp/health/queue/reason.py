@@ -3,14 +3,15 @@
 The reasons in their order; the first that holds is the job's:
 
 1. `HostedByGitHub`: no known runner has the job's labels, and they name a GitHub-hosted image that is no label of ours.
-2. `NoRunnerWithLabels`: no known runner has all of them.
-3. `GroupExcludesRepository`: the runner groups of all runners with these labels exclude the repository.
-4. `NotAssigned`: such a runner has been idle for a minute, and the job has waited for a minute.
-5. `AllBusy`: such runners are online, and all of them are busy.
-6. `PoolPaused`: none is online, some are lost, and a pause prevents their replacement.
-7. `FuseStopped`: the same, and the fuse is stopped.
-8. `RunnersLost`: none is online, and some are lost and being replaced.
-9. `RunnersOffline`: none is online; GitHub lists them as offline.
+2. `UnknownPool`: the job names no labels, but a runner group alone, which GitHub does not report while it is queued.
+3. `NoRunnerWithLabels`: no known runner has all of them.
+4. `GroupExcludesRepository`: the runner groups of all runners with these labels exclude the repository.
+5. `NotAssigned`: such a runner has been idle for a minute, and the job has waited for a minute.
+6. `AllBusy`: such runners are online, and all of them are busy.
+7. `PoolPaused`: none is online, some are lost, and a pause prevents their replacement.
+8. `FuseStopped`: the same, and the fuse is stopped.
+9. `RunnersLost`: none is online, and some are lost and being replaced.
+10. `RunnersOffline`: none is online; GitHub lists them as offline.
 
 There is no reason in the first minute while a runner is idle: GitHub is about to assign the job.
 """
@@ -30,6 +31,7 @@ class QueueReason(StrEnum):
 
     NO_RUNNER_WITH_LABELS = "NoRunnerWithLabels"
     HOSTED_BY_GITHUB = "HostedByGitHub"
+    UNKNOWN_POOL = "UnknownPool"
     GROUP_EXCLUDES_REPOSITORY = "GroupExcludesRepository"
     POOL_PAUSED = "PoolPaused"
     FUSE_STOPPED = "FuseStopped"

@@ -71,12 +71,41 @@ class RunnerList(NamedTuple):
         total: GitHub's own count.
         flaw: why the list proves no absence; None if it is complete.
         churned: complete except for a few runners hidden by page churn; a missing runner may be one of these.
+        unreadable: ids of listed runners whose rows cannot be read; see `as_last_read`.
     """
 
     runners: Mapping[int, Registration]
     total: int
     flaw: Reason | None = None
     churned: bool = False
+    unreadable: frozenset[int] = frozenset()
+
+
+def as_last_read(look: RunnerList, known: Mapping[int, Evidence]) -> RunnerList:
+    """Returns the list with its unreadable rows as GitHub last returned those runners.
+
+    Such a runner is registered: it is not missing, and nothing else is known to have changed. A runner that was never
+    read stays unreadable.
+    """
+    read = {each: _as_last_read(known[each]) for each in look.unreadable & known.keys() if known[each].registered}
+    if not read:
+        return look
+    return look._replace(runners={**look.runners, **read}, unreadable=look.unreadable - read.keys())
+
+
+def _as_last_read(evidence: Evidence) -> Registration:
+    return Registration(
+        evidence.id,
+        evidence.name,
+        evidence.os,
+        evidence.online,
+        evidence.is_busy,
+        evidence.labels,
+        evidence.custom_labels,
+        evidence.ephemeral,
+        evidence.group_id,
+        evidence.version,
+    )
 
 
 def allow_for_churn(look: RunnerList) -> RunnerList:
@@ -85,7 +114,7 @@ def allow_for_churn(look: RunnerList) -> RunnerList:
     Offset pages shift whenever a runner comes or goes between two pages. In a fleet of thousands of ephemeral runners
     every list shifts, so that waiting for a complete list would never detect a loss.
     """
-    off = abs(look.total - len(look.runners))
+    off = abs(look.total - len(look.runners) - len(look.unreadable))
     if look.flaw is not Reason.LIST_INCOMPLETE or off > SLIPPED_SHARE * look.total:
         return look
     return look._replace(flaw=None, churned=True)

@@ -70,6 +70,8 @@ class Registration(NamedTuple):
     """None if GitHub does not report it (older GitHub Enterprise Servers)."""
     group_id: int | None = None
     version: str | None = None
+    labels_complete: bool = True
+    """False if GitHub's answer had labels that could not be read."""
 
 
 class Evidence(NamedTuple):

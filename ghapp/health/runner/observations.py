@@ -158,6 +158,8 @@ def registration_seen(
         evidence = first_observation(seen.id, seen.name, at)
     if _late(evidence, at):
         return _with_last_return(evidence, seen, at)
+    if not seen.labels_complete and evidence.labels:
+        seen = seen._replace(labels=evidence.labels, custom_labels=evidence.custom_labels)
     if listed and _is_unchanged(evidence, seen, at):
         return evidence
     was_absent = evidence.absent_since is not None or evidence.missing_at is not None

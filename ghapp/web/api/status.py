@@ -368,7 +368,7 @@ def job_samples(org: Mapping[str, str], queue: JobQueue, shards: Shards = NO_SHA
     taken = Counter(
         job.runner_id
         for job in queue.inputs.jobs
-        if job.status == "running" and not is_over(job, queue.now) and not queue.is_hosted(job)
+        if job.status == "running" and not is_over(job, queue.now) and queue.is_ours(job)
     )
     for (pool, shard), those in shards.items():
         in_shards[pool, shard] = sum(taken[each] for each in those.ids)

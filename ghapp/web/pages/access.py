@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 
 from ghapp.credentials import AppCredentials
+from ghapp.decoding import LeftOutRows
 from ghapp.errors import GitHubError, UnauthorizedError
 from ghapp.github.user_authorization import MOST_LISTED, UserAuthorization
 from ghapp.health.installation import Installation
@@ -97,6 +98,7 @@ class PageAccess:
         self._settings, self._stores, self._credentials, self._clock = settings, stores, credentials, clock
         self.key = PageKey(settings.page_key)
         self._failed_at: dict[str, float] = {}
+        self._left_out = LeftOutRows()
 
     @property
     def has_app(self) -> bool:
@@ -118,7 +120,7 @@ class PageAccess:
         credentials = self._credentials()
         if credentials is None or credentials.client is None:
             raise LookupError("sign-in is not configured")
-        return UserAuthorization(self._settings.web_url, self._settings.api_url, credentials.client)
+        return UserAuthorization(self._settings.web_url, self._settings.api_url, credentials.client, self._left_out)
 
     def sessions(self) -> Sessions:
         """Returns the sessions; LookupError while there is no App."""
@@ -184,6 +186,7 @@ class PageAccess:
             self._note_failure(cookie, now)
             log.warning("installations of a person not read", who=session.login, why=type(error).__name__)
             return session if now - session.asked_at <= KEPT_SECONDS else None
+        await self._stores.left_out.record(self._left_out, now)
         session = session._replace(installations=installations, asked_at=now)
         await self.sessions().update(cookie, session, now)
         return session
@@ -210,6 +213,7 @@ class PageAccess:
             if known is None or not may_keep:
                 raise
             return known
+        await self._stores.left_out.record(self._left_out, now)
         access = OrgAccess(installation.id, manages, repositories, now)
         current = await self.sessions().find(cookie, now) or session  # another request may have asked meanwhile
         others = tuple(each for each in current.orgs if each.installation != installation.id)

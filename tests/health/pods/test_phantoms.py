@@ -195,7 +195,7 @@ class TestPodUnknownToGitHub:
         assert bool(found(NOW + 200, pods=[young], objects=[runner()])) is is_reported
 
     @pytest.mark.parametrize(
-        "container", [None, Container("runner", waiting="ImagePullBackOff"), Container("runner", ended=Ended(0))]
+        "container", [None, Container("runner", waiting="PodInitializing"), Container("runner", ended=Ended(0))]
     )
     def test_a_pod_that_does_not_run_is_not_reported(self, container):
         assert found(pods=[pod(runner=container)], objects=[runner()]) == []
@@ -287,8 +287,8 @@ class TestRunnerWithoutPod:
 
 EVERYTHING = {
     "known": [known("left")],
-    "pods": [pod("unknown"), pod("orphan")],
-    "objects": [runner("unknown"), runner("failed", phase="Failed"), runner("bare")],
+    "pods": [pod("unknown"), pod("orphan"), pod("late", runner=Container("runner", waiting="ErrImagePull"))],
+    "objects": [runner("unknown"), runner("failed", phase="Failed"), runner("bare"), runner("late")],
 }
 
 
@@ -299,11 +299,19 @@ class TestReads:
             ((), {*PhantomKind}),
             (
                 ("known_at",),
-                {PhantomKind.FAILED_OBJECT, PhantomKind.OBJECT_WITHOUT_POD, PhantomKind.POD_WITHOUT_OBJECT},
+                {
+                    PhantomKind.FAILED_OBJECT,
+                    PhantomKind.OBJECT_WITHOUT_POD,
+                    PhantomKind.POD_WITHOUT_OBJECT,
+                    PhantomKind.POD_NOT_STARTED,
+                },
             ),
-            (("objects_at",), {PhantomKind.POD_UNKNOWN_TO_GITHUB, PhantomKind.RUNNER_WITHOUT_POD}),
+            (
+                ("objects_at",),
+                {PhantomKind.POD_UNKNOWN_TO_GITHUB, PhantomKind.RUNNER_WITHOUT_POD, PhantomKind.POD_NOT_STARTED},
+            ),
             (("pods_at",), {PhantomKind.FAILED_OBJECT}),
-            (("known_at", "objects_at"), set()),
+            (("known_at", "objects_at"), {PhantomKind.POD_NOT_STARTED}),
         ],
         ids=["all read", "without the list", "without the objects", "without the pods", "the pods alone"],
     )

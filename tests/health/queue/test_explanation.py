@@ -61,6 +61,37 @@ def test_missing_labels_are_named_with_the_nearest_that_exists(labels, text, ste
     assert (found.since, found.ahead, found.typical_wait_seconds) == (NOW - 3600, None, None)
 
 
+FOR_ONE_RUN = "check what starts a runner for each run"
+
+
+@pytest.mark.parametrize(
+    ("labels", "steps"),
+    [
+        (("run-id=11812345678",), [FOR_ONE_RUN]),
+        (("runs-on=11812345678", "gpu-h100"), ["register a runner with the label gpu-h100"]),
+        (("codebuild-acme-4711-1",), [FOR_ONE_RUN]),
+        (("run-id-471",), ["register a runner with the label run-id-471"]),
+        (("linux-4712",), ["register a runner with the label linux-4712"]),
+    ],
+    ids=["of RunsOn", "beside another label", "of CodeBuild on a server", "a number that is not the run's", "another"],
+)
+def test_a_label_of_one_run_is_no_advice_and_gets_none(labels, steps):
+    others = [busy(labels=("run-id=11812345679", "codebuild-acme-4712-1"))]
+    found = explained(others, waiting=job(labels=labels, run_id=4711))
+    assert [each.step for each in found.next] == steps
+    assert "nearest" not in found.text
+
+
+def test_one_label_with_commas_is_quoted_and_named_as_one():
+    found = explained([busy()], waiting=job(labels=("self-hosted,linux,x64",)))
+    assert found.text == 'no runner has the label "self-hosted,linux,x64"'
+    assert found.next[0] == ("write a list of labels in runs-on", '"self-hosted,linux,x64" is one label')
+
+
+def test_idle_runners_may_wait_for_what_the_workflow_itself_holds():
+    assert explained([runner()]).next[0].step == "check concurrency and max-parallel of its workflow"
+
+
 def test_many_and_long_labels_are_shortened():
     found = explained([], waiting=job(labels=("x" * 999, *(f"label-{each}" for each in range(20)))))
     assert "…" in found.text

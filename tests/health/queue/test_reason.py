@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from ghapp.health.job import QUEUED_TOO_LONG_SECONDS
+from ghapp.health.pool_matching import UNKNOWN_POOL
 from ghapp.health.queue.capacity import SUCCESSOR_SECONDS, available_runners
 from ghapp.health.queue.reason import STUCK, UNSERVED, QueueReason
 from ghapp.health.queue.runner_groups import RunnerGroup, RunnerGroups
@@ -33,6 +34,8 @@ R = QueueReason
     ("runners", "changes", "inputs", "reason"),
     [
         ([], {"labels": HOSTED}, {}, R.HOSTED_BY_GITHUB),
+        ([runner()], {"labels": ()}, {}, R.UNKNOWN_POOL),
+        ([runner()], {"labels": (), "waiting": True}, {}, None),
         ([busy(labels=HOSTED)], {"labels": HOSTED}, {}, R.ALL_BUSY),
         ([], {"labels": HOSTED}, {"rules": [Rule(POOL, HOSTED)]}, R.NO_RUNNER_WITH_LABELS),
         ([], {"labels": HOSTED}, {"rules": [Rule(POOL, ("*",))]}, R.HOSTED_BY_GITHUB),
@@ -62,6 +65,8 @@ R = QueueReason
     ],
     ids=[
         "hosted labels, no runner",
+        "a runner group alone",
+        "a runner group alone, held by GitHub",
         "hosted labels that a runner here has",
         "hosted labels of a configured pool, scaled to zero",
         "a pool of every runner",
@@ -145,22 +150,34 @@ def test_a_job_that_is_not_queued_has_no_reason(changes):
     assert queue([job(**changes)], []).reason(job(**changes)) is None
 
 
-@pytest.mark.parametrize("runners", [[], [runner()], [busy()], [missing()]], ids=["none", "idle", "busy", "lost"])
-def test_a_job_that_waits_for_a_runner_group_has_no_reason_and_belongs_to_no_pool_of_labels(runners):
-    waiting = job(labels=())
-    at = queue([waiting], runners, rules=[Rule(POOL, (POOL,))])
-    assert (at.reason(waiting), at.pool(waiting), at.unserved()) == (None, "default", [])
-    assert queue([waiting], runners, rules=[Rule("all", ("*",))]).pool(waiting) == "all"
-
-
-@pytest.mark.parametrize(("labels", "reason"), [(HOSTED, R.HOSTED_BY_GITHUB), (("gpu",), None)])
-def test_without_a_fresh_list_only_a_hosted_job_has_a_reason(labels, reason):
+@pytest.mark.parametrize(("labels", "reason"), [(HOSTED, R.HOSTED_BY_GITHUB), ((), R.UNKNOWN_POOL), (("gpu",), None)])
+def test_without_a_fresh_list_only_a_job_that_is_not_ours_has_a_reason(labels, reason):
     waiting = job(labels=labels)
     assert queue([waiting], [], fresh=False).reason(waiting) is reason
 
 
+def placed(*groups, **changes):
+    """A queue with runners of two groups, and a job without labels."""
+    runners = [runner(group_id=3), runner(pool="gpu", labels=("self-hosted", "gpu"), group_id=4)]
+    return queue([], runners, groups=RunnerGroups(NOW, groups)), job(labels=(), **changes)
+
+
+def test_a_job_without_labels_names_a_group_that_nothing_reports_and_matches_no_runner():
+    jobs, found = placed()
+    assert (jobs.reason(found), jobs.pool(found), jobs.is_ours(found)) == (R.UNKNOWN_POOL, UNKNOWN_POOL, False)
+
+
+@pytest.mark.parametrize(
+    ("group", "pool", "ours"),
+    [("big", POOL, True), ("larger runners of GitHub", UNKNOWN_POOL, False), ("", UNKNOWN_POOL, False)],
+)
+def test_a_running_job_without_labels_is_of_the_pool_of_its_group(group, pool, ours):
+    jobs, found = placed(RunnerGroup(3, "big"), status="running", runner_group=group)
+    assert (jobs.pool(found), jobs.is_ours(found)) == (pool, ours)
+
+
 def test_every_reason_belongs_to_one_kind():
-    waits_for_github_or_runners = {R.HOSTED_BY_GITHUB, R.ALL_BUSY, R.NOT_ASSIGNED}
+    waits_for_github_or_runners = {R.HOSTED_BY_GITHUB, R.UNKNOWN_POOL, R.ALL_BUSY, R.NOT_ASSIGNED}
     assert STUCK < UNSERVED
     assert UNSERVED | waits_for_github_or_runners == set(R)
     assert not UNSERVED & waits_for_github_or_runners

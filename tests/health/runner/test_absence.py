@@ -543,3 +543,39 @@ def test_a_control_list_shows_more_than_the_suspects_of_its_confirmation():
     folds = absence.folds_of_control(listing(1, 2), {1, 3}, NOW + 60)
     assert folds.keys() == {1}
     assert folds[1](lost(1)).confirmed_at is None
+
+
+def test_a_row_that_cannot_be_read_shows_its_runner_as_it_was_read_before():
+    known = {1: online(1, busy=True), 2: online(2)}
+    look = absence.as_last_read(listing(2)._replace(total=2, unreadable=frozenset({1})), known)
+    assert (look.unreadable, look.runners.keys()) == (frozenset(), {1, 2})
+    folds = absence.folds_of_list(look, known, survey(), NOW)
+    assert folds[1](known[1]) is known[1]
+
+
+def test_a_row_that_cannot_be_read_ends_an_absence_and_no_list_with_it_confirms_one():
+    known = {1: suspect(1)}
+    look = absence.as_last_read(listing()._replace(total=1, unreadable=frozenset({1})), known)
+    back = absence.folds_of_list(look, known, survey(), NOW)[1](known[1])
+    assert (back.absent_since, back.missing_at) == (None, None)
+    assert absence.due_in_sweep(known.values(), look, survey(), NOW, NOW + 60, LIMITS) == {}
+
+
+@pytest.mark.parametrize(("ended_at", "busy"), [(None, True), (NOW - 60, False)])
+def test_a_runner_whose_row_cannot_be_read_is_busy_until_its_known_job_ends(ended_at, busy):
+    known = {1: online(1, busy=True, observed_at=NOW - 120, job_id=5, job_ended_at=ended_at)}
+    assert absence.as_last_read(listing()._replace(unreadable=frozenset({1})), known).runners[1].busy is busy
+
+
+def test_a_row_of_a_runner_that_was_never_read_stays_unreadable():
+    look = listing()._replace(total=1, unreadable=frozenset({1}))
+    assert absence.as_last_read(look, {}) == look
+    assert absence.as_last_read(look, {1: online(1, registered=False)}) == look
+
+
+def test_labels_that_cannot_be_read_are_those_that_were_read_before():
+    odd = registration(online=True, labels=("linux-8vcpu",), custom_labels=("linux-8vcpu",), labels_complete=False)
+    known = online(1)
+    assert observations.registration_seen(known, odd, NOW, listed=True).labels == known.labels
+    new = observations.registration_seen(None, odd, NOW, listed=True)
+    assert new.labels == new.custom_labels == ("linux-8vcpu",)

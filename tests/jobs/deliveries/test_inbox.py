@@ -104,6 +104,7 @@ def test_a_delivery_with_a_deployment_is_of_a_job_that_deploys(deployment, deplo
     assert delivery.deployment is msgspec.UNSET
 
 
-def test_a_job_that_waits_for_an_approval_is_queued_and_waiting():
-    job = recorded(status="waiting")
+@pytest.mark.parametrize("status", ["waiting", "pending", "requested", "a status of next year", ""])
+def test_a_job_that_github_offers_to_no_runner_yet_is_queued_and_waiting(status):
+    job = recorded(status=status)
     assert (job.status, job.waiting, job.started_at) == ("queued", True, None)

@@ -11,6 +11,7 @@ from rq.registry import ScheduledJobRegistry
 from rq.serializers import JSONSerializer
 
 from ghapp.errors import GitHubUnavailableError
+from ghapp.github.api import InstallationList
 from ghapp.github.deliveries import Account, DeliveredInstallation, Delivery
 from ghapp.health.installation import Installation
 from ghapp.health.runner.next_attempt import next_attempt
@@ -131,7 +132,7 @@ async def test_repeated_discovery_leaves_most_of_the_apps_rate_limit(story, monk
         many = [Installation(each, f"org{each}", each, {}, suspended=True) for each in range(600, 600 + count)]
 
         async def installations():
-            return many
+            return InstallationList(many)
 
         monkeypatch.setattr(app.context.github, "installations", installations)
         monkeypatch.setattr(app.context.runners, "save_survey", nothing)
@@ -171,7 +172,7 @@ async def test_one_of_many_installations_that_permits_sweeps_again_is_swept_at_o
         many = [Installation(each, f"org{each}", each, held) for each in range(600, 660)]
 
         async def installations():
-            return many
+            return InstallationList(many)
 
         monkeypatch.setattr(app.context.github, "installations", installations)
         many[59] = replace(many[59], suspended=True)
@@ -210,7 +211,7 @@ async def test_the_first_sweeps_of_many_installations_are_spread_over_the_interv
         many = [Installation(each, f"org{each}", each, held) for each in range(600, 600 + count)]
 
         async def installations():
-            return many
+            return InstallationList(many)
 
         monkeypatch.setattr(app.context.github, "installations", installations)
         await discover_installations(app.context)
@@ -277,4 +278,4 @@ class Lists:
         self._listed = listed
 
     async def installations(self):
-        return self._listed
+        return InstallationList(self._listed)

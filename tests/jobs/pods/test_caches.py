@@ -14,6 +14,7 @@ from ghapp.cluster import forbidden_grace, watch
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.watch import cancel_tasks
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
+from ghapp.decoding import LeftOut
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, StoreUnavailableError
 from ghapp.sandbox.cluster.rbac import RbacRule
 from ghapp.sandbox.cluster.server import ClusterServer
@@ -201,6 +202,20 @@ async def test_a_bookmark_refreshes_the_view_and_ends_a_failure(redis):
             await view.see(WatchChange("bookmark", None, "9"))
     assert await Pods(redis).seen_at(NS) == NOW
     assert len(logs) == 2
+
+
+async def test_an_object_that_cannot_be_read_stays_as_it_was_known(api, cluster, redis):
+    for number in range(2):
+        api.control.ephemeral_runner(NS, f"linux-{number}")
+    objects = (await cluster.ephemeral_runners(NS)).items
+    view = view_of(None, redis, clock=lambda: NOW)
+    await Pods(redis).replace_pods(NS, [], NOW)
+    await Pods(redis).replace_objects(NS, objects, NOW)
+    odd = LeftOut(
+        "ephemeral-runner", "items[0].metadata", "odd", is_row=True, row={"metadata": {"uid": objects[0].uid}}
+    )
+    await view.see(Listed([], "9", None, (odd,)))
+    assert (await Pods(redis).all(NS)).objects.keys() == {objects[0].name}
 
 
 async def test_a_watch_without_the_lock_records_nothing(api, cluster, redis):

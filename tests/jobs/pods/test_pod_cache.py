@@ -9,6 +9,7 @@ import pytest
 
 from ghapp.cluster.watch import cancel_tasks
 from ghapp.cluster.watch_events import Listed, WatchChange
+from ghapp.decoding import LeftOut
 from ghapp.health.pods.pod import Container, Ended, Pod
 from ghapp.settings import Settings
 from ghapp.store.pod_ends import PodEnd, PodEnds
@@ -130,6 +131,23 @@ async def test_a_list_is_shown_while_the_ends_that_it_shows_are_still_being_reco
         await until(lambda: _equals(shown(redis), {"a": "2", "c": "1"}))
         assert recorder.recorded == []
         assert await left(redis) == [PodEnd(ended("a")), PodEnd(running("b"), vanished=True)]
+
+
+UNREADABLE = LeftOut("pod", "items[0].status", "odd", is_row=True, row={"metadata": {"uid": running("a").uid}})
+UNNAMED = LeftOut("pod", "items[0].metadata", "odd", is_row=True, row={})
+
+
+@pytest.mark.parametrize(("odd", "lost"), [(UNREADABLE, ["b"]), (UNNAMED, [])], ids=["with its uid", "without a uid"])
+async def test_a_pod_that_cannot_be_read_has_not_ended(recorder, redis, odd, lost):
+    await Pods(redis).replace_pods(NS, [running("a"), running("b")], STARTED_AT)
+    async with watching(recorder, Listed([running("c")], "5", None, (odd,))):
+        await until(lambda: _shows(redis, "c"))
+        assert [each.pod.name for each in await left(redis)] == lost
+        assert (await shown(redis)).keys() == {"a", "b", "c"} - set(lost)
+
+
+async def _shows(redis, name):
+    return name in await shown(redis)
 
 
 async def test_ends_that_a_killed_watch_left_are_recorded_by_the_next_one_though_nothing_shows_them(recorder, redis):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
+from ghapp.decoding import LeftOutRows
 from ghapp.errors import GitHubUnavailableError
 from ghapp.github.installation_client import Listing
 from ghapp.health.installation import Installation
@@ -35,6 +36,9 @@ class Tenant:
     most_in_flight: int = 0
     overlap: int = 0
     """From the second page on, runners are shifted back by so many places."""
+    odd: dict[int, dict[str, object]] = field(default_factory=dict)
+    """By runner, the fields of its row that are not as the API describes."""
+    left_out: LeftOutRows = field(default_factory=LeftOutRows)
 
     async def list_runners(self, page, etag):
         self.asked.append((page, etag))
@@ -51,7 +55,7 @@ class Tenant:
         ids = range(first, min(page * 100 - (self.overlap if page > 1 else 0), self.count) + 1)
         body = {
             "total_count": self.totals.get(page, self.count),
-            "runners": [runner(each) for each in ids],
+            "runners": [runner(each) | self.odd.get(each, {}) for each in ids],
         }
         return Listing(msgspec.json.encode(body), current)
 
@@ -139,6 +143,20 @@ async def test_pages_after_the_last_are_deleted(pages):
 )
 async def test_a_list_is_complete_only_if_its_counts_agree(pages, installation_client, flaw):
     assert (await list_runners(installation_client, pages, 10)).flaw == flaw
+
+
+async def test_a_row_that_cannot_be_read_is_of_a_registered_runner(pages):
+    listed = await list_runners(Tenant(250, odd={7: {"status": "asleep"}, 8: {"os": None}}), pages, 10)
+    assert (listed.flaw, listed.unreadable, len(listed.runners)) == (None, {7}, 249)
+    assert listed.runners[8] == listed.runners[9]._replace(id=8, name=listed.runners[8].name, os="")
+
+
+async def test_a_row_without_a_readable_id_makes_the_list_incomplete(pages):
+    tenant = Tenant(250, odd={7: {"id": None}})
+    listed = await list_runners(tenant, pages, 10)
+    assert (listed.flaw, listed.unreadable, len(listed.runners)) == (Reason.LIST_INCOMPLETE, frozenset(), 249)
+    ((count, odd),) = tenant.left_out.take().values()
+    assert (count, odd.kind, odd.field) == (1, "runner", "runners[6].id")
 
 
 async def test_a_failed_page_stops_the_list_and_fetched_pages_are_stored(pages):

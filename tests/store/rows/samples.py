@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from ghapp.decoding import LeftOut, LeftOutRows
 from ghapp.github import deliveries
 from ghapp.github.deliveries import Delivery
 from ghapp.health.cluster_summary import ClusterSummary
@@ -48,6 +49,7 @@ from ghapp.store.incidents import Incidents
 from ghapp.store.installation_states import InstallationState, InstallationStates
 from ghapp.store.installations import Installations
 from ghapp.store.leaks import Leaks, Tick
+from ghapp.store.left_out import LastLeftOut, LeftOutRecords
 from ghapp.store.notifications import Notifications, PendingNotification
 from ghapp.store.pod_claims import PodClaims
 from ghapp.store.pod_ends import PodEnd, PodEnds
@@ -168,6 +170,7 @@ async def write(redis: Any) -> dict[str, Any]:
     await sessions.update(TEXT, session, NOW)
     await sessions.begin(TEXT, filled(SignInAttempt))
     await AuditLog(redis).record(ORG, filled(AuditEntry))
+    await _write_left_out(redis)
     await Incidents(redis).revise(ORG, lambda _: {TEXT: filled(LossIncident)}, NOW)
     await HistoryStore(redis).record(ORG, HISTORY_SAMPLE, NOW)
     await SettledSweeps(redis).begin(ORG)
@@ -208,6 +211,7 @@ async def write(redis: Any) -> dict[str, Any]:
         "session": session,
         "sign-in": filled(SignInAttempt),
         "audit-entry": filled(AuditEntry),
+        "left-out": LastLeftOut("runner", TEXT, TEXT, NOW, is_row=True),
         "incident": filled(LossIncident),
         "delivery": delivery,
         "delivery-arrivals": filled(DeliveryArrivals),
@@ -216,6 +220,12 @@ async def write(redis: Any) -> dict[str, Any]:
         "notified": filled(Notified),
         "pending-notification": filled(PendingNotification),
     }
+
+
+async def _write_left_out(redis: Any) -> None:
+    left_out = LeftOutRows()
+    left_out.add([LeftOut("runner", TEXT, TEXT, is_row=True)])
+    await LeftOutRecords(redis).record(left_out, NOW)
 
 
 async def _write_deliveries(redis: Any) -> Delivery:
@@ -276,6 +286,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "session": await Sessions(redis, PRIVATE_KEY).find(TEXT, NOW),
         "sign-in": await Sessions(redis, PRIVATE_KEY).take(TEXT),
         "audit-entry": _first(await AuditLog(redis).latest(ORG, 10)),
+        "left-out": _first(await LeftOutRecords(redis).last()),
         "incident": _first((await Incidents(redis).all(ORG)).values()),
     }
 

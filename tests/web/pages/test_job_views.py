@@ -7,6 +7,7 @@ import pytest
 from ghapp.health.queue.job_queue import JobQueue, QueueInputs
 from ghapp.web.pages.views.job import job_page
 from ghapp.web.pages.views.jobs import (
+    HELD,
     JobsQuery,
     job_board,
     jobs_page,
@@ -123,7 +124,7 @@ def test_a_queued_job_shows_why_it_waits_and_the_first_step():
         (over(), "ended", "success", "50 s"),
         (over(conclusion="timed_out"), "bad", "timed out", "50 s"),
         (over(started_at=None, conclusion="cancelled"), "ended", "cancelled", ""),
-        (job(1, waiting=True), "queued", "It waits for an approval.", ""),
+        (job(1, waiting=True), "queued", HELD, ""),
         (job(1, queued_at=NOW), "queued", "GitHub has assigned no runner yet.", ""),
     ],
     ids=["running", "success", "bad", "cancelled-before-its-start", "approval", "about-to-be-assigned"],

@@ -11,13 +11,14 @@ MOST_PHANTOMS = 20
 
 
 class PhantomLine(NamedTuple):
-    """A phantom: its pod or object, its kind and reason, what to do, and since when it was found."""
+    """A phantom: its pod or object, its kind and reason, what to do, since when, and the cluster's own words."""
 
     subject: str
     kind: str
     reason: str
     advice: str
     since: Moment | None
+    detail: str = ""
 
 
 class ClusterView(NamedTuple):
@@ -42,7 +43,9 @@ def cluster_view(summary: ClusterSummary, reaped: int, now: float) -> ClusterVie
         f"{counted(len(summary.deaths), 'runner')} died within a week",
     ]
     lines = [
-        PhantomLine(each.subject, each.kind, each.reason, each.advice, moment(phantom_since(summary, each), now))
+        PhantomLine(
+            each.subject, each.kind, each.reason, each.advice, moment(phantom_since(summary, each), now), each.detail
+        )
         for each in summary.phantoms
     ]
     return ClusterView("; ".join(parts) + ".", tuple(lines[:MOST_PHANTOMS]), max(0, len(lines) - MOST_PHANTOMS))

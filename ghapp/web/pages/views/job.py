@@ -55,7 +55,7 @@ class JobPageView(NamedTuple):
     waited: str
     ran: str
     why: WhyView | None
-    waits_for_approval: bool
+    is_held: bool
 
 
 def job_page(board: JobSurvey, job_id: int, reads: Reads, now: float) -> JobPageView | None:
@@ -89,7 +89,7 @@ def job_page(board: JobSurvey, job_id: int, reads: Reads, now: float) -> JobPage
         waited=duration(max(0.0, waited_until - job.queued_at)),
         ran="" if begun is None else duration(max(0.0, (job.ended_at or now) - begun)),
         why=None if why is None else _why(line, why, now),
-        waits_for_approval=job.waiting and line.state == "queued",
+        is_held=job.waiting and line.state == "queued",
     )
 
 

@@ -231,11 +231,14 @@ def _row(line: JobLine, why: QueueExplanation | None, death: str, now: float) ->
     )
 
 
+HELD = "GitHub holds it back: it waits for an approval, or for its concurrency group."
+
+
 def _note(line: JobLine, why: QueueExplanation | None) -> str:
     if why is not None:
         return sentence(why.text)
     if line.state == "queued":
-        return "It waits for an approval." if line.job.waiting else "GitHub has assigned no runner yet."
+        return HELD if line.job.waiting else "GitHub has assigned no runner yet."
     return line.job.conclusion.replace("_", " ") if line.state == "over" else ""
 
 

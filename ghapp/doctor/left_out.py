@@ -1,0 +1,38 @@
+"""Reports what could not be read of the answers of others, the last of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ghapp.doctor.finding import Finding, warning
+from ghapp.report.documents import timestamp
+from ghapp.store.left_out import LastLeftOut
+
+GITHUB = "github"
+_GROUPS = {
+    "delivery": "deliveries",
+    "delivery-attempt": "deliveries",
+    "pod": "cluster",
+    "ephemeral-runner": "cluster",
+    "log-stream": "cluster",
+}
+"""By kind; all others are in GitHub's answers."""
+
+FIX = (
+    "nothing else was lost: what cannot be read counts as it was read before. If it lasts, look for a proxy that "
+    "changes answers, or report it with this line"
+)
+
+
+def of_left_out(left_out: Sequence[LastLeftOut]) -> list[Finding]:
+    """Returns a warning for each kind of row of which something was left out within the last week."""
+    return [
+        warning(
+            _GROUPS.get(each.kind, GITHUB),
+            f"left out: {each.kind}",
+            f"{'a row' if each.is_row else 'a part of a row'} of kind {each.kind} was left out at "
+            f"{timestamp(each.at)}: {each.field or 'the answer'}: {each.why}",
+            FIX,
+        )
+        for each in left_out
+    ]

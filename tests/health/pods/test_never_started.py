@@ -1,0 +1,147 @@
+"""Why a pod never started its agent: a row for each kind of reason, in the cluster's own sentences."""
+
+from __future__ import annotations
+
+import pytest
+
+from ghapp.health.pods.never_started import LONGEST_TEXT, one_line, why_not_started
+from ghapp.health.pods.phantom_kinds import PhantomKind, PhantomReason
+from ghapp.health.pods.phantoms import PhantomInputs, PhantomLimits, phantoms
+from ghapp.health.pods.pod import Container, Ended
+from tests.health.builders import NOW
+from tests.health.pods.builders import container, pod, pod_of_object, runner_object
+
+R = PhantomReason
+FAILED_INIT = Container("init-dind-externals", ended=Ended(1, reason="Error", message="cp: no space left"))
+CRASHING_INIT = Container("init", waiting="CrashLoopBackOff", last_ended=Ended(2), restarts=4)
+RUNNING_INIT = Container("init", running_since=NOW - 900)
+INITIALIZING = Container("runner", waiting="PodInitializing")
+PULLING = Container(
+    "runner",
+    waiting="ImagePullBackOff",
+    waiting_message='Back-off pulling image "acme/runner:nope": ErrImagePull: acme/runner:nope: not found',
+)
+PULL_FAILED = Container("runner", waiting="ErrImagePull", waiting_message="acme/runner:nope: not found")
+NO_SECRET = Container("runner", waiting="CreateContainerConfigError", waiting_message='secret "jit" not found')
+NO_NODE = (
+    "0/12 nodes are available: 3 Insufficient cpu, 9 node(s) had untolerated taint {gpu: true}. "
+    "preemption: 0/12 nodes are available: 12 Preemption is not helpful for scheduling."
+)
+OUT_OF_CPU = "Pod was rejected: Node didn't have enough resource: cpu, requested: 4000, used: 1200, capacity: 4000"
+AFFINITY = "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
+DEVICE = "Pod was rejected: Allocate failed due to requested number of devices unavailable for nvidia.com/gpu"
+
+
+def pending(runner=None, **changes):
+    return pod(phase="Pending", runner=runner, **changes)
+
+
+def failed(**changes):
+    return pod(phase="Failed", runner=None, **changes)
+
+
+@pytest.mark.parametrize(
+    ("found", "reason", "text"),
+    [
+        (
+            failed(init=(FAILED_INIT,)),
+            R.INIT_FAILED,
+            "init container init-dind-externals ended with exit code 1: cp: no space left",
+        ),
+        (pending(INITIALIZING, init=(CRASHING_INIT,)), R.INIT_FAILED, "init container init ended with exit code 2"),
+        (failed(reason="OutOfcpu", message=OUT_OF_CPU), R.POD_REJECTED, f"OutOfcpu: {OUT_OF_CPU}"),
+        (failed(reason="NodeAffinity", message=AFFINITY), R.POD_REJECTED, f"NodeAffinity: {AFFINITY}"),
+        (
+            failed(reason="UnexpectedAdmissionError", message=DEVICE),
+            R.POD_REJECTED,
+            f"UnexpectedAdmissionError: {DEVICE}",
+        ),
+        (pending(PULLING), R.IMAGE_NOT_PULLED, "acme/runner:nope: not found"),
+        (pending(PULL_FAILED), R.IMAGE_NOT_PULLED, "acme/runner:nope: not found"),
+        (pending(PULL_FAILED._replace(waiting_message="")), R.IMAGE_NOT_PULLED, "ErrImagePull"),
+        (pending(INITIALIZING, init=(PULLING,)), R.IMAGE_NOT_PULLED, "acme/runner:nope: not found"),
+        (pending(NO_SECRET), R.CONTAINER_NOT_CREATED, 'CreateContainerConfigError: secret "jit" not found'),
+        (pending(Container("runner", waiting="ContainerCreating")), R.CONTAINER_NOT_CREATED, "ContainerCreating"),
+        (
+            pending(node="", unschedulable=NO_NODE),
+            R.UNSCHEDULABLE,
+            "Insufficient cpu, node(s) had untolerated taint {gpu: true}",
+        ),
+    ],
+    ids=[
+        "Failed by its init container, without a status of its containers",
+        "an init container that crashes again and again",
+        "rejected for its requests",
+        "rejected for its affinity",
+        "rejected by a device plugin",
+        "an image, backing off",
+        "the same image, while it is tried",
+        "an image, without a message",
+        "the image of an init container",
+        "a Secret is missing",
+        "no reason is in the pod",
+        "no node takes it",
+    ],
+)
+def test_what_never_started_has_the_clusters_reason(found, reason, text):
+    assert why_not_started(found) == (reason, text)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pod(),
+        pod(
+            phase="Failed", runner=container(running_since=None, ended=Ended(1)), init=(FAILED_INIT,), reason="Evicted"
+        ),
+        pending(Container("runner", waiting="CrashLoopBackOff", last_ended=Ended(1), restarts=3)),
+        pending(INITIALIZING, init=(RUNNING_INIT,)),
+        pending(),
+        pending(node="node-a", unschedulable=NO_NODE),
+        failed(),
+        pod(phase="Succeeded", runner=None, reason="Completed"),
+    ],
+    ids=[
+        "it runs",
+        "it ran and was evicted",
+        "its agent crashes again and again",
+        "its init container works",
+        "the kubelet has reported nothing yet",
+        "it has a node by now",
+        "nothing shows a reason",
+        "it is over",
+    ],
+)
+def test_what_started_or_is_on_its_way_has_none(found):
+    assert why_not_started(found) is None
+
+
+def test_the_clusters_words_are_one_printable_line_of_bounded_length():
+    assert one_line("a\n\n b\x1b[31m\u202ec") == "a b [31m c"
+    assert one_line("x" * LONGEST_TEXT) == "x" * LONGEST_TEXT
+    assert one_line("x" * (LONGEST_TEXT + 1)) == "x" * (LONGEST_TEXT - 1) + "…"
+
+
+@pytest.mark.parametrize(("age", "found"), [(299.0, []), (300.0, ["linux-1"])], ids=["younger", "of the grace's age"])
+def test_a_pod_that_has_not_started_is_a_phantom_after_the_grace(age, found):
+    late = pod_of_object(phase="Pending", runner=PULLING, created_at=NOW - age)
+    listed = phantoms(PhantomInputs("acme", pods=[late], pods_at=NOW), NOW, PhantomLimits())
+    assert [each.subject for each in listed] == found
+    assert all(
+        (each.kind, each.detail) == (PhantomKind.POD_NOT_STARTED, PULL_FAILED.waiting_message) for each in listed
+    )
+
+
+@pytest.mark.parametrize(
+    "changes", [{"deleting_since": NOW - 60}, {"owners": ()}, {"labels": {"actions.github.com/organization": "globex"}}]
+)
+def test_a_pod_that_is_deleted_no_runners_or_of_another_org_is_none(changes):
+    other = pod_of_object(phase="Pending", runner=PULLING)._replace(**changes)
+    assert phantoms(PhantomInputs("acme", pods=[other], pods_at=NOW), NOW, PhantomLimits()) == []
+
+
+def test_an_object_for_which_a_quota_refuses_a_pod_shows_the_refusal():
+    why = 'Failed to create the pod: pods "linux-1" is forbidden: exceeded quota: runners, requested: cpu=4'
+    refused = runner_object(phase="Failed", reason="InvalidPod", message=why)
+    (found,) = phantoms(PhantomInputs("acme", objects=[refused], objects_at=NOW), NOW, PhantomLimits())
+    assert (found.kind, found.detail) == (PhantomKind.FAILED_OBJECT, why)
