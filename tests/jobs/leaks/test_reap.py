@@ -230,7 +230,7 @@ async def test_pods_are_read_before_claims_for_all_pods_and_again_before_each_de
 
 async def test_a_pod_that_another_client_deletes_just_before_counts_as_no_deletion_of_ours(leak_cluster):
     async with leak_cluster(runners=1) as at:
-        (name,) = await prepare_leaks(at)
+        await prepare_leaks(at)
         delete = at.cluster.delete_pod
 
         async def vanish_and_delete(namespace, name, *which):
