@@ -40,7 +40,7 @@ _unlisted, _get_missed, _tally, _prove = (
 _judge, _start_proving, _candidates = verdict.judge, fuse._start_proving, decision._candidates
 _next_fuse = decision._Counts.next_fuse
 _decide, _may_act, _job_ended = decision.decide, steps.may_act, observations.job_ended
-_written_off = decision._written_off
+_written_off, _wait_out = decision._written_off, fuse._wait_out
 _request_step, _step_after, _settle, _successors = (
     steps.request_step,
     steps.step_after,
@@ -261,6 +261,12 @@ def _calm_since_any_loss(*args: Any, **more: Any) -> fuse.FuseCounts:
 
 def _by_deliveries_too(members: Any, *more: Any) -> int:
     return _successors([(each._replace(registered=True), state) for each, state in members], *more)
+
+
+def _false_by_any_return(before: fuse.Fuse, pool: fuse.FuseCounts, now: float, limits: fuse.FuseLimits) -> fuse.Fuse:
+    """As it was: one returned registration shows that the losses that wait are false as well."""
+    others = 0 if pool.since_return is not None and pool.lost < fuse.threshold(pool.expected, limits) else pool.waiting
+    return _wait_out(before, replace(pool, waiting=others, pending=0, overdue=0), now, limits)
 
 
 def _busy_by_its_first_absence(known: evidence.Evidence) -> bool:
@@ -528,6 +534,7 @@ MUTATIONS: Mapping[str, Mutation] = {
     "slow newcomers of ordinary departures prove a batch": (
         Patch(churn, "_explains_for", lambda _churn, _at, limits: limits.prove_seconds),
     ),
+    "one return shows that what waits in dry-run is false": (Patch(fuse, "_wait_out", _false_by_any_return),),
     "the return of a mere suspect holds the batches": (Patch(observations, "_was_lost", lambda _known: True),),
     "a change of the mode gives another first batch": (Patch(fuse, "UNPROVEN_SECONDS", 0.0),),
     "a held request writes off its pool again": (
@@ -538,6 +545,7 @@ MUTATIONS: Mapping[str, Mutation] = {
 
 
 CAUGHT_BY: Mapping[str, int] = {
+    "one return shows that what waits in dry-run is false": 5639,
     "the return of a mere suspect holds the batches": 102,
     "slow newcomers of ordinary departures prove a batch": 96,
     "a change of the mode gives another first batch": 107,
