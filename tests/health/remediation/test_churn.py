@@ -121,6 +121,23 @@ def test_a_runner_missing_since_the_batch_explains_a_newcomer_until_it_is_confir
     assert counted([(absent, state), newcomer(1, 60)]) == unexplained
 
 
+@pytest.mark.parametrize(
+    ("came", "changes", "unexplained"),
+    [
+        (60, {}, 0),
+        (60, {"granted_at": NOW - 20}, 1),
+        (-400, {}, 1),
+        (-400, {"retired_at": NOW - 10, "reregistered_as": None}, 0),
+    ],
+    ids=["again", "its replacement was granted", "had come before", "left instead"],
+)
+def test_a_machine_that_registers_again_explains_that_registration_and_no_other(came, changes, unexplained):
+    """Lists may show both for a while: then the earlier registration is missed after the later one has come."""
+    earlier = online(1, name="again", listed=False, absent_since=NOW - 10)._replace(reregistered_as=1001)
+    members = [(earlier._replace(**changes), State.RETIRED), newcomer(1, came, name="again")]
+    assert counted([*members, newcomer(2, 60)] if came < 0 else members) == unexplained
+
+
 def test_departures_of_a_shrinking_fleet_do_not_explain_successors_for_longer_than_newcomers_took():
     shrinking = [departed(number, -3000 + 50 * number) for number in range(50)]
     quick = [newcomer(number, -2990 + 100 * number) for number in range(25)]
