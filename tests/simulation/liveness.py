@@ -62,7 +62,7 @@ class Liveness:
         self._shown_working: dict[int, int] = {}
         """Runners that GitHub last returned busy, with the job that they had; 0 for none, as in a stale list."""
         self._jobs_of: defaultdict[int, set[int]] = defaultdict(set)
-        """By runner: the jobs that deliveries reported."""
+        """By runner: the jobs that deliveries reported since it has its record."""
         self._needy_since: dict[str, float] = {}
         """By pool: since when written-off losses wait while its jobs do."""
         self._batches = Batches(engine)
@@ -167,6 +167,10 @@ class Liveness:
             return  # unknown; or written off, and back between two lists alone: a job that waits brings it back
         if not may_be_spent and not is_replaced:
             self._losses[machine.id] = Loss(machine, self._engine.now)
+
+    def forgotten(self, runner_id: int) -> None:
+        """The record of a runner that left was deleted: if it returns, its earlier jobs prove nothing of its kind."""
+        self._jobs_of.pop(runner_id, None)
 
     def registered_again(self, machine: Machine) -> None:
         """A lost machine has a new registration under its name: nothing is due any more."""
