@@ -129,7 +129,7 @@ class Liveness:
 
     def cleared(self, window: Weather) -> None:
         """A lie ended: bounds count again once its tail is over."""
-        self._fair_since = max(self._fair_since, self._engine.now + tail_of(window))
+        self._fair_since = max(self._fair_since, self._engine.now + tail_of(window, self._engine.scenario.config))
         if window.lie is Lie.CLOCK:
             self._skewed_until = self._engine.now + 3600.0
 
