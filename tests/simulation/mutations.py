@@ -41,6 +41,7 @@ _judge, _start_proving, _candidates = verdict.judge, fuse._start_proving, decisi
 _next_fuse = decision._Counts.next_fuse
 _decide, _may_act, _job_ended = decision.decide, steps.may_act, observations.job_ended
 _written_off, _wait_out = decision._written_off, fuse._wait_out
+_explains_for = churn._explains_for
 _request_step, _step_after, _settle, _successors = (
     steps.request_step,
     steps.step_after,
@@ -261,6 +262,16 @@ def _calm_since_any_loss(*args: Any, **more: Any) -> fuse.FuseCounts:
 
 def _by_deliveries_too(members: Any, *more: Any) -> int:
     return _successors([(each._replace(registered=True), state) for each, state in members], *more)
+
+
+def _without_suspects(members: Any, *more: Any) -> int:
+    seen = {verdict.State.SUSPECT: verdict.State.OFFLINE}
+    return _successors([(each, seen.get(state, state)) for each, state in members], *more)
+
+
+def _as_long_as_those_before(known: Any, at: float, limits: fuse.FuseLimits) -> float:
+    """As it was: all of the tried time explains the hour before."""
+    return max(limits.prove_seconds, _explains_for(known, at, limits) / 2)
 
 
 def _false_by_any_return(before: fuse.Fuse, pool: fuse.FuseCounts, now: float, limits: fuse.FuseLimits) -> fuse.Fuse:
@@ -534,6 +545,12 @@ MUTATIONS: Mapping[str, Mutation] = {
     "slow newcomers of ordinary departures prove a batch": (
         Patch(churn, "_explains_for", lambda _churn, _at, limits: limits.prove_seconds),
     ),
+    "a departure explains no newcomer that is listed a sweep later than those before": (
+        Patch(churn, "_explains_for", _as_long_as_those_before),
+    ),
+    "a runner that went missing since the batch explains no newcomer": (
+        Patch(fuse_counts, "successors", _without_suspects),
+    ),
     "one return shows that what waits in dry-run is false": (Patch(fuse, "_wait_out", _false_by_any_return),),
     "the return of a mere suspect holds the batches": (Patch(observations, "_was_lost", lambda _known: True),),
     "a change of the mode gives another first batch": (Patch(fuse, "UNPROVEN_SECONDS", 0.0),),
@@ -545,6 +562,8 @@ MUTATIONS: Mapping[str, Mutation] = {
 
 
 CAUGHT_BY: Mapping[str, int] = {
+    "a departure explains no newcomer that is listed a sweep later than those before": 5256,
+    "a runner that went missing since the batch explains no newcomer": 5516,
     "one return shows that what waits in dry-run is false": 5639,
     "the return of a mere suspect holds the batches": 102,
     "slow newcomers of ordinary departures prove a batch": 96,
