@@ -71,6 +71,8 @@ class Liveness:
         self._paused_at = 0.0
         self._disturbed_at: dict[str, float] = {}
         """By pool: its last loss, return or new registration."""
+        self._lost_at: dict[str, float] = {}
+        """By pool: its last loss, on days with changes, too."""
         self._needed_at: dict[str, float] = {}
         """By pool: when something last held its stopped fuse, or a job waited for it."""
         self._swept: list[tuple[float, bool]] = []
@@ -152,6 +154,7 @@ class Liveness:
 
     def lost(self, machine: Machine) -> None:
         """A registration is lost for good: a replacement is due, if the loss is distinguishable from a job's end."""
+        self._lost_at[machine.pool.name] = self._engine.now
         if not self._engine.changes.happen:  # else the bound has the rounds of further losses
             self.disturbed(machine.pool)
         evidence = self._engine.store.runners.get(machine.id)
@@ -341,7 +344,8 @@ class Liveness:
                 continue
             if pool.name in queued or self._is_held(pool) or engine.github.lies or not self._has_deliveries():
                 self._needed_at[pool.name] = engine.now
-            unsettled_at = max(self._needed_at.get(pool.name, 0.0), self._disturbed_at.get(pool.name, 0.0))
+            changed = (self._needed_at, self._disturbed_at, self._lost_at)
+            unsettled_at = max(each.get(pool.name, 0.0) for each in changed)
             since = max(unsettled_at, self._fair_since, fuse.stopped_at or engine.now)
             for_seconds = engine.now - since
             bound = 2 * window + 4 * interval + noticed_within(engine.scenario.config, pool.size + 1)
