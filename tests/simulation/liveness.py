@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ghapp.health.delivery_lag import HOLD_SECONDS
 from ghapp.health.remediation.decision import deliveries_flow
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position, fuse_of
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position, fuse_of
 from ghapp.health.runner.evidence import LIST_LASTS_SECONDS
 from ghapp.health.runner.verdict import is_absent, missing_since
 from tests.simulation.batches import Batches
@@ -267,41 +267,55 @@ class Liveness:
     # ---- fuses and written-off losses do not wait for a person
 
     def _goes_on(self) -> None:
-        """A stopped fuse of persistent runners goes on when a runner came of its batch, however late."""
+        """The fuse of persistent runners goes on when a runner came of its batch: a stopped one however late."""
         engine = self._engine
         if not self.is_fair or self.is_skewed:
             return
         for pool in engine.scenario.pools:
-            fuse = self._fuse(engine.changes.name_of(pool))
+            fuse, disturbed_at = self._fuse(engine.changes.name_of(pool)), self._disturbed_at.get(pool.name, 0.0)
             is_stopped = fuse.position is Position.STOPPED and fuse.reason is FuseReason.BATCH_NEVER_ONLINE
-            if (
-                not is_stopped
-                or pool.kind is not Kind.PERSISTENT
-                or self._disturbed_at.get(pool.name, 0.0) > (fuse.since or 0.0)
-            ):
+            is_undisturbed = disturbed_at <= (fuse.since or 0.0)
+            may_go_on = (is_stopped and is_undisturbed) or self._awaits_its_batch_alone(pool, fuse)
+            if pool.kind is not Kind.PERSISTENT or not may_go_on:
                 continue
             batch = [
                 each.at
                 for each in self._accepted.values()
                 if each.pool == pool.name and each.granted_at >= (fuse.batch_at or 0.0)
             ]
-            came = [
+            came = sorted(
                 each.born
                 for each in engine.world.registered(pool)
                 if batch and each.online and max(batch) < each.born < max(batch) + 3000.0 and not each.is_successor
-            ]
+            )
             lost_again = sum(
                 each.first_seen > (fuse.since or 0.0) and pool.name in each.custom_labels
                 for each in engine.store.runners.values()
                 if each.confirmed_at is not None
             )
-            proves = len(came) > lost_again
-            since = max([*came, fuse.stopped_at or 0.0, self._fair_since]) if proves else engine.now
-            late = engine.now - since
+            if len(came) <= lost_again or (not is_stopped and len(batch) < fuse.batch):
+                continue
+            if is_stopped:
+                proven_at = max(came[-1], fuse.stopped_at or 0.0)
+            else:  # returned registrations hold the next batch for a window, and other losses do not
+                held_until = disturbed_at + engine.scenario.config.fuse.window_seconds
+                proven_at = max(came[lost_again], max(batch) + self._prove_seconds, held_until)
+            late = engine.now - max(proven_at, self._fair_since)
             bound = 4 * engine.scenario.config.interval + JOB_LIFE
             self.require(
-                late <= bound, f"{pool.name} is stopped for {late:.0f} s, and its batch has {len(came)} successors"
+                late <= bound,
+                f"{pool.name} is {fuse.position} for {late:.0f} s, and its batch has {len(came)} successors",
             )
+
+    def _awaits_its_batch_alone(self, pool: Pool, fuse: Fuse) -> bool:
+        """Whether a fuse proves its batch, and nothing else holds up its pool: no mode, pause, claim or other fuse."""
+        engine, config = self._engine, self._engine.scenario.config
+        if fuse.position is not Position.PROVING or engine.changes.mode != "act":
+            return False
+        machines = (each for each in engine.world.recent.values() if each.pool is pool)
+        is_long_in_act = engine.now - engine.changes.mode_since > config.fuse.window_seconds
+        is_whole_closed = self._fuse(WHOLE_INSTALLATION).position is Position.CLOSED
+        return is_long_in_act and is_whole_closed and not any(map(self._is_deferred, machines))
 
     def _are_needed(self) -> None:
         """Losses that were written off are asked for when a job waits that they could take."""
