@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ghapp.health.pacing import Purpose
-from ghapp.health.pods.pod_claim import claim_on
+from ghapp.health.pods.pod_claim import PodClaim, claim_on
 from ghapp.health.pool_matching import pool_of
 from ghapp.health.remediation import decision, steps
 from ghapp.health.remediation.fuse import Position, fuse_of
@@ -17,6 +17,7 @@ from ghapp.health.runner import absence, observations
 from ghapp.health.runner.evidence import Evidence, Fold
 from ghapp.health.runner.verdict import judge, runs_a_job
 from ghapp.replace.event_backlog import BREAKER_SECONDS
+from ghapp.report.documents import PoolBrakes, should_replace
 from tests.simulation.calls import CALL, STEP, Calls, Steps
 from tests.simulation.fleet import Refused
 from tests.simulation.folds import as_planned, if_known
@@ -80,17 +81,21 @@ class Acting(Calls):
         self.store.release(me, "plan")
 
     def probe(self, now: float) -> None:
-        """`…/alive` and `replace`: what liveness probes and controllers that poll get."""
+        """`…/alive` and `replace`: what liveness probes and controllers that poll get, as `OrgView` answers them."""
+        is_seen = self.store.survey.failing_since is None
         for evidence in self.store.runners.values():
             if evidence.granted_at is None:
                 continue
             verdict = judge(evidence, self.store.survey, now, self.config.evidence)
             pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
-            brakes = {"paused": pool in self.store.paused, "claimed": self.is_claimed(evidence)}
+            claim, paused = self.claim_on(evidence), pool in self.store.paused
             fuse, mode = fuse_of(self.store.fuses, pool), self.engine.changes.mode
-            if steps.may_terminate(evidence, verdict, fuse, mode, now, **brakes):
+            may_terminate = steps.may_terminate(
+                evidence, verdict, fuse, mode, now, paused=paused, claimed=claim is not None
+            )
+            if is_seen and may_terminate:
                 self.audit.ends_itself(evidence)
-            if self.may_act(evidence):
+            if should_replace(evidence, verdict, PoolBrakes(fuse, paused, mode, is_seen=is_seen), now, claim):
                 self.audit.is_asked_for(evidence)
 
     def grant(self, decided: decision.Decision, known: Mapping[int, Evidence], now: float) -> Steps:
@@ -216,7 +221,10 @@ class Acting(Calls):
 
     def is_claimed(self, evidence: Evidence) -> bool:
         """By its controller: a process works there."""
-        return claim_on(self.engine.claiming.held(), evidence.name, self.clock()) is not None
+        return self.claim_on(evidence) is not None
+
+    def claim_on(self, evidence: Evidence) -> PodClaim | None:
+        return claim_on(self.engine.claiming.held(), evidence.name, self.clock())
 
     def fold(self, runner_id: int, fold: Fold) -> None:
         self.store.revise({runner_id: fold})

@@ -7,7 +7,7 @@ from math import ceil, log2
 from ghapp.github.installation_client import SETTLING_SECONDS
 from ghapp.health.runner.absence import LOOKUP_SECONDS
 from ghapp.health.runner.verdict import JOB_LEASE_SECONDS
-from ghapp.queue.jobs import BACKOFF_SECONDS, TIMEOUT_SECONDS
+from ghapp.queue.jobs import BRIEF_BACKOFF_SECONDS, TIMEOUT_SECONDS
 from tests.simulation.lies import Lie, Weather, jump_of
 from tests.simulation.scenario import Config
 
@@ -45,19 +45,17 @@ def noticed_within(config: Config, lost_of_pool: int) -> float:
     return looked + vouched + confirmed + proved
 
 
-def tail_of(window: Weather) -> float:
+def tail_of(window: Weather, config: Config) -> float:
     """Seconds for which weather has effects after its end.
 
-    - Work that failed is tried again with growing pauses; the one that it waits for at the end is about four times
-    - Failed jobs are retried with growing back-off; the last wait is about four times
+    - A failed job is retried after a few seconds; after that, the next sweep enqueues it again
     - A clock that jumped back: what was dated in its future waits for that long; and so do the due sweeps.
     - Calls that are spent come back at the full hour, and so do those blocked by retry-after, sooner.
     - Who died or froze is taken over from when its claim and its time are out.
     - A discovery may be five minutes away: until then a suspended installation is not swept again.
     - A late delivery may say for ten minutes more that a job runs.
     """
-    lasted = window.ends - window.begins
-    retries = next((wait for wait in BACKOFF_SECONDS if wait > 4 * lasted), BACKOFF_SECONDS[-1])
+    retries = sum(BRIEF_BACKOFF_SECONDS) + config.interval
     tail = retries + 300.0 + TIMEOUT_SECONDS + RECOVERY_SECONDS
     match window.lie:
         case Lie.CLOCK:

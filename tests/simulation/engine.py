@@ -12,7 +12,7 @@ from ghapp.health.installation import NEEDED, Installation
 from ghapp.health.pool_matching import pool_of
 from ghapp.health.remediation.fuse import Position
 from ghapp.health.runner.verdict import State, is_absent, judge, may_run_an_unknown_job
-from ghapp.queue.jobs import BACKOFF_SECONDS, TIMEOUT_SECONDS
+from ghapp.queue.jobs import BRIEF_BACKOFF_SECONDS, TIMEOUT_SECONDS
 from tests.simulation.calls import Steps
 from tests.simulation.changes import Changes
 from tests.simulation.claiming import Claiming
@@ -82,6 +82,7 @@ class Engine:
         self.reaper = Reaper(self, self.pod_life.pools, self.pod_life.limits)
         self.github.on_delete, self.store.on_confirmed = self.audit.deleting, self.audit.confirmed
         self.store.on_missing, self.github.on_shown = self.audit.missing, self.audit.shown
+        self.store.on_forgotten = self.audit.forgotten
         self.store.is_rolled_back = lambda: Lie.ROLLED_BACK in self.github.lies
 
     # ---- time
@@ -170,9 +171,9 @@ class Engine:
 
     def _over(self, me: Process, *, failed: bool) -> None:
         self.store.release(me)
-        if failed and me.retries and me.tries < len(BACKOFF_SECONDS):
+        if failed and me.retries and me.tries < len(BRIEF_BACKOFF_SECONDS):
             me.tries += 1
-            self._again_in(me, BACKOFF_SECONDS[me.tries - 1])
+            self._again_in(me, BRIEF_BACKOFF_SECONDS[me.tries - 1])
         else:
             del self._alive[me.key]
 

@@ -41,6 +41,7 @@ class Audit(Liveness):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._looks: dict[int, tuple[bool, Registration | None]] = {}
+        self._looked_at: dict[int, float] = {}
         self._events: dict[tuple[int, int], set[str]] = defaultdict(set)
         self._granted_at: dict[str, float] = {}
         """By event, when its replacement was granted."""
@@ -109,6 +110,7 @@ class Audit(Liveness):
 
     def looked_again(self, runner_id: int, answer: Registration | None) -> None:
         self._looks[runner_id] = (self._engine.world.machines[runner_id].registered, answer)
+        self._looked_at[runner_id] = self._engine.now
         self.answered(runner_id)
 
     def deleting(self, machine: Machine) -> None:
@@ -137,7 +139,8 @@ class Audit(Liveness):
         self.require(not machine.registered or not was_there, f"runner {runner_id} works, and is replaced")
         known_busy = machine.busy and self.is_known_busy(machine)
         self.require(not known_busy, f"runner {runner_id} is replaced while a job runs on it")
-        lives_on = machine.successor is not None and machine.successor.registered
+        again, looked_at = machine.successor, self._looked_at.get(runner_id, self._engine.now)
+        lives_on = again is not None and again.registered and again.born <= looked_at
         left_well = lives_on or (machine.fate is Fate.SPENT and self._was_reported(machine.first_delivery_at))
         self.require(not left_well, f"runner {runner_id} was {machine.fate.value}, and is replaced")
         self._no_end_is_missing(machine)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ghapp.health.delivery_lag import HOLD_SECONDS
 from ghapp.health.remediation.decision import deliveries_flow
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position, fuse_of
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position, fuse_of
 from ghapp.health.runner.evidence import LIST_LASTS_SECONDS
 from ghapp.health.runner.verdict import is_absent, missing_since
 from tests.simulation.batches import Batches
@@ -62,7 +62,7 @@ class Liveness:
         self._shown_working: dict[int, int] = {}
         """Runners that GitHub last returned busy, with the job that they had; 0 for none, as in a stale list."""
         self._jobs_of: defaultdict[int, set[int]] = defaultdict(set)
-        """By runner: the jobs that deliveries reported."""
+        """By runner: the jobs that deliveries reported since it has its record."""
         self._needy_since: dict[str, float] = {}
         """By pool: since when written-off losses wait while its jobs do."""
         self._batches = Batches(engine)
@@ -71,6 +71,8 @@ class Liveness:
         self._paused_at = 0.0
         self._disturbed_at: dict[str, float] = {}
         """By pool: its last loss, return or new registration."""
+        self._lost_at: dict[str, float] = {}
+        """By pool: its last loss, on days with changes, too."""
         self._needed_at: dict[str, float] = {}
         """By pool: when something last held its stopped fuse, or a job waited for it."""
         self._swept: list[tuple[float, bool]] = []
@@ -129,7 +131,7 @@ class Liveness:
 
     def cleared(self, window: Weather) -> None:
         """A lie ended: bounds count again once its tail is over."""
-        self._fair_since = max(self._fair_since, self._engine.now + tail_of(window))
+        self._fair_since = max(self._fair_since, self._engine.now + tail_of(window, self._engine.scenario.config))
         if window.lie is Lie.CLOCK:
             self._skewed_until = self._engine.now + 3600.0
 
@@ -152,6 +154,7 @@ class Liveness:
 
     def lost(self, machine: Machine) -> None:
         """A registration is lost for good: a replacement is due, if the loss is distinguishable from a job's end."""
+        self._lost_at[machine.pool.name] = self._engine.now
         if not self._engine.changes.happen:  # else the bound has the rounds of further losses
             self.disturbed(machine.pool)
         evidence = self._engine.store.runners.get(machine.id)
@@ -167,6 +170,10 @@ class Liveness:
             return  # unknown; or written off, and back between two lists alone: a job that waits brings it back
         if not may_be_spent and not is_replaced:
             self._losses[machine.id] = Loss(machine, self._engine.now)
+
+    def forgotten(self, runner_id: int) -> None:
+        """The record of a runner that left was deleted: if it returns, its earlier jobs prove nothing of its kind."""
+        self._jobs_of.pop(runner_id, None)
 
     def registered_again(self, machine: Machine) -> None:
         """A lost machine has a new registration under its name: nothing is due any more."""
@@ -260,41 +267,55 @@ class Liveness:
     # ---- fuses and written-off losses do not wait for a person
 
     def _goes_on(self) -> None:
-        """A stopped fuse of persistent runners goes on when a runner came of its batch, however late."""
+        """The fuse of persistent runners goes on when a runner came of its batch: a stopped one however late."""
         engine = self._engine
         if not self.is_fair or self.is_skewed:
             return
         for pool in engine.scenario.pools:
-            fuse = self._fuse(engine.changes.name_of(pool))
+            fuse, disturbed_at = self._fuse(engine.changes.name_of(pool)), self._disturbed_at.get(pool.name, 0.0)
             is_stopped = fuse.position is Position.STOPPED and fuse.reason is FuseReason.BATCH_NEVER_ONLINE
-            if (
-                not is_stopped
-                or pool.kind is not Kind.PERSISTENT
-                or self._disturbed_at.get(pool.name, 0.0) > (fuse.since or 0.0)
-            ):
+            is_undisturbed = disturbed_at <= (fuse.since or 0.0)
+            may_go_on = (is_stopped and is_undisturbed) or self._awaits_its_batch_alone(pool, fuse)
+            if pool.kind is not Kind.PERSISTENT or not may_go_on:
                 continue
             batch = [
                 each.at
                 for each in self._accepted.values()
                 if each.pool == pool.name and each.granted_at >= (fuse.batch_at or 0.0)
             ]
-            came = [
+            came = sorted(
                 each.born
                 for each in engine.world.registered(pool)
                 if batch and each.online and max(batch) < each.born < max(batch) + 3000.0 and not each.is_successor
-            ]
+            )
             lost_again = sum(
                 each.first_seen > (fuse.since or 0.0) and pool.name in each.custom_labels
                 for each in engine.store.runners.values()
                 if each.confirmed_at is not None
             )
-            proves = len(came) > lost_again
-            since = max([*came, fuse.stopped_at or 0.0, self._fair_since]) if proves else engine.now
-            late = engine.now - since
+            if len(came) <= lost_again or (not is_stopped and len(batch) < fuse.batch):
+                continue
+            if is_stopped:
+                proven_at = max(came[-1], fuse.stopped_at or 0.0)
+            else:  # returned registrations hold the next batch for a window, and other losses do not
+                held_until = disturbed_at + engine.scenario.config.fuse.window_seconds
+                proven_at = max(came[lost_again], max(batch) + self._prove_seconds, held_until)
+            late = engine.now - max(proven_at, self._fair_since)
             bound = 4 * engine.scenario.config.interval + JOB_LIFE
             self.require(
-                late <= bound, f"{pool.name} is stopped for {late:.0f} s, and its batch has {len(came)} successors"
+                late <= bound,
+                f"{pool.name} is {fuse.position} for {late:.0f} s, and its batch has {len(came)} successors",
             )
+
+    def _awaits_its_batch_alone(self, pool: Pool, fuse: Fuse) -> bool:
+        """Whether a fuse proves its batch, and nothing else holds up its pool: no mode, pause, claim or other fuse."""
+        engine, config = self._engine, self._engine.scenario.config
+        if fuse.position is not Position.PROVING or engine.changes.mode != "act":
+            return False
+        machines = (each for each in engine.world.recent.values() if each.pool is pool)
+        is_long_in_act = engine.now - engine.changes.mode_since > config.fuse.window_seconds
+        is_whole_closed = self._fuse(WHOLE_INSTALLATION).position is Position.CLOSED
+        return is_long_in_act and is_whole_closed and not any(map(self._is_deferred, machines))
 
     def _are_needed(self) -> None:
         """Losses that were written off are asked for when a job waits that they could take."""
@@ -337,7 +358,8 @@ class Liveness:
                 continue
             if pool.name in queued or self._is_held(pool) or engine.github.lies or not self._has_deliveries():
                 self._needed_at[pool.name] = engine.now
-            unsettled_at = max(self._needed_at.get(pool.name, 0.0), self._disturbed_at.get(pool.name, 0.0))
+            changed = (self._needed_at, self._disturbed_at, self._lost_at)
+            unsettled_at = max(each.get(pool.name, 0.0) for each in changed)
             since = max(unsettled_at, self._fair_since, fuse.stopped_at or engine.now)
             for_seconds = engine.now - since
             bound = 2 * window + 4 * interval + noticed_within(engine.scenario.config, pool.size + 1)

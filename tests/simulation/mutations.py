@@ -40,7 +40,8 @@ _unlisted, _get_missed, _tally, _prove = (
 _judge, _start_proving, _candidates = verdict.judge, fuse._start_proving, decision._candidates
 _next_fuse = decision._Counts.next_fuse
 _decide, _may_act, _job_ended = decision.decide, steps.may_act, observations.job_ended
-_written_off = decision._written_off
+_written_off, _wait_out = decision._written_off, fuse._wait_out
+_explains_for = churn._explains_for
 _request_step, _step_after, _settle, _successors = (
     steps.request_step,
     steps.step_after,
@@ -261,6 +262,22 @@ def _calm_since_any_loss(*args: Any, **more: Any) -> fuse.FuseCounts:
 
 def _by_deliveries_too(members: Any, *more: Any) -> int:
     return _successors([(each._replace(registered=True), state) for each, state in members], *more)
+
+
+def _without_suspects(members: Any, *more: Any) -> int:
+    seen = {verdict.State.SUSPECT: verdict.State.OFFLINE}
+    return _successors([(each, seen.get(state, state)) for each, state in members], *more)
+
+
+def _as_long_as_those_before(known: Any, at: float, limits: fuse.FuseLimits) -> float:
+    """As it was: all of the tried time explains the hour before."""
+    return max(limits.prove_seconds, _explains_for(known, at, limits) / 2)
+
+
+def _false_by_any_return(before: fuse.Fuse, pool: fuse.FuseCounts, now: float, limits: fuse.FuseLimits) -> fuse.Fuse:
+    """As it was: one returned registration shows that the losses that wait are false as well."""
+    others = 0 if pool.since_return is not None and pool.lost < fuse.threshold(pool.expected, limits) else pool.waiting
+    return _wait_out(before, replace(pool, waiting=others, pending=0, overdue=0), now, limits)
 
 
 def _busy_by_its_first_absence(known: evidence.Evidence) -> bool:
@@ -528,6 +545,13 @@ MUTATIONS: Mapping[str, Mutation] = {
     "slow newcomers of ordinary departures prove a batch": (
         Patch(churn, "_explains_for", lambda _churn, _at, limits: limits.prove_seconds),
     ),
+    "a departure explains no newcomer that is listed a sweep later than those before": (
+        Patch(churn, "_explains_for", _as_long_as_those_before),
+    ),
+    "a runner that went missing since the batch explains no newcomer": (
+        Patch(fuse_counts, "successors", _without_suspects),
+    ),
+    "one return shows that what waits in dry-run is false": (Patch(fuse, "_wait_out", _false_by_any_return),),
     "the return of a mere suspect holds the batches": (Patch(observations, "_was_lost", lambda _known: True),),
     "a change of the mode gives another first batch": (Patch(fuse, "UNPROVEN_SECONDS", 0.0),),
     "a held request writes off its pool again": (
@@ -538,6 +562,9 @@ MUTATIONS: Mapping[str, Mutation] = {
 
 
 CAUGHT_BY: Mapping[str, int] = {
+    "a departure explains no newcomer that is listed a sweep later than those before": 5256,
+    "a runner that went missing since the batch explains no newcomer": 5516,
+    "one return shows that what waits in dry-run is false": 5639,
     "the return of a mere suspect holds the batches": 102,
     "slow newcomers of ordinary departures prove a batch": 96,
     "a change of the mode gives another first batch": 107,
@@ -560,7 +587,7 @@ CAUGHT_BY: Mapping[str, int] = {
     "the fuse never trips": 7,
     "the batch is not awaited": 10,
     "returns do not hold the batches": 34,
-    "returns buy a first batch": 69,
+    "returns buy a first batch": 107,
     "the first batch is everyone": 7,
     "a stopped fuse lets through": 7,
     "the first grant does not hold": 2,
@@ -595,7 +622,7 @@ CAUGHT_BY: Mapping[str, int] = {
     "mode and pause do not hold a request that waits": 11,
     "runners that no list shows prove a batch": 199,
     "a second 404 confirms any first one": 2,
-    "a batch needs all its successors": 165,
+    "a batch needs all its successors": 1,
     "a job's end is compared with the first absence": 37,
     "a list begun before a job's end shows another job": 129,
     "a second job proves nothing": 106,

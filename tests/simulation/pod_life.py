@@ -187,11 +187,16 @@ class PodLife:
     def looked_again(self, pod: TruePod) -> None:
         """After the reaper's last look: at this moment the kubelet restarts the container, and its agent registers."""
         if pod.exists and not pod.is_dead and self.random.random() < JUST_NOW / 4:
-            if pod.machine is not None:
-                self._cluster.end_process(pod.machine)
+            old = pod.machine
+            if old is not None:
+                self._cluster.end_process(old)
             self._started(pod)
             name = pod.name if pod.pool.name in self.named_by_pod else f"agent-{self._number()}"
-            self._bind(pod, self._world.register(pod.pool, self._engine.now, name))
+            new = self._world.register(pod.pool, self._engine.now, name)
+            if old is not None and old.name == name and old.successor is None:  # it was not registered any more
+                old.successor, new.is_successor = new, True
+                self._engine.audit.registered_again(old)
+            self._bind(pod, new)
 
     # ---- incidents
 

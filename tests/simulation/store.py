@@ -112,6 +112,7 @@ class Store:
     reaped: dict[str, ReapedPod] = field(default_factory=dict)
     on_confirmed: Callable[[Evidence], None] = lambda _evidence: None
     on_missing: Callable[[Evidence], None] = lambda _evidence: None
+    on_forgotten: Callable[[int], None] = lambda _runner_id: None
     is_rolled_back: Callable[[], bool] = lambda: False
     """Whether an older version writes just now."""
     version: int = 0
@@ -168,6 +169,7 @@ class Store:
             self.on_missing(after)
         if after is None:
             del self.runners[runner_id]
+            self.on_forgotten(runner_id)
         else:
             self.runners[runner_id] = after
 

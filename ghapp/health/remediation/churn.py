@@ -72,9 +72,11 @@ def _churn(members: Sequence[tuple[Evidence, State]], accepted_at: float, survey
 
     A runner that no list has shown is left out, with its arrival and its departure: only deliveries know it, and it may
     be another scope's. GitHub's ids ascend: a runner that was merely missed until now has an id below the highest known
-    one. A newcomer that is lost again proves nothing: what it came for goes on.
+    one. A newcomer that is lost again proves nothing: what it came for goes on. A machine that registers again under
+    its name explains that registration and no other. If its replacement was granted, the registration may come of that.
     """
     earliest = accepted_at - CHURN_SECONDS
+    registered_again = _registered_again(members)
     known_to = max((each.id for each, _ in members if each.first_seen <= accepted_at), default=0)
     arrivals, departures, requested = [], [], []
     for evidence, state in members:
@@ -82,11 +84,12 @@ def _churn(members: Sequence[tuple[Evidence, State]], accepted_at: float, survey
             continue
         came_at = evidence.first_seen
         is_proof = came_at <= accepted_at or (evidence.id > known_to and state is not State.INVALIDATED)
-        if evidence.was_online and came_at > earliest and is_proof:
+        if evidence.was_online and came_at > earliest and is_proof and evidence.id not in registered_again:
             arrivals.append(came_at)
         # One that went missing since the batch may have left by itself, until it is confirmed to be lost.
         left_since = {State.RETIRED: earliest, State.SUSPECT: accepted_at}.get(state)
-        if left_since is not None and evidence.granted_at is None and (left_at := _left_at(evidence)) > left_since:
+        is_departure = evidence.granted_at is None and evidence.reregistered_as is None
+        if left_since is not None and is_departure and (left_at := _left_at(evidence)) > left_since:
             departures.append(left_at)
         replaced_at = evidence.replaced_at
         if replaced_at is not None and earliest < replaced_at < accepted_at:
@@ -96,6 +99,17 @@ def _churn(members: Sequence[tuple[Evidence, State]], accepted_at: float, survey
         return [_Moment(at, covered_seconds(survey, earliest, at)) for at in sorted(times)]
 
     return _Churn(moments(arrivals), moments(departures), moments(requested))
+
+
+def _registered_again(members: Iterable[tuple[Evidence, State]]) -> set[int]:
+    """Returns the ids of registrations that follow one of the same name for which no replacement was granted."""
+    found, latest = set(), dict[str, Evidence]()
+    for evidence in sorted((each for each, _ in members), key=lambda each: each.id):
+        earlier = latest.get(evidence.name)
+        if earlier is not None and earlier.reregistered_as is not None and earlier.granted_at is None:
+            found.add(evidence.id)
+        latest[evidence.name] = evidence
+    return found
 
 
 def _explains_for(churn: _Churn, accepted_at: float, limits: FuseLimits) -> float:
@@ -125,7 +139,6 @@ def _unexplained(arrivals: Iterable[_Moment], departures: Iterable[_Moment], las
 
 def _left_at(evidence: Evidence) -> float:
     """Returns when a runner left: an ephemeral one at the end of its job, any other one when it was first missing."""
-    leaves_with_its_job = evidence.ephemeral is not False and evidence.reregistered_as is None
-    job_ended_at = evidence.job_ended_at if leaves_with_its_job else None
+    job_ended_at = None if evidence.ephemeral is False else evidence.job_ended_at
     ends = (evidence.retired_at, job_ended_at, evidence.absent_since, evidence.missing_at)
     return next((at for at in ends if at is not None), 0.0)

@@ -353,11 +353,14 @@ def _closed(fuse: Fuse, now: float, reason: FuseReason) -> Fuse:
 
 
 def _wait_out(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> Fuse:
-    """Updates a proving fuse while nothing is requested."""
+    """Updates a proving fuse while nothing is requested.
+
+    Some returned registrations do not show that the other losses are false: as long as one waits, nothing is proven.
+    """
     if pool.waiting > 0 and pool.lost >= threshold(pool.expected, limits):
         return fuse
-    has_returned = pool.since_return is not None
-    return _closed(fuse, now, FuseReason.REGISTRATIONS_RETURNED if has_returned else FuseReason.UNPROVEN)
+    is_false = pool.since_return is not None and not (pool.waiting or pool.pending or pool.overdue)
+    return _closed(fuse, now, FuseReason.REGISTRATIONS_RETURNED if is_false else FuseReason.UNPROVEN)
 
 
 def _prove(fuse: Fuse, pool: FuseCounts, now: float, limits: FuseLimits) -> Fuse:

@@ -7,7 +7,7 @@ import pytest
 from ghapp.health.remediation.churn import CHURN_SECONDS, successors
 from ghapp.health.remediation.fuse import FuseLimits
 from ghapp.health.runner.verdict import State
-from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, survey
+from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, survey, suspect
 
 LIMITS = FuseLimits()
 SEEN = survey(swept_at=NOW + 7200)
@@ -85,6 +85,57 @@ def slow_churn(boot, before=1800):
 def test_newcomers_of_departures_prove_nothing_however_long_machines_boot(boot):
     assert counted(slow_churn(boot)) == 0
     assert counted([*slow_churn(boot), *(newcomer(500 + number, 61) for number in range(12))]) >= 2
+
+
+@pytest.mark.parametrize(
+    ("took", "takes", "unexplained"),
+    [
+        (150.0, 300.0, 0),
+        (150.0, 300.0 + MICROSECOND, 1),
+        (150.0 + MICROSECOND, 300.0 + MICROSECOND, 0),
+        (150.0 + MICROSECOND, 600.0, 0),
+        (150.0 + MICROSECOND, 600.0 + MICROSECOND, 1),
+        (600.0, 1200.0 + MICROSECOND, 1),
+        (600.0 + MICROSECOND, 2400.0, 0),
+    ],
+)
+def test_a_departure_explains_a_newcomer_that_is_listed_a_sweep_later_than_those_before(took, takes, unexplained):
+    before = [departed(1, -3000), newcomer(1, -3000 + took)]
+    assert counted([*before, departed(2, -1), newcomer(2, takes - 1)]) == unexplained
+
+
+@pytest.mark.parametrize(
+    ("state", "missing", "unexplained"),
+    [
+        (State.SUSPECT, 0.0, 1),
+        (State.SUSPECT, MICROSECOND, 0),
+        (State.SUSPECT, 60.0, 0),
+        (State.SUSPECT, 60.0 + MICROSECOND, 1),
+        (State.INVALIDATED, MICROSECOND, 1),
+    ],
+    ids=["as it was accepted", "just after", "as the newcomer came", "after the newcomer", "and is confirmed lost"],
+)
+def test_a_runner_missing_since_the_batch_explains_a_newcomer_until_it_is_confirmed_lost(state, missing, unexplained):
+    """It may have left after a job that no delivery has named so far. One that was missing before is of the loss."""
+    absent = suspect(1, absent_since=NOW + missing, missing_at=NOW + missing + 30)
+    assert counted([(absent, state), newcomer(1, 60)]) == unexplained
+
+
+@pytest.mark.parametrize(
+    ("came", "changes", "unexplained"),
+    [
+        (60, {}, 0),
+        (60, {"granted_at": NOW - 20}, 1),
+        (-400, {}, 1),
+        (-400, {"retired_at": NOW - 10, "reregistered_as": None}, 0),
+    ],
+    ids=["again", "its replacement was granted", "had come before", "left instead"],
+)
+def test_a_machine_that_registers_again_explains_that_registration_and_no_other(came, changes, unexplained):
+    """Lists may show both for a while: then the earlier registration is missed after the later one has come."""
+    earlier = online(1, name="again", listed=False, absent_since=NOW - 10)._replace(reregistered_as=1001)
+    members = [(earlier._replace(**changes), State.RETIRED), newcomer(1, came, name="again")]
+    assert counted([*members, newcomer(2, 60)] if came < 0 else members) == unexplained
 
 
 def test_departures_of_a_shrinking_fleet_do_not_explain_successors_for_longer_than_newcomers_took():

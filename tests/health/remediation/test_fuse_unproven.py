@@ -49,10 +49,23 @@ def test_a_dry_run_fuse_closes_when_the_mass_loss_has_ended(counted, closes):
     assert after == (closed if closes else fuse)
 
 
-def test_a_dry_run_fuse_closes_as_soon_as_registrations_return():
-    after = turned(proving(), mass_loss(since_return=0.0, lost=3, waiting=3))
-    assert (after.position, after.healed_at) == (Position.CLOSED, NOW)
-    assert after.reason is FuseReason.REGISTRATIONS_RETURNED
+@pytest.mark.parametrize(
+    ("left", "reason"),
+    [
+        ({}, FuseReason.REGISTRATIONS_RETURNED),
+        ({"waiting": 1}, FuseReason.UNPROVEN),
+        ({"pending": 1}, FuseReason.UNPROVEN),
+        ({"overdue": 1}, FuseReason.UNPROVEN),
+    ],
+    ids=["no other loss", "one waits", "one would be requested", "one would have been requested for long"],
+)
+def test_a_dry_run_fuse_closes_as_soon_as_registrations_return_and_heals_no_other_loss(left, reason):
+    """Else the losses that wait would have a first batch of their own, or no fuse at all, once the mode is act."""
+    after = turned(proving(), FuseCounts(since_return=0.0, lost=3, expected=200, **left))
+    assert (after.position, after.healed_at, after.reason) == (Position.CLOSED, NOW, reason)
+    assert turned(after, FuseCounts(lost=1, expected=200, waiting=1), acting=True).position is (
+        Position.PROVING if left else Position.CLOSED
+    )
 
 
 def test_a_dry_run_fuse_does_not_close_and_trip_again_while_some_registrations_return():
