@@ -233,9 +233,14 @@ def events(installation: int) -> str:
     return f"ghapp:{installation}:events"
 
 
-def event(event_id: str) -> str:
-    """string: an event of this id was appended; expires after a week."""
-    return f"ghapp:event:{event_id}"
+def event_ids(installation: int, kind: str) -> str:
+    """Sorted set: id of an event of that type → when it was appended."""
+    return f"ghapp:{installation}:event-ids:{kind}"
+
+
+def outbox_news(installation: int, pool: str) -> str:
+    """Sorted set: id of an event of the outbox that is no request → when it was added."""
+    return f"ghapp:{installation}:outbox-news:{pool}"
 
 
 def budget(installation: int) -> str:

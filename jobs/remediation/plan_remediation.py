@@ -21,7 +21,7 @@ from ghapp.health.remediation.decision import (
 from ghapp.health.remediation.decision import decide as decided
 from ghapp.health.remediation.fuse import Fuse, Position, has_stepped
 from ghapp.health.remediation.plan import Plan
-from ghapp.health.remediation.steps import awaits_remediation, is_open, replacement_path, request_id
+from ghapp.health.remediation.steps import REPLACE, awaits_remediation, is_open, replacement_path, request_id
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence
 from ghapp.log import logger
@@ -224,7 +224,8 @@ async def _ask_again(context: JobContext, installation: Installation, known: Ite
     granted = {each.event_id: each for each in known if each.event_id is not None and is_open(each)}
     if not granted:
         return
-    unsent, unpublished = set(await context.events.unsent()), await context.events.missing(list(granted))
+    unsent = await context.events.unsent_of(granted)
+    unpublished = await context.events.missing(installation.id, REPLACE, list(granted))
     rules = context.settings.pools_of(installation.org)
     for event_id, evidence in granted.items():
         path = replacement_path(rule_named(runner_pool(evidence, rules), rules))

@@ -65,6 +65,8 @@ HELP = {
     "ghapp_job_run_seconds": "Duration of jobs on self-hosted runners, by configured pool; all others are pool other.",
     "ghapp_heal_seconds": "Time from the loss of a runner to its successor online, by configured pool; all others are "
     "pool other.",
+    "ghapp_events_dropped_total": "News for a pool's URL that were dropped because too many waited for it; requests "
+    "for replacements are never dropped.",
     "ghapp_rows_left_out_total": "Rows, and fields of rows, of GitHub, the cluster and the log store that could not be "
     "read and were left out, by kind.",
     "ghapp_unreadable_records_total": "Stored records that could not be read and were set aside, by kind.",
