@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 
@@ -21,12 +22,20 @@ from ghapp.health.remediation.decision import (
 from ghapp.health.remediation.decision import decide as decided
 from ghapp.health.remediation.fuse import Fuse, Position, has_stepped
 from ghapp.health.remediation.plan import Plan
-from ghapp.health.remediation.steps import REPLACE, awaits_remediation, is_open, replacement_path, request_id
+from ghapp.health.remediation.steps import (
+    REPLACE,
+    ReplacementPath,
+    awaits_remediation,
+    is_open,
+    replacement_path,
+    request_id,
+)
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence
 from ghapp.log import logger
 from ghapp.queue.jobs import enqueue_remediation
 from ghapp.report.org_view import OrgView
+from ghapp.settings import PoolSettings
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.checks.health_report import enqueue_report_if_wanted
 from jobs.context import JobContext
@@ -109,7 +118,15 @@ async def _inputs(
         ]
     window = context.settings.of(installation.org).fuse.window_seconds
     reaped = await context.leaks.reaped_by_pool(installation.id, now - window)
-    return DecisionInputs(view.survey, now, queued, view.claimed, reaped)
+    open_requests = _open_requests(runners.values(), context.settings.pools_of(installation.org))
+    return DecisionInputs(view.survey, now, queued, view.claimed, reaped, open_requests)
+
+
+def _open_requests(runners: Iterable[Evidence], rules: Sequence[PoolSettings]) -> Counter[str]:
+    """Counts the requests that wait for their pool's URL; a controller that polls may leave them open."""
+    pools = Counter(runner_pool(each, rules) for each in runners if is_open(each) and each.replaced_at is None)
+    sent = {rule.name for rule in rules if replacement_path(rule) is ReplacementPath.EVENT}
+    return Counter({pool: count for pool, count in pools.items() if pool in sent})
 
 
 async def _write_off(
