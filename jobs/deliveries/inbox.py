@@ -98,6 +98,8 @@ async def _take_effect(context: JobContext, entries: Sequence[Entry], now: float
     for _, delivery in deliveries:
         context.left_out_rows.add(delivery.left_out)
     await _take_effect_on_orgs(context, deliveries)
+    # What deliveries leave of an installation that no discovery has listed expires, unless one lists it after all.
+    await context.uninstalled.removed(await context.installations.unknown(by_installation.keys()), now)
     for installation_id, delivered in by_installation.items():
         await _jobs_take_effect(context, installation_id, await _current(context, installation_id, delivered, now), now)
     await _record_arrivals(context, by_installation, now)

@@ -15,6 +15,7 @@ from ghapp.health.runner.next_attempt import why_not_swept
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from jobs.context import JobContext, configured, open_context
+from jobs.runners.forget import forget_unswept
 from jobs.scheduler import DISCOVER_SECONDS
 
 log = logger(__name__)
@@ -160,3 +161,4 @@ async def _enrol(
     await context.schedule.remove(installation.id)
     survey = await context.runners.survey(installation.id)
     await context.runners.save_survey(installation.id, survey_after_failure(survey, why, now))
+    await forget_unswept(context, installation)

@@ -30,10 +30,14 @@ from jobs.context import JobContext, configured, open_context
 from jobs.deliveries.installations import warn_of_name
 from jobs.remediation.plan_remediation import plan_after_sweep
 from jobs.runners.confirm import ask_to_confirm
+from jobs.runners.forget import forget_unswept
 from jobs.runners.list_runners import ListResult, Progress, list_runners
 from jobs.runners.record_list import SweepResult, keep_judgement, record_list
 
 log = logger(__name__)
+
+FORGET_SECONDS = 600.0
+"""While no list can be read, one sweep in so many seconds deletes what deliveries have left behind."""
 
 FAILURES: dict[type[GitHubError], Reason] = {
     BudgetSpentError: Reason.BUDGET_SPENT,
@@ -110,6 +114,8 @@ async def _list_and_record(
             exc_info=error if reason is Reason.INTERNAL_ERROR else None,
         )
         await context.runners.save_survey(installation.id, absence.survey_after_failure(survey, reason, began))
+        if began % FORGET_SECONDS < context.settings.of(installation.org).sweep.interval_seconds:
+            await forget_unswept(context, installation)
         took = (context.clock() - began) * 1000
         return SweepResult(installation.org, 0, 0, 0, 0, took, changed_pages=survey.changed_pages, flaw=reason), None
 
