@@ -253,6 +253,11 @@ def flights(installation: int) -> str:
     return f"ghapp:{installation}:flights"
 
 
+def turns(installation: int) -> str:
+    """Sorted set: call that waits for the points of a minute → its turn. At most one a token that is to be minted."""
+    return f"ghapp:{installation}:turns"
+
+
 def credential(installation: int) -> str:
     """string: the sealed installation token; expires before GitHub's does."""
     return f"ghapp:{installation}:credential"
