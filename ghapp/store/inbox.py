@@ -36,6 +36,9 @@ KEPT_SECONDS = 7 * 24 * HOUR
 MOST_TRIES = 3
 MOST_DEAD, DEAD_SECONDS = 1_000, 30 * 24 * HOUR
 
+MOST_PLANNED = 1_000
+"""Attempts that GitHub is to repeat; the next search plans the others."""
+
 MOST_SCANNED = 10_000
 """Waiting entries that are searched for a GUID; a GUID that is missed only causes a second delivery."""
 
@@ -224,11 +227,11 @@ class Inbox:
         await self._redis.set(keys.REDELIVERY_CURSOR, f"{place.at!r} {place.cursor}", ex=HOUR)
 
     async def plan_redeliveries(self, attempts: Sequence[int]) -> None:
-        """Records the attempts that GitHub is to repeat, in this order, in place of an earlier plan."""
+        """Records the first `MOST_PLANNED` attempts that GitHub is to repeat, in place of an earlier plan."""
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.delete(keys.REDELIVERIES)
             if attempts:
-                pipe.rpush(keys.REDELIVERIES, *attempts)
+                pipe.rpush(keys.REDELIVERIES, *attempts[:MOST_PLANNED])
                 pipe.expire(keys.REDELIVERIES, HOUR)
             await pipe.execute()
 

@@ -20,7 +20,7 @@ from ghapp.health.remediation.decision import (
     is_as_planned,
 )
 from ghapp.health.remediation.decision import decide as decided
-from ghapp.health.remediation.fuse import Fuse, Position, has_stepped
+from ghapp.health.remediation.fuse import Fuse, Position, has_stepped, is_long_closed
 from ghapp.health.remediation.plan import Plan
 from ghapp.health.remediation.steps import (
     REPLACE,
@@ -74,6 +74,8 @@ async def plan_remediation(context: JobContext, installation: Installation) -> P
         await _ask_again(context, installation, runners.values(), now)
         turned = {each.pool: (each.after, each.counted) for each in decision.turns if each.pool not in overtaken}
         await record_incidents(context, installation, view, runners | granted, turned, now)
+        old = {name: fuse for name, fuse in view.fuses.items() if name not in pools and is_long_closed(fuse, now)}
+        await context.fuses.forget(installation.id, old)
     enqueue_report_if_wanted(context, installation)
     return decision.plan
 

@@ -34,6 +34,7 @@ HEADERS = {"x-ratelimit-limit": "5000", "x-ratelimit-used": "7", "x-ratelimit-re
 NO_RECORDS = {
     keys.OUTBOX_ADDED: "whatever is in it wakes up",
     keys.INBOX_ASKED: "only whether it exists is asked",
+    keys.SIGN_INS: "the key of a sign-in: garbage is none's",
     keys.event_ids(ORG, REPLACE): "the id of an event: garbage is none's",
     keys.outbox_news(ORG, samples.POOL): "the id of an event: garbage is none's",
     keys.places(ORG): "only its fields are read",
