@@ -77,10 +77,12 @@ async def sweep_installation(
             return None
         began = context.clock()
         swept, seen = await _list_and_record(context, installation, began, progress, act=act)
+        if swept.deferred:
+            return swept
         swept = await _finish(context, installation, swept, began, due_at)
         if not swept.repeats:
             await _record_history(context, installation, seen, began)
-    if act and swept.deferred_seconds is None:
+    if act:
         ask_to_confirm(context, installation_id, swept.confirm_at)
         async with context.all_records(swept.runners):
             await plan_after_sweep(context, installation, at_rest=swept.at_rest)
@@ -126,7 +128,8 @@ async def _list_and_record(
 async def _defer(
     context: JobContext, installation: Installation, survey: Survey, error: BudgetSpentError, began: float
 ) -> SweepResult:
-    """Records that the sweep waits for its turn: after a start, tokens of all installations need more than a minute."""
+    """Has the sweep wait for its turn: after a start, tokens of all installations need more than a minute."""
+    now, limits = context.clock(), context.settings.of(installation.org).budget
     log.info(
         "sweep deferred",
         installation=installation.id,
@@ -136,12 +139,15 @@ async def _defer(
         why=str(error),
     )
     await context.runners.save_survey(installation.id, absence.survey_after_deferral(survey, began))
+    await context.schedule.due_at(installation.id, now + error.after_seconds)
+    await context.counters.add("ghapp_sweeps_total", org=installation.org, outcome="deferred")
     return SweepResult(
         installation.org,
-        *(0, 0, 0, 0, 0.0),
-        changed_pages=survey.changed_pages,
+        *(0, 0, 0, 0, (now - began) * 1000),
         flaw=Reason.RATE_LIMITED,
-        deferred_seconds=error.after_seconds,
+        left=left(await context.budget.left(installation.id, now), limits),
+        next_in=error.after_seconds,
+        deferred=True,
     )
 
 
@@ -195,10 +201,8 @@ async def _finish(
     org, policy = installation.org, context.settings.of(installation.org)
     allowance = await context.budget.left(installation.id, context.clock())
     interval = max(policy.sweep.interval_seconds, least_interval(-(-swept.runners // PER_PAGE)))
-    wait, begins = next_sweep_in(interval, swept.changed, swept.changed_pages, allowance, policy.budget), began
-    if swept.deferred_seconds is not None:
-        wait, begins, due_at = swept.deferred_seconds, context.clock(), None
-    await context.schedule.due_at(installation.id, next_sweep_at(begins, due_at, wait))
+    wait = next_sweep_in(interval, swept.changed, swept.changed_pages, allowance, policy.budget)
+    await context.schedule.due_at(installation.id, next_sweep_at(began, due_at, wait))
     swept = replace(swept, left=left(allowance, policy.budget), next_in=wait)
     log.info("swept", installation=installation.id, **swept.logged())
     counters = context.counters.batch()
