@@ -19,7 +19,7 @@ from ghapp.health.runner.next_attempt import NOT_SCHEDULED, OVERDUE, NextAttempt
 from ghapp.health.runner.verdict import Reason, judge
 from ghapp.report import fuse_history
 from ghapp.report.check_run_state import PostFailure, repository_of
-from ghapp.report.documents import timestamp
+from ghapp.report.documents import pause_in_words, timestamp
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis
 from ghapp.store.fuses import WHOLE_ORG, Pause
@@ -234,8 +234,8 @@ def of_remediation(org: str, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pau
     for pool, pause in pauses.items():
         whole = pool == WHOLE_ORG
         fix = f"`ghapp resume {org}`" if whole else f"`ghapp resume {org} --pool {pool}`"
-        text = f"paused by {pause.who} since {timestamp(pause.at)}: {pause.why}"
-        found.append(warning(GROUP, "pause of the whole organization" if whole else f"pause {pool}", text, fix, org))
+        name = "pause of the whole organization" if whole else f"pause {pool}"
+        found.append(warning(GROUP, name, f"paused {pause_in_words(pause)}", fix, org))
     return found
 
 

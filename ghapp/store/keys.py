@@ -203,9 +203,9 @@ def sign_in(digest: str) -> str:
     return f"ghapp:sign-in:{digest}"
 
 
-def audit(installation: int) -> str:
-    """list: AuditEntry, the latest first, at most 1,000; expires a year after the last one."""
-    return f"ghapp:{installation}:audit"
+def audit(installation: int, trail: str = "changes") -> str:
+    """list: AuditEntry of an `audit.Trail`, the latest first, at most 1,000; expires a year after the last one."""
+    return f"ghapp:{installation}:audit:{trail}"
 
 
 def fuses(installation: int) -> str:
