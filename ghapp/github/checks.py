@@ -97,10 +97,10 @@ class Checks:
         answer = await self.client.send("GET", self._path)
         return None if answer.status in REFUSED else self._described(answer.body).default_branch
 
-    async def is_private(self) -> bool:
-        """True if only members can read what is posted there; False also if the installation cannot see it."""
+    async def is_private(self) -> bool | None:
+        """True if only members can read what is posted there; None if there is none that the installation can see."""
         answer = await self.client.send("GET", self._path)
-        return answer.status not in REFUSED and self._described(answer.body).private
+        return None if answer.status in REFUSED else self._described(answer.body).private
 
     async def topics(self) -> list[str] | None:
         """Returns the repository's topics; None if it does not exist, or the installation cannot see it."""

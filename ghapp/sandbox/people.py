@@ -55,7 +55,7 @@ PEOPLE = (
 
 
 def person_called(login: str | None) -> Person | None:
-    """Returns the person of a login; None if nobody has it."""
+    """Returns the person of a login; None if there is none."""
     return next((each for each in PEOPLE if each.login == login), None)
 
 

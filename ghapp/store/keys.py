@@ -58,6 +58,9 @@ OUTBOX_ADDED = "ghapp:outbox:added"
 NOTIFICATIONS = "ghapp:notifications"
 """hash: random id → PendingNotification, of one receiver. At most 1,000; deleted when sent, or after a day."""
 
+NAME_OWNERS = "ghapp:name-owners"
+"""hash: a name that an installation had, in lower case → its account's id. At most `installations.MOST_OWNERS`."""
+
 QUEUE_JOBS = "ghapp:queue:jobs"
 """set: ids of jobs that wait, are scheduled or run. Deleted with the job. Written only by `ghapp.queue.transitions`,
 as its `KNOWN_JOBS`: the queue must not import the store."""

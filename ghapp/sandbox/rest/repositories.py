@@ -46,7 +46,7 @@ def get_repository(call: RestCall) -> Response:
 
 
 def get_permission(call: RestCall) -> Response:
-    """What a person may do in the repository; 404 for a login that nobody has."""
+    """What a person may do in the repository; 404 for a login of no account."""
     if (person := person_called(call.request.path_params["username"])) is None:
         raise not_found()
     role = person.role_in(call.org is min(call.world.orgs.values(), key=lambda each: each.id))
