@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ghapp.cli.backend import query
+from ghapp.untrusted_text import visible
 
 
 @click.command()
@@ -17,7 +18,7 @@ def pause(org: str, pool: str | None, why: str) -> None:
     Example: ghapp pause acme --pool linux-4vcpu --why "network maintenance"
     """
     for line in query(lambda backend: backend.pause(org, pool, why)):
-        click.echo(line)
+        click.echo(visible(line))
 
 
 @click.command()
@@ -31,4 +32,4 @@ def resume(org: str, pool: str | None) -> None:
     Example: ghapp resume acme --pool linux-4vcpu
     """
     for line in query(lambda backend: backend.resume(org, pool)):
-        click.echo(line)
+        click.echo(visible(line))

@@ -10,6 +10,7 @@ from ghapp.health.queue.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.queue.labels import LONGEST_LABEL, missing_labels, names_one_run, nearest_label
 from ghapp.health.queue.reason import Placement, QueueReason
+from ghapp.health.remediation.fuse import resume_command
 
 MOST_LABELS = 10
 """Labels that a sentence names."""
@@ -139,12 +140,13 @@ def _busy(queue: JobQueue, job: Job, placement: Placement) -> _Words:
 def _held(queue: JobQueue, pool: str, lost: int) -> list[QueueStep]:
     """Returns a step if something prevents the replacement of lost runners."""
     pause, were = queue.pause_of(pool), "runner is" if lost == 1 else "runners are"
+    resume = resume_command(queue.inputs.org, pool)
     if pause is not None:
         why = f"{lost} lost {were} not replaced: paused by {pause.who}: {pause.why}"
-        return [QueueStep(f"ghapp resume {queue.inputs.org} --pool {pool}", why)]
+        return [QueueStep(resume, why)]
     if queue.fuse_of(pool).position == "stopped":
         why = f"{lost} lost {were} not replaced: the fuse is stopped ({queue.fuse_of(pool).reason})"
-        return [QueueStep(f"ghapp doctor; then ghapp resume {queue.inputs.org} --pool {pool}", why)]
+        return [QueueStep(f"ghapp doctor; then {resume}", why)]
     if queue.inputs.mode != "act":
         why = f"{lost} lost {were} not replaced: [remediation] mode is {queue.inputs.mode}"
         return [QueueStep('replace them, or set mode = "act"', why)]
