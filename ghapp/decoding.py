@@ -57,6 +57,8 @@ Kind = Literal[
 _CONTENT = re.compile(r"(?<=Invalid enum value) '.*'", re.DOTALL)
 """What msgspec quotes of the content."""
 
+_NUL, _REPLACEMENT = rb"\u0000", rb"\ufffd"
+
 _LONGEST_NUMBER = 20
 """Digits of an integer. Longer ones become floats, which no field of ours takes for an integer."""
 
@@ -71,11 +73,17 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
         msgspec.DecodeError: not JSON, not of the decoder's type, nested too deeply, or not UTF-8.
     """
     try:
-        return decoder.decode(body)
+        return decoder.decode(_without_nul(body))
     except RecursionError:
         raise msgspec.DecodeError("the JSON is nested too deeply") from None
     except UnicodeDecodeError:
         raise msgspec.DecodeError("the JSON is not UTF-8") from None
+
+
+def _without_nul(body: bytes | msgspec.Raw) -> bytes | msgspec.Raw:
+    """Returns JSON without the character NUL, by which some records and scripts separate texts, in any text of it."""
+    encoded = bytes(body)
+    return encoded.replace(_NUL, _REPLACEMENT) if _NUL in encoded else body
 
 
 class LeftOut(NamedTuple):
@@ -131,6 +139,7 @@ class RowDecoder(Generic[T]):
         Raises:
             msgspec.DecodeError: not JSON, or without the shape in what is mandatory of the answer itself.
         """
+        body = _without_nul(body)
         try:
             return Decoded(decode(self._strict, body))
         except msgspec.DecodeError as error:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from ghapp.terminal.tables import copyable, new_table, plain
+from ghapp.terminal.tables import LONGEST_CELL, copyable, new_table, plain
 from ghapp.untrusted_text import (
     REPLACEMENT,
     one_line,
@@ -121,7 +121,14 @@ def test_a_toml_string_is_visible_and_the_same_text(text):
     assert tomllib.loads(f"a = {toml_string(text)}") == {"a": text}
 
 
-@pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
+@pytest.mark.parametrize(("length", "shown"), [(LONGEST_CELL, LONGEST_CELL), (LONGEST_CELL + 1, LONGEST_CELL)])
+def test_a_long_name_makes_no_row_longer_than_the_bound(length, shown):
+    table = new_table("a")
+    table.add_row("x" * length)
+    assert len(table.columns[0]._cells[0].plain) == shown
+
+
+@pytest.mark.parametrize("text", NASTY[:-1], ids=range(len(NASTY) - 1))
 def test_a_cell_and_a_line_of_a_terminal_show_the_text_itself(text):
     table = new_table("a", "b")
     table.add_row(text, plain(text, "red"))

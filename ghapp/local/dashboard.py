@@ -71,6 +71,9 @@ HEALED = "healed"
 """Lost, and the replacement was accepted."""
 
 POOL_WIDTH = 24
+NAME_WIDTH = 64
+"""Characters of a name in a line. GitHub allows 64 in a runner's name."""
+
 DROPPED_FIRST = ("offline", "unknown", "retired", "starting", "invalidated", "suspect", HEALED)
 """Columns that are dropped on narrow terminals if no runner is in them, in this order."""
 
@@ -380,9 +383,8 @@ def incident_line(incidents: Iterable[LossIncident], now: float) -> Text | None:
         return None
     found = max(known, key=lambda each: (each.began, each.id))
     state = state_of(found)
-    line = plain(
-        f"incident {timestamp(found.began)[11:19]}: {counted(len(found.losses), 'runner')} lost in {found.pool}"
-    )
+    lost = f"{counted(len(found.losses), 'runner')} lost in {visible(found.pool, NAME_WIDTH)}"
+    line = Text(f"incident {timestamp(found.began)[11:19]}: {lost}")
     if found.ended is not None:
         word = "healed in" if state == "healed" else "over after"
         return line.append(f", {word} {exact(found.ended - found.began)}", "green")
@@ -397,8 +399,8 @@ def cluster_line(summary: ClusterSummary | None, reaped: int) -> Text | None:
         return None
     line = Text(f"cluster: {counted(len(summary.deaths), 'death')}, {counted(reaped, 'leaked pod')} deleted", "dim")
     for each in summary.phantoms[:1]:
-        named = visible(f", {counted(len(summary.phantoms), 'phantom')}: {each.subject} ({each.reason})")
-        line.append(named, "yellow")
+        named = f"{visible(each.subject, NAME_WIDTH)} ({each.reason})"
+        line.append(f", {counted(len(summary.phantoms), 'phantom')}: {named}", "yellow")
     return line
 
 
@@ -459,7 +461,7 @@ def _line(event: dict[str, Any]) -> Text:
     when, reason = event["time"][11:19], event["data"].get("reason", "")
     subject = "whole installation" if event["subject"] == WHOLE_ORG else event["subject"]
     first = ((f"{when}  ", "dim"), (visible(f"{kind:<16}"), colour))
-    return Text.assemble(*first, visible(f"  {subject}  "), (visible(reason), "dim"))
+    return Text.assemble(*first, f"  {visible(subject, NAME_WIDTH)}  ", (visible(reason, NAME_WIDTH), "dim"))
 
 
 async def _hints(site: Site) -> Text:

@@ -13,10 +13,16 @@ from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
 
+from ghapp.health.pool_matching import LONGEST_POOL
 from ghapp.report.documents import timestamp
 from ghapp.untrusted_text import visible
 
 ANY_WIDTH = 100_000
+
+LONGEST_CELL = LONGEST_POOL
+"""Characters of a name in a table: one long name makes all rows as long."""
+
+LONGEST_SENTENCE = 1000
 
 COLOURS = {
     "healthy": "green",
@@ -35,9 +41,9 @@ ABSENT = ("suspect", "invalidated", "retired")
 MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "wrong": ("✗", "red")}
 
 
-def plain(text: str, style: str = "") -> Text:
+def plain(text: str, style: str = "", most: int = LONGEST_SENTENCE) -> Text:
     """Returns text of anybody as text of the terminal: one line, without markup and control characters."""
-    return Text(visible(text), style)
+    return Text(visible(text, most), style)
 
 
 def copyable(text: str, style: str = "") -> Text:
@@ -46,11 +52,11 @@ def copyable(text: str, style: str = "") -> Text:
 
 
 class PlainTable(Table):
-    """A table. What is added as a `str` may be anybody's, and is shown as it is: rich would read its markup."""
+    """A table. What is added as a `str` is a name of anybody, and is shown as it is: rich would read its markup."""
 
     def add_row(self, *cells: RenderableType | None, style: StyleType | None = None, end_section: bool = False) -> None:
         """Adds a row of texts and renderables."""
-        plain_cells = (plain(each) if isinstance(each, str) else each for each in cells)
+        plain_cells = (plain(each, most=LONGEST_CELL) if isinstance(each, str) else each for each in cells)
         super().add_row(*plain_cells, style=style, end_section=end_section)
 
 
@@ -131,7 +137,7 @@ def runners_table(
 
 def held_lines(held: Iterable[Mapping[str, Any]]) -> Text:
     """Returns the pauses and fuses that block replacements, one per line."""
-    return Text("\n".join(visible(_held_line(each)) for each in held), "yellow")
+    return Text("\n").join(copyable(_held_line(each), "yellow") for each in held)
 
 
 def _held_line(held: Mapping[str, Any]) -> str:
@@ -163,7 +169,7 @@ def explanation(document: Mapping[str, Any], page: str | None = None) -> Rendera
     head.append(", replace now" if document["replace"] else "")
     table = new_table("at", "source", "observation")
     for each in document["evidence"]:
-        table.add_row(each["at"], each["source"], each["said"])
+        table.add_row(each["at"], each["source"], plain(each["said"]))
     parts: list[RenderableType] = [head]
     if document.get("held"):
         parts.append(held_lines(document["held"]))
@@ -190,8 +196,8 @@ def post_mortem(death: Mapping[str, Any]) -> RenderableType:
     table.add_row("node", death["node"] or "unknown")
     if (job := death["job"]) is not None:
         parts = (job["repository"], job["name"] or job["id"], job["conclusion"] or "no conclusion yet", job["html_url"])
-        table.add_row("job", " ".join(str(each) for each in parts if each))
-    table.add_row("advice", death["advice"])
+        table.add_row("job", plain(" ".join(str(each) for each in parts if each)))
+    table.add_row("advice", plain(death["advice"]))
     for title, lines in (("runner log", death["runner_log"]), ("host log", death["host_log"])):
         if lines:
             table.add_row(title, Text("\n".join(map(visible, lines))))
@@ -213,7 +219,7 @@ def phantoms_table(phantoms: Sequence[Mapping[str, Any]], now: float) -> Rendera
         Text(),
         count,
         ShrinkingTable(table, [*constant_column("org", phantoms), "kind"]),
-        *(plain(f" {reason}{details.get(reason, '')} → {what}") for reason, what in advice.items()),
+        *(copyable(f" {reason}{details.get(reason, '')} → {what}") for reason, what in advice.items()),
     )
 
 
@@ -248,7 +254,7 @@ def findings_table(findings: Iterable[Any]) -> Table:
             table.add_row("", Text(group, "bold"), "")
         mark, colour = MARKS[each.status]
         name = each.name if each.org is None else f"{each.org}: {each.name}"
-        table.add_row(Text(mark, colour), name, each.text)
+        table.add_row(Text(mark, colour), name, plain(each.text))
         if each.fix is not None:
             table.add_row("", "", plain(f"→ {each.fix}", "dim"))
     return table
@@ -258,7 +264,7 @@ def letters_table(letters: Iterable[Mapping[str, Any]], now: float) -> Table:
     """Returns the deliveries that were given up."""
     table = new_table("given up", "delivery", "event", "reason")
     for each in letters:
-        table.add_row(ago(each["at"], now), each["guid"], each["event"], each["why"])
+        table.add_row(ago(each["at"], now), each["guid"], each["event"], plain(each["why"]))
     return table
 
 

@@ -20,9 +20,9 @@ NASTY = (
     "host\r\nSubject: forged",  # a header of an e-mail, a field of a log
     "safe\rEVIL",  # overwrites its line
     "a\tb\x0bc\x0cd",  # columns and pages
-    "a\u2028b\u2029c\x85d",  # line ends of Unicode
+    "q\u2028r\u2029s\x85t",  # line ends of Unicode
     "abc\x08\x08\x08xyz",  # erases itself
-    "a\x00b\x7fc",  # ends a text in C, and is not seen
+    "a\x01b\x7fc",  # is not seen
     "photo\u202egpj.exe",  # reverses what follows it
     "\u2066a\u2069b\u200f",  # isolates and marks of the writing direction
     "ad\u200bmin\u200d\ufeff",  # looks like another name
@@ -56,7 +56,7 @@ NASTY = (
     "../../etc/passwd?x=1&y=2#z",  # a path and a query
     "%s %n {0} {{ 7 * 7 }} ${HOME} {% raw %}",  # templates
     "=cmd|' /C calc'!A1",  # a spreadsheet
-    "x" * 5000,  # long
+    "x" * 5000,  # long: the last one
 )
 PLAIN = tuple(f"name-{number}" for number in range(len(NASTY)))
 
