@@ -90,10 +90,12 @@ def _plain(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mutab
 
 
 def _on_one_line(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Makes texts visible; a traceback keeps its lines. Other values are shown by `repr`, as JSON is by its escapes."""
+    """Makes values visible; a traceback keeps its lines."""
     for key, value in event.items():
         if isinstance(value, str):
             event[key] = visible_lines(value) if key in ("exception", "stack") else visible(value)
+        elif (text := repr(value)) != (shown := visible(text)):
+            event[key] = shown
     return event
 
 

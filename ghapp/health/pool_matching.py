@@ -86,7 +86,7 @@ def pool_of(labels: Iterable[str], custom_labels: Sequence[str], rules: Iterable
 
 
 def _shortened(name: str) -> str:
-    """Returns a name that people can read, type and tell apart: one line of at most `LONGEST_POOL` characters."""
+    """Returns a name that people can read and type, on one line of at most `LONGEST_POOL` characters."""
     shown = one_line(name)
     if len(shown) <= LONGEST_POOL:
         return shown
