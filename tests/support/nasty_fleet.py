@@ -33,6 +33,11 @@ FIRST_RUNNER, FIRST_JOB = 101, 1001
 LABEL = "self-hosted"
 
 
+def pool_named(name: str) -> str:
+    """The pool of runners with that label."""
+    return pool_of((), (name,), ())
+
+
 def evidence(number: int, name: str, now: float) -> Evidence:
     """A runner: every second one is lost."""
     labels = {
@@ -78,7 +83,7 @@ def death(number: int, name: str, now: float) -> Death:
         advice="Raise the limit.",
         namespace=name,
         runner_id=FIRST_RUNNER + number,
-        pool=name,
+        pool=pool_named(name),
         job=dead_job,
         runner_log=(name, name),
         host_log=(name,),
@@ -90,7 +95,7 @@ def death(number: int, name: str, now: float) -> Death:
 def phantom(name: str) -> Phantom:
     """A pod that counts as a runner and is none."""
     reason = PhantomReason.POD_LOST
-    return Phantom(PhantomKind.OBJECT_WITHOUT_POD, name, reason, ADVICE[reason], name, name, name, name)
+    return Phantom(PhantomKind.OBJECT_WITHOUT_POD, name, reason, ADVICE[reason], pool_named(name), name, name, name)
 
 
 async def store(redis, installation: Installation, names: Sequence[str], now: float) -> None:
@@ -109,7 +114,9 @@ async def store(redis, installation: Installation, names: Sequence[str], now: fl
     summary = ClusterSummary(now, since, phantoms, tuple(death_summary(each) for each in deaths))
     await ClusterSummaries(redis).keep(installation.id, summary)
     incidents = {
-        f"{number}": LossIncident(f"{number}", name, now - 60, None, (RunnerLoss(number, name, name, now - 60),))
+        f"{number}": LossIncident(
+            f"{number}", pool_named(name), now - 60, None, (RunnerLoss(number, name, pool_named(name), now - 60),)
+        )
         for number, name in numbered
     }
     await Incidents(redis).revise(installation.id, lambda _: incidents, now)
@@ -117,7 +124,7 @@ async def store(redis, installation: Installation, names: Sequence[str], now: fl
     stopped = Fuse(Position.STOPPED, now - 90, 3, 3, reason=FuseReason.BATCH_NEVER_ONLINE, stopped_at=now - 30)
     for number, name in numbered:
         await Deaths(redis, lambda: now).record(installation.id, deaths[number])
-        pool = pool_of((), (name,), ())
+        pool = pool_named(name)
         await fuses.pause(installation.id, pool, Pause(name, name, now - 40))
         await fuses.save(installation.id, pool, None, stopped)
         event = {"type": "ghapp.runner.offline.v1", "subject": name, "time": timestamp(now), "data": {"reason": name}}
