@@ -90,7 +90,7 @@ def without_markup(text: str, most: int = LONGEST_WORD) -> str:
     addresses. Characters with a meaning in any of these are replaced by others that look like them, and the dot of a
     host's name by `[.]`.
     """
-    line = visible(text, most).translate(_LOOKALIKES)
+    line = one_line(text, most).translate(_LOOKALIKES)
     return _DOMAIN_DOT.sub("[.]", _SCHEME.sub("\N{RATIO}", _LOOSE_UNDERSCORE.sub("\N{FULLWIDTH LOW LINE}", line)))
 
 
