@@ -172,3 +172,12 @@ def test_a_role_that_does_not_reach_redis_at_its_start_is_started_again(tmp_path
         role.process.wait()
         role.supervise()
         assert role.problem().startswith("clock exited: Redis does not answer")
+
+
+def test_what_a_role_prints_is_text_in_the_file(tmp_path):
+    with closing(RoleLog(tmp_path / "ghapp.log")) as log:
+        process = printing("import sys; sys.stdout.buffer.write(b'odd \\x1b[2J\\xe2\\x80\\xae\\xff\\n')")
+        output = log.follow(process)
+        process.wait()
+        assert output.last_line() == "odd \ufffd[2J\ufffd\ufffd"
+    assert (tmp_path / "ghapp.log").read_text() == "odd \ufffd[2J\ufffd\ufffd\n"
