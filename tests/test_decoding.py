@@ -1,5 +1,7 @@
 """Whatever is wrong with the JSON of others is one kind of error."""
 
+import json
+
 import msgspec
 import pytest
 
@@ -61,3 +63,9 @@ def test_a_nested_body_of_others_is_refused_like_any_broken_one():
 def test_the_character_by_which_records_separate_texts_is_in_none(body):
     assert decode(NAMED, body) == Named("a\ufffdb")
     assert RowDecoder("runner", Named).decode(body).value == Named("a\ufffdb")
+
+
+def test_nor_is_it_in_a_row_that_has_an_odd_field():
+    row = {"id": 1, "name": "a\x00b", "status": "online", "os": None}
+    page = wire.runner_page(json.dumps({"total_count": 1, "runners": [row]}).encode(), LeftOutRows())
+    assert [each.name for each in page.runners] == ["a\ufffdb"]

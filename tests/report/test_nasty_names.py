@@ -88,7 +88,7 @@ def queued(names):
     """Jobs that wait for labels that no runner has, and one of a pool that a person has paused."""
     pauses = {name: fleet_pause(name) for name in names}
     jobs = [nasty_fleet.job(number, name, NOW)._replace(private=True) for number, name in enumerate(names)]
-    runners = [busy(), *(missing(pool=name, labels=("self-hosted", f"{name}!")) for name in names[::2])]
+    runners = [busy(), *(missing(pool=name, labels=("self-hosted", f"{name}-of-another-kind")) for name in names[::2])]
     followed = [FollowedJob(each.id, each.queued_at, each.name, each.html_url) for each in jobs]
     return queue_report(QueueCheck(f"acme/{names[0]}", "f" * 40, tuple(followed)), queue(jobs, runners, pauses=pauses))
 

@@ -59,7 +59,7 @@ def job(number: int, name: str, now: float) -> Job:
     return Job(
         FIRST_JOB + number,
         "queued",
-        (LABEL, f"{name}!"),
+        (LABEL, f"{name}-of-another-kind"),
         f"acme/{name}",
         now - 1000,
         run_id=7,

@@ -40,9 +40,12 @@ NASTY = (
     "```\n# heading\n> quote",  # Markdown: ends a block of code
     "**b** __i__ ~~s~~ ||x|| `c`",  # Markdown, and Discord's own
     "@octocat @acme/admins #1 acme/api#2",  # GitHub's mentions and references
+    "@acme/admins",  # only a mention: other characters must not hide it
+    "GH-1",  # a reference without a sign
     "<https://evil.example>",  # Markdown: a link
     "https://evil.example/login?next=1#a",  # a link wherever addresses are looked for
     "www.evil.example evil.com mail@evil.com",  # also without a scheme
+    "www.evil.example/login",  # only that
     "<script>alert(1)</script>",  # HTML
     "\"><img src=x onerror='alert(1)'>",  # leaves an attribute
     "</code></td></table><!-- -->",  # leaves a cell
@@ -124,4 +127,4 @@ def _inline_faults(tokens, ours):
         elif token.type in ("em_open", "s_open"):
             yield token.type
         elif token.type in ("text", "text_special") and not in_code:
-            yield from (f"{sign} in {token.content!r}" for sign in ("@", "://", "www.") if sign in token.content)
+            yield from (f"{sign} in {token.content!r}" for sign in ("@", "://", "www.", "GH-") if sign in token.content)
