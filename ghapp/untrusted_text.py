@@ -24,11 +24,12 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 LONGEST_WORD = 100
 """Characters shown of one name or label. GitHub allows 64 in a runner's name."""
 
-_SHAPELESS = (
-    "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"  # fillers
-)
-_HIDDEN = re.compile(rf"[{_SHAPELESS}]")
-"""Letters and marks without a shape. Python calls them printable; two names that differ in them look alike."""
+_SHAPELESS = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef"
+_SYMBOLS = "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u27ff\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+_HIDDEN = re.compile(rf"[{_SHAPELESS}]|(?<![{_SYMBOLS}])[\ufe0e\ufe0f](?!\u20e3)")
+"""Letters and marks without a shape. Python calls them printable; two names that differ in them look alike. After a
+symbol, a variation selector makes it an emoji, as many names of jobs have one.
+"""
 
 
 def visible(text: str, most: int | None = None) -> str:
@@ -62,13 +63,17 @@ def cut_to(text: str, most: int | None) -> str:
 def _seen(text: str, kept: str) -> str:
     if text.isprintable() and (text.isascii() or _HIDDEN.search(text) is None):
         return text
-    return "".join(each if each in kept else _shape(each) for each in text)
+    return "".join(each if each in kept else _shape(each) for each in _HIDDEN.sub(REPLACEMENT, text))
 
 
 def _shape(character: str) -> str:
     if character.isspace():
         return " "
-    return character if character.isprintable() and _HIDDEN.match(character) is None else REPLACEMENT
+    return character if character.isprintable() else REPLACEMENT
+
+
+def _has_shape(character: str) -> bool:
+    return visible(character) == character
 
 
 _LOOKALIKES = str.maketrans("@<>[]`*~|\\&#", "＠‹›［］ˋ∗∼¦＼＆＃")
@@ -109,13 +114,13 @@ def _shell_word(word: str) -> str:
 def _shell_character(character: str) -> str:
     if character in "'\\":
         return f"\\{character}"
-    return character if _shape(character) == character else _code_point(character, r"\x{:02x}")
+    return character if _has_shape(character) else _code_point(character, r"\x{:02x}")
 
 
 def toml_string(text: str) -> str:
     """Returns a TOML string. TOML's escapes are those of JSON; characters that are not seen are escaped, too."""
     quoted = json.dumps(text, ensure_ascii=False)
-    return "".join(each if _shape(each) == each else _code_point(each, r"\u{:04x}") for each in quoted)
+    return "".join(each if _has_shape(each) else _code_point(each, r"\u{:04x}") for each in quoted)
 
 
 def _code_point(character: str, ascii_form: str) -> str:

@@ -44,6 +44,8 @@ def test_there_are_forty_names_and_each_is_another_one():
         ("\x9b\x7f\x00", REPLACEMENT * 3),
         ("a\u202eb\u200bc\ufeff", f"a{REPLACEMENT}b{REPLACEMENT}c{REPLACEMENT}"),
         ("\u3164\u2800\ufe0f", REPLACEMENT * 3),
+        ("⚙\ufe0f build 🛠\ufe0f 1\ufe0f\u20e3", "⚙\ufe0f build 🛠\ufe0f 1\ufe0f\u20e3"),
+        ("⚙\ufe0f\ufe0f a\ufe0f", f"⚙\ufe0f{REPLACEMENT} a{REPLACEMENT}"),
     ],
 )
 def test_what_is_not_seen_is_replaced_and_nothing_else(text, shown):
