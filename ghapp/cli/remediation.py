@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ghapp.cli.backend import query
+from ghapp.untrusted_text import visible
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -44,7 +45,7 @@ def pause(org: str, pool: str | None, why: str, seconds: float | None) -> None:
     Example: ghapp pause acme --pool linux-4vcpu --why "network maintenance" --for 2h
     """
     for line in query(lambda backend: backend.pause(org, pool, why, seconds)):
-        click.echo(line)
+        click.echo(visible(line))
 
 
 @click.command()
@@ -58,4 +59,4 @@ def resume(org: str, pool: str | None) -> None:
     Example: ghapp resume acme --pool linux-4vcpu
     """
     for line in query(lambda backend: backend.resume(org, pool)):
-        click.echo(line)
+        click.echo(visible(line))

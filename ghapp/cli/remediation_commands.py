@@ -5,7 +5,7 @@ from __future__ import annotations
 from ghapp.cli.audit import record, user_here
 from ghapp.cli.context import UnknownPoolError, chosen
 from ghapp.health.installation import Installation
-from ghapp.health.remediation.fuse import Position
+from ghapp.health.remediation.fuse import Position, resume_command
 from ghapp.report.documents import pause_in_words, timestamp
 from ghapp.settings import Settings
 from ghapp.store.fuses import WHOLE_ORG, Pause
@@ -39,8 +39,7 @@ async def pause(
 
 def pause_words(org: str, pool: str | None) -> tuple[str, str]:
     """Returns what a pause of this pool (None: all of the org) concerns, and the command that ends it."""
-    whole = pool in (None, WHOLE_ORG)
-    return _named(org, pool or WHOLE_ORG), f"`ghapp resume {org}{'' if whole else f' --pool {pool}'}`"
+    return _named(org, pool or WHOLE_ORG), f"`{resume_command(org, pool)}`"
 
 
 async def _require_pool(settings: Settings, stores: Stores, installation: Installation, pool: str | None) -> None:
@@ -84,7 +83,7 @@ async def resume(settings: Settings, stores: Stores, org: str, pool: str | None)
     if org_pause is not None:
         output.append(f"still paused: {name}, by {org_pause.who}: {org_pause.why}")
     if whole is not None and whole.position is Position.STOPPED:
-        output.append(f"still stopped: the fuse of the whole installation ({whole.reason}); `ghapp resume {name}`")
+        output.append(f"still stopped: the fuse of the whole installation ({whole.reason}); `{resume_command(name)}`")
     return output or ["nothing was paused or stopped"]
 
 

@@ -13,7 +13,7 @@ from ghapp.doctor.probe import probe
 from ghapp.health.delivery_lag import completeness, was_confirmed_without_deliveries
 from ghapp.health.installation import Installation, known_as, stale_name
 from ghapp.health.pacing import left
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, resume_command
 from ghapp.health.runner.evidence import Survey
 from ghapp.health.runner.next_attempt import NOT_SCHEDULED, OVERDUE, NextAttempt, next_attempt
 from ghapp.health.runner.verdict import Reason, judge
@@ -24,6 +24,7 @@ from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.stores import Stores, open_stores, stores_over
+from ghapp.untrusted_text import shell_command
 
 GROUP = "installations"
 STALE_SWEEPS = 3
@@ -196,11 +197,11 @@ def of_sweeps(
     )
     reason = survey.failure if survey.failing_since is not None else attempt.prevented_by
     if survey.failing_since is not None:
-        fix = FIXES.get(reason, "run `ghapp sweep --org {org} --dry-run` to see why").format(org=org)
+        fix = FIXES.get(reason, "run `ghapp sweep --org {org} --dry-run` to see why").format(org=shell_command(org))
         text = f"no complete list since {timestamp(survey.failing_since)}: {reason}; {due}"
         return [wrong(GROUP, "sweeps", text, fix, org)]
     if reason in FIXES:
-        return [wrong(GROUP, "sweeps", f"{reason}; {due}", FIXES[reason].format(org=org), org)]
+        return [wrong(GROUP, "sweeps", f"{reason}; {due}", FIXES[reason].format(org=shell_command(org)), org)]
     if survey.swept_at is None:
         return [warning(GROUP, "sweeps", f"never swept; {due}", "wait a minute; then see roles above", org)]
     age = now - survey.swept_at
@@ -224,16 +225,15 @@ def of_remediation(org: str, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pau
     for pool, fuse in fuses.items():
         whole = pool == WHOLE_INSTALLATION
         name = "fuse of the whole installation" if whole else f"fuse {pool}"
-        resume = f"`ghapp resume {org}`" if whole else f"`ghapp resume {org} --pool {pool}`"
         if fuse.position is Position.STOPPED:
-            fix = f"find the cause, then run {resume}"
+            fix = f"find the cause, then run `{resume_command(org, pool)}`"
             found.append(wrong(GROUP, name, f"stopped: {fuse_history(fuse, str)}", fix, org))
         elif fuse.position is Position.PROVING:
             fix = "wait: remediation continues by itself when replacements come online"
             found.append(warning(GROUP, name, f"proving: {fuse_history(fuse, str)}", fix, org))
     for pool, pause in pauses.items():
         whole = pool == WHOLE_ORG
-        fix = f"`ghapp resume {org}`" if whole else f"`ghapp resume {org} --pool {pool}`"
+        fix = f"`{resume_command(org, pool)}`"
         name = "pause of the whole organization" if whole else f"pause {pool}"
         found.append(warning(GROUP, name, f"paused {pause_in_words(pause)}", fix, org))
     return found

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ghapp.health.pool_matching import LONGEST_POOL
 from ghapp.report.documents import pause_in_words
 from ghapp.settings import Settings
 from ghapp.store.fuses import LONGEST_PAUSE_SECONDS, SHORTEST_PAUSE_SECONDS, WHOLE_ORG, Pause
@@ -24,7 +25,7 @@ from ghapp.web.request_body import parse_json, read_body
 
 LARGEST_BYTES = 64 * 1024
 TAKES = '{"pool": name or null}, and a pause also its "why" and optionally "for_seconds" (60 to 2592000)'
-PoolName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+PoolName = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_POOL)]
 
 
 class PauseBody(msgspec.Struct, forbid_unknown_fields=True):

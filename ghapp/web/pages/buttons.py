@@ -17,6 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from ghapp.health.deaths.death import DeadJob, Death
+from ghapp.health.pool_matching import LONGEST_POOL
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.report.post_mortem import RERUN
@@ -35,7 +36,7 @@ from ghapp.web.reachable import address_of
 log = logger(__name__)
 
 LARGEST_FORM_BYTES = 16 * 1024
-LONGEST_WHY, LONGEST_POOL, LONGEST_ID = 500, 200, 64
+LONGEST_WHY, LONGEST_ID = 500, 64
 PRESSES_AT_ONCE, PRESSES_AN_HOUR, MOST_VISITORS = 20, 200, 10_000
 
 
