@@ -83,7 +83,7 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
         msgspec.DecodeError: not JSON, not of the decoder's type, nested too deeply, or not UTF-8.
     """
     try:
-        return decoder.decode(_without_nul(body))
+        return decoder.decode(body)
     except RecursionError:
         raise msgspec.DecodeError("the JSON is nested too deeply") from None
     except UnicodeDecodeError:
