@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
+from itertools import islice
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
@@ -24,14 +25,23 @@ LARGEST = 2**63 - 1
 """The largest integer that records and Redis hold."""
 
 LONGEST_TEXT = 4096
-"""Characters of a name, a label or an address. GitHub's own have at most some hundred."""
+"""Characters of an address, a sentence or a list of names."""
+
+LONGEST_NAME = 512
+"""Characters of a name or a label. GitHub's own have at most 256."""
+
+MOST_LABELS = 128
+"""Labels of a runner or a job. GitHub takes up to 100 of one's own for a runner, and adds a few."""
+
+MOST_ODD_ITEMS = 1_000
+"""Items of one list that are left out. With more, the list is none: each one costs time."""
 
 Id = Annotated[int, msgspec.Meta(gt=0, le=LARGEST)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 """Also of ids that are 0 where there is none."""
 
 Text = Annotated[str, msgspec.Meta(max_length=LONGEST_TEXT)]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_TEXT)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 Kind = Literal[
@@ -57,6 +67,8 @@ Kind = Literal[
 _CONTENT = re.compile(r"(?<=Invalid enum value) '.*'", re.DOTALL)
 """What msgspec quotes of the content."""
 
+_NUL, _REPLACEMENT = rb"\u0000", rb"\ufffd"
+
 _LONGEST_NUMBER = 20
 """Digits of an integer. Longer ones become floats, which no field of ours takes for an integer."""
 
@@ -76,6 +88,12 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
         raise msgspec.DecodeError("the JSON is nested too deeply") from None
     except UnicodeDecodeError:
         raise msgspec.DecodeError("the JSON is not UTF-8") from None
+
+
+def _without_nul(body: bytes | msgspec.Raw) -> bytes | msgspec.Raw:
+    """Returns JSON without the character NUL, by which some records and scripts separate texts, in any text of it."""
+    encoded = bytes(body)
+    return encoded.replace(_NUL, _REPLACEMENT) if _NUL in encoded else body
 
 
 class LeftOut(NamedTuple):
@@ -131,6 +149,7 @@ class RowDecoder(Generic[T]):
         Raises:
             msgspec.DecodeError: not JSON, or without the shape in what is mandatory of the answer itself.
         """
+        body = _without_nul(body)
         try:
             return Decoded(decode(self._strict, body))
         except msgspec.DecodeError as error:
@@ -155,6 +174,10 @@ class _Search:
         why = _why_odd(shape, value)
         if why is None:
             return value
+        shape, most = _bare(shape)
+        if most is not None and isinstance(value, list | dict) and len(value) > most and not self._whole_rows:
+            self.left_out.append(LeftOut(self._kind, path, f"more than {most:,} items"))
+            value = value[:most] if isinstance(value, list) else dict(islice(value.items(), most))
         inner = None if self._whole_rows and in_row else _inside(shape, value)
         if inner is None:
             raise _OddError(path, why)
@@ -187,7 +210,7 @@ class _Search:
     def _fitted_items(
         self, shape: Any, items: Iterable[tuple[Any, Any, str]], *, are_rows: bool
     ) -> list[tuple[Any, Any]]:
-        kept = []
+        kept, odd_items = [], 0
         for key, each, place in items:
             before = len(self.left_out)
             try:
@@ -195,8 +218,19 @@ class _Search:
             except _OddError as odd:
                 del self.left_out[before:]  # fields of the row that is left out now
                 row = each if are_rows else None
+                odd_items += 1
+                if odd_items > MOST_ODD_ITEMS:
+                    raise _OddError(odd.path, f"more than {MOST_ODD_ITEMS:,} items are odd; {odd.why}") from None
                 self.left_out.append(LeftOut(self._kind, odd.path, odd.why, are_rows, row))
         return kept
+
+
+def _bare(shape: Any) -> tuple[Any, int | None]:
+    """Returns a shape without its bounds, and the maximum number of its items; None if that is not bounded."""
+    if get_origin(shape) is not Annotated:
+        return shape, None
+    bare, *bounds = get_args(shape)
+    return bare, next((each.max_length for each in bounds if isinstance(each, msgspec.Meta)), None)
 
 
 def _inside(shape: Any, value: Any) -> Any:

@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 import structlog
 
+from ghapp.untrusted_text import visible, visible_lines
+
 _SECRET = re.compile(
     r"gh[a-z]_\w{10,}|github_pat_\w+|whsec_[\w+/=]+|ghapp_[\w-]{20,}|eyJ[\w-]+\.[\w-]+\.[\w-]+"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)|(?<=://)[^/\s:@]*:[^/\s@]+(?=@)"
@@ -41,7 +43,7 @@ def configure(log_format: Literal["json", "console"] | None, *, quiet: bool = Fa
     ending: list[Any] = [
         structlog.processors.format_exc_info,
         _redact,
-        structlog.dev.ConsoleRenderer() if console else structlog.processors.JSONRenderer(),
+        *([_on_one_line, structlog.dev.ConsoleRenderer()] if console else [structlog.processors.JSONRenderer()]),
     ]
     structlog.configure(
         processors=[*shared, _redact, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -84,6 +86,16 @@ def redact(text: str) -> str:
 def _plain(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Drops uvicorn's coloured duplicate of each message."""
     event.pop("color_message", None)
+    return event
+
+
+def _on_one_line(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Makes values visible; a traceback keeps its lines."""
+    for key, value in event.items():
+        if isinstance(value, str):
+            event[key] = visible_lines(value) if key in ("exception", "stack") else visible(value)
+        elif (text := repr(value)) != (shown := visible(text)):
+            event[key] = shown
     return event
 
 

@@ -14,6 +14,9 @@ from typing import Any
 
 from ghapp.errors import ConfigurationError, NotificationError
 
+TEXT = "text"
+"""As Apprise names the format."""
+
 TIMEOUT_SECONDS = 20.0
 """Of one attempt. Apprise itself waits four seconds for a connection and four for an answer, per request."""
 
@@ -52,9 +55,10 @@ class Notifier:
         if sender is None:
             raise NotificationError("the receiver is no longer configured")
         try:
-            accepted = await asyncio.wait_for(
-                asyncio.to_thread(sender.notify, body=body, title=title, notify_type=severity), TIMEOUT_SECONDS
+            sending = asyncio.to_thread(
+                sender.notify, body=body, title=title, notify_type=severity, body_format=_declared_format(sender)
             )
+            accepted = await asyncio.wait_for(sending, TIMEOUT_SECONDS)
         except TimeoutError:
             raise NotificationError(f"{self.name(receiver)} gave no answer in {TIMEOUT_SECONDS:g} s") from None
         except Exception as error:  # noqa: BLE001 - a hundred plug-ins raise whatever their libraries do
@@ -66,6 +70,15 @@ class Notifier:
 def digest(address: str) -> str:
     """Identifies an address without disclosing it."""
     return hashlib.sha256(address.encode()).hexdigest()[:16]
+
+
+def _declared_format(sender: Any) -> str | None:
+    """Returns `text` if the receiver takes plain text, as messages are; else None: they are text in any markup, too.
+
+    Apprise would escape them for others, and some of these show the backslashes.
+    """
+    resolve = getattr(sender, "resolve_format", None)  # from Apprise 2 on
+    return TEXT if resolve is not None and resolve(TEXT) == TEXT else None
 
 
 def _parsed(address: str, where: str) -> Any:

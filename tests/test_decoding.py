@@ -1,12 +1,14 @@
 """Whatever is wrong with the JSON of others is one kind of error."""
 
+import json
+
 import msgspec
 import pytest
 
 from ghapp import errors
 from ghapp.cluster.api_errors import read_status
 from ghapp.cluster.wire.envelope import read as read_cluster
-from ghapp.decoding import LeftOutRows, decode
+from ghapp.decoding import LeftOutRows, RowDecoder, decode
 from ghapp.github import wire
 from ghapp.github.transport import _message_of
 from ghapp.loki.wire import read as read_loki
@@ -55,3 +57,14 @@ def test_a_nested_body_of_others_is_refused_like_any_broken_one():
     with pytest.raises(HTTPException) as refused:
         parse_json(Named, DEEP, "a name")
     assert refused.value.status_code == 400
+
+
+@pytest.mark.parametrize("body", [rb'{"name": "a\u0000b"}', rb'{"odd": {"\u0000": null}, "name": "a\u0000b"}'])
+def test_the_character_by_which_records_separate_texts_is_in_none(body):
+    assert RowDecoder("runner", Named).decode(body).value == Named("a\ufffdb")
+
+
+def test_nor_is_it_in_a_row_that_has_an_odd_field():
+    row = {"id": 1, "name": "a\x00b", "status": "online", "os": None}
+    page = wire.runner_page(json.dumps({"total_count": 1, "runners": [row]}).encode(), LeftOutRows())
+    assert [each.name for each in page.runners] == ["a\ufffdb"]

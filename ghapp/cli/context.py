@@ -16,6 +16,7 @@ from ghapp import log
 from ghapp.errors import ConfigurationError, GhappError
 from ghapp.health.installation import Installation
 from ghapp.settings import Settings
+from ghapp.untrusted_text import one_line
 
 if TYPE_CHECKING:
     from ghapp.store.stores import Stores
@@ -104,9 +105,8 @@ def redraw() -> None:
 
 
 def exit_with(message: str, code: int) -> NoReturn:
-    """Prints the message in one line, without control characters that it may quote, and exits."""
-    line = "".join(character if character.isprintable() else " " for character in message)
-    click.echo(f"ghapp: {' '.join(line.split())}", err=True)
+    """Prints the message in one line, and exits. It may quote anybody."""
+    click.echo(f"ghapp: {one_line(message)}", err=True)
     raise click.exceptions.Exit(code)
 
 
@@ -117,11 +117,11 @@ def show(renderable: Any) -> None:
     if _Screen.clears:
         click.clear()
         _Screen.clears = False
-    console = Console()
+    console = Console(markup=False, emoji=False, highlight=False)
     if console.is_terminal:
         console.print(renderable, crop=False)  # the terminal may wrap a line, but must not cut it
         return
-    console = Console(width=PIPED_WIDTH, color_system=None)
+    console = Console(width=PIPED_WIDTH, color_system=None, markup=False, emoji=False, highlight=False)
     with console.capture() as captured:
         console.print(renderable, crop=False)
     click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))

@@ -29,6 +29,7 @@ from ghapp.errors import GhappError
 from ghapp.exit_codes import FAILED
 from ghapp.report.documents import HealthDocument
 from ghapp.settings import Settings
+from ghapp.untrusted_text import visible
 
 
 @click.command(short_help="Sweep now; print what was found and what it cost.")
@@ -49,6 +50,7 @@ def sweep(org: str | None, *, dry_run: bool) -> None:
 
 
 async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]:
+    from rich.markup import escape
     from rich.progress import Progress
 
     from jobs.context import open_context
@@ -61,7 +63,7 @@ async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]
         await discover_installations(context)
         for installation in await chosen(context.installations, org):
             with Progress(transient=True, disable=not sys.stdout.isatty()) as bar:
-                pages = partial(bar.update, bar.add_task(f"{installation.org}: pages", total=None))
+                pages = partial(bar.update, bar.add_task(escape(visible(f"{installation.org}: pages")), total=None))
                 result = await sweep_installation(context, installation.id, act=act, progress=partial(_advance, pages))
             if result is None:
                 raise GhappError(f"{installation.org}: another process is sweeping it; try again in a moment")

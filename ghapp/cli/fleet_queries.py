@@ -23,6 +23,7 @@ from ghapp.report.overview import (
 from ghapp.settings import Settings
 from ghapp.store.org_views import load_org_view
 from ghapp.store.stores import Stores
+from ghapp.untrusted_text import shell_command
 
 
 async def fleet_documents(settings: Settings, stores: Stores, org: str | None) -> FleetDocuments:
@@ -78,4 +79,4 @@ async def runner_document(settings: Settings, stores: Stores, org: str, name_or_
 
 def unknown_runner(org: str, name_or_id: str) -> str:
     """Returns the message for a runner without a record and without a death."""
-    return f"{org} {name_or_id}: unknown runner; see `ghapp runners --org {org}`"
+    return f"{org} {name_or_id}: unknown runner; see `{shell_command('ghapp', 'runners', '--org', org)}`"

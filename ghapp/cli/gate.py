@@ -21,6 +21,7 @@ from ghapp.health.gate.terraform_log import LARGEST_BYTES, TerraformRun, read_te
 from ghapp.health.shards import is_shard
 from ghapp.report.documents import GateDocument, gate_document
 from ghapp.report.gate_report import mark_of
+from ghapp.untrusted_text import visible
 
 SETTLE_SWEEPS = 3
 """Sweep intervals that are added to the settle time: each list confirms the last, and arrives up to one later."""
@@ -101,7 +102,7 @@ def gate(
     if output.is_json:
         output.print(gate_document(result))
     else:
-        click.echo("\n".join(map(_printable, lines(result))))
+        click.echo("\n".join(map(visible, lines(result))))
     if not result.passed:
         sys.exit(FAILED)
 
@@ -131,7 +132,7 @@ class Progress:
         else:
             status = next(check.text for check in gate.checks if check.decides and not check.passed)
         if status != self._last:
-            click.echo(_printable(f"{waited:5.0f} s: {status}"), err=True)
+            click.echo(visible(f"{waited:5.0f} s: {status}"), err=True)
         self._last = status
 
 
@@ -149,11 +150,6 @@ def lines(gate: Gate) -> list[str]:
     for number, step in enumerate(gate.next, 1):
         output += [f"  {number}. {step.step}", f"     {step.why}"]
     return output
-
-
-def _printable(line: str) -> str:
-    """Replaces control characters: the names of runners are untrusted."""
-    return "".join(each if each.isprintable() else " " for each in line)
 
 
 def _read(path: Path) -> TerraformRun:

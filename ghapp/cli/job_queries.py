@@ -14,6 +14,7 @@ from ghapp.report.jobs import job_document, select_jobs
 from ghapp.settings import Settings
 from ghapp.store.org_views import load_job_queue
 from ghapp.store.stores import Stores
+from ghapp.untrusted_text import shell_command
 
 
 async def job_documents(
@@ -68,5 +69,5 @@ def unknown_job(org: str, reference: JobReference) -> str:
     """Returns the message for a job that is not known."""
     return (
         f"{org} {reference}: not known; jobs are known from deliveries, until an hour after their end; "
-        f"see `ghapp jobs --org {org}`"
+        f"see `{shell_command('ghapp', 'jobs', '--org', org)}`"
     )

@@ -13,6 +13,7 @@ import click
 from ghapp.cli.context import redraw, settings_here
 from ghapp.errors import ConfigurationError, GhappError
 from ghapp.report.links import PageLinks
+from ghapp.untrusted_text import visible_lines
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -71,8 +72,9 @@ class CommandOutput(NamedTuple):
             found = _compiled(self.jq).input_value(chosen).all()
         except ValueError as error:
             raise GhappError(f"--jq: {error}") from None
-        for each in found:  # texts without quotes, as `gh` prints them
-            click.echo(each if isinstance(each, str) else json.dumps(each, ensure_ascii=False, separators=(",", ":")))
+        for each in found:  # texts without quotes, as `gh` prints them; a program gets them as they are
+            text = each if isinstance(each, str) else json.dumps(each, separators=(",", ":"))
+            click.echo(visible_lines(text) if sys.stdout.isatty() else text)
 
 
 def _selected(row: Any, fields: Sequence[str]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from ghapp.errors import (
     ResourceMissingError,
     ResourceVersionExpiredError,
 )
+from ghapp.untrusted_text import one_line
 
 BAD_REQUEST = 400
 NOT_FOUND = 404
@@ -90,7 +91,7 @@ def error_of(call: ClusterRequest, code: int, body: bytes) -> ClusterError:
         body: the answer's body.
     """
     status = read_status(body)
-    detail = f": {one_line(status.message)}" if status.message else ""
+    detail = f": {one_line(status.message, LONGEST_SHOWN)}" if status.message else ""
     match code:
         case 401:
             return ClusterUnavailableError(f"{call}: the cluster does not accept our credentials (401)")
@@ -114,7 +115,7 @@ def _forbidden(call: ClusterRequest, status: ApiStatus) -> ClusterForbiddenError
     resource = call.rbac_resource
     user = _USER.search(status.message)
     if status.message and user is None:  # not from RBAC but, for example, from an admission plugin or a quota
-        message = f"{call}: forbidden: {one_line(status.message)}"
+        message = f"{call}: forbidden: {one_line(status.message, LONGEST_SHOWN)}"
         return ClusterForbiddenError(message, verb=call.verb, resource=resource)
     role = f"a Role in namespace {call.namespace}" if call.namespace else "a ClusterRole"
     subject = f" bound to {user[1]}" if user else " bound to ghapp's ServiceAccount"
@@ -129,9 +130,3 @@ def _missing(call: ClusterRequest, status: ApiStatus) -> ClusterError:
     if call.resource.group:
         return ResourceMissingError(f"{call}: the cluster does not know {call.resource}; install its CRD")
     return ResourceMissingError(f"{call}: 404, and not from a Kubernetes API server; check the cluster's address")
-
-
-def one_line(text: str) -> str:
-    """Returns a foreign text as one line of limited length."""
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST_SHOWN else line[:LONGEST_SHOWN] + "…"

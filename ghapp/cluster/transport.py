@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import httpx2
 from lightkube import ConfigError
 
-from ghapp.cluster.api_errors import error_of, one_line, proves_absence
+from ghapp.cluster.api_errors import LONGEST_SHOWN, error_of, proves_absence
 from ghapp.cluster.request import ClusterRequest
 from ghapp.errors import ClusterUnavailableError, ConfigurationError
+from ghapp.untrusted_text import one_line
 
 TIMEOUT = httpx2.Timeout(10.0, connect=5.0)
 """Per phase."""
@@ -181,6 +182,6 @@ def _translated_errors(call: ClusterRequest) -> Iterator[None]:
     except TimeoutError:
         raise ClusterUnavailableError(f"{call}: no answer in time") from None
     except ConfigError as error:
-        raise ClusterUnavailableError(f"{call}: no credentials: {one_line(str(error))}") from None
+        raise ClusterUnavailableError(f"{call}: no credentials: {one_line(str(error), LONGEST_SHOWN)}") from None
     except _FOREIGN as error:
         raise ClusterUnavailableError(f"{call}: no answer ({type(error).__name__})") from None

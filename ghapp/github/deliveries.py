@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Sequence
+from typing import Annotated
 from urllib.parse import parse_qs
 
 import msgspec
 
-from ghapp.decoding import Count, Id, LeftOut, Moment, Name, RowDecoder, Text
+from ghapp.decoding import MOST_LABELS, Count, Id, LeftOut, Moment, Name, RowDecoder, Text
 from ghapp.decoding import decode as decode_json
 from ghapp.errors import MalformedDeliveryError
 from ghapp.health.job_steps import StepState, job_steps
@@ -34,7 +35,7 @@ class DeliveredInstallation(msgspec.Struct, frozen=True, omit_defaults=True):
     id: Id
     account: Account | None = None
     suspended_at: Text | None = None
-    permissions: dict[str, Text] = {}
+    permissions: Annotated[dict[str, Text], msgspec.Meta(max_length=MOST_PERMISSIONS)] = {}
 
 
 class Repository(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -44,6 +45,12 @@ class Repository(msgspec.Struct, frozen=True, omit_defaults=True):
     default_branch: Text = ""
     private: bool | None = None
 
+
+MOST_PERMISSIONS = 200
+"""Of an installation. GitHub has some eighty."""
+
+LARGEST_STEPS_BYTES = 1024 * 1024
+"""Of a job's steps, some thousand of them."""
 
 MOST_ODD = 10
 """Odd parts of a delivery that are kept."""
@@ -86,7 +93,7 @@ class WorkflowJob(msgspec.Struct, frozen=True, omit_defaults=True):
 
     id: Id
     status: Text
-    labels: tuple[Name, ...] = ()
+    labels: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MOST_LABELS)] = ()
     conclusion: Text | None = None
     runner_id: Count | None = None
     runner_name: Text | None = None
@@ -137,7 +144,7 @@ class OddPart(msgspec.Struct, frozen=True, omit_defaults=True):
 class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     """One delivery. Fields that its event lacks are None; `odd` is what was left out of it."""
 
-    action: str | None = None
+    action: Text | None = None
     installation: DeliveredInstallation | None = None
     organization: Account | None = None
     repository: Repository | None = None
@@ -162,7 +169,7 @@ class Unread(msgspec.Struct, frozen=True):
 KNOWN = {"workflow_job", "installation", "installation_repositories", "check_run", "check_suite", "ping"}
 
 _delivery = RowDecoder[Delivery]("delivery", Delivery)
-_steps = msgspec.json.Decoder(tuple[DeliveredStep, ...] | None)
+_steps: msgspec.json.Decoder[Sequence[DeliveredStep] | None] = msgspec.json.Decoder(tuple[DeliveredStep, ...] | None)
 _unread = msgspec.json.Decoder(Unread)
 _encoder = msgspec.json.Encoder()
 
@@ -211,12 +218,18 @@ def _without_steps(delivery: Delivery) -> Delivery:
     facts, odd = None, delivery.odd
     if job.status == "completed" and job.conclusion in UNFINISHED:
         try:
-            steps = decode_json(_steps, job.steps)
+            steps = _decode_steps(job.steps)
         except msgspec.DecodeError as error:  # read as a whole: a step that cannot be read may have failed
             steps, odd = None, (*odd, OddPart("workflow_job.steps", str(error)))
         facts = None if steps is None else DeliveredSteps(*job_steps(step.state for step in steps))
     without = msgspec.structs.replace(job, steps=msgspec.UNSET, step_facts=facts)
     return msgspec.structs.replace(delivery, workflow_job=without, odd=odd)
+
+
+def _decode_steps(encoded: msgspec.Raw) -> Sequence[DeliveredStep] | None:
+    if len(bytes(encoded)) > LARGEST_STEPS_BYTES:
+        raise msgspec.DecodeError(f"the steps have more than {LARGEST_STEPS_BYTES:,} bytes")
+    return decode_json(_steps, encoded)
 
 
 def _without_deployment(delivery: Delivery) -> Delivery:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
 from urllib.parse import quote
 
 import msgspec
 
-from ghapp.decoding import Count, Id, Moment, Name, RowDecoder, Text
+from ghapp.decoding import MOST_LABELS, Count, Id, Moment, Name, RowDecoder, Text
 from ghapp.errors import GitHubUnavailableError
 from ghapp.github.installation_client import InstallationClient
 from ghapp.github.response import PER_PAGE, expect
@@ -73,7 +74,7 @@ class _RunJob(msgspec.Struct):
     status: Text
     name: Text = ""
     run_attempt: Count = 1
-    labels: list[Name] = []
+    labels: Annotated[list[Name], msgspec.Meta(max_length=MOST_LABELS)] = []
     runner_id: Count | None = None
     runner_name: Text | None = None
     created_at: Moment | None = None

@@ -6,11 +6,11 @@ What is odd is left out as `ghapp.decoding` has it, and added to the caller's `L
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from ghapp.decoding import Count, Decoded, Id, LeftOut, LeftOutRows, Moment, Name, RowDecoder, Text, decode
+from ghapp.decoding import MOST_LABELS, Count, Decoded, Id, LeftOut, LeftOutRows, Moment, Name, RowDecoder, Text, decode
 from ghapp.errors import GitHubUnavailableError
 from ghapp.health.installation import Installation
 from ghapp.health.runner.evidence import Registration
@@ -115,7 +115,7 @@ class JobEnd(NamedTuple):
 
 
 _page = RowDecoder[_RunnerPage]("runner", _RunnerPage)
-_labels = RowDecoder[list[_Label]]("runner", list[_Label])
+_labels = RowDecoder[list[_Label]]("runner", Annotated[list[_Label], msgspec.Meta(max_length=MOST_LABELS)])
 _runner = RowDecoder[_Runner]("runner", _Runner)
 _installation = RowDecoder[_Installation]("installation", _Installation)
 _installations = RowDecoder[list[_Installation]]("installation", list[_Installation])

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from typing import Protocol, TypeVar
+
+from ghapp.untrusted_text import one_line
 
 UNLABELLED = "default"
 """The pool of runners that match no configured pool and have no custom label."""
 
+
+LONGEST_POOL = 200
+"""Characters of a pool's name. The API and the pages take no longer one."""
 
 UNCONFIGURED = "label:"
 """Before the name of a pool that is named by its runners' labels, if a configured pool has that name."""
@@ -66,15 +72,25 @@ def pool_of(labels: Iterable[str], custom_labels: Sequence[str], rules: Iterable
     """Returns the first pool that matches, else a name made of the runner's custom labels. Case does not matter.
 
     A runner whose labels do not match a configured pool is none of that pool's, also if it has the pool's name as a
-    label: its name is then marked. So is `*`, which stands for all pools of an installation.
+    label: its name is then marked. So is `*`, which stands for all pools of an installation. Characters of labels that
+    are not seen are replaced in the name.
     """
     lowered, names = {label.lower() for label in labels}, {EVERY_RUNNER}
     for rule in rules:
         if all(label == EVERY_RUNNER or label.lower() in lowered for label in rule.labels):
             return rule.name
         names.add(rule.name)
-    name = "+".join(sorted(custom_labels)) or UNLABELLED
-    return f"{UNCONFIGURED}{name}" if name in names else name
+    joined = "+".join(sorted(custom_labels))
+    name = _shortened(joined) or UNLABELLED
+    return _shortened(f"{UNCONFIGURED}{joined or UNLABELLED}") if name in names else name
+
+
+def _shortened(name: str) -> str:
+    """Returns a name that people can read and type, on one line of at most `LONGEST_POOL` characters."""
+    shown = one_line(name)
+    if len(shown) <= LONGEST_POOL:
+        return shown
+    return f"{shown[: LONGEST_POOL - 9]}…{sha256(name.encode()).hexdigest()[:8]}"
 
 
 def runner_pool(runner: LabelledRunner, rules: Iterable[PoolRule]) -> str:

@@ -6,16 +6,17 @@ import asyncio
 import shlex
 import socket
 import time
+import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
-from rich.console import Console, Group
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
 from ghapp.errors import StoreUnavailableError
@@ -42,7 +43,8 @@ from ghapp.store.connect import connect
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.org_views import load_org_view
 from ghapp.store.stores import Stores, open_stores, stores_over
-from ghapp.terminal.tables import COLOURS, ShrinkingTable
+from ghapp.terminal.tables import COLOURS, PlainTable, ShrinkingTable, plain
+from ghapp.untrusted_text import visible
 from ghapp.web.pages.views.incidents import state_of
 from ghapp.web.pages.views.wording import counted, exact
 
@@ -69,6 +71,9 @@ HEALED = "healed"
 """Lost, and the replacement was accepted."""
 
 POOL_WIDTH = 24
+NAME_WIDTH = 64
+"""Characters of a name in a line. GitHub allows 64 in a runner's name."""
+
 DROPPED_FIRST = ("offline", "unknown", "retired", "starting", "invalidated", "suspect", HEALED)
 """Columns that are dropped on narrow terminals if no runner is in them, in this order."""
 
@@ -134,14 +139,51 @@ class ProblemPrinter:
         """Prints those that were not among the problems of the call before."""
         for problem in problems:
             if problem not in self._known:
-                self.console.print(Text(problem), soft_wrap=True)
+                self.console.print(plain(problem), soft_wrap=True)
         self._known = problems
+
+
+class DrawingFailures:
+    """Errors of drawing. They end nothing: each kind is logged once, and the next frame is drawn all the same."""
+
+    def __init__(self, site: Site) -> None:
+        self._site, self._known = site, set[str]()
+
+    def line(self, error: Exception) -> Text:
+        """Returns a line in place of what could not be drawn."""
+        kind = type(error).__name__
+        if kind not in self._known:
+            self._known.add(kind)
+            self._site.warn("drawing failed", kind=kind, why=redact(str(error)), where=_where(error))
+        return plain(f"This part cannot be drawn ({kind}); see {log_path(self._site.settings)}", "bold red")
+
+    def tolerated(self, part: RenderableType) -> RenderableType:
+        """Returns what is drawn as this part, or as a line if it cannot be drawn."""
+        return _Tolerated(part, self)
+
+
+class _Tolerated:
+    def __init__(self, part: RenderableType, failures: DrawingFailures) -> None:
+        self._part, self._failures = part, failures
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        try:
+            segments = list(console.render(self._part, options))
+        except Exception as error:  # noqa: BLE001 - whatever an odd name makes rich raise
+            segments = list(console.render(self._failures.line(error), options))
+        yield from segments
+
+
+def _where(error: Exception) -> str:
+    """Returns the file and line that raised the error."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    return ", ".join(f"{Path(each.filename).name}:{each.lineno}" for each in last)
 
 
 async def _print_changes(site: Site, director: Director | None, printer: ProblemPrinter) -> NoReturn:
     """Prints a line for each event and each problem, forever: for systemd's journal, a pipe or a file."""
     stores = stores_over(connect(site.settings.redis_url or ""))
-    last_events: dict[int, str] = {}
+    failures, last_events = DrawingFailures(site), dict[int, str]()
     redis_error, began_at = "", time.monotonic()
     while True:
         site.supervise()
@@ -150,11 +192,11 @@ async def _print_changes(site: Site, director: Director | None, printer: Problem
             installations = await stores.installations.all()
             for each in installations:
                 rows = await stores.events.latest(each.id, EVENTS_READ)
-                if each.id not in last_events:
-                    lines.append(Text(f"the App is installed on {each.org}"))
+                last, last_events[each.id] = last_events.get(each.id), rows[-1][0] if rows else ""
+                if last is None:
+                    lines.append(plain(f"the App is installed on {each.org}"))
                 else:
-                    lines += [_line(event) for event in _shown_events(_after(last_events[each.id], rows))]
-                last_events[each.id] = rows[-1][0] if rows else ""
+                    lines += [_line(event) for event in _shown_events(_after(last, rows))]
             if not installations:
                 current.append(await _why_no_installation(stores, site.settings, began_at))
             surveys = await stores.runners.surveys([each.id for each in installations])
@@ -164,6 +206,8 @@ async def _print_changes(site: Site, director: Director | None, printer: Problem
             # Its reason changes while Redis starts again: no socket, no listener, no data yet. The first one is kept.
             redis_error = redis_error or _redis_error(error, data="").plain
             current.append(redis_error)
+        except Exception as error:  # noqa: BLE001 - of one odd record or event
+            current.append(failures.line(error).plain)
         for line in lines:
             printer.console.print(line, soft_wrap=True)
         printer.print_new(current)
@@ -189,33 +233,36 @@ async def frames(
         director: of the sandbox; None without one.
         height: returns the rows of the terminal; a low one shows fewer events.
     """
-    settings = site.settings
+    settings, failures = site.settings, DrawingFailures(site)
     stores = stores_over(connect(settings.redis_url or ""))
-    panels: list[Panel] = []
+    panels: list[RenderableType] = []
     began_at = time.monotonic()
     while True:
         site.supervise()
         try:
             rows = height() - FIXED_ROWS - SCENARIO_ROWS * (len(director.shown) if director is not None else 0)
-            fleets = [await _fleet(settings, stores, each, rows) for each in await stores.installations.all()]
+            fleets = [
+                await _drawn_fleet(settings, stores, each, rows, failures) for each in await stores.installations.all()
+            ]
+            panels = [failures.tolerated(panel) for _, panel in fleets]
+            if not fleets:
+                why = visible(await _why_no_installation(stores, settings, began_at))
+                panels = [Panel(Text(why, overflow="fold"), title="ghapp")]
         except StoreUnavailableError as error:  # it may be restarting, or slow; the roles wait for it, too
             yield Group(*panels, _redis_error(error), *_problems(site), _footer(settings, director))
             await asyncio.sleep(0.5)
             continue
+        except Exception as error:  # noqa: BLE001 - of one odd record
+            fleets, panels = [], [failures.line(error)]
         if director is not None and any(runners for runners, _ in fleets):
             await director.start_due(time.monotonic())
-        panels = [panel for _, panel in fleets]
-        if not fleets:
-            panels = [
-                Panel(Text(await _why_no_installation(stores, settings, began_at), overflow="fold"), title="ghapp")
-            ]
         yield Group(*panels, *_problems(site), _footer(settings, director))
         await asyncio.sleep(0.5)
 
 
 def _redis_error(error: StoreUnavailableError, data: str = "; the data above is from before") -> Text:
     why = redact(without_number(str(error.__cause__ or error))).rstrip(".")
-    return Text(f"Redis does not answer, retrying{data}. ({why})", "bold red")
+    return plain(f"Redis does not answer, retrying{data}. ({why})", "bold red")
 
 
 async def _set_up(site: Site, printer: ProblemPrinter) -> None:
@@ -276,7 +323,19 @@ async def _why_no_installation(stores: Stores, settings: Settings, drawn_since: 
 
 
 def _problems(site: Site) -> list[Text]:
-    return [Text(problem, "bold red") for problem in site.problems()]
+    return [plain(problem, "bold red") for problem in site.problems()]
+
+
+async def _drawn_fleet(
+    settings: Settings, stores: Stores, installation: Installation, rows: int, failures: DrawingFailures
+) -> tuple[int, Panel]:
+    """Returns the same as `_fleet`; a line in place of a fleet that cannot be drawn."""
+    try:
+        return await _fleet(settings, stores, installation, rows)
+    except StoreUnavailableError:
+        raise
+    except Exception as error:  # noqa: BLE001 - of one odd record or event
+        return 0, Panel(failures.line(error), title=plain(installation.org))
 
 
 async def _fleet(settings: Settings, stores: Stores, installation: Installation, rows: int) -> tuple[int, Panel]:
@@ -291,7 +350,7 @@ async def _fleet(settings: Settings, stores: Stores, installation: Installation,
         state = HEALED if is_healed(evidence, verdict) else verdict.state.value
         pools.setdefault(pool, Counter())[state] += 1
     jobs = jobs_line(view.job_queue(runners, await stores.demand.all(installation.id), now))
-    table = Table(box=None, header_style="bold")
+    table = PlainTable(box=None, header_style="bold")
     table.add_column("pool", max_width=POOL_WIDTH, no_wrap=True, overflow="ellipsis")
     for state in COLUMNS:
         table.add_column(state, justify="right", style=COLOURS[state])
@@ -304,7 +363,7 @@ async def _fleet(settings: Settings, stores: Stores, installation: Installation,
     survey = view.survey
     if survey.failing_since is not None:
         since = timestamp(survey.failing_since)[11:19]
-        cost = Text(
+        cost = plain(
             f"no complete list since {since}: {survey.failure}; no runner counts as lost because of that", "bold yellow"
         )
     incident = incident_line((await stores.incidents.all(installation.id)).values(), now)
@@ -314,7 +373,7 @@ async def _fleet(settings: Settings, stores: Stores, installation: Installation,
     empty = [state for state in DROPPED_FIRST if not any(counts[state] for counts in pools.values())]
     lines = [each for each in (incident, cluster, jobs, cost) if each is not None]
     body = Group(ShrinkingTable(table, empty), Text(), *lines, Text(), *events)
-    return survey.total, Panel(body, title=f"{org}: {survey.total} runners registered")
+    return survey.total, Panel(body, title=plain(f"{org}: {survey.total} runners registered"))
 
 
 def incident_line(incidents: Iterable[LossIncident], now: float) -> Text | None:
@@ -324,9 +383,8 @@ def incident_line(incidents: Iterable[LossIncident], now: float) -> Text | None:
         return None
     found = max(known, key=lambda each: (each.began, each.id))
     state = state_of(found)
-    line = Text(
-        f"incident {timestamp(found.began)[11:19]}: {counted(len(found.losses), 'runner')} lost in {found.pool}"
-    )
+    lost = f"{counted(len(found.losses), 'runner')} lost in {visible(found.pool, NAME_WIDTH)}"
+    line = Text(f"incident {timestamp(found.began)[11:19]}: {lost}")
     if found.ended is not None:
         word = "healed in" if state == "healed" else "over after"
         return line.append(f", {word} {exact(found.ended - found.began)}", "green")
@@ -341,7 +399,8 @@ def cluster_line(summary: ClusterSummary | None, reaped: int) -> Text | None:
         return None
     line = Text(f"cluster: {counted(len(summary.deaths), 'death')}, {counted(reaped, 'leaked pod')} deleted", "dim")
     for each in summary.phantoms[:1]:
-        line.append(f", {counted(len(summary.phantoms), 'phantom')}: {each.subject} ({each.reason})", "yellow")
+        named = f"{visible(each.subject, NAME_WIDTH)} ({each.reason})"
+        line.append(f", {counted(len(summary.phantoms), 'phantom')}: {named}", "yellow")
     return line
 
 
@@ -401,7 +460,8 @@ def _line(event: dict[str, Any]) -> Text:
     colour = next((colour for word, colour in KIND_COLOURS.items() if word in kind), "")
     when, reason = event["time"][11:19], event["data"].get("reason", "")
     subject = "whole installation" if event["subject"] == WHOLE_ORG else event["subject"]
-    return Text.assemble((f"{when}  ", "dim"), (f"{kind:<16}", colour), f"  {subject}  ", (reason, "dim"))
+    first = ((f"{when}  ", "dim"), (visible(f"{kind:<16}"), colour))
+    return Text.assemble(*first, f"  {visible(subject, NAME_WIDTH)}  ", (visible(reason, NAME_WIDTH), "dim"))
 
 
 async def _hints(site: Site) -> Text:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from ghapp.state_directory import file_problem, is_missing, require_regular_file
+from ghapp.untrusted_text import visible
 
 MOST_BYTES = 10 * 1024 * 1024
 """Of the file; a line that would exceed it begins the next file."""
@@ -68,7 +69,7 @@ class RoleOutput(threading.Thread):
         """Copies line by line."""
         with self._pipe as pipe:
             while line := pipe.readline(MOST_LINE_BYTES):
-                text = line.decode("utf-8", "replace").removesuffix("\n")
+                text = visible(line.decode("utf-8", "replace").removesuffix("\n"))
                 self._last_line = text.strip() or self._last_line
                 self._write(text)
 

@@ -123,6 +123,10 @@ class Site:
             found.append(f"{self._variable}: the log cannot be written: {self._log.failure}")
         return found
 
+    def warn(self, event: str, **facts: str | float) -> None:
+        """Writes a line of `up` itself to the log."""
+        self._log.warning(event, **facts)
+
     def terminal(self, key_mode: KeyMode | None) -> None:
         """Has the terminal restored if `up` is killed; None: it is as it was before."""
         if self._watchdog is not None:

@@ -22,6 +22,7 @@ from ghapp.health.gate.shard_checks import SINCE_DEPLOY, Check
 from ghapp.report import LONGEST, Conclusion, Report
 from ghapp.report.documents import timestamp
 from ghapp.report.markdown import code, cut, heading, row
+from ghapp.untrusted_text import LONGEST_WORD, one_line
 
 NAME = "Runner gate"
 """The check run's name if a repository deploys one pool."""
@@ -69,7 +70,9 @@ def superseded_report(pool: str, shard: str) -> Report:
     """Renders a gate check that ended because another deploy superseded it."""
     why = "it was deployed again, or its pool names another repository, before this deploy was seen to pass"
     summary = f"{code(shard)} of {code(pool)} is no longer followed here: {why}."
-    return Report(f"{shard} is no longer followed here", summary, "", Conclusion.CANCELLED, actions=())
+    return Report(
+        f"{one_line(shard, LONGEST_WORD)} is no longer followed here", summary, "", Conclusion.CANCELLED, actions=()
+    )
 
 
 def summary_digest(report: Report, gate: Gate) -> str:
@@ -81,20 +84,20 @@ def summary_digest(report: Report, gate: Gate) -> str:
 
 
 def _title(gate: Gate, stage: GateCheckStage) -> str:
-    """Renders the title without untrusted text: GitHub renders titles as plain text."""
-    failing = ", ".join(check.name for check in _failing(gate))
+    """Renders the title as plain text, as GitHub shows it."""
+    failing, shard = ", ".join(check.name for check in _failing(gate)), one_line(gate.shard, LONGEST_WORD)
     match stage:
         case GateCheckStage.PASSED:
-            return f"{gate.shard} passes"
+            return f"{shard} passes"
         case GateCheckStage.FAILED:
-            return f"{gate.shard} does not pass: {failing}"
+            return f"{shard} does not pass: {failing}"
         case GateCheckStage.UNSEEN:
-            return f"{gate.shard} could not be checked"
+            return f"{shard} could not be checked"
     if not failing or SINCE_DEPLOY in failing:
-        return f"{gate.shard} waits for a list of runners since the deploy"
+        return f"{shard} waits for a list of runners since the deploy"
     if failing == SETTLED:
-        return f"{gate.shard} passes, and must keep passing"
-    return f"{gate.shard} does not pass yet: {failing}"
+        return f"{shard} passes, and must keep passing"
+    return f"{shard} does not pass yet: {failing}"
 
 
 def _summary(gate: Gate, begun: GateCheck, stage: GateCheckStage) -> Iterable[str]:

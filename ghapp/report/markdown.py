@@ -7,12 +7,10 @@ HTML, mention users or link issues. In a code span of safe characters it can do 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-LONGEST_WORD = 100
-"""Characters shown of one name or label. GitHub allows 64 in a runner's name."""
+from ghapp.untrusted_text import LONGEST_WORD, one_line
 
 LONGEST_LINE = 500
 """Characters shown of one line of a log."""
@@ -26,10 +24,9 @@ _SAFE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._:;/@#+=,()'…-]*[A-Za-z0-9.)…
 @lru_cache(4096)
 def code(text: str, most: int = LONGEST_WORD) -> str:
     """Formats text as code on one line, at most `most` characters; returns a dash if no character is visible."""
-    shown = _visible(text)
+    shown = one_line(text, most)
     if not shown:
         return NOTHING
-    shown = _cut(shown, most)
     if _SAFE.fullmatch(shown):
         return f"`{shown}`"
     return f"<code>{''.join(map(_literal, shown))}</code>"
@@ -75,7 +72,7 @@ def block(lines: Sequence[str], room: int, *, middle: bool = False) -> str:
         room: maximum length of the lines including line breaks, in characters.
         middle: drop lines from both ends alike; otherwise drop the first lines.
     """
-    shown = [_cut(_visible(line), LONGEST_LINE) for line in lines]
+    shown = [one_line(line, LONGEST_LINE) for line in lines]
     first, last, length = 0, len(shown), sum(len(line) + 1 for line in shown)
     while length > room:
         if middle and first > len(shown) - last:
@@ -90,22 +87,8 @@ def block(lines: Sequence[str], room: int, *, middle: bool = False) -> str:
     return "\n".join((f"{fence}text", *kept, fence))
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
 def _left_out(count: int, what: str) -> str:
     return f"\n\n… and {count} more {what}, left out (GitHub's limit)."
-
-
-def _visible(text: str) -> str:
-    """Returns text without line breaks, control characters and characters that change the writing direction."""
-    shown = ("\N{REPLACEMENT CHARACTER}" if unicodedata.category(each)[0] == "C" else each for each in _one_line(text))
-    return "".join(shown)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _literal(character: str) -> str:

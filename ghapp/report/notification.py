@@ -1,4 +1,8 @@
-"""The texts of notifications: title, body and severity. Pure."""
+"""The texts of notifications: title, body and severity. Pure.
+
+Names, labels and reasons are others' text, and a hundred kinds of receivers read as many kinds of markup: each of them
+goes through `without_markup`. A command is shown if it survives that, so that what people copy is right.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,16 @@ from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from ghapp.health.notifications import Change, Topic
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position, resume_command
 from ghapp.report.links import PageLinks
+from ghapp.untrusted_text import shell_command, without_markup
 
 Severity = Literal["info", "success", "warning", "failure"]
 """As Apprise names them; receivers show a colour or an icon."""
 
+
+LONGEST_LABELS = 500
+"""Characters of the labels of waiting jobs."""
 
 Rendered = tuple[str, list[str], Severity]
 
@@ -34,24 +42,25 @@ def message(org: str, change: Change, replaced: int = 0, link: str | None = None
         link: address of a page with more; None if there is none.
     """
     title, lines, severity = _OF[change.topic](org, change, replaced)
-    return Message(f"ghapp: {org}: {title}", "\n".join([*lines, *([link] if link else [])]), severity)
+    return Message(f"ghapp: {without_markup(org)}: {title}", "\n".join([*lines, *([link] if link else [])]), severity)
 
 
 def _fuse(org: str, change: Change, replaced: int) -> Rendered:
     whole = change.subject == WHOLE_INSTALLATION
-    subject = "all pools together" if whole else f"pool {change.subject}"
+    subject = "all pools together" if whole else f"pool {without_markup(change.subject)}"
+    reason = without_markup(change.detail)
     if not change.level:
-        lines = [f"{runners(replaced)} replaced since {clock(change.since)}. Reason: {change.detail}."]
+        lines = [f"{runners(replaced)} replaced since {clock(change.since)}. Reason: {reason}."]
         return f"the fuse of {subject} closed after {lasted(change)}", lines, "success"
     if change.level == Position.STOPPED.value:
-        command = f"ghapp resume {org}" if whole else f"ghapp resume {org} --pool {change.subject}"
+        command = _command(resume_command(org, change.subject), "the command that `ghapp doctor` prints")
         lines = [
-            f"{runners(change.affected)} lost and not replaced yet. Reason: {change.detail}.",
-            f"Check the controller that replaces these runners, then run `{command}`.",
+            f"{runners(change.affected)} lost and not replaced yet. Reason: {reason}.",
+            f"Check the controller that replaces these runners, then run {command}.",
         ]
         return f"the fuse of {subject} stopped: replacing runners did not help", lines, "failure"
     lines = [
-        f"{runners(change.affected)} lost and not replaced yet. Reason: {change.detail}.",
+        f"{runners(change.affected)} lost and not replaced yet. Reason: {reason}.",
         "ghapp replaces a first batch, and continues when the replacements are online.",
     ]
     return f"the fuse of {subject} tripped", lines, "warning"
@@ -61,30 +70,40 @@ def _blind(_org: str, change: Change, _replaced: int) -> Rendered:
     if not change.level:
         return f"runners are visible again after {lasted(change)}", ["Sweeps and remediation continue."], "success"
     lines = [
-        f"The last complete list of runners is from {clock(change.since)}. Reason: {change.detail}.",
+        f"The last complete list of runners is from {clock(change.since)}. Reason: {without_markup(change.detail)}.",
         "Until there is one, ghapp removes and replaces no runner. Run `ghapp doctor`.",
     ]
     return "no complete list of runners", lines, "failure"
 
 
 def _unserved(_org: str, change: Change, _replaced: int) -> Rendered:
-    where = f"pool {change.subject}" if change.subject else "other pools"
+    where = f"pool {without_markup(change.subject)}" if change.subject else "other pools"
     if not change.level:
         title = f"no job waits for {where} any more that no runner can take, after {lasted(change)}"
         return title, [f"The most that waited at a time: {change.affected:,}."], "success"
-    lines = [f"Waiting since {clock(change.since)}: {change.detail}.", "Run `ghapp jobs --unserved`."]
+    lines = [
+        f"Waiting since {clock(change.since)}: {without_markup(change.detail, LONGEST_LABELS)}.",
+        "Run `ghapp jobs --unserved`.",
+    ]
     return f"{jobs(change.affected)} for {where} that no runner can take", lines, "warning"
 
 
 def _gate(org: str, change: Change, _replaced: int) -> Rendered:
     pool, _, shard = change.subject.partition("/")
+    command = _command(shell_command("ghapp", "gate", org, pool, shard), "`ghapp gate`")
+    pool, shard = without_markup(pool), without_markup(shard)
     if not change.level:
         return f"the gate of shard {shard} of pool {pool} no longer fails", [f"Failed for {lasted(change)}."], "success"
     lines = [
-        f"Deployed commit: {change.detail}.",
-        f"Run `ghapp gate {org} {pool} {shard}` for the checks and next steps.",
+        f"Deployed commit: {without_markup(change.detail)}.",
+        f"Run {command} for the checks and next steps.",
     ]
     return f"the gate of shard {shard} of pool {pool} failed", lines, "failure"
+
+
+def _command(command: str, otherwise: str) -> str:
+    """Returns a command in backticks; `otherwise` if the receiver could take a part of it for markup."""
+    return f"`{command}`" if without_markup(command, len(command)) == command else otherwise
 
 
 _OF = {Topic.FUSE: _fuse, Topic.BLIND: _blind, Topic.UNSERVED: _unserved, Topic.GATE: _gate}

@@ -33,7 +33,11 @@ ROOM = LONGEST // 2
 FOR_EVERYONE = (QueueReason.NO_RUNNER_WITH_LABELS, QueueReason.NOT_ASSIGNED)
 """Reasons whose steps are shown in public repositories, too."""
 
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/@#+=,()-]*")
+_PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ./+=,();-]|:(?= ))*")
+"""A sentence in which GitHub finds no mention, no address with a scheme, no emoji and no markup."""
+
+_LINKED = re.compile(r"\bwww\.|\bGH-", re.IGNORECASE)
+"""What GitHub links in such a sentence: an address without a scheme, and an issue."""
 
 _TITLES = {
     "NoRunnerWithLabels": "No runner has the labels of {jobs}",
@@ -111,7 +115,7 @@ def _step(text: str) -> str:
 
 def _sentence(text: str) -> str:
     """Returns a text as a sentence; as code, unchanged, if it has characters that Markdown may interpret."""
-    if not _PLAIN.fullmatch(text) or len(text) > LONGEST_TEXT:
+    if not _PLAIN.fullmatch(text) or _LINKED.search(text) or len(text) > LONGEST_TEXT:
         return f"{code(text, LONGEST_TEXT)}."
     return f"{text}." if text.startswith("ghapp ") else f"{text[0].upper()}{text[1:]}."
 

@@ -9,6 +9,7 @@ from ghapp.health.job import Job
 from ghapp.report.check_run import time_of
 from ghapp.report.fleet import FleetView
 from ghapp.report.markdown import NOTHING, code, cut, heading, row
+from ghapp.untrusted_text import shell_command
 
 ROOM = 12_000
 """Maximum characters of each part."""
@@ -43,7 +44,8 @@ def unserved_text(fleet: FleetView) -> str:
         return ""
     count = len(fleet.unserved)
     head = f"### No online runner can take {'1 queued job' if count == 1 else f'{count} queued jobs'}\n\n"
-    head += f"`ghapp jobs --unserved --org {fleet.org}` lists them; `ghapp why` explains one.\n\n"
+    command = code(shell_command("ghapp", "jobs", "--unserved", "--org", fleet.org))
+    head += f"{command} lists them; `ghapp why` explains one.\n\n"
     head += heading("Pool", "Reason", "Jobs", "Oldest since", numbers=("Jobs",))
     rows = (
         row(code(pool), reason, str(len(jobs)), time_of(min(job.queued_at for job in jobs)))

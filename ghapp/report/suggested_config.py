@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -10,6 +9,7 @@ from typing import NamedTuple
 
 from ghapp.health.queue.labels import names_one_run
 from ghapp.health.runner.evidence import Evidence
+from ghapp.untrusted_text import toml_string
 
 SHARD_LABEL = "shard"
 """Labels like `shard:pink` are no pool's own: they become `shard_label = "shard"`."""
@@ -121,14 +121,9 @@ def _pool(pool: SuggestedPool) -> str:
     shards = f'shard_label = "{SHARD_LABEL}"      # a label like {SHARD_LABEL}:pink puts a runner on that shard\n'
     return (
         f"\n[[pools]]                   # {pool.runners} runner{'' if pool.runners == 1 else 's'}\n"
-        f"org = {_text(pool.org)}\n"
-        f"name = {_text(pool.name)}\n"
-        f"labels = [{', '.join(map(_text, pool.labels))}]\n"
+        f"org = {toml_string(pool.org)}\n"
+        f"name = {toml_string(pool.name)}\n"
+        f"labels = [{', '.join(map(toml_string, pool.labels))}]\n"
         f"{REPLACER}{OF_ARC if pool.is_arc else EPHEMERAL if pool.is_ephemeral else ''}"
         f"{shards if pool.is_sharded else ''}"
     )
-
-
-def _text(value: str) -> str:
-    """Returns a TOML string; TOML's escapes are those of JSON, and it also forbids DEL."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -28,6 +28,15 @@ INSTALLATIONS = key(
     ALL,
 )
 
+NAME_OWNERS = key(
+    "ghapp:name-owners",
+    HASH,
+    "name that an installation had, in lower case → its account's id",
+    KeyBound(most=20_000, time="none: the configuration and tokens outlive installations"),
+    (WORKER,),
+    ALL,
+)
+
 UNINSTALLED = key(
     "ghapp:uninstalled",
     HASH,
@@ -202,7 +211,7 @@ TOKENS = key(
     "ghapp:tokens",
     HASH,
     "SHA-256 of an API token → Token",
-    KeyBound(number="one entry per token that a person created", time="until it is revoked"),
+    KeyBound(number="one entry per token that a person created", time="until it is revoked, or a month after its end"),
     (COMMANDS,),
     (WEB, COMMANDS),
 )
@@ -453,10 +462,10 @@ SIGN_INS = key(
 )
 
 
-@keys_of(LIST, KeyBound(most=1_000, seconds=YEAR), (WEB,), (WEB,))
-def audit(installation: int) -> str:
-    """AuditEntry, the latest first."""
-    return f"ghapp:{installation}:audit"
+@keys_of(LIST, KeyBound(most=1_000, seconds=YEAR), (WEB, WORKER, COMMANDS), (WEB,))
+def audit(installation: int, trail: str = "changes") -> str:
+    """AuditEntry of an `audit.Trail`, the latest first."""
+    return f"ghapp:{installation}:audit:{trail}"
 
 
 @keys_of(

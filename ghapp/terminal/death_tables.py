@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ghapp.terminal.tables import ShrinkingTable, ago, constant_column, count_line, new_table, printable
+from ghapp.terminal.tables import ShrinkingTable, ago, constant_column, copyable, count_line, new_table
 
 MOST_SHARED = 5
 """Values of one kind in the summary, the most frequent."""
@@ -21,10 +21,9 @@ def deaths_table(documents: Sequence[Mapping[str, Any]], limit: int, now: float)
     for each in documents:
         job = each["job"] or {}
         place = f"{job['repository']} {job['name']}".strip() if job else ""
-        names = (Text(printable(each[key])) for key in ("runner_name", "pool", "node"))
+        names = (each[key] for key in ("runner_name", "pool", "node"))
         cause = Text(each["cause"], "red" if each["cause"] != "clean-exit" else "")
-        texts = (Text(printable(each["reason"])), Text(printable(place)))
-        rows.add_row(each["org"], ago(each["at"], now), *names, cause, *texts)
+        rows.add_row(each["org"], ago(each["at"], now), *names, cause, each["reason"], place)
     count = count_line(len(documents), len(documents), "death")
     if len(documents) == limit:
         count.append("; older ones are not counted, --limit shows more")
@@ -36,6 +35,6 @@ def deaths_table(documents: Sequence[Mapping[str, Any]], limit: int, now: float)
         counts = Counter(each[key] for each in documents if each[key])
         most = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:MOST_SHARED]
         if most:
-            shared = ", ".join(f"{printable(value)} {count}" for value, count in most)
-            parts.append(Text(f" by {key}: {shared}", no_wrap=True, overflow="ignore"))
+            shared = ", ".join(f"{value} {count}" for value, count in most)
+            parts.append(copyable(f" by {key}: {shared}"))
     return Group(*parts)

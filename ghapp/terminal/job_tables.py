@@ -10,7 +10,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ghapp.health.queue.explanation import duration
-from ghapp.terminal.tables import ShrinkingTable, ago, constant_column, count_line, more_line, new_table, printable
+from ghapp.terminal.tables import ShrinkingTable, ago, constant_column, copyable, count_line, more_line, new_table
+from ghapp.untrusted_text import visible
 
 STATE_COLOURS = {"queued": "yellow", "running": "green", "over": "bright_black"}
 
@@ -21,10 +22,9 @@ def jobs_table(documents: Sequence[Mapping[str, Any]], limit: int, now: float) -
     rows = new_table("org", "pool", "job", "repository", "name", "state", "queued", "reason", "runner")
     for each in shown:
         reason = each["why"]["reason"] if each["why"] is not None else ""
-        names = (Text(printable(each["repository"])), Text(printable(each["name"])))
         state = Text(each["state"], STATE_COLOURS[each["state"]])
         rows.add_row(
-            *(each["org"], Text(printable(each["pool"])), str(each["job_id"]), *names, state),
+            *(each["org"], each["pool"], str(each["job_id"]), each["repository"], each["name"], state),
             *(ago(each["queued_at"], now), reason, each["runner"] or ""),
         )
     parts: list[RenderableType] = [
@@ -43,7 +43,7 @@ def queue_table(pools: Sequence[Mapping[str, Any]], now: float) -> RenderableTyp
         oldest = ago(each["oldest_queued_at"], now)
         unserved = Text(str(each["unserved"]), "red" if each["unserved"] else "")
         counts = (str(each["queued"]), str(each["running"]), oldest, str(each["idle"]))
-        rows.add_row(each["org"], Text(printable(each["pool"])), *counts, unserved)
+        rows.add_row(each["org"], each["pool"], *counts, unserved)
     return Group(Text(), ShrinkingTable(rows, constant_column("org", pools)))
 
 
@@ -54,13 +54,11 @@ def job_explanations(documents: Sequence[Mapping[str, Any]]) -> RenderableType:
 
 def _explanation(document: Mapping[str, Any]) -> list[Text]:
     name = " / ".join(each for each in (document["workflow"], document["name"]) if each)
-    # The terminal may wrap these lines, but rich must not break a name, so that it can be copied.
-    job = printable(f"{document['repository']} {name} ({document['job_id']})")
-    head = Text(f"{job} is ", no_wrap=True, overflow="ignore")
+    head = copyable(f"{document['repository']} {name} ({document['job_id']}) is ")
     head.append(document["state"], STATE_COLOURS[document["state"]])
     why = document["why"]
     if why is None:
-        return [head.append(printable(_without_reason(document)))]
+        return [head.append(visible(_without_reason(document)))]
     head.append(f": {why['reason']} since {why['since']}")
     lines = [why["said"]]
     if why["ahead"] is not None:
@@ -71,7 +69,7 @@ def _explanation(document: Mapping[str, Any]) -> list[Text]:
         lines.append(document["html_url"])
     for number, each in enumerate(why["next"], 1):
         lines += [f"{number}. {each['step']}", f"   {each['why']}"]
-    return [head, *(Text(f"  {printable(line)}", no_wrap=True, overflow="ignore") for line in lines)]
+    return [head, *(copyable(f"  {line}") for line in lines)]
 
 
 def _without_reason(document: Mapping[str, Any]) -> str:

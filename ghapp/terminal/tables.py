@@ -9,12 +9,20 @@ from datetime import datetime
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
 
+from ghapp.health.pool_matching import LONGEST_POOL
 from ghapp.report.documents import timestamp
+from ghapp.untrusted_text import visible
 
 ANY_WIDTH = 100_000
+
+LONGEST_CELL = LONGEST_POOL
+"""Characters of a name in a table: one long name makes all rows as long."""
+
+LONGEST_SENTENCE = 1000
 
 COLOURS = {
     "healthy": "green",
@@ -31,6 +39,25 @@ ABSENT = ("suspect", "invalidated", "retired")
 """States of runners that GitHub does not list any more: for them the age of the last answer means nothing."""
 
 MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "wrong": ("✗", "red")}
+
+
+def plain(text: str, style: str = "", most: int = LONGEST_SENTENCE) -> Text:
+    """Returns text of anybody as text of the terminal: one line, without markup and control characters."""
+    return Text(visible(text, most), style)
+
+
+def copyable(text: str, style: str = "") -> Text:
+    """Returns the same for a line below or above a table. The terminal may wrap it, but rich must not break a name."""
+    return Text(visible(text), style, no_wrap=True, overflow="ignore")
+
+
+class PlainTable(Table):
+    """A table. What is added as a `str` is a name of anybody, and is shown as it is: rich would read its markup."""
+
+    def add_row(self, *cells: RenderableType | None, style: StyleType | None = None, end_section: bool = False) -> None:
+        """Adds a row of texts and renderables."""
+        plain_cells = (plain(each, most=LONGEST_CELL) if isinstance(each, str) else each for each in cells)
+        super().add_row(*plain_cells, style=style, end_section=end_section)
 
 
 class ShrinkingTable:
@@ -110,7 +137,7 @@ def runners_table(
 
 def held_lines(held: Iterable[Mapping[str, Any]]) -> Text:
     """Returns the pauses and fuses that block replacements, one per line."""
-    return Text("\n".join(_held_line(each) for each in held), "yellow")
+    return Text("\n").join(copyable(_held_line(each), "yellow") for each in held)
 
 
 def _held_line(held: Mapping[str, Any]) -> str:
@@ -133,17 +160,16 @@ def _last_seen(document: Mapping[str, Any], now: float) -> str:
 
 def explanation(document: Mapping[str, Any], page: str | None = None) -> RenderableType:
     """Returns one runner: its state, its evidence in order, and the address of its page if that is known."""
-    # The terminal may wrap this line, but rich must not break a name, so that it can be copied.
-    head = Text(f"{document['org']}/{document['name']} ({document['runner_id']}) is ", no_wrap=True, overflow="ignore")
+    head = copyable(f"{document['org']}/{document['name']} ({document['runner_id']}) is ")
     head.append(document["state"], COLOURS[document["state"]])
     head.append(f": {document['reason']}")
     head.append(", healed" if document["healed"] else "", COLOURS["healed"])
-    head.append(f"; pool {document['pool']}, fuse {document['fuse']}")
+    head.append(visible(f"; pool {document['pool']}, fuse {document['fuse']}"))
     head.append(", paused" if document["paused"] else "", "yellow")
     head.append(", replace now" if document["replace"] else "")
     table = new_table("at", "source", "observation")
     for each in document["evidence"]:
-        table.add_row(each["at"], each["source"], Text(each["said"]))
+        table.add_row(each["at"], each["source"], plain(each["said"]))
     parts: list[RenderableType] = [head]
     if document.get("held"):
         parts.append(held_lines(document["held"]))
@@ -152,7 +178,7 @@ def explanation(document: Mapping[str, Any], page: str | None = None) -> Rendera
     if document.get("death") is not None:
         parts.append(post_mortem(document["death"]))
     if page is not None:
-        parts.append(Text(f"page: {page}", no_wrap=True, overflow="ignore"))
+        parts.append(copyable(f"page: {page}"))
     return Group(*parts)
 
 
@@ -163,18 +189,18 @@ def post_mortem(death: Mapping[str, Any]) -> RenderableType:
     reason = f", {death['reason']}" if death["reason"] else ""
     head = Text(f"\ndied at {death['at']}: ")
     head.append(death["cause"], "red")
-    head.append(f" ({ended}{signal}{reason})")
+    head.append(visible(f" ({ended}{signal}{reason})"))
     table = new_table("", "")
     table.show_header = False
-    table.add_row("pod", Text(death["pod"]))
-    table.add_row("node", Text(death["node"] or "unknown"))
+    table.add_row("pod", death["pod"])
+    table.add_row("node", death["node"] or "unknown")
     if (job := death["job"]) is not None:
         parts = (job["repository"], job["name"] or job["id"], job["conclusion"] or "no conclusion yet", job["html_url"])
-        table.add_row("job", Text(" ".join(str(each) for each in parts if each)))
-    table.add_row("advice", Text(death["advice"]))
+        table.add_row("job", plain(" ".join(str(each) for each in parts if each)))
+    table.add_row("advice", plain(death["advice"]))
     for title, lines in (("runner log", death["runner_log"]), ("host log", death["host_log"])):
         if lines:
-            table.add_row(title, Text("\n".join(map(printable, lines))))
+            table.add_row(title, Text("\n".join(map(visible, lines))))
     return Group(head, table)
 
 
@@ -183,7 +209,7 @@ def phantoms_table(phantoms: Sequence[Mapping[str, Any]], now: float) -> Rendera
     table = new_table("org", "phantom", "kind", "reason", "found")
     for each in phantoms:
         place = f"{each['namespace']}/{each['name']}" if each["namespace"] else each["name"]
-        table.add_row(each["org"], Text(place), each["kind"], each["reason"], ago(each["since"], now))
+        table.add_row(each["org"], place, each["kind"], each["reason"], ago(each["since"], now))
     count = Text.assemble(
         count_line(len(phantoms), len(phantoms), "phantom"), (": counted as runners, but not runners", "dim italic")
     )
@@ -193,7 +219,7 @@ def phantoms_table(phantoms: Sequence[Mapping[str, Any]], now: float) -> Rendera
         Text(),
         count,
         ShrinkingTable(table, [*constant_column("org", phantoms), "kind"]),
-        *(Text(f" {reason}{details.get(reason, '')} → {what}") for reason, what in advice.items()),
+        *(copyable(f" {reason}{details.get(reason, '')} → {what}") for reason, what in advice.items()),
     )
 
 
@@ -202,11 +228,7 @@ def unseen_line(unseen: Sequence[Mapping[str, Any]], now: float) -> Text:
     times = [epoch(each["seen_at"]) for each in unseen if each["seen_at"] is not None]
     seen = f"last seen {_duration(now - min(times))} ago" if times else "never seen"
     names = ", ".join(each["namespace"] for each in unseen)
-    return Text(
-        f"the cluster was {seen} ({names}): check that `ghapp watch` runs; see `ghapp doctor`",
-        no_wrap=True,
-        overflow="ignore",
-    )
+    return copyable(f"the cluster was {seen} ({names}): check that `ghapp watch` runs; see `ghapp doctor`")
 
 
 def tokens_table(tokens: Iterable[Any], now: float) -> Table:
@@ -232,9 +254,9 @@ def findings_table(findings: Iterable[Any]) -> Table:
             table.add_row("", Text(group, "bold"), "")
         mark, colour = MARKS[each.status]
         name = each.name if each.org is None else f"{each.org}: {each.name}"
-        table.add_row(Text(mark, colour), name, Text(each.text))
+        table.add_row(Text(mark, colour), name, plain(each.text))
         if each.fix is not None:
-            table.add_row("", "", Text(f"→ {each.fix}", "dim"))
+            table.add_row("", "", plain(f"→ {each.fix}", "dim"))
     return table
 
 
@@ -242,7 +264,7 @@ def letters_table(letters: Iterable[Mapping[str, Any]], now: float) -> Table:
     """Returns the deliveries that were given up."""
     table = new_table("given up", "delivery", "event", "reason")
     for each in letters:
-        table.add_row(ago(each["at"], now), Text(each["guid"]), Text(each["event"]), Text(each["why"]))
+        table.add_row(ago(each["at"], now), each["guid"], each["event"], plain(each["why"]))
     return table
 
 
@@ -281,20 +303,15 @@ def _duration(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f} s"
 
 
-def printable(line: str) -> str:
-    """Replaces control characters, which a terminal would interpret."""
-    return "".join(each if each.isprintable() or each == "\t" else " " for each in line)
-
-
 def _state(document: Mapping[str, Any]) -> Text:
     if document["healed"]:
         return Text(f"{document['state']}, healed", COLOURS["healed"])
     return Text(document["state"], COLOURS[document["state"]])
 
 
-def new_table(*columns: str) -> Table:
+def new_table(*columns: str) -> PlainTable:
     """Returns an empty table with these columns."""
-    table = Table(box=None, header_style="bold", padding=(0, 1))
+    table = PlainTable(box=None, header_style="bold", padding=(0, 1))
     for column in columns:
         table.add_column(column, overflow="fold")
     return table

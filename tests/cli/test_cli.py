@@ -99,7 +99,7 @@ def test_control_characters_in_quoted_text_are_removed(tmp_path):
     file = tmp_path / "ghapp.toml"
     file.write_text('"a\\n\\u001b[31mb" = 1\n')
     answer = ghapp("runners", GHAPP_CONFIG=str(file))
-    assert one_line(answer, 2).startswith("ghapp: [a [31mb]: unknown table")
+    assert one_line(answer, 2).startswith("ghapp: [a \ufffd[31mb]: unknown table")
     assert len(answer.stderr.splitlines()) == 1
 
 

@@ -190,7 +190,7 @@ async def test_escape_sequences_in_a_runner_name_are_removed(redis, fleet, ghapp
     await keep(redis, on("pink", 9, time.time() - 900, "pink\x1b[2J\n9", online=False))
     done = ghapp("acme", "linux", "pink")
     assert "\x1b" not in done.stdout
-    assert "unhealthy: pink [2J 9" in done.stdout
+    assert "unhealthy: pink\ufffd[2J 9" in done.stdout
 
 
 @pytest.mark.parametrize(

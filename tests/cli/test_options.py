@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from ghapp.cli import main
+from ghapp.cli.options import CommandOutput
 from tests.cli.test_cli import ghapp, one_line
 from tests.health.builders import online
 from tests.support.commands import Forked, inherited
@@ -149,3 +150,14 @@ def test_without_the_package_jq_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "jq", None)
     answer = CliRunner().invoke(main, ["runners", "--jq", "."])
     assert (answer.exit_code, answer.stderr) == (2, "ghapp: --jq: needs the package jq; install ghapp[jq]\n")
+
+
+@pytest.mark.parametrize(("is_terminal", "shown"), [(True, "\ufffd[31mred\nnext\n"), (False, "\x1b[31mred\nnext\n")])
+def test_a_text_of_jq_is_seen_on_a_terminal_and_as_it_is_in_a_pipe(monkeypatch, capsys, is_terminal, shown):
+    pytest.importorskip("jq")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal, raising=False)
+    monkeypatch.setattr("ghapp.cli.options.click.echo", print)  # as it is: click would ask the terminal itself
+    output = CommandOutput(jq=".name, .other")
+    output.print({"name": "\x1b[31mred", "other": "next"})
+    output._replace(jq=".").print({"name": "\x9b\u202e"})
+    assert capsys.readouterr().out == shown + '{"name":"\\u009b\\u202e"}\n'

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ghapp.health.pool_matching import UNLABELLED, pool_of, shard_of
+from ghapp.health.pool_matching import LONGEST_POOL, UNLABELLED, pool_of, shard_of
 
 
 class Rule(NamedTuple):
@@ -63,3 +63,18 @@ def test_a_runner_belongs_to_the_first_pool_that_matches(custom, rules, pool):
 )
 def test_a_runner_label_puts_it_on_a_shard(labels, rule, shard):
     assert shard_of(labels, rule) == shard
+
+
+@pytest.mark.parametrize("length", [LONGEST_POOL, LONGEST_POOL + 1, 100 * LONGEST_POOL])
+@pytest.mark.parametrize("marked", [False, True])
+def test_a_pool_named_by_labels_has_a_name_of_bounded_length_and_no_other_pools(length, marked):
+    labels = ("x" * (length - 2), "z")
+    rules = [Rule(pool_of((), labels, ()), ("gpu",))] if marked else []
+    name = pool_of((), labels, rules)
+    assert len(name) <= LONGEST_POOL
+    assert (name == f"{labels[0]}+z") is (length == LONGEST_POOL and not marked)
+    assert len({name, pool_of((), ("x" * (length - 2), "y"), rules), *(rule.name for rule in rules)}) == 2 + len(rules)
+
+
+def test_the_name_of_a_pool_is_seen_whatever_its_labels_are():
+    assert pool_of((), (" a\nb", "c\x1b[31m\u202e"), ()) == "a b+c\ufffd[31m\ufffd"

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
+from rich.errors import MarkupError
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.cluster_summary import ClusterSummary
@@ -39,7 +40,10 @@ from ghapp.store.events import Events
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
+from ghapp.untrusted_text import visible
+from tests.support import nasty_fleet
 from tests.support.keys import private_key
+from tests.support.nasty_names import NASTY, PLAIN, not_seen
 
 NOW = 1_790_000_000.0
 
@@ -52,7 +56,7 @@ class Supervised:
     sandbox = None
 
     def __init__(self, url):
-        self.supervised = 0
+        self.supervised, self.warnings = 0, []
         self.settings = Settings.read({**APP, "GHAPP_REDIS_URL": url})
 
     def supervise(self):
@@ -60,6 +64,9 @@ class Supervised:
 
     def problems(self):
         return []
+
+    def warn(self, event, **facts):
+        self.warnings.append((event, facts))
 
 
 def drawn(frame, width):
@@ -391,3 +398,103 @@ async def test_what_does_not_work_is_in_the_frame(redis, redis_url):
     shown = frames(site)
     assert "worker exited with code -9; it is started again at 12:00:00 UTC" in drawn(await anext(shown), 120)
     await shown.aclose()
+
+
+async def frame_of(redis, redis_url, organizations, names):
+    """A frame of these organizations, the first of which has a fleet of these names."""
+    first, *others = organizations
+    await nasty_fleet.store(redis, Installation(7, first, 70), names, time.time())
+    for number, org in enumerate(others):
+        await Installations(redis).put(Installation(100 + number, org, 1000 + number))
+    site = Supervised(redis_url)
+    shown = frames(site)
+    text = drawn(await anext(shown), 200)
+    await shown.aclose()
+    await redis.flushdb()
+    assert site.warnings == []
+    return text
+
+
+async def test_names_of_others_are_text_in_the_frame_and_take_the_same_lines(redis, redis_url):
+    plain = await frame_of(redis, redis_url, PLAIN, PLAIN)
+    nasty = await frame_of(redis, redis_url, NASTY[::-1], NASTY)  # the first one's title is long
+    assert not_seen(nasty, "\n") == {}
+    assert len(nasty.splitlines()) == len(plain.splitlines())
+    assert [name for name in NASTY[:-1] if f"{visible(name).strip()}: 0 runners registered" not in nasty] == []
+
+
+@pytest.mark.parametrize("error", [KeyError("odd"), MarkupError("[/nope]")], ids=["a key", "markup"])
+async def test_an_error_of_one_fleet_is_a_line_and_is_logged_once(redis, redis_url, monkeypatch, error):
+    for number, org in enumerate(["acme", "globex"]):
+        await Installations(redis).put(Installation(7 + number, org, 70 + number))
+    fleet = dashboard._fleet
+
+    async def failing(settings, stores, installation, rows):
+        if installation.org == "acme":
+            raise error
+        return await fleet(settings, stores, installation, rows)
+
+    monkeypatch.setattr(dashboard, "_fleet", failing)
+    site = Supervised(redis_url)
+    shown = frames(site)
+    for _ in range(2):
+        text = drawn(await anext(shown), 200)
+        assert f"This part cannot be drawn ({type(error).__name__}); see " in text
+        assert "globex: 0 runners registered" in text
+    monkeypatch.undo()
+    assert "acme: 0 runners registered" in drawn(await anext(shown), 200), "drawing goes on"
+    await shown.aclose()
+    assert [(event, facts["kind"]) for event, facts in site.warnings] == [("drawing failed", type(error).__name__)]
+
+
+async def test_an_error_while_a_part_is_rendered_costs_that_part_alone(redis, redis_url, monkeypatch):
+    class Odd:
+        def __rich_console__(self, *_):
+            raise MarkupError("closing tag '[/nope]' doesn't match any open tag")
+
+    async def odd(*_):
+        return 0, Odd()
+
+    await Installations(redis).put(Installation(7, "acme", 70))
+    monkeypatch.setattr(dashboard, "_fleet", odd)
+    site = Supervised(redis_url)
+    shown = frames(site)
+    text = drawn(await anext(shown), 200)
+    await shown.aclose()
+    assert "This part cannot be drawn (MarkupError)" in text
+    assert "Ctrl-C stops everything." in text
+    assert [facts["why"] for _, facts in site.warnings] == ["closing tag '[/nope]' doesn't match any open tag"]
+
+
+async def test_an_error_before_any_fleet_is_read_ends_no_frame(redis, redis_url, monkeypatch):
+    async def odd(_self):
+        raise ValueError("an odd record")
+
+    monkeypatch.setattr(Installations, "all", odd)
+    site = Supervised(redis_url)
+    shown = frames(site)
+    for _ in range(2):
+        assert "This part cannot be drawn (ValueError)" in drawn(await anext(shown), 200)
+    await shown.aclose()
+    assert len(site.warnings) == 1
+
+
+async def test_an_odd_event_is_one_line_and_later_events_are_printed(redis, redis_url, monkeypatch, capsys):
+    await Installations(redis).put(Installation(7, "acme", 70))
+    turns = iter(
+        [{"id": "1", "type": "ghapp.odd.v1"}, {**event(2, "runner.offline"), "id": "2", "data": {"reason": NASTY[0]}}, None]
+    )
+
+    async def next_turn(_seconds):
+        if (added := next(turns)) is None:
+            raise asyncio.CancelledError
+        await Events(redis).append(7, added, None)
+
+    monkeypatch.setattr(dashboard.asyncio, "sleep", next_turn)
+    site = Supervised(redis_url)
+    with pytest.raises(asyncio.CancelledError):
+        await dashboard._print_changes(site, None, dashboard.ProblemPrinter(Console(width=200)))
+    first, odd, last = capsys.readouterr().out.splitlines()
+    assert (first, odd.partition(";")[0]) == ("the App is installed on acme", "This part cannot be drawn (KeyError)")
+    assert visible(NASTY[0]) in last
+    assert len(site.warnings) == 1

@@ -39,7 +39,8 @@ def test_all_lines_of_two_roles_are_in_one_file_each_whole_and_in_order(tmp_path
     assert len(lines) == 400
 
 
-def test_the_files_stay_within_their_bound_and_the_newest_lines_are_kept(tmp_path):
+def test_the_files_stay_within_their_bound_and_the_newest_lines_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(role_log, "LAST_WORDS_SECONDS", 60)  # each tenth line begins a file
     with closing(RoleLog(tmp_path / "ghapp.log", most_bytes=MOST)) as log:
         process = printing("[print(f'line {n:06}') for n in range(5000)]")
         log.follow(process)
@@ -172,3 +173,19 @@ def test_a_role_that_does_not_reach_redis_at_its_start_is_started_again(tmp_path
         role.process.wait()
         role.supervise()
         assert role.problem().startswith("clock exited: Redis does not answer")
+
+
+def test_what_a_role_prints_is_text_in_the_file(tmp_path):
+    with closing(RoleLog(tmp_path / "ghapp.log")) as log:
+        process = printing("import sys; sys.stdout.buffer.write(b'odd \\x1b[2J\\xe2\\x80\\xae\\xff\\n')")
+        output = log.follow(process)
+        process.wait()
+        assert output.last_line() == "odd \ufffd[2J\ufffd\ufffd"
+    assert (tmp_path / "ghapp.log").read_text() == "odd \ufffd[2J\ufffd\ufffd\n"
+
+
+def test_a_line_of_up_itself_is_in_the_file(tmp_path):
+    with closing(RoleLog(tmp_path / "ghapp.log")) as log:
+        up.Site.warn(SimpleNamespace(_log=log), "drawing failed", kind="MarkupError")
+    (line,) = map(json.loads, (tmp_path / "ghapp.log").read_text().splitlines())
+    assert (line["event"], line["kind"], line["level"]) == ("drawing failed", "MarkupError", "warning")

@@ -14,6 +14,7 @@ import pytest
 from ghapp.errors import BudgetSpentError, PodClaimsFullError
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.incidents.incident import LossIncident
+from ghapp.health.installation import Installation
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.pacing import CallLimits
 from ghapp.health.redelivery import LastRequest
@@ -27,6 +28,7 @@ from ghapp.store import (
     demand,
     events,
     inbox,
+    installations,
     keys,
     leaks,
     notifications,
@@ -47,6 +49,7 @@ from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.history import HistoryStore
 from ghapp.store.inbox import Entry, Inbox
 from ghapp.store.incidents import Incidents
+from ghapp.store.installations import Installations
 from ghapp.store.key_kinds import KINDS, KeyKind
 from ghapp.store.leaks import Leaks
 from ghapp.store.locks import Locks
@@ -175,6 +178,11 @@ async def test_each_kind_has_its_type_and_its_time_and_no_key_is_of_no_kind(redi
 async def of_audit(redis, count):
     for _ in range(count):
         await AuditLog(redis).record(ORG, filled(AuditEntry))
+
+
+async def of_name_owners(redis, count):
+    for each in range(count):
+        await Installations(redis).put(Installation(each + 1, f"org-{each}", each + 1))
 
 
 async def of_claims(redis, count):
@@ -328,6 +336,7 @@ STREAM_NODE = 100
 
 FILLS = [
     (keys.audit(ORG), of_audit, 8, (audit, "MOST", 5)),
+    (keys.NAME_OWNERS, of_name_owners, 8, (installations, "MOST_OWNERS", 5)),
     (keys.pod_claims(ORG), of_claims, 8, (pod_claims, "MOST", 5)),
     (keys.pod_claim_expiries(ORG), of_claims, 8, (pod_claims, "MOST", 5)),
     (keys.deaths(ORG), of_deaths, 8, (deaths, "MOST", 5)),

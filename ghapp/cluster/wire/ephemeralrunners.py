@@ -13,7 +13,7 @@ import msgspec
 
 from ghapp.cluster.wire import envelope
 from ghapp.cluster.wire.envelope import Items, Meta, ObjectPage
-from ghapp.decoding import RowDecoder
+from ghapp.decoding import LONGEST_TEXT, RowDecoder
 from ghapp.health.pods.pod import EphemeralRunner
 
 SCALE_SET = "actions.github.com/scale-set-name"
@@ -99,10 +99,10 @@ def _failures(value: Any) -> int:
 
 
 def _text(value: Any) -> str:
-    """Returns a string, or a number as one; empty for 0, Go's zero value."""
+    """Returns the first `LONGEST_TEXT` characters of a string, or a number as one; empty for 0, Go's zero value."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return ""
-    return str(value) if value else ""
+    return str(value)[:LONGEST_TEXT] if value else ""
 
 
 def _number(value: Any) -> int | None:

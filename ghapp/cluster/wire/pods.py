@@ -12,7 +12,7 @@ import msgspec
 
 from ghapp.cluster.wire import envelope
 from ghapp.cluster.wire.envelope import Items, Meta, ObjectPage, Timestamp
-from ghapp.decoding import RowDecoder
+from ghapp.decoding import LONGEST_TEXT, RowDecoder
 from ghapp.health.pods.pod import Container, Ended, Pod, may_run_agent, runner_container
 
 
@@ -119,8 +119,8 @@ def _value(found: _Pod, read_at: float | None) -> Pod:
         labels=meta.labels or {},
         owners=meta.owners,
         service_account=spec.service_account_name or "",
-        reason=status.reason or "",
-        message=status.message or "",
+        reason=_words(status.reason),
+        message=_words(status.message),
         disruption=_disruption(status),
         deleting_since=meta.deleting_since,
         runner=_status_of(found, container),
@@ -138,6 +138,11 @@ def _value(found: _Pod, read_at: float | None) -> Pod:
     )
 
 
+def _words(text: str | None) -> str:
+    """Returns a reason or a message, of which the first `LONGEST_TEXT` characters are kept."""
+    return (text or "")[:LONGEST_TEXT]
+
+
 def _memory_limit(container: _SpecContainer) -> str:
     limits = (container.resources or _Resources()).limits or {}
     return str(limits.get("memory", ""))
@@ -150,7 +155,7 @@ def _disruption(status: _PodStatus) -> str:
 
 def _unschedulable(status: _PodStatus) -> str:
     refused = (each for each in status.conditions or () if each.type == "PodScheduled" and each.status == "False")
-    return next((each.message or each.reason or "Unschedulable" for each in refused), "")
+    return next((_words(each.message or each.reason) or "Unschedulable" for each in refused), "")
 
 
 def _uncompleted_init(found: _Pod) -> tuple[Container, ...]:
@@ -197,9 +202,9 @@ def _container(found: _Pod, status: _ContainerStatus) -> Container:
         else (running.started_at or found.metadata.creation_timestamp).timestamp(),
         ended=None if ended is None else _ended(ended),
         last_ended=None if before.terminated is None else _ended(before.terminated),
-        waiting="" if waiting is None else waiting.reason or "Waiting",
+        waiting="" if waiting is None else _words(waiting.reason) or "Waiting",
         restarts=status.restart_count,
-        waiting_message="" if waiting is None else waiting.message or "",
+        waiting_message="" if waiting is None else _words(waiting.message),
     )
 
 
@@ -207,8 +212,8 @@ def _ended(state: _Terminated) -> Ended:
     return Ended(
         exit_code=state.exit_code,
         signal=state.signal or None,
-        reason=state.reason or "",
-        message=state.message or "",
+        reason=_words(state.reason),
+        message=_words(state.message),
         started_at=None if state.started_at is None else state.started_at.timestamp(),
         finished_at=None if state.finished_at is None else state.finished_at.timestamp(),
     )

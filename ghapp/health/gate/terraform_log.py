@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from ghapp.untrusted_text import one_line
+
 LARGEST_BYTES = 16 * 1024 * 1024
 """Only this many bytes from the end of a larger log are read: the last run's summary is there."""
 
@@ -62,10 +64,5 @@ def read_terraform_log(log: str) -> TerraformRun:
         elif _NO_CHANGES.search(line):
             found = TerraformRun(0, 0, 0)
         elif (error := _ERROR.match(line)) and len(found.errors) < MOST_ERRORS:
-            found = found._replace(errors=(*found.errors, _shown(error["text"])))
+            found = found._replace(errors=(*found.errors, one_line(error["text"], LONGEST_ERROR)))
     return found
-
-
-def _shown(text: str) -> str:
-    shown = "".join(each if each.isprintable() else " " for each in text).strip()
-    return shown if len(shown) <= LONGEST_ERROR else shown[: LONGEST_ERROR - 1] + "…"

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ghapp.health.pods.phantom_kinds import PhantomReason
 from ghapp.health.pods.pod import Container, Ended, Pod
+from ghapp.untrusted_text import one_line
 
 IMAGE_REASONS = frozenset(
     {
@@ -44,7 +45,7 @@ def why_not_started(pod: Pod) -> NotStarted | None:
     if any(each.has_started for each in pod.agents):
         return None
     why = _failed(pod) if pod.phase == "Failed" else _pending(pod) if pod.phase != "Succeeded" else None
-    return None if why is None else why._replace(text=one_line(why.text))
+    return None if why is None else why._replace(text=one_line(why.text, LONGEST_TEXT))
 
 
 def _failed(pod: Pod) -> NotStarted | None:
@@ -83,9 +84,3 @@ def _joined(first: str, rest: str) -> str:
 def _without_counts(message: str) -> str:
     """Returns the scheduler's reasons without numbers of nodes, which change with each node that comes or goes."""
     return _NODES.sub("", _PREEMPTION.sub("", message)).rstrip(". ") or "Unschedulable"
-
-
-def one_line(text: str) -> str:
-    """Returns the cluster's words as one printable line, cut to `LONGEST_TEXT`."""
-    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
-    return line if len(line) <= LONGEST_TEXT else line[: LONGEST_TEXT - 1] + "…"

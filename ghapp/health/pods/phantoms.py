@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ghapp.health.pods.never_started import one_line, why_not_started
+from ghapp.health.pods.never_started import LONGEST_TEXT, why_not_started
 from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key, lasting
 from ghapp.health.pods.pod import ARC_KIND, ORGANIZATION_LABEL, RUNNER_CONTAINER, EphemeralRunner, Pod, is_in
+from ghapp.untrusted_text import one_line
 
 __all__ = [
     "ListedRunner",
@@ -207,7 +208,7 @@ def _is_runners(pod: Pod, container: str) -> bool:
 
 def _of_object(kind: PhantomKind, found: EphemeralRunner, reason: PhantomReason) -> Phantom:
     phantom = Phantom(kind, found.name, reason, ADVICE[reason], scale_set=found.scale_set, namespace=found.namespace)
-    return phantom._replace(detail=one_line(found.message or found.reason))
+    return phantom._replace(detail=one_line(found.message or found.reason, LONGEST_TEXT))
 
 
 def _of_pod(kind: PhantomKind, pod: Pod, reason: PhantomReason) -> Phantom:

@@ -8,11 +8,16 @@ from typing import NamedTuple
 from ghapp.health.job import Job
 from ghapp.health.queue.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.health.queue.job_queue import JobQueue
-from ghapp.health.queue.labels import LONGEST_LABEL, missing_labels, names_one_run, nearest_label
+from ghapp.health.queue.labels import LONGEST_LABEL, missing_labels, names_one_run
 from ghapp.health.queue.reason import Placement, QueueReason
+from ghapp.health.remediation.fuse import resume_command
 
 MOST_LABELS = 10
 """Labels that a sentence names."""
+
+
+MOST_HINTS = 3
+"""Labels for which the nearest one is named."""
 
 
 class QueueStep(NamedTuple):
@@ -77,11 +82,14 @@ def _no_runner(queue: JobQueue, job: Job, _: Placement) -> _Words:
     missing = missing_labels(job.labels, queue.runner_labels)
     unknown = [label for label in missing if label.lower() not in queue.pool_labels]
     if unknown:
-        known = {each for each in queue.runner_labels | queue.pool_labels if not names_one_run(each, job.run_id)}
         lasting = [label for label in unknown if not names_one_run(label, job.run_id)]
-        near = {label: found for label in lasting if (found := nearest_label(label, known)) is not None}
-        hint = "".join(f"; the nearest label to {_short(label)} is {found}" for label, found in near.items())
-        step = "; ".join(f"change {_short(label)} to {found} in runs-on" for label, found in near.items())
+        near = {
+            _short(label): _short(found)
+            for label in lasting[:MOST_HINTS]
+            if (found := queue.nearest_label(label, job.run_id)) is not None
+        }
+        hint = "".join(f"; the nearest label to {label} is {found}" for label, found in near.items())
+        step = "; ".join(f"change {label} to {found} in runs-on" for label, found in near.items())
         change = [QueueStep(step, "a runner or a pool has that label")] if near else []
         split = [label for label in lasting if "," in label]
         as_list = [QueueStep("write a list of labels in runs-on", f"{_listed(split)} is one label")] if split else []
@@ -139,12 +147,13 @@ def _busy(queue: JobQueue, job: Job, placement: Placement) -> _Words:
 def _held(queue: JobQueue, pool: str, lost: int) -> list[QueueStep]:
     """Returns a step if something prevents the replacement of lost runners."""
     pause, were = queue.pause_of(pool), "runner is" if lost == 1 else "runners are"
+    resume = resume_command(queue.inputs.org, pool)
     if pause is not None:
         why = f"{lost} lost {were} not replaced: paused by {pause.who}: {pause.why}"
-        return [QueueStep(f"ghapp resume {queue.inputs.org} --pool {pool}", why)]
+        return [QueueStep(resume, why)]
     if queue.fuse_of(pool).position == "stopped":
         why = f"{lost} lost {were} not replaced: the fuse is stopped ({queue.fuse_of(pool).reason})"
-        return [QueueStep(f"ghapp doctor; then ghapp resume {queue.inputs.org} --pool {pool}", why)]
+        return [QueueStep(f"ghapp doctor; then {resume}", why)]
     if queue.inputs.mode != "act":
         why = f"{lost} lost {were} not replaced: [remediation] mode is {queue.inputs.mode}"
         return [QueueStep('replace them, or set mode = "act"', why)]

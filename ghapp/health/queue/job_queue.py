@@ -13,11 +13,14 @@ from typing import Protocol
 from ghapp.health.job import Job, asks_for_hosted, is_over, may_be_ours
 from ghapp.health.pool_matching import EVERY_RUNNER, UNKNOWN_POOL, PoolRule, pool_of
 from ghapp.health.queue.capacity import AvailableRunner, Capacity, capacities
-from ghapp.health.queue.labels import folded
+from ghapp.health.queue.labels import folded, names_one_run, nearest_label
 from ghapp.health.queue.reason import UNSERVED, Brakes, Placement, QueueReason, reason_of
 from ghapp.health.queue.runner_groups import RunnerGroup, RunnerGroups, by_id, excludes
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
 from ghapp.health.remediation.plan import Mode
+
+MOST_COMPARISONS = 5_000
+"""Pairs of labels that are compared for hints, some ten to a hundred microseconds each."""
 
 TYPICAL_SECONDS = 3600.0
 """The typical wait of a pool is the median over the jobs that started within this time."""
@@ -37,6 +40,10 @@ class PauseView(Protocol):
     @property
     def at(self) -> float:
         """Start of the pause, in epoch seconds."""
+
+    @property
+    def until(self) -> float | None:
+        """Its end, in epoch seconds; None: until a person resumes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,9 @@ class JobQueue:
         self._placements: dict[tuple[tuple[str, ...], str, bool | None, str], Placement] = {}
         self._waiting: dict[str, list[tuple[float, int]]] | None = None
         self._typical: dict[str, float] | None = None
+        self._lasting_labels = [label for label in self.runner_labels | self.pool_labels if not names_one_run(label)]
+        self._nearest: dict[str, str | None] = {}
+        self._comparisons = 0
 
     @cached_property
     def queued(self) -> list[Job]:
@@ -114,6 +124,17 @@ class JobQueue:
     def pool(self, job: Job) -> str:
         """Returns the pool that a job waits for or runs in."""
         return self.placement(job).pool
+
+    def nearest_label(self, label: str, run_id: int | None) -> str | None:
+        """Returns the label of a runner or a pool that was probably meant by one that none has; None if there is none.
+
+        Labels of jobs come from workflow files, and may be any number: after `MOST_COMPARISONS` nothing is looked for.
+        """
+        if label not in self._nearest and self._comparisons < MOST_COMPARISONS:
+            self._comparisons += len(self._lasting_labels)
+            self._nearest[label] = nearest_label(label, self._lasting_labels)
+        found = self._nearest.get(label)
+        return None if found is None or names_one_run(found, run_id) else found
 
     def is_hosted(self, job: Job) -> bool:
         """True if a job's labels request a GitHub-hosted runner, and no known runner has them."""

@@ -9,6 +9,9 @@ LONGEST_LABEL = 100
 """Characters of a label that are compared: labels of jobs come from workflow files, and may be of any length."""
 
 
+MOST_EDITS = 5
+"""Characters in which a label may differ from the one that was meant. Each costs time for each pair of labels."""
+
 _LONG_NUMBER = re.compile(r"[0-9]{9,}")
 _LEAST_RUN_ID = 1000
 
@@ -37,11 +40,11 @@ def missing_labels(labels: Iterable[str], known: Collection[str]) -> list[str]:
 def nearest_label(label: str, known: Iterable[str]) -> str | None:
     """Returns the known label at the smallest edit distance; None if every known label differs too much.
 
-    At most a third of the characters may differ, and always one: a label that differs in more was hardly meant. Among
-    equally near labels the first by name is returned.
+    At most a third of the characters may differ, no more than `MOST_EDITS`, and always one: a label that differs in
+    more was hardly meant. Among equally near labels the first by name is returned.
     """
     wanted = label.lower()[:LONGEST_LABEL]
-    most = max(1, len(wanted) // 3)
+    most = min(MOST_EDITS, max(1, len(wanted) // 3))
     near = [(distance, each) for each in sorted(known) if (distance := edit_distance(wanted, each, most)) <= most]
     return min(near)[1] if near else None
 
@@ -53,15 +56,18 @@ def edit_distance(one: str, other: str, most: int) -> int:
     """
     if abs(len(one) - len(other)) > most:
         return most + 1
-    before: list[int] = []
-    last = list(range(len(other) + 1))
+    far, width = most + 1, len(other)
+    before, last = [far] * (width + 1), [min(each, far) for each in range(width + 1)]
     for row, left in enumerate(one, 1):
-        current = [row]
-        for column, right in enumerate(other, 1):
+        current = [far] * (width + 1)  # cells beyond `most` from the diagonal stay so: their distance is greater
+        current[0] = min(row, far)
+        for column in range(max(1, row - most), min(width, row + most) + 1):
+            right = other[column - 1]
             cost = min(last[column] + 1, current[column - 1] + 1, last[column - 1] + (left != right))
-            swapped = row > 1 and column > 1 and left == other[column - 2] and one[row - 2] == right
-            current.append(min(cost, before[column - 2] + 1) if swapped else cost)
+            if row > 1 and column > 1 and left == other[column - 2] and one[row - 2] == right:
+                cost = min(cost, before[column - 2] + 1)
+            current[column] = cost
         if min(current) > most:
-            return most + 1
+            return far
         before, last = last, current
-    return min(last[-1], most + 1)
+    return min(last[-1], far)

@@ -26,6 +26,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil
 
+from ghapp.untrusted_text import shell_command
+
 FLOAT_NOISE = 1e-9
 """0.07 × 100 is a little more than 7."""
 
@@ -220,6 +222,13 @@ def resume(fuse: Fuse, now: float, limits: FuseLimits, by: str = "") -> Fuse:
     if fuse.position is Position.CLOSED:
         return fuse
     return replace(_start_proving(fuse, now, limits, FuseReason.RESUMED), by=by)
+
+
+def resume_command(org: str, pool: str | None = None) -> str:
+    """Returns the command that resumes a pool, to be copied into a shell; None or `*`: all of the organization."""
+    if pool is None or pool == WHOLE_INSTALLATION:
+        return shell_command("ghapp", "resume", org)
+    return shell_command("ghapp", "resume", org, "--pool", pool)
 
 
 def stop(fuse: Fuse, now: float, reason: FuseReason) -> Fuse:

@@ -1,7 +1,8 @@
 """Renders our HTML pages from templates; pages load only our own static files, and have no inline script or style.
 
-Each page extends `templates/base.html`. Values are escaped; a name that a template uses and that is not given is an
-error. All addresses in pages are relative, so that they also work under a path of a proxy.
+Each page extends `templates/base.html`. Values are escaped, and characters that are not seen are replaced. A name that
+a template uses and that is not given is an error. All addresses in pages are relative, so that they also work under a
+path of a proxy.
 """
 
 from __future__ import annotations
@@ -11,11 +12,19 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from ghapp.untrusted_text import visible_lines
 from ghapp.web.pages.static_files import address_of
+
+
+def _seen(value: Any) -> Any:
+    """Returns a value without what is not seen: it could hide text, or show the rest of a line in another order."""
+    return visible_lines(value) if type(value) is str else value  # not what is HTML already
+
 
 _TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
     autoescape=True,
+    finalize=_seen,
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
