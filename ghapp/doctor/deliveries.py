@@ -9,7 +9,7 @@ from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.github.app import Delivered, HookConfig
 from ghapp.health.delivery_lag import HOLD_SECONDS, DeliveryGap, GapCause, duration, in_words
 from ghapp.report.documents import timestamp
-from ghapp.store.inbox import MOST_SCANNED
+from ghapp.store.inbox import MOST_SCANNED, MOST_WAITING
 
 GROUP = "deliveries"
 
@@ -27,6 +27,9 @@ def of_inbox(lag: int, dead: int, *, has_come: bool) -> list[Finding]:
     if lag > MOST_SCANNED:
         fix = "check that a worker drains it; `job failed` in its log says why. Deliveries that wait so long may repeat"
         found = [warning(GROUP, "inbox", f"{lag} waiting", fix)]
+    if lag >= MOST_WAITING:
+        text = f"{lag} waiting, the maximum: further deliveries are answered 503, and requested again later"
+        found = [wrong(GROUP, "inbox", text, fix)]
     if dead:
         fix = "list them with `ghapp deliveries dead`; replay them with `ghapp deliveries replay --all`"
         found.append(warning(GROUP, "given up", f"{dead} failed and were set aside", fix))

@@ -182,7 +182,10 @@ def test_missing_and_dropped_deliveries_are_reported(lag, dead, has_come, names)
     assert [each.name for each in found if each.status is FindingStatus.WARNING] == names
 
 
-@pytest.mark.parametrize(("lag", "status"), [(10_000, "ok"), (10_001, "warning")])
+@pytest.mark.parametrize(
+    ("lag", "status"),
+    [(10_000, "ok"), (10_001, "warning"), (99_999, "warning"), (100_000, "wrong"), (100_400, "wrong")],
+)
 def test_an_inbox_without_drains_is_reported(lag, status):
     assert worst(of_inbox(lag, 0, has_come=True)) == status
 

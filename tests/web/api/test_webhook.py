@@ -14,12 +14,13 @@ import pytest
 from ghapp.credentials import AppCredentials
 from ghapp.github.deliveries import decode, parse
 from ghapp.settings import Settings
+from ghapp.store import inbox
 from ghapp.store.inbox import Inbox
 from ghapp.web.api import webhook
 from ghapp.web.api.webhook import LARGEST_BYTES, MOST_AT_ONCE
 from ghapp.web.app import build
 from tests.support.keys import private_key
-from tests.web.conftest import served
+from tests.web.conftest import NOW, served
 
 OLD, NEW = "old-secret", "new-secret"
 JOB = {
@@ -148,6 +149,18 @@ async def test_a_delivery_that_cannot_be_stored_is_503_with_retry_after(http, re
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) > 0
     assert (await post(http, body_of(JOB))).status_code == 202
+
+
+async def test_while_no_worker_drains_a_full_inbox_is_503_until_there_is_room(http, redis, monkeypatch):
+    monkeypatch.setattr(inbox, "MOST_WAITING", 2)
+    statuses = [
+        (await post(http, body_of(JOB), **{"x-github-delivery": f"guid-{each}"})).status_code for each in range(4)
+    ]
+    assert statuses == [202, 202, 503, 503]
+    waiting = await Inbox(redis).take(10)
+    assert [each.guid for each in waiting] == ["guid-0", "guid-1"]
+    await Inbox(redis).done(waiting[:1], NOW)
+    assert (await post(http, body_of(JOB), **{"x-github-delivery": "guid-2"})).status_code == 202
 
 
 async def test_deliveries_that_arrive_at_once_are_all_stored_and_answered(http, redis):
