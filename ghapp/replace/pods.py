@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ghapp.cluster.api import Cluster
-from ghapp.errors import ClusterForbiddenError
+from ghapp.cluster.request import PODS, SERVICE_ACCOUNTS, ClusterRequest
 from ghapp.health.pods.deletion_decision import DeletionDecision, DeletionVerdict, Preconditions
 from ghapp.health.pods.deletion_guards import may_delete_pod
 from ghapp.health.runner.evidence import Evidence
@@ -41,11 +41,8 @@ async def require_permissions(cluster: Cluster, namespace: str) -> None:
     Raises:
         ClusterForbiddenError: a permission is missing.
     """
-    for resource in ("pods", "serviceaccounts"):
-        if not await cluster.may("delete", resource, namespace):
-            raise ClusterForbiddenError(
-                f"RBAC lacks delete on {resource} in namespace {namespace}", verb="delete", resource=resource
-            )
+    for resource in (PODS, SERVICE_ACCOUNTS):
+        await cluster.require(ClusterRequest("delete", resource, namespace))
 
 
 async def execute(cluster: Cluster, finding: DeletionDecision) -> None:

@@ -430,6 +430,16 @@ async def test_while_one_namespace_may_not_be_listed_the_pods_of_the_other_are_r
         assert (tick.trouble, set(at.deletions())) == ("", {*leaks, "there"})
 
 
+async def test_a_pod_that_a_policy_protects_is_left_alone_and_the_others_are_reaped(leak_cluster):
+    async with leak_cluster() as at:
+        leaks = await prepare_leaks(at)
+        protected = min(leaks)
+        with at.api.control.fails(403, verbs=["delete"], resources=["pods"], names=[protected]):
+            ticks = await at.minutes(3)
+        assert set(at.deletions()) == leaks - {protected}
+        assert ticks[-1].trouble == f"delete pods {NAMESPACE}/{protected}: forbidden: forbidden: injected fault"
+
+
 async def test_while_every_namespace_may_not_be_listed_nothing_is_judged(leak_cluster):
     async with leak_cluster(pools=ELSEWHERE) as at:
         await prepare_leaks(at)

@@ -267,10 +267,11 @@ async def test_after_a_crash_a_successor_of_the_same_name_is_left_alone(story, r
     [
         (ClusterUnavailableError("away"), "ClusterUnavailable"),
         (ClusterForbiddenError("no", verb="get", resource="pods"), "ClusterForbidden"),
+        (ClusterForbiddenError("no", verb="get", resource="pods", by_rbac=False), "PolicyForbids"),
         (ResourceMissingError("no CRD"), "ResourceMissing"),
         (ConfigurationError("KUBECONFIG: not set"), "ClusterUnconfigured"),
     ],
-    ids=["unavailable", "forbidden", "no CRD", "not configured"],
+    ids=["unavailable", "forbidden", "a policy", "no CRD", "not configured"],
 )
 @pytest.mark.parametrize("replacer", ["arc", "pods"])
 async def test_without_an_answer_of_the_cluster_the_replacement_waits_and_github_is_not_called(
@@ -284,10 +285,12 @@ async def test_without_an_answer_of_the_cluster_the_replacement_waits_and_github
         assert app.app.account()["calls"] == calls
         evidence = await app.evidence()
         assert (evidence.removed_at, evidence.replaced_at, evidence.deletion.waits_for) == (None, None, because)
+        assert evidence.deletion.words == str(error)
         assert await app.counted("waiting") == 1
         app.cluster.fails.clear()
         assert await app.remediate() == "replaced"
-        assert (await app.evidence()).deletion.waits_for == ""
+        deletion = (await app.evidence()).deletion
+        assert (deletion.waits_for, deletion.words) == ("", "")
 
 
 async def test_a_waiting_replacement_is_retried_with_growing_pauses(story):

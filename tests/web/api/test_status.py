@@ -22,6 +22,7 @@ from ghapp.settings import PoolSettings
 from ghapp.store import keys
 from ghapp.store.budget import Budget
 from ghapp.store.cluster_summaries import ClusterSummaries
+from ghapp.store.degraded_sources import DegradedSources
 from ghapp.store.delivery_status import DeliveryStatus
 from ghapp.store.demand import Demand
 from ghapp.store.fuses import Fuses, Pause
@@ -70,6 +71,25 @@ async def test_deliveries_that_are_behind_degrade_an_installation_that_stays_rea
     answer = await http.get("/readyz")
     assert (answer.status_code, answer.json()["ready"]) == (200, True)
     assert answer.json()["degraded"] == ["acme: 12 failed and have not come since"]
+
+
+class TestSourcesThatAreNotSeen:
+    @pytest.fixture
+    def pools(self):
+        return tuple(
+            PoolSettings(org="acme", name=name, labels=(name,), namespace=name) for name in ("linux", "gpu", "arm")
+        )
+
+    async def test_each_is_named_without_its_reason_which_names_accounts(self, http, redis):
+        for namespace in ("linux", "gpu"):
+            await record_snapshot(Pods(redis), namespace, [], [], NOW)
+        await DegradedSources(redis).record("pods in gpu", "RBAC lacks watch on pods: … bound to secret-account")
+        answer = await http.get("/readyz")
+        assert (answer.status_code, answer.json()["ready"]) == (200, True)
+        assert answer.json()["degraded"] == [
+            "not seen: namespace arm; `ghapp doctor` says why",
+            "not seen: pods in gpu; `ghapp doctor` says why",
+        ]
 
 
 async def test_a_suspended_installation_is_reported_as_suspended(http, redis):
