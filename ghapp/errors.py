@@ -21,10 +21,11 @@ class StoreUnavailableError(GhappError):
 
 
 class Refusal(Enum):
-    """Why Redis refused a command: it is a replica, its memory is full, or the ACL user lacks the right."""
+    """Why Redis refused a command: it is a replica, its memory or disk is full, or the ACL user lacks the right."""
 
     REPLICA = "replica"
     MEMORY = "memory"
+    DISK = "disk"
     PERMISSION = "permission"
     OTHER = "other"
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.errors import StoreUnavailableError
+from ghapp.errors import Refusal, StoreRefusedError, StoreUnavailableError
 from ghapp.health.cluster_summary import ClusterSummary
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.delivery_lag import completeness, in_words
@@ -36,6 +36,7 @@ from ghapp.report.org_view import OrgView
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.fuses import Pause
 from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD, series_name
+from ghapp.store.probe import probe_write
 from ghapp.store.stores import Stores
 from ghapp.store.unseen import load_unseen
 from ghapp.web.api.expositions import Exposition, Expositions
@@ -49,6 +50,14 @@ ORGS_AT_ONCE = 50
 
 STATES_AT_ONCE = 200
 """Installations whose surveys and budgets are loaded at once; limits how long Redis is busy with them."""
+
+
+REFUSALS: Mapping[Refusal, Literal["replica", "memory", "disk"]] = {
+    Refusal.REPLICA: "replica",
+    Refusal.MEMORY: "memory",
+    Refusal.DISK: "disk",
+}
+"""What `/readyz` calls a Redis that rejects writes."""
 
 
 class InstallationStatus(NamedTuple):
@@ -93,14 +102,16 @@ class InstallationDocument(msgspec.Struct, frozen=True):
 
 
 class ReadyDocument(msgspec.Struct, frozen=True):
-    """Whether the dependencies of this process answer, and the state of each installation.
+    """Whether the dependencies of this process work, and the state of each installation.
 
+    `redis` is `away` without an answer; it is `replica`, `memory` (full), `disk` (full) or `refused` if it rejects
+    writes, which are tried each time.
     `degraded` has a sentence for each installation whose deliveries are missing or late, and for each source of the
     cluster and the log store that is not seen, without the reason, which `ghapp doctor` has; that affects no readiness.
     """
 
     ready: bool
-    redis: Literal["ok", "away"]
+    redis: Literal["ok", "away", "replica", "memory", "disk", "refused"]
     installations: list[InstallationDocument]
     degraded: list[str] = []
 
@@ -130,11 +141,16 @@ class StatusEndpoints:
         return _json(LiveDocument())
 
     async def _readyz(self, _: Request) -> Response:
-        """Ready if Redis answers; the state of each installation is included but does not affect readiness."""
+        """Ready if Redis accepts writes; the state of each installation is included but does not affect readiness."""
         try:
+            await probe_write(self._stores.redis)
             known = [each async for each in self._known()]
             rows = [self._row(each) for each in known]
             degraded = [*await self._behind(known), *await self._not_seen()]
+        except StoreRefusedError as error:
+            return _json(
+                ReadyDocument(ready=False, redis=REFUSALS.get(error.refusal, "refused"), installations=[]), 503
+            )
         except StoreUnavailableError:
             return _json(ReadyDocument(ready=False, redis="away", installations=[]), 503)
         return _json(ReadyDocument(ready=True, redis="ok", installations=rows, degraded=degraded))
