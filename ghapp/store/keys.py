@@ -417,6 +417,11 @@ def orphans(installation: int) -> str:
     return f"ghapp:{installation}:leaks:begun"
 
 
+def own_deletions(installation: int) -> str:
+    """Sorted set: uid of a pod or ARC object → when ghapp requested its deletion. Of seven days, at most 10,000."""
+    return f"ghapp:{installation}:own-deletions"
+
+
 def reaped(installation: int) -> str:
     """Sorted set: when each pod of the last day was reaped, by its uid."""
     return f"ghapp:{installation}:leaks:reaped"

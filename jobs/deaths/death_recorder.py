@@ -21,7 +21,7 @@ from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.correlation import is_of
 from ghapp.health.deaths.death import Death, died, has_worked, vanished
 from ghapp.health.deaths.job_death import completed_by_pod, is_job_death_of
-from ghapp.health.deaths.own_deletion import ended_before_deletion, is_own_replacement
+from ghapp.health.deaths.own_deletion import ended_before_deletion
 from ghapp.health.installation import Installation
 from ghapp.health.pods.degraded_sources import logs_source
 from ghapp.health.pods.pod import ORGANIZATION_LABEL, Pod, is_in
@@ -166,7 +166,7 @@ class DeathRecorder:
         if installation is None:
             _log_death(death, pod, org=None)
             return True
-        if await self._is_own_doing(pod, installation, evidence):
+        if await self._is_own_doing(pod, installation):
             _log_death(death, pod, org=installation.org, by_ghapp=True)
             return False
         deaths = self.stores.deaths
@@ -205,12 +205,12 @@ class DeathRecorder:
         own = (each for each in others if each.pod_uid == death.pod_uid or is_job_death_of(each, pod, death))
         return next(own, latest)
 
-    async def _is_own_doing(self, pod: Pod, installation: Installation, evidence: Evidence | None) -> bool:
-        """Whether ghapp ended it, by a replacement or as a leak: no death, no event, no check run, no advice."""
-        if evidence is not None and is_own_replacement(pod, evidence.deletion):
-            return True
+    async def _is_own_doing(self, pod: Pod, installation: Installation) -> bool:
+        """True if ghapp ended it, by a replacement or as a leak: no death, no event, no check run, no advice."""
         if ended_before_deletion(pod):
             return False
+        if await self.stores.own_deletions.has_any(installation.id, [pod.uid, *(owner.uid for owner in pod.owners)]):
+            return True
         return await self.stores.leaks.was_reaped(installation.id, pod.uid)
 
     async def _have_looked_into(self, installation: Installation, death: Death) -> None:

@@ -25,8 +25,8 @@ LOOKS = 3
 """How often the object is read again immediately when it changed between read and delete."""
 
 REPLACERS = {
-    "arc": Replacer(arc.find, arc.require_permissions, arc.execute),
-    "pods": Replacer(pods.find, pods.require_permissions, pods.execute),
+    "arc": Replacer(arc.find, arc.require_permissions, arc.delete, arc.finish),
+    "pods": Replacer(pods.find, pods.require_permissions, pods.delete, pods.finish),
 }
 """By the pool's `replacer`. Other pools get an event."""
 

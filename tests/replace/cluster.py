@@ -98,3 +98,10 @@ class FakeCluster:
         self.objects[runner.name] = there._replace(finalizers=left, version="73")
         self.done.append(f"free {runner.name} of {finalizer}")
         return True
+
+
+async def execute(replacer, cluster, decision):
+    """Executes a decision, as `ClusterReplacement` does."""
+    if decision.sends_delete:
+        await replacer.delete(cluster, decision)
+    await replacer.finish(cluster, decision)

@@ -20,7 +20,6 @@ from ghapp.health.deaths.cause import Cause
 from ghapp.health.installation import Installation
 from ghapp.health.pods.degraded_sources import logs_source, pods_source, sources_of
 from ghapp.health.pods.pod import Container, Ended, Pod
-from ghapp.health.runner import deletion_progress
 from ghapp.health.runner.evidence import Evidence, Registration
 from ghapp.health.runner.observations import job_started, registration_seen
 from ghapp.queue import jobs
@@ -34,6 +33,7 @@ from ghapp.store.deaths import Deaths, identity
 from ghapp.store.degraded_sources import DegradedSources
 from ghapp.store.installations import Installations
 from ghapp.store.metric_counters import MetricCounters
+from ghapp.store.own_deletions import OwnDeletions
 from ghapp.store.pod_ends import PodEnd, PodEnds
 from ghapp.store.pods import Pods
 from ghapp.store.runners import Runners
@@ -163,11 +163,8 @@ async def test_the_exit_of_a_runner_is_stored_with_its_last_lines_and_logged_in_
 async def test_a_runner_replaced_by_ghapp_is_logged_and_not_recorded_as_a_death(recorder, api, asked, redis, by_ghapp):
     api.control.pod(NS, "linux-1")
     (before,) = (await recorder.cluster.pods(NS)).items
-    now = time.time()
     if by_ghapp:
-        meant = deletion_progress.found(None, now, before.uid, "", left_to_arc=False)
-        done = deletion_progress.accepted(meant, now, None)
-        await Runners(redis).revise(INSTALLATION, {42: lambda _: Evidence(42, "linux-1", 1.0, deletion=done)})
+        await OwnDeletions(redis).record(INSTALLATION, before.uid, time.time())
     with capture_logs() as logs:
         async with watching(recorder):
             await seen(recorder, api)
@@ -670,3 +667,23 @@ async def test_the_text_about_a_failing_source_stays_while_only_its_details_chan
     assert await DegradedSources(redis).of([place]) == {place: "RBAC lacks watch"}, "a list is no watch"
     await view.see(WatchChange("bookmark", None, "2"))
     assert await DegradedSources(redis).of([place]) == {}
+
+
+@pytest.mark.parametrize("by_ghapp", [True, False])
+async def test_the_end_of_a_pod_whose_owner_ghapp_deleted_is_its_own_though_the_registration_returned(
+    recorder, api, asked, redis, by_ghapp
+):
+    """The object's finalizer was stuck, and its runner registered again meanwhile: the record of the runner is new."""
+    owner = api.control.ephemeral_runner(NS, "linux-1")
+    api.control.pod(NS, "linux-1", owner=owner)
+    if by_ghapp:
+        await OwnDeletions(redis).record(INSTALLATION, owner["metadata"]["uid"], time.time())
+    shown = Registration(42, "linux-1", "linux", True, True, (), ("linux",), ephemeral=True)
+    await Runners(redis).revise(INSTALLATION, {42: lambda _: registration_seen(None, shown, time.time(), listed=True)})
+    async with watching(recorder):
+        await seen(recorder, api)
+        api.control.delete("pods", NS, "linux-1")
+        api.control.container_ends(NS, "linux-1", exit_code=143, reason="Error")
+        api.control.vanish(NS, "linux-1")
+        await until(lambda: _is_empty(recorder))
+    assert set(await deaths(recorder)) == (set() if by_ghapp else {"linux-1"})
