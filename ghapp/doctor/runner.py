@@ -29,7 +29,7 @@ async def examine(settings: Settings, environ: Mapping[str, str]) -> list[Findin
     """Returns all findings, sorted by group and org. Ends within seconds; a failed check does not stop the others."""
     asyncio.get_running_loop().set_default_executor(DetachedThreads())
     of_redis, url = await _redis_and_roles(settings)
-    current = None if any(_is_refusal(each) for each in of_redis) else settings.redis_url
+    current = None if any(map(_is_refusal, of_redis)) else settings.redis_url
     at_github, of_controllers, of_cluster, of_shards, of_notifications = await asyncio.gather(
         _github(settings),
         controllers.check(settings),

@@ -9,7 +9,7 @@ from rq.serializers import JSONSerializer
 from ghapp.health.cluster_summary import StaleNamespace
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
-from ghapp.health.pods.degraded_sources import LOG_STORE, DegradedSource
+from ghapp.health.pods.degraded_sources import HOST_LINES, DegradedSource
 from ghapp.health.pods.pod import Container, Pod
 from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.deaths import Deaths
@@ -174,8 +174,8 @@ async def test_a_namespace_that_was_never_listed_is_reported(story):
 async def test_each_source_that_cannot_be_read_is_reported_with_its_reason(story):
     async with story(config=PLACED) as app:
         await record_view(app)
-        for place in ("pods/log in runners", "pods in elsewhere", LOG_STORE):
+        for place in ("pods/log in runners", "pods in elsewhere", HOST_LINES):
             await app.context.degraded_sources.record(place, "no")
         assert (await unseen(app)).sources == [DegradedSource("pods/log in runners", "no")]
         found = (await unseen(app, has_log_store=True)).sources
-        assert found == [DegradedSource("pods/log in runners", "no"), DegradedSource(LOG_STORE, "no")]
+        assert found == [DegradedSource("pods/log in runners", "no"), DegradedSource(HOST_LINES, "no")]
