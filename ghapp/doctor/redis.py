@@ -23,7 +23,7 @@ from ghapp.store.stores import open_stores
 
 GROUP, WRITING = "redis", "writing"
 PINGS = 3
-SLOW_MILLISECONDS = 75.0
+SLOW_MILLISECONDS = 100.0
 """Of a round trip. A sweep takes dozens of them."""
 
 MOST_NAMED = 5

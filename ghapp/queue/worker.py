@@ -151,6 +151,9 @@ class FastRecoveryWorker(Worker):
         self.connection.delete(self.key)
         super().register_birth()  # type: ignore[no-untyped-call]
 
+    def subscribe(self) -> None:
+        """Takes no commands over Redis: a worker ends by signals. RQ's thread for them crashes when Redis hangs."""
+
     def set_shutdown_requested_date(self) -> None:
         """Writes nothing: the date is never read, and Redis may not answer the signal handler."""
 
