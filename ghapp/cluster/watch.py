@@ -29,7 +29,7 @@ RESUME_ATTEMPTS = 5
 """Failures in a row after which a version is not resumed any more: a restored etcd may be behind it for days."""
 
 EXPIRED_IN_A_ROW = 3
-"""Expired versions in a row that count as a failure. One is normal; a server may refuse the version of each new list."""
+"""Expired versions in a row that count as a failure. One is normal; a server may refuse that of each list."""
 
 WATCHES = 10
 """About as many minutes. Then everything is listed again, in case a server omitted an event."""
