@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ async def load_unseen(stores: Stores, rules: Iterable[NamespaceRule], now: float
     """
     names = namespaces_of(rules)
     places = sources_of(names, has_log_store=has_log_store and bool(names))
-    seen_at = {name: await stores.pods.seen_at(name) for name in names}
+    times = await asyncio.gather(*map(stores.pods.seen_at, names))
     degraded = await stores.degraded_sources.of(places)
+    seen_at = dict(zip(names, times, strict=True))
     return Unseen(stale_namespaces(seen_at, now), [DegradedSource(*each) for each in degraded.items()])

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
+from ghapp.cluster.access import NEAR_RUNNERS
 from ghapp.cluster.api import Cluster
+from ghapp.doctor.reaper import of_tick
 from ghapp.errors import ClusterForbiddenError
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
@@ -821,3 +823,25 @@ async def test_a_runner_whose_pod_was_reaped_is_logged_and_not_recorded_as_a_dea
             await recorder.record_end(await at.cluster.pod(NAMESPACE, name))
         assert [each["by_ghapp"] for each in logs if each["event"] == "runner pod terminated"] == [True]
         assert await Deaths(context.redis).of(at.app.installation, name) is None
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource"),
+    [(each.verb, each.rbac_resource) for each in NEAR_RUNNERS if each.role == "worker" and not each.replacers],
+)
+async def test_each_verb_that_the_reaper_is_refused_is_named_until_it_is_permitted(leak_cluster, verb, resource):
+    """No leak stays for a reason that is not shown."""
+    async with leak_cluster() as at:
+        leaks = await prepare_leaks(at)
+        with at.api.control.fails(403, verbs=[verb], resources=[resource]):
+            ticks = await at.minutes(3)
+        assert f"{verb} {resource}" in ticks[-1].trouble
+        installation = await at.app.context.installations.one(at.app.installation)
+        finding = of_tick(installation.org, ticks[-1], at.app.clock())
+        assert finding.status == "warning"
+        assert f"{verb} {resource}" in finding.text
+        is_seen = await at.app.context.degraded_sources.of([leaks_source(NAMESPACE)]) == {}
+        assert is_seen is ((verb, resource) != ("list", "pods"))
+        ticks = await at.minutes(6)
+        assert ticks[-1].trouble == ""
+        assert set(at.deletions()) == leaks

@@ -292,6 +292,27 @@ class TestDegradedSourcesForTheReport:
         assert await self.kept(redis) == {}
 
 
+@pytest.mark.parametrize("verb", ["list", "watch"])
+async def test_each_verb_that_is_refused_hides_the_objects_by_name_until_it_is_permitted(
+    api, cluster, redis, monkeypatch, verb
+):
+    monkeypatch.setattr(watch, "LONGEST_PAUSE", 0.05)
+    place = f"ephemeralrunners in {NS}"
+    with api.control.fails(403, verbs=[verb], resources=["ephemeralrunners"]):
+        async with watching(cluster, redis):
+            degraded = await until(lambda: DegradedSources(redis).of([place]))
+            assert degraded[place].startswith(f"{verb} ephemeralrunners.actions.github.com {NS}: forbidden: ")
+            api.control.all_is_well()
+            api.control.ephemeral_runner(NS, "linux-1")
+            await shown(redis, api)
+            api.control.set_status("ephemeralrunners", NS, "linux-1", jobId="8f-a1")
+            await until(lambda: _is_over(redis, place))
+
+
+async def _is_over(redis, place):
+    return await DegradedSources(redis).of([place]) == {}
+
+
 @pytest.mark.parametrize(
     ("event", "lists"), [(Listed([], "7"), True), (WatchFailure(ResourceMissingError("no CRD")), False)]
 )
