@@ -9,15 +9,16 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=igno
 # The build backend is pinned, too; newer pip reads the second variable.
 ENV PIP_CONSTRAINT=/src/constraints.txt PIP_BUILD_CONSTRAINT=/src/constraints.txt
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md LICENSE NOTICE app.yml ./
+COPY pyproject.toml constraints.txt requirements.txt README.md LICENSE NOTICE app.yml ./
 COPY ghapp ghapp
 COPY jobs jobs
-# Wheels alone: nothing is compiled, here or later, so there is no compiler in either stage. githubkit's models of
-# GitHub's API, which nothing imports, would be a third of the image's packages.
+RUN python -m venv /opt/ghapp
+# Wheels alone, each by its hash: nothing is compiled, here or later, so there is no compiler in either stage. githubkit's
+# models of GitHub's API, which nothing imports, would be a third of the image's packages; they are not in the file.
+RUN /opt/ghapp/bin/pip install --no-deps --only-binary :all: --require-hashes --requirement requirements.txt
 RUN pip wheel --no-deps --wheel-dir /wheels . \
- && python -m venv /opt/ghapp \
- && /opt/ghapp/bin/pip install --only-binary :all: --constraint constraints.txt "$(echo /wheels/*.whl)[notify]" \
- && /opt/ghapp/bin/pip uninstall --yes githubkit-schemas-2026-03-10 pip setuptools
+ && /opt/ghapp/bin/pip install --no-deps --no-index /wheels/*.whl \
+ && /opt/ghapp/bin/pip uninstall --yes pip setuptools
 
 FROM python:${PYTHON}
 ARG VERSION=0.2.0

@@ -23,6 +23,7 @@ from ghapp.tls import trusted
 from jobs.checks.gate_report import report_gates
 from jobs.checks.health_report import report
 from jobs.checks.queue_report import report_queue
+from jobs.checks.resume import resume
 from jobs.context import configure, open_context
 from jobs.deaths.job_deaths import examine_job
 from jobs.deaths.post_mortem import post_mortem
@@ -53,6 +54,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     JobName.REPORT: report,
     JobName.ACTIVE: refresh_active_shards,
     JobName.GATE: report_gates,
+    JobName.RESUME: resume,
     JobName.QUEUE: report_queue,
     JobName.POST_MORTEM: post_mortem,
     JobName.JOB_DEATH: examine_job,

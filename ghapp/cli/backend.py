@@ -105,8 +105,12 @@ class Backend(Protocol):
     async def dead_letters(self) -> list[dict[str, Any]]:
         """Returns the deliveries that were given up, oldest first: `id`, `guid`, `event`, `why`, `at`."""
 
-    async def pause(self, org: str, pool: str | None, why: str) -> list[str]:
-        """Pauses remediation; returns lines with the pause that is in effect."""
+    async def pause(self, org: str, pool: str | None, why: str, seconds: float | None) -> list[str]:
+        """Pauses remediation, for a number of seconds or until a person resumes.
+
+        Returns:
+            Lines with the pause that is in effect.
+        """
 
     async def resume(self, org: str, pool: str | None) -> list[str]:
         """Clears pauses and restarts stopped fuses; returns lines with the result."""

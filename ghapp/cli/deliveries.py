@@ -6,11 +6,13 @@ import time
 
 import click
 
+from ghapp.cli.audit import record
 from ghapp.cli.backend import query
 from ghapp.cli.context import opened, run, settings_here, show
 from ghapp.cli.options import CommandOutput, OutputCommand, json_fields
 from ghapp.errors import GhappError
 from ghapp.settings import Settings
+from ghapp.store.keys import ALL_ORGS
 
 
 @click.group()
@@ -57,7 +59,11 @@ def replay_deliveries(guid: str | None, *, everything: bool) -> None:
 
 
 async def _replay(settings: Settings, guid: str | None) -> int:
-
     async with opened(settings) as stores:
-        inbox = stores.inbox
-        return sum([await inbox.replay(letter) for letter in await inbox.dead() if guid in (None, letter.guid)])
+        replayed = [
+            each for each in await stores.inbox.dead() if guid in (None, each.guid) and await stores.inbox.replay(each)
+        ]
+        if replayed:
+            subject = guid or f"{len(replayed)} deliveries"
+            await record(stores, ALL_ORGS, "replay", subject, "replayed")
+        return len(replayed)

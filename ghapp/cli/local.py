@@ -59,9 +59,9 @@ class LocalBackend:
         """Returns the deliveries that were given up, oldest first."""
         return [{**each._asdict(), "at": timestamp(each.at)} for each in await self._stores.inbox.dead()]
 
-    async def pause(self, org: str, pool: str | None, why: str) -> list[str]:
+    async def pause(self, org: str, pool: str | None, why: str, seconds: float | None) -> list[str]:
         """Pauses remediation."""
-        return await remediation_commands.pause(self._settings, self._stores, org, pool, why)
+        return await remediation_commands.pause(self._settings, self._stores, org, pool, why, seconds)
 
     async def resume(self, org: str, pool: str | None) -> list[str]:
         """Clears pauses and restarts stopped fuses."""

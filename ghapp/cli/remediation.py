@@ -2,22 +2,49 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import click
 
 from ghapp.cli.backend import query
 from ghapp.untrusted_text import visible
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+class Duration(click.ParamType[float]):
+    """A duration with its unit, in seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Returns the seconds of such as `30m`, `2h` or `1d`."""
+        from ghapp.store.fuses import LONGEST_PAUSE_SECONDS, SHORTEST_PAUSE_SECONDS
+
+        found = re.fullmatch(r"([0-9]{1,9})([smhd])", value, re.ASCII)
+        seconds = 0.0 if found is None else float(found[1]) * UNITS[found[2]]
+        if not SHORTEST_PAUSE_SECONDS <= seconds <= LONGEST_PAUSE_SECONDS:
+            self.fail(f"{value!r} is not a duration from 1m to 30d, such as 2h", param, ctx)
+        return seconds
+
+
+DURATION = Duration()
 
 
 @click.command()
 @click.argument("org")
 @click.option("--pool", help="Only this pool.")
 @click.option("--why", required=True, help="Reason shown in reports and in doctor.")
-def pause(org: str, pool: str | None, why: str) -> None:
-    """Stop remediation; sweeps and reports continue. An existing pause is kept, with its reason.
+@click.option(
+    "--for", "seconds", type=DURATION, help="How long, such as 30m, 2h or 1d (default: until `ghapp resume`)."
+)
+def pause(org: str, pool: str | None, why: str, seconds: float | None) -> None:
+    """Stop remediation; sweeps and reports continue. An existing pause is kept, with its reason and its end.
 
-    Example: ghapp pause acme --pool linux-4vcpu --why "network maintenance"
+    Example: ghapp pause acme --pool linux-4vcpu --why "network maintenance" --for 2h
     """
-    for line in query(lambda backend: backend.pause(org, pool, why)):
+    for line in query(lambda backend: backend.pause(org, pool, why, seconds)):
         click.echo(visible(line))
 
 

@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-import getpass
-import os
-import time
-
+from ghapp.cli.audit import record, user_here
 from ghapp.cli.context import UnknownPoolError, chosen
 from ghapp.health.installation import Installation
 from ghapp.health.remediation.fuse import Position, resume_command
-from ghapp.report.documents import timestamp
+from ghapp.report.documents import pause_in_words, timestamp
 from ghapp.settings import Settings
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.org_views import load_org_view
 from ghapp.store.stores import Stores
 
 
-async def pause(settings: Settings, stores: Stores, org: str, pool: str | None, why: str) -> list[str]:
-    """Pauses, and returns lines with the pause that is in effect.
+async def pause(
+    settings: Settings, stores: Stores, org: str, pool: str | None, why: str, seconds: float | None
+) -> list[str]:
+    """Pauses, for a number of seconds or until a person resumes, and returns lines with the pause that is in effect.
 
     Raises:
         UnknownPoolError: there is no such pool; a mistyped name would stop nothing.
     """
     (installation,) = await chosen(stores.installations, org)
     await _require_pool(settings, stores, installation, pool)
-    pause = Pause(_user(), why, time.time())
+    now = await stores.now()
+    pause = Pause(user_here(), why, now, None if seconds is None else now + seconds)
     first = await stores.fuses.pause(installation.id, pool or WHOLE_ORG, pause)
-    subject, until = pause_words(installation.org, pool)
+    result = "paused" if first == pause else "already-paused"
+    await record(stores, installation.id, "pause", pool or WHOLE_ORG, result, why)
+    subject, end = pause_words(installation.org, pool)
     if first == pause:
-        return [f"paused: {subject}, until {until}"]
+        return [f"paused: {subject}, until {end if first.until is None else f'{timestamp(first.until)} or {end}'}"]
     return [
-        f"already paused: {subject}, by {first.who} since {timestamp(first.at)}: {first.why}",
-        f"that pause lasts until {until}; your reason was not recorded",
+        f"already paused: {subject}, {pause_in_words(first)}",
+        f"that pause stays in effect, and yours was not recorded; {end} ends it",
     ]
 
 
@@ -65,7 +67,8 @@ async def resume(settings: Settings, stores: Stores, org: str, pool: str | None)
     await _require_pool(settings, stores, installation, pool)
     fuses, name = stores.fuses, installation.org
     limits = settings.of(name).fuse
-    done = await fuses.resume(installation, pool, _user(), await stores.now(), limits)
+    done = await fuses.resume(installation, pool, user_here(), await stores.now(), limits)
+    await record(stores, installation.id, "resume", pool or WHOLE_ORG, "resumed" if done else "nothing-to-resume")
     org_pause = (await fuses.pauses(installation.id)).get(WHOLE_ORG)
     whole = (await fuses.all(installation.id)).get(WHOLE_ORG)
     if done:
@@ -89,10 +92,3 @@ def _named(org: str, pool: str, whole: str = "") -> str:
     if pool != WHOLE_ORG:
         return f"{org}/{pool}"
     return f"{org}, {whole}" if whole else org
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # the user of a container may have no name
-        return f"uid {os.getuid()}"

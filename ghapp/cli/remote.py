@@ -153,13 +153,15 @@ class RemoteBackend:
         """Returns the deliveries that were given up, oldest first."""
         return list((await self._get("/v1/deliveries/dead"))["deliveries"])
 
-    async def pause(self, org: str, pool: str | None, why: str) -> list[str]:
+    async def pause(self, org: str, pool: str | None, why: str, seconds: float | None) -> list[str]:
         """Pauses remediation; the token's name is recorded."""
-        answer = await self._send("POST", f"/v1/orgs/{_part(org)}/pause", body={"pool": pool, "why": why})
-        subject, until = pause_words(org, pool)
+        answer = await self._send(
+            "POST", f"/v1/orgs/{_part(org)}/pause", body={"pool": pool, "why": why, "for_seconds": seconds}
+        )
+        subject, end = pause_words(org, pool)
         if answer.status_code == httpx.codes.CONFLICT:
-            return [f"{subject}: {_detail(answer)}", f"that pause lasts until {until}"]
-        return [f"paused: {subject}, until {until}"]
+            return [f"{subject}: {_detail(answer)}", f"{end} ends it"]
+        return [f"paused: {subject}, {f'until {end}' if seconds is None else f'for {seconds:.0f} s or until {end}'}"]
 
     async def resume(self, org: str, pool: str | None) -> list[str]:
         """Clears pauses and restarts stopped fuses."""

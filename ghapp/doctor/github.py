@@ -90,15 +90,15 @@ async def check(settings: Settings, credentials: AppCredentials) -> GitHubProbe:
         return GitHubProbe(found, installed[0] if installed else None)
 
 
-async def visible_repositories(
+async def report_repositories(
     settings: Settings, credentials: AppCredentials, redis_url: str, named: Sequence[tuple[Installation, str]]
-) -> dict[int, bool]:
-    """Returns by installation id whether the installation can see its repository (`owner/name`).
+) -> dict[int, bool | None]:
+    """Returns by installation id whether its repository (`owner/name`) is private; None if it cannot see it.
 
     Installations for which GitHub gave no reliable answer are left out.
     """
     slots = asyncio.Semaphore(MAX_CONCURRENT)
-    visible: dict[int, bool] = {}
+    found: dict[int, bool | None] = {}
     async with (
         open_stores(redis_url) as stores,
         GitHub.open(settings.api_url, credentials, stores.token_cache(credentials.private_key), Unmetered()) as github,
@@ -108,14 +108,12 @@ async def visible_repositories(
             async with slots:
                 with suppress(GhappError):  # for example, a new token may not be effective yet
                     installation_client = await github.installation_client(installation)
-                    visible[installation.id] = (
-                        await Checks(installation_client, repository).default_branch() is not None
-                    )
+                    found[installation.id] = await Checks(installation_client, repository).is_private()
 
         with suppress(TimeoutError):
             async with asyncio.timeout(REPOSITORIES_SECONDS):
                 await asyncio.gather(*(query(*each) for each in named))
-    return visible
+    return found
 
 
 async def _hook(github: GitHub, public_url: str | None, page: str) -> list[Finding]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ghapp.doctor.deliveries import of_gaps
 from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
-from ghapp.doctor.github import visible_repositories
+from ghapp.doctor.github import report_repositories
 from ghapp.doctor.probe import probe
 from ghapp.health.delivery_lag import completeness, was_confirmed_without_deliveries
 from ghapp.health.installation import Installation, known_as, stale_name
@@ -19,7 +19,7 @@ from ghapp.health.runner.next_attempt import NOT_SCHEDULED, OVERDUE, NextAttempt
 from ghapp.health.runner.verdict import Reason, judge
 from ghapp.report import fuse_history
 from ghapp.report.check_run_state import PostFailure, repository_of
-from ghapp.report.documents import timestamp
+from ghapp.report.documents import pause_in_words, timestamp
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis
 from ghapp.store.fuses import WHOLE_ORG, Pause
@@ -64,8 +64,8 @@ async def check(
         if url is None:
             return []
         async with open_stores(url, settings.named) as stores:
-            records = await stores.installations.all()
-            known = records if known is None else [known_as(each, records, settings.named) for each in known]
+            records, owners = await stores.installations.all(), await stores.installations.owners()
+            known = records if known is None else [known_as(each, records, settings.named, owners) for each in known]
             reader = stores_over(PipeliningRedis(stores.redis))
             found = await asyncio.gather(*(_of_records(settings, reader, each) for each in known))
             return [each for several in found for each in several]
@@ -142,11 +142,11 @@ async def _of_repositories(settings: Settings, url: str | None, installations: I
             named.append((each, each.at_github(repository)))
     if url is None or settings.credentials is None or not named:
         return []
-    visible = await visible_repositories(settings, settings.credentials, url, named)
+    found = await report_repositories(settings, settings.credentials, url, named)
     return [
-        of_repository(each.org, repository, is_visible=visible.get(each.id))
+        finding
         for each, repository in named
-        if not visible.get(each.id)
+        for finding in of_repository(each.org, repository, is_known=each.id in found, is_private=found.get(each.id))
     ]
 
 
@@ -234,8 +234,8 @@ def of_remediation(org: str, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pau
     for pool, pause in pauses.items():
         whole = pool == WHOLE_ORG
         fix = f"`{resume_command(org, pool)}`"
-        text = f"paused by {pause.who} since {timestamp(pause.at)}: {pause.why}"
-        found.append(warning(GROUP, "pause of the whole organization" if whole else f"pause {pool}", text, fix, org))
+        name = "pause of the whole organization" if whole else f"pause {pool}"
+        found.append(warning(GROUP, name, f"paused {pause_in_words(pause)}", fix, org))
     return found
 
 
@@ -249,13 +249,27 @@ def of_report(org: str, repository: str | None, setback: PostFailure | None) -> 
     return [warning(GROUP, "report", f"not posted to {repository}: {setback.reason}", fix, org)]
 
 
-def of_repository(org: str, repository: str, *, is_visible: bool | None) -> Finding:
-    """Reports a repository that the installation cannot see; `is_visible` is None when GitHub gave no answer."""
-    if is_visible is None:
-        return ok(GROUP, "report", f"{repository}, not verified: GitHub gave no answer about it; run doctor again", org)
-    fix = "name an existing repository in [report] repository, and give the App access to it"
-    text = f"the App cannot see the repository {repository}: no check run is posted"
-    return wrong(GROUP, "report", text, fix, org)
+def of_repository(org: str, repository: str, *, is_known: bool, is_private: bool | None) -> list[Finding]:
+    """Reports a report repository that the installation cannot see, and one that everyone can.
+
+    Args:
+        org: the organization.
+        repository: `owner/name`.
+        is_known: False if GitHub gave no answer about it.
+        is_private: None if the installation cannot see it.
+    """
+    if not is_known:
+        text = f"{repository}, not verified: GitHub gave no answer about it; run doctor again"
+        return [ok(GROUP, "report", text, org)]
+    if is_private is None:
+        fix = "name an existing repository in [report] repository, and give the App access to it"
+        text = f"the App cannot see the repository {repository}: no check run is posted"
+        return [wrong(GROUP, "report", text, fix, org)]
+    if not is_private:
+        fix = "name a private repository in [report] repository"
+        text = f"{repository} is public: everyone reads the names of runners and pools, and the reasons of pauses"
+        return [warning(GROUP, "report", text, fix, org)]
+    return []
 
 
 def of_report_owners(settings: Settings, installed: Iterable[str]) -> list[Finding]:

@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 
 from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.doctor.left_out import of_left_out
+from ghapp.doctor.tokens import of_tokens
 from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.report.documents import timestamp
 from ghapp.store import keys
@@ -48,6 +49,9 @@ async def check(url: str) -> list[Finding]:
         unreadable: list[UnreadableRecord] = []
         with suppress(StoreRefusedError):
             unreadable = await stores.quarantine.unresolved()
+        tokens: list[Finding] = []
+        with suppress(StoreRefusedError):
+            tokens = of_tokens(await stores.tokens.all(), await stores.now())
         left_out: list[LastLeftOut] = []
         with suppress(StoreRefusedError):
             left_out = await stores.left_out.last()
@@ -56,6 +60,7 @@ async def check(url: str) -> list[Finding]:
         *of_writing(refusal),
         *of_records(unreadable),
         *of_left_out(left_out),
+        *tokens,
     ]
 
 

@@ -19,6 +19,7 @@ from ghapp.report import NAME, Report
 from ghapp.report.check_run_state import Head
 
 REFUSED = (NOT_FOUND, UNPROCESSABLE)
+ADMIN = "admin"
 RUNS_LOOKED_AT = 10
 """The newest run may be of a fork: of a pull request from a branch of the same name."""
 
@@ -27,6 +28,10 @@ class _Repository(msgspec.Struct):
     default_branch: Name
     private: bool = False
     topics: list[Text] = []
+
+
+class _Collaborator(msgspec.Struct):
+    permission: Text
 
 
 class _Named(msgspec.Struct):
@@ -54,6 +59,7 @@ class _CheckRuns(msgspec.Struct):
 
 _repository = RowDecoder[_Repository]("repository", _Repository)
 _runs = RowDecoder[_Runs]("workflow-run", _Runs)
+_collaborator = msgspec.json.Decoder(_Collaborator)
 _check_run = msgspec.json.Decoder(_CheckRun)
 _check_runs = RowDecoder[_CheckRuns]("check-run", _CheckRuns)
 
@@ -91,15 +97,21 @@ class Checks:
         answer = await self.client.send("GET", self._path)
         return None if answer.status in REFUSED else self._described(answer.body).default_branch
 
-    async def is_private(self) -> bool:
-        """True if only members can read what is posted there; False also if the installation cannot see it."""
+    async def is_private(self) -> bool | None:
+        """True if only members can read what is posted there; None if there is none that the installation can see."""
         answer = await self.client.send("GET", self._path)
-        return answer.status not in REFUSED and self._described(answer.body).private
+        return None if answer.status in REFUSED else self._described(answer.body).private
 
     async def topics(self) -> list[str] | None:
         """Returns the repository's topics; None if it does not exist, or the installation cannot see it."""
         answer = await self.client.send("GET", self._path)
         return None if answer.status in REFUSED else self._described(answer.body).topics
+
+    async def is_admin(self, login: str) -> bool:
+        """True if a person is an admin of the repository; needs `metadata: read`."""
+        path = f"{self._path}/collaborators/{quote(login, safe='')}/permission"
+        answer = await self.client.send("GET", path)
+        return answer.status not in REFUSED and read(_collaborator, answer.body).permission == ADMIN
 
     async def head(self, branch: str, now: float) -> Head | None:
         """Returns the branch's head by its newest workflow run; None if there is no run."""

@@ -12,10 +12,11 @@ import asyncio
 import secrets
 from base64 import urlsafe_b64encode
 from hashlib import sha256
+from http import HTTPStatus
 from importlib import import_module
 from math import ceil
 from typing import Annotated, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import httpx
 import msgspec
@@ -41,6 +42,8 @@ LONGEST_ANSWER = 64 * 1024
 """Of the exchange of a code, in bytes; GitHub's have some hundred."""
 
 SERVER_ERROR = 500
+REVOKED = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY)
+"""Revoked now, or no token any longer."""
 
 
 class SignInRequest(NamedTuple):
@@ -137,6 +140,32 @@ class UserAuthorization:
         except (httpx.HTTPError, TimeoutError, ValueError) as error:  # a DecodeError is a ValueError
             raise GitHubUnavailableError(f"GitHub gave no usable answer ({type(error).__name__})") from None
         return token.access_token, min(token.expires_in or LONGEST_TOKEN_SECONDS, LONGEST_TOKEN_SECONDS)
+
+    async def revoke(self, token: str) -> None:
+        """Revokes a user access token.
+
+        https://docs.github.com/rest/apps/oauth-applications#delete-an-app-token
+
+        Raises:
+            GitHubUnavailableError: GitHub gave no usable answer; the token ends by itself.
+        """
+        url = f"{self._api_url}/applications/{quote(self._client.id, safe='')}/token"
+        try:
+            async with (
+                asyncio.timeout(TIMEOUT_SECONDS),
+                httpx.AsyncClient(verify=trusted(), timeout=TIMEOUT_SECONDS) as client,
+            ):
+                answer = await client.request(
+                    "DELETE",
+                    url,
+                    auth=(self._client.id, self._client.secret),
+                    json={"access_token": token},
+                    headers={"Accept": "application/vnd.github+json", "User-Agent": "ghapp"},
+                )
+        except (httpx.HTTPError, TimeoutError) as error:
+            raise GitHubUnavailableError(f"GitHub gave no usable answer ({type(error).__name__})") from None
+        if answer.status_code not in REVOKED:
+            raise GitHubUnavailableError(f"GitHub answered {answer.status_code}")
 
     async def user(self, token: str) -> GitHubUser:
         """Returns the person of a token.

@@ -81,24 +81,28 @@ class Installation:
         return [f"{name}: {level}" for name, level in NEEDED.items() if not self.may(name, level)]
 
 
-def known_as(reported: Installation, known: Collection[Installation], named: Mapping[str, int]) -> Installation:
+def known_as(
+    reported: Installation, known: Collection[Installation], named: Mapping[str, int], owners: Mapping[str, int]
+) -> Installation:
     """Returns an installation as reported by GitHub, under its name here.
 
-    A login is its own if no other installation has or had it. An installation that took another's former login gets
-    neither that one's tables and pools nor access by its tokens: its name is its login, a dot and its id, which cannot
-    be a login, and which the configuration and tokens may use.
+    A login is its own if no other account has or had it, be it that the App is no longer installed there. An
+    installation that took another's former login gets neither that one's tables and pools nor access by its tokens:
+    its name is its login, a dot and its id, which cannot be a login, and which the configuration and tokens may use.
 
     Args:
         reported: by GitHub, or recorded earlier.
         known: all records, including its own. One account has one installation, even if it was installed again.
         named: the names in the configuration, in lower case, each with its number of mentions.
+        owners: the account that first had a name, in lower case, with the App installed.
     """
     before = next((each for each in known if each.id == reported.id), None)
     before = before or next((each for each in known if each.account_id == reported.account_id), None)
     others = [each for each in known if reported.id != each.id and reported.account_id != each.account_id]
     login, own = reported.called, before.own if before is not None else ()
     is_new = before is None or before.called.lower() != login.lower()
-    is_free = not any(each.answers_to(login) for each in others)
+    is_another_s = owners.get(login.lower(), reported.account_id) != reported.account_id
+    is_free = not is_another_s and not any(each.answers_to(login) for each in others)
     if (before is not None and before.answers_to(login)) or (is_new and is_free):
         own = (login, *(each for each in own if each.lower() != login.lower()))
     own = own or (f"{login}.{reported.id}",)

@@ -97,7 +97,7 @@ def is_over(job: Job, now: float) -> bool:
 
 
 def asks_for_hosted(job: Job, ours: Collection[str]) -> bool:
-    """True if a job's labels request a GitHub-hosted runner.
+    """True if a job's labels request a GitHub-hosted runner; those have no label of ours beside their image's.
 
     Args:
         job: the job.
@@ -105,7 +105,7 @@ def asks_for_hosted(job: Job, ours: Collection[str]) -> bool:
             look like, also while no such runner is registered.
     """
     labels = [label.lower() for label in job.labels]
-    return "self-hosted" not in labels and any(looks_hosted(label) and label not in ours for label in labels)
+    return not any(label == "self-hosted" or label in ours for label in labels) and any(map(looks_hosted, labels))
 
 
 def may_be_ours(job: Job, ours: Collection[str]) -> bool:

@@ -48,6 +48,7 @@ class JobName(StrEnum):
     REPORT = "jobs.report.report"
     ACTIVE = "jobs.active.ask_shards"
     GATE = "jobs.gate.report_gates"
+    RESUME = "jobs.checks.resume.resume"
     QUEUE = "jobs.queue_report.report_queue"
     POST_MORTEM = "jobs.postmortem.post_mortem"
     RERUN = "jobs.deaths.rerun.rerun_job"
@@ -68,6 +69,7 @@ QUEUE_OF = {
     JobName.REPORT: "report",
     JobName.ACTIVE: "report",
     JobName.GATE: "report",
+    JobName.RESUME: "report",
     JobName.QUEUE: "report",
     JobName.POST_MORTEM: "report",
     JobName.JOB_DEATH: "report",

@@ -6,7 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from enum import StrEnum
-from math import ceil, inf
+from math import ceil
 from typing import NamedTuple
 
 from ghapp.report.documents import timestamp
@@ -38,26 +38,22 @@ class CheckRunAction(NamedTuple):
 
 
 SWEEP = CheckRunAction("Sweep now", "List all runners now", "sweep")
-RESUME = CheckRunAction("Resume", "Clear pauses, restart stopped fuses", "resume")
+RESUME = CheckRunAction("Resume", "Restart stopped fuses", "resume")
 
 
 def resume_of(stopped_at: float) -> CheckRunAction:
-    """Returns a Resume button that clears only pauses and stops made up to `stopped_at` (epoch seconds).
+    """Returns a Resume button that restarts only fuses that stopped by `stopped_at` (epoch seconds).
 
-    GitHub may deliver a click days late; it must not undo a pause or a stop that was made after the button was shown.
+    GitHub may deliver a click days late; it must not undo a stop that came after the button was shown.
     """
     return RESUME._replace(identifier=f"{RESUME.identifier}-{ceil(stopped_at)}")
 
 
-def resumes_until(identifier: str) -> float | None:
-    """Returns the time (epoch seconds) up to which a clicked button clears pauses and stops; None for other buttons.
-
-    Buttons of the previous version carry no time: a click on such a button clears all pauses and stops.
-    """
+def resumes_until(identifier: str) -> int | None:
+    """Returns the time (epoch seconds) up to which a clicked button undoes stops; None for other buttons."""
     name, _, until = identifier.partition("-")
-    if name != RESUME.identifier:
-        return None
-    return float(until) if until.isdigit() else inf
+    is_ours = name == RESUME.identifier and until.isascii() and until.isdigit()
+    return int(until) if is_ours else None
 
 
 @dataclass(frozen=True, slots=True)

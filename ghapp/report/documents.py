@@ -22,6 +22,7 @@ from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.pods.blockers import SENTENCES
 from ghapp.health.pods.pod_claim import PodClaim
 from ghapp.health.pool_matching import rule_named
+from ghapp.health.queue.job_queue import PauseView
 from ghapp.health.remediation.fuse import Fuse, Position
 from ghapp.health.remediation.plan import Mode
 from ghapp.health.remediation.steps import may_act
@@ -144,6 +145,12 @@ class PoolBrakes:
     mode: Mode = "act"
     are_current: bool = True
     is_seen: bool = True
+
+
+def pause_in_words(pause: PauseView) -> str:
+    """Returns who paused, since when, until when and why."""
+    until = "" if pause.until is None else f" until {timestamp(float(int(pause.until)))}"
+    return f"by {pause.who} since {timestamp(pause.at)}{until}: {pause.why}"
 
 
 @lru_cache(maxsize=4096)

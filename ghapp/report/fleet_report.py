@@ -20,10 +20,9 @@ def report_on(fleet: FleetView, now: float) -> Report:
     pools = by_pool(fleet, now)
     title = _title(fleet, pools)
     is_stopped = Position.STOPPED in _positions(fleet, pools)
-    stoppable = is_stopped or fleet.org_pause is not None or any(pool.pause is not None for pool in pools)
     begin, jobs, text = as_of(fleet, now, title), queue_table(fleet, now), _text(fleet, pools)
     conclusion = _conclusion(fleet, pools, now)
-    actions = (SWEEP, resume_of(_stopped_at(fleet, pools))) if stoppable else (SWEEP,)
+    actions = (SWEEP, resume_of(_stopped_at(fleet, pools))) if is_stopped else (SWEEP,)
     return Report(
         title=title,
         summary=summary_of(fleet, pools, now, begin, LONGEST - len(jobs)) + jobs,
@@ -37,10 +36,9 @@ def report_on(fleet: FleetView, now: float) -> Report:
 
 
 def _stopped_at(fleet: FleetView, pools: Sequence[PoolView]) -> float:
-    """Returns the time of the latest pause or stop (epoch seconds); 0.0 if there is neither."""
+    """Returns the time of the latest stop (epoch seconds); 0.0 if no fuse is stopped."""
     fuses = [each for each in (fleet.whole_fuse, *(pool.fuse for pool in pools)) if each.position is Position.STOPPED]
-    pauses = [each for each in (fleet.org_pause, *(pool.pause for pool in pools)) if each is not None]
-    return max((*(each.stopped_at or each.since or 0.0 for each in fuses), *(each.at for each in pauses)), default=0.0)
+    return max((each.stopped_at or each.since or 0.0 for each in fuses), default=0.0)
 
 
 def _positions(fleet: FleetView, pools: Sequence[PoolView]) -> set[Position]:

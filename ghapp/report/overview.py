@@ -13,7 +13,7 @@ from ghapp.health.demand import demand
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.report import fuse_history
-from ghapp.report.documents import Timestamp, timestamp
+from ghapp.report.documents import Timestamp, pause_in_words, timestamp
 from ghapp.report.org_view import OrgView
 
 
@@ -82,9 +82,7 @@ class OverviewDocument(TypedDict):
 
 def held_documents(view: OrgView) -> list[HeldDocument]:
     """Returns the pauses and the fuses that are not closed, those of the whole organization first."""
-    found = [
-        (pool, "pause", f"by {each.who} since {timestamp(each.at)}: {each.why}") for pool, each in view.pauses.items()
-    ]
+    found = [(pool, "pause", pause_in_words(each)) for pool, each in view.pauses.items()]
     found += [
         (pool, f"fuse {each.position}", fuse_history(each, str))
         for pool, each in view.fuses.items()

@@ -114,5 +114,6 @@ def fuse_history(fuse: Fuse, quote: Callable[[str], str] = code) -> str:
 
 
 def paused_by(pause: PauseView) -> str:
-    """Renders who paused, since when and why."""
-    return f"by {code(pause.who)} {time_of(pause.at)}: {code(pause.why, LONGEST_WHY)}"
+    """Renders who paused, since when, until when and why."""
+    until = "" if pause.until is None else f" until {time_of(pause.until)}"
+    return f"by {code(pause.who)} {time_of(pause.at)}{until}: {code(pause.why, LONGEST_WHY)}"

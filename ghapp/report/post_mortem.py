@@ -43,7 +43,7 @@ def post_mortem_report(
     death: Death,
     job: DeadJob,
     *,
-    show_host: bool,
+    is_private: bool,
     rerun: Rerun | None = None,
     has_button: bool = False,
     common: Correlation = NOTHING_COMMON,
@@ -56,12 +56,12 @@ def post_mortem_report(
     Args:
         death: of the job's runner.
         job: as GitHub has it.
-        show_host: True if the repository is private.
+        is_private: True if only members can read the repository: in another one hosts and logs are not shown.
         rerun: the job's re-run, if one was requested.
         has_button: True if a person may request the re-run here.
         common: what the death has in common with earlier ones.
     """
-    node = code(death.node) if death.node and show_host else ""
+    node = code(death.node) if death.node and is_private else ""
     # Reason, exit code and signal are for the platform team, in the table below.
     shown = death._replace(runner_name=code(death.runner_name), node=node, reason="", exit_code=None, signal=None)
     happened, _, _ = sentences(shown)
@@ -74,7 +74,7 @@ def post_mortem_report(
     return Report(
         title=HAPPENED[death.cause],
         summary="\n\n".join((f"{' '.join(lines[:2])}", *lines[2:], f"Job: {_job_link(job)}")),
-        text="\n\n".join(_text(death, job, common, show_host=show_host)),
+        text="\n\n".join(_text(death, job, common, is_private=is_private)),
         conclusion=Conclusion.ACTION_REQUIRED if needs_a_person(death.cause, death.reason) else Conclusion.NEUTRAL,
         actions=(RERUN,) if has_button else (),
     )
@@ -123,10 +123,10 @@ def _rerun(rerun: Rerun | None, *, has_button: bool) -> Iterable[str]:
     yield f"A re-run was requested at {time_of(rerun.at)} by {by}. {result}"
 
 
-def _common(death: Death, common: Correlation, *, show_host: bool) -> Iterable[str]:
+def _common(death: Death, common: Correlation, *, is_private: bool) -> Iterable[str]:
     """What the death has in common with earlier ones, a line each."""
     if common.on_node > 1:
-        node = f"node {code(death.node)}" if show_host else "its node"
+        node = f"node {code(death.node)}" if is_private else "its node"
         yield f"- It is death number {common.on_node} on {node} within seven days."
     if common.of_pool >= LEAST_OF_BURST:
         yield f"- {common.of_pool} runners of pool {code(death.pool)} died since {time_of(common.since)}."
@@ -150,23 +150,24 @@ def sentences(death: Death) -> tuple[str, str, str]:
     )
 
 
-def _text(death: Death, job: DeadJob, common: Correlation, *, show_host: bool) -> Iterable[str]:
+def _text(death: Death, job: DeadJob, common: Correlation, *, is_private: bool) -> Iterable[str]:
     yield "### For the platform team"
     yield death.advice
-    if alike := list(_common(death, common, show_host=show_host)):
+    if alike := list(_common(death, common, is_private=is_private)):
         yield "\n".join(alike)
-    yield "\n".join((heading("Fact", "Value"), *(row(*each) for each in _facts(death, job, show_host=show_host))))
+    yield "\n".join((heading("Fact", "Value"), *(row(*each) for each in _facts(death, job, is_private=is_private))))
+    if not is_private and (death.runner_log or death.host_log):
+        yield "Logs, which may name other repositories, are not shown in a public one: see `ghapp explain` or the API."
+        return
     if death.runner_log:
         yield "### Last lines of the runner's log"
         yield block(death.runner_log, ROOM_FOR_LINES)
-    if death.host_log and show_host:
+    if death.host_log:
         yield "### Log of its node, from one minute before to one minute after"
         yield block(death.host_log, ROOM_FOR_LINES, middle=True)
-    if death.host_log and not show_host:
-        yield "The node's log is not shown in a public repository; read it with `ghapp explain` or the API."
 
 
-def _facts(death: Death, job: DeadJob, *, show_host: bool) -> Iterable[tuple[str, str]]:
+def _facts(death: Death, job: DeadJob, *, is_private: bool) -> Iterable[tuple[str, str]]:
     yield "Cause", code(death.cause.value)
     yield "Job", _job_link(job)
     yield "Pool", code(death.pool) if death.pool else NOTHING
@@ -178,10 +179,10 @@ def _facts(death: Death, job: DeadJob, *, show_host: bool) -> Iterable[tuple[str
     yield "Reason", code(death.reason)
     if death.memory_limit:
         yield "Memory", memory_text(death, code(death.memory_limit))
-    if show_host and death.pod:
+    if is_private and death.pod:
         yield "Pod", code(f"{death.namespace}/{death.pod}" if death.namespace else death.pod)
         yield "Node", code(death.node)
-    if show_host and death.image:
+    if is_private and death.image:
         yield "Image", code(death.image)
 
 

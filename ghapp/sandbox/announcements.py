@@ -84,7 +84,7 @@ class Announcements:
     ) -> Document:
         envelope: dict[str, Any] = {
             "organization": self._directory.documents.organization(org.login, org.id),
-            "sender": self._directory.sender,
+            "sender": body.get("sender", self._directory.sender),
             "installation": {"id": installation.id, "node_id": f"I_{installation.id}"},
         }
         if repository is not None:

@@ -54,6 +54,11 @@ PEOPLE = (
 """The owner, the member, the outside collaborator and the stranger. `mona` is also the sender of every delivery."""
 
 
+def person_called(login: str | None) -> Person | None:
+    """Returns the person of a login; None if there is none."""
+    return next((each for each in PEOPLE if each.login == login), None)
+
+
 @dataclass(frozen=True, slots=True)
 class UserToken:
     """A user access token of an App, valid until `expires_at` (epoch seconds)."""
@@ -115,6 +120,14 @@ class Authorizations:
         """Returns the token of that value, unless it has expired or was revoked."""
         found = self._tokens.get(value)
         return found if found is not None and found.expires_at > now else None
+
+    def revoke_token(self, app: App, value: str) -> bool:
+        """Revokes one token; returns False if it is none of that App."""
+        known = self._tokens.get(value)
+        if known is None or known.app is not app:
+            return False
+        del self._tokens[value]
+        return True
 
     def revoke(self, person: str) -> int:
         """Revokes all tokens of the person of that login; returns how many."""

@@ -22,7 +22,7 @@ from ghapp.sandbox.fleet.life import FleetLife
 from ghapp.sandbox.fleet.runners import Runner
 from ghapp.sandbox.ledger.ledger import Ledger
 from ghapp.sandbox.organization import Organization
-from ghapp.sandbox.people import Authorizations
+from ghapp.sandbox.people import Authorizations, person_called
 from ghapp.sandbox.ratelimits import RateLimits
 from ghapp.sandbox.runnerview import ShownRunner
 
@@ -159,21 +159,29 @@ class World:
         check_run_id: int,
         action: str,
         identifier: str | None = None,
+        by: str | None = None,
     ) -> None:
-        """Notifies the App of a check run about its change."""
+        """Notifies the App of a check run about its change, made by the person of this login or by the owner."""
         posted = repository.check_runs[check_run_id]
         app = self.registry.apps[posted["app_id"]]
         document = check_run_document(check_run_id, posted, repository, self.documents.app(app), self.url)
         moment = self.stated(self.now())
         body = check_run_event(action, document, repository, self.url, moment, identifier=identifier)
+        if (person := person_called(by)) is not None:
+            body["sender"] = self.documents.account(person.login, person.id, kind="User")
         self.announcements.event(org, "check_run", body, repository=repository, app=app)
 
     def press_button(
-        self, org: Organization, repository: SandboxRepository, check_run_id: int, identifier: str | None
+        self,
+        org: Organization,
+        repository: SandboxRepository,
+        check_run_id: int,
+        identifier: str | None,
+        by: str | None = None,
     ) -> None:
-        """Presses a check run's button or, without an identifier, re-requests the check run."""
+        """Presses a check run's button or, without an identifier, re-requests it; as that person or as the owner."""
         action = "rerequested" if identifier is None else "requested_action"
-        self.announce_check_run(org, repository, check_run_id, action, identifier)
+        self.announce_check_run(org, repository, check_run_id, action, identifier, by)
 
     def create_app(self, code: str) -> App | None:
         """Exchanges a code of the manifest flow for an App, and pings it; None for an invalid code."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
@@ -14,6 +14,7 @@ from ghapp.health.leaks import leak_fuse
 from ghapp.health.leaks.leak_fuse import LeakFuse, StopReason
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position, resume
 from ghapp.log import logger
+from ghapp.redis_clock import redis_time
 from ghapp.store import keys
 from ghapp.store.codec import Codec, Record
 from ghapp.store.compare_and_set import RecordWriter
@@ -22,15 +23,29 @@ from ghapp.store.quarantine import RecordReader
 log = logger(__name__)
 
 WHOLE_ORG = WHOLE_INSTALLATION
+SHORTEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 60.0, 30 * 86_400.0
+"""Of a pause with an end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A pause of remediation: the person, the reason, and the time (epoch seconds)."""
+    """A pause of remediation.
+
+    Attributes:
+        who: the person, or the token.
+        why: the reason.
+        at: its begin (epoch seconds).
+        until: its end; None: until a person resumes.
+    """
 
     who: str
     why: str
     at: float
+    until: float | None = None
+
+    def is_over(self, now: float) -> bool:
+        """True if its end has come."""
+        return self.until is not None and self.until <= now
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,25 +116,33 @@ class Fuses:
         return revised.get(pool) is kept
 
     async def pauses(self, installation: int) -> dict[str, Pause]:
-        """Returns all pauses, by pool; `WHOLE_ORG` for the org's. An unreadable pause counts as a pause."""
-        return await _all(self._redis, keys.pauses(installation), self._read_pauses, UNREADABLE_PAUSE)
+        """Returns the pauses that are not over, by pool; `WHOLE_ORG` for the org's. An unreadable one counts as one."""
+        known = await _all(self._redis, keys.pauses(installation), self._read_pauses, UNREADABLE_PAUSE)
+        if not any(each.until for each in known.values()):
+            return known
+        now = await redis_time(self._redis)
+        return {pool: each for pool, each in known.items() if not each.is_over(now)}
 
     async def pause(self, installation: int, pool: str, pause: Pause) -> Pause:
         """Stops remediation of a pool or the whole org; returns the pause in effect, this one or an earlier one.
 
-        A second pause changes nothing, so that the first one's reason is kept.
+        A second pause changes nothing while the first one lasts, so that its reason is kept.
         """
-        revised = await self._pauses.revise([keys.pauses(installation)], {pool: lambda known: known or pause})
-        return revised[pool]
+        now = await redis_time(self._redis)
+
+        def paused(known: Pause | None) -> Pause:
+            return pause if known is None or known.is_over(now) else known
+
+        return (await self._pauses.revise([keys.pauses(installation)], {pool: paused}))[pool]
 
     async def unpause(self, installation: int, pool: str) -> bool:
         """Ends a pause; returns False if there was none."""
         return bool(await self._redis.hdel(keys.pauses(installation), pool))
 
     async def resume(
-        self, installation: Installation, pool: str | None, by: str, now: float, limits: FuseLimits, until: float = inf
+        self, installation: Installation, pool: str | None, by: str, now: float, limits: FuseLimits
     ) -> Resumption:
-        """Resumes remediation: ends pauses, and restarts stopped fuses, the reaper's too, which are then proving.
+        """Resumes remediation: ends pauses, and restarts stopped fuses as `restart` does.
 
         Args:
             installation: the installation.
@@ -127,13 +150,29 @@ class Fuses:
             by: the person; logged, and recorded in each fuse.
             now: epoch seconds.
             limits: the org's `[fuse]` table.
-            until: pauses and fuses stopped after this time are not changed (epoch seconds).
         """
         ended = {
             name: pause
             for name, pause in (await self.pauses(installation.id)).items()
-            if pool in (None, name) and pause.at <= until and await self.unpause(installation.id, name)
+            if pool in (None, name) and await self.unpause(installation.id, name)
         }
+        for name in sorted(ended):
+            log.info("pause ended", installation=installation.id, org=installation.org, pool=name, by=by)
+        return replace(await self.restart(installation, pool, by, now, limits), ended=ended)
+
+    async def restart(
+        self, installation: Installation, pool: str | None, by: str, now: float, limits: FuseLimits, until: float = inf
+    ) -> Resumption:
+        """Restarts stopped fuses, the reaper's too, which are then proving; a pause stays.
+
+        Args:
+            installation: the installation.
+            pool: of the fuse; None: all of them.
+            by: the person; logged, and recorded in each fuse.
+            now: epoch seconds.
+            limits: the org's `[fuse]` table.
+            until: fuses that stopped after this time are not changed (epoch seconds).
+        """
         proving = {}
         for name, fuse in (await self.all(installation.id)).items():
             if pool not in (None, name) or fuse.position is not Position.STOPPED:
@@ -149,9 +188,9 @@ class Fuses:
                 continue
             if await self.save_of_reaper(installation.id, name, own, leak_fuse.resume(now, limits, by)):
                 reaping.add(name)
-        for name in sorted({*ended, *proving, *reaping}):
-            log.info("resumed", installation=installation.id, org=installation.org, pool=name, by=by)
-        return Resumption(ended, proving, frozenset(reaping))
+        for name in sorted({*proving, *reaping}):
+            log.info("fuse restarted", installation=installation.id, org=installation.org, pool=name, by=by)
+        return Resumption({}, proving, frozenset(reaping))
 
 
 async def _all(redis: Redis, key: str, read: RecordReader[Record], substitute: Record) -> dict[str, Record]:

@@ -58,6 +58,9 @@ OUTBOX_ADDED = "ghapp:outbox:added"
 NOTIFICATIONS = "ghapp:notifications"
 """hash: random id → PendingNotification, of one receiver. At most 1,000; deleted when sent, or after a day."""
 
+NAME_OWNERS = "ghapp:name-owners"
+"""hash: a name that an installation had, in lower case → its account's id. At most `installations.MOST_OWNERS`."""
+
 QUEUE_JOBS = "ghapp:queue:jobs"
 """set: ids of jobs that wait, are scheduled or run. Deleted with the job. Written only by `ghapp.queue.transitions`,
 as its `KNOWN_JOBS`: the queue must not import the store."""
@@ -203,9 +206,9 @@ def sign_in(digest: str) -> str:
     return f"ghapp:sign-in:{digest}"
 
 
-def audit(installation: int) -> str:
-    """list: AuditEntry, the latest first, at most 1,000; expires a year after the last one."""
-    return f"ghapp:{installation}:audit"
+def audit(installation: int, trail: str = "changes") -> str:
+    """list: AuditEntry of an `audit.Trail`, the latest first, at most 1,000; expires a year after the last one."""
+    return f"ghapp:{installation}:audit:{trail}"
 
 
 def fuses(installation: int) -> str:

@@ -36,11 +36,11 @@ local now, pod, row, expires_at, most, kept_for = ARGV[1], ARGV[2], ARGV[3], ARG
 forget(ARGV[7])
 if redis.call('HLEN', KEYS[1]) >= most then forget(now) end
 if redis.call('HEXISTS', KEYS[1], pod) == 0 and redis.call('HLEN', KEYS[1]) >= most then return 0 end
-redis.call('HSET', KEYS[1], pod, row)
+local is_new = redis.call('HSET', KEYS[1], pod, row)
 redis.call('ZADD', KEYS[2], expires_at, pod)
 redis.call('EXPIRE', KEYS[1], kept_for)
 redis.call('EXPIRE', KEYS[2], kept_for)
-return 1
+return 1 + is_new
 """
 
 _ALL = """
@@ -70,10 +70,8 @@ class PodClaims:
         self._claim: Any = redis.register_script(_CLAIM)
         self._all: Any = redis.register_script(_ALL)
 
-    async def claim(
-        self, installation: int, pod: str, runner_name: str, job_id: int | None, expires_at: float
-    ) -> PodClaim:
-        """Claims a pod; replaces an earlier claim.
+    async def claim(self, installation: int, pod: str, runner_name: str, job_id: int | None, expires_at: float) -> bool:
+        """Claims a pod; replaces an earlier claim. Returns False if there was one.
 
         Raises:
             PodClaimsFullError: there are 10,000 other claims that have not expired.
@@ -91,9 +89,9 @@ class PodClaims:
             kept_for,
             now - LEEWAY_SECONDS,
         ]
-        if not await self._claim(keys=_keys(installation), args=args):
+        if not (claimed := await self._claim(keys=_keys(installation), args=args)):
             raise PodClaimsFullError(f"{MOST:,} pods are claimed, the maximum; release claims of finished pods")
-        return claim
+        return bool(claimed > 1)
 
     async def release(self, installation: int, pod: str) -> bool:
         """Releases a claim; returns False if there was none."""

@@ -16,24 +16,27 @@ from ghapp.store.quarantine import RecordReader
 Scope = Literal["read", "claim", "admin"]
 SCOPES: tuple[Scope, ...] = ("read", "claim", "admin")
 PREFIX = "ghapp_"
+DAY_SECONDS = 86_400.0
+LIFETIME_SECONDS = 90 * DAY_SECONDS
+SHOWN_SECONDS = 30 * DAY_SECONDS
+"""For this time `ghapp token list` and `ghapp doctor` show a token that has expired."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token's scopes, orgs and expiry (epoch seconds; None: no expiry). `id` names it without revealing it."""
+    """A token's scopes, orgs and expiry (epoch seconds). `id` names it without revealing it."""
 
     id: str
     name: str
     orgs: tuple[str, ...]
     scopes: tuple[Scope, ...]
     created_at: float
-    expires_at: float | None = None
+    expires_at: float
 
     def may(self, scope: Scope, org: str, now: float) -> bool:
         """True if the token is valid for that org and scope; `admin` includes every scope."""
-        is_valid = self.expires_at is None or now < self.expires_at
         has_scope = scope in self.scopes or "admin" in self.scopes
-        return is_valid and has_scope and org.lower() in (each.lower() for each in self.orgs)
+        return now < self.expires_at and has_scope and org.lower() in (each.lower() for each in self.orgs)
 
 
 _tokens = Codec("token", Token, unknown={frozenset(SCOPES): DROPPED})
@@ -58,11 +61,22 @@ class Tokens:
         self._redis, self._read = redis, RecordReader(redis, _tokens)
 
     async def create(
-        self, name: str, orgs: tuple[str, ...], scopes: tuple[Scope, ...], now: float, expires_at: float | None = None
+        self,
+        name: str,
+        orgs: tuple[str, ...],
+        scopes: tuple[Scope, ...],
+        now: float,
+        lifetime: float = LIFETIME_SECONDS,
     ) -> tuple[str, Token]:
-        """Creates a token; its secret is returned only here."""
+        """Creates a token that is valid for `lifetime` seconds; its secret is returned only here.
+
+        Tokens that expired long ago are deleted.
+        """
         secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
-        token = Token(secrets.token_hex(4), name, orgs, scopes, now, expires_at)
+        token = Token(secrets.token_hex(4), name, orgs, scopes, now, now + lifetime)
+        old = [field for field, each in (await self._all()).items() if each.expires_at + SHOWN_SECONDS < now]
+        if old:
+            await self._redis.hdel(keys.TOKENS, *old)
         await self._redis.hset(keys.TOKENS, digest(secret).hex(), _tokens.encode(token))
         return secret, token
 
@@ -75,12 +89,12 @@ class Tokens:
         """Returns all tokens, oldest first."""
         return sorted((await self._all()).values(), key=lambda token: token.created_at)
 
-    async def revoke(self, token_id: str) -> bool:
-        """Revokes a token at once; returns False if there is none of that id."""
+    async def revoke(self, token_id: str) -> Token | None:
+        """Revokes a token at once, and returns it; None if there is none of that id."""
         for field, token in (await self._all()).items():
             if token.id == token_id:
-                return bool(await self._redis.hdel(keys.TOKENS, field))
-        return False
+                return token if await self._redis.hdel(keys.TOKENS, field) else None
+        return None
 
     async def _all(self) -> dict[str, Token]:
         rows: Any = await self._redis.hgetall(keys.TOKENS)

@@ -51,7 +51,7 @@ class Authenticator:
         token = None if key is None else await self._known.read(key, lambda: self._tokens.find(key))
         if token is None:
             raise _unauthorized("this token is unknown, or was revoked", INVALID)
-        if token.expires_at is not None and now >= token.expires_at:
+        if now >= token.expires_at:
             raise _unauthorized("this token has expired; create another with `ghapp token create`", INVALID)
         return token
 

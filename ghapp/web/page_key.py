@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from ghapp.web.cookies import cookie_of, set_cookie
 from ghapp.web.pages import layout
 
 KEY_COOKIE, PARAMETER = "ghapp_key", "key"
@@ -30,7 +31,11 @@ class PageKey:
 
     def is_held(self, request: Request) -> bool:
         """True if the browser has the key."""
-        return self._is_right(request.cookies.get(KEY_COOKIE, ""))
+        return self._is_right(self.cookie(request))
+
+    def cookie(self, request: Request) -> str:
+        """Returns the key that the browser sends; empty without one."""
+        return cookie_of(request, KEY_COOKIE, is_secure=_is_secure(request))
 
     def taken(self, request: Request) -> Response | None:
         """Returns the answer to an address with the key, which gives it to the browser; None for other addresses."""
@@ -38,8 +43,7 @@ class PageKey:
         if request.method != "GET" or not self._is_right(key):
             return None
         response = _continue(request)
-        is_https = request.url.scheme == "https"
-        response.set_cookie(KEY_COOKIE, key, httponly=True, samesite="strict", secure=is_https, path="/")
+        set_cookie(response, KEY_COOKIE, key, is_secure=_is_secure(request), same_site="strict")
         return response
 
     def again(self, request: Request) -> Response | None:
@@ -54,6 +58,10 @@ class PageKey:
 
     def _is_right(self, key: str) -> bool:
         return self._key is not None and compare_digest(key.encode(), self._key.encode())
+
+
+def _is_secure(request: Request) -> bool:
+    return request.url.scheme == "https"
 
 
 def _continue(request: Request) -> Response:

@@ -1,9 +1,11 @@
-"""Decides whether GitHub can reach an address of ours."""
+"""Network addresses: whether GitHub can reach one of ours, and from which a request comes."""
 
 from __future__ import annotations
 
 from ipaddress import ip_address
 from urllib.parse import urlsplit
+
+from starlette.requests import Request
 
 
 def is_loopback(host: str) -> bool:
@@ -26,6 +28,11 @@ def can_deliver(web_url: str, address: str) -> bool:
     if theirs == "github.com" or theirs.endswith(".ghe.com"):
         return _is_public(ours)
     return not is_loopback(ours)
+
+
+def address_of(request: Request) -> str:
+    """Returns the client's address, by `GHAPP_TRUSTED_PROXIES`; empty if the server does not know it."""
+    return "" if request.client is None else request.client.host
 
 
 def _is_public(host: str) -> bool:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from ghapp.github.checks import external_id
 from ghapp.github.deliveries import CheckRun, CheckSuite, Delivery
 from ghapp.health.installation import Installation
-from ghapp.health.remediation.decision import DecisionInputs, by_pool, counts_for
 from ghapp.log import logger
+from ghapp.queue.jobs import JobName
 from ghapp.report import NAME, SWEEP, resumes_until
 from ghapp.report.check_run_state import Head
+from ghapp.store.audit import AuditEntry, Channel
 from jobs.checks.gate_report import restart_gate_check
 from jobs.checks.health_report import enqueue_report_if_wanted, repository_for
 from jobs.context import JobContext
 from jobs.deaths.rerun import request_by_button
-from jobs.events.publish import publish_fuse_changes
 
 log = logger(__name__)
 
@@ -101,29 +101,16 @@ async def _request_repost(context: JobContext, installation: Installation) -> st
 async def _press(context: JobContext, installation: Installation, delivery: Delivery) -> str:
     by = delivery.sender.login if delivery.sender is not None else ""
     pressed = delivery.requested_action.identifier if delivery.requested_action is not None else ""
-    until = resumes_until(pressed)
-    if pressed != SWEEP.identifier and until is None:
+    if (until := resumes_until(pressed)) is not None and delivery.sender is not None:
+        key = f"resume-{installation.id}-{delivery.sender.id}-{until}"
+        context.ask(JobName.RESUME, installation.id, by, until, key=key)
+        return "resume-requested"
+    if pressed != SWEEP.identifier:
         return "ignored"
-    log.info("button pressed", installation=installation.id, org=installation.org, button=pressed, by=by)
-    if until is not None:
-        await _resume(context, installation, by, until)
-        return "resumed"
-    await context.schedule.due_at(installation.id, context.clock())
-    return "swept"
-
-
-async def _resume(context: JobContext, installation: Installation, by: str, until: float) -> None:
-    """Ends the pauses of an org that were made by `until` (epoch seconds), and restarts fuses stopped by then.
-
-    A sweep comes first, so that lost runners are checked again before anything acts on them.
-    """
-    now, policy = context.clock(), context.settings.of(installation.org)
-    done = await context.fuses.resume(installation, None, by, now, policy.fuse, until)
-    survey = await context.runners.survey(installation.id)  # first, so that the runners are not older than the survey
-    runners = await context.runners.all(installation.id)
-    rules = context.settings.pools_of(installation.org)
-    pools = by_pool(runners.values(), survey, rules, now, policy.evidence)
-    counts = counts_for(pools, done.proving, rules, policy.fuse, DecisionInputs(survey, now))
-    await publish_fuse_changes(context, installation, done.proving, counts, now)
+    now = context.clock()
     await context.schedule.due_at(installation.id, now)
-    enqueue_report_if_wanted(context, installation)
+    await context.audit.record(
+        installation.id, AuditEntry(now, by, Channel.CHECK_RUN, SWEEP.identifier, "", "", "queued")
+    )
+    log.info("button used", installation=installation.id, org=installation.org, button=SWEEP.identifier, by=by)
+    return "swept"

@@ -175,7 +175,7 @@ class _Look(CommitCheckPost):
         return outcome
 
     async def _with_privacy(self, gate_check: GateCheck) -> tuple[GateCheck, CheckRunOutcome]:
-        is_private = await (await self._checks(gate_check)).is_private()
+        is_private = bool(await (await self._checks(gate_check)).is_private())
         return gate_check._replace(private=is_private), CheckRunOutcome.NOTHING_TO_DO
 
     def _judged(

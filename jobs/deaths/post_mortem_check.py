@@ -44,7 +44,7 @@ async def post_check_run(
     rendered = post_mortem_report(
         death,
         job,
-        show_host=await checks.is_private(),
+        is_private=bool(await checks.is_private()),
         rerun=rerun,
         has_button=has_button,
         common=correlation(death, before),

@@ -36,6 +36,7 @@ from ghapp.health.remediation.fuse import Position, fuse_of
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.report.post_mortem import NAME, RERUN
+from ghapp.store.audit import AuditEntry, Channel
 from ghapp.store.deaths import identity
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.context import JobContext, configured, open_context
@@ -256,7 +257,9 @@ async def request_by_button(context: JobContext, installation: Installation, del
     if posted is None or posted.check_run != check_run.id or not posted.death:
         return False
     by = delivery.sender.login if delivery.sender is not None else ""
-    log.info("button pressed", installation=installation.id, org=installation.org, button=action.identifier, by=by)
     key = f"rerun-{installation.id}-{check_run.id}"
     context.ask(JobName.RERUN, installation.id, posted.death, by or "unknown", key=key)
+    entry = AuditEntry(context.clock(), by, Channel.CHECK_RUN, "re-run", f"the job of {subject}", "", "queued")
+    await context.audit.record(installation.id, entry)
+    log.info("button used", installation=installation.id, org=installation.org, button=action.identifier, by=by)
     return True

@@ -1,10 +1,13 @@
 """`ghapp pause` and `ghapp resume`, as processes."""
 
 import getpass
+import json
 import time
 
 from ghapp.health.installation import Installation
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.report.documents import timestamp
+from ghapp.store.audit import AuditLog
 from ghapp.store.fuses import Fuses
 from ghapp.store.installations import Installations
 from ghapp.store.schedule import Schedule
@@ -69,7 +72,7 @@ async def test_a_second_pause_keeps_the_first_and_reports_it(redis, redis_url):
     first, then = again.stdout.splitlines()
     assert first.startswith(f"already paused: Acme, by {getpass.getuser()} since ")
     assert first.endswith(": maintenance")
-    assert then == "that pause lasts until `ghapp resume Acme`; your reason was not recorded"
+    assert then == "that pause stays in effect, and yours was not recorded; `ghapp resume Acme` ends it"
     assert (await Fuses(redis).pauses(7))["*"].why == "maintenance"
 
 
@@ -90,3 +93,38 @@ async def test_the_fuse_of_the_installation_is_resumed_with_the_installation(red
         "still stopped: the fuse of the whole installation (BatchNeverOnline); `ghapp resume Acme`",
     ]
     assert ghapp(redis_url, "resume", "acme").stdout == "fuse restarted, now proving: Acme, the whole installation\n"
+
+
+async def test_a_pause_may_have_an_end(redis, redis_url):
+    await Installations(redis).put(Installation(7, "Acme", 70))
+    done = ghapp(redis_url, "pause", "acme", "--why", "a move", "--for", "2h")
+    pause = (await Fuses(redis).pauses(7))["*"]
+    assert 7200 - 1 < pause.until - pause.at < 7200 + 1
+    assert done.stdout == f"paused: Acme, until {timestamp(pause.until)} or `ghapp resume Acme`\n"
+
+
+async def test_a_pause_for_a_time_without_a_unit_is_refused_in_one_line(redis_url):
+    done = ghapp(redis_url, "pause", "acme", "--why", "a move", "--for", "120")
+    text = (
+        "ghapp: Invalid value for '--for': '120' is not a duration from 1m to 30d, such as 2h; see `ghapp pause --help`"
+    )
+    assert (done.returncode, done.stderr) == (2, f"{text}\n")
+
+
+async def test_what_a_command_changes_is_in_the_audit_log_under_its_user(redis, redis_url):
+    await Installations(redis).put(Installation(7, "Acme", 70))
+    ghapp(redis_url, "pause", "acme", "--why", "maintenance")
+    ghapp(redis_url, "resume", "acme")
+    ghapp(redis_url, "resume", "acme")
+    secret = ghapp(redis_url, "token", "create", "--org", "acme", "--scope", "read", "--name", "arc", "--json")
+    token = json.loads(secret.stdout)["id"]
+    ghapp(redis_url, "token", "revoke", token)
+    entries = await AuditLog(redis).latest(7, 10)
+    assert {(each.who, each.channel) for each in entries} == {(getpass.getuser(), "command")}
+    assert [(each.action, each.subject, each.why, each.result) for each in reversed(entries)] == [
+        ("pause", "*", "maintenance", "paused"),
+        ("resume", "*", "", "resumed"),
+        ("resume", "*", "", "nothing-to-resume"),
+        ("create token", f"arc ({token})", "", "scopes read"),
+        ("revoke token", f"arc ({token})", "", "revoked"),
+    ]

@@ -48,7 +48,7 @@ async def test_pause_and_resume_record_the_token_and_report_what_is_in_effect(si
     assert (pause.who.startswith("token ci ("), pause.why) == (True, "new image")
     again = (await site.ask("pause", "acme", "--pool", "linux", "--why", "another")).stdout.splitlines()
     assert again[0].startswith("acme/linux: already paused by token ci (")
-    assert again[1] == "that pause lasts until `ghapp resume acme --pool linux`"
+    assert again[1] == "`ghapp resume acme --pool linux` ends it"
     await Fuses(redis).save(ACME, "*", None, STOPPED)
     pool = (await site.ask("resume", "acme", "--pool", "linux")).stdout.splitlines()
     assert pool[0] == "resumed: acme/linux"

@@ -18,6 +18,7 @@ from ghapp.doctor.installations import (
     of_remediation,
     of_report,
     of_report_owners,
+    of_repository,
     of_reruns,
     of_sweeps,
     of_unknown_orgs,
@@ -26,6 +27,7 @@ from ghapp.doctor.left_out import of_left_out
 from ghapp.doctor.redis import MOST_NAMED, of_records, of_redis, of_writing
 from ghapp.doctor.roles import of_clocks, of_roles
 from ghapp.doctor.runner import GROUPS
+from ghapp.doctor.tokens import SOON_SECONDS, of_tokens
 from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.github.app import AppRegistration, Delivered, HookConfig
 from ghapp.health.deaths.rerun import RerunRules
@@ -40,6 +42,7 @@ from ghapp.settings import PoolSettings, Settings
 from ghapp.store.fuses import Pause
 from ghapp.store.left_out import LastLeftOut
 from ghapp.store.quarantine import UnreadableRecord
+from ghapp.store.tokens import Token
 
 NOW = 1_790_000_000.0
 APP = AppRegistration("Runners", "runners", "acme", True, NEEDED, ("workflow_job",))
@@ -386,6 +389,25 @@ def test_what_was_left_out_stands_beside_its_source():
     groups = {each.name: each.group for each in of_left_out([LastLeftOut(kind, "", "odd", NOW) for kind in kinds])}
     assert set(groups.values()) < set(GROUPS)
     assert (groups["left out: pod"], groups["left out: delivery"]) == ("cluster", "deliveries")
+
+
+@pytest.mark.parametrize(
+    ("left", "text"),
+    [(-1.0, "has expired at"), (0.0, "has expired at"), (SOON_SECONDS - 1, "expires at"), (SOON_SECONDS, None)],
+)
+def test_a_token_is_reported_two_weeks_before_it_expires(left, text):
+    found = of_tokens([Token("1f2e", "arc", ("acme",), ("read",), NOW - 60, NOW + left)], NOW)
+    assert [(each.status, each.text.startswith(text)) for each in found] == ([("warning", True)] if text else [])
+
+
+@pytest.mark.parametrize(
+    ("is_known", "is_private", "status"),
+    [(True, True, []), (True, False, ["warning"]), (True, None, ["wrong"]), (False, None, ["ok"])],
+    ids=["private", "public", "not visible", "no answer"],
+)
+def test_a_report_repository_must_be_visible_and_should_be_private(is_known, is_private, status):
+    found = of_repository("acme", "acme/.github", is_known=is_known, is_private=is_private)
+    assert [each.status for each in found] == status
 
 
 def test_unreadable_records_are_reported_up_to_a_maximum():

@@ -128,7 +128,7 @@ async def test_a_post_mortem_is_posted_under_its_own_name():
         (200, {"default_branch": "main", "private": True}, True),
         (200, {"default_branch": "main", "private": False}, False),
         (200, {"default_branch": "main"}, False),
-        (404, {"message": "Not Found"}, False),
+        (404, {"message": "Not Found"}, None),
     ],
 )
 async def test_a_repository_that_is_not_known_to_be_private_is_public(status, body, private):

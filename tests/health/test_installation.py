@@ -20,10 +20,10 @@ def configured(*names):
 
 def after(*logins, named=(), known=(), first=ACME):
     """An installation renamed at GitHub to each of these logins in turn."""
-    record = known_as(first, [*known], configured(*named))
+    record = known_as(first, [*known], configured(*named), {})
     for login in logins:
         result = Installation(first.id, login, first.account_id)
-        record = known_as(result, [record, *known], configured(*named))
+        record = known_as(result, [record, *known], configured(*named), {})
     return record
 
 
@@ -50,12 +50,14 @@ def test_an_installation_has_the_latest_of_its_logins_that_is_configured(logins,
 
 
 def test_an_installation_never_renamed_has_its_login():
-    assert known_as(ACME, [], {}) == known_as(ACME, [ACME], configured("acme")) == ACME
+    assert known_as(ACME, [], {}, {}) == known_as(ACME, [ACME], configured("acme"), {}) == ACME
 
 
 def test_recording_an_installation_again_changes_no_name():
     record = after("acme-two", named={"acme"})
-    assert known_as(replace(record, suspended=True), [record], configured("acme")) == replace(record, suspended=True)
+    assert known_as(replace(record, suspended=True), [record], configured("acme"), {}) == replace(
+        record, suspended=True
+    )
 
 
 def test_the_name_changes_with_the_configuration():
@@ -89,11 +91,11 @@ def test_a_partly_renamed_configuration_is_decided_by_its_number_of_tables(named
 
 def test_an_installation_that_takes_a_free_login_gets_no_data_of_the_former_owner():
     owner = after("acme-two", named={"acme"})
-    taker = known_as(Installation(9, "Acme", 90), [owner], configured("acme"))
+    taker = known_as(Installation(9, "Acme", 90), [owner], configured("acme"), {})
     assert (taker.org, taker.called, taker.answers_to("acme")) == ("Acme.9", "Acme", False)
-    again = known_as(Installation(9, "Acme", 90), [taker, owner], configured("acme"))
+    again = known_as(Installation(9, "Acme", 90), [taker, owner], configured("acme"), {})
     assert again == taker
-    assert known_as(Installation(9, "Acme", 90), [taker], configured("acme")) == taker, (
+    assert known_as(Installation(9, "Acme", 90), [taker], configured("acme"), {}) == taker, (
         "also after the former owner was removed"
     )
 
@@ -105,12 +107,12 @@ def test_an_installation_renamed_to_a_free_login_keeps_its_name():
 
 
 def test_an_installation_that_takes_a_login_not_yet_known_as_free_gets_its_own_name():
-    assert known_as(Installation(9, "acme", 90), [ACME], configured("acme")).org == "acme.9"
+    assert known_as(Installation(9, "acme", 90), [ACME], configured("acme"), {}).org == "acme.9"
 
 
 def test_a_reinstalled_app_is_recognized_by_its_account():
     record = after("acme-two", named={"acme"})
-    reinstalled = known_as(Installation(8, "acme-two", 70), [record], configured("acme"))
+    reinstalled = known_as(Installation(8, "acme-two", 70), [record], configured("acme"), {})
     assert (reinstalled.id, reinstalled.org, reinstalled.called) == (8, "acme", "acme-two")
 
 
@@ -129,7 +131,7 @@ NEWS = st.lists(st.tuples(st.integers(1, 4), st.sampled_from(LOGINS)), max_size=
 def test_every_installation_has_its_own_name(news, named):
     known = {}
     for each, login in news:
-        known[each] = known_as(Installation(each, login, each * 10), [*known.values()], configured(*named))
+        known[each] = known_as(Installation(each, login, each * 10), [*known.values()], configured(*named), {})
         owned = [name.lower() for record in known.values() for name in record.own]
         assert len(owned) == len(set(owned))
         assert known[each].called == login
@@ -140,7 +142,7 @@ def test_every_installation_has_its_own_name(news, named):
 def test_the_installation_that_had_the_configured_name_first_keeps_it(news, name):
     known, first = {}, None
     for each, login in news:
-        known[each] = known_as(Installation(each, login, each * 10), [*known.values()], configured(name))
+        known[each] = known_as(Installation(each, login, each * 10), [*known.values()], configured(name), {})
         first = first or next((owner for owner, record in known.items() if record.answers_to(name)), None)
         assert [owner for owner, record in known.items() if record.org.lower() == name] == [first] * (first is not None)
 
@@ -154,7 +156,7 @@ def test_the_installation_that_had_the_configured_name_first_keeps_it(news, name
             {"acme", "acme-two"},
             ("both acme-two and acme", "remove acme"),
         ),
-        (known_as(Installation(9, "acme", 90), [ACME], {}), {"acme"}, ("its name here is acme.9", "use acme.9")),
+        (known_as(Installation(9, "acme", 90), [ACME], {}, {}), {"acme"}, ("its name here is acme.9", "use acme.9")),
     ],
     ids=["the old login", "both logins", "a login that belonged to another"],
 )

@@ -35,8 +35,8 @@ def test_the_last_stage_builds_nothing_and_fetches_nothing():
 
 
 def test_what_is_installed_is_pinned():
-    (built,) = arguments_of("RUN", STEPS)[:1]
-    assert re.search(r"pip install --only-binary :all: --constraint constraints\.txt", built)
+    (downloads,) = [each for each in arguments_of("RUN", STEPS) if "--require-hashes" in each]
+    assert downloads.endswith("--no-deps --only-binary :all: --require-hashes --requirement requirements.txt")
 
 
 def test_one_image_is_every_role():
@@ -52,7 +52,17 @@ def test_no_secret_and_no_address_of_a_registry_is_in_it():
 
 def test_what_it_copies_is_there_and_reaches_the_builder():
     copied = [name for each in arguments_of("COPY", STEPS) if "--from" not in each for name in each.split()[:-1]]
-    assert copied == ["pyproject.toml", "constraints.txt", "README.md", "LICENSE", "NOTICE", "app.yml", "ghapp", "jobs"]
+    assert copied == [
+        "pyproject.toml",
+        "constraints.txt",
+        "requirements.txt",
+        "README.md",
+        "LICENSE",
+        "NOTICE",
+        "app.yml",
+        "ghapp",
+        "jobs",
+    ]
     assert all((ROOT / name).exists() and f"!{name}" in IGNORED for name in copied)
     assert IGNORED[0] == "*"
 

@@ -11,6 +11,9 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 CONSTRAINTS = ROOT / "constraints.txt"
+REQUIREMENTS = ROOT / "requirements.txt"
+"""What the image installs, with the hashes of its files."""
+
 INTEL_MAC = "sys_platform == 'darwin' and platform_machine == 'x86_64'"
 
 

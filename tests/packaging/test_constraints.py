@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
 import tomllib
 from importlib.metadata import PackageNotFoundError
 
@@ -11,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.packaging import wheels
-from tests.packaging.constraints import CONSTRAINTS, PLATFORMS, ROOT, Target, lines_of, pins, targets
+from tests.packaging.constraints import CONSTRAINTS, PLATFORMS, REQUIREMENTS, ROOT, Target, lines_of, pins, targets
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
@@ -47,10 +48,10 @@ def test_what_is_installed_on_demand_requires_what_is_known_of_it(name):
     assert requirements is None or [each for each in requirements if "extra ==" not in each] == ON_DEMAND[name]
 
 
-def closure(target):
-    """The requirements of ghapp with all extras, followed through the installed metadata, and the names not installed."""
+def closure(target, extras=tuple(EXTRAS), tools=wheels.TOOLS):
+    """The requirements of ghapp with extras, followed through the installed metadata, and the names not installed."""
     markers = target.markers()
-    todo = [Requirement(f"{PROJECT['name']}[{','.join(EXTRAS)}]"), *map(Requirement, wheels.TOOLS)]
+    todo = [Requirement(f"{PROJECT['name']}[{','.join(extras)}]"), *map(Requirement, tools)]
     seen, found, unknown = set(), [], set()
     while todo:
         wanted = todo.pop()
@@ -93,6 +94,15 @@ def test_every_pin_is_used():
     needed = {canonicalize_name(each.name) for target in targets(PYTHONS) for each in closure(target)[0]}
     pinned = {name for target in targets(PYTHONS) for name in pins(target)}
     assert pinned - needed == set()
+
+
+def test_the_image_installs_what_it_needs_as_pinned_each_file_by_its_hash():
+    rows = [row for row in REQUIREMENTS.read_text().replace("\\\n", "").splitlines() if not row.startswith("#")]
+    assert all(re.fullmatch(r"[\w.-]+==\S+( ; [^#]+?)?(\s+--hash=sha256:[0-9a-f]{64})+", row) for row in rows), "no URL"
+    named = dict(row.split()[0].split("==") for row in rows)
+    needed = {canonicalize_name(each.name) for each in closure(wheels.IMAGE, [wheels.IMAGE_EXTRA], ())[0]}
+    pinned = pins(wheels.IMAGE)
+    assert named == {name: pinned[name] for name in needed - {wheels.MODELS}}
 
 
 def test_before_3_11_3_redis_needs_another_package():

@@ -1,7 +1,7 @@
 """Whether every dependency is pinned and has a wheel, for each supported platform and Python; needs a network.
 
 `make wheels` prints a table and exits with 1 if a package has no wheel or no pin. `make constraints` writes
-constraints.txt: versions that it names are kept where they have wheels. Both resolve by the metadata in the index, and
+constraints.txt: versions that it names are kept where they have wheels; and requirements.txt. Both resolve by the metadata in the index, and
 install nothing, so one machine checks all platforms.
 """
 
@@ -18,7 +18,21 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.packaging.constraints import CONSTRAINTS, PLATFORMS, PYTHONS, ROOT, Target, lines_of, pins, targets
+from tests.packaging.constraints import (
+    CONSTRAINTS,
+    PLATFORMS,
+    PYTHONS,
+    REQUIREMENTS,
+    ROOT,
+    Target,
+    lines_of,
+    pins,
+    targets,
+)
+
+IMAGE, IMAGE_EXTRA = Target("x86_64-manylinux_2_28", "3.11.0"), "notify"
+MODELS = "githubkit-schemas-2026-03-10"
+"""GitHub's models, which githubkit requires and nothing imports: a third of what would be installed."""
 
 TOOLS = ("uv", "packaging")
 """What this script needs itself, pinned with the rest."""
@@ -90,6 +104,19 @@ def write(upgrade: bool) -> None:
     with ThreadPoolExecutor(4) as pool:
         versions = dict(zip(targets(), pool.map(lambda target: choose(target, upgrade), targets()), strict=True))
     CONSTRAINTS.write_text(COMMENT + "".join(f"{line}\n" for line in lines_of(versions)))
+    write_hashes()
+
+
+def write_hashes() -> None:
+    """Writes requirements.txt: what the image installs, as constraints.txt pins it, with the hashes of the files."""
+    command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
+    command += ["--generate-hashes", "--constraint", str(CONSTRAINTS), "--extra", IMAGE_EXTRA]
+    command += ["--no-emit-package", MODELS]
+    command += ["--python-platform", IMAGE.platform, "--python-version", IMAGE.python, "pyproject.toml"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ResolutionError(reason(done.stderr))
+    REQUIREMENTS.write_text(COMMENT + done.stdout)
 
 
 def table(results: dict[Target, str]) -> str:

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from math import inf
 from types import SimpleNamespace
 
 import pytest
@@ -37,7 +36,7 @@ from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, pres
 
 LIMITS = Limits()
 STOPPED = proving(position=Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE)
-PAUSE = SimpleNamespace(who="mona", why="network maintenance", at=LONG_AGO)
+PAUSE = SimpleNamespace(who="mona", why="network maintenance", at=LONG_AGO, until=None)
 TRIPPED = timestamp(NOW)
 UNTIL = "nothing more is replaced there until an admin resumes it"
 OR_UNTIL = ", or until the pool is stable and no job waits for the lost runners"
@@ -180,20 +179,27 @@ def test_the_conclusion_requires_action_only_if_a_person_must_act(runners, chang
         ({"fuses": {WHOLE: STOPPED}}, (SWEEP, resume_of(NOW))),
         ({"fuses": {WHOLE: replace(STOPPED, stopped_at=NOW + 0.5)}}, (SWEEP, resume_of(NOW + 1))),
         ({"fuses": {WHOLE: proving()}}, (SWEEP,)),
-        ({"pauses": {"linux-4vcpu": PAUSE}}, (SWEEP, resume_of(LONG_AGO))),
+        ({"pauses": {"linux-4vcpu": PAUSE}}, (SWEEP,)),
         ({"pauses": {"linux-4vcpu": PAUSE}, "fuses": {WHOLE: STOPPED}}, (SWEEP, resume_of(NOW))),
-        ({"org_pause": PAUSE, "runners": ()}, (SWEEP, resume_of(LONG_AGO))),
+        ({"org_pause": PAUSE, "runners": ()}, (SWEEP,)),
     ],
 )
-def test_resume_is_offered_if_a_fuse_or_a_pause_can_be_resumed(changes, actions):
+def test_resume_is_offered_if_a_fuse_is_stopped_and_never_for_a_pause(changes, actions):
     assert report_on(fleet(**changes), NOW).actions == actions
 
 
 @pytest.mark.parametrize(
     ("identifier", "until"),
-    [("sweep", None), ("resume", inf), (f"resume-{NOW:.0f}", NOW), ("resume-soon", inf), ("resumed", None)],
+    [
+        ("sweep", None),
+        ("resume", None),
+        (f"resume-{NOW:.0f}", NOW),
+        ("resume-soon", None),
+        ("resume-²", None),
+        ("resumed", None),
+    ],
 )
-def test_a_resume_button_applies_to_changes_up_to_its_time(identifier, until):
+def test_a_resume_button_applies_to_stops_up_to_its_time(identifier, until):
     assert resumes_until(identifier) == until
 
 
@@ -458,7 +464,7 @@ def test_a_change_caused_by_time_is_reported_when_it_happens():
 @pytest.mark.parametrize("changed", ["title", "summary", "text", "conclusion", "actions"])
 def test_the_digest_changes_with_each_part_of_the_report(changed):
     report = report_on(fleet(), NOW)
-    other = report_on(fleet(lost(), org_pause=PAUSE), NOW)
+    other = report_on(fleet(lost(), org_pause=PAUSE, fuses={WHOLE: STOPPED}), NOW)
     assert replace(report, **{changed: getattr(other, changed)}).digest != report.digest
 
 

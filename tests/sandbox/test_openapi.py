@@ -105,6 +105,7 @@ def stage() -> Iterator[Stage]:
             "job_id": lost,
             "run_id": sandbox.fleet.jobs[lost].run_id,
             "check_run_id": posted["id"],
+            "client_id": sandbox.app.client_id,
             "running": running,
             "again": again,
         }
@@ -148,6 +149,10 @@ CASES = [
     case("GET", "/orgs/{org}/installation", 200),
     case("GET", "/orgs/{org}/installation", 404, **absent(org="unknown")),
     case("POST", "/app-manifests/{code}/conversions", 404, **absent(code="unknown")),
+    case("DELETE", "/applications/{client_id}/token", 401, json={"access_token": "x"}),
+    case("GET", f"{REPO}/collaborators/{{username}}/permission", 200, **absent(username="mona")),
+    case("GET", f"{REPO}/collaborators/{{username}}/permission", 200, **absent(username="sam")),
+    case("GET", f"{REPO}/collaborators/{{username}}/permission", 404, **absent(username="nobody")),
     case("GET", "/app/hook/config", 200),
     case("PATCH", "/app/hook/config", 200, json={"content_type": "json"}),
     case("GET", "/app/hook/deliveries", 200),
@@ -309,6 +314,20 @@ def test_a_converted_manifest_is_as_described(stage):
     answer = stage.call("POST", template, ids={"code": code})
     assert answer.status_code == 201
     assert mistakes("POST", template, answer) == []
+
+
+@pytest.mark.xdist_group("openapi")
+def test_a_token_of_a_person_is_revoked_once_by_its_app(stage):
+    app, template = stage.sandbox.app, "/applications/{client_id}/token"
+    with person_client(stage.sandbox, "olga") as person:
+        token = person.headers["authorization"].partition(" ")[2]
+        answers = [
+            stage.call("DELETE", template, anonymous=True, auth=(app.client_id, secret), json={"access_token": token})
+            for secret in ("wrong", app.client_secret, app.client_secret)
+        ]
+        assert [answer.status_code for answer in answers] == [401, 204, 422]
+        assert [mistakes("DELETE", template, answer) for answer in answers] == [[], [], []]
+        assert person.get("/user").status_code == 401
 
 
 def test_every_operation_is_one_that_github_describes():

@@ -11,6 +11,8 @@ async def everything(redis: Redis) -> bytes:
                 value = await redis.get(key)
             case b"hash":
                 value = await redis.hgetall(key)
+            case b"list":
+                value = await redis.lrange(key, 0, -1)
             case b"stream":
                 value = await redis.xrange(key)
             case other:

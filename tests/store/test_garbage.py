@@ -16,6 +16,7 @@ from ghapp.store.events import Events
 from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.history import HistoryStore
 from ghapp.store.inbox import Entry, Inbox, RedeliveryCursor
+from ghapp.store.installations import Installations
 from ghapp.store.leaks import Leaks
 from ghapp.store.metric_counters import MetricCounters
 from ghapp.store.pod_claims import PodClaims
@@ -84,6 +85,7 @@ async def read(redis):
     """Reads all values by the public methods of the stores, as the jobs do."""
     inbox, pods = Inbox(redis), Pods(redis)
     await samples.read(redis, samples.mint)
+    await Installations(redis).owners()
     await MetricCounters(redis).all()
     await MetricCounters(redis).add("ghapp_deliveries_total")
     await budget(redis).left(ORG, NOW)

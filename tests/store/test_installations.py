@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from ghapp.health.installation import Installation
+from ghapp.store import installations as module
 from ghapp.store import keys
 from ghapp.store.connect import connect
 from ghapp.store.installations import Installations
@@ -81,3 +82,26 @@ async def test_an_installation_that_is_read_and_written_back_keeps_its_names(red
     known = await installations.put(RENAMED)
     await installations.put(replace(known, suspended=True))
     assert await installations.one(7) == replace(known, suspended=True)
+
+
+@pytest.mark.parametrize("leave", ["removed", "missing from a list"])
+async def test_a_name_stays_with_the_account_that_first_had_it_after_the_app_is_uninstalled_there(redis, leave):
+    installations = Installations(redis, {"acme": 1})
+    await installations.put(Installation(7, "Acme", 70))
+    if leave == "removed":
+        await installations.remove(7)
+    else:
+        await installations.replace_all([])
+    other = await installations.put(Installation(8, "acme", 71))
+    assert (other.org, other.called) == ("acme.8", "acme")
+    assert await installations.of("acme") is None, "tables, pools and tokens of that name are not for it"
+    again = await installations.put(Installation(9, "acme", 70))
+    assert (again.org, (await installations.of("ACME")).id) == ("acme", 9), "installed again by its owner"
+
+
+async def test_past_the_bound_no_name_loses_its_account(redis, monkeypatch):
+    monkeypatch.setattr(module, "MOST_OWNERS", 2)
+    installations = Installations(redis)
+    for number, name in enumerate(["a", "b", "c"], 1):
+        await installations.put(Installation(number, name, number * 10))
+    assert await installations.owners() == {"a": 10, "b": 20}

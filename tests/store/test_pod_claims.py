@@ -31,7 +31,7 @@ async def sizes(redis):
 
 
 async def test_a_claim_is_read_back_unchanged(claims):
-    assert await claims.claim(ORG, "a", "linux-1", 42, NOW + 60) == PodClaim("a", "linux-1", 42, NOW + 60, NOW)
+    assert await claims.claim(ORG, "a", "linux-1", 42, NOW + 60)
     await claims.claim(ORG, "b", "b", None, NOW + 1)
     everyone = sorted(await claims.all(ORG, NOW))
     assert everyone == [PodClaim("a", "linux-1", 42, NOW + 60, NOW), PodClaim("b", "b", None, NOW + 1, NOW)]
@@ -40,9 +40,9 @@ async def test_a_claim_is_read_back_unchanged(claims):
 
 
 async def test_a_repeated_claim_replaces_the_previous_one(redis, claims, times):
-    await claims.claim(ORG, "a", "linux-1", 42, NOW + 60)
+    assert await claims.claim(ORG, "a", "linux-1", 42, NOW + 60)
     times[0] = NOW + 1
-    await claims.claim(ORG, "a", "linux-2", None, NOW + 10)
+    assert not await claims.claim(ORG, "a", "linux-2", None, NOW + 10), "it is no new one"
     assert await claims.all(ORG, NOW + 1) == [PodClaim("a", "linux-2", None, NOW + 10, NOW + 1)]
     assert await claims.all(ORG, NOW + 10) == []
     assert await sizes(redis) == (1, 1)

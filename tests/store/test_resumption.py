@@ -4,6 +4,7 @@ from structlog.testing import capture_logs
 
 from ghapp.health.installation import Installation
 from ghapp.health.remediation.fuse import Fuse, FuseLimits, FuseReason, Position
+from ghapp.redis_clock import redis_time
 from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
 
 ACME = Installation(7, "acme", 70)
@@ -51,6 +52,24 @@ async def test_resuming_a_pool_resumes_no_other_pool(redis):
     assert (await fuses.all(ACME.id))["gpu"] == STOPPED
 
 
+async def test_a_restart_ends_no_pause(redis):
+    fuses = await paused_and_stopped(redis)
+    before = await fuses.pauses(ACME.id)
+    done = await fuses.restart(ACME, None, "mona", NOW, LIMITS)
+    assert (done.ended, set(done.proving) > set()) == ({}, True)
+    assert await fuses.pauses(ACME.id) == before
+
+
+async def test_a_pause_is_over_at_its_end_and_another_may_follow(redis):
+    fuses, now = Fuses(redis), await redis_time(redis)
+    over, lasting = Pause("mona", "a move", now - 60, now - 0.001), Pause("lisa", "another", now, now + 60)
+    await fuses.pause(ACME.id, "linux", over)
+    assert await fuses.pauses(ACME.id) == {}
+    assert await fuses.pause(ACME.id, "linux", lasting) == lasting
+    assert await fuses.pause(ACME.id, "linux", Pause("octocat", "a third", now)) == lasting
+    assert await fuses.pauses(ACME.id) == {"linux": lasting}
+
+
 async def test_resuming_without_pauses_and_stopped_fuses_changes_nothing(redis):
     fuses = await paused_and_stopped(redis)
     await fuses.resume(ACME, None, "mona", NOW, LIMITS)
@@ -64,5 +83,6 @@ async def test_the_log_has_the_person_and_the_resumed_pool(redis):
     with capture_logs() as lines:
         await fuses.resume(ACME, "linux", "mona", NOW, LIMITS)
     assert lines == [
-        {"event": "resumed", "log_level": "info", "installation": 7, "org": "acme", "pool": "linux", "by": "mona"}
+        {"event": event, "log_level": "info", "installation": 7, "org": "acme", "pool": "linux", "by": "mona"}
+        for event in ("pause ended", "fuse restarted")
     ]

@@ -4,14 +4,14 @@ import base64
 
 import pytest
 
-from ghapp.store.tokens import PREFIX, Token, Tokens, digest
+from ghapp.store.tokens import PREFIX, SHOWN_SECONDS, Token, Tokens, digest
 from tests.store.contents import everything
 
 NOW = 1_790_000_000.0
 
 
 async def test_a_secret_grants_the_scopes_of_its_token(redis):
-    secret, token = await Tokens(redis).create("arc", ("acme",), ("read",), NOW, NOW + 60)
+    secret, token = await Tokens(redis).create("arc", ("acme",), ("read",), NOW, 60)
     assert token == Token(token.id, "arc", ("acme",), ("read",), NOW, NOW + 60)
     assert await Tokens(redis).find(digest(secret)) == token
 
@@ -41,10 +41,10 @@ async def test_a_revoked_token_is_rejected_and_the_others_still_work(redis):
     tokens = Tokens(redis)
     secret, token = await tokens.create("arc", ("acme",), ("read",), NOW)
     other_secret, other = await tokens.create("gate", ("acme",), ("read",), NOW)
-    assert await tokens.revoke(token.id) is True
+    assert await tokens.revoke(token.id) == token
     assert await Tokens(redis).find(digest(secret)) is None
     assert await tokens.find(digest(other_secret)) == other
-    assert await tokens.revoke(token.id) is False
+    assert await tokens.revoke(token.id) is None
 
 
 async def test_tokens_are_listed_oldest_first(redis):
@@ -64,7 +64,7 @@ async def test_tokens_are_listed_oldest_first(redis):
     ],
 )
 def test_a_scope_includes_itself_and_admin_includes_all(scopes, opened):
-    token = Token("1", "arc", ("acme",), scopes, NOW)
+    token = Token("1", "arc", ("acme",), scopes, NOW, NOW + 1)
     assert {scope for scope in ("read", "claim", "admin") if token.may(scope, "acme", NOW)} == opened
 
 
@@ -73,9 +73,25 @@ def test_a_scope_includes_itself_and_admin_includes_all(scopes, opened):
     [("acme", True), ("Other", True), ("ACME", True), ("acme2", False), ("acm", False), ("", False), ("*", False)],
 )
 def test_a_token_grants_its_orgs_regardless_of_case(org, opens):
-    assert Token("1", "arc", ("Acme", "other"), ("admin",), NOW).may("read", org, NOW) is opens
+    assert Token("1", "arc", ("Acme", "other"), ("admin",), NOW, NOW + 1).may("read", org, NOW) is opens
 
 
 @pytest.mark.parametrize(("at", "opens"), [(NOW - 0.001, True), (NOW, False), (NOW + 1, False)])
 def test_a_token_expires_at_its_time(at, opens):
     assert Token("1", "arc", ("acme",), ("admin",), 0.0, NOW).may("read", "acme", at) is opens
+
+
+async def test_a_token_is_valid_for_90_days_unless_another_lifetime_is_given(redis):
+    _, usual = await Tokens(redis).create("a", ("acme",), ("read",), NOW)
+    _, short = await Tokens(redis).create("a", ("acme",), ("read",), NOW, 60.0)
+    assert (usual.expires_at, short.expires_at) == (NOW + 90 * 86_400, NOW + 60)
+
+
+async def test_a_token_that_expired_is_shown_for_a_month_and_then_deleted(redis):
+    tokens = Tokens(redis)
+    _, old = await tokens.create("old", ("acme",), ("read",), NOW, 60.0)
+    _, at_the_limit = await tokens.create("limit", ("acme",), ("read",), old.expires_at + SHOWN_SECONDS)
+    assert old in await tokens.all()
+    await tokens.create("new", ("acme",), ("read",), old.expires_at + SHOWN_SECONDS + 1)
+    assert old not in await tokens.all()
+    assert at_the_limit in await tokens.all()

@@ -118,8 +118,15 @@ async def test_a_fuse_of_the_next_version_can_be_changed(redis):
         ("job", [1, "waiting", [], "acme/api", NOW], Job(1, "queued", (), "acme/api", NOW)),
         (
             "token",
-            {"id": "1", "name": "a", "orgs": ["acme"], "scopes": ["read", "root"], "created_at": NOW},
-            Token("1", "a", ("acme",), ("read",), NOW),
+            {
+                "id": "1",
+                "name": "a",
+                "orgs": ["acme"],
+                "scopes": ["read", "root"],
+                "created_at": NOW,
+                "expires_at": NOW + 60,
+            },
+            Token("1", "a", ("acme",), ("read",), NOW, NOW + 60),
         ),
     ],
     ids=["fuse: stopped", "reason: none", "remains: unknown", "job: waiting", "scope: grants nothing"],

@@ -10,11 +10,13 @@ import pytest
 from rq import Queue
 from rq.serializers import JSONSerializer
 
+from ghapp.errors import GitHubUnavailableError
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.reports import Reports
 from jobs.checks.health_report import report_installation
 from jobs.checks.publisher import CheckRunOutcome
+from jobs.checks.resume import resume_by_button
 from jobs.remediation.remediate import remediate_runner
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
@@ -53,6 +55,14 @@ async def sweep(app):
 
 async def report(app):
     return await report_installation(app.context, app.installation)
+
+
+async def resumed(app):
+    """Does what a worker does with a press of "Resume"."""
+    (key,) = [each for each in waiting(app, "report") if each.startswith("resume-")]
+    job = queue(app, "report").fetch_job(key)
+    await resume_by_button(app.context, *job.args)
+    queue(app, "report").empty()
 
 
 async def reported(app):
@@ -274,10 +284,11 @@ async def test_a_stopped_fuse_requires_a_person_whose_press_lets_it_prove_again_
         (check_run,) = check_runs(app)
         app.sandbox.control.click("acme", check_run_id=check_run, identifier=resume)
         await app.receive()
+        await resumed(app)
         fuse = (await app.context.fuses.all(app.installation))[POOL]
         by = app.sandbox.world.sender["login"]
         assert (fuse.position, fuse.reason, fuse.by) == (Position.PROVING, FuseReason.RESUMED, by)
-        assert await app.context.fuses.pauses(app.installation) == {}
+        assert [each.who for each in (await app.context.fuses.pauses(app.installation)).values()] == ["octocat"]
         events = [event for _, event in await app.context.events.latest(app.installation, 9)]
         assert sum(b"ghapp.fuse.tripped.v1" in event and b"Resumed" in event for event in events) == 1
         assert await app.context.schedule.is_any_due(app.clock()), "a sweep comes before any action"
@@ -375,19 +386,58 @@ async def test_a_report_is_posted_once_github_is_available_again(story):
 async def test_a_late_press_resumes_nothing_that_stopped_after_the_report(story):
     async with story(config=CONFIG) as app:
         await sweep(app)
-        await app.context.fuses.pause(app.installation, POOL, Pause("octocat", "maintenance", app.clock()))
+        await app.context.fuses.save(app.installation, POOL, None, STOPPED)
         run = await reported(app)
         _, resume = (action["identifier"] for action in run["actions"])
         app.clock.pass_(2)
-        later = Pause("hubot", "an incident", app.clock())
-        await app.context.fuses.pause(app.installation, WHOLE_ORG, later)
         await app.context.fuses.save(app.installation, "gpu", None, replace(STOPPED, stopped_at=app.clock()))
         app.listen()
         (check_run,) = check_runs(app)
         app.sandbox.control.click("acme", check_run_id=check_run, identifier=resume)
         await app.receive()
-        assert await app.context.fuses.pauses(app.installation) == {WHOLE_ORG: later}
-        assert (await app.context.fuses.all(app.installation))["gpu"].position is Position.STOPPED
+        await resumed(app)
+        fuses = await app.context.fuses.all(app.installation)
+        assert (fuses[POOL].position, fuses["gpu"].position) == (Position.PROVING, Position.STOPPED)
+
+
+@pytest.mark.parametrize(
+    ("by", "position", "result"),
+    [
+        ("mona", Position.PROVING, "restarted"),
+        ("lisa", Position.STOPPED, "refused: not an admin of acme/api"),
+        ("sam", Position.STOPPED, "refused: not an admin of acme/api"),
+    ],
+    ids=["an admin", "one who may write", "a stranger"],
+)
+async def test_github_is_asked_whether_who_presses_resume_is_an_admin(story, by, position, result):
+    async with story(config=CONFIG.replace(".github", "api")) as app:
+        await sweep(app)
+        await app.context.fuses.save(app.installation, POOL, None, STOPPED)
+        await report(app)
+        ((check_run, run),) = check_runs(app, "api").items()
+        _, resume = (action["identifier"] for action in run["actions"])
+        app.listen()
+        app.sandbox.control.click("acme", check_run_id=check_run, identifier=resume, by=by)
+        await app.receive()
+        await resumed(app)
+        assert (await app.context.fuses.all(app.installation))[POOL].position is position
+        (entry,) = await app.context.audit.latest(app.installation, 10)
+        assert (entry.who, entry.channel, entry.action, entry.result) == (by, "check run", "resume", result)
+
+
+async def test_while_github_does_not_answer_who_pressed_is_asked_again(story):
+    async with story(config=CONFIG) as app:
+        await sweep(app)
+        await app.context.fuses.save(app.installation, POOL, None, STOPPED)
+        app.sandbox.control.fault(match=".*/permission", status=502)
+        with pytest.raises(GitHubUnavailableError):
+            await resume_by_button(app.context, app.installation, "mona", 2)
+        assert (await app.context.fuses.all(app.installation))[POOL] == STOPPED
+        app.sandbox.control.no_faults()
+        assert await resume_by_button(app.context, app.installation, "mona", 2)
+        assert await resume_by_button(app.context, app.installation, "mona", 2), "once more changes nothing"
+        (again, first) = await app.context.audit.latest(app.installation, 10)
+        assert (first.result, again.result) == ("restarted", "nothing to restart")
 
 
 async def test_a_fuse_resumed_by_command_is_published_once_by_the_next_decision(story):

@@ -27,7 +27,7 @@ async def given_up(app, monkeypatch, *guids):
 
     with monkeypatch.context() as patched:
         patched.setattr(inbox, "_take_effect", breaks)
-        for number, guid in enumerate(guids):
+        for number, guid in enumerate(guids, 1):
             await deliver(app, guid, "queued", None, job_id=number)
         await deliver(app, "behind", "queued", None, job_id=99)
         assert [await drain_inbox(app.context) for _ in range(MOST_TRIES)] == [1, 0, 0], "each drain tries it once"
@@ -52,10 +52,10 @@ async def test_a_dead_letter_is_shown_with_its_reason_and_can_be_replayed_by_com
 
         assert (await ghapp(app, "deliveries", "replay", "second")).stdout == "replayed: 1\n"
         assert await drain_inbox(app.context) == 1
-        assert {job.id for job in await app.context.demand.all(app.installation)} == {1, 99}
+        assert {job.id for job in await app.context.demand.all(app.installation)} == {2, 99}
         assert (await ghapp(app, "deliveries", "replay", "--all")).stdout == "replayed: 1\n"
         assert await drain_inbox(app.context) == 1
-        assert {job.id for job in await app.context.demand.all(app.installation)} == {0, 1, 99}
+        assert {job.id for job in await app.context.demand.all(app.installation)} == {1, 2, 99}
         again = await ghapp(app, "deliveries", "replay", "second")
         assert (again.returncode, again.stderr.count("\n")) == (1, 1)
 
@@ -63,7 +63,7 @@ async def test_a_dead_letter_is_shown_with_its_reason_and_can_be_replayed_by_com
 async def test_replaying_a_delivery_that_arrived_again_has_no_second_effect(story, monkeypatch):
     async with story() as app:
         await given_up(app, monkeypatch, "first")
-        await deliver(app, "first", "queued", None, job_id=0)
+        await deliver(app, "first", "queued", None, job_id=1)
         assert await drain_inbox(app.context) == 1
         assert (await ghapp(app, "deliveries", "replay", "--all")).stdout == "replayed: 1\n"
         assert await drain_inbox(app.context) == 0
@@ -83,7 +83,7 @@ async def test_a_delivery_is_tried_three_times(story, monkeypatch, failures):
             await take_effect(context, entries, now)
 
         monkeypatch.setattr(inbox, "_take_effect", breaks_at_first)
-        await deliver(app, "first", "queued", None, job_id=0)
+        await deliver(app, "first", "queued", None, job_id=1)
         drained = [await drain_inbox(app.context) for _ in range(MOST_TRIES)]
         assert sum(drained) == (1 if failures < MOST_TRIES else 0)
         assert len(await app.context.inbox.dead()) == (0 if failures < MOST_TRIES else 1)

@@ -88,7 +88,7 @@ async def kept_and_poisoned(app):
     (came,) = app.hook.wait(app.taken + 1)[app.taken :]
     app.taken += 1
     guid = came.headers["x-github-delivery"]
-    await app.context.inbox.keep(guid, "workflow_job", b'{"workflow_job": {}}')
+    await app.context.inbox.keep(guid, "workflow_job", b"[]")
     assert [await drain_inbox(app.context) for _ in range(MOST_TRIES)] == [0] * MOST_TRIES
     return guid
 

@@ -23,17 +23,13 @@ SOME = (
 INTERRUPTED = "tests/cli/test_options.py::test_a_watched_command_draws_again_until_it_is_interrupted"
 
 CONDITIONS = {
-    "signals ignored": "trap '' HUP INT QUIT TERM PIPE USR1 ALRM",
-    "standard input closed": "exec <&-",
-    "umask 077": "umask 077",
-    "no home": "export HOME=/proc/none XDG_CACHE_HOME=/proc/none",
-    "locale C": "export LC_ALL=C",
-    "time zone east": "export TZ=EAST-14",
-    "time zone west": "export TZ=WEST12",
-    "variables": "export GHAPP_APP_ID=1 GHAPP_CONFIG=/none KUBECONFIG=/none GH_TOKEN=hush ALL_PROXY=http://127.0.0.1:9 "
-    "COLUMNS=20 TERM=dumb NO_COLOR=1 PYTHONPATH=/none PYTHONWARNINGS=error",
+    "east, signals ignored, umask 077, no home, locale C": "trap '' HUP INT QUIT TERM PIPE USR1 ALRM; umask 077; "
+    "export HOME=/proc/none XDG_CACHE_HOME=/proc/none LC_ALL=C TZ=EAST-14",
+    "west, standard input closed, variables": "exec <&-; export TZ=WEST12 GHAPP_APP_ID=1 GHAPP_CONFIG=/none "
+    "KUBECONFIG=/none GH_TOKEN=hush ALL_PROXY=http://127.0.0.1:9 COLUMNS=20 TERM=dumb NO_COLOR=1 PYTHONPATH=/none "
+    "PYTHONWARNINGS=error",
 }
-"""Shell commands by what they bring about."""
+"""Shell commands by what they bring about: all at once, since a suite takes seconds to start."""
 
 
 def ended_well(suite):

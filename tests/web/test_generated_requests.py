@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import httpx
@@ -95,7 +96,7 @@ def _lives(url):
 async def token(redis_url):
     redis = connect(redis_url)
     await Installations(redis).put(Installation(7, "acme", 1))
-    secret, _ = await Tokens(redis).create("stranger", ("acme",), SCOPES, 0.0)
+    secret, _ = await Tokens(redis).create("stranger", ("acme",), SCOPES, time.time())
     await redis.aclose()
     return secret
 

@@ -41,6 +41,10 @@ class PauseView(Protocol):
     def at(self) -> float:
         """Start of the pause, in epoch seconds."""
 
+    @property
+    def until(self) -> float | None:
+        """Its end, in epoch seconds; None: until a person resumes."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueueInputs:

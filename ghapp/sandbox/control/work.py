@@ -91,11 +91,11 @@ class WorkControls(Controls):
         known(self._org(org).repositories, repository).topics = tuple(topics)
 
     @exposed
-    def click(self, org: str, *, check_run_id: int, identifier: str | None = None) -> None:
-        """Presses a check run's button or, without an identifier, re-requests the check run."""
+    def click(self, org: str, *, check_run_id: int, identifier: str | None = None, by: str | None = None) -> None:
+        """Presses a check run's button or, without an identifier, re-requests it; as that person or as the owner."""
         place = self._org(org)
         for repository in place.repositories.values():
             if check_run_id in repository.check_runs:
-                self.world.press_button(place, repository, check_run_id, identifier)
+                self.world.press_button(place, repository, check_run_id, identifier, by)
                 return
         raise NoSuchThingError(f"no check run {check_run_id} in {org}")

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from ghapp.sandbox.apps import App
 from ghapp.sandbox.pages.html import form, form_fields, page
-from ghapp.sandbox.people import PEOPLE, USER_TOKEN_SECONDS, CodeError, Person
+from ghapp.sandbox.people import PEOPLE, USER_TOKEN_SECONDS, CodeError, person_called
 from ghapp.sandbox.rest.answers import json_response
 from ghapp.sandbox.world import World
 
@@ -65,7 +65,7 @@ class AuthorizationPages:
         app, redirect = self._app(fields.get("client_id", "")), fields.get("redirect_uri", "")
         if app is None or not _is_registered(app, redirect):
             return page("Page not found", "", HTTPStatus.NOT_FOUND)
-        person = _person(fields.get("login", ""))
+        person = person_called(fields.get("login", ""))
         if person is None:
             denied = {"error": "access_denied", "error_description": "The user has denied your application access."}
             return RedirectResponse(_with(redirect, fields, denied), HTTPStatus.FOUND)
@@ -104,10 +104,6 @@ class AuthorizationPages:
 
     def _app(self, client_id: str) -> App | None:
         return next((app for app in self._world.registry.apps.values() if app.client_id == client_id), None)
-
-
-def _person(login: str) -> Person | None:
-    return next((each for each in PEOPLE if each.login == login), None)
 
 
 def _is_registered(app: App, redirect: str) -> bool:

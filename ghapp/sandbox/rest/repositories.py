@@ -11,6 +11,7 @@ from starlette.routing import Route
 from ghapp.sandbox.documents.accounts import Document
 from ghapp.sandbox.documents.work import job_document, run_document
 from ghapp.sandbox.fleet.jobs import Run, SandboxJob
+from ghapp.sandbox.people import person_called
 from ghapp.sandbox.rest.answers import RestError, Window, json_response, not_found
 from ghapp.sandbox.rest.call import RestCall
 from ghapp.sandbox.rest.operation import Operation
@@ -42,6 +43,17 @@ def list_repositories(call: RestCall) -> Response:
 def get_repository(call: RestCall) -> Response:
     """One repository."""
     return json_response(call.org.repository_document(call.repository))
+
+
+def get_permission(call: RestCall) -> Response:
+    """What a person may do in the repository; 404 for a login of no account."""
+    if (person := person_called(call.request.path_params["username"])) is None:
+        raise not_found()
+    role = person.role_in(call.org is min(call.world.orgs.values(), key=lambda each: each.id))
+    may_write = role is not None and (person.repositories is None or call.repository.name in person.repositories)
+    level = "admin" if role == "owner" else "write" if may_write else "none"
+    user = call.world.documents.account(person.login, person.id, kind="User")
+    return json_response({"permission": level, "role_name": level, "user": user})
 
 
 def list_runs(call: RestCall) -> Response:
@@ -147,6 +159,7 @@ def get_rate_limit(call: RestCall) -> Response:
 OPERATIONS = [
     Operation("GET", "/installation/repositories", list_repositories),
     Operation("GET", "/repos/{owner}/{repo}", get_repository, needs=METADATA),
+    Operation("GET", "/repos/{owner}/{repo}/collaborators/{username}/permission", get_permission, needs=METADATA),
     Operation("GET", "/repos/{owner}/{repo}/actions/runs", list_runs, needs=ACTIONS),
     Operation("GET", "/repos/{owner}/{repo}/actions/runs/{run_id}/jobs", list_run_jobs, needs=ACTIONS),
     Operation("GET", "/repos/{owner}/{repo}/actions/jobs/{job_id}", get_job, needs=ACTIONS),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from http import HTTPStatus
+
+import msgspec
 from starlette.responses import Response
 
 from ghapp.sandbox.apps import SandboxInstallation
-from ghapp.sandbox.rest.answers import Window, json_response, not_found
+from ghapp.sandbox.rest.answers import RestError, Window, json_response, not_found, unprocessable
 from ghapp.sandbox.rest.call import Caller, RestCall
 from ghapp.sandbox.rest.operation import Operation
 
@@ -50,6 +54,24 @@ def list_user_repositories(call: RestCall) -> Response:
     return json_response(document, headers=headers)
 
 
+class AccessToken(msgspec.Struct):
+    """The token to revoke."""
+
+    access_token: str
+
+
+def revoke_user_token(call: RestCall) -> Response:
+    """Ends a user access token; the App is authenticated by its client id and secret."""
+    given, client_id = call.json(AccessToken), call.request.path_params["client_id"]
+    app = next((each for each in call.world.registry.apps.values() if each.client_id == client_id), None)
+    sent = b64encode(f"{client_id}:{'' if app is None else app.client_secret}".encode()).decode()
+    if app is None or call.request.headers.get("authorization") != f"Basic {sent}":
+        raise RestError(HTTPStatus.UNAUTHORIZED, "Bad credentials")
+    if not call.world.authorizations.revoke_token(app, given.access_token):
+        raise unprocessable("Validation Failed")
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
 def _visible(call: RestCall) -> list[SandboxInstallation]:
     return [
         each
@@ -62,4 +84,5 @@ OPERATIONS = [
     Operation("GET", "/user", get_user, Caller.USER),
     Operation("GET", "/user/installations", list_user_installations, Caller.USER),
     Operation("GET", "/user/installations/{installation_id}/repositories", list_user_repositories, Caller.USER),
+    Operation("DELETE", "/applications/{client_id}/token", revoke_user_token, Caller.ANYONE, counted=False),
 ]

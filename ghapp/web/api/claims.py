@@ -16,6 +16,7 @@ from ghapp.errors import PodClaimsFullError
 from ghapp.health.installation import Installation
 from ghapp.store.pod_claims import LONGEST_SECONDS, SHORTEST_SECONDS
 from ghapp.store.stores import Stores
+from ghapp.web.api.audit import ApiAudit
 from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
@@ -44,7 +45,7 @@ class ClaimEndpoints:
 
     def __init__(self, stores: Stores, reader: FleetReader, authenticator: Authenticator, clock: Clock) -> None:
         self._reader, self._authenticator, self._clock = reader, authenticator, clock
-        self._claims = stores.pod_claims
+        self._claims, self._audit = stores.pod_claims, ApiAudit(stores.audit, authenticator, clock)
 
     def routes(self) -> Sequence[Route]:
         """Returns both routes."""
@@ -57,16 +58,19 @@ class ClaimEndpoints:
         claim = parse_json(ClaimBody, await read_body(request, LARGEST_BYTES), TAKES)
         runner_name = claim.runner_name or pod
         try:
-            await self._claims.claim(installation.id, pod, runner_name, claim.job_id, now + claim.ttl_seconds)
+            is_new = await self._claims.claim(installation.id, pod, runner_name, claim.job_id, now + claim.ttl_seconds)
         except PodClaimsFullError as error:
             return problem(507, str(error))
+        if is_new:
+            await self._audit.declared(request, installation.id, "claim", pod)
         self._reader.forget(org)
         return Response(status_code=204)
 
     async def _release(self, request: Request) -> Response:
         org, pod, now = request.path_params["org"], request.path_params["pod"], self._clock()
         installation = await self._authorized(request, org, pod, now)
-        await self._claims.release(installation.id, pod)
+        if await self._claims.release(installation.id, pod):
+            await self._audit.declared(request, installation.id, "release", pod)
         self._reader.forget(org)
         return Response(status_code=204)
 

@@ -24,6 +24,7 @@ from ghapp.report.documents import HealthDocument
 from ghapp.settings import Settings
 from ghapp.store.rate_limits import BucketSize
 from ghapp.store.stores import Stores
+from ghapp.web.api.audit import ApiAudit
 from ghapp.web.api.demand import demand_document
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import MOST_ORGS, FleetPage, FleetReader, Termination
@@ -111,6 +112,7 @@ class HealthEndpoints:
         )
         self._checks: RateLimit[int] = RateLimit(CHECKS_AT_ONCE, CHECKS_AN_HOUR, MOST_ORGS)
         self._rate_limits = stores.rate_limits
+        self._audit = ApiAudit(stores.audit, authenticator, clock)
 
     def routes(self) -> Sequence[Route]:
         """Returns all routes, the most used first, because routes are tried in order."""
@@ -169,20 +171,22 @@ class HealthEndpoints:
 
     async def _retired(self, request: Request) -> Response:
         """Records that a controller removed this runner on purpose."""
-        return await self._record(request, removal_reported)
+        return await self._record(request, "removed", removal_reported)
 
     async def _replaced(self, request: Request) -> Response:
         """Records that a polling controller replaced the runner; without a grant it has no effect."""
-        return await self._record(request, _replaced)
+        return await self._record(request, "replaced", _replaced)
 
     async def _record(
-        self, request: Request, fold: Callable[[Evidence | None, int, float], Evidence | None]
+        self, request: Request, action: str, fold: Callable[[Evidence | None, int, float], Evidence | None]
     ) -> Response:
         org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
         await self._authenticator.require(request, "claim", org, now)
         if (runner_id := runner_number(given)) is None:
             return problem(400, f"{given!r}: {MISSING_ID}")
-        await self._reader.record(org, runner_id, lambda evidence: fold(evidence, runner_id, now))
+        installation = await self._reader.record(org, runner_id, lambda evidence: fold(evidence, runner_id, now))
+        if installation is not None:
+            await self._audit.declared(request, installation, action, f"runner {runner_id}")
         return Response(status_code=204)
 
     async def _alive(self, request: Request) -> Response:

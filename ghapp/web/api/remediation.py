@@ -12,10 +12,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ghapp.health.pool_matching import LONGEST_POOL
-from ghapp.report.documents import timestamp
+from ghapp.report.documents import pause_in_words
 from ghapp.settings import Settings
-from ghapp.store.fuses import WHOLE_ORG, Pause
+from ghapp.store.fuses import LONGEST_PAUSE_SECONDS, SHORTEST_PAUSE_SECONDS, WHOLE_ORG, Pause
 from ghapp.store.stores import Stores
+from ghapp.web.api.audit import ApiAudit
 from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader, OrgState
@@ -23,15 +24,19 @@ from ghapp.web.problems import problem
 from ghapp.web.request_body import parse_json, read_body
 
 LARGEST_BYTES = 64 * 1024
-TAKES = '{"pool": name or null}, and a pause also its "why"'
+TAKES = '{"pool": name or null}, and a pause also its "why" and optionally "for_seconds" (60 to 2592000)'
 PoolName = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_POOL)]
 
 
 class PauseBody(msgspec.Struct, forbid_unknown_fields=True):
-    """The pool to pause, all of the org without a pool (or with `*`), and the reason."""
+    """The pool to pause, all of the org without a pool (or with `*`), the reason, and for how long.
+
+    Without `for_seconds` a pause lasts until a person resumes.
+    """
 
     why: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
     pool: PoolName | None = None
+    for_seconds: Annotated[float, msgspec.Meta(ge=SHORTEST_PAUSE_SECONDS, le=LONGEST_PAUSE_SECONDS)] | None = None
 
 
 class ResumeBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -60,6 +65,7 @@ class RemediationEndpoints:
     ) -> None:
         self._settings, self._reader, self._authenticator, self._clock = settings, reader, authenticator, clock
         self._fuses, self._schedule = stores.fuses, stores.schedule
+        self._audit = ApiAudit(stores.audit, authenticator, clock)
 
     def routes(self) -> Sequence[Route]:
         """Returns both routes."""
@@ -74,15 +80,18 @@ class RemediationEndpoints:
         body = parse_json(PauseBody, await read_body(request, LARGEST_BYTES), TAKES)
         org_state = await self._reader.installed(org)
         await self._require_pool(org_state, body.pool)
-        pause = Pause(await self._authenticator.who(request), body.why, now)
+        until = None if body.for_seconds is None else now + body.for_seconds
+        pause = Pause(await self._authenticator.who(request), body.why, now, until)
         first = await self._fuses.pause(org_state.installation.id, body.pool or WHOLE_ORG, pause)
+        result = "paused" if first == pause else "already-paused"
+        subject, installation = body.pool or WHOLE_ORG, org_state.installation.id
+        await self._audit.changed(request, installation, "pause", subject, result=result, why=body.why)
         self._reader.forget(org)
         if (first.who, first.why) == (pause.who, pause.why):  # a retry of a request whose answer was lost
             return Response(status_code=204)
         return problem(
             409,
-            f"already paused by {first.who} since {timestamp(first.at)}: {first.why}; that pause stays in effect, and "
-            "this reason was not recorded",
+            f"already paused {pause_in_words(first)}; that pause stays in effect, and this one was not recorded",
         )
 
     async def _resume(self, request: Request) -> Response:
@@ -94,11 +103,14 @@ class RemediationEndpoints:
         await self._require_pool(org_state, body.pool)
         installation = org_state.installation
         limits = self._settings.of(installation.org).fuse
-        done = await self._fuses.resume(installation, body.pool, await self._authenticator.who(request), now, limits)
+        who = await self._authenticator.who(request)
+        done = await self._fuses.resume(installation, body.pool, who, now, limits)
+        result = "resumed" if done else "nothing-to-resume"
+        await self._audit.changed(request, installation.id, "resume", body.pool or WHOLE_ORG, result=result)
         await self._schedule.due_at(installation.id, now)
         self._reader.forget(org)
-        result = ResumeResult(sorted(done.ended), sorted(done.proving))
-        return Response(msgspec.json.encode(result), media_type="application/json")
+        document = ResumeResult(sorted(done.ended), sorted(done.proving))
+        return Response(msgspec.json.encode(document), media_type="application/json")
 
     async def _require_pool(self, org_state: OrgState, pool: str | None) -> None:
         """Raises HTTPException if the org has no such pool: a mistyped name would stop or resume nothing."""

@@ -16,6 +16,7 @@ from hashlib import sha256
 from hmac import compare_digest, digest
 from urllib.parse import urlsplit
 
+from starlette.background import BackgroundTask
 from starlette.requests import Request
 
 from ghapp.credentials import AppCredentials
@@ -25,11 +26,15 @@ from ghapp.github.user_authorization import MOST_LISTED, UserAuthorization
 from ghapp.health.installation import Installation
 from ghapp.log import logger
 from ghapp.settings import Settings
+from ghapp.store import keys
+from ghapp.store.audit import AuditEntry, Channel, Trail
 from ghapp.store.sealing import derived_key
 from ghapp.store.sessions import OrgAccess, Session, Sessions
 from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
-from ghapp.web.page_key import KEY_COOKIE, PageKey
+from ghapp.web.cookies import cookie_of
+from ghapp.web.page_key import PageKey
+from ghapp.web.reachable import address_of
 
 log = logger(__name__)
 
@@ -122,18 +127,34 @@ class PageAccess:
             raise LookupError("sign-in is not configured")
         return UserAuthorization(self._settings.web_url, self._settings.api_url, credentials.client, self._left_out)
 
+    async def end_session(self, cookie: str) -> BackgroundTask | None:
+        """Ends a session; returns the task that has GitHub revoke its user access token, None without a session."""
+        session = await self.sessions().find(cookie, self._clock())
+        await self.sessions().end(cookie)
+        return None if session is None else BackgroundTask(self._revoke, session)
+
+    async def _revoke(self, session: Session) -> None:
+        try:
+            await self.authorization().revoke(session.token)
+        except GitHubError as error:
+            log.warning("token of a person not revoked", who=session.login, why=str(error))
+
     def sessions(self) -> Sessions:
         """Returns the sessions; LookupError while there is no App."""
         return self._stores.sessions(self._key())
 
     async def visitor(self, request: Request) -> Visitor | None:
         """Returns who sends the request; None if there is no session."""
-        if (cookie := request.cookies.get(SESSION_COOKIE)) and self.is_configured:
+        if (cookie := self.session_cookie(request)) and self.is_configured:
             session = await self.sessions().find(cookie, self._clock())
             session = None if session is None else await self._current(cookie, session)
             if session is not None:
                 return Visitor(session.login, cookie, session)
-        return Visitor(KEY_HOLDER, request.cookies[KEY_COOKIE], None) if self.key.is_held(request) else None
+        return Visitor(KEY_HOLDER, self.key.cookie(request), None) if self.key.is_held(request) else None
+
+    def session_cookie(self, request: Request) -> str:
+        """Returns the session's cookie that the browser sends; empty without one."""
+        return cookie_of(request, SESSION_COOKIE, is_secure=self.is_secure(request))
 
     def sees(self, visitor: Visitor, installation: Installation) -> bool:
         """True if the visitor may read the installation's fleet."""
@@ -156,6 +177,11 @@ class PageAccess:
             known = await self._ask(visitor.cookie, session, installation, known)
         repositories = frozenset(each.lower() for each in known.repositories)
         return OrgRights(known.manages, repositories, is_cut=len(known.repositories) >= MOST_LISTED)
+
+    async def record_sign_in(self, request: Request, who: str, action: str) -> None:
+        """Records that a person signed in or out."""
+        entry = AuditEntry(self._clock(), who, Channel.PAGE, action, "", "", "", address_of(request))
+        await self._stores.audit.record(keys.ALL_ORGS, entry, Trail.SIGN_INS)
 
     def form_token(self, visitor: Visitor) -> str:
         """Returns the token that this browser's forms must carry."""

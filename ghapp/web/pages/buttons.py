@@ -21,7 +21,7 @@ from ghapp.health.pool_matching import LONGEST_POOL
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.report.post_mortem import RERUN
-from ghapp.store.audit import AuditEntry
+from ghapp.store.audit import AuditEntry, Channel
 from ghapp.store.deaths import identity
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.web.api.health import MOST_DIGITS, Enqueue
@@ -29,15 +29,19 @@ from ghapp.web.pages import layout
 from ghapp.web.pages.access import Visitor
 from ghapp.web.pages.fleet_pages import OrgVisit, PageHost
 from ghapp.web.pages.job_pages import death_path, shown_death
-from ghapp.web.pages.sign_in import address_of
 from ghapp.web.pages.views.death import WHY_NOT, refusal_here
 from ghapp.web.rate_limit import RateLimit
+from ghapp.web.reachable import address_of
 
 log = logger(__name__)
 
 LARGEST_FORM_BYTES = 16 * 1024
 LONGEST_WHY, LONGEST_ID = 500, 64
 PRESSES_AT_ONCE, PRESSES_AN_HOUR, MOST_VISITORS = 20, 200, 10_000
+
+
+PAUSE_LENGTHS = (("1", "an hour"), ("4", "four hours"), ("24", "a day"), ("168", "a week"))
+"""How long a pause may last, in hours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class Confirmation:
         pool: the chosen one; empty for the whole organization.
         asks_why: True if a reason is needed.
         why: the reason that was entered.
+        hours: the end that was chosen; empty: a person resumes.
         wrong: why the form was rejected; empty if it was not.
         stops: True for a button that stops something.
         back: address of the page to return to, relative to `/`.
@@ -65,8 +70,10 @@ class Confirmation:
     pool: str = ""
     asks_why: bool = False
     why: str = ""
+    hours: str = ""
     wrong: str = ""
     stops: bool = False
+    lengths: tuple[tuple[str, str], ...] = PAUSE_LENGTHS
 
 
 Form = dict[str, str]
@@ -113,38 +120,41 @@ class Buttons:
     async def _ask_pause(self, request: Request) -> Response:
         if isinstance(visit := await self._managed(request), Response):
             return visit
-        return await self._ask_to_pause(request, visit, request.query_params.get("pool", ""), "", "")
+        return await self._ask_to_pause(request, visit, {"pool": request.query_params.get("pool", "")})
 
-    async def _ask_to_pause(
-        self, request: Request, visit: OrgVisit, pool: str, why: str, wrong: str, status: int = 200
-    ) -> Response:
-        pools = await self._host.data.pools(visit.org_state)
+    async def _ask_to_pause(self, request: Request, visit: OrgVisit, form: Form, wrong: str = "") -> Response:
+        pools, pool = await self._host.data.pools(visit.org_state), form.get("pool", "")
         question = Confirmation(
             title="Pause remediation?",
-            text="Nothing is removed or replaced until somebody resumes it. Sweeps and reports continue.",
+            text="Nothing is removed or replaced while the pause lasts. Sweeps and reports continue.",
             button="Pause remediation",
             back=_org_path(visit),
             pools=tuple(pools),
             pool=pool if pool in pools else "",
             asks_why=True,
-            why=why,
+            why=form.get("why", "").strip()[:LONGEST_WHY],
+            hours=form.get("hours", ""),
             wrong=wrong,
             stops=True,
         )
+        status = 422 if wrong else 200
         return self._question(request, visit.visitor, visit.org_state.installation.org, question, status)
 
     async def _pause(self, request: Request) -> Response:
         if isinstance(allowed := await self._press_of_org(request), Response):
             return allowed
         visit, form = allowed
-        pool, why = form.get("pool", "")[:LONGEST_POOL], form.get("why", "").strip()
+        pool, why, hours = form.get("pool", "")[:LONGEST_POOL], form.get("why", "").strip(), form.get("hours", "")
         if not why or len(why) > LONGEST_WHY:
             wrong = f"Enter a reason of at most {LONGEST_WHY} characters: others see it while the pause lasts."
-            return await self._ask_to_pause(request, visit, pool, why[:LONGEST_WHY], wrong, 422)
+            return await self._ask_to_pause(request, visit, form, wrong)
         if pool and pool not in await self._host.data.pools(visit.org_state):
             wrong = "There is no such pool; choose another one."
-            return await self._ask_to_pause(request, visit, "", why, wrong, 422)
-        pause = Pause(visit.visitor.name, why, self._host.clock())
+            return await self._ask_to_pause(request, visit, form, wrong)
+        if hours and hours not in dict(PAUSE_LENGTHS):
+            return await self._ask_to_pause(request, visit, form, "There is no such end; choose another one.")
+        now = self._host.clock()
+        pause = Pause(visit.visitor.name, why, now, now + float(hours) * 3600 if hours else None)
         is_first = await self._host.data.pause(visit.org_state, pool, pause) == pause
         result = "paused" if is_first else "already-paused"
         await self._record(request, visit.visitor, visit, "pause", pool or WHOLE_ORG, why, result)
@@ -351,7 +361,8 @@ class Buttons:
         why: str,
         result: str,
     ) -> None:
-        entry = AuditEntry(self._host.clock(), visitor.name, action, subject, why, result, address_of(request))
+        now, address = self._host.clock(), address_of(request)
+        entry = AuditEntry(now, visitor.name, Channel.PAGE, action, subject, why, result, address)
         installation = None if visit is None else visit.org_state.installation.id
         await self._host.data.audit(installation, entry)
         org = "" if visit is None else visit.org_state.installation.org

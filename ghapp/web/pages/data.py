@@ -28,7 +28,7 @@ from ghapp.report.incidents import losses_in
 from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
 from ghapp.store import keys
-from ghapp.store.audit import AuditEntry
+from ghapp.store.audit import AuditEntry, Trail
 from ghapp.store.deaths import identity
 from ghapp.store.fuses import WHOLE_ORG, Pause, Resumption
 from ghapp.store.inbox import DeadLetter
@@ -350,12 +350,12 @@ class PageData:
         """Makes a sweep of the organization due."""
         await self._schedule.due_at(org_state.installation.id, self._clock())
 
-    async def audited(self, installation: int | None, most: int) -> list[AuditEntry]:
+    async def audited(self, installation: int | None, most: int, trail: Trail = Trail.CHANGES) -> list[AuditEntry]:
         """Returns the latest entries of an organization's audit log; None: of what concerns all organizations."""
-        return await self._audit.latest(keys.ALL_ORGS if installation is None else installation, most)
+        return await self._audit.latest(keys.ALL_ORGS if installation is None else installation, most, trail)
 
     async def audit(self, installation: int | None, entry: AuditEntry) -> None:
-        """Records the use of a button; None: it concerns all organizations."""
+        """Records a change; None: it concerns all organizations."""
         await self._audit.record(keys.ALL_ORGS if installation is None else installation, entry)
 
     def view(self, org_state: OrgState) -> OrgView:

@@ -19,6 +19,7 @@ EXAMPLES = {
     "names": "[]",
     "pool": '"linux-4vcpu"',
     "why": '"network maintenance"',
+    "for_seconds": "7200",
     "ttl_seconds": "3600",
     "runner_name": '"linux-4vcpu-x7k2p"',
     "job_id": "1234567",

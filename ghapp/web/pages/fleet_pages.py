@@ -14,6 +14,7 @@ from ghapp.errors import GitHubError, StoreUnavailableError
 from ghapp.health.installation import Installation
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
+from ghapp.store.audit import Trail
 from ghapp.web.api.health import MOST_DIGITS, Clock
 from ghapp.web.fleet_view import OrgState
 from ghapp.web.page_key import PARAMETER
@@ -234,7 +235,9 @@ class FleetPages:
             return visit
         installation, now = visit.org_state.installation, host.clock()
         page = await host.data.overview(visit.org_state)
-        entries = audit_lines(await host.data.audited(installation.id, MOST_ENTRIES), now)
+        manages = visit.rights.manages
+        changes = await host.data.audited(installation.id, MOST_ENTRIES)
+        declared = await host.data.audited(installation.id, MOST_ENTRIES, Trail.CONTROLLERS) if manages else []
         sparklines = await host.data.sparklines(visit.org_state, page)
         cluster = await host.data.cluster(installation.id)
         shell = host.shell(request, visit.visitor, installation.org, "Overview", live=True)
@@ -246,7 +249,8 @@ class FleetPages:
             page=page,
             sparklines=sparklines,
             cluster=cluster,
-            entries=entries,
+            changes=audit_lines(changes, now, has_addresses=manages),
+            declared=audit_lines(declared, now, has_addresses=manages),
             rights=visit.rights,
             base=base,
         )
@@ -325,11 +329,13 @@ class FleetPages:
         manages_all, roles, now = await host.manages_all(visitor), await host.data.roles(), host.clock()
         letters = await host.data.letters() if manages_all else None
         entries = await host.data.audited(None, MOST_ENTRIES) if manages_all else []
+        sign_ins = await host.data.audited(None, MOST_ENTRIES, Trail.SIGN_INS) if manages_all else []
         page = system_page(roles.load, roles.clocks, roles.watches, roles.lag, roles.dead, letters, entries, now)
         doctor = findings_view(*self._examination.latest(), now) if manages_all else None
         org = seen[0].org if len(seen) == 1 else ""
         shell = host.shell(request, visitor, org, "System", live=True)
-        return host.render(request, "system.html", shell=shell, page=page, doctor=doctor)
+        shown = audit_lines(sign_ins, now, has_addresses=True)
+        return host.render(request, "system.html", shell=shell, page=page, doctor=doctor, sign_ins=shown)
 
 
 def base_of(shell: PageShell, installation: Installation) -> str:

@@ -10,6 +10,7 @@ import asyncio
 import json
 import re
 import secrets
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
@@ -19,19 +20,21 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from ghapp.credentials import AppCredentials, keep
-from ghapp.errors import CodeRefusedError, ConfigurationError, GitHubError
+from ghapp.errors import CodeRefusedError, ConfigurationError, GitHubError, StoreUnavailableError
 from ghapp.github.manifest import app_yml, convert, manifest
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.report.suggested_config import suggested_config
 from ghapp.settings import Settings
+from ghapp.store import keys
+from ghapp.store.audit import AuditEntry, Channel
 from ghapp.store.org_views import load_current_runners
 from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock, Enqueue
 from ghapp.web.page_key import PARAMETER, PageKey
 from ghapp.web.pages import layout
-from ghapp.web.pages.access import is_of_our_page
-from ghapp.web.reachable import can_deliver
+from ghapp.web.pages.access import KEY_HOLDER, is_of_our_page
+from ghapp.web.reachable import address_of, can_deliver
 
 log = logger(__name__)
 
@@ -116,9 +119,9 @@ class SetupEndpoints:
             state, code = request.query_params.get("state", ""), request.query_params.get("code", "")
             if not self._is_begun(state) or not code:
                 return self._failed(400, "This set-up was not started here", NOT_STARTED)
-            return await self._exchange(state, code)
+            return await self._exchange(request, state, code)
 
-    async def _exchange(self, state: str, code: str) -> Response:
+    async def _exchange(self, request: Request, state: str, code: str) -> Response:
         try:
             app = await convert(self._settings.api_url, code)
         except CodeRefusedError:
@@ -135,6 +138,10 @@ class SetupEndpoints:
             log.warning("App credentials not stored", why=str(error))
             return self._failed(500, "The App's credentials could not be stored", f"{error}. {NOT_STORED}")
         self._credentials = app.credentials
+        now, address = self._clock(), address_of(request)
+        created = AuditEntry(now, KEY_HOLDER, Channel.PAGE, "create App", str(app.id), "", "created", address)
+        with suppress(StoreUnavailableError):  # the App exists, and its credentials are stored
+            await self._stores.audit.record(keys.ALL_ORGS, created)
         log.info("App created", app=app.id)
         return RedirectResponse("../setup", 303, layout.headers())
 

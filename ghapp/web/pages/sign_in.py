@@ -16,10 +16,12 @@ from ghapp.log import logger
 from ghapp.settings import Settings
 from ghapp.store.sessions import ATTEMPT_SECONDS, SESSION_SECONDS, Session, SignInAttempt
 from ghapp.web.api.health import Clock
+from ghapp.web.cookies import cookie_of, delete_cookie, set_cookie
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import SESSION_COOKIE, PageAccess
 from ghapp.web.pages.shell import NOTICES, PageShell
 from ghapp.web.rate_limit import RateLimit
+from ghapp.web.reachable import address_of
 
 log = logger(__name__)
 
@@ -74,7 +76,9 @@ class SignInEndpoints:
             return self._page(request, "not_configured", 503)
         query = request.query_params
         state = query.get("state", "")
-        if not state or not compare_digest(state.encode(), request.cookies.get(STATE_COOKIE, "").encode()):
+        is_secure = self._access.is_secure(request)
+        begun = cookie_of(request, STATE_COOKIE, is_secure=is_secure)
+        if not state or not compare_digest(state.encode(), begun.encode()):
             return self._refused(request, 400, "This sign-in was not started in this browser", NOT_STARTED)
         attempt = await self._access.sessions().take(state)
         if attempt is None:
@@ -94,17 +98,18 @@ class SignInEndpoints:
             return self._refused(request, 502, "GitHub gave no answer", NO_ANSWER)
         ends = now + min(seconds, SESSION_SECONDS)
         session = Session(user.login, user.id, token, ends, installations, now)
-        if old := request.cookies.get(SESSION_COOKIE):
-            await self._access.sessions().end(old)
+        revocation = await self._access.end_session(self._access.session_cookie(request))
         cookie = await self._access.sessions().create(session, now)
+        await self._access.record_sign_in(request, user.login, "sign in")
         log.info("signed in", who=user.login, installations=len(installations))
         response = RedirectResponse(f"../{attempt.to}", 303, layout.headers())
         self._set_cookie(request, response, SESSION_COOKIE, cookie, int(ends - now))
-        response.delete_cookie(STATE_COOKIE)
+        delete_cookie(response, STATE_COOKIE, is_secure=is_secure)
+        response.background = revocation
         return response
 
     async def _sign_out(self, request: Request) -> Response:
-        """Deletes the session and its user access token."""
+        """Ends the session, and has its user access token revoked."""
         visitor = await self._access.visitor(request)
         form = parse_qs((await request.body()).decode(errors="replace"))
         response = RedirectResponse("sign-in?done=signed-out", 303, layout.headers())
@@ -114,9 +119,10 @@ class SignInEndpoints:
             return self._page(
                 request, "refused", 403, title="You are still signed in", detail=FORGED, is_signed_in=True
             )
-        await self._access.sessions().end(visitor.cookie)
+        response.background = await self._access.end_session(visitor.cookie)
+        await self._access.record_sign_in(request, visitor.name, "sign out")
         log.info("signed out", who=visitor.name)
-        response.delete_cookie(SESSION_COOKIE)
+        delete_cookie(response, SESSION_COOKIE, is_secure=self._access.is_secure(request))
         return response
 
     def _here(self, request: Request) -> str:
@@ -147,8 +153,8 @@ class SignInEndpoints:
 
     def _set_cookie(self, request: Request, response: Response, name: str, value: str, seconds: int) -> None:
         # Lax: the cookie must be sent with GitHub's redirect back to us.
-        secure = self._access.is_secure(request)
-        response.set_cookie(name, value, max_age=seconds, httponly=True, samesite="lax", secure=secure, path="/")
+        is_secure = self._access.is_secure(request)
+        set_cookie(response, name, value, is_secure=is_secure, same_site="lax", seconds=seconds)
 
 
 NOT_STARTED = "The answer does not belong to a sign-in that was started in this browser within the last ten minutes."
@@ -160,11 +166,6 @@ REFUSED = (
 NO_ANSWER = "Signing in needs GitHub. Try again in a minute."
 TOO_MANY = "Wait a minute, then try again."
 FORGED = "The form was not sent by a page of this ghapp in this browser. Open a page again, and sign out there."
-
-
-def address_of(request: Request) -> str:
-    """Returns the client's address; empty if the server does not know it."""
-    return "" if request.client is None else request.client.host
 
 
 def own_path(path: str) -> str:

@@ -186,7 +186,7 @@ def test_the_second_check_has_the_full_context_and_the_third_an_expired_lease():
 
 
 def test_the_report_explains_the_death_and_requires_action_if_the_next_attempt_would_fail_too():
-    report = post_mortem_report(death(), death().job, show_host=True)
+    report = post_mortem_report(death(), death().job, is_private=True)
     assert report.title == "The runner was killed because its container reached its memory limit"
     assert report.summary == (
         "The runner was killed because its container reached its memory limit: `linux-x7k2p` on node `node-1`. "
@@ -198,7 +198,7 @@ def test_the_report_explains_the_death_and_requires_action_if_the_next_attempt_w
 
 def test_a_job_that_used_up_its_limit_needs_a_person():
     report = post_mortem_report(
-        death(cause=Cause.TERMINATED, reason="StorageLimitExceeded"), death().job, show_host=True
+        death(cause=Cause.TERMINATED, reason="StorageLimitExceeded"), death().job, is_private=True
     )
     assert report.conclusion is Conclusion.ACTION_REQUIRED
     assert "run again unchanged, it ends in the same way" in report.summary
@@ -206,15 +206,15 @@ def test_a_job_that_used_up_its_limit_needs_a_person():
 
 @pytest.mark.parametrize("cause", [each for each in Cause if not needs_a_person(each, "")])
 def test_all_other_post_mortems_are_neutral(cause):
-    assert post_mortem_report(death(cause=cause), death().job, show_host=True).conclusion is Conclusion.NEUTRAL
+    assert post_mortem_report(death(cause=cause), death().job, is_private=True).conclusion is Conclusion.NEUTRAL
 
 
 def test_the_job_is_linked_only_by_a_plain_address():
     page = "https://github.com/acme/api/actions/runs/1/job/42"
     linked = death().job._replace(html_url=page)
-    assert post_mortem_report(death(), linked, show_host=True).summary.endswith(f"Job: [`test`]({page})")
+    assert post_mortem_report(death(), linked, is_private=True).summary.endswith(f"Job: [`test`]({page})")
     for forged in ("javascript:alert(1)", page + ") [x](https://a.example"):
-        report = post_mortem_report(death(), linked._replace(html_url=forged), show_host=True)
+        report = post_mortem_report(death(), linked._replace(html_url=forged), is_private=True)
         assert report.summary.endswith("Job: `test`")
 
 
@@ -229,47 +229,47 @@ def test_the_job_is_linked_only_by_a_plain_address():
     ],
 )  # fmt: skip
 def test_a_re_run_is_shown_with_who_requested_it(rerun, text):
-    report = post_mortem_report(death(), death().job, show_host=True, rerun=rerun)
+    report = post_mortem_report(death(), death().job, is_private=True, rerun=rerun)
     assert f"A re-run was requested at 2026-09-21T14:13:20Z {text}" in report.summary
 
 
 def test_the_rerun_button_is_shown_if_it_is_enabled():
-    assert post_mortem_report(death(), death().job, show_host=True, has_button=True).actions == (RERUN,)
+    assert post_mortem_report(death(), death().job, is_private=True, has_button=True).actions == (RERUN,)
     assert [len(RERUN.label) <= 20, len(RERUN.description) <= 40, len(RERUN.identifier) <= 20] == [True] * 3
 
 
 def test_the_runners_last_minutes_are_one_line():
     seen = (Sighting(NOW - 60, "job-started"), Sighting(NOW, "offline"), Sighting(NOW + 600, "job-ended"))
-    report = post_mortem_report(death(exit_code=None, last_minutes=seen), death().job, show_host=True)
+    report = post_mortem_report(death(exit_code=None, last_minutes=seen), death().job, is_private=True)
     assert (
         "The runner's last minutes (2026-09-21, UTC): the job started at 14:12:20, GitHub listed it as offline at "
         "14:13:20, GitHub ended the job at 14:23:20."
     ) in report.summary.split("\n\n")
     late = (Sighting(NOW, "job-started"), Sighting(NOW + 86_400, "job-ended"))
-    report = post_mortem_report(death(exit_code=None, last_minutes=late), death().job, show_host=True)
+    report = post_mortem_report(death(exit_code=None, last_minutes=late), death().job, is_private=True)
     assert "GitHub ended the job at 14:13:20 on 2026-09-22." in report.summary
 
 
 def test_a_death_without_a_pod_has_no_rows_of_a_container():
-    text = post_mortem_report(death(pod="", exit_code=None, signal=None), death().job, show_host=True).text
+    text = post_mortem_report(death(pod="", exit_code=None, signal=None), death().job, is_private=True).text
     assert [word in text for word in ("Exit code", "Signal", "Pod", "Node")] == [False] * 4
 
 
 def test_common_facts_of_deaths_are_shown_without_the_node_in_public():
     common = Correlation(3, 4, NOW - 600)
     private, public = (
-        post_mortem_report(death(pool="vm"), death().job, show_host=show, common=common) for show in (True, False)
+        post_mortem_report(death(pool="vm"), death().job, is_private=show, common=common) for show in (True, False)
     )
     assert "- It is death number 3 on node `node-1` within seven days." in private.text
     assert "- It is death number 3 on its node within seven days." in public.text
     assert "- 4 runners of pool `vm` died since 2026-09-21T14:03:20Z." in public.text
-    alone = post_mortem_report(death(), death().job, show_host=True, common=Correlation(1, 2, NOW))
+    alone = post_mortem_report(death(), death().job, is_private=True, common=Correlation(1, 2, NOW))
     assert "\n- " not in alone.text
 
 
 def test_the_text_has_the_facts_and_both_logs():
     dead = death(runner_log=("Running job: test",), host_log=("kernel: Out of memory",))
-    assert post_mortem_report(dead, dead.job, show_host=True).text == (
+    assert post_mortem_report(dead, dead.job, is_private=True).text == (
         "### For the platform team\n\nRaise `resources.limits.memory`.\n\n"
         "| Fact | Value |\n| --- | --- |\n| Cause | `host-oom` |\n| Job | `test` |\n| Pool | – |\n| Runner | `linux-x7k2p` |\n"
         "| Ended | 2026-09-21T14:13:20Z |\n| Exit code | 137 |\n| Signal | 9 |\n| Reason | `OOMKilled` |\n"
@@ -289,13 +289,13 @@ def test_the_text_has_the_facts_and_both_logs():
     ids=["killed-at-its-limit", "another-cause", "no-limit"],
 )
 def test_the_known_memory_limit_is_shown(changes, row):
-    lines = post_mortem_report(death(**changes), death().job, show_host=False).text.splitlines()
+    lines = post_mortem_report(death(**changes), death().job, is_private=False).text.splitlines()
     assert [each for each in lines if each.startswith("| Memory")] == ([row] if row else [])
 
 
 def test_the_image_is_shown_to_members_only():
     private, public = (
-        post_mortem_report(death(image="runner:7"), death().job, show_host=show).text for show in (True, False)
+        post_mortem_report(death(image="runner:7"), death().job, is_private=show).text for show in (True, False)
     )
     assert ("| Image | `runner:7` |" in private, "runner:7" in public) == (True, False)
 
@@ -308,19 +308,18 @@ def test_a_death_shown_by_the_job_is_reported_though_the_log_has_a_result():
 
 def test_an_unseen_end_has_neither_exit_code_nor_signal():
     unseen = death(exit_code=None, signal=None, reason="", node="", cause=Cause.VANISHED)
-    report = post_mortem_report(unseen, unseen.job, show_host=True)
+    report = post_mortem_report(unseen, unseen.job, is_private=True)
     assert "`linux-x7k2p`." in report.summary
     assert "| Exit code | – |\n| Signal | – |\n| Reason | – |" in report.text
     assert "| Node | – |" in report.text
 
 
-def test_a_public_report_shows_nothing_about_the_host():
+def test_a_public_report_shows_nothing_about_the_host_and_no_log():
     dead = death(runner_log=("Running job: test",), host_log=("another tenant's pod",))
-    report = post_mortem_report(dead, dead.job, show_host=False)
-    assert "Running job: test" in report.text
-    assert "The node's log is not shown in a public repository" in report.text
+    report = post_mortem_report(dead, dead.job, is_private=False)
     shown = report.title + report.summary + report.text
-    assert [word in shown for word in ("node-1", "runners/", "another tenant")] == [False] * 3
+    assert [word in shown for word in ("node-1", "runners/", "Running job", "another tenant")] == [False] * 4
+    assert report.text.endswith("are not shown in a public one: see `ghapp explain` or the API.")
 
 
 EVIL = st.text(st.sampled_from("|`\\\n\r\t<>&@#[]()*_~!-:;. \u202e\u2028a1") | st.characters(), max_size=40)
@@ -329,7 +328,7 @@ EVIL = st.text(st.sampled_from("|`\\\n\r\t<>&@#[]()*_~!-:;. \u202e\u2028a1") | s
 @given(EVIL, EVIL, EVIL, st.lists(EVIL, max_size=5))
 def test_foreign_text_cannot_inject_markdown(name, node, reason, log):
     dead = death(runner_name=name, node=node, reason=reason, pod=name, runner_log=tuple(log), host_log=tuple(log))
-    report = post_mortem_report(dead, dead.job._replace(name=reason), show_host=True)
+    report = post_mortem_report(dead, dead.job._replace(name=reason), is_private=True)
     kinds = [token.type for token in GFM.parse(report.text) if token.level == 0]
     logs = ["heading_open", "inline", "heading_close", "fence"] if log else []
     outside = [kind for kind in kinds if kind != "inline"]
@@ -353,6 +352,6 @@ def test_the_longest_report_fits_into_githubs_limits(character):
         runner_log=lines,
         host_log=lines,
     )
-    report = post_mortem_report(dead, dead.job._replace(name=character * 1000), show_host=True)
+    report = post_mortem_report(dead, dead.job._replace(name=character * 1000), is_private=True)
     assert (len(report.text) <= LONGEST, len(report.summary) <= LONGEST) == (True, True)
     assert len(report.text) > 47_000, "as many whole lines as fit"

@@ -183,7 +183,7 @@ async def test_a_rejected_check_run_is_logged_and_retried(story):
         assert lines[0]["why"] == f"acme/api: GitHub does not take a check run for {job.head_sha}"
 
 
-async def test_the_nodes_log_is_not_shown_in_a_public_repository(story):
+async def test_logs_are_not_shown_in_a_public_repository(story):
     with Loki() as loki:
         async with story() as app:
             ask_logs_of(app, loki.url)
@@ -196,7 +196,7 @@ async def test_the_nodes_log_is_not_shown_in_a_public_repository(story):
             assert await look(app, job) is CheckRunOutcome.CREATED
             ((_, posted),) = check_runs(app).items()
             text = posted["output"]["text"]
-            assert ("node-1" in text, "The node's log is not shown" in text) == (False, True)
+            assert ("node-1" in text, "are not shown in a public one" in text) == (False, True)
             assert any(OOM in line for line in (await kept(app, job)).host_log)
 
 

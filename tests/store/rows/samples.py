@@ -27,6 +27,7 @@ from ghapp.health.leaks.leak_fuse import LeakFuse
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.notifications import Notified
 from ghapp.health.pods.pod import EphemeralRunner, Pod
+from ghapp.health.pods.pod_claim import PodClaim
 from ghapp.health.queue.queue_check import QueueCheck
 from ghapp.health.queue.runner_groups import RunnerGroups
 from ghapp.health.remediation.fuse import Fuse, Position
@@ -100,6 +101,10 @@ def filled(kind: Any) -> Any:
     return kind(**{name: filled(hints[name]) for name in names})
 
 
+PAUSE = Pause(TEXT, TEXT, SECONDS, until=4_000_000_000.0)
+"""Its end is in the future of any machine."""
+
+
 class _Minted:
     secret, expires_at = TEXT, NOW + 3600
 
@@ -122,7 +127,7 @@ HISTORY_STEP: HistoryStep = at_least(sampled(GAUGES, NOW), HISTORY_COUNTS)
 async def _write_fuses(fuses: Fuses) -> None:
     await fuses.save(ORG, POOL, None, filled(Fuse))
     await fuses.save_of_reaper(ORG, POOL, None, REAPER_FUSE)
-    await fuses.pause(ORG, POOL, filled(Pause))
+    await fuses.pause(ORG, POOL, PAUSE)
 
 
 async def write(redis: Any) -> dict[str, Any]:
@@ -145,7 +150,8 @@ async def write(redis: Any) -> dict[str, Any]:
     await Leaks(redis).remember(ORG, filled(Tick))
     await Leaks(redis).begin(ORG, orphan)
     await EtagPages(redis).keep(ORG, TEXT, {1: EtagPage.of("etag", b"body")}, 1)
-    claim = await PodClaims(redis, lambda: NOW).claim(ORG, POD_NAME, "runner-1", JOB, NOW + 60)
+    await PodClaims(redis, lambda: NOW).claim(ORG, POD_NAME, "runner-1", JOB, NOW + 60)
+    claim = PodClaim(POD_NAME, "runner-1", JOB, NOW + 60, NOW)
     await record_snapshot(Pods(redis), NAMESPACE, [pod], [runner], NOW)
     await Pods(redis).record(NAMESPACE, [PodChange(pod, end=filled(PodEnd))])
     await PostMortems(redis).post(DEATH, filled(PostedMortem))
@@ -159,7 +165,7 @@ async def write(redis: Any) -> dict[str, Any]:
     await RunnerGroupStore(redis).keep(ORG, filled(RunnerGroups))
     deploy = await Shards(redis).record(ORG, POOL, lambda _: filled(Deploy))
     await Shards(redis).answered(ORG, POOL, filled(ActiveShardAnswer))
-    secret, token = await Tokens(redis).create("token", ("acme",), ("read", "claim"), NOW, NOW + 60)
+    secret, token = await Tokens(redis).create("token", ("acme",), ("read", "claim"), NOW, 60)
     await redis.hset(keys.TOKENS, digest(TEXT).hex(), await redis.hget(keys.TOKENS, digest(secret).hex()))
     await redis.hdel(keys.TOKENS, digest(secret).hex())
     delivery = await _write_deliveries(redis)
@@ -183,7 +189,7 @@ async def write(redis: Any) -> dict[str, Any]:
         "settled": filled(Settled),
         "fuse": filled(Fuse),
         "reaper-fuse": REAPER_FUSE,
-        "pause": filled(Pause),
+        "pause": PAUSE,
         "outgoing-event": (ORG, POOL),
         "job": job._replace(status="running"),
         "round": filled(GateCheck),

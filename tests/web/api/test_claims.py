@@ -10,6 +10,7 @@ from ghapp.errors import StoreUnavailableError
 from ghapp.health.pods.pod_claim import PodClaim
 from ghapp.health.runner.observations import granted
 from ghapp.store import pod_claims as module
+from ghapp.store.audit import AuditLog, Trail
 from ghapp.store.pod_claims import PodClaims
 from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
@@ -198,3 +199,18 @@ async def test_while_redis_is_away_new_claims_are_refused_and_stored_claims_hold
     assert (await lost(controller))["replace"] is False
     answer = await controller.delete(POD)
     assert (answer.status_code, answer.headers["content-type"]) == (503, "application/problem+json")
+
+
+async def test_what_a_controller_declares_is_in_its_part_of_the_audit_log_once(controller, redis):
+    for _ in range(2):
+        await controller.put(POD, json={"ttl_seconds": 60})
+    for _ in range(2):
+        await controller.delete(POD)
+    await controller.delete("/v1/orgs/acme/runners/3")
+    entries = await AuditLog(redis).latest(INSTALLATION, 10, Trail.CONTROLLERS)
+    assert [(each.channel, each.action, each.subject) for each in reversed(entries)] == [
+        ("API", "claim", "pod-1"),
+        ("API", "release", "pod-1"),
+        ("API", "removed", "runner 3"),
+    ]
+    assert all(each.who.startswith("token controller (") and each.address for each in entries)

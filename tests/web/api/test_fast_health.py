@@ -116,7 +116,7 @@ async def test_a_revoked_token_works_for_a_second_at_most(client, redis, answere
 
 
 async def test_an_expired_token_is_refused_at_once(client, redis, times, answered):
-    secret, _ = await Tokens(redis).create("short", ("acme",), ("read",), NOW, NOW + 10)
+    secret, _ = await Tokens(redis).create("short", ("acme",), ("read",), NOW, 10)
     headers = {"Authorization": f"Bearer {secret}"}
     assert [(await client.get(PATH, headers=headers)).status_code for _ in range(2)] == [200, 200]
     times[0] = NOW + 10

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import AsyncMock
+
 import pytest
 
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.store import fuses
+from ghapp.store.audit import AuditLog
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.schedule import Schedule
 from ghapp.store.tokens import Tokens
@@ -47,6 +51,33 @@ async def test_a_resume_clears_pauses_restarts_stopped_fuses_and_makes_a_sweep_d
     fuse = (await Fuses(redis).all(INSTALLATION))[POOL]
     assert (fuse.position, fuse.reason, fuse.by) == (Position.PROVING, FuseReason.RESUMED, named(admin))
     assert await Schedule(redis).next(INSTALLATION) == NOW
+
+
+async def test_a_pause_may_have_an_end(admin, redis, monkeypatch):
+    monkeypatch.setattr(fuses, "redis_time", AsyncMock(return_value=NOW))
+    assert (await admin.post("/v1/orgs/acme/pause", json={"why": "a move", "for_seconds": 60})).status_code == 204
+    assert (await Fuses(redis).pauses(INSTALLATION))["*"].until == NOW + 60
+
+
+@pytest.mark.parametrize(
+    ("seconds", "status"), [(59.9, 400), (60, 204), (2_592_000, 204), (2_592_001, 400), ("2h", 400)]
+)
+async def test_an_end_is_a_minute_to_thirty_days_away(admin, seconds, status):
+    answer = await admin.post("/v1/orgs/acme/pause", json={"why": "a move", "for_seconds": seconds})
+    assert answer.status_code == status
+
+
+async def test_what_a_token_changes_is_in_the_audit_log_under_its_name(admin, redis):
+    await admin.post("/v1/orgs/acme/pause", json={"why": "a move", "pool": POOL})
+    await admin.post("/v1/orgs/acme/resume")
+    await admin.post("/v1/orgs/acme/resume")
+    entries = await AuditLog(redis).latest(INSTALLATION, 10)
+    assert {(each.who, each.channel) for each in entries} == {(named(admin), "API")}
+    assert [(each.action, each.subject, each.why, each.result) for each in reversed(entries)] == [
+        ("pause", POOL, "a move", "paused"),
+        ("resume", "*", "", "resumed"),
+        ("resume", "*", "", "nothing-to-resume"),
+    ]
 
 
 async def test_an_unknown_pool_is_not_paused_and_the_known_pools_are_named(admin, redis):

@@ -19,6 +19,8 @@ from ghapp.queue.jobs import JobName
 from ghapp.sandbox.config import SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
+from ghapp.store import keys
+from ghapp.store.audit import AuditLog
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.web.app import build
@@ -245,9 +247,11 @@ def test_a_reachable_address_activates_the_webhook(web_url, address, can):
 # The callback from GitHub.
 
 
-async def test_the_credentials_from_github_are_stored_with_owner_access_and_never_shown(start, github, tmp_path):
+async def test_the_credentials_from_github_are_stored_with_owner_access_and_never_shown(start, github, tmp_path, redis):
     browser = start()
     answer = await create(browser, github)
+    (entry,) = await AuditLog(redis).latest(keys.ALL_ORGS, 10)
+    assert (entry.who, entry.channel, entry.action) == ("holder of the key", "page", "create App")
     assert (answer.status_code, answer.headers["location"]) == (303, "../setup")
     app = kept(tmp_path)
     assert (tmp_path / "app.json").stat().st_mode & 0o777 == 0o600

@@ -7,6 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from ghapp.store import keys
+from ghapp.store.audit import AuditLog, Trail
 from ghapp.store.sessions import SESSION_SECONDS
 from ghapp.web.pages.access import ASK_SECONDS, KEPT_SECONDS, RETRY_SECONDS, SESSION_COOKIE
 from ghapp.web.pages.sign_in import STARTS_AT_ONCE, STATE_COOKIE, own_path
@@ -46,16 +48,18 @@ async def test_the_cookie_is_opaque_http_only_lax_and_secure_on_https(start, sig
     begun = await browser.get("/sign-in/github")
     assert query_of(begun)["redirect_uri"] == f"{public}/sign-in/callback"
     if secure:
-        browser.cookies.set(STATE_COOKIE, query_of(begun)["state"])
+        browser.cookies.set(f"__Host-{STATE_COOKIE}", query_of(begun)["state"])
         github.app.callback_urls = (*github.app.callback_urls, f"{public}/sign-in/callback")
     back = urlsplit(at_github(github, begun, "mona"))
     answer = await browser.get(f"{back.path}?{back.query}")
-    (cookie,) = [each for each in answer.headers.get_list("set-cookie") if each.startswith(f"{SESSION_COOKIE}=")]
+    (cookie,) = [each for each in answer.headers.get_list("set-cookie") if f"{SESSION_COOKIE}=" in each]
     assert "HttpOnly" in cookie
     assert "SameSite=lax" in cookie
     assert f"Max-Age={SESSION_SECONDS}" in cookie
     assert ("Secure" in cookie) is secure
-    assert len(re.match(r"ghapp_session=([\w-]+);", cookie)[1]) == 43
+    name = "__Host-ghapp_session" if secure else "ghapp_session"
+    assert len(re.match(rf"{name}=([\w-]+); .*Path=/", cookie)[1]) == 43
+    assert "Domain" not in cookie
 
 
 @pytest.mark.parametrize(
@@ -132,7 +136,8 @@ async def test_redis_holds_no_token_and_no_cookie(signed_in, redis, github):
     assert github.app.client_secret.encode() not in content
 
 
-async def test_signing_out_deletes_the_session_and_its_token(signed_in, redis):
+async def test_signing_out_deletes_the_session_and_has_its_token_revoked(signed_in, redis, github):
+    github.world.authorizations.revoke("lisa")  # of the tests before
     browser = await signed_in("lisa")
     page = await browser.get("/orgs/acme")
     cookie, token = browser.cookies[SESSION_COOKIE], re.search(r'name="form_token" value="(\w+)"', page.text)[1]
@@ -140,8 +145,30 @@ async def test_signing_out_deletes_the_session_and_its_token(signed_in, redis):
     assert (answer.status_code, answer.headers["location"]) == (303, "sign-in?done=signed-out")
     assert SESSION_COOKIE not in browser.cookies
     assert await redis.keys("ghapp:session:*") == []
+    assert github.world.authorizations.revoke("lisa") == 0, "no token is left"
+    entries = await AuditLog(redis).latest(keys.ALL_ORGS, 10, Trail.SIGN_INS)
+    assert [(each.who, each.action) for each in entries] == [("lisa", "sign out"), ("lisa", "sign in")]
     browser.cookies.set(SESSION_COOKIE, cookie)
     assert (await browser.get("/orgs/acme")).headers["location"] == SIGN_IN
+
+
+async def test_a_person_is_signed_out_though_github_does_not_answer(signed_in, redis, github):
+    github.world.authorizations.revoke("lisa")
+    browser = await signed_in("lisa")
+    page = await browser.get("/orgs/acme")
+    token = re.search(r'name="form_token" value="(\w+)"', page.text)[1]
+    github.control.fault(match="/applications/.*", status=502)
+    assert (await browser.post("/sign-out", data={"form_token": token})).status_code == 303
+    assert await redis.keys("ghapp:session:*") == []
+    github.control.no_faults()
+    assert github.world.authorizations.revoke("lisa") == 1
+
+
+async def test_signing_in_again_has_the_token_of_the_session_before_revoked(signed_in, github):
+    github.world.authorizations.revoke("lisa")
+    browser = await signed_in("lisa")
+    await signed_in("lisa", browser)
+    assert github.world.authorizations.revoke("lisa") == 1
 
 
 async def test_a_forged_form_does_not_sign_out(signed_in, redis):

@@ -26,7 +26,7 @@ from ghapp.web.pages.views.overview import Severity, overview
 from ghapp.web.pages.views.paging import PAGE_SIZE
 from ghapp.web.pages.views.runner import SUCCESSOR_SECONDS, runner_page
 from ghapp.web.pages.views.runners import RunnerLine, RunnerQuery, lines, read_query, runners_page
-from ghapp.web.pages.views.system import system_page
+from ghapp.web.pages.views.system import audit_lines, system_page
 from ghapp.web.pages.views.wording import counted, due, duration, moment
 from tests.web.conftest import NOW, healthy, invalidated
 
@@ -396,8 +396,13 @@ def test_dead_letters_are_latest_first_bounded_and_shown_only_to_permitted_visit
 
 
 def test_an_entry_of_the_audit_log_has_its_author_action_and_origin():
-    entry = AuditEntry(NOW - 60, "mona", "pause", "*", "network", "paused", "192.0.2.7")
+    entry = AuditEntry(NOW - 60, "mona", "page", "pause", "*", "network", "paused", "192.0.2.7")
     (shown,) = system_page(LOAD, 1, None, 0, 0, [], [entry], NOW).entries
-    assert (shown.at.text, shown.who, shown.text, shown.why, shown.result, shown.address) == (
-        "1 min ago", "mona", "pause *", "network", "paused", "192.0.2.7",
+    assert (shown.at.text, *shown[1:]) == (
+        "1 min ago", "mona", "page", "pause *", "network", "paused", "192.0.2.7",
     )  # fmt: skip
+
+
+def test_the_addresses_in_the_audit_log_are_for_managers_alone():
+    entry = AuditEntry(NOW - 60, "mona", "page", "pause", "*", "network", "paused", "192.0.2.7")
+    assert [audit_lines([entry], NOW, has_addresses=has)[0].address for has in (True, False)] == ["192.0.2.7", ""]

@@ -47,12 +47,13 @@ class StateCount(NamedTuple):
 
 
 class PauseLine(NamedTuple):
-    """A pause: its pool (empty: the whole organization), its author, reason and start."""
+    """A pause: its pool (empty: the whole organization), its author, reason, start, and end if it has one."""
 
     pool: str
     who: str
     why: str
     since: Moment | None
+    until: Moment | None
 
 
 class PoolLine(NamedTuple):
@@ -293,7 +294,7 @@ def _line(fleet: FleetView, pool: PoolView, demand: PoolDemand | None, now: floa
 
 
 def _pause(pool: str, pause: PauseView, now: float) -> PauseLine:
-    return PauseLine(pool, pause.who, pause.why, moment(pause.at or None, now))
+    return PauseLine(pool, pause.who, pause.why, moment(pause.at or None, now), moment(pause.until, now))
 
 
 def _query(pool: str, state: State | None) -> str:

@@ -42,10 +42,11 @@ class LetterLine(NamedTuple):
 
 
 class AuditLine(NamedTuple):
-    """One use of a button."""
+    """One change. `address` is empty for a visitor who does not manage the organization."""
 
     at: Moment | None
     who: str
+    channel: str
     text: str
     why: str
     result: str
@@ -107,15 +108,21 @@ def system_page(
         dead=dead,
         letters=None if shown is None else tuple(_letter(each, now) for each in shown),
         more_letters=0 if letters is None else max(0, len(letters) - MOST_LETTERS),
-        entries=audit_lines(entries, now),
+        entries=audit_lines(entries, now, has_addresses=True),
     )
 
 
-def audit_lines(entries: Sequence[AuditEntry], now: float) -> tuple[AuditLine, ...]:
-    """Returns the latest entries of an audit log, for pages."""
+def audit_lines(entries: Sequence[AuditEntry], now: float, *, has_addresses: bool) -> tuple[AuditLine, ...]:
+    """Returns the latest entries of an audit log, for pages; the clients' addresses are for managers alone."""
     return tuple(
         AuditLine(
-            moment(each.at, now), each.who, f"{each.action} {each.subject}".strip(), each.why, each.result, each.address
+            moment(each.at, now),
+            each.who,
+            each.channel,
+            f"{each.action} {each.subject}".strip(),
+            each.why,
+            each.result,
+            each.address if has_addresses else "",
         )
         for each in entries[:MOST_ENTRIES]
     )

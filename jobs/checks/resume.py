@@ -1,0 +1,73 @@
+"""Restarts the stopped fuses of an organization because an admin pressed "Resume" on its check run.
+
+GitHub shows the button to everyone with write access to the report repository, so it is asked who is an admin there. A
+pause is a person's, and no button of a check run ends it: the page does, the API, and `ghapp resume`.
+"""
+
+from __future__ import annotations
+
+from ghapp.github.checks import Checks
+from ghapp.health.installation import Installation
+from ghapp.health.pacing import Purpose
+from ghapp.health.remediation.decision import DecisionInputs, by_pool, counts_for
+from ghapp.log import logger
+from ghapp.report import RESUME
+from ghapp.store.audit import AuditEntry, Channel
+from ghapp.store.fuses import WHOLE_ORG
+from jobs.checks.health_report import enqueue_report_if_wanted, repository_for
+from jobs.context import JobContext, configured, open_context
+from jobs.events.publish import publish_fuse_changes
+
+log = logger(__name__)
+
+
+async def resume(installation_id: int, by: str, until: int) -> None:
+    """The job: enqueued for each press."""
+    async with open_context(configured()) as context:
+        await resume_by_button(context, installation_id, by, until)
+
+
+async def resume_by_button(context: JobContext, installation_id: int, by: str, until: int) -> bool:
+    """Restarts fuses that had stopped when the button was shown; returns False if GitHub knows the person as no admin.
+
+    Args:
+        context: the stores and GitHub.
+        installation_id: of the organization.
+        by: the login of the person who pressed.
+        until: when the last of these fuses stopped (epoch seconds); see `resume_of`.
+
+    Raises:
+        GitHubError: GitHub gave no usable answer; nothing was done, and the job is retried.
+    """
+    installation = await context.installations.one(installation_id)
+    repository = None if installation is None else repository_for(context, installation)
+    if installation is None or installation.suspended or repository is None:
+        return False
+    client = await context.installation_client(installation, Purpose.REPORT)
+    if not await Checks(client, repository).is_admin(by):
+        await _record(context, installation, by, f"refused: not an admin of {repository}")
+        return False
+    has_restarted = await _restart(context, installation, by, until)
+    await _record(context, installation, by, "restarted" if has_restarted else "nothing to restart")
+    return True
+
+
+async def _restart(context: JobContext, installation: Installation, by: str, until: int) -> bool:
+    """Restarts fuses; a sweep comes first, so that lost runners are checked again before anything acts on them."""
+    now, policy = context.clock(), context.settings.of(installation.org)
+    done = await context.fuses.restart(installation, None, by, now, policy.fuse, until)
+    survey = await context.runners.survey(installation.id)  # first, so that the runners are not older than the survey
+    runners = await context.runners.all(installation.id)
+    rules = context.settings.pools_of(installation.org)
+    pools = by_pool(runners.values(), survey, rules, now, policy.evidence)
+    counts = counts_for(pools, done.proving, rules, policy.fuse, DecisionInputs(survey, now))
+    await publish_fuse_changes(context, installation, done.proving, counts, now)
+    await context.schedule.due_at(installation.id, now)
+    enqueue_report_if_wanted(context, installation)
+    return bool(done)
+
+
+async def _record(context: JobContext, installation: Installation, by: str, result: str) -> None:
+    entry = AuditEntry(context.clock(), by, Channel.CHECK_RUN, RESUME.identifier, WHOLE_ORG, "", result)
+    await context.audit.record(installation.id, entry)
+    log.info("button used", installation=installation.id, org=installation.org, button="resume", by=by, result=result)
