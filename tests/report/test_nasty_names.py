@@ -74,14 +74,14 @@ def fleet_report(names):
 
 
 def fleet_pause(name):
-    return SimpleNamespace(who=name, why=name, at=NOW)
+    return SimpleNamespace(who=name, why=name, at=NOW, until=None)
 
 
 def post_mortem(names, *, private=True):
     (name,) = names
     death = nasty_fleet.death(1, name, NOW)
     rerun = Rerun(1, 7, 1, name, NOW, RerunState.REFUSED, name)
-    return post_mortem_report(death, death.job, show_host=private, rerun=rerun, has_button=True)
+    return post_mortem_report(death, death.job, is_private=private, rerun=rerun, has_button=True)
 
 
 def queued(names):
