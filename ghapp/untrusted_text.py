@@ -70,7 +70,10 @@ def cut_to(text: str, most: int | None) -> str:
 
 
 def _seen(text: str, kept: str) -> str:
-    if text.isprintable() and (text.isascii() or _HIDDEN.search(text) is None):
+    bare = text
+    for each in kept:
+        bare = bare.replace(each, "")
+    if bare.isprintable() and (bare.isascii() or _HIDDEN.search(bare) is None):
         return text
     return "".join(each if each in kept else _shape(each) for each in _HIDDEN.sub(REPLACEMENT, text))
 
