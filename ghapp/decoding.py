@@ -82,10 +82,6 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
     Raises:
         msgspec.DecodeError: not JSON, not of the decoder's type, nested too deeply, or not UTF-8.
     """
-    return _decode(decoder, _without_nul(body))
-
-
-def _decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
     try:
         return decoder.decode(body)
     except RecursionError:
@@ -155,7 +151,7 @@ class RowDecoder(Generic[T]):
         """
         body = _without_nul(body)
         try:
-            return Decoded(_decode(self._strict, body))
+            return Decoded(decode(self._strict, body))
         except msgspec.DecodeError as error:
             untyped = _untyped(body, error)
         search = _Search(self.kind, whole_rows=self._whole_rows)
