@@ -86,20 +86,41 @@ class RateLimitedError(GitHubError):
         self.after_seconds = after_seconds
 
 
+class SpentLimit(Enum):
+    """Which limit a call would have exceeded."""
+
+    SHARE = "share"
+    """Our own: `[budget] share` of the hourly limit."""
+    HELD = "held"
+    """GitHub asked to wait."""
+    POINTS = "points"
+    """GitHub's points of a minute."""
+    IN_FLIGHT = "in-flight"
+    """GitHub's number of concurrent calls."""
+    TURN = "turn"
+    """GitHub's points of a minute; the call has a turn of its own, so that many that wait share them fairly."""
+    CREATIONS = "creations"
+    """GitHub's number of created check runs."""
+
+
 class BudgetSpentError(GitHubError):
-    """Our own budget is spent; no request was sent."""
+    """A limit is reached; no request was sent.
+
+    Attributes:
+        limit: which one.
+        after_seconds: time until the call may be sent, as far as that is known now.
+    """
+
+    def __init__(self, message: str, limit: SpentLimit, after_seconds: float) -> None:
+        super().__init__(message)
+        self.limit, self.after_seconds = limit, after_seconds
 
 
 class CreationsSpentError(BudgetSpentError):
-    """As many check runs were created lately as GitHub permits; none was sent.
-
-    Attributes:
-        after_seconds: time until there is room.
-    """
+    """As many check runs were created lately as GitHub permits; none was sent."""
 
     def __init__(self, message: str, *, after_seconds: float) -> None:
-        super().__init__(message)
-        self.after_seconds = after_seconds
+        super().__init__(message, SpentLimit.CREATIONS, after_seconds)
 
 
 class PermissionMissingError(GitHubError):

@@ -16,7 +16,7 @@ from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.github.api import GitHub
 from ghapp.github.installation_client import InstallationClient
 from ghapp.health.installation import Installation
-from ghapp.health.pacing import Purpose, call_limits
+from ghapp.health.pacing import Purpose, call_limits, token_limits
 from ghapp.queue import jobs
 from ghapp.redis_clock import SharedClock
 from ghapp.report.links import PageLinks
@@ -56,7 +56,8 @@ class JobContext(Stores):
         The client sends the account's own login, also where the configuration uses a former name of the org.
         """
         limits = call_limits(purpose, self.settings.of(installation.org).budget)
-        return await self.github.installation_client(replace(installation, org=installation.called, login=""), limits)
+        called = replace(installation, org=installation.called, login="")
+        return await self.github.installation_client(called, limits, token_limits(purpose, installation.id))
 
     def all_records(self, runners: int) -> AbstractAsyncContextManager[object]:
         """Returns the context in which all records of an installation with so many runners may be in memory.

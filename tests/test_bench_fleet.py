@@ -49,11 +49,12 @@ def test_many_installations_are_measured_with_real_roles(tmp_path, monkeypatch):
         "POLICY": "[sweep]\ninterval_seconds = 1\n",
     }.items():
         monkeypatch.setattr(many, name, value)
-    gap, cores, cpu, *answers, spare = many.measure(tmp_path)
+    gap, cores, cpu, *answers, first, spare = many.measure(tmp_path)
     assert gap.note.endswith("by one worker")
     assert 0 < cores.value < 2
     assert cpu.value > 0
     assert [each.name.split()[0] for each in answers] == [*many.ANSWERS]
+    assert first.name.startswith("the first /metrics")
     assert spare.name.startswith("the limit of the simulated GitHub")
     assert spare.value > 1
 

@@ -30,6 +30,9 @@ GROUP = "installations"
 STALE_SWEEPS = 3
 """Sweep intervals that may pass before the last sweep counts as stale."""
 
+DEFERRED_SECONDS = 900.0
+"""Some time more than GitHub's points take for the tokens of two thousand installations."""
+
 FIXES: Mapping[str, str] = {
     Reason.PERMISSION_MISSING: "an owner grants the App organization_self_hosted_runners; sweeps resume by themselves",
     Reason.INSTALLATION_SUSPENDED: "an owner unsuspends the App; sweeps resume by themselves",
@@ -200,6 +203,9 @@ def of_sweeps(
         fix = FIXES.get(reason, "run `ghapp sweep --org {org} --dry-run` to see why").format(org=shell_command(org))
         text = f"no complete list since {timestamp(survey.failing_since)}: {reason}; {due}"
         return [wrong(GROUP, "sweeps", text, fix, org)]
+    if reason == Reason.RATE_LIMITED and now - (attempt.since or 0.0) <= DEFERRED_SECONDS:
+        text = f"deferred, because tokens of other installations use GitHub's points of the minute; {due}"
+        return [ok(GROUP, "sweeps", text, org)]
     if reason in FIXES:
         return [wrong(GROUP, "sweeps", f"{reason}; {due}", FIXES[reason].format(org=shell_command(org)), org)]
     if survey.swept_at is None:

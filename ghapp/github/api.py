@@ -124,17 +124,21 @@ class GitHub:
         return wire.installation(expect(answer, path), self.left_out)
 
     async def installation_client(
-        self, installation: Installation, limits: CallLimits = WITHIN_GITHUBS
+        self,
+        installation: Installation,
+        limits: CallLimits = WITHIN_GITHUBS,
+        token_limits: CallLimits = WITHIN_GITHUBS,
     ) -> InstallationClient:
         """Returns a client for one installation; mints a token if none is cached.
 
         Args:
             installation: the installation.
             limits: how much of its limits the client's calls may use up.
+            token_limits: how much of the App's limits the call may use up that mints a token.
         """
 
         async def mint() -> wire.InstallationToken:
-            return await self._mint(installation.id)
+            return await self._mint(installation.id, token_limits)
 
         token = await self._token_cache.token(installation.id, mint, self._clock())
         transport = self._as_app.with_token(token.secret)
@@ -163,10 +167,10 @@ class GitHub:
                 "private key are of one App, and that this machine's clock is right"
             ) from None
 
-    async def _mint(self, installation: int) -> wire.InstallationToken:
+    async def _mint(self, installation: int, limits: CallLimits) -> wire.InstallationToken:
         path = f"/app/installations/{installation}/access_tokens"
         try:
-            answer = await self.send("POST", path)
+            answer = await self.send("POST", path, limits=limits)
         except PermissionMissingError:
             raise InstallationSuspendedError(f"POST {path}: the organization suspended the App") from None
         if answer.status == NOT_FOUND:

@@ -116,11 +116,25 @@ class CallLimits:
         share: of the hourly limit.
         points_a_minute: of the limit of points.
         patience_seconds: how long the call waits for points, or for a free slot.
+        turn: identifies a call that does not wait for points: without enough of them it gets a turn of its own, after
+            those that came before; empty for a call that waits, and that goes before those with a turn.
     """
 
     share: float = 1.0
     points_a_minute: int = MOST_POINTS
     patience_seconds: float = PATIENCE_SECONDS
+    turn: str = ""
+
+
+def token_limits(purpose: Purpose, installation: int) -> CallLimits:
+    """Returns the limits of the App's call that mints an installation's token.
+
+    After a start, and after an outage, all installations need one at once, and GitHub permits 178 a minute. Sweeps and
+    reports have turns. Confirmations and removals go first, and points are left for them.
+    """
+    if purpose is Purpose.ACT:
+        return CallLimits()
+    return CallLimits(points_a_minute=SWEEPING_POINTS, turn=f"token-{installation}")
 
 
 def call_limits(purpose: Purpose, limits: BudgetLimits) -> CallLimits:

@@ -6,7 +6,7 @@ Pure: times are monotonic seconds, passed as arguments.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ghapp.health.backoff import doubled
@@ -94,36 +94,53 @@ class WaitingEvent:
 
 @dataclass
 class EventBacklog:
-    """The waiting events by id, and the breakers by URL. The empty URL stands for events without one."""
+    """The waiting events by id, and the breakers by URL. The empty URL stands for events without one.
+
+    What a URL that is down leaves waiting costs nothing until its next trial: `send` looks only at URLs with room.
+    """
 
     waiting: dict[str, WaitingEvent] = field(default_factory=dict)
     breakers: defaultdict[str, Breaker] = field(default_factory=lambda: defaultdict(Breaker))
+    by_url: defaultdict[str, dict[str, WaitingEvent]] = field(default_factory=lambda: defaultdict(dict))
 
-    def keep(self, urls: Mapping[str, tuple[str, float]]) -> None:
-        """Sets the waiting events, each with its URL and time; drops all others.
+    def put(self, event_id: str, url: str, at: float) -> bool:
+        """Adds an event with its URL and time; one whose URL changed keeps its failures.
 
-        An event whose URL changed keeps its failures. Breakers without an event are dropped.
+        Returns False, and changes nothing, if it is in flight to another URL.
         """
-        for event_id in self.waiting.keys() - urls.keys():
-            if not self.waiting[event_id].in_flight:
-                del self.waiting[event_id]
-        for event_id, (url, at) in urls.items():
-            known = self.waiting.setdefault(event_id, WaitingEvent(url, at))
-            if not known.in_flight:
-                known.url = url
-        for url in self.breakers.keys() - {each.url for each in self.waiting.values()}:
-            del self.breakers[url]
+        known = self.waiting.get(event_id)
+        if known is None:
+            known = self.waiting[event_id] = WaitingEvent(url, at)
+        elif known.url == url:
+            return True
+        elif known.in_flight:
+            return False
+        else:
+            self._leave_url(event_id)
+            known.url = url
+        self.by_url[url][event_id] = known
+        return True
+
+    def remove(self, event_id: str) -> bool:
+        """Removes an event. Returns False, and removes nothing, if it is in flight."""
+        known = self.waiting.get(event_id)
+        if known is not None and known.in_flight:
+            return False
+        if known is not None:
+            self._leave_url(event_id)
+            del self.waiting[event_id]
+        return True
 
     def send(self, now: float) -> list[str]:
         """Returns the events to send now, and marks them as in flight: oldest first, the URLs in turn."""
-        by_url: defaultdict[str, list[str]] = defaultdict(list)
-        for event_id, each in sorted(self.waiting.items(), key=lambda item: item[1].at):
-            if not each.in_flight and each.next_at <= now:
-                by_url[each.url].append(event_id)
-        selected = {url: self.breakers[url].select(ids, now) for url, ids in by_url.items()}
+        selected = {
+            url: self.breakers[url].select(_due(events, now), now)
+            for url, events in self.by_url.items()
+            if self.breakers[url].room(now) > 0
+        }
         in_turn = [(turn, event_id) for ids in selected.values() for turn, event_id in enumerate(ids)]
         in_turn.sort(key=lambda row: (row[0], self.waiting[row[1]].at))
-        room = MOST_IN_FLIGHT - sum(each.in_flight for each in self.waiting.values())
+        room = MOST_IN_FLIGHT - sum(each.in_flight for each in self.breakers.values())
         sent = [event_id for _, event_id in in_turn[: max(0, room)]]
         for event_id in sent:
             self.waiting[event_id].in_flight = True
@@ -135,10 +152,10 @@ class EventBacklog:
         event, breaker = self._end_flight(event_id)
         was_open = breaker.is_open
         breaker.failures, breaker.trial = 0, ""
-        del self.waiting[event_id]
         if was_open:
-            for each in self._of(event.url):
+            for each in self.by_url[event.url].values():
                 each.next_at = 0.0
+        self.remove(event_id)
         return was_open
 
     def refused(self, event_id: str, now: float) -> bool:
@@ -152,7 +169,7 @@ class EventBacklog:
     def drop(self, event_id: str) -> None:
         """Drops an event that was accepted before."""
         self._end_flight(event_id)
-        del self.waiting[event_id]
+        self.remove(event_id)
 
     def put_off(self, event_id: str, now: float, *, soon: bool = False) -> None:
         """Records that the event could not be sent or recorded, for a reason unrelated to its URL.
@@ -174,10 +191,21 @@ class EventBacklog:
         breaker.in_flight -= 1
         return event, breaker
 
-    def _of(self, url: str) -> Iterable[WaitingEvent]:
-        return (each for each in self.waiting.values() if each.url == url)
+    def _leave_url(self, event_id: str) -> None:
+        """Takes a waiting event from its URL; a URL without events has no breaker."""
+        url = self.waiting[event_id].url
+        del self.by_url[url][event_id]
+        if not self.by_url[url]:
+            del self.by_url[url]
+            self.breakers.pop(url, None)
 
     @staticmethod
     def _back_off(event: WaitingEvent, now: float) -> None:
         event.next_at = now + doubled(BACKOFF_SECONDS, event.failures)
         event.failures, event.looks = event.failures + 1, 0
+
+
+def _due(events: Mapping[str, WaitingEvent], now: float) -> list[str]:
+    """Returns the ids of the events that may be sent now, oldest first."""
+    due = [(each.at, event_id) for event_id, each in events.items() if not each.in_flight and each.next_at <= now]
+    return [event_id for _, event_id in sorted(due, key=lambda row: row[0])]

@@ -16,7 +16,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.errors import BudgetSpentError
+from ghapp.errors import BudgetSpentError, SpentLimit
 from ghapp.health.history import WHOLE_ORG
 from ghapp.health.pacing import MOST_IN_FLIGHT, Allowance, CallLimits
 from ghapp.health.rate_limit import FAR_SECONDS, http_date
@@ -26,6 +26,12 @@ from ghapp.store.quarantine import PlainReader, finite
 
 FLIGHT_SECONDS = 60.0
 """Time after which a call of a crashed process no longer counts as in flight; no call takes longer."""
+
+TURN_LASTS_SECONDS = 60.0
+"""A turn that is not taken so long is given to others."""
+
+POINTS_WAIT_SECONDS = 0.5
+"""How often a call without a turn tries again while the minute's points are spent."""
 
 LEAST_WAIT_SECONDS = 0.05
 """Minimum wait, so that a rounding error of a billionth of a point does not cause a busy loop."""
@@ -49,14 +55,41 @@ local known = row.used and row.limit -- false for an unreadable value
 if known and resets_in > 0 and resets_in <= tonumber(ARGV[8]) and row.used + flights + 1 > row.limit * share then
     return {'spent', tostring(resets_in)}
 end
-if flights >= tonumber(ARGV[6]) then return {'busy', ARGV[9]} end
-local second, spent = math.floor(now), 0
+if flights >= tonumber(ARGV[6]) then return {'in-flight', ARGV[9]} end
+local second, spent, left_at = math.floor(now), 0, {}
 for name, bucket in pairs(row) do
     local at = string.find(name, '^s%d') and math.floor(bucket / 1000)
     if at and at < second - 60 then redis.call('HDEL', KEYS[1], name)
-    elseif at and at <= second then spent = spent + bucket % 1000 end
+    elseif at and at <= second then
+        spent = spent + bucket % 1000
+        left_at[at + 61] = bucket % 1000
+    end
 end
-if spent + points > tonumber(ARGV[7]) then return {'busy', '0.5'} end
+local most, turn, ahead = tonumber(ARGV[7]), ARGV[10], 0
+if turn ~= '' then
+    redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('%.17g', now - ARGV[11]))
+    local own = redis.call('ZSCORE', KEYS[3], turn)
+    ahead = own and redis.call('ZCOUNT', KEYS[3], '-inf', '(' .. own) or redis.call('ZCARD', KEYS[3])
+end
+local missing = spent + points * (1 + ahead) - most
+if missing > 0 and turn == '' then return {'points', ARGV[12]} end
+if missing > 0 then
+    local later = 0
+    while missing > spent and points <= most do
+        missing = missing - math.floor(most / points) * points
+        later = later + 61
+    end
+    local at = second + 1
+    for each = second + 1, second + 61 do
+        if missing <= 0 then break end
+        missing = missing - (left_at[each] or 0)
+        at = each
+    end
+    redis.call('ZADD', KEYS[3], at + later, turn)
+    redis.call('EXPIRE', KEYS[3], math.ceil(redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')[2] - now + ARGV[11]))
+    return {'turn', tostring(at + later - now)}
+end
+if turn ~= '' then redis.call('ZREM', KEYS[3], turn) end
 local field = 's' .. second % 61
 local bucket = row[field]
 local before = bucket and math.floor(bucket / 1000) == second and bucket % 1000 or 0
@@ -124,23 +157,19 @@ class Budget:
         """
         flight, patience = secrets.token_hex(8), limits.patience_seconds
         fixed = [flight, FLIGHT_SECONDS, MOST_IN_FLIGHT, limits.points_a_minute, FAR_SECONDS, LEAST_WAIT_SECONDS]
+        fixed += [limits.turn, TURN_LASTS_SECONDS, POINTS_WAIT_SECONDS]
         while True:
-            where = [keys.budget(installation), keys.flights(installation)]
+            where = [keys.budget(installation), keys.flights(installation), keys.turns(installation)]
             outcome, wait = await self._enter(keys=where, args=[repr(self._clock()), limits.share, points, *fixed])
             match outcome, float(wait):
                 case b"go", _:
                     return flight
-                case b"held", seconds:
-                    raise BudgetSpentError(f"GitHub's rate limit: requests may resume in {seconds:.0f} s")
-                case b"spent", seconds:
-                    raise BudgetSpentError(f"the share of the hourly limit is spent; it resets in {seconds:.0f} s")
-                case _, seconds if patience <= 0:
-                    raise BudgetSpentError(
-                        f"too many concurrent calls; no slot was free within {limits.patience_seconds:.0f} s"
-                    )
-                case _, seconds:
+                case b"in-flight" | b"points", seconds if patience > 0:
                     await asyncio.sleep(seconds)
                     patience -= seconds
+                case limit, seconds:
+                    limit = SpentLimit.SHARE if limit == b"spent" else SpentLimit(limit.decode())
+                    raise BudgetSpentError(_why(limit, seconds, limits), limit, seconds)
 
     async def leave(self, installation: int, flight: str, headers: Mapping[str, str]) -> None:
         """Ends a call, and records its answer's `x-ratelimit-*` headers; they change nothing if one is no count."""
@@ -178,6 +207,22 @@ class Budget:
         resets_in = _ahead(row[b"reset"] - row[b"skew"], now)
         used = int(row[b"used"]) if resets_in > 0 else 0
         return Allowance(limit=int(row[b"limit"]), used=used, resets_in=resets_in, held_for=held_for)
+
+
+def _why(limit: SpentLimit, seconds: float, limits: CallLimits) -> str:
+    """Returns the message of a refusal; `seconds` until the call may be sent."""
+    match limit:
+        case SpentLimit.HELD:
+            return f"GitHub's rate limit: requests may resume in {seconds:.0f} s"
+        case SpentLimit.SHARE:
+            return f"the share of the hourly limit is spent; it resets in {seconds:.0f} s"
+        case SpentLimit.TURN:
+            return f"GitHub's {limits.points_a_minute} points of a minute are spent; its turn comes in {seconds:.0f} s"
+        case SpentLimit.POINTS:
+            waited = f"none were free within {limits.patience_seconds:.0f} s"
+            return f"GitHub's {limits.points_a_minute} points of a minute are spent; {waited}"
+        case _:
+            return f"{MOST_IN_FLIGHT} calls are in flight; none ended within {limits.patience_seconds:.0f} s"
 
 
 def skew(date: str, now: float) -> float:

@@ -204,6 +204,10 @@ class Demand:
         rows: Any = await self._redis.hgetall(key)
         return [*(await self._read.many(key, rows)).values()]
 
+    async def count(self, installation: int) -> int:
+        """Returns the number of jobs that are not over."""
+        return int(await self._redis.hlen(keys.jobs(installation)))
+
     async def over(self, installation: int) -> list[Job]:
         """Returns the jobs that ended within the last hour, the latest `MOST_OVER`, latest first; no hosted ones."""
         ids: Any = await self._redis.zrevrange(keys.ended(installation), 0, -1)

@@ -15,6 +15,9 @@ from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader
 
+KEPT_SECONDS = 2 * 3600
+"""After a page changed. A token is valid for an hour, and all pages count as changed with the next one."""
+
 
 class EtagPage(NamedTuple):
     """A page: its ETag, and its compressed body; those of 100,000 runners would take 70 MB uncompressed."""
@@ -69,6 +72,7 @@ class EtagPages:
         async with self._redis.pipeline(transaction=False) as pipe:
             if rows:
                 pipe.hset(keys.pages(installation), mapping=rows)  # type: ignore[arg-type]
+                pipe.expire(keys.pages(installation), KEPT_SECONDS)
             if behind:
                 pipe.hdel(keys.pages(installation), *behind)
             await pipe.execute()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -100,6 +101,16 @@ class Fuses:
 
         revised = await self._fuses.revise([keys.fuses(installation)], {pool: saved})
         return revised.get(pool) is after
+
+    async def forget(self, installation: int, fuses: Mapping[str, Fuse]) -> None:
+        """Deletes fuses, by pool, that are still as given: closed ones of pools that are no more."""
+
+        def forgotten(known: Fuse | None, before: Fuse) -> Fuse | None:
+            return None if known == before else known
+
+        folds = {pool: partial(forgotten, before=fuse) for pool, fuse in fuses.items()}
+        if folds:
+            await self._fuses.revise([keys.fuses(installation)], folds)
 
     async def of_reaper(self, installation: int) -> dict[str, LeakFuse]:
         """Returns the reaper's fuses that are not closed, by pool. An unreadable fuse is stopped."""

@@ -13,6 +13,9 @@ from ghapp.store.quarantine import PlainReader, text
 SILENT_SECONDS = 30.0
 """A process silent for longer has crashed, or cannot reach Redis, which has the same effect."""
 
+KEPT_SECONDS = 3600
+"""After the last heartbeat of a role, and after the last machine with another time."""
+
 OFF_SECONDS = 600.0
 """How long a machine with another time is reported; its processes report it again while it has."""
 
@@ -29,6 +32,7 @@ class Heartbeats:
         async with self._redis.pipeline(transaction=False) as pipe:
             pipe.zadd(keys.heartbeats(role), {who: now})
             pipe.zremrangebyscore(keys.heartbeats(role), "-inf", now - 10 * SILENT_SECONDS)
+            pipe.expire(keys.heartbeats(role), KEPT_SECONDS)
             await pipe.execute()
 
     async def measure_clock(self, clock: SharedClock, who: str) -> None:
@@ -39,6 +43,7 @@ class Heartbeats:
             async with self._redis.pipeline(transaction=False) as pipe:
                 pipe.zadd(keys.CLOCKS_OFF, {f"{clock.ahead:+.0f} {who}": now})
                 pipe.zremrangebyscore(keys.CLOCKS_OFF, "-inf", now - OFF_SECONDS)
+                pipe.expire(keys.CLOCKS_OFF, KEPT_SECONDS)
                 await pipe.execute()
 
     async def clocks_off(self, now: float) -> dict[str, float]:

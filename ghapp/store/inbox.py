@@ -27,8 +27,17 @@ ASKED_MILLISECONDS = 500
 MOST_AT_ONCE = 500
 """Deliveries per write: a few hundred kilobytes, and a few milliseconds of Redis' single thread."""
 
+MOST_WAITING = 100_000
+"""Deliveries that wait: some 70 MB, and what a minute brings at the rate of the largest fleets."""
+
+KEPT_SECONDS = 7 * 24 * HOUR
+"""After the last delivery. GitHub repeats none that is older than three days, and an older one proves nothing now."""
+
 MOST_TRIES = 3
-MOST_DEAD = 1_000
+MOST_DEAD, DEAD_SECONDS = 1_000, 30 * 24 * HOUR
+
+MOST_PLANNED = 1_000
+"""Attempts that GitHub is to repeat; the next search plans the others."""
 
 MOST_SCANNED = 10_000
 """Waiting entries that are searched for a GUID; a GUID that is missed only causes a second delivery."""
@@ -66,15 +75,22 @@ TOP = RedeliveryCursor("", 0.0)
 """The newest end of GitHub's delivery log."""
 
 _KEEP = """
+if redis.call('XLEN', KEYS[1]) >= tonumber(ARGV[3]) then
+    redis.call('EXPIRE', KEYS[1], ARGV[4])
+    return -1
+end
 local rows, at = ARGV[2], 1
 while at <= #rows do
     local guid, event, facts
     guid, event, facts, at = struct.unpack('>I4c0I4c0I4c0', rows, at)
     redis.call('XADD', KEYS[1], '*', 'g', guid, 'e', event, 'f', facts)
 end
+redis.call('EXPIRE', KEYS[1], ARGV[4])
 return redis.call('SET', KEYS[2], '1', 'NX', 'PX', ARGV[1]) and 1 or 0
 """
-"""All rows are one argument, each field after its length: the client takes a microsecond for each argument."""
+"""All rows are one argument, each field after its length: the client takes a microsecond for each argument.
+
+Returns 1 if no drain is requested yet, -1 if the inbox is full."""
 
 _REPLAY = """
 local row = redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1])[1]
@@ -211,11 +227,11 @@ class Inbox:
         await self._redis.set(keys.REDELIVERY_CURSOR, f"{place.at!r} {place.cursor}", ex=HOUR)
 
     async def plan_redeliveries(self, attempts: Sequence[int]) -> None:
-        """Records the attempts that GitHub is to repeat, in this order, in place of an earlier plan."""
+        """Records the first `MOST_PLANNED` attempts that GitHub is to repeat, in place of an earlier plan."""
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.delete(keys.REDELIVERIES)
             if attempts:
-                pipe.rpush(keys.REDELIVERIES, *attempts)
+                pipe.rpush(keys.REDELIVERIES, *attempts[:MOST_PLANNED])
                 pipe.expire(keys.REDELIVERIES, HOUR)
             await pipe.execute()
 
@@ -271,6 +287,7 @@ class Inbox:
         async with self._redis.pipeline(transaction=True) as pipe:
             letter: Any = {"g": entry.guid, "e": entry.event, "f": entry.facts, "w": why, "t": repr(now)}
             pipe.xadd(keys.DEAD_LETTERS, letter, maxlen=MOST_DEAD, approximate=False)
+            pipe.expire(keys.DEAD_LETTERS, DEAD_SECONDS)
             pipe.xdel(keys.INBOX, entry.id)
             pipe.hdel(keys.INBOX_TRIES, entry.id)
             await pipe.execute()
@@ -279,7 +296,8 @@ class Inbox:
     async def _tried(self, entry: Entry) -> int:
         """Counts one more try; an unreadable count restarts at 1."""
         try:
-            return int(await self._redis.hincrby(keys.INBOX_TRIES, entry.id, 1))
+            tries = int(await self._redis.hincrby(keys.INBOX_TRIES, entry.id, 1))
+            await self._redis.expire(keys.INBOX_TRIES, KEPT_SECONDS)
         except StoreRefusedError:
             row: Any = await self._redis.hget(keys.INBOX_TRIES, entry.id)
             if row is None:
@@ -287,6 +305,7 @@ class Inbox:
             await self._read_tries.one(keys.INBOX_TRIES, row, entry.id.decode())
             await self._redis.hset(keys.INBOX_TRIES, entry.id, 1)
             return 1
+        return tries
 
     async def dead(self) -> list[DeadLetter]:
         """Returns the dead letters, oldest first."""
@@ -311,18 +330,30 @@ class Inbox:
     async def _write(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
-            rows = b"".join(len(field).to_bytes(4, "big") + field for *fields, _ in batch for field in fields)
             try:
-                first = await self._keep(keys=[keys.INBOX, keys.INBOX_ASKED], args=[ASKED_MILLISECONDS, rows])
+                is_first = await self._store(batch)
             except StoreUnavailableError as error:
                 self._fail(batch, error)
                 continue
             for *_, kept in batch:
                 if not kept.done():
                     kept.set_result(None)
-            if first and self._ask is not None:
+            if is_first and self._ask is not None:
                 with suppress(StoreUnavailableError):  # stored all the same; the next one asks again
                     await self._ask()
+
+    async def _store(self, batch: Sequence[_Waiting]) -> bool:
+        """Stores deliveries; returns True if a drain is to be requested.
+
+        Raises:
+            StoreUnavailableError: Redis does not take them, or too many wait.
+        """
+        rows = b"".join(len(field).to_bytes(4, "big") + field for *fields, _ in batch for field in fields)
+        args = [ASKED_MILLISECONDS, rows, MOST_WAITING, KEPT_SECONDS]
+        outcome = await self._keep(keys=[keys.INBOX, keys.INBOX_ASKED], args=args)
+        if outcome < 0:
+            raise StoreUnavailableError(f"{MOST_WAITING:,} deliveries wait, the maximum; see whether workers run")
+        return bool(outcome)
 
     @staticmethod
     def _fail(batch: list[_Waiting], error: Exception) -> None:

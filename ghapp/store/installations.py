@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from typing import Any
 
 from redis.asyncio import Redis
@@ -53,6 +53,12 @@ class Installations:
         row: Any = await self._redis.hget(keys.INSTALLATIONS, str(installation))
         record = await self._read.one(keys.INSTALLATIONS, row, str(installation))
         return None if record is None else self._by_name(record)
+
+    async def unknown(self, ids: Collection[int]) -> set[int]:
+        """Returns those of the ids of which no installation is recorded, by one command."""
+        asked = sorted(ids)
+        rows: Any = await self._redis.hmget(keys.INSTALLATIONS, [str(each) for each in asked]) if asked else []
+        return {each for each, row in zip(asked, rows, strict=True) if row is None}
 
     async def of(self, org: str) -> Installation | None:
         """Returns an installation by any of its own names, case-insensitively."""

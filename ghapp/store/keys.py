@@ -1,446 +1,867 @@
-"""All Redis keys, each with its type, its content and its bound."""
+"""All Redis keys: each with its type, its content, its bound in number and in time, and who writes and reads it.
+
+`docs/keys.md` is made from these declarations: `python -m tests.store.keys_page --write`.
+"""
 
 from __future__ import annotations
 
 from hashlib import sha1
 
-INSTALLATIONS = "ghapp:installations"
-"""hash: installation id → Installation. One entry per organization."""
+from ghapp.store.key_kinds import DAY, HOUR, MINUTE, MONTH, WEEK, YEAR, KeyBound, KeyType, KeyUser, key, keys_of
 
-UNINSTALLED = "ghapp:uninstalled"
-"""hash: installation id → when it was uninstalled (epoch milliseconds). Deleted when its data has expired."""
+STRING, HASH, SET, SORTED_SET = KeyType.STRING, KeyType.HASH, KeyType.SET, KeyType.SORTED_SET
+LIST, STREAM = KeyType.LIST, KeyType.STREAM
+WEB, WORKER, CLOCK, WATCH, COMMANDS = KeyUser
+BOTH, ALL = (WEB, COMMANDS), (WEB, WORKER, CLOCK, WATCH, COMMANDS)
 
-UNINSTALLED_CURSOR = "ghapp:uninstalled:cursor"
-"""string: where the next search for their keys continues; expires after 30 days."""
-
-DUE = "ghapp:due"
-"""sorted set: installation id → when its next sweep is due. One entry per installation."""
-
-DISCOVERY = "ghapp:discovery"
-"""string: when GitHub is next asked for the App's installations."""
-
-INBOX = "ghapp:inbox"
-"""stream of deliveries; entries are deleted after their effects are stored."""
-
-INBOX_ASKED = "ghapp:inbox:asked"
-"""string: set while a drain is requested; expires by itself."""
-
-INBOX_TRIES = "ghapp:inbox:tries"
-"""hash: entry → how often it could not be processed. Deleted with its entry."""
-
-DEAD_LETTERS = "ghapp:inbox:dead"
-"""stream of deliveries that were given up, the last 1,000."""
-
-COMPLETE_UNTIL = "ghapp:inbox:well-until"
-"""string: until when all deliveries have arrived."""
-
-REDELIVERY_CURSOR = "ghapp:inbox:looked-to"
-"""string: where the next search of GitHub's delivery log continues; expires after an hour."""
-
-REDELIVERIES = "ghapp:inbox:redeliveries"
-"""list: ids of delivery attempts that GitHub is to repeat, at most 1,000; expires after an hour."""
-
-REDELIVERY_REQUEST = "ghapp:inbox:redelivery-request"
-"""string: when redeliveries were last requested, and which delivery had come last before; expires after an hour."""
-
-REDELIVERED = "ghapp:inbox:redelivered"
-"""Sorted set: GUID of a delivery that failed or was replayed → when that was known. Of two hours, at most 20,000."""
-
-DELIVERY_LOG = "ghapp:delivery-log"
-"""string: DeliveryLog, GitHub's delivery log as it was last read. One entry per installation that misses deliveries."""
-
-OUTBOX = "ghapp:outbox"
-"""hash: event id → Outgoing: events that a pool's url has not accepted. Deleted when accepted, or after a week."""
-
-OUTBOX_ADDED = "ghapp:outbox:added"
-"""list: one entry once an event was added, which wakes up the process that delivers; expires after a minute."""
-
-NOTIFICATIONS = "ghapp:notifications"
-"""hash: random id → PendingNotification, of one receiver. At most 1,000; deleted when sent, or after a day."""
-
-NAME_OWNERS = "ghapp:name-owners"
-"""hash: a name that an installation had, in lower case → its account's id. At most `installations.MOST_OWNERS`."""
-
-QUEUE_JOBS = "ghapp:queue:jobs"
-"""set: ids of jobs that wait, are scheduled or run. Deleted with the job. Written only by `ghapp.queue.transitions`,
-as its `KNOWN_JOBS`: the queue must not import the store."""
-
-TOKENS = "ghapp:tokens"
-"""hash: SHA-256 of an API token → Token. One entry per token."""
-
+ONE_PER_INSTALLATION = "one entry per installation"
+UNTIL_UNINSTALLED = "until it is uninstalled"
 ALL_ORGS = 0
 """In place of an installation's id: what concerns all of them."""
 
-LOG_STORE_RESTS = "ghapp:log-store-rests"
-"""string: set after the log store gave no answer; expires after a minute."""
+INSTALLATIONS = key(
+    "ghapp:installations",
+    HASH,
+    "installation id → Installation",
+    KeyBound(number="one entry per organization", time=UNTIL_UNINSTALLED),
+    (WORKER,),
+    ALL,
+)
 
-PROBE = "ghapp:probe"
-"""string: doctor's write probe. Expires within a second."""
+NAME_OWNERS = key(
+    "ghapp:name-owners",
+    HASH,
+    "name that an installation had, in lower case → its account's id",
+    KeyBound(most=20_000, time="none: the configuration and tokens outlive installations"),
+    (WORKER,),
+    ALL,
+)
 
-COUNTERS = "ghapp:counters"
-"""hash: metric and labels → number. Bounded by the labels, which come from closed sets and pool names."""
+UNINSTALLED = key(
+    "ghapp:uninstalled",
+    HASH,
+    "installation id → when it was uninstalled (epoch milliseconds)",
+    KeyBound(number=ONE_PER_INSTALLATION, time="deleted after 30 days, when its data has expired"),
+    (WORKER,),
+    (WORKER,),
+)
+
+UNINSTALLED_CURSOR = key(
+    "ghapp:uninstalled:cursor",
+    STRING,
+    "where the next search for their keys continues",
+    KeyBound(most=1, seconds=MONTH),
+    (WORKER,),
+    (WORKER,),
+)
+
+DUE = key(
+    "ghapp:due",
+    SORTED_SET,
+    "installation id → when its next sweep is due",
+    KeyBound(number=ONE_PER_INSTALLATION, time=UNTIL_UNINSTALLED),
+    (WORKER, COMMANDS),
+    (WORKER, CLOCK, WEB, COMMANDS),
+)
+
+DISCOVERY = key(
+    "ghapp:discovery",
+    STRING,
+    "when GitHub is next asked for the App's installations",
+    KeyBound(most=1, time="replaced by each discovery"),
+    (WORKER,),
+    (CLOCK, WEB, COMMANDS),
+)
+
+INBOX = key(
+    "ghapp:inbox",
+    STREAM,
+    "deliveries that have no effect yet",
+    KeyBound(
+        most=100_000,
+        number="; further ones are answered 503",
+        seconds=WEEK,
+        time="; entries are deleted after their effects are stored",
+    ),
+    (WEB, COMMANDS),
+    (WORKER, CLOCK, WEB, COMMANDS),
+)
+
+INBOX_ASKED = key(
+    "ghapp:inbox:asked",
+    STRING,
+    "set while a drain is requested",
+    KeyBound(most=1, seconds=1),
+    (WEB,),
+    (WEB,),
+)
+
+INBOX_TRIES = key(
+    "ghapp:inbox:tries",
+    HASH,
+    "entry of the inbox → how often it could not be processed",
+    KeyBound(number="one entry per entry of the inbox", seconds=WEEK, time="; deleted with it"),
+    (WORKER,),
+    (WORKER,),
+)
+
+DEAD_LETTERS = key(
+    "ghapp:inbox:dead",
+    STREAM,
+    "deliveries that were given up, the latest",
+    KeyBound(most=1_000, seconds=MONTH),
+    (WORKER, WEB, COMMANDS),
+    (WORKER, WEB, COMMANDS),
+)
+
+COMPLETE_UNTIL = key(
+    "ghapp:inbox:well-until",
+    STRING,
+    "until when all deliveries have arrived",
+    KeyBound(most=1, time="replaced by each search of GitHub's delivery log"),
+    (WORKER,),
+    (WORKER, COMMANDS),
+)
+
+REDELIVERY_CURSOR = key(
+    "ghapp:inbox:looked-to",
+    STRING,
+    "where the next search of GitHub's delivery log continues",
+    KeyBound(most=1, seconds=HOUR),
+    (WORKER,),
+    (WORKER,),
+)
+
+REDELIVERIES = key(
+    "ghapp:inbox:redeliveries",
+    LIST,
+    "ids of delivery attempts that GitHub is to repeat",
+    KeyBound(most=1_000, seconds=HOUR),
+    (WORKER,),
+    (WORKER, CLOCK),
+)
+
+REDELIVERY_REQUEST = key(
+    "ghapp:inbox:redelivery-request",
+    STRING,
+    "when redeliveries were last requested, and which delivery had come last before",
+    KeyBound(most=1, seconds=HOUR),
+    (WORKER,),
+    (WORKER,),
+)
+
+REDELIVERED = key(
+    "ghapp:inbox:redelivered",
+    SORTED_SET,
+    "GUID of a delivery that failed or was replayed → when that was known",
+    KeyBound(most=20_000, seconds=2 * HOUR),
+    (WORKER, WEB, COMMANDS),
+    (WORKER,),
+)
+
+DELIVERY_LOG = key(
+    "ghapp:delivery-log",
+    STRING,
+    "DeliveryLog, GitHub's delivery log as it was last read",
+    KeyBound(number="one entry per installation that misses deliveries", time="replaced when it is read again"),
+    (WORKER,),
+    (WORKER, WEB, COMMANDS),
+)
+
+OUTBOX = key(
+    "ghapp:outbox",
+    HASH,
+    "event id → Outgoing: events that a pool's url has not accepted",
+    KeyBound(
+        number="of each pool 1,000 news, and 1,000 requests: no more are granted while so many wait",
+        time="news: a week; requests: until accepted, withdrawn or written off",
+    ),
+    (WORKER, WATCH, CLOCK),
+    (CLOCK, WORKER),
+)
+
+OUTBOX_ADDED = key(
+    "ghapp:outbox:added",
+    LIST,
+    "ids of events that were added to the outbox; wakes up the process that delivers",
+    KeyBound(most=1_000, seconds=MINUTE),
+    (WORKER, WATCH, CLOCK),
+    (CLOCK,),
+)
+
+NOTIFICATIONS = key(
+    "ghapp:notifications",
+    HASH,
+    "random id → PendingNotification, of one receiver",
+    KeyBound(most=1_000, seconds=2 * DAY, time="; deleted when sent, or after a day"),
+    (WORKER,),
+    (WORKER,),
+)
+
+QUEUE_JOBS = key(
+    "ghapp:queue:jobs",
+    SET,
+    "ids of jobs that wait, are scheduled or run. Written only by `ghapp.queue.transitions`",
+    KeyBound(number="one entry per job; each has a key of what it is for", time="deleted with the job"),
+    ALL,
+    (CLOCK,),
+)
+
+TOKENS = key(
+    "ghapp:tokens",
+    HASH,
+    "SHA-256 of an API token → Token",
+    KeyBound(number="one entry per token that a person created", time="until it is revoked, or a month after its end"),
+    (COMMANDS,),
+    (WEB, COMMANDS),
+)
+
+LOG_STORE_RESTS = key(
+    "ghapp:log-store-rests",
+    STRING,
+    "set after the log store gave no answer",
+    KeyBound(most=1, seconds=MINUTE),
+    (WORKER,),
+    (WORKER,),
+)
+
+PROBE = key(
+    "ghapp:probe",
+    STRING,
+    "a write probe",
+    KeyBound(most=1, seconds=1),
+    (WEB, COMMANDS),
+    (WEB, COMMANDS),
+)
+
+COUNTERS = key(
+    "ghapp:counters",
+    HASH,
+    "metric and labels → number",
+    KeyBound(
+        number="labels come from closed sets, organizations and configured pools",
+        time="kept, as Prometheus needs counters",
+    ),
+    ALL,
+    (WEB,),
+)
 
 
+@keys_of(SET, KeyBound(most=20, time="kept, as the counters are"), (WORKER,), (WORKER,))
 def metric_shards(installation: int, pool: str) -> str:
-    """set: shards of a configured pool that have counters of their own; at most `metric_counters.MOST_SHARDS`."""
+    """Shards of a configured pool that have counters of their own."""
     return f"ghapp:{installation}:metric-shards:{pool}"
 
 
-LEFT_OUT = "ghapp:left-out"
-"""hash: kind of row → LastLeftOut, what could not be read of others' answers. One entry per kind; expires in a week."""
+LEFT_OUT = key(
+    "ghapp:left-out",
+    HASH,
+    "kind of row → LastLeftOut, what could not be read of others' answers",
+    KeyBound(number="one entry per kind", seconds=WEEK),
+    (WORKER, WATCH, COMMANDS),
+    (COMMANDS,),
+)
 
-QUARANTINE = "ghapp:quarantine"
-"""hash: key and field → UnreadableRecord, bytes that are not a record. At most 1,000; expires after a week."""
+QUARANTINE = key(
+    "ghapp:quarantine",
+    HASH,
+    "key and field → UnreadableRecord, bytes that are not a record",
+    KeyBound(most=1_000, seconds=WEEK),
+    ALL,
+    (WEB, WORKER, COMMANDS),
+)
 
 
+@keys_of(HASH, KeyBound(number="one entry per key of the installation", time="expires with them"), (WORKER,), (WORKER,))
 def former_expiries(installation: int) -> str:
-    """hash: key → when it expired (epoch milliseconds, -1: never) before the App was uninstalled. Expires with them."""
+    """Key → when it expired (epoch milliseconds, -1: never) before the App was uninstalled."""
     return f"ghapp:{installation}:former-expiries"
 
 
+@keys_of(
+    SET,
+    KeyBound(most=512, number=" or a few more; 32 keys per 12,800 deliveries", seconds=3 * DAY + 6 * HOUR),
+    (WORKER,),
+    (WORKER,),
+    pattern="ghapp:seen[-{kind}]:{window}:{level}:{part}",
+)
 def seen(kind: str, window: int, level: int, part: int) -> str:
-    """set: hashes of GUIDs of deliveries whose effects were stored in that quarter of a day, at most some 500.
+    """Hashes of GUIDs of deliveries whose effects were stored in that quarter of a day.
 
-    Expires three days after its end. Of the kind `jobs`: of ids of jobs whose end had its effect then.
+    Of the kind `jobs`: of ids of jobs whose end had its effect then.
     """
     return f"ghapp:seen{kind and '-'}{kind}:{window}:{level}:{part}"
 
 
+@keys_of(
+    STRING,
+    KeyBound(number="13 of each kind", seconds=3 * DAY + 6 * HOUR),
+    (WORKER,),
+    (WORKER,),
+    pattern="ghapp:seen[-{kind}]:{window}:count",
+)
 def seen_count(kind: str, window: int) -> str:
-    """string: how many were marked in that quarter of a day. Expires with them."""
+    """How many were marked in that quarter of a day."""
     return f"ghapp:seen{kind and '-'}{kind}:{window}:count"
 
 
-def seen_guids(hour: int) -> str:
-    """set: GUIDs of deliveries whose effects were stored in that hour. Written only by the previous version."""
-    return f"ghapp:seen:{hour}"
-
-
+@keys_of(STRING, KeyBound(number=ONE_PER_INSTALLATION, seconds=MONTH), (WORKER,), (WORKER, WEB, COMMANDS))
 def delivery_arrivals(installation: int) -> str:
-    """string: DeliveryArrivals, when deliveries about jobs arrived and how late; expires after a month."""
+    """DeliveryArrivals, when deliveries about jobs arrived and how late."""
     return f"ghapp:{installation}:delivery-arrivals"
 
 
+@keys_of(STRING, KeyBound(number=ONE_PER_INSTALLATION, seconds=MONTH), (WORKER,), (WORKER, WEB, COMMANDS))
 def delivery_expected(installation: int) -> str:
-    """string: since when a delivery must have come (epoch seconds); expires after a month."""
+    """Since when a delivery must have come (epoch seconds)."""
     return f"ghapp:{installation}:delivery-expected"
 
 
+@keys_of(
+    HASH,
+    KeyBound(
+        number="those of the last list, and 200,000 that left or were only delivered",
+        time="a day after the runner left; a loss until it is replaced or written off, or a week",
+    ),
+    (WORKER, WEB, CLOCK),
+    ALL,
+)
 def runners(installation: int) -> str:
-    """hash: runner id → Evidence. Deleted a day after the runner left."""
+    """Runner id → Evidence."""
     return f"ghapp:{installation}:runners"
 
 
+@keys_of(HASH, KeyBound(most=128, time="deleted with the runner"), (WORKER, WEB, CLOCK), (WORKER, WEB, WATCH, COMMANDS))
 def names(installation: int) -> str:
-    """hash: runner name → runner id, of the first runners."""
+    """Runner name → runner id, of the first runners."""
     return f"ghapp:{installation}:names"
 
 
+@keys_of(
+    HASH,
+    KeyBound(number="one entry per runner", time="deleted with the runner"),
+    (WORKER, WEB, CLOCK),
+    (WORKER, WEB, WATCH, COMMANDS),
+    pattern="ghapp:{installation}:names:{part}",
+)
 def names_part(installation: int, name: str) -> str:
-    """hash: the same, of one of 256 parts of all further runners, by a hash of the name."""
+    """The same, of one of 256 parts of all further runners, by a hash of the name."""
     return f"{names(installation)}:{sha1(name.encode(), usedforsecurity=False).hexdigest()[:2]}"
 
 
+@keys_of(STREAM, KeyBound(most=500, number=", or some more", seconds=2 * MINUTE), (WEB, WORKER), (WEB,))
 def runner_changes(installation: int) -> str:
-    """stream: the ids of runners whose records were changed by one write. Created by its readers; bounded; expires."""
+    """The ids of runners whose records were changed by one write. Created by its readers."""
     return f"ghapp:{installation}:changes"
 
 
+@keys_of(STRING, KeyBound(number=ONE_PER_INSTALLATION, seconds=5 * MINUTE), (WORKER,), (WORKER,))
 def settled(installation: int) -> str:
-    """string: Settled; empty while a sweep judges. Deleted by each write of a runner or a job; expires."""
+    """Settled; empty while a sweep judges. Deleted by each write of a runner or a job."""
     return f"ghapp:{installation}:settled"
 
 
+@keys_of(STRING, KeyBound(number=ONE_PER_INSTALLATION, time=UNTIL_UNINSTALLED), (WORKER, COMMANDS), ALL)
 def survey(installation: int) -> str:
-    """string: the installation's Survey."""
+    """The installation's Survey."""
     return f"ghapp:{installation}:survey"
 
 
+@keys_of(
+    HASH,
+    KeyBound(number="one entry per hundred runners, at most 1,000", seconds=2 * HOUR),
+    (WORKER, COMMANDS),
+    (WORKER, COMMANDS),
+)
 def pages(installation: int) -> str:
-    """hash: page number → (token, etag, body). One entry per hundred runners; deleted with its token."""
+    """Page number → (token, etag, body)."""
     return f"ghapp:{installation}:pages"
 
 
+@keys_of(
+    HASH,
+    KeyBound(
+        number="50,000, and what runs",
+        time="when the job ends, or must have ended: queued a day, for an approval 30 days, running five days",
+    ),
+    (WORKER,),
+    (WORKER, CLOCK, WEB, COMMANDS),
+)
 def jobs(installation: int) -> str:
-    """hash: job id → Job. Deleted when the job ends, or must have ended."""
+    """Job id → Job, which is not over."""
     return f"ghapp:{installation}:jobs"
 
 
+@keys_of(SORTED_SET, KeyBound(most=20_000, seconds=HOUR), (WORKER,), (WORKER, WEB, COMMANDS))
 def taken(installation: int) -> str:
-    """Sorted set: job id and runner id → when that runner took that job. Of one hour, at most 20,000."""
+    """Job id and runner id → when that runner took that job."""
     return f"ghapp:{installation}:taken"
 
 
+@keys_of(
+    STRING, KeyBound(number="the jobs that ended within an hour", seconds=HOUR), (WORKER,), (WORKER, WEB, COMMANDS)
+)
 def over(installation: int) -> str:
-    """Prefix of strings: the Job of this id, which is over; each expires after an hour."""
+    """Prefix of keys: the Job of this id, which is over."""
     return f"ghapp:{installation}:over"
 
 
+@keys_of(SORTED_SET, KeyBound(most=480, seconds=HOUR), (WORKER,), (WORKER,))
 def creations(installation: int) -> str:
-    """Sorted set: a creation of a check run → when it was requested. Of one hour, at most 480."""
+    """A creation of a check run → when it was requested."""
     return f"ghapp:{installation}:creations"
 
 
+@keys_of(
+    SORTED_SET,
+    KeyBound(number="one entry per check run that waits", time="a minute after the last turn"),
+    (WORKER,),
+    (WORKER,),
+)
 def creations_waiting(installation: int, share: float) -> str:
-    """Sorted set: a check run that waits to be created → its turn. Of the kinds with that share of the limits."""
+    """A check run that waits to be created → its turn. Of the kinds with that share of the limits."""
     return f"ghapp:{installation}:creations-waiting:{share:g}"
 
 
+@keys_of(
+    STRING,
+    KeyBound(number="one per job that needs an approval, or deploys", seconds=31 * DAY, time="; an hour after its end"),
+    (WORKER,),
+    (WORKER,),
+)
 def approval(installation: int) -> str:
-    """Prefix of strings: when the job of this id was approved; empty while it waits. Expires an hour after its end."""
+    """Prefix of keys: when the job of this id was approved; empty while it waits."""
     return f"ghapp:{installation}:approval"
 
 
+@keys_of(SORTED_SET, KeyBound(most=5_000, seconds=HOUR), (WORKER,), (WEB, WORKER, COMMANDS))
 def ended(installation: int) -> str:
-    """Sorted set: id of an ended job → when it ended. Of one hour, at most 5,000; no GitHub-hosted jobs."""
+    """Id of an ended job → when it ended; no GitHub-hosted jobs."""
     return f"ghapp:{installation}:ended"
 
 
+@keys_of(STRING, KeyBound(number="one per sign-in that GitHub confirmed", seconds=8 * HOUR), (WEB,), (WEB,))
 def session(digest: str) -> str:
-    """string: a sealed Session, by the SHA-256 of its cookie; expires eight hours after the sign-in."""
+    """A sealed Session, by the SHA-256 of its cookie."""
     return f"ghapp:session:{digest}"
 
 
+@keys_of(STRING, KeyBound(number="at most 10,000, the latest", seconds=10 * MINUTE), (WEB,), (WEB,))
 def sign_in(digest: str) -> str:
-    """string: a sealed SignInAttempt, by the SHA-256 of its state; expires after ten minutes."""
+    """A sealed SignInAttempt, by the SHA-256 of its state."""
     return f"ghapp:sign-in:{digest}"
 
 
+SIGN_INS = key(
+    "ghapp:sign-ins",
+    SORTED_SET,
+    "key of a sign-in that is under way → when it began",
+    KeyBound(most=10_000, seconds=10 * MINUTE),
+    (WEB,),
+    (WEB,),
+)
+
+
+@keys_of(LIST, KeyBound(most=1_000, seconds=YEAR), (WEB, WORKER, COMMANDS), (WEB,))
 def audit(installation: int, trail: str = "changes") -> str:
-    """list: AuditEntry of an `audit.Trail`, the latest first, at most 1,000; expires a year after the last one."""
+    """AuditEntry of an `audit.Trail`, the latest first."""
     return f"ghapp:{installation}:audit:{trail}"
 
 
+@keys_of(
+    HASH,
+    KeyBound(number="one entry per pool with losses", time="closed, and of a pool without runners: a week"),
+    (WORKER, WEB, COMMANDS),
+    ALL,
+)
 def fuses(installation: int) -> str:
-    """hash: pool → Fuse."""
+    """Pool → Fuse."""
     return f"ghapp:{installation}:fuses"
 
 
+@keys_of(HASH, KeyBound(most=500, number=" and 4 MiB", seconds=31 * DAY), (WORKER,), (WEB, COMMANDS, WORKER))
 def incidents(installation: int) -> str:
-    """hash: id → LossIncident. At most 500 and 4 MiB, of a month since their end; expires a month after the last."""
+    """Id → LossIncident."""
     return f"ghapp:{installation}:incidents"
 
 
+@keys_of(
+    HASH, KeyBound(number="one entry per pool that a person paused", time="until it is resumed"), (WEB, COMMANDS), ALL
+)
 def pauses(installation: int) -> str:
-    """hash: pool, or * for the whole org → Pause."""
+    """Pool, or * for the whole org → Pause."""
     return f"ghapp:{installation}:pauses"
 
 
+@keys_of(HASH, KeyBound(number="one entry per open condition", time="an hour after it closed"), (WORKER,), (WORKER,))
 def notified(installation: int) -> str:
-    """hash: topic and subject → Notified. One entry per open condition, and an hour longer."""
+    """Topic and subject → Notified."""
     return f"ghapp:{installation}:notified"
 
 
+@keys_of(
+    STREAM, KeyBound(most=10_000, number=", or some more", seconds=MONTH), (WORKER, WATCH), (WEB, WORKER, COMMANDS)
+)
 def events(installation: int) -> str:
-    """Stream of CloudEvents, the last 10,000."""
+    """CloudEvents, the latest."""
     return f"ghapp:{installation}:events"
 
 
-def event(event_id: str) -> str:
-    """string: an event of this id was appended; expires after a week."""
-    return f"ghapp:event:{event_id}"
+@keys_of(SORTED_SET, KeyBound(most=20_000, seconds=WEEK), (WORKER, WATCH), (WORKER, WATCH))
+def event_ids(installation: int, kind: str) -> str:
+    """Id of an event of that type → when it was appended."""
+    return f"ghapp:{installation}:event-ids:{kind}"
 
 
+@keys_of(
+    SORTED_SET,
+    KeyBound(
+        most=1_000,
+        number="; older ones are dropped and counted",
+        time="a week, when it is delivered or the next one comes",
+    ),
+    (WORKER, WATCH, CLOCK),
+    (WORKER, WATCH),
+)
+def outbox_news(installation: int, pool: str) -> str:
+    """Id of an event of the outbox that is no request → when it was added."""
+    return f"ghapp:{installation}:outbox-news:{pool}"
+
+
+@keys_of(HASH, KeyBound(most=66, time=UNTIL_UNINSTALLED), (WORKER, COMMANDS), (WORKER, WEB, COMMANDS))
 def budget(installation: int) -> str:
-    """hash: limit, used, reset, skew, held, and the points of each of the last 61 seconds that has some."""
+    """Limit, used, reset, skew, held, and the points of each of the last 61 seconds that has some."""
     return f"ghapp:{installation}:budget"
 
 
+@keys_of(
+    SORTED_SET,
+    KeyBound(most=80, time="a minute after the call began, when the next one begins"),
+    (WORKER, COMMANDS),
+    (WORKER,),
+)
 def flights(installation: int) -> str:
-    """Sorted set: calls in flight → when they must have ended. At most `pacing.MOST_IN_FLIGHT`."""
+    """Call in flight → when it must have ended."""
     return f"ghapp:{installation}:flights"
 
 
+@keys_of(
+    SORTED_SET,
+    KeyBound(number="one entry per token that is to be minted", time="a minute after the last turn"),
+    (WORKER, COMMANDS),
+    (WORKER,),
+)
+def turns(installation: int) -> str:
+    """Call that waits for the points of a minute → its turn."""
+    return f"ghapp:{installation}:turns"
+
+
+@keys_of(STRING, KeyBound(number=ONE_PER_INSTALLATION, seconds=HOUR), (WORKER, COMMANDS), (WORKER, COMMANDS))
 def credential(installation: int) -> str:
-    """string: the sealed installation token; expires before GitHub's does."""
+    """The sealed installation token."""
     return f"ghapp:{installation}:credential"
 
 
+@keys_of(
+    STRING, KeyBound(number=ONE_PER_INSTALLATION, time="when the bucket is full again, some minutes"), (WEB,), (WEB,)
+)
 def alive_looks(installation: int) -> str:
-    """string: when the bucket of looks for `…/alive` is full again (epoch seconds); expires after some minutes."""
+    """When the bucket of looks for `…/alive` is full again (epoch seconds)."""
     return f"ghapp:{installation}:alive-looks"
 
 
+@keys_of(STRING, KeyBound(number=ONE_PER_INSTALLATION, seconds=10), (WORKER,), (WORKER,))
 def installation_state(installation: int) -> str:
-    """string: GitHub's last answer about the installation; expires after ten seconds."""
+    """GitHub's last answer about the installation."""
     return f"ghapp:{installation}:state"
 
 
+@keys_of(
+    STRING,
+    KeyBound(number="one per thing that is worked on", seconds=MINUTE, time="; 10 s by default, unless it is renewed"),
+    (WORKER, CLOCK, WATCH, COMMANDS),
+    ALL,
+)
 def lock(kind: str, of: str) -> str:
-    """string: the token of the lock's holder; expires."""
+    """The token of the lock's holder."""
     return f"ghapp:claim:{kind}:{of}"
 
 
+@keys_of(HASH, KeyBound(most=3, time=UNTIL_UNINSTALLED), (WORKER,), (WORKER, COMMANDS))
 def report(installation: int) -> str:
-    """hash: posted, head, setback: the last post, the branch's head, and the last failure to post."""
+    """posted, head, setback: the last post, the branch's head, and the last failure to post."""
     return f"ghapp:{installation}:report"
 
 
-CLOCKS_OFF = "ghapp:clocks-off"
-"""Processes whose machine has another time than Redis, each with the seconds; scored by when it was seen."""
+CLOCKS_OFF = key(
+    "ghapp:clocks-off",
+    SORTED_SET,
+    "process whose machine has another time than Redis, with the seconds → when that was seen",
+    KeyBound(number="one entry per process", seconds=HOUR, time="; ten minutes each"),
+    (WEB, WORKER, CLOCK, WATCH),
+    (COMMANDS,),
+)
 
 
+@keys_of(
+    SORTED_SET,
+    KeyBound(number="one entry per process", seconds=HOUR, time="; five minutes each"),
+    (CLOCK, WATCH),
+    (WEB, COMMANDS),
+)
 def heartbeats(role: str) -> str:
-    """Sorted set: process → its last heartbeat. Deleted minutes after the process ended."""
+    """Process → its last heartbeat."""
     return f"ghapp:heartbeats:{role}"
 
 
+@keys_of(HASH, KeyBound(most=10_000, seconds=MONTH), (WATCH, WORKER), (WEB, WORKER, COMMANDS))
 def deaths(installation: int) -> str:
-    """hash: pod uid and end → Death. At most 10,000, of 30 days; expires a month after the last one."""
+    """Pod uid and end → Death. When it is full, clean exits are deleted first."""
     return f"ghapp:{installation}:deaths"
 
 
+@keys_of(SORTED_SET, KeyBound(most=10_000, seconds=MONTH), (WATCH, WORKER), (WEB, WORKER, COMMANDS))
 def death_times(installation: int) -> str:
-    """Sorted set: pod uid and end → when. One entry per death; deleted with it."""
+    """Pod uid and end → when."""
     return f"ghapp:{installation}:deaths:times"
 
 
+@keys_of(HASH, KeyBound(most=10_000, seconds=MONTH), (WATCH, WORKER), (WEB, WORKER, COMMANDS))
 def death_names(installation: int) -> str:
-    """hash: runner name → pod uid and end of its latest death. At most one entry per death; deleted with it."""
+    """Runner name → pod uid and end of its latest death."""
     return f"ghapp:{installation}:deaths:names"
 
 
+@keys_of(SORTED_SET, KeyBound(most=10_000, seconds=MONTH), (WATCH, WORKER), (WEB, WORKER))
 def death_clean(installation: int) -> str:
-    """Sorted set: deaths that were clean exits → when. Deleted first when the store is full."""
+    """Deaths that were clean exits → when."""
     return f"ghapp:{installation}:deaths:clean"
 
 
+@keys_of(
+    SORTED_SET,
+    KeyBound(most=10_000, seconds=MONTH, time="; deleted when the event is appended"),
+    (WATCH, WORKER),
+    (WATCH, WORKER),
+)
 def deaths_unpublished(installation: int) -> str:
-    """Sorted set: deaths without an event → when. Deleted when the event is appended, or with the death."""
+    """Deaths without an event → when."""
     return f"ghapp:{installation}:deaths:untold"
 
 
+@keys_of(
+    HASH,
+    KeyBound(number="the objects of a configured namespace", seconds=WEEK),
+    (WATCH,),
+    (WORKER, WEB, WATCH, COMMANDS),
+)
 def pods(namespace: str) -> str:
-    """hash: p/name → Pod, o/name → EphemeralRunner, at → when. A namespace's snapshot; expires after a week."""
+    """p/name → Pod, o/name → EphemeralRunner, r/name → the objects of a runner, and when. A namespace's snapshot."""
     return f"ghapp:pods:{namespace}"
 
 
+@keys_of(
+    STREAM,
+    KeyBound(most=10_000, number=", or some more", seconds=WEEK, time="; deleted when the death is recorded"),
+    (WATCH,),
+    (WATCH,),
+)
 def pod_ends(namespace: str) -> str:
-    """stream: PodEnd. Entries are deleted when the death is recorded; expires a week after the last one."""
+    """PodEnd, which is yet to be recorded as a death."""
     return f"ghapp:pod-ends:{namespace}"
 
 
+@keys_of(
+    STRING,
+    KeyBound(number="one per source: namespaces and kinds, the log store", seconds=15 * MINUTE),
+    (WATCH, WORKER),
+    (WORKER, WEB, COMMANDS),
+)
 def trouble(place: str) -> str:
-    """string: the last error of a source of cluster data; expires after a quarter of an hour."""
+    """The last error of a source of cluster data."""
     return f"ghapp:trouble:{place}"
 
 
+@keys_of(
+    HASH,
+    KeyBound(number="one entry per namespace of a configured pool", seconds=MONTH),
+    (WORKER, WATCH),
+    (WORKER, COMMANDS),
+)
 def places(installation: int) -> str:
-    """hash: pool/namespace → when a pod of the pool was seen there. One entry per configured namespace of a pool."""
+    """Pool/namespace → when a pod of the pool was seen there."""
     return f"ghapp:{installation}:places"
 
 
+@keys_of(STRING, KeyBound(number=ONE_PER_INSTALLATION, seconds=10 * MINUTE), (WORKER,), (WEB, WORKER, COMMANDS))
 def cluster_side(installation: int) -> str:
-    """string: ClusterSummary, the result of the last cluster snapshots; expires after ten minutes."""
+    """ClusterSummary, the result of the last cluster snapshots."""
     return f"ghapp:{installation}:cluster-side"
 
 
+@keys_of(
+    HASH,
+    KeyBound(most=10_000, number="; further claims are refused", seconds=DAY + MINUTE),
+    (WEB,),
+    (WORKER, WEB, COMMANDS),
+)
 def pod_claims(installation: int) -> str:
-    """hash: pod → PodClaim. At most 10,000; expires a day after the last claim."""
+    """Pod → PodClaim."""
     return f"ghapp:{installation}:podclaims"
 
 
+@keys_of(SORTED_SET, KeyBound(most=10_000, seconds=DAY + MINUTE), (WEB,), (WORKER, WEB))
 def pod_claim_expiries(installation: int) -> str:
-    """Sorted set: pod → when its claim expires. One entry per claim; deleted with it."""
+    """Pod → when its claim expires."""
     return f"ghapp:{installation}:podclaims:expiries"
 
 
+@keys_of(
+    STRING,
+    KeyBound(number="one per check run of a death: 480 an hour", seconds=MONTH),
+    (WORKER,),
+    (WORKER, WEB, COMMANDS),
+)
 def post_mortem(death: str) -> str:
-    """string: PostedMortem, the check run of a death; expires after 30 days."""
+    """PostedMortem, the check run of a death."""
     return f"ghapp:postmortem:{death}"
 
 
+@keys_of(
+    STRING, KeyBound(number="one per re-run that was requested", seconds=31 * DAY), (WORKER,), (WORKER, WEB, COMMANDS)
+)
 def rerun(installation: int, job_id: int) -> str:
-    """string: Rerun, the one re-run of a job; expires after 31 days, when GitHub re-runs the job no more."""
+    """Rerun, the one re-run of a job, which GitHub re-runs for 30 days."""
     return f"ghapp:{installation}:rerun:{job_id}"
 
 
+@keys_of(STRING, KeyBound(number="one per job that died", seconds=WEEK), (WORKER,), (WEB, WORKER, COMMANDS))
 def rerun_note(installation: int, job_id: int) -> str:
-    """string: RerunNote, why the last try to re-run a job sent no request. Expires after a week."""
+    """RerunNote, why the last try to re-run a job sent no request."""
     return f"ghapp:{installation}:rerun-note:{job_id}"
 
 
+@keys_of(STRING, KeyBound(number="one per repository", seconds=HOUR), (WORKER,), (WORKER,))
 def reruns_of_hour(installation: int, repository: str, hour: int) -> str:
-    """string: number of unasked re-runs of a repository's jobs in that hour; expires after an hour."""
+    """Number of unasked re-runs of a repository's jobs in that hour."""
     return f"ghapp:{installation}:reruns:{repository.lower()}:{hour}"
 
 
+@keys_of(STRING, KeyBound(number="one per kind of message", seconds=DAY), (WORKER,), (WORKER,))
 def published(installation: int, what: str) -> str:
-    """string: marks a message as published; expires after a day. One entry per kind of message."""
+    """Marks a message as published."""
     return f"ghapp:{installation}:said:{what}"
 
 
+@keys_of(
+    HASH,
+    KeyBound(number="one entry per pool that was configured at a deploy", time=UNTIL_UNINSTALLED),
+    (WEB, COMMANDS),
+    (WEB, WORKER, CLOCK, COMMANDS),
+)
 def deploys(installation: int) -> str:
-    """hash: pool → its Deploys. One entry per pool that was configured at a deploy, of at most 8 shards."""
+    """Pool → its Deploys, of at most 8 shards."""
     return f"ghapp:{installation}:deploys"
 
 
+@keys_of(STRING, KeyBound(number="one per configured pool", seconds=5 * MINUTE), (WORKER,), (WEB, WORKER, COMMANDS))
 def active(installation: int) -> str:
-    """Prefix of strings: the active shard by the pool's command or URL; each expires after five minutes."""
+    """Prefix of keys: the active shard by the pool's command or URL."""
     return f"ghapp:{installation}:active"
 
 
+@keys_of(HASH, KeyBound(number="8 per configured pool", seconds=MONTH), (WORKER,), (WORKER, CLOCK, WEB))
 def gates(installation: int) -> str:
-    """hash: pool/shard → GateCheck of a deployed commit. At most 8 per pool; expires a month after the last."""
+    """Pool/shard → GateCheck of a deployed commit."""
     return f"ghapp:{installation}:gates"
 
 
+@keys_of(STRING, KeyBound(number=ONE_PER_INSTALLATION, seconds=2 * HOUR), (WORKER,), (WORKER, WEB))
 def runner_groups(installation: int) -> str:
-    """string: RunnerGroups of the org; expires after two hours."""
+    """RunnerGroups of the org."""
     return f"ghapp:{installation}:runner-groups"
 
 
+@keys_of(
+    HASH,
+    KeyBound(most=2_000, number="; no other commit gets one meanwhile", seconds=3 * DAY),
+    (WORKER,),
+    (WORKER, CLOCK),
+)
 def queue_checks(installation: int) -> str:
-    """hash: repository@commit → QueueCheck. At most 2,000; expires three days after the last change."""
+    """Repository@commit → QueueCheck."""
     return f"ghapp:{installation}:queue-checks"
 
 
+@keys_of(STRING, KeyBound(number="two per installation", seconds=HOUR), (WORKER,), (WORKER,))
 def queue_posts(installation: int, hour: int) -> str:
-    """string: number of posts of "Runner queue" in that hour; expires after an hour."""
+    """Number of posts of "Runner queue" in that hour."""
     return f"ghapp:{installation}:queue-posts:{hour}"
 
 
+@keys_of(STRING, KeyBound(number="one per repository", seconds=HOUR), (WORKER,), (WORKER,))
 def quiet(installation: int, repository: str) -> str:
-    """string: 1 if the repository has the topic `ghapp-quiet`, else 0; expires after an hour."""
+    """1 if the repository has the topic `ghapp-quiet`, else 0."""
     return f"ghapp:{installation}:quiet:{repository.lower()}"
 
 
+@keys_of(STRING, KeyBound(number="one entry per labelled pod", seconds=DAY), (WORKER,), (WORKER, WEB, COMMANDS))
 def leaks(installation: int) -> str:
-    """string: Tick, the reaper's memory of each labelled pod. Grows with them; expires a day after the last tick."""
+    """Tick, the reaper's memory of each labelled pod."""
     return f"ghapp:{installation}:leaks"
 
 
+@keys_of(
+    HASH,
+    KeyBound(number="one entry per pool", time="until it closes"),
+    (WORKER, WEB, COMMANDS),
+    (WORKER, WEB, COMMANDS),
+)
 def leak_fuses(installation: int) -> str:
-    """Hash: the reaper's fuse of each pool, and of the installation."""
+    """Pool → the reaper's fuse, if it is not closed; * for the installation."""
     return f"ghapp:{installation}:leaks:fuses"
 
 
+@keys_of(HASH, KeyBound(most=1_000, number="; meanwhile no other deletion begins", seconds=DAY), (WORKER,), (WORKER,))
 def orphans(installation: int) -> str:
-    """hash: pod uid → Orphan whose deletion is unfinished. At most 1,000; expires after a day."""
+    """Pod uid → Orphan whose deletion is unfinished."""
     return f"ghapp:{installation}:leaks:begun"
 
 
+@keys_of(SORTED_SET, KeyBound(most=10_000, seconds=DAY), (WORKER,), (WORKER,))
 def reaped(installation: int) -> str:
-    """Sorted set: when each pod of the last day was reaped, by its uid."""
+    """When each pod of the last day was reaped, by its uid."""
     return f"ghapp:{installation}:leaks:reaped"
 
 
+@keys_of(
+    HASH,
+    KeyBound(
+        most=20_000,
+        number=", or some more: those of the pool `other`",
+        seconds=WEEK,
+        time="; a quarter of an hour after the end of a step",
+    ),
+    (WORKER, WATCH, COMMANDS),
+    (WORKER,),
+)
 def history_counts(installation: int) -> str:
-    """hash: step, name and pool → number. At most 20,000; expires a week after the last count.
-
-    The first sweep that begins a quarter of an hour after the end of a step deletes its fields.
-    """
+    """Step, name and pool → number, which a sweep joins to the history."""
     return f"ghapp:{installation}:history:counts"
 
 
+@keys_of(HASH, KeyBound(most=100, seconds=91 * DAY), (WORKER,), (WORKER, WEB))
 def history_pools(installation: int) -> str:
-    """hash: pool → when its history was written, to an hour. At most 100; expires 91 days after the last such time."""
+    """Pool → when its history was written, to an hour."""
     return f"ghapp:{installation}:history:pools"
 
 
+@keys_of(
+    HASH,
+    KeyBound(most=288, number=", of 102 pools", time="when its last step is no longer kept: 8 days, or 100 days"),
+    (WORKER,),
+    (WEB, WORKER, COMMANDS),
+)
 def history_steps(installation: int, width: int, bucket: int, pool: str) -> str:
-    """hash: begin of a step → HistoryStep. A day of steps of 300 s, or ten days of steps of an hour (`width`).
-
-    Expires when its last step is no longer kept.
-    """
+    """Begin of a step → HistoryStep. A day of steps of 300 s, or ten days of steps of an hour (`width`)."""
     return f"ghapp:{installation}:history:{width}:{bucket}:{pool}"

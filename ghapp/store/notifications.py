@@ -16,6 +16,9 @@ from ghapp.store.quarantine import RecordReader
 MOST_PENDING = 1_000
 """Of all receivers; beyond that, the oldest are dropped."""
 
+PENDING_SECONDS = 2 * 86_400
+"""After the last one was added. Each is given up after a day."""
+
 
 class PendingNotification(NamedTuple):
     """A notification that one receiver has not got yet. Fields are only ever appended. Times are epoch seconds.
@@ -73,6 +76,8 @@ class Notifications:
                     pipe.hset(key, name, _notified.encode(record))
             for each in pending:
                 pipe.hset(keys.NOTIFICATIONS, secrets.token_hex(8), _pending.encode(each))
+            if pending:
+                pipe.expire(keys.NOTIFICATIONS, PENDING_SECONDS)
             await pipe.execute()
 
     async def pending(self) -> dict[str, PendingNotification]:

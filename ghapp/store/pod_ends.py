@@ -17,6 +17,9 @@ from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader
 
+MOST = 10_000
+"""Ends of a namespace, the latest: of more, the oldest would not be kept as deaths either."""
+
 KEPT_SECONDS = 7 * 86_400
 """After the last end was added, as long as the snapshot."""
 
@@ -58,7 +61,7 @@ class PodEnds:
         """Adds ends, in this order, by a pipeline that the caller executes."""
         key = keys.pod_ends(namespace)
         for each in ends:
-            pipe.xadd(key, {"end": _ends.encode(each)})
+            pipe.xadd(key, {"end": _ends.encode(each)}, maxlen=MOST, approximate=True)
         if ends:
             pipe.expire(key, KEPT_SECONDS)
 

@@ -124,6 +124,10 @@ class Runners:
             await self._forget_abandoned(installation, unreadable)
         return records
 
+    async def count(self, installation: int) -> int:
+        """Returns the number of known runners."""
+        return int(await self._redis.hlen(keys.runners(installation)))
+
     async def scan(self, installation: int) -> AsyncIterator[dict[int, Evidence]]:
         """Yields all known runners in parts; other tasks run in between. Changes meanwhile may be missing."""
         cursor = 0

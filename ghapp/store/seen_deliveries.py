@@ -70,25 +70,13 @@ class SeenDeliveries:
             for _ in levels:
                 members = zip(numbers.values(), next(answers), strict=True)
                 found.update(guid for guid, is_member in members if is_member)
-        return found | (set() if self._kind else await self._of_previous_version(sorted(guids), now))
+        return found
 
     async def _counts(self, windows: Sequence[int]) -> dict[int, int]:
         """Returns how many deliveries were marked in each of these windows."""
         rows: Any = await self._redis.mget([keys.seen_count(self._kind, each) for each in windows])
         by_key = zip(windows, rows, strict=True)
         return {each: await self._read_count.one(keys.seen_count(self._kind, each), row) or 0 for each, row in by_key}
-
-    async def _of_previous_version(self, guids: list[str], now: float) -> set[str]:
-        """Returns those that the previous version marked: it has a set of GUIDs for each hour."""
-        hour = int(now // HOUR)
-        hours = [keys.seen_guids(hour - back) for back in range(SEEN_SECONDS // HOUR + 1)]
-        if not await self._redis.exists(*hours):
-            return set()
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for key in hours:
-                pipe.smismember(key, guids)
-            answers = await pipe.execute()
-        return {guid for answer in answers for guid, is_member in zip(guids, answer, strict=True) if is_member}
 
 
 def _by_part(guids: Iterable[str]) -> dict[int, dict[int, str]]:

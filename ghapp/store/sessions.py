@@ -22,7 +22,19 @@ SESSION_SECONDS = 8 * 3600
 ATTEMPT_SECONDS = 600
 """GitHub's code is valid for ten minutes."""
 
+MOST_ATTEMPTS = 10_000
+"""Sign-ins that are under way, the latest: anyone may begin one."""
+
 COOKIE_BYTES = 32
+
+_BEGIN = """
+local at = tonumber(redis.call('TIME')[1])
+redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
+redis.call('ZADD', KEYS[2], at, KEYS[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', '(' .. at - ARGV[2])
+while redis.call('ZCARD', KEYS[2]) > tonumber(ARGV[3]) do redis.call('DEL', redis.call('ZPOPMIN', KEYS[2])[1]) end
+redis.call('EXPIRE', KEYS[2], ARGV[2])
+"""
 
 
 class OrgAccess(NamedTuple):
@@ -92,6 +104,7 @@ class Sessions:
     def __init__(self, redis: Redis, private_key: str) -> None:
         self._redis = redis
         self._sessions, self._attempts = Seal(_sessions, private_key), Seal(_attempts, private_key)
+        self._begin: Any = redis.register_script(_BEGIN)
 
     async def create(self, session: Session, now: float) -> str:
         """Stores a session; returns its cookie's value, which is returned only here."""
@@ -119,12 +132,16 @@ class Sessions:
     async def begin(self, state: str, attempt: SignInAttempt) -> None:
         """Stores a sign-in that is sent to GitHub."""
         key = keys.sign_in(digest_of(state))
-        await self._redis.set(key, self._attempts.close(key, attempt), ex=ATTEMPT_SECONDS)
+        sealed = self._attempts.close(key, attempt)
+        await self._begin(keys=[key, keys.SIGN_INS], args=[sealed, ATTEMPT_SECONDS, MOST_ATTEMPTS])
 
     async def take(self, state: str) -> SignInAttempt | None:
         """Returns a sign-in once; None if it is unknown, was taken before, or is older than ten minutes."""
         key = keys.sign_in(digest_of(state))
-        row: Any = await self._redis.getdel(key)
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.getdel(key)
+            pipe.zrem(keys.SIGN_INS, key)
+            row, _ = await pipe.execute()
         return self._attempts.open(key, row)
 
 

@@ -133,6 +133,7 @@ def build(
     setup = SetupEndpoints(settings, reading, enqueue_job, clock)
     access = PageAccess(settings, stores, setup.credentials, clock)
     host = PageHost(settings, PageData(settings, reading, reader, read_load or _no_load, clock), access, clock)
+    status = StatusEndpoints(settings, reading, clock)
     application = WebApplication(
         Webhook(stores.inbox, setup.webhook_secrets),
         FastHealth(reader, authenticator, clock),
@@ -147,25 +148,28 @@ def build(
             *DeathEndpoints(stores, reader, authenticator, clock).routes(),
             *HistoryEndpoints(reading, reader, authenticator, clock).routes(),
             *EventStream(settings, stores, reader, authenticator, clock, stopping).routes(),
-            *StatusEndpoints(settings, reading, clock).routes(),
+            *status.routes(),
             *description.routes(),
             *SignInEndpoints(settings, access, clock).routes(),
             *_page_routes(host, Examination(examine, clock), enqueue_job),
         ],
         exception_handlers={HTTPException: _as_problem, StoreUnavailableError: _away, Exception: _as_problem},
-        lifespan=_lifespan(stores, clock),
+        lifespan=_lifespan(stores, clock, status),
     )
     application.state.stopping = stopping
     return application
 
 
-def _lifespan(stores: Stores, clock: Clock) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+def _lifespan(
+    stores: Stores, clock: Clock, status: StatusEndpoints
+) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         gc.collect()
         gc.freeze()  # imported objects are permanent; scanning them would only delay the slowest requests
         gc.set_threshold(GC_THRESHOLD)
         measuring = asyncio.create_task(_keep_clock(stores, clock)) if isinstance(clock, SharedClock) else None
+        await status.prepare()
         yield
         if measuring is not None:
             measuring.cancel()

@@ -17,14 +17,13 @@ from ghapp.health.job_steps import JobSteps
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence, Fold
 from ghapp.log import logger
-from ghapp.queue.jobs import JobName
 from ghapp.store.delivery_status import arrived_at
 from ghapp.store.demand import OVER_SECONDS
 from ghapp.store.inbox import Entry
 from jobs.checks.check_run_events import handle_check_event
 from jobs.context import JobContext, configured, open_context
 from jobs.deaths.job_deaths import enqueue_suspicious
-from jobs.deliveries.installations import installation_changed
+from jobs.deliveries.installations import discover_soon, installation_changed
 from jobs.deliveries.job_times import count_job_times, history_pools, taken_jobs
 
 log = logger(__name__)
@@ -99,6 +98,8 @@ async def _take_effect(context: JobContext, entries: Sequence[Entry], now: float
     for _, delivery in deliveries:
         context.left_out_rows.add(delivery.left_out)
     await _take_effect_on_orgs(context, deliveries)
+    # What deliveries leave of an installation that no discovery has listed expires, unless one lists it after all.
+    await context.uninstalled.removed(await context.installations.unknown(by_installation.keys()), now)
     for installation_id, delivered in by_installation.items():
         await _jobs_take_effect(context, installation_id, await _current(context, installation_id, delivered, now), now)
     await _record_arrivals(context, by_installation, now)
@@ -195,7 +196,7 @@ async def _take_effect_on_orgs(context: JobContext, deliveries: Sequence[tuple[s
             case "check_run" | "check_suite":
                 await handle_check_event(context, event, delivery)
     if any(event in ("installation", "installation_repositories") for event, _ in deliveries):
-        context.ask(JobName.INSTALLATIONS)
+        await discover_soon(context)
 
 
 def _folds(payload: Sequence[WorkflowJob], now: float) -> dict[int, Fold]:

@@ -15,6 +15,7 @@ from ghapp.health.runner.next_attempt import why_not_swept
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from jobs.context import JobContext, configured, open_context
+from jobs.runners.forget import forget_unswept
 from jobs.scheduler import DISCOVER_SECONDS
 
 log = logger(__name__)
@@ -74,13 +75,28 @@ async def _discover_again(context: JobContext, found: list[Installation]) -> Non
     if not found:
         intervals = [UNINSTALLED_DISCOVERY_SECONDS]
     if intervals:
-        pages = -(-len(found) // PER_PAGE)
-        wait = max(min(intervals), pages * 3600 / CALLS_AN_HOUR)
-        slot = floor(now / wait) + 1
-        due = min(due, slot * wait)
-        if due == slot * wait:
+        slot, at = _next_slot(now, min(intervals), len(found))
+        due = min(due, at)
+        if due == at:
             context.ask(JobName.INSTALLATIONS, key=f"installations-{slot}", after_seconds=due - now)
     await context.schedule.discover_at(due)
+
+
+async def discover_soon(context: JobContext) -> None:
+    """Enqueues a discovery after deliveries about installations; all of them that arrive before it begins share it.
+
+    Its key is of its time: a discovery that runs now may have read its list before the delivery.
+    """
+    now = context.clock()
+    slot, at = _next_slot(now, UNINSTALLED_DISCOVERY_SECONDS, len(await context.installations.all()))
+    context.ask(JobName.INSTALLATIONS, key=f"installations-delivered-{slot}", after_seconds=at - now)
+
+
+def _next_slot(now: float, wait: float, installations: int) -> tuple[int, float]:
+    """Returns the number and the time of the next discovery; the wait is longer where a list takes many calls."""
+    wait = max(wait, -(-installations // PER_PAGE) * 3600 / CALLS_AN_HOUR)
+    slot = floor(now / wait) + 1
+    return slot, slot * wait
 
 
 async def installation_changed(context: JobContext, delivery: Delivery) -> None:
@@ -145,3 +161,4 @@ async def _enrol(
     await context.schedule.remove(installation.id)
     survey = await context.runners.survey(installation.id)
     await context.runners.save_survey(installation.id, survey_after_failure(survey, why, now))
+    await forget_unswept(context, installation)

@@ -21,9 +21,6 @@ from jobs.scheduler import REDELIVERY_BATCH_SECONDS
 
 log = logger(__name__)
 
-MOST_PLANNED = 1000
-"""Attempts for each read: all that one read finds."""
-
 BATCH = ceil(REDELIVERY_POINTS / WRITE_POINTS * REDELIVERY_BATCH_SECONDS / POINTS_SECONDS)
 """Attempts a job, so that one job every `REDELIVERY_BATCH_SECONDS` requests all that the points allow."""
 
@@ -57,7 +54,7 @@ async def redeliver_failed(context: JobContext) -> int:
             if not most:
                 return 0
             if most < BATCH or not await context.inbox.planned_redeliveries():
-                await context.inbox.plan_redeliveries((await plan_from_log(context))[:MOST_PLANNED])
+                await context.inbox.plan_redeliveries(await plan_from_log(context))
             return await _batch(context, most, arrival)
         except GitHubError as error:
             await context.inbox.plan_redeliveries(())

@@ -4,6 +4,9 @@ Each scheduler process runs this beside its ticks; one of them delivers, under a
 within seconds. All URLs are served concurrently, so that a URL that never answers delays no other URL, no worker and no
 sweep. `EventBacklog` decides what is sent when. It is kept in memory: a process that takes over tries each event once.
 
+A tick reads what was added to the outbox and, each second, what holds back requests; the whole outbox is read now and
+then. So events that wait for a URL that is down cost next to nothing.
+
 An event is sent at least once, under the same id each time, until it is accepted or a week old.
 """
 
@@ -11,12 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from httpx import AsyncClient
@@ -34,7 +37,7 @@ from ghapp.health.remediation.steps import (
 )
 from ghapp.log import logger
 from ghapp.replace.cloudevents import open_client, post
-from ghapp.replace.event_backlog import EventBacklog
+from ghapp.replace.outbox_copy import OutboxCopy, OutboxGroup
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.events import Outgoing
 from ghapp.store.fuses import WHOLE_ORG, Pause
@@ -49,10 +52,19 @@ GIVEN_UP_SECONDS = 7 * 24 * 3600.0
 """As long as a lost runner waits. A URL that is down permanently must not fill the outbox."""
 
 TICK_SECONDS = 0.25
-"""Longest time between two reads of the outbox: an event's backoff or a pause may have ended."""
+"""Longest time between two ticks: an event's backoff may have ended."""
 
 PAUSE_SECONDS = 0.1
 """Shortest time: what is added meanwhile is read together."""
+
+OUTBOX_SECONDS = 10.0
+"""Seconds between two reads of the ids of the whole outbox, which find what the feed of added events has lost."""
+
+READ_AT_ONCE = 500
+"""Events that are read by one command."""
+
+PLACES_SECONDS = 1.0
+"""Maximum age of what holds back requests; it is read again before a request is sent."""
 
 ORGS_SECONDS = 5.0
 """Maximum age of the organization names by which an event's pool is found."""
@@ -87,22 +99,6 @@ Look = Callable[[int, int], object]
 """Has a worker ask GitHub, for an installation and a lost runner, whether the runner or its name is registered."""
 
 
-class Waits(NamedTuple):
-    """An event of the outbox.
-
-    Attributes:
-        installation: its id.
-        pool: the pool whose URL gets the event.
-        at: when it happened (epoch seconds; 0 if unreadable).
-        is_request: True for a replacement request; pauses, modes and fuses hold back these events and no others.
-    """
-
-    installation: int
-    pool: str
-    at: float
-    is_request: bool = False
-
-
 class EventDelivery:
     """Delivers events: `run` all of them while the process runs; `deliver` one."""
 
@@ -113,7 +109,8 @@ class EventDelivery:
         self._installations, self._runners = stores.installations, stores.runners
         self._locks = stores.locks.lasting(LOCK_SECONDS)
         self._orgs: dict[int, str] = {}
-        self._orgs_due = 0.0
+        self._places: dict[OutboxGroup, str | None] = {}
+        self._orgs_due = self._places_due = self._outbox_due = 0.0
 
     async def run(self) -> None:
         """Delivers while this process holds the lock, and waits for the lock otherwise; until cancelled."""
@@ -141,59 +138,65 @@ class EventDelivery:
 
     async def _deliver_all(self) -> None:
         """Delivers until cancelled, or until Redis cannot be read."""
-        backlog, known = EventBacklog(), dict[str, Waits]()
+        outbox, self._outbox_due, self._places_due = OutboxCopy(), 0.0, 0.0
         async with open_client() as client:
             tasks: set[asyncio.Task[None]] = set()
-            added = asyncio.create_task(self._events.await_added(TICK_SECONDS))
+            adding, added = asyncio.create_task(self._events.added(TICK_SECONDS)), list[str]()
             try:
                 while True:
-                    await self._refresh(backlog, known)
-                    for event_id in backlog.send(time.monotonic()):
-                        task = asyncio.create_task(self._try(client, backlog, event_id))
+                    await self._refresh(outbox, added)
+                    for event_id in outbox.backlog.send(time.monotonic()):
+                        task = asyncio.create_task(self._try(client, outbox, event_id))
                         tasks.add(task)
                         task.add_done_callback(tasks.discard)
-                    changing = {added, *tasks}
+                    changing: set[asyncio.Task[Any]] = {adding, *tasks}
                     await asyncio.sleep(PAUSE_SECONDS)
                     await asyncio.wait(changing, return_when=asyncio.FIRST_COMPLETED)
-                    if added.done():
-                        added.result()
-                        added = asyncio.create_task(self._events.await_added(TICK_SECONDS))
+                    added = []
+                    if adding.done():
+                        added = adding.result()
+                        adding = asyncio.create_task(self._events.added(TICK_SECONDS))
             finally:
-                for task in (added, *tasks):
-                    task.cancel()
-                await asyncio.gather(added, *tasks, return_exceptions=True)
+                for running in (adding, *tasks):
+                    running.cancel()
+                await asyncio.gather(adding, *tasks, return_exceptions=True)
 
-    async def _refresh(self, backlog: EventBacklog, known: dict[str, Waits]) -> None:
-        """Updates the backlog to what the outbox contains now."""
-        unsent = set(await self._events.unsent())
-        for event_id in known.keys() - unsent:
-            del known[event_id]
-        for event_id in unsent - known.keys():
-            outgoing = await self._events.outgoing(event_id)
-            if outgoing is not None:
-                is_request = _type(outgoing) == REPLACE
-                known[event_id] = Waits(outgoing.installation, outgoing.pool, _happened_at(outgoing), is_request)
-        if known and time.monotonic() >= self._orgs_due:
+    async def _refresh(self, outbox: OutboxCopy, added: Sequence[str]) -> None:
+        """Updates the copy: what was added and, now and then, what left the outbox, and what is held back."""
+        now = time.monotonic()
+        if now >= self._outbox_due:
+            added = await self._events.unsent()
+            outbox.keep(added)
+            self._outbox_due = now + OUTBOX_SECONDS
+        fresh = [event_id for event_id in added if event_id not in outbox]
+        for start in range(0, len(fresh), READ_AT_ONCE):
+            found = await self._events.several_outgoing(fresh[start : start + READ_AT_ONCE])
+            for event_id, outgoing in found.items():
+                group = OutboxGroup(outgoing.installation, outgoing.pool, _type(outgoing) == REPLACE)
+                outbox.add(event_id, group, _happened_at(outgoing))
+        if now >= self._places_due or outbox.groups.keys() - self._places.keys():
+            self._places = await self._places_of(outbox.groups.keys())
+            self._places_due = now + PLACES_SECONDS
+        outbox.place(self._places)
+
+    async def _places_of(self, groups: Collection[OutboxGroup]) -> dict[OutboxGroup, str | None]:
+        """Returns the URL of each group; None for requests that are held back.
+
+        Those of an organization that removed the App are not held: they are dropped.
+        """
+        if groups and time.monotonic() >= self._orgs_due:
             self._orgs = {each.id: each.org for each in await self._installations.all()}
             self._orgs_due = time.monotonic() + ORGS_SECONDS
-        held = await self._held(known)
-        backlog.keep({event_id: (self._url(each), each.at) for event_id, each in known.items() if event_id not in held})
-
-    async def _held(self, known: Mapping[str, Waits]) -> set[str]:
-        """Returns the ids of the requests that are held back.
-
-        They are left out of the backlog: retries of them would delay other events to the same URL. Those of an
-        organization that removed the App are not held: they are dropped.
-        """
-        requests = {event_id: each for event_id, each in known.items() if each.is_request}
-        installations = {each.installation for each in requests.values()} & self._orgs.keys()
-        holds = {each: await self._holds(each) for each in installations}
-        return {
-            event_id
-            for event_id, each in requests.items()
-            if each.installation in holds
+        with_requests = {each.installation for each in groups if each.is_request} & self._orgs.keys()
+        holds = {each: await self._holds(each) for each in with_requests}
+        held = {
+            each
+            for each in groups
+            if each.is_request
+            and each.installation in holds
             and self._is_held(holds[each.installation], self._orgs[each.installation], each.pool)
         }
+        return {each: None if each in held else self._url(each) for each in groups}
 
     async def _holds(self, installation: int) -> Holds:
         return Holds(await self._fuses.pauses(installation), await self._fuses.all(installation))
@@ -205,18 +208,21 @@ class EventDelivery:
         fuse = fuse_of(holds.fuses, pool) if runner_id is None else fuse_of_runner(holds.fuses, pool, runner_id)
         return not acts or is_paused or fuse.holds_requests
 
-    async def _try(self, client: AsyncClient, backlog: EventBacklog, event_id: str) -> None:
+    async def _try(self, client: AsyncClient, outbox: OutboxCopy, event_id: str) -> None:
         """Posts one event and records the outcome in the backlog; raises only a cancellation."""
+        backlog = outbox.backlog
         url = backlog.waiting[event_id].url
         try:
             outgoing = await self._events.outgoing(event_id)
-            if outgoing is None:  # it was accepted while the outbox was read
+            if outgoing is None:  # it was accepted, or dropped, while the outbox was read
                 backlog.drop(event_id)
+                outbox.remove(event_id)
                 return
             match await self._post(client, event_id, outgoing):
                 case EventAttempt.DONE:
                     if backlog.accepted(event_id):
                         log.info("event delivery recovered", url=url)
+                    outbox.remove(event_id)
                 case EventAttempt.SOON:
                     backlog.put_off(event_id, time.monotonic(), soon=True)
                 case EventAttempt.LATER:
@@ -247,7 +253,7 @@ class EventDelivery:
         installation = await self._installations.one(outgoing.installation)
         if installation is None:
             log.warning("event dropped, the App is not installed any more", event_id=event_id, pool=outgoing.pool)
-            await self._events.accepted(event_id)
+            await self._events.accepted(event_id, outgoing)
             return EventAttempt.DONE
         org, pool, runner_id, step = installation.org, outgoing.pool, None, RequestStep.SEND
         if event["type"] == REPLACE:
@@ -259,12 +265,12 @@ class EventDelivery:
             step = request_step(evidence, event_id, self._clock(), held=held)
         if step is RequestStep.WITHDRAW:
             log.info("replacement request withdrawn", event_id=event_id, pool=pool, runner=runner_id)
-            await self._events.accepted(event_id)
+            await self._events.accepted(event_id, outgoing)
             return EventAttempt.DONE
         rule = rule_named(pool, self._settings.pools_of(org))
         if runner_id is not None and rule is not None and replacement_path(rule) is not ReplacementPath.EVENT:
             log.info("replacement request withdrawn, its pool has another replacer", event_id=event_id, pool=pool)
-            await self._events.accepted(event_id)  # the next plan has the runner replaced that way
+            await self._events.accepted(event_id, outgoing)  # the next plan has the runner replaced that way
             return EventAttempt.DONE
         if rule is None or rule.url is None or rule.secret_env is None:
             return await self._without_url(event_id, outgoing, pool, rule, is_request=runner_id is not None)
@@ -280,11 +286,11 @@ class EventDelivery:
             if not self._is_too_old(outgoing):
                 raise
             log.warning("event given up", event_id=event_id, type=event["type"], pool=pool, why=str(error))
-            await self._events.accepted(event_id)
+            await self._events.accepted(event_id, outgoing)
             return EventAttempt.DONE
         if runner_id is not None:
             await self._record(outgoing.installation, runner_id, event_id)
-        await self._events.accepted(event_id)
+        await self._events.accepted(event_id, outgoing)
         return EventAttempt.DONE
 
     async def _without_url(
@@ -295,20 +301,20 @@ class EventDelivery:
         if rule is None and may_return and not self._is_too_old(outgoing):
             return EventAttempt.LATER
         log.warning("event dropped, pool has no URL", event_id=event_id, pool=pool)
-        await self._events.accepted(event_id)
+        await self._events.accepted(event_id, outgoing)
         return EventAttempt.DONE
 
     async def _record(self, installation: int, runner_id: int, event_id: str) -> None:
         fold = partial(accepted, event_id=event_id, at=self._clock())
         await self._runners.revise(installation, {runner_id: fold})
 
-    def _url(self, waits: Waits) -> str:
+    def _url(self, group: OutboxGroup) -> str:
         """Returns the URL by stored names, without another read; empty for none.
 
         A request of a pool that has another replacer by now waits for no URL: it is withdrawn.
         """
-        rule = rule_named(waits.pool, self._settings.pools_of(self._orgs.get(waits.installation, "")))
-        if rule is None or (waits.is_request and replacement_path(rule) is not ReplacementPath.EVENT):
+        rule = rule_named(group.pool, self._settings.pools_of(self._orgs.get(group.installation, "")))
+        if rule is None or (group.is_request and replacement_path(rule) is not ReplacementPath.EVENT):
             return ""
         return rule.url or ""
 

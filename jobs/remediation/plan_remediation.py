@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 
@@ -19,14 +20,22 @@ from ghapp.health.remediation.decision import (
     is_as_planned,
 )
 from ghapp.health.remediation.decision import decide as decided
-from ghapp.health.remediation.fuse import Fuse, Position, has_stepped
+from ghapp.health.remediation.fuse import Fuse, Position, has_stepped, is_long_closed
 from ghapp.health.remediation.plan import Plan
-from ghapp.health.remediation.steps import awaits_remediation, is_open, replacement_path, request_id
+from ghapp.health.remediation.steps import (
+    REPLACE,
+    ReplacementPath,
+    awaits_remediation,
+    is_open,
+    replacement_path,
+    request_id,
+)
 from ghapp.health.runner import observations
 from ghapp.health.runner.evidence import Evidence
 from ghapp.log import logger
 from ghapp.queue.jobs import enqueue_remediation
 from ghapp.report.org_view import OrgView
+from ghapp.settings import PoolSettings
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.checks.health_report import enqueue_report_if_wanted
 from jobs.context import JobContext
@@ -65,6 +74,8 @@ async def plan_remediation(context: JobContext, installation: Installation) -> P
         await _ask_again(context, installation, runners.values(), now)
         turned = {each.pool: (each.after, each.counted) for each in decision.turns if each.pool not in overtaken}
         await record_incidents(context, installation, view, runners | granted, turned, now)
+        old = {name: fuse for name, fuse in view.fuses.items() if name not in pools and is_long_closed(fuse, now)}
+        await context.fuses.forget(installation.id, old)
     enqueue_report_if_wanted(context, installation)
     return decision.plan
 
@@ -109,7 +120,15 @@ async def _inputs(
         ]
     window = context.settings.of(installation.org).fuse.window_seconds
     reaped = await context.leaks.reaped_by_pool(installation.id, now - window)
-    return DecisionInputs(view.survey, now, queued, view.claimed, reaped)
+    open_requests = _open_requests(runners.values(), context.settings.pools_of(installation.org))
+    return DecisionInputs(view.survey, now, queued, view.claimed, reaped, open_requests)
+
+
+def _open_requests(runners: Iterable[Evidence], rules: Sequence[PoolSettings]) -> Counter[str]:
+    """Counts the requests that wait for their pool's URL; a controller that polls may leave them open."""
+    pools = Counter(runner_pool(each, rules) for each in runners if is_open(each) and each.replaced_at is None)
+    sent = {rule.name for rule in rules if replacement_path(rule) is ReplacementPath.EVENT}
+    return Counter({pool: count for pool, count in pools.items() if pool in sent})
 
 
 async def _write_off(
@@ -224,7 +243,8 @@ async def _ask_again(context: JobContext, installation: Installation, known: Ite
     granted = {each.event_id: each for each in known if each.event_id is not None and is_open(each)}
     if not granted:
         return
-    unsent, unpublished = set(await context.events.unsent()), await context.events.missing(list(granted))
+    unsent = await context.events.unsent_of(granted)
+    unpublished = await context.events.missing(installation.id, REPLACE, list(granted))
     rules = context.settings.pools_of(installation.org)
     for event_id, evidence in granted.items():
         path = replacement_path(rule_named(runner_pool(evidence, rules), rules))

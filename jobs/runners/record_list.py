@@ -9,17 +9,14 @@ from dataclasses import dataclass, replace
 from ghapp.errors import GitHubError
 from ghapp.health.history import HistorySample, sample
 from ghapp.health.installation import Installation
-from ghapp.health.job import Job, is_over
 from ghapp.health.pacing import Purpose
 from ghapp.health.pods.observed_remains import by_namespace
 from ghapp.health.remediation.decision import are_at_rest
-from ghapp.health.remediation.fuse import open_since
 from ghapp.health.runner import absence
 from ghapp.health.runner.absence import GetResult, RunnerList
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.remains import RemainsKind
-from ghapp.health.runner.transitions import may_be_forgotten
-from ghapp.health.runner.verdict import Limits, is_absent, judge
+from ghapp.health.runner.verdict import is_absent
 from ghapp.health.settled import Settled, is_settled
 from jobs.context import JobContext
 from jobs.deliveries.completeness import expect_deliveries
@@ -27,8 +24,8 @@ from jobs.pods.remains import observe_remains
 from jobs.remediation.job_lookup import look_up_jobs
 from jobs.runners.confirm import confirm_listed, prepare_confirmation
 from jobs.runners.failed_calls import record_failed_calls
+from jobs.runners.forget import forget_outdated
 from jobs.runners.heal_times import count_heals
-from jobs.runners.incidents import record_deleted
 from jobs.runners.list_runners import ListResult, get_each
 
 
@@ -51,6 +48,7 @@ class SweepResult:
         next_in: seconds from this sweep to the next.
         at_rest: True if no runner gives a plan anything to do.
         repeats: how many sweeps, this one included, kept the judgement of an earlier one (`health.settled`).
+        deferred_seconds: time until the sweep's turn, if it was deferred and sent nothing; else None.
     """
 
     org: str
@@ -67,6 +65,7 @@ class SweepResult:
     next_in: float = 0.0
     at_rest: bool = False
     repeats: int = 0
+    deferred_seconds: float | None = None
 
     def logged(self) -> dict[str, object]:
         """Returns what the log has of it."""
@@ -124,7 +123,7 @@ async def record_list(
     await context.runners.save_survey(installation.id, after)
     records |= await confirm_listed(context, installation, due, listed)
     records |= await count_heals(context, installation, records.values(), at)
-    jobs = await _forget(context, installation, records, after, at, limits)
+    jobs = await forget_outdated(context, installation, records.values(), after, at, limits)
     seen = None
     if listed.flaw is None:
         seen = sample(records.values(), jobs, after, limits, rules, began, survey.swept_at)
@@ -237,29 +236,3 @@ async def _get_alone(
     installation_client = await context.installation_client(installation, Purpose.ACT)
     concurrency = context.settings.of(installation.org).sweep.concurrency
     return await get_each(installation_client, runner_ids, concurrency, context.clock, failures)
-
-
-async def _forget(
-    context: JobContext,
-    installation: Installation,
-    records: dict[int, Evidence],
-    survey: Survey,
-    now: float,
-    limits: Limits,
-) -> list[Job]:
-    """Deletes records of runners that left a day ago, and of jobs that must be over; returns the jobs that are not."""
-    gone = [each for each in records.values() if not each.listed]
-    since = open_since((await context.fuses.all(installation.id)).values()) if gone else None
-
-    def fold(evidence: Evidence | None) -> Evidence | None:
-        if evidence is None:
-            return None
-        verdict = judge(evidence, survey, now, limits)
-        return None if may_be_forgotten(evidence, verdict, now, counted_since=since) else evidence
-
-    old = [each for each in gone if fold(each) is None]
-    await record_deleted(context, installation, old, now)
-    await context.runners.revise(installation.id, dict.fromkeys((each.id for each in old), fold))
-    jobs = await context.demand.all(installation.id)
-    await context.demand.forget(installation.id, [job for job in jobs if is_over(job, now)])
-    return [job for job in jobs if not is_over(job, now)]

@@ -14,6 +14,7 @@ from ghapp.errors import (
     NotFoundError,
     PermissionMissingError,
     RateLimitedError,
+    SpentLimit,
     StoreRefusedError,
     UnauthorizedError,
 )
@@ -22,6 +23,7 @@ from ghapp.health.history import HistorySample
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Purpose, least_interval, left, next_sweep_at, next_sweep_in
 from ghapp.health.runner import absence
+from ghapp.health.runner.evidence import Survey
 from ghapp.health.runner.verdict import Reason
 from ghapp.health.settled import holds
 from ghapp.log import logger
@@ -30,13 +32,16 @@ from jobs.context import JobContext, configured, open_context
 from jobs.deliveries.installations import warn_of_name
 from jobs.remediation.plan_remediation import plan_after_sweep
 from jobs.runners.confirm import ask_to_confirm
+from jobs.runners.forget import forget_unswept
 from jobs.runners.list_runners import ListResult, Progress, list_runners
 from jobs.runners.record_list import SweepResult, keep_judgement, record_list
 
 log = logger(__name__)
 
+FORGET_SECONDS = 600.0
+"""While no list can be read, one sweep in so many seconds deletes what deliveries have left behind."""
+
 FAILURES: dict[type[GitHubError], Reason] = {
-    BudgetSpentError: Reason.BUDGET_SPENT,
     NotFoundError: Reason.PERMISSION_MISSING,
     RateLimitedError: Reason.RATE_LIMITED,
     UnauthorizedError: Reason.UNAUTHORIZED,
@@ -75,7 +80,7 @@ async def sweep_installation(
         swept = await _finish(context, installation, swept, began, due_at)
         if not swept.repeats:
             await _record_history(context, installation, seen, began)
-    if act:
+    if act and swept.deferred_seconds is None:
         ask_to_confirm(context, installation_id, swept.confirm_at)
         async with context.all_records(swept.runners):
             await plan_after_sweep(context, installation, at_rest=swept.at_rest)
@@ -99,6 +104,8 @@ async def _list_and_record(
     except Exception as error:
         if isinstance(error, GhappError) and not isinstance(error, GitHubError):
             raise  # Redis is unavailable or the lock is lost, so that nothing can be recorded
+        if isinstance(error, BudgetSpentError) and error.limit is SpentLimit.TURN:
+            return await _defer(context, installation, survey, error, began), None
         reason = await _reason(context, installation, error)
         log.warning(
             "sweep failed",
@@ -110,8 +117,32 @@ async def _list_and_record(
             exc_info=error if reason is Reason.INTERNAL_ERROR else None,
         )
         await context.runners.save_survey(installation.id, absence.survey_after_failure(survey, reason, began))
+        if began % FORGET_SECONDS < context.settings.of(installation.org).sweep.interval_seconds:
+            await forget_unswept(context, installation)
         took = (context.clock() - began) * 1000
         return SweepResult(installation.org, 0, 0, 0, 0, took, changed_pages=survey.changed_pages, flaw=reason), None
+
+
+async def _defer(
+    context: JobContext, installation: Installation, survey: Survey, error: BudgetSpentError, began: float
+) -> SweepResult:
+    """Records that the sweep waits for its turn: after a start, tokens of all installations need more than a minute."""
+    log.info(
+        "sweep deferred",
+        installation=installation.id,
+        org=installation.org,
+        reason=Reason.RATE_LIMITED,
+        after_seconds=round(error.after_seconds, 1),
+        why=str(error),
+    )
+    await context.runners.save_survey(installation.id, absence.survey_after_deferral(survey, began))
+    return SweepResult(
+        installation.org,
+        *(0, 0, 0, 0, 0.0),
+        changed_pages=survey.changed_pages,
+        flaw=Reason.RATE_LIMITED,
+        deferred_seconds=error.after_seconds,
+    )
 
 
 async def _observe(context: JobContext, installation: Installation, progress: Progress) -> ListResult:
@@ -142,6 +173,8 @@ async def _reason(context: JobContext, installation: Installation, error: Except
     """Returns why a sweep failed. After a 404 of the list itself, GitHub is queried for the installation."""
     if not isinstance(error, GitHubError):
         return Reason.INTERNAL_ERROR
+    if isinstance(error, BudgetSpentError):
+        return Reason.BUDGET_SPENT if error.limit is SpentLimit.SHARE else Reason.RATE_LIMITED
     if not isinstance(error, NotFoundError):
         return FAILURES.get(type(error), Reason.GITHUB_UNAVAILABLE)
     try:
@@ -162,8 +195,10 @@ async def _finish(
     org, policy = installation.org, context.settings.of(installation.org)
     allowance = await context.budget.left(installation.id, context.clock())
     interval = max(policy.sweep.interval_seconds, least_interval(-(-swept.runners // PER_PAGE)))
-    wait = next_sweep_in(interval, swept.changed, swept.changed_pages, allowance, policy.budget)
-    await context.schedule.due_at(installation.id, next_sweep_at(began, due_at, wait))
+    wait, begins = next_sweep_in(interval, swept.changed, swept.changed_pages, allowance, policy.budget), began
+    if swept.deferred_seconds is not None:
+        wait, begins, due_at = swept.deferred_seconds, context.clock(), None
+    await context.schedule.due_at(installation.id, next_sweep_at(begins, due_at, wait))
     swept = replace(swept, left=left(allowance, policy.budget), next_in=wait)
     log.info("swept", installation=installation.id, **swept.logged())
     counters = context.counters.batch()

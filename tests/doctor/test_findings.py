@@ -351,6 +351,14 @@ def test_the_reason_that_prevents_sweeps_is_reported_with_the_next_attempt(surve
     assert text in found.text
 
 
+@pytest.mark.parametrize(("ago", "status"), [(0.0, "ok"), (900.0, "ok"), (901.0, "wrong")])
+def test_a_sweep_that_waits_for_its_turn_is_no_fault_unless_it_waits_for_long(ago, status):
+    attempt = NextAttempt("RateLimited", NOW - ago, NOW + 60)
+    (found,) = of_sweeps("acme", Survey(deferred_since=NOW - ago), 60, NOW, attempt)
+    assert found.status == status
+    assert timestamp(NOW + 60) in found.text
+
+
 def test_sweeps_are_attributed_to_roles_only_if_overdue():
     permission = of_sweeps("acme", Survey(), 60, NOW, NextAttempt("PermissionMissing", NOW, NOW + 60))
     overdue = of_sweeps("acme", Survey(), 60, NOW, NextAttempt("SweepOverdue", NOW - 90, NOW - 90))

@@ -482,7 +482,11 @@ async def test_an_error_before_any_fleet_is_read_ends_no_frame(redis, redis_url,
 async def test_an_odd_event_is_one_line_and_later_events_are_printed(redis, redis_url, monkeypatch, capsys):
     await Installations(redis).put(Installation(7, "acme", 70))
     turns = iter(
-        [{"id": "1", "data": {}}, {**event(2, "runner.offline"), "id": "2", "data": {"reason": NASTY[0]}}, None]
+        [
+            {"id": "1", "type": "ghapp.odd.v1"},
+            {**event(2, "runner.offline"), "id": "2", "data": {"reason": NASTY[0]}},
+            None,
+        ]
     )
 
     async def next_turn(_seconds):

@@ -62,8 +62,10 @@ def counted():
         for call in (each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.Call)):
             names = [each.value for each in call.args if isinstance(each, ast.Constant)]
             metric = [name for name in names if re.fullmatch(r"ghapp_\w+_total", str(name))]
-            if metric and (getattr(call.func, "attr", "") or getattr(call.func, "id", "")) in ("add", "count"):
-                labels = {keyword.arg for keyword in call.keywords}
+            called = getattr(call.func, "attr", "") or getattr(call.func, "id", "")
+            if metric and called in ("add", "count", "series_name"):
+                given = call.args[1] if called == "series_name" else None
+                labels = {key.value for key in given.keys} if given else {keyword.arg for keyword in call.keywords}
                 assert found.setdefault(metric[0], labels) == labels, f"{metric[0]} is counted in two ways"
     return found
 

@@ -19,11 +19,19 @@ from ghapp.replace.event_backlog import (
 GOOD, BAD = "https://good.test/", "https://bad.test/"
 
 
+def keep(backlog, urls):
+    """The waiting events are these, each with its URL and time."""
+    for event_id in backlog.waiting.keys() - urls.keys():
+        backlog.remove(event_id)
+    for event_id, (url, at) in urls.items():
+        backlog.put(event_id, url, at)
+
+
 def backlog_of(**counts):
     """So many events for each URL, oldest first: `bad-0`, `bad-1`, …"""
     backlog = EventBacklog()
     urls = {"good": GOOD, "bad": BAD}
-    backlog.keep({f"{name}-{n}": (urls[name], float(n)) for name, count in counts.items() for n in range(count)})
+    keep(backlog, {f"{name}-{n}": (urls[name], float(n)) for name, count in counts.items() for n in range(count)})
     return backlog
 
 
@@ -38,7 +46,7 @@ def test_each_url_has_a_bounded_number_in_flight_oldest_first_and_in_turn():
 
 def test_there_is_a_bound_for_all_urls_together():
     backlog = EventBacklog()
-    backlog.keep({f"{n}": (f"https://{n}.test/", 0.0) for n in range(MOST_IN_FLIGHT + 1)})
+    keep(backlog, {f"{n}": (f"https://{n}.test/", 0.0) for n in range(MOST_IN_FLIGHT + 1)})
     assert len(backlog.send(0.0)) == MOST_IN_FLIGHT
     assert backlog.send(0.0) == []
 
@@ -64,7 +72,7 @@ def opened():
 
 def test_a_url_that_refuses_three_in_a_row_is_tried_with_one_request_at_a_time():
     backlog = opened()
-    backlog.keep({f"bad-{n}": (BAD, float(n)) for n in range(100)})
+    keep(backlog, {f"bad-{n}": (BAD, float(n)) for n in range(100)})
     assert backlog.send(BREAKER_SECONDS[0] - 0.01) == []
     assert len(backlog.send(BREAKER_SECONDS[0])) == 1
     assert backlog.send(BREAKER_SECONDS[0] + 1000.0) == [], "until that one is answered"
@@ -72,7 +80,7 @@ def test_a_url_that_refuses_three_in_a_row_is_tried_with_one_request_at_a_time()
 
 def test_trial_requests_become_rarer_up_to_a_bound():
     backlog, now, waits = opened(), BREAKER_SECONDS[0], []
-    backlog.keep({f"bad-{n}": (BAD, float(n)) for n in range(100)})
+    keep(backlog, {f"bad-{n}": (BAD, float(n)) for n in range(100)})
     for _ in range(7):
         (trial,) = backlog.send(now)
         assert backlog.refused(trial, now) is False, "it was open before"
@@ -92,7 +100,7 @@ def test_after_ten_minutes_of_failure_a_url_is_tried_every_two_minutes(after, wa
 
 def test_the_time_without_a_success_counts_from_the_first_failure_after_the_last_one():
     backlog = opened()
-    backlog.keep({f"bad-{n}": (BAD, float(n)) for n in range(10)})
+    keep(backlog, {f"bad-{n}": (BAD, float(n)) for n in range(10)})
     (trial,) = backlog.send(1000.0)
     backlog.accepted(trial)
     sent = backlog.send(2000.0)
@@ -104,7 +112,7 @@ def test_the_time_without_a_success_counts_from_the_first_failure_after_the_last
 
 def test_one_runner_is_asked_for_in_each_trial_though_an_older_event_is_due_meanwhile():
     backlog = opened()
-    backlog.keep({f"bad-{n}": (BAD, float(n)) for n in range(10)})
+    keep(backlog, {f"bad-{n}": (BAD, float(n)) for n in range(10)})
     for each in ("bad-0", "bad-1", "bad-2"):
         backlog.waiting[each].next_at = 100.2
     (trial,) = backlog.send(100.0)
@@ -112,7 +120,7 @@ def test_one_runner_is_asked_for_in_each_trial_though_an_older_event_is_due_mean
     backlog.put_off(trial, 100.0, soon=True)
     assert backlog.send(100.3) == []
     assert backlog.send(100.5) == [trial]
-    backlog.keep({f"bad-{n}": (BAD, float(n)) for n in range(3)})
+    keep(backlog, {f"bad-{n}": (BAD, float(n)) for n in range(3)})
     backlog.drop(trial)
     assert backlog.send(101.0) == ["bad-0"], "the trial left the outbox"
 
@@ -123,7 +131,7 @@ def test_the_looks_for_ten_dead_urls_cost_little(events, urls):
     backlog, now, looks, answered = EventBacklog(), 0.0, [], {}
     waiting = {f"{url}-{n}": (f"https://{url}.test/", float(n)) for url in range(urls) for n in range(events)}
     while now < 2 * 3600:
-        backlog.keep(waiting)
+        keep(backlog, waiting)
         for each in backlog.send(now):
             if now - 10 <= answered.get(each, -100.0) <= now:
                 backlog.refused(each, now)
@@ -147,13 +155,13 @@ def test_the_first_success_closes_the_breaker_and_all_that_waits_is_due():
 
 def test_an_open_breaker_is_none_of_another_urls():
     backlog = opened()
-    backlog.keep({"good-0": (GOOD, 0.0), **dict.fromkeys(backlog.waiting, (BAD, 0.0))})
+    keep(backlog, {"good-0": (GOOD, 0.0), **dict.fromkeys(backlog.waiting, (BAD, 0.0))})
     assert backlog.send(0.0) == ["good-0"]
 
 
 def test_one_event_that_is_refused_among_accepted_ones_opens_no_breaker():
     backlog, now = backlog_of(good=50), 0.0
-    backlog.keep({**{each: (GOOD, known.at) for each, known in backlog.waiting.items()}, "poison": (GOOD, -1.0)})
+    keep(backlog, {**{each: (GOOD, known.at) for each, known in backlog.waiting.items()}, "poison": (GOOD, -1.0)})
     while len(backlog.waiting) > 1:
         for each in backlog.send(now):
             assert not (backlog.refused(each, now) if each == "poison" else backlog.accepted(each))
@@ -164,12 +172,12 @@ def test_one_event_that_is_refused_among_accepted_ones_opens_no_breaker():
 def test_what_left_the_outbox_is_forgotten_and_what_is_in_flight_is_kept_until_it_lands():
     backlog = backlog_of(good=PER_URL + 1)
     sent = backlog.send(0.0)
-    backlog.keep({})
+    keep(backlog, {})
     assert set(backlog.waiting) == set(sent)
     for each in sent:
         backlog.accepted(each)
     assert backlog.waiting == {}
-    backlog.keep({})
+    keep(backlog, {})
     assert dict(backlog.breakers) == {}
 
 

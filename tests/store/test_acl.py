@@ -68,7 +68,7 @@ async def test_the_documented_acl_user_is_sufficient_for_the_stores(limited):
     await budget.leave(7, await budget.enter(7, CallLimits(0.5), 1), {})
     async with Locks(redis).acquire("sweep", 7) as mine:
         assert mine
-    await Events(redis).append(7, {"id": "e"}, None)
+    await Events(redis).append(7, {"id": "e", "type": "test"}, None)
     await Deaths(redis).record(7, Death("a", "a", "n", NOW, 1, None, "Error", Cause.CRASH, ""))
     assert len(await Deaths(redis, lambda: NOW).recent(7, NOW, 1)) == 1
     await record_snapshot(Pods(redis), "runners", [Pod("runners", "a", "u", "1", NOW)], [], NOW)

@@ -2,12 +2,13 @@
 
 import asyncio
 import time
+from collections import Counter
 from dataclasses import replace
 from email.utils import formatdate
 
 import pytest
 
-from ghapp.errors import BudgetSpentError
+from ghapp.errors import BudgetSpentError, SpentLimit
 from ghapp.health.pacing import (
     MOST_IN_FLIGHT,
     MOST_POINTS,
@@ -17,10 +18,11 @@ from ghapp.health.pacing import (
     CallLimits,
     Purpose,
     call_limits,
+    token_limits,
 )
 from ghapp.store import budget as module
 from ghapp.store import keys
-from ghapp.store.budget import FAR_SECONDS, FLIGHT_SECONDS, LEAST_WAIT_SECONDS, Budget, skew
+from ghapp.store.budget import FAR_SECONDS, FLIGHT_SECONDS, LEAST_WAIT_SECONDS, TURN_LASTS_SECONDS, Budget, skew
 
 ORG = 7
 RESET = 1_790_000_100
@@ -207,17 +209,17 @@ class TestPointsPerMinute:
         sweeping = replace(call_limits(Purpose.SWEEP, policy), patience_seconds=0.0)
         for _ in range(SWEEPING_POINTS):
             await budget.leave(ORG, await budget.enter(ORG, sweeping, 1), {})
-        with pytest.raises(BudgetSpentError, match="too many concurrent calls"):
+        with pytest.raises(BudgetSpentError, match="points of a minute are spent"):
             await budget.enter(ORG, sweeping, 1)
         for _ in range(MOST_POINTS - SWEEPING_POINTS):
             await budget.leave(ORG, await budget.enter(ORG, call_limits(Purpose.ACT, policy), 1), {})
-        with pytest.raises(BudgetSpentError, match="too many concurrent calls"):
+        with pytest.raises(BudgetSpentError, match="points of a minute are spent"):
             await budget.enter(ORG, AT_ONCE, 1)
 
     async def test_a_minutes_points_are_not_exceeded(self, budget):
         for _ in range(MOST_POINTS // 5):
             await budget.leave(ORG, await budget.enter(ORG, AT_ONCE, 5), {})
-        with pytest.raises(BudgetSpentError, match="too many concurrent calls"):
+        with pytest.raises(BudgetSpentError, match="points of a minute are spent"):
             await budget.enter(ORG, AT_ONCE, 5)
 
     @pytest.mark.parametrize("began", [0.0, 0.5, 30.0, 59.0, 59.999])
@@ -280,3 +282,94 @@ class TestPointsPerMinute:
         clock.now += FLIGHT_SECONDS
         await budget.enter(ORG, CallLimits(1.0), 1)
         assert await redis.zcard(keys.flights(ORG)) == 1
+
+
+class TestTurns:
+    """Calls that do not wait for the points of a minute, as tokens of sweeps: each has its own turn."""
+
+    LIMITS = CallLimits(points_a_minute=100, turn="token")
+
+    async def take(self, budget, who, points=5):
+        """0.0 if the call may be sent, else the seconds until its turn."""
+        try:
+            await budget.leave(ORG, await budget.enter(ORG, replace(self.LIMITS, turn=f"token-{who}"), points), {})
+        except BudgetSpentError as error:
+            return error.after_seconds if error.limit is SpentLimit.TURN else -1.0
+        return 0.0
+
+    async def test_who_finds_no_points_gets_a_turn_after_those_that_came_before(self, budget, clock):
+        clock.now = NOW
+        assert [await self.take(budget, each) for each in range(20)] == [0.0] * 20
+        clock.now = NOW + 10
+        assert [await self.take(budget, each) for each in range(20, 60)] == [51.0] * 20 + [112.0] * 20
+        assert await self.take(budget, 20) == 51.0, "one call has one turn"
+
+    async def test_points_that_leave_the_minute_one_after_the_other_are_turns_one_after_the_other(self, budget, clock):
+        for second in range(20):
+            clock.now = NOW + second
+            await self.take(budget, second)
+        clock.now = NOW + 20
+        assert [await self.take(budget, 100 + each) for each in range(3)] == [41.0, 42.0, 43.0]
+
+    async def test_in_its_turn_it_goes_and_no_newcomer_before_it(self, budget, clock):
+        for each in range(20):
+            await self.take(budget, each)
+        waits = [await self.take(budget, f"early-{each}") for each in range(20)]
+        clock.now += waits[0]
+        assert await self.take(budget, "newcomer") == 62.0
+        assert [await self.take(budget, f"early-{each}") for each in range(20)] == [0.0] * 20
+        clock.now += 62
+        assert await self.take(budget, "newcomer") == 0.0
+
+    async def test_a_turn_that_is_not_taken_is_given_to_others(self, budget, clock):
+        for each in range(20):
+            await self.take(budget, each)
+        for each in range(20):
+            await self.take(budget, f"killed-{each}")
+        clock.now += 60 + TURN_LASTS_SECONDS
+        assert await self.take(budget, "newcomer") > 0.0
+        clock.now += 1.0
+        assert await self.take(budget, "another") == 0.0
+
+    async def test_calls_without_a_turn_go_before_all_that_wait_and_have_points_of_their_own(self, budget, clock):
+        for each in range(30):
+            await self.take(budget, each)
+        await budget.enter(ORG, CallLimits(points_a_minute=105, patience_seconds=0.0), 5)
+        with pytest.raises(BudgetSpentError) as refused:
+            await budget.enter(ORG, CallLimits(points_a_minute=105, patience_seconds=0.0), 5)
+        assert refused.value.limit is SpentLimit.POINTS
+
+    async def test_a_thousand_tokens_are_minted_as_fast_as_the_points_allow_and_each_in_its_turn(self, budget, clock):
+        """None asks more often than a few times."""
+        due, asked, minted = dict.fromkeys(range(1000), NOW), Counter(), {}
+        while due:
+            who = min(due, key=due.get)
+            clock.now = max(clock.now, due[who] + 2.0)  # a worker takes it a little later
+            asked[who] += 1
+            wait = await self.take_token(budget, who)
+            if wait:
+                due[who] = clock.now + wait
+            else:
+                minted[who] = clock.now - NOW
+                del due[who]
+        assert max(minted.values()) < 1000 / (SWEEPING_POINTS // 5) * 61 + 61
+        assert max(asked.values()) <= 8
+        assert asked.total() < 4000
+
+    async def take_token(self, budget, who):
+        try:
+            await budget.leave(ORG, await budget.enter(ORG, token_limits(Purpose.SWEEP, who), 5), {})
+        except BudgetSpentError as error:
+            return error.after_seconds
+        return 0.0
+
+    @pytest.mark.parametrize(
+        ("purpose", "turn"), [(Purpose.ACT, ""), (Purpose.SWEEP, "token-7"), (Purpose.REPORT, "token-7")]
+    )
+    def test_tokens_of_confirmations_and_removals_have_no_turn(self, purpose, turn):
+        assert token_limits(purpose, 7).turn == turn
+
+    async def test_turns_expire(self, redis, budget):
+        for each in range(25):
+            await self.take(budget, each)
+        assert 60 < await redis.ttl(keys.turns(ORG)) <= 61 + TURN_LASTS_SECONDS

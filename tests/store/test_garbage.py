@@ -8,6 +8,7 @@ from ghapp.health.history import WHOLE_ORG, WIDTHS
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.pacing import CallLimits
 from ghapp.health.pool_matching import OTHER_POOL
+from ghapp.health.remediation.steps import REPLACE
 from ghapp.store import keys
 from ghapp.store.budget import Budget
 from ghapp.store.degraded_sources import DegradedSources
@@ -34,7 +35,9 @@ HEADERS = {"x-ratelimit-limit": "5000", "x-ratelimit-used": "7", "x-ratelimit-re
 NO_RECORDS = {
     keys.OUTBOX_ADDED: "whatever is in it wakes up",
     keys.INBOX_ASKED: "only whether it exists is asked",
-    keys.event(samples.EVENT): "only whether it exists is asked",
+    keys.SIGN_INS: "the key of a sign-in: garbage is none's",
+    keys.event_ids(ORG, REPLACE): "the id of an event: garbage is none's",
+    keys.outbox_news(ORG, samples.POOL): "the id of an event: garbage is none's",
     keys.places(ORG): "only its fields are read",
     keys.credential(ORG): "never set aside: opened, it may be a token; another one is minted",
     keys.session(digest_of(samples.TEXT)): "never set aside: opened, it has a token; the person signs in again",

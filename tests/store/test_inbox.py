@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from ghapp.errors import StoreUnavailableError
+from ghapp.store import inbox as module
 from ghapp.store import keys
 from ghapp.store.connect import connect
 from ghapp.store.inbox import ASKED_MILLISECONDS, TOP, Inbox, RedeliveryCursor
@@ -47,6 +48,26 @@ async def test_a_redis_that_is_away_refuses_every_delivery_of_the_batch(tmp_path
     inbox = Inbox(away)
     answers = await asyncio.gather(*(inbox.keep(str(each), "ping", b"") for each in range(3)), return_exceptions=True)
     assert [type(answer) for answer in answers] == [StoreUnavailableError] * 3
+
+
+async def test_while_no_worker_drains_a_bounded_number_waits_and_the_others_are_refused(redis, monkeypatch):
+    monkeypatch.setattr(module, "MOST_WAITING", 3)
+    asked = []
+
+    async def ask():
+        asked.append(1)
+
+    inbox = Inbox(redis, ask)
+    for each in range(3):
+        await inbox.keep(f"guid-{each}", "ping", b"")
+    for _ in range(2):
+        with pytest.raises(StoreUnavailableError, match="3 deliveries wait"):
+            await inbox.keep("later", "ping", b"")
+    assert (await inbox.lag(), len(asked)) == (3, 1)
+    await inbox.done((await inbox.take(1)), NOW)
+    await inbox.keep("later", "ping", b"")
+    assert [each.guid for each in await inbox.take(10)] == ["guid-1", "guid-2", "later"]
+    assert 604_790 < await redis.ttl(keys.INBOX) <= 604_800
 
 
 async def test_a_full_redis_refuses_deliveries_until_there_is_space(redis):

@@ -7,9 +7,7 @@ import uuid
 
 import pytest
 
-from ghapp.store import keys
-from ghapp.store.inbox import Inbox
-from ghapp.store.seen_deliveries import FULL, HOUR, SEEN_SECONDS, WINDOW_SECONDS, SeenDeliveries
+from ghapp.store.seen_deliveries import FULL, SEEN_SECONDS, WINDOW_SECONDS, SeenDeliveries
 
 WINDOW = 40_000
 BEGIN = float(WINDOW * WINDOW_SECONDS)
@@ -71,11 +69,3 @@ async def test_any_number_of_deliveries_takes_few_bytes_each(redis, count):
         *names[:: count // 100],
         names[-1],
     }
-
-
-@pytest.mark.parametrize(("hours", "is_seen"), [(0, True), (72, True), (73, False)])
-async def test_deliveries_that_the_previous_version_marked_are_seen(redis, hours, is_seen):
-    await redis.sadd(keys.seen_guids(int(BEGIN // HOUR) - hours), "a")
-    inbox = Inbox(redis)
-    await inbox.keep("a", "workflow_job", b"{}")
-    assert (await inbox.without_effect(await inbox.take(10), BEGIN) == []) is is_seen

@@ -142,7 +142,7 @@ async def test_a_retry_after_applies_to_every_job(story, status):
         await app.pass_(40)
         assert await confirm_installation(app.context, app.installation) == 0, "not before retry-after is over"
         account = await sweep_installation(app.context, app.installation)
-        assert account.flaw == "BudgetSpent"
+        assert account.flaw == "RateLimited"
         asked = [call for call in app.account()["calls"] if "/orgs/" in call]
         assert asked == [], "no call was made"
         await app.pass_(10)
@@ -169,7 +169,7 @@ async def test_whatever_the_form_of_retry_after_the_silence_is_kept_and_the_flee
         assert (survey.failure, survey.total) == ("RateLimited", 12), "the last list stays known"
         for _ in range(int(silence) // 15 - 1):
             await app.pass_(15)
-            assert (await sweep_installation(app.context, app.installation)).flaw == "BudgetSpent"
+            assert (await sweep_installation(app.context, app.installation)).flaw == "RateLimited"
         assert calls_of(app) == 1, "no further call in the silence"
         await app.pass_(17)
         swept = await sweep_installation(app.context, app.installation)

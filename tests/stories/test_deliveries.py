@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 import msgspec
@@ -14,7 +15,7 @@ from ghapp.decoding import LeftOut
 from ghapp.github.deliveries import encode, parse
 from ghapp.health.gate.shard_status import TakenJob
 from ghapp.health.runner.verdict import Reason, State, judge
-from ghapp.queue.jobs import JobName
+from ghapp.queue.jobs import JobName, promote_due
 from ghapp.store.inbox import MOST_TRIES
 from jobs.deliveries import inbox
 from jobs.deliveries.inbox import drain_inbox
@@ -162,8 +163,37 @@ async def test_whatever_was_delivered_about_an_installation_github_is_queried_fo
         facts = encode(parse("installation", msgspec.json.encode(body), "application/json"))
         await app.context.inbox.keep("1", "installation", facts)
         await drain_inbox(app.context)
-        asked = Queue("sweep", connection=app.context.queue_redis, serializer=JSONSerializer).jobs
-        assert [job.func_name for job in asked] == [JobName.INSTALLATIONS]
+        assert discoveries(app) == (1 if action == "deleted" else 2), "the other one looks for a permission"
+
+
+def discoveries(app):
+    """How many are scheduled, and none waits beside them."""
+    sweeps = Queue("sweep", connection=app.context.queue_redis, serializer=JSONSerializer)
+    jobs = [sweeps.fetch_job(each) for each in sweeps.scheduled_job_registry.get_job_ids(cleanup=False)]
+    assert {job.func_name for job in jobs} <= {JobName.INSTALLATIONS}
+    assert sweeps.jobs == []
+    return len(jobs)
+
+
+async def test_five_hundred_deliveries_about_installations_are_one_discovery_that_begins_after_them(story):
+    async with story() as app:
+        body = {"action": "added", "installation": {"id": app.installation}}
+        facts = encode(parse("installation_repositories", msgspec.json.encode(body), "application/json"))
+        app.clock.now = app.clock.now // 5 * 5 + 0.5
+        for batch in range(5):
+            for number in range(100):
+                app.context.inbox.keep(f"{batch}-{number}", "installation_repositories", facts)
+            await app.context.inbox.keep(f"{batch}-last", "installation_repositories", facts)
+            await drain_inbox(app.context)
+            app.clock.pass_(0.5)
+        assert discoveries(app) == 1
+        promote_due(app.context.queue_redis, time.time() + 60)  # that one runs: it may have read its list before
+        await app.context.inbox.keep("later", "installation_repositories", facts)
+        app.clock.pass_(5)
+        await drain_inbox(app.context)
+        scheduled = Queue("sweep", connection=app.context.queue_redis, serializer=JSONSerializer)
+        assert scheduled.count == 1
+        assert scheduled.scheduled_job_registry.count == 1
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,19 @@ async def test_a_url_that_refuses_is_asked_now_and_then_and_gets_everything_once
             assert await app.context.events.unsent() == []
 
 
+async def test_what_waits_for_a_url_that_is_down_is_not_read_again_and_again(story):
+    with Receiver(status=503) as controller:
+        async with story(config=pool("ill", controller.url)) as app:
+            await append(app, "ill", 200)
+            async with delivering(app):
+                assert await until(lambda: len(controller.received) >= BREAKER_FAILURES)
+                await app.context.redis.config_resetstat()
+                await asyncio.sleep(1.5)
+                commands = await app.context.redis.info("commandstats")
+            read = {name: commands.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("hkeys", "hmget", "hget")}
+            assert sum(read.values()) < 20, read
+
+
 async def test_an_event_is_sent_when_it_is_added_and_the_next_ones_when_their_url_has_answered(story, monkeypatch):
     monkeypatch.setattr(delivery_module, "TICK_SECONDS", 4.0)  # more is more than Redis' answer may take
     with Receiver() as controller:

@@ -65,6 +65,7 @@ class DecisionInputs(NamedTuple):
         queued: labels of each job that waits for a runner, in lower case; None: unknown.
         claimed: pod claims by name; claimed runners wait without using a batch's capacity.
         reaped: number of pods deleted by the reaper within the fuse's window, by pool; they count as lost.
+        open_requests: number of requests that wait for their pool's URL, by pool.
     """
 
     survey: Survey
@@ -72,6 +73,7 @@ class DecisionInputs(NamedTuple):
     queued: Sequence[frozenset[str]] | None = None
     claimed: Claimed = NO_CLAIMS
     reaped: Mapping[str, int] = MappingProxyType({})
+    open_requests: Mapping[str, int] = MappingProxyType({})
 
 
 class FuseChange(NamedTuple):
@@ -350,7 +352,11 @@ def _whole_installation(
 
 def _capacity(pool: str, fuse: Fuse, counts: _Counts, changes: Mapping[str, FuseChange]) -> PoolCapacity:
     is_whole = pool == WHOLE_INSTALLATION
-    capacity = PoolCapacity(paused=pool in counts.paused, configured=is_whole or pool in counts.configured)
+    capacity = PoolCapacity(
+        paused=pool in counts.paused,
+        configured=is_whole or pool in counts.configured,
+        open_requests=counts.situation.open_requests.get(pool, 0),
+    )
     if fuse.position is Position.CLOSED:
         return capacity
     stopped = {name for name, each in changes.items() if each.after.position is Position.STOPPED}

@@ -270,6 +270,16 @@ def is_not_needed(fuse: Fuse) -> bool:
     return fuse.position is Position.CLOSED and fuse.reason is FuseReason.NOT_NEEDED
 
 
+FORGOTTEN_SECONDS = 7 * 24 * 3600.0
+"""A closed fuse of a pool without runners is kept so long, as what it counts is (`transitions.WAITING_SECONDS`)."""
+
+
+def is_long_closed(fuse: Fuse, now: float) -> bool:
+    """True if a fuse closed so long ago that nothing follows from it any more."""
+    at = changed_at(fuse)
+    return fuse.position is Position.CLOSED and at is not None and now - at > FORGOTTEN_SECONDS
+
+
 def changed_at(fuse: Fuse) -> float | None:
     """Returns a time that identifies the fuse's last change among changes of the same kind; None if it never changed.
 

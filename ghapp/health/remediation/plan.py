@@ -5,12 +5,18 @@ All limits are applied here. Runners beyond a limit are never dropped silently: 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
 Mode = Literal["act", "dry-run", "off"]
+
+MOST_OPEN = 1_000
+"""Requests of a pool that its URL has not accepted. None of them is ever dropped; so while a URL is down, no more are
+granted than this, and further losses wait.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,7 @@ class Deferral(StrEnum):
     FUSE_PROVING = "FuseProving"
     FUSE_STOPPED = "FuseStopped"
     PER_SWEEP = "PerSweepCeiling"
+    OPEN_REQUESTS = "OpenRequestsCeiling"
     CLAIMED = "Claimed"
     WAITS = "WaitsInCluster"
 
@@ -55,12 +62,14 @@ class PoolCapacity(NamedTuple):
         paused: True if an admin paused the pool or its org.
         stopped: True if its fuse is stopped; a proving fuse has no room either while a batch is in progress.
         configured: False if the configuration has pools, and not this one.
+        open_requests: how many of its requests wait for its URL.
     """
 
     room: int | None = None
     paused: bool = False
     stopped: bool = False
     configured: bool = True
+    open_requests: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +100,7 @@ def plan(
     chosen: list[int] = []
     deferred: dict[int, Deferral] = {}
     left = {pool: capacity.room for pool, capacity in pools.items()}
+    open_requests = Counter({pool: capacity.open_requests for pool, capacity in pools.items()})
     whole_left = whole.room
     unlimited = limits.per_sweep - granted_since_sweep
     ordered = sorted(candidates, key=lambda candidate: (candidate.since, candidate.runner_id))
@@ -107,6 +117,8 @@ def plan(
             deferred[runner_id] = Deferral.CLAIMED
         elif waits:
             deferred[runner_id] = Deferral.WAITS
+        elif open_requests[pool] >= MOST_OPEN:
+            deferred[runner_id] = Deferral.OPEN_REQUESTS
         elif whole_left is not None and whole_left <= 0:
             deferred[runner_id] = Deferral.FUSE_STOPPED if whole.stopped else Deferral.FUSE_PROVING
         elif room is not None and room <= 0:
@@ -115,6 +127,7 @@ def plan(
             deferred[runner_id] = Deferral.PER_SWEEP
         else:
             chosen.append(runner_id)
+            open_requests[pool] += 1
             if room is not None:
                 left[pool] = room - 1
             if whole_left is not None:

@@ -176,7 +176,12 @@ def _own_images(survey: Survey, look: RunnerList) -> tuple[str, ...]:
 def survey_after_failure(survey: Survey, reason: Reason, at: float) -> Survey:
     """Keeps the last complete list, and adds since when and why no newer list is available."""
     failing_since = survey.failing_since if survey.failing_since is not None and survey.failure == reason else at
-    return replace(survey, failing_since=failing_since, failure=reason)
+    return replace(survey, failing_since=failing_since, failure=reason, deferred_since=None)
+
+
+def survey_after_deferral(survey: Survey, at: float) -> Survey:
+    """Keeps the survey, and adds since when the next sweep waits for its turn."""
+    return survey if survey.deferred_since is not None else replace(survey, deferred_since=at)
 
 
 class ListFolds(Mapping[int, Fold]):

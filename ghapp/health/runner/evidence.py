@@ -220,6 +220,8 @@ class Survey:
         changed_pages: how many pages changed from one list to the next, a mean of recent ones (`pacing.mean_changed`).
         repeats: how many lists, this one included, gave the history no sample because they found what its last one has.
         own_images: labels of runners, of any list, that look like those of GitHub-hosted runners; in lower case.
+        deferred_since: since when a sweep waits for its turn, because other installations need GitHub's points as well;
+            None if it does not. That is no failure.
     """
 
     swept_at: float | None = None
@@ -230,6 +232,7 @@ class Survey:
     changed_pages: float = 0.0
     repeats: int = 0
     own_images: tuple[str, ...] = ()
+    deferred_since: float | None = None
 
 
 HOSTED_IMAGES = ("ubuntu-", "windows-", "macos-")

@@ -56,4 +56,6 @@ def next_attempt(
         return NextAttempt(survey.failure or NOT_SCHEDULED, failing, discovery_at)
     if now - sweep_at > OVERDUE_SECONDS:
         return NextAttempt(OVERDUE, sweep_at, sweep_at)
+    if failing is None and survey.deferred_since is not None:
+        return NextAttempt(Reason.RATE_LIMITED, survey.deferred_since, sweep_at)
     return NextAttempt(survey.failure, failing, sweep_at)

@@ -69,6 +69,17 @@ def may_be_forgotten(evidence: Evidence, verdict: Verdict, now: float, *, counte
     return False
 
 
+def is_expendable(evidence: Evidence, verdict: Verdict) -> bool:
+    """True if the record of a runner may be deleted early where there are too many: nothing is decided from it.
+
+    The runner left as it should, or only deliveries have named it. Nothing was granted, and no loss waits for anything.
+    """
+    steps = (evidence.confirmed_at, evidence.granted_at, evidence.removed_at, evidence.last_replaced_at)
+    if any(each is not None for each in steps) or evidence.not_needed_at is not None or evidence.past_loss is not None:
+        return False
+    return verdict.state is State.RETIRED or not evidence.registered
+
+
 def _is_under_way(evidence: Evidence) -> bool:
     """True if its deletion in the cluster was accepted and is not complete."""
     return evidence.deletion is not None and evidence.deletion.is_under_way

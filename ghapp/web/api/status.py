@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Literal, NamedTuple, TypeVar
 
@@ -39,12 +40,15 @@ from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD, series_name
 from ghapp.store.stores import Stores
 from ghapp.web.api.expositions import Exposition, Expositions
 from ghapp.web.api.health import Clock
-from ghapp.web.api.metrics import Sample, exposition, media_type
+from ghapp.web.api.metrics import FORMATS, Sample, exposition, format_for
 
 T = TypeVar("T")
 
 ORGS_AT_ONCE = 50
 """Installations whose runners are loaded at once; limits memory."""
+
+PREPARE_SECONDS = 5.0
+"""The longest time for the first expositions; web listens when they are made. Those of 1,000 installations take two."""
 
 STATES_AT_ONCE = 200
 """Installations whose surveys and budgets are loaded at once; limits how long Redis is busy with them."""
@@ -57,6 +61,13 @@ class InstallationStatus(NamedTuple):
     allowance: Allowance
     survey: Survey
     attempt: NextAttempt
+
+
+class _Collected(NamedTuple):
+    """What an exposition has: gauges, and counters by series."""
+
+    gauges: Sequence[Sample]
+    counters: Mapping[str, float]
 
 
 class _OrgRecords(NamedTuple):
@@ -175,11 +186,27 @@ class StatusEndpoints:
         return left(allowance, self._settings.of(installation.org).budget)
 
     async def _metrics(self, request: Request) -> Response:
-        accept = request.headers.get("accept", "")
-        found, age = await self._expositions.read(media_type(accept), partial(self._expose, accept))
+        chosen = format_for(request.headers.get("accept", ""))
+        found, age = await self._expositions.read(chosen, partial(self._expose, chosen))
         return Response(found.body, headers={"Content-Type": found.media_type, "Age": f"{age:.0f}"})
 
-    async def _expose(self, accept: str) -> Exposition:
+    async def prepare(self) -> None:
+        """Makes the first expositions, for at most `PREPARE_SECONDS`: the first scrape finds them made."""
+        with suppress(StoreUnavailableError, TimeoutError):
+            async with asyncio.timeout(PREPARE_SECONDS):
+                collected = await self._collect()
+                for each in FORMATS:
+                    await self._expositions.prepare(each, partial(self._render, each, collected))
+
+    async def _expose(self, chosen: str) -> Exposition:
+        return await self._render(chosen, await self._collect())
+
+    @staticmethod
+    async def _render(chosen: str, collected: _Collected) -> Exposition:
+        # In a thread: some 10 µs for each series would otherwise delay other requests.
+        return Exposition(*await asyncio.to_thread(exposition, chosen, collected.gauges, collected.counters))
+
+    async def _collect(self) -> _Collected:
         lag, dead, counters = await asyncio.gather(self._inbox.lag(), self._inbox.dead_letters(), self._counters.all())
         samples = [
             Sample("ghapp_inbox_lag", {}, lag),
@@ -192,9 +219,7 @@ class StatusEndpoints:
                 samples += self._of_org(each, state)
                 await asyncio.sleep(0)  # other requests are answered between two orgs
         orgs = {each.installation.org: self._settings.pools_of(each.installation.org) for each in known}
-        counters = {**no_deaths(orgs), **counters}
-        # In a thread: some 10 µs for each series would otherwise delay other requests.
-        return Exposition(*await asyncio.to_thread(exposition, accept, samples, counters))
+        return _Collected(samples, {**no_deaths(orgs), **counters})
 
     async def _of_views(self) -> list[Sample]:
         """Returns the age of each namespace's snapshot; none for a namespace that was never seen."""

@@ -107,6 +107,13 @@ def measure(folder: Path) -> list[Figure]:
             for value, spread in [middle(answers[path])]
         ),
         Figure(
+            "the first /metrics of web, which had none of them when it started",
+            f"{answers['/metrics'][0]:.0f} ms",
+            answers["/metrics"][0],
+            most=MOST_ANSWER_MILLISECONDS,
+            unit=" ms",
+        ),
+        Figure(
             "the limit of the simulated GitHub: unchanged pages/s",
             f"{limit:,.0f}/s",
             limit / asked,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.remediation.plan import Candidate, Deferral, Plan, PoolCapacity, RemediationLimits, plan
+from ghapp.health.remediation.plan import MOST_OPEN, Candidate, Deferral, Plan, PoolCapacity, RemediationLimits, plan
 from tests.health.builders import NOW
 
 LIMITS = RemediationLimits(mode="act")
@@ -50,6 +50,18 @@ def test_each_deferred_runner_has_a_reason(capacity, limits, now, why):
     decided = plan(losses(5), {"linux": capacity}, limits)
     assert decided.now == now
     assert decided.deferred == {each: why for each in range(1, 6) if each not in now}
+
+
+@pytest.mark.parametrize("room", [None, 5])
+@pytest.mark.parametrize(
+    ("waiting", "now"), [(MOST_OPEN - 6, 5), (MOST_OPEN - 2, 2), (MOST_OPEN, 0), (MOST_OPEN + 9, 0)]
+)
+def test_no_more_requests_are_granted_than_may_wait_for_the_url_of_a_pool_and_no_other_pool_waits(waiting, now, room):
+    candidates = [*losses(5), Candidate(6, "mac", NOW)]
+    decided = plan(candidates, {"linux": PoolCapacity(room, open_requests=waiting)}, LIMITS)
+    assert [each for each in decided.now if each < 6] == [*range(1, now + 1)]
+    assert decided.deferred == dict.fromkeys(range(now + 1, 6), Deferral.OPEN_REQUESTS)
+    assert 6 in decided.now
 
 
 def test_a_dry_run_plans_as_in_act():

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from ghapp.health.remediation import plan as remediation_plan
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.health.remediation.steps import is_open
 from jobs.events.publish import CHANGE_PUBLISHED_SECONDS
 from jobs.remediation import plan_remediation
 from jobs.runners.sweep import sweep_installation
@@ -123,3 +125,25 @@ async def test_a_granted_loss_is_requested_by_the_replacer_that_its_pool_has_now
         asked.clear()
         await swept(app)
         assert asked == ([lost] if asks else [])
+
+
+@pytest.mark.parametrize(("replacer", "granted"), [(CONTROLLER, 1), (POLLED, 2)], ids=["a url that is down", "polled"])
+async def test_while_a_url_is_down_no_more_is_granted_than_may_wait_and_all_once_it_is_back(
+    story, monkeypatch, replacer, granted
+):
+    monkeypatch.setattr(remediation_plan, "MOST_OPEN", 1)
+    async with story(ephemeral=False) as app:
+        app.sandbox.control.fail_controller(status=503)
+        (pool,) = app.context.settings.pools
+        configure(app, pool, replacer)
+        await app.live_through_an_interval()
+        lost = app.sandbox.control.lose("acme", count=2)
+        for _ in range(3):
+            await app.live_through_an_interval()
+        runners = await app.context.runners.all(app.installation)
+        assert sum(is_open(each) for each in runners.values()) == granted
+        app.sandbox.control.fail_controller(seconds=0)
+        configure(app, pool, CONTROLLER)
+        for _ in range(3):
+            await app.live_through_an_interval()
+        assert sorted(await app.replacements()) == sorted(lost)

@@ -307,7 +307,6 @@ async def spoil(redis: Any, row: bytes) -> None:
         b":names",
         b":budget",
         b"ghapp:counters",
-        b"ghapp:event:",
         b"ghapp:claim:",
         b"ghapp:seen:",
         b"ghapp:inbox",

@@ -79,3 +79,38 @@ async def test_while_redis_is_away_the_last_one_is_an_answer_until_it_is_too_old
     await asyncio.sleep(0.01)
     with pytest.raises(StoreUnavailableError):
         await body(of, make)
+
+
+async def test_a_scrape_that_would_wait_for_the_first_slow_one_gets_the_last_quick_one(monkeypatch):
+    monkeypatch.setattr(expositions, "LONG_SECONDS", 0.02)
+    of, make = Expositions(), Maker()
+    assert await body(of, make) == b"1"
+    make.seconds = 0.2  # a thousand installations were discovered meanwhile
+    assert await body(of, make) == b"1"
+    await asyncio.gather(*of._making.values())
+    assert await body(of, make) == b"2", "which was made meanwhile"
+
+
+async def test_one_that_is_prepared_is_the_answer_to_the_first_scrape(monkeypatch):
+    monkeypatch.setattr(expositions, "LONG_SECONDS", -1.0)
+    of, make = Expositions(), Maker()
+    await of.prepare(TEXT, make)
+    assert await body(of, make) == b"1"
+
+
+@pytest.mark.parametrize(("scraped", "scraped_seconds", "made"), [(True, 600.0, 2), (True, 0.0, 1), (False, 600.0, 1)])
+async def test_a_slow_one_is_made_again_before_it_is_too_old_as_long_as_scrapes_ask(
+    monkeypatch, scraped, scraped_seconds, made
+):
+    monkeypatch.setattr(expositions, "LONG_SECONDS", -1.0)
+    monkeypatch.setattr(expositions, "SCRAPED_SECONDS", scraped_seconds)
+    of, make, due = Expositions(), Maker(), []
+    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", lambda _, *call: due.append(call))
+    await (of.read if scraped else of.prepare)(TEXT, make)
+    ((again, *args),) = due
+    again(*args)
+    await asyncio.gather(*of._making.values())
+    assert make.made == made
+    again(*args)
+    await asyncio.gather(*of._making.values())
+    assert make.made == made, "a newer one is not made again for the sake of an older one"

@@ -1,0 +1,59 @@
+"""After a start with more installations than GitHub permits tokens a minute, sweeps are deferred, and nothing warns."""
+
+from __future__ import annotations
+
+from ghapp.health.pacing import SWEEPING_POINTS, WRITE_POINTS, CallLimits
+from ghapp.health.runner.next_attempt import NextAttempt, next_attempt
+from ghapp.health.runner.verdict import Reason, State
+from jobs.runners.confirm import confirm_installation
+from jobs.runners.sweep import sweep_installation
+
+
+async def attempt_of(app):
+    installation = await app.context.installations.one(app.installation)
+    survey = await app.context.runners.survey(app.installation)
+    due = await app.context.schedule.next(app.installation)
+    return next_attempt(installation, survey, due, None, app.clock())
+
+
+async def spend(app):
+    """Tokens of other installations have used up the App's points of this minute."""
+    app.sandbox.control.reset_account()
+    for _ in range(SWEEPING_POINTS // WRITE_POINTS):
+        await app.context.budget.leave(0, await app.context.budget.enter(0, CallLimits(), WRITE_POINTS), {})
+
+
+async def test_a_sweep_without_a_token_is_deferred_to_its_turn_with_the_reason_and_without_a_warning(story, capsys):
+    async with story() as app:
+        await app.context.github.forget_token(app.installation)
+        await spend(app)
+        capsys.readouterr()
+        swept = await sweep_installation(app.context, app.installation)
+        assert (swept.flaw, swept.calls) == (Reason.RATE_LIMITED, 0)
+        log = capsys.readouterr().out
+        assert "sweep deferred" in log
+        assert "warning" not in log
+        began, attempt = app.clock(), await attempt_of(app)
+        assert attempt == NextAttempt(Reason.RATE_LIMITED, began, began + swept.deferred_seconds)
+        assert 0 < swept.deferred_seconds <= 61
+        assert (await app.context.runners.survey(app.installation)).failing_since is None
+        assert app.account()["calls"] == {}, "nothing was sent"
+        await app.pass_(swept.deferred_seconds)
+        assert (await sweep_installation(app.context, app.installation)).runners == 12
+        assert (await attempt_of(app)).prevented_by == ""
+
+
+async def test_while_sweeps_wait_for_tokens_a_missing_runner_is_confirmed(story):
+    async with story() as app:
+        for _ in range(2):
+            await app.live_through_an_interval()
+        (lost,) = app.sandbox.control.lose("acme", count=1)
+        await app.pass_(60)
+        await sweep_installation(app.context, app.installation)
+        await app.context.github.forget_token(app.installation)
+        await app.pass_(30)
+        await spend(app)
+        assert (await sweep_installation(app.context, app.installation)).deferred_seconds
+        assert await confirm_installation(app.context, app.installation) == 1
+        assert await app.states() == {State.HEALTHY: 11, State.INVALIDATED: 1}
+        assert lost in await app.context.runners.all(app.installation)
