@@ -70,4 +70,4 @@ async def sweep_due_installations(context: JobContext) -> int:
 
 async def _sweep(context: JobContext, installation: int, due_at: float, ends: float) -> None:
     async with failing_alone(context, JobName.SWEEP, installation, ends):
-        await sweep_installation(context, installation, patience_seconds=0.0, due_at=due_at)
+        await sweep_installation(context, installation, patience_seconds=0.0, due_at=due_at, ends=ends)

@@ -48,7 +48,7 @@ class SweepResult:
         next_in: seconds from this sweep to the next.
         at_rest: True if no runner gives a plan anything to do.
         repeats: how many sweeps, this one included, kept the judgement of an earlier one (`health.settled`).
-        deferred_seconds: time until the sweep's turn, if it was deferred and sent nothing; else None.
+        deferred: True if the sweep sent nothing, and waits for its turn.
     """
 
     org: str
@@ -65,7 +65,7 @@ class SweepResult:
     next_in: float = 0.0
     at_rest: bool = False
     repeats: int = 0
-    deferred_seconds: float | None = None
+    deferred: bool = False
 
     def logged(self) -> dict[str, object]:
         """Returns what the log has of it."""

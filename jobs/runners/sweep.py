@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from asyncio import gather
 from dataclasses import replace
 
@@ -38,6 +39,9 @@ from jobs.runners.record_list import SweepResult, keep_judgement, record_list
 
 log = logger(__name__)
 
+RECORDING_SECONDS = 2.0
+"""Seconds of a job that are left for the record when a list takes too long."""
+
 FORGET_SECONDS = 600.0
 """While no list can be read, one sweep in so many seconds deletes what deliveries have left behind."""
 
@@ -65,22 +69,27 @@ async def sweep_installation(
     progress: Progress = lambda _done, _of: None,
     patience_seconds: float = OUTLIVING_SECONDS,
     due_at: float | None = None,
+    ends: float | None = None,
 ) -> SweepResult | None:
     """Sweeps once; returns None if the installation is unknown or another process sweeps it.
 
     With `act` false the sweep records everything and enqueues nothing. `patience_seconds` is the time to wait for
-    another process that sweeps it, `due_at` when the schedule had the sweep due (epoch seconds).
+    another process that sweeps it, `due_at` when the schedule had the sweep due (epoch seconds), `ends` when its job
+    ends (by the clock of the event loop): a longer list fails before that, so that its failure can be recorded.
     """
     async with context.locks.acquire("sweep", installation_id, patience_seconds) as acquired:
         installation = await context.installations.one(installation_id)
         if not acquired or installation is None:
             return None
         began = context.clock()
-        swept, seen = await _list_and_record(context, installation, began, progress, act=act)
+        list_ends = None if ends is None else ends - RECORDING_SECONDS
+        swept, seen = await _list_and_record(context, installation, began, progress, list_ends, act=act)
+        if swept.deferred:
+            return swept
         swept = await _finish(context, installation, swept, began, due_at)
         if not swept.repeats:
             await _record_history(context, installation, seen, began)
-    if act and swept.deferred_seconds is None:
+    if act:
         ask_to_confirm(context, installation_id, swept.confirm_at)
         async with context.all_records(swept.runners):
             await plan_after_sweep(context, installation, at_rest=swept.at_rest)
@@ -88,7 +97,13 @@ async def sweep_installation(
 
 
 async def _list_and_record(
-    context: JobContext, installation: Installation, began: float, progress: Progress, *, act: bool
+    context: JobContext,
+    installation: Installation,
+    began: float,
+    progress: Progress,
+    ends: float | None,
+    *,
+    act: bool,
 ) -> tuple[SweepResult, HistorySample | None]:
     """Returns what was found, and what it adds to the history. The list is freed before the plan reads the runners.
 
@@ -96,7 +111,8 @@ async def _list_and_record(
     """
     survey, settled = await gather(context.runners.survey(installation.id), context.settled.of(installation.id))
     try:
-        observation = await _observe(context, installation, progress)
+        async with asyncio.timeout_at(ends):
+            observation = await _observe(context, installation, progress)
         if settled is not None and holds(settled, observation.digest, began):
             return await keep_judgement(context, installation, observation, survey, settled, began), None
         async with context.all_records(len(observation.runners)):
@@ -113,7 +129,7 @@ async def _list_and_record(
             org=installation.org,
             reason=reason,
             error=type(error).__name__,
-            why=str(error),
+            why=str(error) or "the list took longer than a sweep may",
             exc_info=error if reason is Reason.INTERNAL_ERROR else None,
         )
         await context.runners.save_survey(installation.id, absence.survey_after_failure(survey, reason, began))
@@ -126,7 +142,8 @@ async def _list_and_record(
 async def _defer(
     context: JobContext, installation: Installation, survey: Survey, error: BudgetSpentError, began: float
 ) -> SweepResult:
-    """Records that the sweep waits for its turn: after a start, tokens of all installations need more than a minute."""
+    """Has the sweep wait for its turn: after a start, tokens of all installations need more than a minute."""
+    now, limits = context.clock(), context.settings.of(installation.org).budget
     log.info(
         "sweep deferred",
         installation=installation.id,
@@ -136,12 +153,15 @@ async def _defer(
         why=str(error),
     )
     await context.runners.save_survey(installation.id, absence.survey_after_deferral(survey, began))
+    await context.schedule.due_at(installation.id, now + error.after_seconds)
+    await context.counters.add("ghapp_sweeps_total", org=installation.org, outcome="deferred")
     return SweepResult(
         installation.org,
-        *(0, 0, 0, 0, 0.0),
-        changed_pages=survey.changed_pages,
+        *(0, 0, 0, 0, (now - began) * 1000),
         flaw=Reason.RATE_LIMITED,
-        deferred_seconds=error.after_seconds,
+        left=left(await context.budget.left(installation.id, now), limits),
+        next_in=error.after_seconds,
+        deferred=True,
     )
 
 
@@ -171,6 +191,8 @@ async def _observe(context: JobContext, installation: Installation, progress: Pr
 
 async def _reason(context: JobContext, installation: Installation, error: Exception) -> Reason:
     """Returns why a sweep failed. After a 404 of the list itself, GitHub is queried for the installation."""
+    if isinstance(error, TimeoutError):
+        return Reason.GITHUB_UNAVAILABLE
     if not isinstance(error, GitHubError):
         return Reason.INTERNAL_ERROR
     if isinstance(error, BudgetSpentError):
@@ -195,10 +217,8 @@ async def _finish(
     org, policy = installation.org, context.settings.of(installation.org)
     allowance = await context.budget.left(installation.id, context.clock())
     interval = max(policy.sweep.interval_seconds, least_interval(-(-swept.runners // PER_PAGE)))
-    wait, begins = next_sweep_in(interval, swept.changed, swept.changed_pages, allowance, policy.budget), began
-    if swept.deferred_seconds is not None:
-        wait, begins, due_at = swept.deferred_seconds, context.clock(), None
-    await context.schedule.due_at(installation.id, next_sweep_at(begins, due_at, wait))
+    wait = next_sweep_in(interval, swept.changed, swept.changed_pages, allowance, policy.budget)
+    await context.schedule.due_at(installation.id, next_sweep_at(began, due_at, wait))
     swept = replace(swept, left=left(allowance, policy.budget), next_in=wait)
     log.info("swept", installation=installation.id, **swept.logged())
     counters = context.counters.batch()

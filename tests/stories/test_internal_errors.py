@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 import pytest
@@ -10,10 +11,10 @@ from structlog.testing import capture_logs
 from ghapp.errors import StoreUnavailableError
 from ghapp.github.installation_client import InstallationClient
 from ghapp.health.runner.verdict import State
-from jobs.runners import confirm, sweep
+from jobs.runners import confirm, due_sweeps, sweep
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.due_sweeps import sweep_due_installations
-from jobs.runners.sweep import sweep_installation
+from jobs.runners.sweep import RECORDING_SECONDS, sweep_installation
 from tests.stories.test_main_job import state_of
 from tests.support import commands
 
@@ -65,6 +66,24 @@ async def test_the_failure_is_recorded_logged_once_and_followed_by_the_next_swee
         assert (failure["event"], failure["error"]) == ("sweep failed", type(error).__name__)
         assert failure["exc_info"] is error
         assert await app.context.schedule.next(app.installation) >= app.clock() + 60
+        await app.pass_(60)
+        assert await sweep_due_installations(app.context) == 1
+        assert (await app.context.runners.survey(app.installation)).failing_since is None
+
+
+async def test_a_list_that_takes_longer_than_its_job_may_is_recorded_before_the_job_ends(story, monkeypatch):
+    async with story() as app:
+        await settled(app)
+        await app.pass_(60)
+        monkeypatch.setattr(due_sweeps, "SWEEP_TIMEOUT_SECONDS", RECORDING_SECONDS + due_sweeps.ENDING_SECONDS + 0.2)
+        with monkeypatch.context() as slow, capture_logs() as lines:
+            slow.setattr(InstallationClient, "list_runners", lambda *_: asyncio.sleep(60))
+            assert await sweep_due_installations(app.context) == 1
+        survey = await app.context.runners.survey(app.installation)
+        assert (survey.failure, survey.failing_since) == ("GitHubUnavailable", app.clock())
+        (failure,) = [line for line in lines if line["event"] == "sweep failed"]
+        assert (failure["error"], failure["why"]) == ("TimeoutError", "the list took longer than a sweep may")
+        monkeypatch.undo()
         await app.pass_(60)
         assert await sweep_due_installations(app.context) == 1
         assert (await app.context.runners.survey(app.installation)).failing_since is None

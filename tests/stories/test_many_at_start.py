@@ -29,16 +29,16 @@ async def test_a_sweep_without_a_token_is_deferred_to_its_turn_with_the_reason_a
         await spend(app)
         capsys.readouterr()
         swept = await sweep_installation(app.context, app.installation)
-        assert (swept.flaw, swept.calls) == (Reason.RATE_LIMITED, 0)
+        assert (swept.deferred, swept.flaw, swept.calls) == (True, Reason.RATE_LIMITED, 0)
         log = capsys.readouterr().out
         assert "sweep deferred" in log
         assert "warning" not in log
         began, attempt = app.clock(), await attempt_of(app)
-        assert attempt == NextAttempt(Reason.RATE_LIMITED, began, began + swept.deferred_seconds)
-        assert 0 < swept.deferred_seconds <= 61
+        assert attempt == NextAttempt(Reason.RATE_LIMITED, began, began + swept.next_in)
+        assert 0 < swept.next_in <= 61
         assert (await app.context.runners.survey(app.installation)).failing_since is None
         assert app.account()["calls"] == {}, "nothing was sent"
-        await app.pass_(swept.deferred_seconds)
+        await app.pass_(swept.next_in)
         assert (await sweep_installation(app.context, app.installation)).runners == 12
         assert (await attempt_of(app)).prevented_by == ""
 
@@ -53,7 +53,7 @@ async def test_while_sweeps_wait_for_tokens_a_missing_runner_is_confirmed(story)
         await app.context.github.forget_token(app.installation)
         await app.pass_(30)
         await spend(app)
-        assert (await sweep_installation(app.context, app.installation)).deferred_seconds
+        assert (await sweep_installation(app.context, app.installation)).deferred
         assert await confirm_installation(app.context, app.installation) == 1
         assert await app.states() == {State.HEALTHY: 11, State.INVALIDATED: 1}
         assert lost in await app.context.runners.all(app.installation)

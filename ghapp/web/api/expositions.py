@@ -44,7 +44,8 @@ class Expositions:
     def __init__(self) -> None:
         self._last: dict[str, _Made] = {}
         self._making: dict[str, asyncio.Task[_Made]] = {}
-        self._asked: dict[str, float] = {}
+        self._scrapes: dict[str, tuple[float, Make]] = {}
+        """The time of the last scrape of each media type, and how its exposition is made."""
 
     async def read(self, media_type: str, make: Make) -> tuple[Exposition, float]:
         """Returns an exposition and its age in seconds. Scrapes at the same time share one.
@@ -53,7 +54,7 @@ class Expositions:
             StoreUnavailableError: Redis does not answer, and there is no recent exposition.
         """
         last, now = self._last.get(media_type), asyncio.get_running_loop().time()
-        self._asked[media_type] = now
+        self._scrapes[media_type] = now, make
         making = self._make(media_type, make)
         if last is not None and now - last.at <= MOST_AGE_SECONDS:
             if last.took <= LONG_SECONDS:
@@ -87,11 +88,14 @@ class Expositions:
         finally:
             del self._making[media_type]
         if made.took > LONG_SECONDS and (due := MOST_AGE_SECONDS - 2 * made.took) > 0:
-            loop.call_later(due, self._make_again, media_type, make, made)
+            loop.call_later(due, self._make_again, media_type, made)
         return made
 
-    def _make_again(self, media_type: str, make: Make, made: _Made) -> None:
+    def _make_again(self, media_type: str, made: _Made) -> None:
         """Makes the exposition again that is too old soon, if no scrape has had it made, and scrapes have not ended."""
-        scraped_at = self._asked.get(media_type, -SCRAPED_SECONDS)
-        if self._last[media_type] is made and asyncio.get_running_loop().time() - scraped_at < SCRAPED_SECONDS:
+        scrape = self._scrapes.get(media_type)
+        if scrape is None or self._last[media_type] is not made:
+            return
+        scraped_at, make = scrape
+        if asyncio.get_running_loop().time() - scraped_at < SCRAPED_SECONDS:
             self._make(media_type, make)

@@ -107,7 +107,7 @@ def measure(folder: Path) -> list[Figure]:
             for value, spread in [middle(answers[path])]
         ),
         Figure(
-            "the first /metrics of web, which had none of them when it started",
+            "the first answer of /metrics after that start",
             f"{answers['/metrics'][0]:.0f} ms",
             answers["/metrics"][0],
             most=MOST_ANSWER_MILLISECONDS,

@@ -7,11 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ghapp.health.remediation.fuse import (
+    FORGOTTEN_SECONDS,
     Fuse,
     FuseCounts,
     FuseLimits,
     FuseReason,
     Position,
+    is_long_closed,
     is_not_needed,
     next_fuse,
     resume,
@@ -701,3 +703,17 @@ def test_a_late_successor_counts_for_a_little_more_than_an_hour(after, position)
     stopped = proving(position=Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE, stopped_at=NOW)
     counted = mass_loss(waiting=9, granted=3, in_batch=3, accepted=3, successors=1, proving_seconds=after)
     assert next_fuse(stopped, counted, NOW + 9000, LIMITS).position is position
+
+
+@pytest.mark.parametrize(
+    ("fuse", "forgotten"),
+    [
+        (Fuse(), False),
+        (Fuse(healed_at=NOW - FORGOTTEN_SECONDS), False),
+        (Fuse(healed_at=NOW - FORGOTTEN_SECONDS - 1), True),
+        (Fuse(Position.PROVING, since=NOW - FORGOTTEN_SECONDS - 1), False),
+        (Fuse(Position.STOPPED, since=LONG_AGO, stopped_at=NOW - FORGOTTEN_SECONDS - 1), False),
+    ],
+)
+def test_which_fuses_of_pools_without_runners_are_forgotten(fuse, forgotten):
+    assert is_long_closed(fuse, NOW) is forgotten

@@ -147,3 +147,14 @@ async def test_while_a_url_is_down_no_more_is_granted_than_may_wait_and_all_once
         for _ in range(3):
             await app.live_through_an_interval()
         assert sorted(await app.replacements()) == sorted(lost)
+
+
+async def test_a_fuse_that_closed_a_week_ago_is_kept_only_for_a_pool_with_runners(story):
+    async with story() as app:
+        await swept(app)
+        closed = Fuse(healed_at=app.clock() - 8 * 86_400, reason=FuseReason.HEALED)
+        for pool in (POOL, "renamed-since"):
+            await app.context.fuses.save(app.installation, pool, None, closed)
+        installation = await app.context.installations.one(app.installation)
+        await plan_remediation.plan_remediation(app.context, installation)
+        assert await app.context.fuses.all(app.installation) == {POOL: closed}

@@ -114,3 +114,19 @@ async def test_a_slow_one_is_made_again_before_it_is_too_old_as_long_as_scrapes_
     again(*args)
     await asyncio.gather(*of._making.values())
     assert make.made == made, "a newer one is not made again for the sake of an older one"
+
+
+async def test_what_is_made_again_is_made_as_the_last_scrape_had_it_made(monkeypatch):
+    """What was prepared is made of what was read at the start."""
+    monkeypatch.setattr(expositions, "LONG_SECONDS", -1.0)
+    of, at_start, later, due = Expositions(), Maker(), Maker(), []
+    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", lambda _, *call: due.append(call))
+    await of.prepare(TEXT, at_start)
+    later.error = StoreUnavailableError("away")
+    assert await body(of, later) == b"1"
+    await asyncio.gather(*of._making.values(), return_exceptions=True)
+    ((again, *args),) = due
+    later.error = None
+    again(*args)
+    await asyncio.gather(*of._making.values())
+    assert (at_start.made, later.made) == (1, 1)

@@ -6,6 +6,7 @@ import pathlib
 import re
 from contextlib import contextmanager
 
+import httpx
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 from prometheus_client.parser import text_string_to_metric_families
@@ -34,10 +35,11 @@ from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD, MetricCounters
 from ghapp.store.pods import Pods
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
+from ghapp.web.api import expositions
 from ghapp.web.api.metrics import HELP
 from ghapp.web.api.status import by_shard
 from tests.support.snapshots import record_snapshot
-from tests.web.conftest import INSTALLATION, NOW, healthy, runner
+from tests.web.conftest import INSTALLATION, NOW, healthy, runner, served
 
 
 async def test_ready_shows_the_state_of_each_installation(http, redis):
@@ -403,3 +405,19 @@ async def test_histograms_have_the_type_histogram_and_a_help_text(http, redis):
     assert buckets == {"5": 1, "15": 2, "+Inf": 2}
     assert values["ghapp_job_queue_seconds_sum", ("org", "acme"), ("pool", "linux")] == 12.5
     assert values["ghapp_job_queue_seconds_count", ("org", "acme"), ("pool", "linux")] == 2
+
+
+async def test_the_first_exposition_is_made_before_web_listens(http, redis, monkeypatch):
+    monkeypatch.setattr(expositions, "LONG_SECONDS", -1.0)  # as with many installations
+    async with served(http._transport.app) as address, httpx.AsyncClient(base_url=address) as client:
+        await MetricCounters(redis).add("ghapp_deliveries_total", event="ping", action="")
+        first = await client.get("/metrics")
+        assert "ghapp_runners{" in first.text
+        assert "ghapp_deliveries_total" not in first.text, "which came later"
+        assert int(first.headers["age"]) >= 0
+
+
+async def test_web_listens_though_redis_is_away(http, away):
+    away.away = True
+    async with served(http._transport.app) as address, httpx.AsyncClient(base_url=address) as client:
+        assert (await client.get("/livez")).status_code == 200
