@@ -40,6 +40,12 @@ class FailureGrace:
         found = self._failing.get(place, {}).get(ClusterForbiddenError)
         return found[1] if found is not None and isinstance(found[1], ClusterForbiddenError) else None
 
+    def forget_refusal(self, place: str) -> bool:
+        """Records that a place is not forbidden; returns True unless it fails for another reason."""
+        failing = self._failing.get(place, {})
+        failing.pop(ClusterForbiddenError, None)
+        return not failing
+
     def over(self, place: str) -> None:
         """Records that a place works again."""
         self._failing.pop(place, None)

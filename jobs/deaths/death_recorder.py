@@ -86,11 +86,9 @@ class DeathRecorder:
         degraded, place = self.stores.degraded_sources, logs_source(pod.namespace)
         try:
             lines = await self.cluster.log(pod, previous=previous)
-        except ClusterForbiddenError as error:
+        except ClusterError as error:  # of one pod, it may mean that the pod or its node was lost meanwhile
             if self.grace.lasts(place, error):
                 await degraded.record(place, redact(str(error)))
-        except ClusterError:  # the pod or its node may be deleted by now
-            pass
         else:
             self.grace.over(place)
             await degraded.over(place)
@@ -117,8 +115,8 @@ class DeathRecorder:
             return self.grace.refusal(place) is not None
         refusal = self.grace.refusal(place) or lacking  # read now: a log may have been refused meanwhile
         if refusal is None or (refusal.by_rbac and lacking is None):
-            self.grace.over(place)
-            await degraded.over(place)
+            if self.grace.forget_refusal(place):
+                await degraded.over(place)
             return False
         if self.grace.lasts(place, refusal):
             await degraded.record(place, redact(str(refusal)))

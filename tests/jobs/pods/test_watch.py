@@ -687,3 +687,22 @@ async def test_the_end_of_a_pod_whose_owner_ghapp_deleted_is_its_own_though_the_
         api.control.vanish(NS, "linux-1")
         await until(lambda: _is_empty(recorder))
     assert set(await deaths(recorder)) == (set() if by_ghapp else {"linux-1"})
+
+
+async def test_logs_that_no_kubelet_gives_are_reported_until_one_can_be_read(recorder, api, asked, redis, monkeypatch):
+    """As where the API server does not reach the kubelets' port; an access review shows nothing of that."""
+    monkeypatch.setattr(failure_grace, "OUTAGE_SECONDS", 0.0)
+    place = logs_source(NS)
+    for name in ("a", "b"):
+        api.control.pod(NS, name)
+    async with watching(recorder):
+        await seen(recorder, api)
+        with api.control.fails(500, resources=["pods/log"]):
+            api.control.container_ends(NS, "a", exit_code=1, log=["bye"])
+            assert (await death_of(recorder, "a")).runner_log == ()
+        assert "500" in (await DegradedSources(redis).of([place]))[place]
+        assert await recorder.check_log_rights(NS) is False
+        assert await DegradedSources(redis).of([place])
+        api.control.container_ends(NS, "b", exit_code=1, log=["bye"])
+        assert (await death_of(recorder, "b")).runner_log == ("bye",)
+        assert await DegradedSources(redis).of([place]) == {}
