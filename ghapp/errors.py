@@ -21,10 +21,11 @@ class StoreUnavailableError(GhappError):
 
 
 class Refusal(Enum):
-    """Why Redis refused a command: it is a replica, its memory is full, or the ACL user lacks the right."""
+    """Why Redis refused a command: it is a replica, its memory or disk is full, or the ACL user lacks the right."""
 
     REPLICA = "replica"
     MEMORY = "memory"
+    DISK = "disk"
     PERMISSION = "permission"
     OTHER = "other"
 
@@ -165,16 +166,18 @@ class ClusterUnavailableError(ClusterError):
 
 
 class ClusterForbiddenError(ClusterError):
-    """403: RBAC lacks a verb.
+    """403: RBAC lacks a verb, or something else forbids the request.
 
     Attributes:
         verb: `get`, `list`, `watch`, `delete`, `patch`, …
         resource: as RBAC writes it, `pods` or `ephemeralrunners.actions.github.com`.
+        by_rbac: False if an admission policy, a quota, the kubelet or a proxy forbids it: an access review answers
+            nothing about these.
     """
 
-    def __init__(self, message: str, *, verb: str, resource: str) -> None:
+    def __init__(self, message: str, *, verb: str, resource: str, by_rbac: bool = True) -> None:
         super().__init__(message)
-        self.verb, self.resource = verb, resource
+        self.verb, self.resource, self.by_rbac = verb, resource, by_rbac
 
 
 class ResourceMissingError(ClusterError):

@@ -32,6 +32,10 @@ symbol, a variation selector makes it an emoji, as many names of jobs have one.
 """
 
 
+READ_AT_MOST = 20
+"""Characters that are read for each one that is shown: a text may begin with much white space."""
+
+
 def visible(text: str, most: int | None = None) -> str:
     """Returns text on one line, each character of which is seen.
 
@@ -42,7 +46,7 @@ def visible(text: str, most: int | None = None) -> str:
         text: of anybody.
         most: maximum number of characters; a longer text ends with `…`.
     """
-    return cut_to(_seen(text, ""), most)
+    return cut_to(_seen(text if most is None else text[: most + 1], ""), most)
 
 
 def visible_lines(text: str) -> str:
@@ -51,8 +55,13 @@ def visible_lines(text: str) -> str:
 
 
 def one_line(text: str, most: int | None = None) -> str:
-    """Returns the same for a sentence: each run of white space is one space, and there is none at its ends."""
-    return cut_to(" ".join(visible(text).split()), most)
+    """Returns the same for a sentence: each run of white space is one space, and there is none at its ends.
+
+    Of a text that is much longer than `most`, only the beginning is read.
+    """
+    read = text if most is None else text[: READ_AT_MOST * most]
+    shown = " ".join(visible(read).split())
+    return cut_to(shown if len(read) == len(text) else f"{shown}…", most)
 
 
 def cut_to(text: str, most: int | None) -> str:
@@ -61,7 +70,10 @@ def cut_to(text: str, most: int | None) -> str:
 
 
 def _seen(text: str, kept: str) -> str:
-    if text.isprintable() and (text.isascii() or _HIDDEN.search(text) is None):
+    bare = text
+    for each in kept:
+        bare = bare.replace(each, "")
+    if bare.isprintable() and (bare.isascii() or _HIDDEN.search(bare) is None):
         return text
     return "".join(each if each in kept else _shape(each) for each in _HIDDEN.sub(REPLACEMENT, text))
 

@@ -10,12 +10,13 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import compress
+from typing import Any
 
-from ghapp.errors import ConfigurationError, StoreUnavailableError
+from ghapp.errors import ConfigurationError, GhappError, StoreRefusedError, StoreUnavailableError
 from ghapp.health.gate.gate_checks import open_gate_checks, superseded
 from ghapp.health.installation import Installation
 from ghapp.health.queue.capacity import NOT_ASSIGNED_SECONDS
@@ -133,7 +134,7 @@ class Scheduler:
         self._schedule, self._installations = self.stores.schedule, self.stores.installations
         self._inbox = self.stores.inbox
         self._heartbeats, self._name = self.stores.heartbeats, f"{socket.gethostname()}-{os.getpid()}"
-        self._periodic_tasks: list[tuple[float, Callable[[], Awaitable[None]]]] = [
+        self._periodic_tasks: list[tuple[float, Callable[[], Coroutine[Any, Any, None]]]] = [
             (TICK_SECONDS, self._sweep),
             (TICK_SECONDS, self._promote),
             (MEASURE_SECONDS, self._measure_clock),
@@ -152,6 +153,7 @@ class Scheduler:
             *([(REAP_SECONDS, self._reap)] if settings.namespaces else []),
         ]
         self._due = [0.0] * len(self._periodic_tasks)
+        self._failures: dict[str, str] = {}
         self._between_sweep_jobs = min(SWEEP_JOB_SECONDS, settings.shortest_interval_seconds / 10)
         self._next_sweep_job = 0.0
         self._lost_before: set[Enqueued] = set()
@@ -165,17 +167,35 @@ class Scheduler:
         await self.clock.measure(self.stores.redis)
 
     async def tick(self) -> float:
-        """Runs the periodic tasks that are due; returns the seconds until the next tick."""
+        """Runs the periodic tasks that are due; returns the seconds until the next tick.
+
+        A task that fails, as by a command that Redis refuses, waits for its next turn. While Redis does not answer, all
+        tasks wait.
+        """
         now = time.monotonic()
-        try:
-            for number, (every, task) in enumerate(self._periodic_tasks):
-                if now >= self._due[number]:
-                    await task()
-                    self._due[number] = now + every
-        except StoreUnavailableError as error:
-            log.warning("Redis unavailable, retrying", why=str(error))
-            return WAIT_SECONDS
+        for number, (every, task) in enumerate(self._periodic_tasks):
+            if now < self._due[number]:
+                continue
+            try:
+                await task()
+            except Exception as error:  # noqa: BLE001 - an error of one task stops no other task
+                if isinstance(error, StoreUnavailableError) and not isinstance(error, StoreRefusedError):
+                    log.warning("Redis unavailable, retrying", why=str(error))
+                    return WAIT_SECONDS
+                self._log_failure(task.__name__, error)
+                self._due[number] = now + max(every, WAIT_SECONDS)
+            else:
+                self._failures.pop(task.__name__, None)
+                self._due[number] = now + every
         return TICK_SECONDS
+
+    def _log_failure(self, task: str, error: Exception) -> None:
+        """Logs why a task failed, unless it did for the same reason before; unexpected errors with a traceback."""
+        why = f"{type(error).__name__}: {error}"
+        if self._failures.get(task) != why:
+            trace = None if isinstance(error, GhappError) else error
+            log.warning("periodic task failed", task=task.strip("_"), why=why, exc_info=trace)
+        self._failures[task] = why
 
     async def close(self) -> None:
         """Closes the connections."""

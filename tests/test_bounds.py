@@ -21,6 +21,9 @@ from ghapp.decoding import (
 from ghapp.github import wire
 from ghapp.github.deliveries import LARGEST_STEPS_BYTES, MOST_ODD, MOST_PERMISSIONS, decode, encode, parse
 from ghapp.github.jobs import Jobs
+from ghapp.health.notifications import LONGEST_LABELS, unserved_conditions, unserved_subject
+from ghapp.health.notifications import MOST_LABELS as MOST_SETS
+from ghapp.health.pool_matching import LONGEST_POOL
 from ghapp.health.queue.explanation import MOST_HINTS, explain
 from ghapp.health.queue.job_queue import MOST_COMPARISONS
 from tests.cluster.shapes import encoded
@@ -155,3 +158,16 @@ def test_many_unknown_labels_are_compared_with_a_bounded_number_of_known_ones():
     assert max(hints) <= MOST_HINTS
     assert sum(hints) <= MOST_COMPARISONS // 500 + 1
     assert hints[0] == MOST_HINTS, "the first ones have theirs"
+
+
+@pytest.mark.parametrize("count", [1, MOST_LABELS])
+def test_what_jobs_wait_for_is_named_in_bounded_length(count):
+    several = [
+        job(at, labels=tuple(f"{at}-{each}-{'x' * LONGEST_NAME}" for each in range(count))) for at in range(1, 9)
+    ]
+    waiting = queue(several, [runner()])
+    found = unserved_conditions([(unserved_subject(waiting, *each), each[0]) for each in waiting.unserved()])
+    assert len(found) == len(several)
+    assert max(len(each.subject) for each in found) <= LONGEST_POOL
+    (together,) = unserved_conditions([("", each) for each in several])
+    assert len(together.detail) <= MOST_SETS * (LONGEST_LABELS + 2) + 1

@@ -60,7 +60,7 @@ def test_a_nested_body_of_others_is_refused_like_any_broken_one():
 
 
 @pytest.mark.parametrize("body", [rb'{"name": "a\u0000b"}', rb'{"odd": {"\u0000": null}, "name": "a\u0000b"}'])
-def test_the_character_by_which_records_separate_texts_is_in_none(body):
+def test_the_character_by_which_records_separate_texts_is_in_no_row(body):
     assert RowDecoder("runner", Named).decode(body).value == Named("a\ufffdb")
 
 

@@ -67,6 +67,21 @@ def test_a_long_text_is_cut_to_its_bound(length, shown):
     assert visible("x" * length, 10) == one_line("x" * length, 10) == shown
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (" " * 199 + "x", "x"),
+        (" " * 200 + "x", "…"),
+        ("x " * 100, "x x x x x…"),
+        ("x" + " " * 199, "x"),
+        ("x" + " " * 200, "x…"),
+        ("x" * 10**6, "x" * 9 + "…"),
+    ],
+)
+def test_of_a_long_text_only_the_beginning_is_read(text, shown):
+    assert one_line(text, 10) == shown
+
+
 def test_a_sentence_has_single_spaces():
     assert one_line(" a\n\n b\x1b[31m\u202ec\r\n") == f"a b{REPLACEMENT}[31m{REPLACEMENT}c"
 

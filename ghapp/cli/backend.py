@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from ghapp.cli.context import opened, settings_here
 from ghapp.health.gate.judgement import Gate, GateRequest
 from ghapp.report.documents import HealthDocument
-from ghapp.report.overview import HeldDocument, PhantomDocument, PoolQueueDocument, UnseenDocument
+from ghapp.report.overview import DegradedDocument, HeldDocument, PhantomDocument, PoolQueueDocument, UnseenDocument
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class JobReference(NamedTuple):
 class FleetDocuments(NamedTuple):
     """Documents of runners and phantoms, namespaces without a current snapshot, pauses and fuses that block, and jobs.
 
-    `pools` has the jobs and idle runners of each pool.
+    `pools` has the jobs and idle runners of each pool, `degraded` the sources that cannot be read.
     """
 
     runners: list[HealthDocument]
@@ -53,6 +53,7 @@ class FleetDocuments(NamedTuple):
     unseen: list[UnseenDocument]
     held: list[HeldDocument]
     pools: list[PoolQueueDocument]
+    degraded: list[DegradedDocument]
 
 
 class ShardGate(Protocol):

@@ -121,7 +121,7 @@ def runners(
         output.print(_fleet_document(fleet, listed, len(documents)), listed)
         return
     from ghapp.terminal.job_tables import queue_table
-    from ghapp.terminal.tables import held_lines, phantoms_table, runners_table, unseen_line
+    from ghapp.terminal.tables import degraded_lines, held_lines, phantoms_table, runners_table, unseen_line
 
     now = time.time()
     is_of_all = everyone or state in (State.RETIRED, State.INVALIDATED)  # the healed ones are invalidated
@@ -135,6 +135,8 @@ def runners(
         show(phantoms_table(fleet.phantoms, now))
     if fleet.unseen:
         show(unseen_line(fleet.unseen, now))
+    if fleet.degraded:
+        show(degraded_lines(fleet.degraded))
 
 
 def _of_pool(fleet: FleetDocuments, pool: str | None) -> FleetDocuments:
@@ -160,6 +162,7 @@ def _fleet_document(fleet: FleetDocuments, listed: list[HealthDocument], total: 
         "pools": fleet.pools,
         "phantoms": fleet.phantoms,
         "unseen": fleet.unseen,
+        "degraded": fleet.degraded,
     }
 
 

@@ -8,13 +8,13 @@ from typing import Any
 from ghapp.cli.backend import FleetDocuments
 from ghapp.cli.context import chosen
 from ghapp.errors import GhappError
-from ghapp.health.cluster_summary import namespaces_of, stale_namespaces
 from ghapp.health.deaths.correlation import is_of
 from ghapp.report.documents import HealthDocument, death_document, never_seen
 from ghapp.report.overview import (
     HeldDocument,
     PhantomDocument,
     PoolQueueDocument,
+    degraded_documents,
     held_documents,
     phantom_documents,
     pool_queue_documents,
@@ -23,6 +23,7 @@ from ghapp.report.overview import (
 from ghapp.settings import Settings
 from ghapp.store.org_views import load_org_view
 from ghapp.store.stores import Stores
+from ghapp.store.unseen import load_unseen
 from ghapp.untrusted_text import shell_command
 
 
@@ -47,10 +48,11 @@ async def fleet_documents(settings: Settings, stores: Stores, org: str | None) -
         groups = await stores.runner_groups.of(installation.id)
         pools += pool_queue_documents(view.job_queue(known, jobs, now, groups=groups))
         phantoms += phantom_documents(installation.org, await stores.cluster_summaries.of(installation.id))
-    names = namespaces_of(rule for each in installations for rule in settings.pools_of(each.org))
-    stale = stale_namespaces({name: await stores.pods.seen_at(name) for name in names}, now)
+    rules = [rule for each in installations for rule in settings.pools_of(each.org)]
+    unseen = await load_unseen(stores, rules, now, has_log_store=settings.loki_url is not None)
     runners.sort(key=lambda each: (each["org"], each["pool"] or "", each["name"] or ""))
-    return FleetDocuments(runners, phantoms, unseen_documents(stale), held, pools)
+    degraded = degraded_documents(unseen.sources)
+    return FleetDocuments(runners, phantoms, unseen_documents(unseen.namespaces), held, pools, degraded)
 
 
 async def runner_document(settings: Settings, stores: Stores, org: str, name_or_id: str) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class RemoteBackend:
 
     async def fleet(self, org: str | None) -> FleetDocuments:
         """Returns the runners, and what is known beside them."""
-        found = FleetDocuments([], [], [], [], [])
+        found = FleetDocuments([], [], [], [], [], [])
         for name in await self._orgs(org):
             overview = await self._get(f"/v1/orgs/{_part(name)}/overview")
             found.runners.extend([each async for each in self._pages(f"/v1/orgs/{_part(name)}/runners", "runners")])
@@ -82,6 +82,7 @@ class RemoteBackend:
             found.held.extend(overview["held"])
             found.pools.extend(overview["pools"])
             found.unseen.extend(each for each in overview["unseen"] if each not in found.unseen)
+            found.degraded.extend(each for each in overview["degraded"] if each not in found.degraded)
         found.runners.sort(key=lambda each: (each["org"], each["pool"] or "", each["name"] or ""))
         return found
 

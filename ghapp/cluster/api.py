@@ -12,7 +12,7 @@ from typing import TypeVar
 import httpx2
 import msgspec
 
-from ghapp.cluster.api_errors import UNPROCESSABLE, RefusedError
+from ghapp.cluster.api_errors import UNPROCESSABLE, RefusedError, rbac_lacks
 from ghapp.cluster.logs import read_log
 from ghapp.cluster.paged_list import listed
 from ghapp.cluster.request import (
@@ -183,6 +183,17 @@ class Cluster:
             "spec": {"resourceAttributes": {key: value for key, value in attributes.items() if value}},
         }
         return answers.is_allowed(_required(call, await self.transport.request(call, json=review)).body)
+
+    async def require(self, call: ClusterRequest) -> None:
+        """Checks that RBAC permits a request, for objects of any name.
+
+        Raises:
+            ClusterForbiddenError: it does not.
+            ClusterError: no answer.
+        """
+        resource = call.resource
+        if not await self.may(call.verb, resource.plural, call.namespace, resource.group, call.subresource):
+            raise ClusterForbiddenError(rbac_lacks(call), verb=call.verb, resource=call.rbac_resource)
 
     async def username(self) -> str:
         """Returns our user name at the API server; empty if unknown, as before Kubernetes 1.28."""

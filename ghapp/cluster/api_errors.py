@@ -23,7 +23,11 @@ NOT_FOUND = 404
 UNPROCESSABLE = 422
 LONGEST_SHOWN = 300
 
-_USER = re.compile(r'User "([^"]+)" cannot ')
+_DENIAL = re.compile(
+    r'(?:\S+(?: "[^"]*")? is )?forbidden: User "(?P<user>[^"]+)" cannot \w+ (?:resource|path) "[^"]*"'
+    r'(?: in API group "[^"]*")?(?: in the namespace "[^"]*"| at the cluster scope)?(?:: (?P<reason>.+))?'
+)
+"""How the API server words a denial by its authorizers. The words of a policy may contain such a sentence, too."""
 
 
 class _Details(msgspec.Struct):
@@ -112,15 +116,25 @@ def error_of(call: ClusterRequest, code: int, body: bytes) -> ClusterError:
 
 
 def _forbidden(call: ClusterRequest, status: ApiStatus) -> ClusterForbiddenError:
-    resource = call.rbac_resource
-    user = _USER.search(status.message)
-    if status.message and user is None:  # not from RBAC but, for example, from an admission plugin or a quota
-        message = f"{call}: forbidden: {one_line(status.message, LONGEST_SHOWN)}"
-        return ClusterForbiddenError(message, verb=call.verb, resource=resource)
+    denial = _DENIAL.match(status.message)
+    if denial is None:  # for example from an admission policy or a quota; without a `Status`, from a proxy
+        words = (
+            one_line(status.message, LONGEST_SHOWN)
+            or "no reason was given (403), so it may be a proxy before the API server"
+        )
+        message = f"{call}: forbidden: {words}"
+        return ClusterForbiddenError(message, verb=call.verb, resource=call.rbac_resource, by_rbac=False)
+    lacks = rbac_lacks(call, denial["user"])
+    if denial["reason"]:  # an authorizer's own words, as of a RoleBinding without its Role
+        lacks += f" ({one_line(denial['reason'], LONGEST_SHOWN)})"
+    return ClusterForbiddenError(lacks, verb=call.verb, resource=call.rbac_resource)
+
+
+def rbac_lacks(call: ClusterRequest, account: str = "") -> str:
+    """Returns which permission RBAC lacks, and where it is to be granted; `account` is our user name, if known."""
     role = f"a Role in namespace {call.namespace}" if call.namespace else "a ClusterRole"
-    subject = f" bound to {user[1]}" if user else " bound to ghapp's ServiceAccount"
-    lacks = f"RBAC lacks {call.verb} on {resource}: {role}{subject} must allow it"
-    return ClusterForbiddenError(lacks, verb=call.verb, resource=resource)
+    subject = account or "ghapp's ServiceAccount"
+    return f"RBAC lacks {call.verb} on {call.rbac_resource}: {role} bound to {subject} must allow it"
 
 
 def _missing(call: ClusterRequest, status: ApiStatus) -> ClusterError:

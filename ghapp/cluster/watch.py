@@ -28,6 +28,9 @@ LONGEST_PAUSE = 30.0
 RESUME_ATTEMPTS = 5
 """Failures in a row after which a version is not resumed any more: a restored etcd may be behind it for days."""
 
+EXPIRED_IN_A_ROW = 3
+"""Expired versions in a row that count as a failure. One is normal; a server may refuse that of each list."""
+
 WATCHES = 10
 """About as many minutes. Then everything is listed again, in case a server omitted an event."""
 
@@ -78,7 +81,7 @@ async def _follow(lists: Lists[T], watches: Watches[T], sleep: Sleep) -> AsyncGe
             failures += 1
             if not isinstance(error, ClusterUnavailableError) or failures % RESUME_ATTEMPTS == 0:
                 version = ""
-            if not isinstance(error, ResourceVersionExpiredError):
+            if not isinstance(error, ResourceVersionExpiredError) or failures >= EXPIRED_IN_A_ROW:
                 yield WatchFailure(error)
         await sleep(pause_after(failures))
 

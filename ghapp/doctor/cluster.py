@@ -83,18 +83,25 @@ async def _arc(cluster: Cluster, namespace: str) -> list[Finding]:
     except ResourceMissingError as error:
         fix = 'install ARC\'s CRDs, or give its pools a replacer other than "arc"'
         return [wrong(GROUP, name, str(error), fix)]
-    except ClusterForbiddenError:
-        return []  # reported by the RBAC check
+    except ClusterForbiddenError as error:
+        return of_refusal(name, error)
     return [ok(GROUP, name, f"{len(objects)} EphemeralRunners")]
 
 
 async def _pods(cluster: Cluster, namespace: str, labels: Iterable[str]) -> list[Finding]:
     try:
         pods = (await cluster.pods(namespace)).items
-    except ClusterForbiddenError:
-        return []  # reported by the RBAC check
+    except ClusterForbiddenError as error:
+        return of_refusal(f"pods in {namespace}", error)
     found = [ok(GROUP, f"pods in {namespace}", f"{len(pods)}")]
     return found + [finding for label in labels for finding in of_label(namespace, label, pods)]
+
+
+def of_refusal(name: str, error: ClusterForbiddenError) -> list[Finding]:
+    """Reports a 403 in the server's words, unless the check of RBAC reports it."""
+    if error.by_rbac:
+        return []
+    return [wrong(GROUP, name, redact(str(error)), "RBAC permits it: ask whoever set up what forbids it")]
 
 
 def of_configuration(pools: Sequence[PoolSettings], *, is_configured: bool) -> list[Finding]:

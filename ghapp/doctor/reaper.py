@@ -78,11 +78,14 @@ def of_tick(org: str, last: Tick, now: float) -> Finding:
         text = "it did not run in the last day" if last.at is None else f"it last ran at {_time_of(last.at)}"
         fix = "start `ghapp clock` and `ghapp worker`; no leak is reaped until then"
         return warning(GROUP, "reaper", text, fix, org)
+    texts, fixes = list[str](), list[str]()
     if last.trouble:
         since = "" if last.trouble_since is None else f" since {_time_of(last.trouble_since)}"
-        fix = "fix that; the reaper then continues by itself. It reaps nothing in a namespace that it cannot read"
-        return warning(GROUP, "reaper", f"blocked{since}: {redact(last.trouble)}", fix, org)
-    texts, fixes = _summary(last), list[str]()
+        texts.append(f"blocked{since}: {redact(last.trouble)}")
+        fixes.append(
+            "fix that; the reaper then continues by itself. It reaps nothing in a namespace that it cannot read"
+        )
+    texts += _summary(last)
     for pool, (reason, pod) in last.stops.items():
         where = "" if pool == WHOLE_INSTALLATION else f" in {pool or 'an unknown pool'}"
         texts.append(f"the reaper is stopped{where}: {reason} {pod}".rstrip())

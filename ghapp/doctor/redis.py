@@ -18,12 +18,14 @@ from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.report.documents import timestamp
 from ghapp.store import keys
 from ghapp.store.left_out import LastLeftOut
+from ghapp.store.probe import probe_write
 from ghapp.store.quarantine import UnreadableRecord
 from ghapp.store.stores import open_stores
 
-GROUP = "redis"
+GROUP, WRITING = "redis", "writing"
 PINGS = 3
-PROBE_MILLISECONDS = 1000
+SLOW_MILLISECONDS = 100.0
+"""Of a round trip. A sweep takes dozens of them."""
 
 MOST_NAMED = 5
 """The maximum of unreadable records that are named."""
@@ -89,16 +91,18 @@ def of_records(unreadable: Sequence[UnreadableRecord]) -> list[Finding]:
 def of_writing(refusal: StoreRefusedError | None) -> list[Finding]:
     """Judges the result of a probe write; reads also work on a Redis that accepts no writes."""
     if refusal is None:
-        return [ok(GROUP, "writing", "writes are accepted")]
+        return [ok(GROUP, WRITING, "writes are accepted")]
     text, fix = f"writes fail: {refusal.why}", "fix that: without writes no state is kept"
     match refusal.refusal:
         case Refusal.REPLICA:
             text, fix = "it is a replica and rejects writes", "name the primary, or Sentinel by redis+sentinel://"
         case Refusal.MEMORY:
             text, fix = "its memory is full and it rejects writes", "raise its maxmemory"
+        case Refusal.DISK:
+            text, fix = "it cannot write to its disk and rejects writes", "free its disk, or enlarge it; see its log"
         case Refusal.PERMISSION:
             text, fix = "its ACL user may not write our keys", "permit ~ghapp:* and ~rq:*; SECURITY.md has the full ACL"
-    return [wrong(GROUP, "writing", text, fix)]
+    return [wrong(GROUP, WRITING, text, fix)]
 
 
 def of_redis(url: str, milliseconds: float, info: Mapping[str, object], policy: str, fsync: str = "") -> list[Finding]:
@@ -112,7 +116,11 @@ def of_redis(url: str, milliseconds: float, info: Mapping[str, object], policy: 
         fsync: its appendfsync; empty when unknown.
     """
     used = int(str(info.get("used_memory", 0))) / 2**20
-    found = [ok(GROUP, "answers", f"{_version(info)} in {milliseconds:.1f} ms, {used:.0f} MiB used")]
+    text = f"{_version(info)} in {milliseconds:.1f} ms, {used:.0f} MiB used"
+    found = [ok(GROUP, "answers", text)]
+    if milliseconds > SLOW_MILLISECONDS:
+        fix = "find out what slows it or the network down (SLOWLOG, its CPU, swapping): all roles wait for it"
+        found = [warning(GROUP, "answers", f"slow: {text}", fix)]
     if str(info.get("aof_enabled")) == "1":
         found.append(_of_fsync(fsync))
     else:
@@ -151,7 +159,7 @@ def _of_fsync(fsync: str) -> Finding:
 
 async def _refusal(redis: Redis) -> StoreRefusedError | None:
     try:
-        await redis.set(keys.PROBE, b"", px=PROBE_MILLISECONDS)
+        await probe_write(redis)
     except StoreRefusedError as error:
         return error
     return None

@@ -28,13 +28,14 @@ GROUPS = (
 async def examine(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
     """Returns all findings, sorted by group and org. Ends within seconds; a failed check does not stop the others."""
     asyncio.get_running_loop().set_default_executor(DetachedThreads())
-    (of_redis, url), at_github, of_controllers, of_cluster, of_shards, of_notifications = await asyncio.gather(
-        _redis_and_roles(settings),
+    of_redis, url = await _redis_and_roles(settings)
+    current = None if any(map(_is_refusal, of_redis)) else settings.redis_url
+    at_github, of_controllers, of_cluster, of_shards, of_notifications = await asyncio.gather(
         _github(settings),
         controllers.check(settings),
-        cluster.check(settings, settings.redis_url),
-        active_shard.check(settings, settings.redis_url),
-        notifications.check(settings, settings.redis_url),
+        cluster.check(settings, current),
+        active_shard.check(settings, current),
+        notifications.check(settings, current),
     )
     found = [*of_configuration(settings, environ), *of_redis, *at_github.findings]
     found += await installations.check(settings, url, at_github.installed)
@@ -66,7 +67,15 @@ async def _redis_and_roles(settings: Settings) -> tuple[list[Finding], str | Non
     found = await probe("redis", "answers", lambda: redis.check(url), "check GHAPP_REDIS_URL, and start Redis")
     if found[0].status is FindingStatus.WRONG:  # no connection at all
         return found, None
+    if any(map(_is_refusal, found)):  # the heartbeats of live roles expire, too
+        text = "unknown, as is what they record about the cluster: Redis accepts no writes"
+        return [*found, warning("roles", "roles", text, installations.REDIS_FAILED)], url
     return [*found, *await probe("roles", "roles", lambda: roles.check(url), installations.REDIS_FAILED)], url
+
+
+def _is_refusal(finding: Finding) -> bool:
+    """True if Redis rejects writes."""
+    return (finding.group, finding.name, finding.status) == (redis.GROUP, redis.WRITING, FindingStatus.WRONG)
 
 
 async def _github(settings: Settings) -> github.GitHubProbe:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from ghapp.doctor.finding import Finding, ok, warning
+from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.doctor.probe import probe
+from ghapp.health.pods.degraded_sources import sources_of
 from ghapp.health.pods.pod import is_fresh
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
@@ -22,15 +23,18 @@ async def check(settings: Settings, url: str | None) -> list[Finding]:
     """Checks the snapshot that the watch stored of each namespace, and that a live watch records."""
     if url is None or not settings.namespaces:
         return []
-    return await probe(GROUP, "views", partial(_views, settings.namespaces, url), REDIS_FAILED)
+    has_log_store = settings.loki_url is not None
+    views = partial(_views, settings.namespaces, url, has_log_store=has_log_store)
+    return await probe(GROUP, "views", views, REDIS_FAILED)
 
 
-async def _views(namespaces: Sequence[str], url: str) -> list[Finding]:
+async def _views(namespaces: Sequence[str], url: str, *, has_log_store: bool) -> list[Finding]:
     async with open_stores(url) as stores:
         now = await stores.now()
+        degraded = await stores.degraded_sources.of(sources_of(namespaces, has_log_store=has_log_store))
         ages = of_ages({each: await stores.pods.seen_at(each) for each in namespaces}, now)
         holder, alive = await stores.locks.holder(ROLE, "watch"), await stores.heartbeats.alive("watch", now)
-        return [*ages, of_holder(holder, alive)]
+        return [*ages, *of_degraded(degraded), of_holder(holder, alive)]
 
 
 def of_ages(seen_at: Mapping[str, float | None], now: float) -> list[Finding]:
@@ -46,6 +50,12 @@ def of_ages(seen_at: Mapping[str, float | None], now: float) -> list[Finding]:
             fix = f"{START}. If it runs, `watch failed` in its log has the reason"
             found.append(warning(GROUP, name, f"last stored at {timestamp(float(int(at)))}", fix))
     return found
+
+
+def of_degraded(degraded: Mapping[str, str]) -> list[Finding]:
+    """Reports what the watch, or a worker, cannot read of a source, in the server's words."""
+    fix = "grant what is missing, or ask whoever forbids it; what happens there meanwhile is not seen, or only in part"
+    return [wrong(GROUP, f"not seen: {place}", why, fix) for place, why in degraded.items()]
 
 
 def of_holder(holder: str, alive: Sequence[str]) -> Finding:

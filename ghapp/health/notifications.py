@@ -17,12 +17,13 @@ from typing import NamedTuple
 
 from ghapp.health.gate.gate_checks import GateCheck
 from ghapp.health.job import Job
-from ghapp.health.pool_matching import UNLABELLED
+from ghapp.health.pool_matching import pool_of
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.queue.labels import missing_labels
 from ghapp.health.queue.reason import QueueReason
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.health.runner.evidence import Survey
+from ghapp.untrusted_text import one_line
 
 BLIND_SECONDS = 300.0
 """Without a complete list for this long, an installation counts as blind."""
@@ -36,6 +37,9 @@ MOST_AN_HOUR = 6
 HOUR = 3600.0
 MOST_LABELS = 5
 """Sets of labels that a notification names."""
+
+LONGEST_LABELS = 200
+"""Characters of one set."""
 
 MOST_UNSERVED = 20
 """Label sets and repositories of one organization whose waiting jobs are a condition of their own, those that wait
@@ -160,7 +164,7 @@ def unserved_subject(queue: JobQueue, job: Job, reason: QueueReason) -> str:
     groups exclude for the groups: either may last for weeks, and must not hide that the pool's other jobs wait, too.
     """
     if missing_labels(job.labels, queue.runner_labels | queue.pool_labels):
-        return "+".join(sorted(label for label in job.labels if label.lower() != "self-hosted")) or UNLABELLED
+        return pool_of((), [label for label in job.labels if label.lower() != "self-hosted"], ())
     pool = queue.pool(job)
     return f"{pool} in {job.repository}" if reason is QueueReason.GROUP_EXCLUDES_REPOSITORY else pool
 
@@ -182,7 +186,7 @@ def unserved_conditions(jobs: Iterable[tuple[str, Job]], pools: Collection[str] 
 
 
 def _unserved(pool: str, jobs: Sequence[Job]) -> Condition:
-    labels = dict.fromkeys(", ".join(job.labels) for job in jobs)
+    labels = dict.fromkeys(one_line(", ".join(job.labels), LONGEST_LABELS) for job in jobs)
     detail = "; ".join([*labels][:MOST_LABELS]) + ("; …" if len(labels) > MOST_LABELS else "")
     return Condition(Topic.UNSERVED, pool, OPEN, jobs[0].queued_at, len(jobs), detail)
 

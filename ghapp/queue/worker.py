@@ -21,6 +21,7 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.utils import now
 from rq.worker import WorkerStatus
+from rq.worker_registration import REDIS_WORKER_KEYS as WORKERS
 from rq.worker_registration import clean_worker_registry
 
 from ghapp.errors import GhappError, UnknownJobError
@@ -43,7 +44,15 @@ MAINTENANCE_SECONDS = 5
 WORKER_TTL_SECONDS = 20
 MONITORING_SECONDS = 5
 HEARTBEAT_SECONDS = 12
-LONGEST_REDIS_WAIT_SECONDS = 5.0
+LONGEST_REDIS_WAIT_SECONDS = 2.0
+"""Between two attempts to reach Redis."""
+
+ANSWER_SECONDS = 2.0
+"""How much longer than requested a command may block. RQ waits for ten seconds more."""
+
+UNREGISTER_SECONDS = 2.0
+"""How long a worker that stops waits for Redis to forget it; otherwise its registration expires."""
+
 FINISH_SECONDS = 7.0
 """Orchestrators send SIGKILL ten seconds after SIGTERM, or later."""
 
@@ -63,6 +72,11 @@ class FastRecoveryWorker(Worker):
 
     max_connection_wait_time = LONGEST_REDIS_WAIT_SECONDS
     asked_to_stop = False
+
+    @property
+    def connection_timeout(self) -> int:
+        """Seconds without an answer after which Redis counts as unavailable."""
+        return int(self.dequeue_timeout + ANSWER_SECONDS)
 
     def get_heartbeat_ttl(self, job: Job) -> int:  # noqa: ARG002
         """Seconds without a heartbeat after which a running job counts as abandoned."""
@@ -114,6 +128,7 @@ class FastRecoveryWorker(Worker):
 
     def clean_registries(self) -> None:
         """Retries the jobs whose worker and work-horse were killed. Several workers may do so concurrently."""
+        self._register_again()
         for queue in self.queues:
             now_there = redis_time_sync(self.connection)
             for execution in transitions.abandoned(self.connection, queue.name, now_there):
@@ -130,6 +145,35 @@ class FastRecoveryWorker(Worker):
             ending.daemon = True
             ending.start()
         super().request_stop(signum, frame)  # type: ignore[no-untyped-call]
+
+    def register_birth(self) -> None:
+        """Registers the worker, in place of an earlier record of this process: its name is used by no other one."""
+        self.connection.delete(self.key)
+        super().register_birth()  # type: ignore[no-untyped-call]
+
+    def subscribe(self) -> None:
+        """Takes no commands over Redis: a worker ends by signals. RQ's thread for them crashes when Redis hangs."""
+
+    def set_shutdown_requested_date(self) -> None:
+        """Writes nothing: the date is never read, and Redis may not answer the signal handler."""
+
+    def teardown(self) -> None:
+        """Unregisters the worker, unless Redis does not answer in time: the process must end all the same."""
+        if self.is_horse:
+            return
+        unregistering = threading.Thread(target=self._unregister, daemon=True)
+        unregistering.start()
+        unregistering.join(UNREGISTER_SECONDS)
+
+    def _unregister(self) -> None:
+        with suppress(RedisError):
+            super().teardown()  # type: ignore[no-untyped-call]
+
+    def _register_again(self) -> None:
+        """Registers the worker again if Redis lost it: by a restart without its last second, or while it was hung."""
+        is_known = self.connection.hexists(self.key, "birth") and self.connection.sismember(WORKERS, self.key)
+        if not is_known:
+            self.register_birth()
 
     def _abandon(self, execution: Execution) -> None:
         try:
@@ -164,8 +208,10 @@ def work(connection: Redis, functions: Mapping[str, Callable[..., Any]], on_fail
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
-    while not _worked_until_asked_to_stop(connection, functions, on_failure):
-        time.sleep(PAUSE_SECONDS)
+    name = uuid4().hex
+    with suppress(StopRequested):  # raised by the signal handler, also between two workers
+        while not _worked_until_asked_to_stop(connection, functions, on_failure, name):
+            time.sleep(PAUSE_SECONDS)
 
 
 def is_expected(error: BaseException) -> bool:
@@ -174,11 +220,11 @@ def is_expected(error: BaseException) -> bool:
 
 
 def _worked_until_asked_to_stop(
-    connection: Redis, functions: Mapping[str, Callable[..., Any]], on_failure: FailureHandler
+    connection: Redis, functions: Mapping[str, Callable[..., Any]], on_failure: FailureHandler, name: str
 ) -> bool:
     """Works; returns False if RQ's worker ended by itself, because Redis became unavailable at a certain moment."""
     try:
-        rq_worker = worker(connection, functions, on_failure)
+        rq_worker = worker(connection, functions, on_failure, name)
         rq_worker.work(with_scheduler=False, logging_level="CRITICAL")
     except StopRequested:
         return True
@@ -189,11 +235,12 @@ def _worked_until_asked_to_stop(
 
 
 def worker(
-    connection: Redis, functions: Mapping[str, Callable[..., Any]], on_failure: FailureHandler
+    connection: Redis, functions: Mapping[str, Callable[..., Any]], on_failure: FailureHandler, name: str | None = None
 ) -> FastRecoveryWorker:
-    """Returns a worker of all queues; see `work`."""
+    """Returns a worker of all queues; see `work`. `name`: unique to its process; None: a new one."""
     return FastRecoveryWorker(
         [Queue(name, connection=connection, serializer=JSONSerializer) for name in QUEUES],
+        name=name,
         connection=connection,
         serializer=JSONSerializer,
         job_class=_job_class(functions),

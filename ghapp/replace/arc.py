@@ -50,8 +50,8 @@ async def require_permissions(cluster: Cluster, namespace: str) -> None:
     """Does nothing: with ARC the registration is never removed before the object."""
 
 
-async def execute(cluster: Cluster, finding: DeletionDecision) -> None:
-    """Executes the decision: deletes the object, or removes its stuck finalizer. A missing object is success.
+async def delete(cluster: Cluster, finding: DeletionDecision) -> bool:
+    """Deletes the object; returns False if it no longer existed.
 
     Raises:
         ConflictError: the object changed since it was read; read it again.
@@ -59,11 +59,18 @@ async def execute(cluster: Cluster, finding: DeletionDecision) -> None:
     """
     found = finding.object
     if found is None:
-        return
-    if finding.ruling is DeletionVerdict.DELETE:
-        await cluster.delete_ephemeral_runner(found.namespace, found.name, found.uid, found.version)
-    elif finding.ruling is DeletionVerdict.FREE:
-        await cluster.free_finalizer(found, REGISTRATION_FINALIZER)
+        return False
+    return await cluster.delete_ephemeral_runner(found.namespace, found.name, found.uid, found.version)
+
+
+async def finish(cluster: Cluster, finding: DeletionDecision) -> None:
+    """Removes the object's stuck finalizer, if that was decided. A missing object is success.
+
+    Raises:
+        ConflictError, ClusterError: as `delete`.
+    """
+    if finding.object is not None and finding.ruling is DeletionVerdict.FREE:
+        await cluster.free_finalizer(finding.object, REGISTRATION_FINALIZER)
 
 
 async def _objects(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ghapp.cluster.api import Cluster
-from ghapp.errors import ClusterForbiddenError
+from ghapp.cluster.request import PODS, SERVICE_ACCOUNTS, ClusterRequest
 from ghapp.health.pods.deletion_decision import DeletionDecision, DeletionVerdict, Preconditions
 from ghapp.health.pods.deletion_guards import may_delete_pod
 from ghapp.health.runner.evidence import Evidence
@@ -41,28 +41,31 @@ async def require_permissions(cluster: Cluster, namespace: str) -> None:
     Raises:
         ClusterForbiddenError: a permission is missing.
     """
-    for resource in ("pods", "serviceaccounts"):
-        if not await cluster.may("delete", resource, namespace):
-            raise ClusterForbiddenError(
-                f"RBAC lacks delete on {resource} in namespace {namespace}", verb="delete", resource=resource
-            )
+    for resource in (PODS, SERVICE_ACCOUNTS):
+        await cluster.require(ClusterRequest("delete", resource, namespace))
 
 
-async def execute(cluster: Cluster, finding: DeletionDecision) -> None:
-    """Executes the decision: deletes the pod, then the ServiceAccount of its name. Missing objects are success.
-
-    After a crash between the two, the next attempt finds no pod, or a terminating one, and deletes the account.
+async def delete(cluster: Cluster, finding: DeletionDecision) -> bool:
+    """Deletes the pod; returns False if it no longer existed.
 
     Raises:
         ConflictError: the pod changed since it was read; read it again.
         ClusterError: no answer; the request may or may not have had an effect.
     """
     pod = finding.pod
-    if finding.ruling is not DeletionVerdict.DELETE:
-        return
-    if pod is not None and pod.deleting_since is None:
-        await cluster.delete_pod(pod.namespace, pod.name, pod.uid, pod.version)
-    await delete_account(cluster, finding.namespace, finding.name, finding.uid)
+    return pod is not None and await cluster.delete_pod(pod.namespace, pod.name, pod.uid, pod.version)
+
+
+async def finish(cluster: Cluster, finding: DeletionDecision) -> None:
+    """Deletes the ServiceAccount of the pod's name, after the pod. A missing account is success.
+
+    After a crash between the two, the next attempt finds no pod, or a terminating one, and deletes the account.
+
+    Raises:
+        ConflictError, ClusterError: as `delete`.
+    """
+    if finding.ruling is DeletionVerdict.DELETE:
+        await delete_account(cluster, finding.namespace, finding.name, finding.uid)
 
 
 async def delete_account(cluster: Cluster, namespace: str, pod_name: str, pod_uid: str | None = None) -> None:

@@ -19,7 +19,7 @@ from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.health.gate.active_shard import Role
 from ghapp.health.gate.judgement import Gate
 from ghapp.health.leaks.orphan import Orphan
-from ghapp.health.pods.blockers import SENTENCES
+from ghapp.health.pods.blockers import sentence
 from ghapp.health.pods.pod_claim import PodClaim
 from ghapp.health.pool_matching import rule_named
 from ghapp.health.queue.job_queue import PauseView
@@ -362,7 +362,7 @@ def _is_left_to_arc(evidence: Evidence) -> bool:
 def _in_cluster(deletion: Deletion) -> list[tuple[float | None, Source, str]]:
     """Returns what was found in the cluster, and what was done there."""
     deleted = "ARC's object" if deletion.left_to_arc else "the pod"
-    waits = SENTENCES.get(deletion.waits_for, "")
+    waits = sentence(deletion.waits_for, deletion.words)
     return [
         (deletion.found_at, "pod", f"found {deletion.found}"),
         (deletion.accepted_at, "pod", outcome(deletion)),

@@ -27,6 +27,7 @@ FOR_A_PERSON = frozenset(
     {
         Blocker.CLUSTER_UNCONFIGURED,
         Blocker.CLUSTER_FORBIDDEN,
+        Blocker.POLICY_FORBIDS,
         Blocker.RESOURCE_MISSING,
         Blocker.POD_OF_ARC,
         Blocker.POOL_NEVER_SEEN_THERE,

@@ -52,7 +52,8 @@ def _conclusion(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Conc
     if blind or whole is Position.STOPPED or any(pool.waits_for_a_person for pool in pools):
         return Conclusion.ACTION_REQUIRED
     untouched = whole is Position.CLOSED and fleet.org_pause is None
-    well = not stale and untouched and all(pool.is_well for pool in pools) and not fleet.phantoms
+    is_seen = not fleet.unseen and not fleet.degraded_sources
+    well = not stale and untouched and is_seen and all(pool.is_well for pool in pools) and not fleet.phantoms
     return Conclusion.SUCCESS if well else Conclusion.NEUTRAL
 
 

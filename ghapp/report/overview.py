@@ -10,6 +10,7 @@ from typing import TypedDict
 
 from ghapp.health.cluster_summary import ClusterSummary, StaleNamespace, phantom_since
 from ghapp.health.demand import demand
+from ghapp.health.pods.degraded_sources import DegradedSource
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.report import fuse_history
@@ -60,6 +61,13 @@ class UnseenDocument(TypedDict):
     seen_at: Timestamp | None
 
 
+class DegradedDocument(TypedDict):
+    """A source that cannot be read, or of which a part cannot, as `pods in runners`, and why."""
+
+    source: str
+    why: str
+
+
 class ShardPoolDocument(TypedDict):
     """A pool with shards, and the defaults of its gate."""
 
@@ -76,6 +84,7 @@ class OverviewDocument(TypedDict):
     pools: list[PoolQueueDocument]
     phantoms: list[PhantomDocument]
     unseen: list[UnseenDocument]
+    degraded: list[DegradedDocument]
     shard_pools: list[ShardPoolDocument]
     sweep_seconds: float
 
@@ -138,3 +147,8 @@ def unseen_documents(stale: Iterable[StaleNamespace]) -> list[UnseenDocument]:
         {"namespace": each.namespace, "seen_at": None if each.seen_at is None else timestamp(each.seen_at)}
         for each in stale
     ]
+
+
+def degraded_documents(sources: Iterable[DegradedSource]) -> list[DegradedDocument]:
+    """Returns the sources that cannot be read."""
+    return [{"source": each.place, "why": each.why} for each in sources]

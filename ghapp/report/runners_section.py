@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
-from ghapp.health.pods.blockers import SENTENCES
+from ghapp.health.pods.blockers import IN_THE_SERVERS_WORDS, SENTENCES
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.health.remediation.plan import Mode
 from ghapp.health.runner.deletion_progress import Deletion
@@ -159,4 +159,5 @@ def _waits(deletion: Deletion) -> str:
     """Renders what blocks the deletion in the cluster, and since when."""
     began = "" if deletion.waiting_since is None else f" since {time_of(deletion.waiting_since)}"
     blocker = SENTENCES.get(deletion.waits_for, "for details run `ghapp explain`")
-    return f"waits{began} ({code(deletion.waits_for)}): {blocker}"
+    words = f": {code(deletion.words)}" if deletion.words and deletion.waits_for in IN_THE_SERVERS_WORDS else ""
+    return f"waits{began} ({code(deletion.waits_for)}): {blocker}{words}"

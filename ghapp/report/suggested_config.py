@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from ghapp.health.pool_matching import pool_of
 from ghapp.health.queue.labels import names_one_run
 from ghapp.health.runner.evidence import Evidence
 from ghapp.untrusted_text import toml_string
@@ -68,7 +69,7 @@ class SuggestedPool(NamedTuple):
         labels: custom labels in lower case, sorted, without those of shards; one or more.
         runners: the number of current runners with just these labels.
         is_sharded: True if some of them have a label like `shard:pink`.
-        name: the labels joined by `+`, without characters that the name of a pool must not have.
+        name: as of a pool that is named by these labels, without characters that the name of a pool must not have.
         is_arc: True if ARC named all of them.
         is_ephemeral: True if GitHub lists all of them as ephemeral.
     """
@@ -103,7 +104,7 @@ def suggested_pools(org: str, runners: Iterable[Evidence]) -> list[SuggestedPool
             sharded.add(labels)
     found: dict[str, SuggestedPool] = {}
     for labels, count in counts.most_common(MOST_POOLS):
-        name = base = _FORBIDDEN.sub("-", "+".join(labels))
+        name = base = _FORBIDDEN.sub("-", pool_of((), labels, ()))
         while name in found:
             name = f"{base}-{len(found)}"
         kinds = (labels not in not_arc, labels not in not_ephemeral)

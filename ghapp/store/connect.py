@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 import redis as sync_redis
 from redis import asyncio as redis
@@ -19,8 +20,8 @@ from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry as SyncRetry
 
-from ghapp.errors import ConfigurationError
-from ghapp.redis_errors import FOREIGN, redis_errors, translated
+from ghapp.errors import ConfigurationError, Refusal
+from ghapp.redis_errors import FOREIGN, redis_errors, refusal_of, translated
 
 Answer = TypeVar("Answer")
 
@@ -117,7 +118,8 @@ def connect(url: str) -> redis.Redis:
         )
     else:
         client = StoreRedis.from_pool(redis.BlockingConnectionPool.from_url(url, **connecting, **waiting))
-    client.connection_pool.connection_class = _packing(client.connection_pool.connection_class)
+    pool = client.connection_pool
+    pool.connection_class = _packing(_leaving_replicas(pool.connection_class))
     return client
 
 
@@ -131,6 +133,64 @@ def _packing(connection: type[Any]) -> type[Any]:
         return _serializer.pack(*args)
 
     return type(connection.__name__, (connection,), {"pack_command": pack_command})
+
+
+def _leaving_replicas(connection: type[Any]) -> type[Any]:
+    """Returns the class of a pool's connections, which are all replaced once the server shows that it is a replica.
+
+    Behind one address (a Service, a virtual IP, a managed Redis) another server may be the primary by now, and only new
+    connections reach it. Those in use are closed when their command is over, the others before they are used again.
+    """
+    of_pool = WeakSet[Any]()
+
+    def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807
+        connection.__init__(self, *args, **options)
+        of_pool.add(self)
+
+    async def connect(self: Any) -> None:
+        if self.should_reconnect():
+            await self.disconnect()
+        await connection.connect(self)
+
+    async def read_response(self: Any, *args: Any, **options: Any) -> Any:
+        try:
+            return await connection.read_response(self, *args, **options)
+        except FOREIGN as error:
+            _mark_if_replica(error, of_pool)
+            raise
+
+    methods = {"__init__": __init__, "connect": connect, "read_response": read_response}
+    return type(connection.__name__, (connection,), methods)
+
+
+def _leaving_replicas_sync(connection: type[Any]) -> type[Any]:
+    """As `_leaving_replicas`, for a pool that blocks."""
+    of_pool = WeakSet[Any]()
+
+    def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807
+        connection.__init__(self, *args, **options)
+        of_pool.add(self)
+
+    def connect(self: Any) -> None:
+        if self.should_reconnect():
+            self.disconnect()
+        connection.connect(self)
+
+    def read_response(self: Any, *args: Any, **options: Any) -> Any:
+        try:
+            return connection.read_response(self, *args, **options)
+        except FOREIGN as error:
+            _mark_if_replica(error, of_pool)
+            raise
+
+    methods = {"__init__": __init__, "connect": connect, "read_response": read_response}
+    return type(connection.__name__, (connection,), methods)
+
+
+def _mark_if_replica(error: Exception, connections: Iterable[Any]) -> None:
+    if refusal_of(error) is Refusal.REPLICA:
+        for each in list(connections):
+            each.mark_for_reconnect()
 
 
 _Command = tuple[Sequence[Any], Mapping[str, Any]]
@@ -264,12 +324,16 @@ class _JoiningPipeline(StorePipeline):
 def connect_sync(url: str, **more: Any) -> sync_redis.Redis:
     """Returns a synchronous client, for RQ, with `more` options; it raises redis-py's errors, which RQ expects."""
     options: dict[str, Any] = {"socket_connect_timeout": CONNECT_SECONDS, "driver_info": _DRIVER, **more}
-    if not url.startswith(SENTINEL):
-        return sync_redis.Redis.from_url(url, **options)
-    hosts, service, db, credentials = _sentinel(url)
-    asking = options | {"socket_timeout": CONNECT_SECONDS, "retry": SyncRetry(NoBackoff(), 0)}
-    sentinel: Any = sync_redis.Sentinel(hosts, sentinel_kwargs=asking, **credentials)  # type: ignore[no-untyped-call]
-    return sentinel.master_for(service, db=db, **options)  # type: ignore[no-any-return]
+    if url.startswith(SENTINEL):
+        hosts, service, db, credentials = _sentinel(url)
+        asking = options | {"socket_timeout": CONNECT_SECONDS, "retry": SyncRetry(NoBackoff(), 0)}
+        sentinel: Any = sync_redis.Sentinel(hosts, sentinel_kwargs=asking, **credentials)  # type: ignore[no-untyped-call]
+        client: sync_redis.Redis = sentinel.master_for(service, db=db, **options)
+    else:
+        client = sync_redis.Redis.from_url(url, **options)
+    pool = client.connection_pool
+    pool.connection_class = _leaving_replicas_sync(pool.connection_class)
+    return client
 
 
 def require(url: str) -> None:

@@ -28,9 +28,10 @@ class DegradedSources:
         """Records the error of a source, in place of an earlier one."""
         await self._redis.set(keys.trouble(place), why, ex=KEPT_SECONDS)
 
-    async def over(self, place: str) -> None:
-        """Records that the source works again."""
-        await self._redis.delete(keys.trouble(place))
+    async def over(self, *places: str) -> None:
+        """Records that these sources work again."""
+        if places:
+            await self._redis.delete(*map(keys.trouble, places))
 
     async def of(self, places: Sequence[str]) -> dict[str, str]:
         """Returns the errors by source, in the given order."""

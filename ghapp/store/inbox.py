@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
 from ghapp.errors import StoreRefusedError, StoreUnavailableError
 from ghapp.health.redelivery import LastRequest
+from ghapp.redis_errors import FOREIGN, translated
 from ghapp.store import keys
 from ghapp.store.quarantine import PlainReader, finite
 from ghapp.store.seen_deliveries import SeenDeliveries
@@ -269,15 +271,35 @@ class Inbox:
         """Returns the number of attempts left in the plan."""
         return int(await self._redis.llen(keys.REDELIVERIES))
 
-    async def done(self, entries: Sequence[Entry], now: float) -> None:
-        """Marks entries as seen and deletes them, after their effects were stored."""
+    async def done(
+        self, entries: Sequence[Entry], now: float, counts: Mapping[str, float] = MappingProxyType({})
+    ) -> list[str]:
+        """Marks entries as seen, deletes them, and counts them, in one transaction, after their effects were stored.
+
+        So a drain that breaks before, and is repeated, counts once.
+
+        Args:
+            entries: the entries.
+            now: epoch seconds.
+            counts: what to add to counters, by series.
+
+        Returns:
+            The series that are unreadable, to which nothing was added.
+        """
         if not entries:
-            return
+            return []
         async with self._redis.pipeline(transaction=True) as pipe:
             await self._seen.add(pipe, {entry.guid for entry in entries}, now)
             pipe.xdel(keys.INBOX, *[entry.id for entry in entries])
             pipe.hdel(keys.INBOX_TRIES, *[entry.id for entry in entries])
-            await pipe.execute()
+            for series, amount in counts.items():
+                pipe.hincrbyfloat(keys.COUNTERS, series, amount)
+            results = await pipe.execute(raise_on_error=False)
+        stored = results[: len(results) - len(counts)]
+        if error := next((each for each in stored if isinstance(each, FOREIGN)), None):
+            raise translated(error)
+        counted = results[len(stored) :]
+        return [series for series, each in zip(counts, counted, strict=True) if isinstance(each, FOREIGN)]
 
     async def failed(self, entry: Entry, why: str, now: float) -> bool:
         """Counts a failed try; returns True if it was the last one, and the delivery is now a dead letter."""

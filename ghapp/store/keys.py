@@ -828,6 +828,12 @@ def orphans(installation: int) -> str:
     return f"ghapp:{installation}:leaks:begun"
 
 
+@keys_of(SORTED_SET, KeyBound(most=10_000, seconds=WEEK), (WORKER,), (WORKER, WATCH))
+def own_deletions(installation: int) -> str:
+    """Uid of a pod or ARC object → when ghapp requested its deletion."""
+    return f"ghapp:{installation}:own-deletions"
+
+
 @keys_of(SORTED_SET, KeyBound(most=10_000, seconds=DAY), (WORKER,), (WORKER,))
 def reaped(installation: int) -> str:
     """When each pod of the last day was reaped, by its uid."""

@@ -39,7 +39,7 @@ class MetricCounters:
         except StoreRefusedError as error:
             if "not a float" not in error.why:
                 raise
-            await self._restart({series: amount})
+            await self.restart({series: amount})
 
     def batch(self) -> CounterBatch:
         """Returns a batch of additions that are sent in one round trip."""
@@ -54,19 +54,9 @@ class MetricCounters:
             buckets: upper bounds, ascending, without infinity.
             labels: as of `add`.
         """
-        measured = list(values)
-        if not measured:
-            return
-        below = {f"{bound:g}": sum(value <= bound for value in measured) for bound in buckets}
-        below["+Inf"] = len(measured)
-        added = {
-            series_name(f"{metric}_bucket", {**labels, "le": bound}): float(count) for bound, count in below.items()
-        }
-        added |= {
-            series_name(f"{metric}_sum", labels): sum(measured),
-            series_name(f"{metric}_count", labels): len(measured),
-        }
-        await self._add(added)
+        batch = self.batch()
+        batch.observe(metric, values, buckets, **labels)
+        await batch.send()
 
     async def _add(self, added: Mapping[str, float]) -> None:
         async with self._redis.pipeline(transaction=False) as pipe:
@@ -76,8 +66,7 @@ class MetricCounters:
         failed = {series: error for series, error in zip(added, results, strict=True) if isinstance(error, Exception)}
         if other := next((error for error in failed.values() if "not a float" not in str(error)), None):
             raise other
-        if failed:
-            await self._restart({series: added[series] for series in failed})
+        await self.restart({series: added[series] for series in failed})
 
     async def shard_label(self, installation: int, pool: str, shard: str) -> str:
         """Returns the value of the label `shard`: the first 20 shards of a pool have series of their own.
@@ -94,11 +83,13 @@ class MetricCounters:
         found = {field.decode(errors="replace"): value for field, value in rows.items()}
         values = {series: _number(value) for series, value in found.items()}
         if unreadable := {series: 0.0 for series, value in values.items() if value is None}:
-            await self._restart(unreadable)
+            await self.restart(unreadable)
         return {series: value or 0.0 for series, value in values.items()}
 
-    async def _restart(self, counted: Mapping[str, float]) -> None:
+    async def restart(self, counted: Mapping[str, float]) -> None:
         """Sets unreadable series aside and restarts them; for Prometheus this is an ordinary counter reset."""
+        if not counted:
+            return
         from ghapp.store.quarantine import Quarantine  # imported here: it imports this module
 
         rows: Any = await self._redis.hmget(keys.COUNTERS, list(counted))
@@ -109,7 +100,7 @@ class MetricCounters:
 
 
 class CounterBatch:
-    """Additions to several counters. `send` sends them."""
+    """Additions to several counters. `send` sends them, or the transaction that stores what they count (`added`)."""
 
     def __init__(self, send: Callable[[Mapping[str, float]], Awaitable[None]]) -> None:
         self._send = send
@@ -120,9 +111,26 @@ class CounterBatch:
         series = series_name(metric, labels)
         self._added[series] = self._added.get(series, 0.0) + amount
 
+    def observe(self, metric: str, values: Iterable[float], buckets: Sequence[float], **labels: str) -> None:
+        """Adds values to a histogram when the batch is sent, as `MetricCounters.observe`."""
+        measured = list(values)
+        if not measured:
+            return
+        below = {f"{bound:g}": sum(value <= bound for value in measured) for bound in buckets}
+        for bound, amount in {**below, "+Inf": len(measured)}.items():
+            self.add(f"{metric}_bucket", amount, **labels, le=bound)
+        self.add(f"{metric}_sum", sum(measured), **labels)
+        self.add(f"{metric}_count", len(measured), **labels)
+
+    @property
+    def added(self) -> Mapping[str, float]:
+        """What was added, by series."""
+        return self._added
+
     async def send(self) -> None:
         """Sends what was added, in one round trip."""
-        await self._send(self._added)
+        if self._added:
+            await self._send(self._added)
 
 
 def _number(row: bytes) -> float | None:

@@ -35,6 +35,7 @@ from ghapp.store.left_out import LeftOutRecords
 from ghapp.store.locks import Locks
 from ghapp.store.metric_counters import MetricCounters
 from ghapp.store.notifications import Notifications
+from ghapp.store.own_deletions import OwnDeletions
 from ghapp.store.pod_claims import PodClaims
 from ghapp.store.pod_ends import PodEnds
 from ghapp.store.pod_locations import PodLocations
@@ -84,6 +85,7 @@ class Stores:
     left_out: LeftOutRecords
     locks: Locks
     notifications: Notifications
+    own_deletions: OwnDeletions
     pages: EtagPages
     pod_claims: PodClaims
     pod_locations: PodLocations
@@ -158,6 +160,7 @@ def stores_over(
         left_out=LeftOutRecords(redis),
         locks=Locks(redis),
         notifications=Notifications(redis),
+        own_deletions=OwnDeletions(redis),
         pages=EtagPages(redis),
         pod_claims=PodClaims(redis, clock),
         pod_locations=PodLocations(redis),

@@ -231,6 +231,11 @@ def unseen_line(unseen: Sequence[Mapping[str, Any]], now: float) -> Text:
     return copyable(f"the cluster was {seen} ({names}): check that `ghapp watch` runs; see `ghapp doctor`")
 
 
+def degraded_lines(degraded: Sequence[Mapping[str, Any]]) -> Group:
+    """Returns a warning for each source that cannot be read, and why."""
+    return Group(*(Text(f"not seen: {each['source']}: {each['why']}") for each in degraded))
+
+
 def tokens_table(tokens: Iterable[Any], now: float) -> Table:
     """Returns all tokens, without their secrets."""
     table = new_table("id", "name", "orgs", "scopes", "created", "expires")

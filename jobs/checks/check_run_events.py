@@ -18,17 +18,12 @@ from jobs.deaths.rerun import request_by_button
 log = logger(__name__)
 
 
-async def handle_check_event(context: JobContext, event: str, delivery: Delivery) -> None:
-    """Handles a `check_run` or `check_suite` delivery; each is counted by what was done.
+async def handle_check_event(context: JobContext, event: str, delivery: Delivery) -> str:
+    """Handles a `check_run` or `check_suite` delivery; returns what was done, as it is counted.
 
     Only deliveries about our check run in the org's report repository have an effect: GitHub delivers every push to
     every repository, and everyone with write access to one can press its buttons.
     """
-    done = await _do(context, event, delivery)
-    await context.counters.add("ghapp_check_requests_total", done=done)
-
-
-async def _do(context: JobContext, event: str, delivery: Delivery) -> str:
     sender = delivery.installation
     installation = await context.installations.one(sender.id) if sender is not None else None
     is_press = installation is not None and (event, delivery.action) == ("check_run", "requested_action")

@@ -19,10 +19,11 @@ from ghapp.report.check_run_state import CheckRunState, CheckRunStep, Head, Post
 from ghapp.report.org_view import OrgView
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.locks import OUTLIVING_SECONDS
+from ghapp.store.unseen import load_unseen
 from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
 from jobs.context import JobContext
 from jobs.each_installation import each_installation
-from jobs.pods.cluster_summary import degraded_sources_of, leaks_of, stale_namespaces_of, summarize_cluster
+from jobs.pods.cluster_summary import leaks_of, summarize_cluster
 
 log = logger(__name__)
 
@@ -95,6 +96,8 @@ async def _fleet(
     if cluster is None:
         week = await _deaths_of_jobs(context, installation, now)
     sweep_at, discovery_at = await context.schedule.next(installation.id), await context.schedule.next_discovery()
+    rules = context.settings.pools_of(installation.org)
+    unseen = await load_unseen(context, rules, now, has_log_store=context.settings.loki_url is not None)
     return FleetView(
         org=installation.org,
         web_url=context.settings.web_url,
@@ -109,8 +112,8 @@ async def _fleet(
         phantoms=cluster.phantoms if cluster else (),
         deaths=[each for each in week if each.at >= now - DAY_SECONDS],
         death_patterns=death_patterns(week, now),
-        unseen=await stale_namespaces_of(context, installation, now),
-        degraded_sources=await degraded_sources_of(context, installation),
+        unseen=unseen.namespaces,
+        degraded_sources=unseen.sources,
         leaks=await leaks_of(context, installation, now),
         login=installation.login,
         attempt=next_attempt(installation, view.survey, sweep_at, discovery_at, now),

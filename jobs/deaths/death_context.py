@@ -10,7 +10,7 @@ from ghapp.health.deaths.death import DeadJob, Death, with_context, with_more_li
 from ghapp.health.deaths.post_mortem import JobFacts, job_at_death, wants_lines
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Purpose
-from ghapp.health.pods.degraded_sources import LOG_STORE
+from ghapp.health.pods.degraded_sources import HOST_LINES, RUNNER_LINES
 from ghapp.health.pool_matching import runner_pool
 from ghapp.loki.client import LogStore
 from jobs.context import JobContext
@@ -55,7 +55,7 @@ async def with_runner_lines(context: JobContext, death: Death) -> Death:
         return death
     async with LogStore.open(url, context.left_out_rows) as logs:
         lines = await logs.runner_lines(death.namespace, death.pod, death.at)
-    await context.degraded_sources.over(LOG_STORE)
+    await context.degraded_sources.over(RUNNER_LINES)
     return with_more_lines(death, lines) if len(lines) >= len(death.runner_log) else death
 
 
@@ -70,7 +70,7 @@ async def with_host_lines(context: JobContext, death: Death) -> Death:
         return death
     async with LogStore.open(url, context.left_out_rows) as logs:
         lines = await logs.host_lines(death.node, death.at)
-    await context.degraded_sources.over(LOG_STORE)
+    await context.degraded_sources.over(HOST_LINES)
     return with_context(death, death.job, lines or death.host_log)
 
 

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from redis import Redis as SyncRedis
 
 from ghapp.cluster.api import Cluster
-from ghapp.cluster.forbidden_grace import ForbiddenGrace
+from ghapp.cluster.failure_grace import FailureGrace
+from ghapp.cluster.request import PODS, ClusterRequest
 from ghapp.errors import ClusterError, ClusterForbiddenError
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.correlation import is_of
 from ghapp.health.deaths.death import Death, died, has_worked, vanished
 from ghapp.health.deaths.job_death import completed_by_pod, is_job_death_of
-from ghapp.health.deaths.own_deletion import ended_before_deletion, is_own_replacement
+from ghapp.health.deaths.own_deletion import ended_before_deletion
 from ghapp.health.installation import Installation
 from ghapp.health.pods.degraded_sources import logs_source
 from ghapp.health.pods.pod import ORGANIZATION_LABEL, Pod, is_in
@@ -60,7 +61,7 @@ class DeathRecorder:
     stores: Stores
     queue_redis: SyncRedis
     clock: Clock = time.time
-    grace: ForbiddenGrace = field(default_factory=ForbiddenGrace)
+    grace: FailureGrace = field(default_factory=FailureGrace)
 
     async def record_end(self, pod: Pod) -> bool:
         """A runner's container has ended; False when that was recorded before."""
@@ -85,35 +86,41 @@ class DeathRecorder:
         degraded, place = self.stores.degraded_sources, logs_source(pod.namespace)
         try:
             lines = await self.cluster.log(pod, previous=previous)
-        except ClusterForbiddenError as error:
-            if self.grace.lasts(place, redact(str(error))):
+        except ClusterError as error:  # of one pod, it may mean that the pod or its node was lost meanwhile
+            if self.grace.lasts(place, error):
                 await degraded.record(place, redact(str(error)))
-        except ClusterError:  # the pod or its node may be deleted by now
-            pass
         else:
             self.grace.over(place)
             await degraded.over(place)
             return tuple(map(redact, lines))
         return ()
 
-    async def look_at_log_right(self, namespace: str) -> None:
-        """See whether the right to read logs, where it was refused, is there by now: the next death may be a day off.
+    async def check_log_rights(self, namespace: str) -> bool:
+        """Checks whether RBAC permits to read the runners' logs, and records a refusal that lasts.
 
-        A refusal that lasts is recorded again, for the record expires after minutes.
+        It is recorded again each time, because the record expires after minutes. A log that something else forbids to
+        read, as the kubelet may, is forbidden until one can be read: an access review knows nothing of that.
+
+        Returns:
+            False if nothing is known to forbid it.
         """
         degraded, place = self.stores.degraded_sources, logs_source(namespace)
-        why = (await degraded.of([place])).get(place) or self.grace.why(place)
-        if not why:
-            return
+        lacking: ClusterForbiddenError | None = None
         try:
-            is_allowed = await self.cluster.may("get", "pods", namespace, subresource="log")
+            for call in log_reads(namespace):
+                await self.cluster.require(call)
+        except ClusterForbiddenError as error:
+            lacking = error
         except ClusterError:
-            return
-        if is_allowed:
-            self.grace.over(place)
-            await degraded.over(place)
-        elif self.grace.lasts(place, why):
-            await degraded.record(place, why)
+            return self.grace.refusal(place) is not None
+        refusal = self.grace.refusal(place) or lacking  # read now: a log may have been refused meanwhile
+        if refusal is None or (refusal.by_rbac and lacking is None):
+            if self.grace.forget_refusal(place):
+                await degraded.over(place)
+            return False
+        if self.grace.lasts(place, refusal):
+            await degraded.record(place, redact(str(refusal)))
+        return True
 
     async def record_vanished(self, pod: Pod, found_at: float | None = None) -> bool:
         """Records a pod that disappeared before its end was seen; False if nothing ran, or if the end is on record.
@@ -157,7 +164,7 @@ class DeathRecorder:
         if installation is None:
             _log_death(death, pod, org=None)
             return True
-        if await self._is_own_doing(pod, installation, evidence):
+        if await self._is_own_doing(pod, installation):
             _log_death(death, pod, org=installation.org, by_ghapp=True)
             return False
         deaths = self.stores.deaths
@@ -196,12 +203,12 @@ class DeathRecorder:
         own = (each for each in others if each.pod_uid == death.pod_uid or is_job_death_of(each, pod, death))
         return next(own, latest)
 
-    async def _is_own_doing(self, pod: Pod, installation: Installation, evidence: Evidence | None) -> bool:
-        """Whether ghapp ended it, by a replacement or as a leak: no death, no event, no check run, no advice."""
-        if evidence is not None and is_own_replacement(pod, evidence.deletion):
-            return True
+    async def _is_own_doing(self, pod: Pod, installation: Installation) -> bool:
+        """True if ghapp ended it, by a replacement or as a leak: no death, no event, no check run, no advice."""
         if ended_before_deletion(pod):
             return False
+        if await self.stores.own_deletions.has_any(installation.id, [pod.uid, *(owner.uid for owner in pod.owners)]):
+            return True
         return await self.stores.leaks.was_reaped(installation.id, pod.uid)
 
     async def _have_looked_into(self, installation: Installation, death: Death) -> None:
@@ -237,6 +244,11 @@ class DeathRecorder:
 
     def _orgs(self, namespace: str) -> set[str]:
         return {pool.org.lower() for pool in self.settings.pools if pool.namespace == namespace}
+
+
+def log_reads(namespace: str) -> tuple[ClusterRequest, ...]:
+    """Returns the requests, for pods of any name, that reading a log takes: the log, and whether it is of that pod."""
+    return ClusterRequest("get", PODS, namespace, subresource="log"), ClusterRequest("get", PODS, namespace)
 
 
 def _is_published(pod: Pod, death: Death, known: Death | None) -> bool:

@@ -28,7 +28,7 @@ from ghapp.health.deaths.post_mortem import (
 )
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Purpose
-from ghapp.health.pods.degraded_sources import LOG_STORE
+from ghapp.health.pods.degraded_sources import HOST_LINES, RUNNER_LINES
 from ghapp.log import logger
 from ghapp.loki.client import LogStoreUnreachableError
 from ghapp.queue.jobs import JobName
@@ -128,7 +128,7 @@ async def _with_lines(context: JobContext, installation: Installation, death: De
     if look > COMPLETE_AT_LOOK and death.host_log:
         return death, False
     post_mortems, degraded, lacks = context.post_mortems, context.degraded_sources, False
-    for with_more in (with_runner_lines, with_host_lines):
+    for source, with_more in ((RUNNER_LINES, with_runner_lines), (HOST_LINES, with_host_lines)):
         if await post_mortems.is_log_store_paused():
             return death, context.settings.loki_url is not None and wants_lines(death)
         try:
@@ -136,11 +136,12 @@ async def _with_lines(context: JobContext, installation: Installation, death: De
         except LogStoreUnreachableError as error:
             lacks = True
             await post_mortems.pause_log_store()
-            await degraded.record(LOG_STORE, "it gives no answer; `ghapp doctor` says why")
+            for each in (RUNNER_LINES, HOST_LINES):
+                await degraded.record(each, "it gives no answer; `ghapp doctor` says why")
             await _log_once(context, installation, error)
         except LogStoreUnavailableError as error:
             lacks = True
-            await degraded.record(LOG_STORE, "it does not take our questions; `ghapp doctor` says why")
+            await degraded.record(source, "it does not take our questions; `ghapp doctor` says why")
             await _log_once(context, installation, error)
     return death, lacks
 

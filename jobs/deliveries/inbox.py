@@ -9,6 +9,7 @@ from datetime import datetime
 
 from rq.timeouts import BaseTimeoutException
 
+from ghapp.decoding import LeftOut
 from ghapp.errors import GhappError
 from ghapp.github.deliveries import KNOWN, Delivery, WorkflowJob, decode
 from ghapp.health.delivery_lag import arrivals_after
@@ -20,6 +21,7 @@ from ghapp.log import logger
 from ghapp.store.delivery_status import arrived_at
 from ghapp.store.demand import OVER_SECONDS
 from ghapp.store.inbox import Entry
+from ghapp.store.metric_counters import CounterBatch
 from jobs.checks.check_run_events import handle_check_event
 from jobs.context import JobContext, configured, open_context
 from jobs.deaths.job_deaths import enqueue_suspicious
@@ -71,8 +73,9 @@ async def _drained(context: JobContext, entries: Sequence[Entry]) -> int:
     """Apply a batch at once; if one delivery fails, apply each alone, so that it blocks no other."""
     now = context.clock()
     fresh = await context.inbox.without_effect(entries, now)
+    counters, left_out = context.counters.batch(), list[LeftOut]()
     try:
-        await _take_effect(context, fresh, now)
+        await _take_effect(context, fresh, now, counters, left_out)
     except (GhappError, BaseTimeoutException):  # the error has nothing to do with the deliveries
         raise
     except Exception as error:
@@ -84,11 +87,16 @@ async def _drained(context: JobContext, entries: Sequence[Entry]) -> int:
         if given_up:
             await context.counters.add("ghapp_deliveries_given_up_total", event=_known(entry.event))
         return 0
-    await context.inbox.done(entries, now)
+    unreadable = await context.inbox.done(entries, now, counters.added)
+    await context.counters.restart({series: counters.added[series] for series in unreadable})
+    context.left_out_rows.add(left_out)
     return len(fresh)
 
 
-async def _take_effect(context: JobContext, entries: Sequence[Entry], now: float) -> None:
+async def _take_effect(
+    context: JobContext, entries: Sequence[Entry], now: float, counters: CounterBatch, left_out: list[LeftOut]
+) -> None:
+    """Stores the effects of a batch, which may be repeated; adds what is to be counted once they are marked."""
     deliveries = [(entry.event, decode(entry.facts)) for entry in entries]
     by_installation: dict[int, list[tuple[Entry, Delivery, WorkflowJob]]] = defaultdict(list)
     for entry, (event, delivery) in zip(entries, deliveries, strict=True):
@@ -96,15 +104,16 @@ async def _take_effect(context: JobContext, entries: Sequence[Entry], now: float
         if event == "workflow_job" and delivery.workflow_job is not None and installation is not None:
             by_installation[installation.id].append((entry, delivery, delivery.workflow_job))
     for _, delivery in deliveries:
-        context.left_out_rows.add(delivery.left_out)
-    await _take_effect_on_orgs(context, deliveries)
+        left_out += delivery.left_out
+    await _take_effect_on_orgs(context, deliveries, counters)
     # What deliveries leave of an installation that no discovery has listed expires, unless one lists it after all.
     await context.uninstalled.removed(await context.installations.unknown(by_installation.keys()), now)
     for installation_id, delivered in by_installation.items():
-        await _jobs_take_effect(context, installation_id, await _current(context, installation_id, delivered, now), now)
+        current = await _current(context, installation_id, delivered, now)
+        await _jobs_take_effect(context, installation_id, current, now, counters)
     await _record_arrivals(context, by_installation, now)
     for (event, action), count in Counter((_known(event), each.action or "") for event, each in deliveries).items():
-        await context.counters.add("ghapp_deliveries_total", count, event=event, action=action)
+        counters.add("ghapp_deliveries_total", count, event=event, action=action)
 
 
 async def _record_arrivals(
@@ -164,7 +173,11 @@ def _begun_at(job: WorkflowJob) -> float:
 
 
 async def _jobs_take_effect(
-    context: JobContext, installation_id: int, delivered: Sequence[tuple[Delivery, WorkflowJob]], now: float
+    context: JobContext,
+    installation_id: int,
+    delivered: Sequence[tuple[Delivery, WorkflowJob]],
+    now: float,
+    counters: CounterBatch,
 ) -> None:
     """Records what deliveries show of an installation's jobs and of their runners, and counts the jobs."""
     payload = [job for _, job in delivered]
@@ -180,12 +193,14 @@ async def _jobs_take_effect(
         pools = history_pools(taken, runners, context.settings.pools_of(installation.org))
     await context.demand.record(installation_id, jobs, pools, now)
     if installation is not None:
-        await count_job_times(context, installation, taken, runners)
+        await count_job_times(context, installation, taken, runners, counters)
     await enqueue_suspicious(context, installation_id, jobs, runners)
     await context.inbox.mark_ended(installation_id, {job.id for job in payload if job.status == "completed"}, now)
 
 
-async def _take_effect_on_orgs(context: JobContext, deliveries: Sequence[tuple[str, Delivery]]) -> None:
+async def _take_effect_on_orgs(
+    context: JobContext, deliveries: Sequence[tuple[str, Delivery]], counters: CounterBatch
+) -> None:
     """Applies deliveries about installations and reports, in the order in which they arrived."""
     for event, delivery in deliveries:
         match event:
@@ -194,7 +209,8 @@ async def _take_effect_on_orgs(context: JobContext, deliveries: Sequence[tuple[s
             case "installation_repositories" if delivery.installation is not None:
                 await context.reports.try_again(delivery.installation.id)
             case "check_run" | "check_suite":
-                await handle_check_event(context, event, delivery)
+                done = await handle_check_event(context, event, delivery)
+                counters.add("ghapp_check_requests_total", done=done)
     if any(event in ("installation", "installation_repositories") for event, _ in deliveries):
         await discover_soon(context)
 

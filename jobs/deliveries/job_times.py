@@ -16,6 +16,7 @@ from ghapp.health.pool_matching import metric_pool, pool_of, rule_named
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.shards import shard_of
 from ghapp.settings import PoolSettings
+from ghapp.store.metric_counters import CounterBatch
 from jobs.context import JobContext
 
 QUEUE_BUCKETS = (5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14_400.0)
@@ -29,7 +30,11 @@ def taken_jobs(jobs: Iterable[Job]) -> list[Job]:
 
 
 async def count_job_times(
-    context: JobContext, installation: Installation, taken: Iterable[Job], runners: Mapping[int, Evidence]
+    context: JobContext,
+    installation: Installation,
+    taken: Iterable[Job],
+    runners: Mapping[int, Evidence],
+    counters: CounterBatch,
 ) -> None:
     """Counts the waits of jobs that started, and the durations of jobs that ended.
 
@@ -38,6 +43,7 @@ async def count_job_times(
         installation: of the jobs.
         taken: by `taken_jobs`.
         runners: the records of their runners, by id.
+        counters: what is counted is added to it.
     """
     rules = context.settings.pools_of(installation.org)
     waits: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -52,10 +58,10 @@ async def count_job_times(
             runs[place].append(max(0.0, job.ended_at - started_at))
     for place, values in waits.items():
         labels = await pool_labels(context, installation, *place)
-        await context.counters.observe("ghapp_job_queue_seconds", values, QUEUE_BUCKETS, **labels)
+        counters.observe("ghapp_job_queue_seconds", values, QUEUE_BUCKETS, **labels)
     for place, values in runs.items():
         labels = await pool_labels(context, installation, *place)
-        await context.counters.observe("ghapp_job_run_seconds", values, RUN_BUCKETS, **labels)
+        counters.observe("ghapp_job_run_seconds", values, RUN_BUCKETS, **labels)
 
 
 def history_pools(

@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ghapp.cluster.api import Cluster
+from ghapp.cluster.api_errors import RefusedError
 from ghapp.errors import ClusterError, ClusterForbiddenError, ConflictError
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.guards import LeakLimits, TickMemory, TickResult, leaks
@@ -72,7 +73,10 @@ class Reaper:
             await self.store.done(self.installation.id, found)  # if the pod still exists, it is judged again
 
     async def reap_all(self, reaping: TickResult, seen: Snapshot) -> None:
-        """Reaps each leak of the snapshot `seen`. After a failure of the cluster, the rest waits for the next tick."""
+        """Reaps each leak of the snapshot `seen`.
+
+        After a failure of the cluster, the rest waits for the next tick; a refusal concerns its pod alone.
+        """
         for pod in reaping.reap:
             try:
                 outcome = (
@@ -81,6 +85,8 @@ class Reaper:
             except ConflictError as conflict:
                 log.info("pod changed, retrying", pod=pod.name, why=str(conflict))
                 outcome = CHANGED
+            except (ClusterForbiddenError, RefusedError) as error:  # it may concern this pod alone, as a policy does
+                self.trouble, outcome = str(error), FAILED
             except ClusterError as error:
                 self.trouble = str(error)
                 await self.count(FAILED)

@@ -6,7 +6,7 @@ The guards, by their numbers, are in the docstring of `ghapp.health.leaks.guards
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ghapp.errors import ClusterError, ConfigurationError
@@ -15,8 +15,9 @@ from ghapp.health.installation import Installation
 from ghapp.health.leaks.guards import Guard, TickMemory, TickResult, leaks
 from ghapp.health.leaks.leak_fuse import LeakFuse
 from ghapp.health.leaks.reaper_status import examples, kept_by_guard, stops
+from ghapp.health.pods.degraded_sources import leaks_source
 from ghapp.health.pods.pod import Pod
-from ghapp.log import logger
+from ghapp.log import logger, redact
 from ghapp.queue.jobs import JobName
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.leaks import Leaks, Tick
@@ -54,9 +55,11 @@ async def reap_installation(context: JobContext, installation_id: int) -> Tick |
             limits = replace(limits, mode="dry-run")
         store = context.leaks
         before = await store.last(installation_id)
+        namespaces = namespaces_of(context.settings.pools_of(installation.org))
         try:
             tick = await _tick(Reaper(context, installation, await context.cluster(), limits, store), before)
         except (ClusterError, ConfigurationError) as error:
+            await _record_unread(context, before, namespaces, dict.fromkeys(namespaces, str(error)))
             tick = before._replace(trouble=str(error) or type(error).__name__, reaped=0, deferred=0, would_reap=0)
             await context.counters.add("ghapp_orphans_reaped_total", org=installation.org, outcome=SKIPPED)
         return await _account(context, installation, store, before, tick)
@@ -77,6 +80,7 @@ async def _tick(reaper: Reaper, before: Tick) -> Tick:
             context, installation, seen.listed, seen.look.pods_at, before.memory, unread=seen.unread
         )
     reaper.trouble = "; ".join(seen.unread.values()) or reaper.trouble
+    await _record_unread(context, before, namespaces_of(context.settings.pools_of(installation.org)), seen.unread)
     reaping, seen = await _judge(reaper, seen, before.memory)
     tick = Tick(
         reaping.memory,
@@ -99,6 +103,17 @@ async def _tick(reaper: Reaper, before: Tick) -> Tick:
     await reaper.reap_all(reaping, seen)
     memory = reaping.memory.with_claim_on(reaper.claimed, context.clock())
     return tick._replace(memory=memory, reaped=reaper.outcomes[REAPED], trouble=reaper.trouble)
+
+
+async def _record_unread(
+    context: JobContext, before: Tick, namespaces: Iterable[str], unread: Mapping[str, str]
+) -> None:
+    """Records the namespaces whose leaks two ticks in a row did not see: an API server may just restart."""
+    degraded = context.degraded_sources
+    await degraded.over(*(leaks_source(name) for name in namespaces if name not in unread))
+    if before.trouble:
+        for namespace, why in unread.items():
+            await degraded.record(leaks_source(namespace), redact(why))
 
 
 async def _record_fuses(

@@ -5,16 +5,13 @@ from __future__ import annotations
 from ghapp.health.cluster_summary import (
     MOST_DEATHS,
     ClusterSummary,
-    StaleNamespace,
     continued,
     namespaces_of,
-    stale_namespaces,
     summary_after,
     unread_since,
 )
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.reaper_status import DAY_SECONDS, ReaperStatus, reaper_status
-from ghapp.health.pods.degraded_sources import DegradedSource, sources_of
 from ghapp.health.pods.pod import is_fresh
 from ghapp.health.pods.reconcile import find_phantoms, pod_locations
 from jobs.context import JobContext
@@ -57,19 +54,6 @@ async def summarize_cluster(context: JobContext, installation: Installation, now
     side = summary_after(before, found, recent, now, is_blind=is_blind)
     await sides.keep(installation.id, side)
     return side
-
-
-async def stale_namespaces_of(context: JobContext, installation: Installation, now: float) -> list[StaleNamespace]:
-    """Returns the namespaces of an org's pools that no watch sees now."""
-    names, pods = namespaces_of(context.settings.pools_of(installation.org)), context.pods
-    return stale_namespaces({name: await pods.seen_at(name) for name in names}, now)
-
-
-async def degraded_sources_of(context: JobContext, installation: Installation) -> list[DegradedSource]:
-    """Returns what prevents the watch from reading the org's namespaces, and why."""
-    names = namespaces_of(context.settings.pools_of(installation.org))
-    locations = sources_of(names, has_log_store=bool(names) and context.settings.loki_url is not None)
-    return [DegradedSource(*each) for each in (await context.degraded_sources.of(locations)).items()]
 
 
 async def leaks_of(context: JobContext, installation: Installation, now: float) -> ReaperStatus:

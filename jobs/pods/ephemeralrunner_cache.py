@@ -46,7 +46,7 @@ class EphemeralRunnerCache(NamespaceCache[EphemeralRunner]):
             case Listed():
                 self._cluster_clock.hear(event.server_time)
                 await self._see_all(event.items + await self._unreadable(event))
-                return  # without the right to watch, each list is followed by a failure, which stays logged once
+                return
             case WatchChange(found=None):
                 await self._pods.touch_objects(self._namespace, self._clock(), self._cluster_clock.ahead())
             case WatchChange(kind="deleted", found=EphemeralRunner() as deleted):

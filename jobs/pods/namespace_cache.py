@@ -9,9 +9,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Generic, TypeVar
 
-from ghapp.cluster.forbidden_grace import ForbiddenGrace
+from ghapp.cluster.failure_grace import FailureGrace
 from ghapp.cluster.watch_events import WatchEvent
-from ghapp.errors import ClusterError, ClusterForbiddenError, ResourceMissingError, StoreUnavailableError
+from ghapp.errors import ClusterError, ClusterForbiddenError, StoreUnavailableError
 from ghapp.log import logger, redact
 from ghapp.store.stores import Stores
 
@@ -19,7 +19,7 @@ log = logger(__name__)
 
 
 class DegradedView:
-    """The failures of one view of a namespace.
+    """The failures of one view of a namespace. The view works only if its objects can be listed *and* watched.
 
     Args:
         namespace: the namespace.
@@ -29,7 +29,9 @@ class DegradedView:
 
     def __init__(self, namespace: str, place: str, stores: Stores) -> None:
         self._namespace, self._place, self._sources = namespace, place, stores.degraded_sources
-        self._logged_why, self._may_be_recorded, self._grace = "", True, ForbiddenGrace()
+        self._logged_why, self._may_be_recorded, self._grace = "", True, FailureGrace()
+        self._kind: object = None
+        self._why = ""
 
     def log(self, what: str, why: str) -> None:
         """Logs a failure, unless it is the same as before."""
@@ -38,29 +40,32 @@ class DegradedView:
         self._logged_why = why
 
     async def record(self, error: ClusterError) -> None:
-        """Logs a failure of the cluster, and records it for the report if a person must fix it.
+        """Logs a failure of the cluster, and records it for the report if it lasts (`FailureGrace`).
 
-        For a short outage the report shows only the age of the view. A refusal by RBAC is recorded and logged only when
-        it
-        lasts: an API server that has just started refuses, too.
+        A refusal is not logged before it lasts, either. The text of the record stays while the kind of failure does.
 
         Raises:
             StoreUnavailableError: the failure is only logged.
         """
-        if isinstance(error, ClusterForbiddenError) and not self._grace.lasts(self._place, str(error)):
-            return
-        self.log("watch failed", str(error))
-        if isinstance(error, ClusterForbiddenError | ResourceMissingError):
+        lasts, is_refusal = self._grace.lasts(self._place, error), isinstance(error, ClusterForbiddenError)
+        if lasts or not is_refusal:
+            self.log("watch failed", str(error))
+        if lasts:
+            kind = (type(error), error.verb) if isinstance(error, ClusterForbiddenError) else type(error)
+            if kind != self._kind:
+                self._kind, self._why = kind, redact(str(error))
             self._may_be_recorded = True
-            await self._sources.record(self._place, redact(str(error)))
+            await self._sources.record(self._place, self._why)
 
     async def over(self) -> None:
-        """Records that the view has no failure any more.
+        """Records that the view has no failure any more: the watch has shown something after its list.
+
+        A list alone proves nothing: without the right to watch, each list is followed by another refusal.
 
         Raises:
             StoreUnavailableError: the report still shows the failure.
         """
-        self._logged_why = ""
+        self._logged_why, self._kind = "", None
         self._grace.over(self._place)
         if self._may_be_recorded:  # by the process that led before, or by this one
             await self._sources.over(self._place)

@@ -24,6 +24,9 @@ from jobs.pods.ordered_tasks import OrderedTasks, first_of
 AT_ONCE = 16
 """Ends that are recorded at the same time: each queries a log. Above twenty requests the client reconnects."""
 
+CHECK_SECONDS, RECHECK_SECONDS = 60.0, 15.0
+"""Between two checks of the rights to read logs, and while one of them is refused."""
+
 MOST_CHANGES = 200
 """Changes that one transaction stores."""
 
@@ -56,7 +59,8 @@ class PodCache(NamespaceCache[Pod]):
         """
         self._events = asyncio.Queue[WatchEvent[Pod]](MOST_CHANGES)
         recording = OrderedTasks(AT_ONCE)
-        await first_of([super().attend(), self._store_events(), recording.run(self._record_ends(recording))])
+        tasks = [super().attend(), self._store_events(), self._check_log_rights()]
+        await first_of([*tasks, recording.run(self._record_ends(recording))])
 
     async def _take(self, event: WatchEvent[Pod]) -> None:
         await self._events.put(event)
@@ -80,15 +84,21 @@ class PodCache(NamespaceCache[Pod]):
                         await self.see(event)
             await self._store(changes)
 
+    async def _check_log_rights(self) -> None:
+        """Checks regularly whether logs may be read: the next death may be a day off."""
+        while True:
+            is_refused = await self._recorder.check_log_rights(self._namespace)
+            await asyncio.sleep(RECHECK_SECONDS if is_refused else CHECK_SECONDS)
+
     async def see(self, event: WatchEvent[Pod]) -> None:
         """Stores one event of the watch."""
         match event:
             case Listed():
                 self._cluster_clock.hear(event.server_time)
                 await self._see_all(_with_unreadable(event, self._known))
+                return
             case WatchChange(found=None):
                 await self._pods.touch_pods(self._namespace, self._clock(), self._cluster_clock.ahead())
-                await self._recorder.look_at_log_right(self._namespace)
             case WatchChange():
                 await self._store(self._changes_of(event))
             case WatchFailure(error):
@@ -103,7 +113,6 @@ class PodCache(NamespaceCache[Pod]):
             PodEnd(each, vanished=True) for uid, each in self._known.items() if uid not in listed and not each.has_ended
         ]
         await self._recorder.ask_again(self._namespace)
-        await self._recorder.look_at_log_right(self._namespace)
         await self._pods.replace_pods(self._namespace, pods, self._clock(), self._cluster_clock.ahead(), ends)
         self._known = {each.uid: each for each in pods}
         self._has_ends.set()

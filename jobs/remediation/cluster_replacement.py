@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ghapp.cluster.api import Cluster
+from ghapp.cluster.api_errors import RefusedError
+from ghapp.errors import ClusterForbiddenError, ConflictError, ResourceMissingError
 from ghapp.health.installation import Installation
 from ghapp.health.pacing import Purpose
 from ghapp.health.pods.blockers import Blocker
@@ -23,7 +25,8 @@ from jobs.remediation.progress import ReplacementProgress
 
 RequirePermissions = Callable[[Cluster, str], Awaitable[None]]
 Find = Callable[[Cluster, str, Evidence, Preconditions], Awaitable[DeletionDecision]]
-Execute = Callable[[Cluster, DeletionDecision], Awaitable[None]]
+Delete = Callable[[Cluster, DeletionDecision], Awaitable[bool]]
+Finish = Callable[[Cluster, DeletionDecision], Awaitable[None]]
 
 
 class Replacer(NamedTuple):
@@ -31,7 +34,8 @@ class Replacer(NamedTuple):
 
     find: Find
     require_permissions: RequirePermissions
-    execute: Execute
+    delete: Delete
+    finish: Finish
 
 
 class RemediationOps(NamedTuple):
@@ -114,10 +118,30 @@ class ClusterReplacement:
         if deletes:
             if not await self._may_act(evidence, finding):
                 return "held"
-            await self.replacer.execute(cluster, finding)
+            await self._execute(cluster, finding)
         is_over = not is_under_way and not (self._is_arc and deletes)
-        await self.progress.accepted(evidence, is_over=is_over, already_deleted=not deletes)
+        is_ours = await self.context.own_deletions.has_any(self.installation.id, [finding.uid])
+        is_missing = deletes and not finding.uid
+        await self.progress.accepted(evidence, is_over=is_over, already_deleted=not is_ours and not is_missing)
         return "replaced"
+
+    async def _execute(self, cluster: Cluster, finding: DeletionDecision) -> None:
+        """Deletes the object or pod, and what belongs to it. The deletion is ours unless it is known not to be.
+
+        Raises:
+            ClusterError: no answer; the deletion may have been done or not.
+        """
+        if finding.sends_delete:
+            own, deletion = self.context.own_deletions, (self.installation.id, finding.uid)
+            await own.record(*deletion, self.context.clock())
+            try:
+                is_accepted = await self.replacer.delete(cluster, finding)
+            except (ConflictError, ClusterForbiddenError, RefusedError, ResourceMissingError):
+                await own.withdraw(*deletion)
+                raise
+            if not is_accepted:  # another client was faster
+                await own.withdraw(*deletion)
+        await self.replacer.finish(cluster, finding)
 
     async def _look_at_github(self, evidence: Evidence) -> str:
         """Queries GitHub at each attempt: a pod that waited for hours may have a new registration by now."""
@@ -176,7 +200,7 @@ class ClusterReplacement:
             evidence = await self.progress.meant(evidence, finding, left_to_arc=self._is_arc)
         if evidence.granted_at is None or not await self._may_act(evidence, finding):
             return "held"
-        await self.replacer.execute(cluster, finding)
+        await self.replacer.finish(cluster, finding)
         if not is_ours:
             await self.progress.accepted(evidence, is_over=False, already_deleted=True)
         await self.progress.step(evidence, deletion_progress.freed)

@@ -12,7 +12,7 @@ from ghapp.health.pods.deletion_guards import CLOCK_SLACK_SECONDS, TERMINATING_S
 from ghapp.health.runner import deletion_progress, observations
 from ghapp.health.runner.deletion_progress import Deletion
 from ghapp.health.runner.evidence import Evidence
-from ghapp.log import logger
+from ghapp.log import logger, redact
 from ghapp.queue.jobs import JobName
 from jobs.context import JobContext
 
@@ -71,10 +71,14 @@ class ReplacementProgress:
         return self._log(evidence, because, why, "called-off")
 
     async def waits(
-        self, evidence: Evidence, because: Blocker, after_seconds: float | None = None, why: str = ""
+        self, evidence: Evidence, because: Blocker, after_seconds: float | None = None, why: str = "", words: str = ""
     ) -> str:
-        """Records what the replacement waits for; `jobs.remediation.plan_remediation` enqueues it again."""
-        await self.step(evidence, lambda known, at: deletion_progress.waits(known, at, because, after_seconds))
+        """Records what the replacement waits for; `jobs.remediation.plan_remediation` enqueues it again.
+
+        `words` is the API server's message, for people.
+        """
+        words = redact(words)
+        await self.step(evidence, lambda known, at: deletion_progress.waits(known, at, because, after_seconds, words))
         return self._log(evidence, because, why, "waiting")
 
     async def step(self, evidence: Evidence, change: Callable[[Deletion, float], Deletion]) -> Evidence:

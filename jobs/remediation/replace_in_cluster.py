@@ -25,8 +25,8 @@ LOOKS = 3
 """How often the object is read again immediately when it changed between read and delete."""
 
 REPLACERS = {
-    "arc": Replacer(arc.find, arc.require_permissions, arc.execute),
-    "pods": Replacer(pods.find, pods.require_permissions, pods.execute),
+    "arc": Replacer(arc.find, arc.require_permissions, arc.delete, arc.finish),
+    "pods": Replacer(pods.find, pods.require_permissions, pods.delete, pods.finish),
 }
 """By the pool's `replacer`. Other pools get an event."""
 
@@ -54,7 +54,7 @@ async def replace_in_cluster(
             evidence = fresh
         return await replacement.progress.waits(evidence, Blocker.OBJECT_CHANGED)
     except (ClusterError, ConfigurationError) as error:
-        return await replacement.progress.waits(evidence, _because(error), why=str(error))
+        return await replacement.progress.waits(evidence, _because(error), why=str(error), words=str(error))
 
 
 def _because(error: ClusterError | ConfigurationError) -> Blocker:
@@ -63,8 +63,10 @@ def _because(error: ClusterError | ConfigurationError) -> Blocker:
             return Blocker.CLUSTER_UNCONFIGURED
         case ClusterUnavailableError():
             return Blocker.CLUSTER_UNAVAILABLE
-        case ClusterForbiddenError():
+        case ClusterForbiddenError(by_rbac=True):
             return Blocker.CLUSTER_FORBIDDEN
+        case ClusterForbiddenError():
+            return Blocker.POLICY_FORBIDS
         case ResourceMissingError():
             return Blocker.RESOURCE_MISSING
         case _:

@@ -13,6 +13,7 @@ from ghapp.health.deaths.death import Death
 from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.store.cluster_summaries import ClusterSummaries
+from ghapp.store.degraded_sources import DegradedSources
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.pod_claims import PodClaims
 from ghapp.store.pods import Pods
@@ -85,6 +86,15 @@ async def test_a_cluster_without_a_fresh_watch_is_reported_in_one_line(known, ag
     unseen = (await known.json("runners"))["unseen"]
     assert [each["namespace"] for each in unseen] == ([] if text is None else ["runners"])
     assert [each["seen_at"] is None for each in unseen] == ([] if text is None else [age is None])
+
+
+async def test_a_source_that_cannot_be_read_is_reported_with_its_reason(known):
+    known.write_config()
+    await record_snapshot(Pods(known.redis), "runners", [], [], known.now)
+    await DegradedSources(known.redis).record("pods in runners", "RBAC lacks watch on pods")
+    assert "not seen: pods in runners: RBAC lacks watch on pods" in (await known.ask("runners")).stdout.splitlines()
+    degraded = (await known.json("runners"))["degraded"]
+    assert degraded == [{"source": "pods in runners", "why": "RBAC lacks watch on pods"}]
 
 
 async def test_the_death_of_a_runner_is_shown_with_its_context(known):

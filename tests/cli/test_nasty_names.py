@@ -8,6 +8,7 @@ import tomllib
 import pytest
 
 from ghapp.health.installation import Installation
+from ghapp.health.pool_matching import LONGEST_POOL
 from ghapp.store.tokens import Tokens
 from ghapp.untrusted_text import visible
 from tests.cli.conftest import ACME, Known
@@ -83,7 +84,10 @@ async def test_one_runner_one_job_and_what_holds_them_are_shown_in_lines_of_text
 async def test_the_suggested_configuration_is_visible_and_has_the_names_as_they_are(fleet_of):
     text = await printed(await fleet_of(NASTY), "init")
     assert not_seen(text) == {}
-    labels = [label for pool in tomllib.loads(text)["pools"] for label in pool["labels"]]
+    pools = tomllib.loads(text)["pools"]
+    assert not_seen("".join(pool["name"] for pool in pools), "") == {}
+    assert max(len(pool["name"]) for pool in pools) == LONGEST_POOL
+    labels = [label for pool in pools for label in pool["labels"]]
     assert sorted(labels) == sorted(name.lower() for name in NASTY)
 
 

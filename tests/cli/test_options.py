@@ -26,7 +26,7 @@ async def three_runners(known):
 
 async def test_fields_are_selected_and_plain_json_is_the_whole_document(known):
     whole = await known.json("runners")
-    assert set(whole) == {"runners", "total", "healed", "retired", "held", "pools", "phantoms", "unseen"}
+    assert set(whole) == {"runners", "total", "healed", "retired", "held", "pools", "phantoms", "unseen", "degraded"}
     answer = await known.ask("runners", "--json", "name,state")
     assert json.loads(answer.stdout) == [{"name": "linux-1", "state": "healthy"}]
     one = await known.ask("explain", "acme", "linux-1", "--json", "state,death")

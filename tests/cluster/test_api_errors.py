@@ -88,16 +88,48 @@ def test_a_denial_names_the_role_and_the_missing_permission():
 
 
 def test_a_denied_subresource_is_named():
-    error = error_of(ClusterRequest("get", PODS, "runners", "x", "log"), 403, b"")
+    message = (
+        'pods "x" is forbidden: User "watch" cannot get resource "pods/log" in API group "" in the namespace "runners"'
+    )
+    error = error_of(
+        ClusterRequest("get", PODS, "runners", "x", "log"), 403, encoded(status(403, "Forbidden", message))
+    )
     assert isinstance(error, ClusterForbiddenError)
-    assert (error.verb, error.resource) == ("get", "pods/log")
-    assert "RBAC lacks get on pods/log: a Role in namespace runners bound to ghapp's ServiceAccount" in str(error)
+    assert (error.verb, error.resource, error.by_rbac) == ("get", "pods/log", True)
+    assert str(error) == "RBAC lacks get on pods/log: a Role in namespace runners bound to watch must allow it"
 
 
-def test_a_veto_of_an_admission_webhook_is_not_attributed_to_rbac():
-    error = error_of(GET, 403, encoded(status(403, "Forbidden", 'admission webhook "x" denied the request:\n no')))
+@pytest.mark.parametrize(
+    "words",
+    [
+        'admission webhook "x" denied the request: no',
+        'admission webhook "x" denied the request: User "mona" cannot delete resource "pods" of another team',
+        "pods \"x\" is forbidden: ValidatingAdmissionPolicy 'keep' with binding 'keep' denied request: not today",
+        'pods "x" is forbidden: exceeded quota: count, requested: pods=1, used: pods=5, limited: pods=5',
+        "Forbidden (user=kube-apiserver-kubelet-client, verb=get, resource=nodes, subresource=proxy)",
+    ],
+    ids=["webhook", "webhook that speaks like RBAC", "policy", "quota", "kubelet"],
+)
+def test_a_403_that_is_not_from_rbac_is_shown_in_the_servers_words(words):
+    error = error_of(GET, 403, encoded(status(403, "Forbidden", words)))
+    assert isinstance(error, ClusterForbiddenError)
+    assert error.by_rbac is False
+    assert str(error) == f"get ephemeralrunners.actions.github.com runners/x: forbidden: {words}"
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>no</html>", encoded({"message": "no"})], ids=["empty", "html", "other"])
+def test_a_403_without_the_words_of_the_api_server_is_not_attributed_to_rbac(body):
+    error = error_of(GET, 403, body)
+    assert isinstance(error, ClusterForbiddenError)
+    assert error.by_rbac is False
     assert "RBAC" not in str(error)
-    assert str(error).endswith('forbidden: admission webhook "x" denied the request: no')
+
+
+def test_what_an_authorizer_adds_to_a_denial_is_quoted():
+    denial = 'pods is forbidden: User "watch" cannot list resource "pods" in API group "" in the namespace "runners"'
+    message = denial + ': RBAC: role.rbac.authorization.k8s.io "ghapp-watch" not found'
+    error = error_of(ClusterRequest("list", PODS, "runners"), 403, encoded(status(403, "Forbidden", message)))
+    assert str(error).endswith('must allow it (RBAC: role.rbac.authorization.k8s.io "ghapp-watch" not found)')
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,44 @@ def test_a_running_pod_is_read_whole():
     )
 
 
+def limited(memory):
+    return {"limits": {"memory": memory}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "in_force", "pod", "pod_in_force", "limit"),
+    [
+        (limited("8Gi"), None, None, None, "8Gi"),
+        (limited("8Gi"), limited("4Gi"), None, None, "4Gi"),
+        (limited("8Gi"), {}, None, None, ""),
+        (limited("8Gi"), limited("4Gi"), limited("16Gi"), limited("12Gi"), "4Gi"),
+        (None, None, limited("16Gi"), None, "16Gi"),
+        (None, {}, limited("16Gi"), limited("12Gi"), "12Gi"),
+        ({"limits": {"cpu": "2"}}, {"limits": None}, limited("16Gi"), None, "16Gi"),
+        (None, None, None, None, ""),
+    ],
+    ids=[
+        "no resources in the status",
+        "a pending resize",
+        "a pending first limit",
+        "both have limits",
+        "the pod's limit",
+        "a pending resize of the pod",
+        "no memory",
+        "none",
+    ],
+)
+def test_the_memory_limit_is_the_one_in_force_of_the_container_or_else_of_the_pod(
+    spec, in_force, pod, pod_in_force, limit
+):
+    status = {"name": "runner", "state": RUNNING} | ({} if in_force is None else {"resources": in_force})
+    found = read(
+        spec={"containers": [{"name": "runner", "resources": spec}], "resources": pod},
+        status={"containerStatuses": [status], "resources": pod_in_force},
+    )
+    assert found.memory_limit == limit
+
+
 @pytest.mark.parametrize(
     ("resources", "limit"),
     [

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.cluster.watch import FIRST_PAUSE, LONGEST_PAUSE, RESUME_ATTEMPTS, WATCHES, follow, pause_after
+from ghapp.cluster.watch import (
+    EXPIRED_IN_A_ROW,
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    RESUME_ATTEMPTS,
+    WATCHES,
+    follow,
+    pause_after,
+)
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
 from ghapp.cluster.wire import pods
 from ghapp.errors import (
@@ -108,6 +116,21 @@ async def test_an_expired_version_is_listed_again_and_is_not_degraded():
     cluster = Scripted(listed("10"), [change("11"), GONE], listed("50"), [change("51")])
     assert await cluster.play() == [listed("10"), change("11"), listed("50"), change("51")]
     assert cluster.asked[:4] == ["list", "watch 10", "list", "watch 50"]
+
+
+async def test_a_server_that_refuses_the_version_of_each_list_is_a_failure():
+    """A watch never works there, although each list is read."""
+    cluster = Scripted(
+        *[listed("10"), [GONE]] * EXPIRED_IN_A_ROW, listed("10"), [bookmark("11"), GONE], listed("20"), []
+    )
+    seen = await cluster.play()
+    assert seen == [
+        *[listed("10")] * EXPIRED_IN_A_ROW,
+        WatchFailure(GONE),
+        listed("10"),
+        bookmark("11"),
+        listed("20"),
+    ]
 
 
 async def test_a_list_that_fails_is_tried_again():

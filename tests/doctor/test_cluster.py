@@ -21,6 +21,7 @@ from ghapp.loki.client import JOURNAL_SELECTORS
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store import keys
+from ghapp.store.degraded_sources import DegradedSources
 from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.locks import ROLE
 from ghapp.store.pods import Pods
@@ -309,6 +310,25 @@ def test_the_owner_label_must_be_on_pods_of_runners(pods, status, expected):
 )
 def test_an_outdated_view_is_a_warning(at, status):
     assert [each.status for each in of_ages({"runners": at}, NOW)] == [status]
+
+
+async def test_a_source_that_cannot_be_read_is_wrong_though_its_view_is_fresh(findings_by_name, redis):
+    await record_snapshot(Pods(redis), "runners", [], [], time.time())
+    assert not any(name.startswith("not seen") for name in await findings_by_name())
+    await DegradedSources(redis).record("pods in runners", "RBAC lacks watch on pods: …")
+    found = await findings_by_name()
+    assert found["view of runners"].status is FindingStatus.OK
+    not_seen = found["not seen: pods in runners"]
+    assert (not_seen.status, not_seen.text) == (FindingStatus.WRONG, "RBAC lacks watch on pods: …")
+
+
+async def test_a_refusal_that_no_access_review_shows_is_reported_in_the_servers_words(findings_by_name, api):
+    with api.control.fails(403, verbs=["list"]):
+        found = await findings_by_name()
+    for name in ("pods in runners", "ARC in runners"):
+        assert found[name].status is FindingStatus.WRONG
+        assert found[name].text.endswith("forbidden: injected fault")
+    assert "rights of watch in runners" in found, "the reviews find nothing wrong"
 
 
 @pytest.mark.parametrize(

@@ -513,3 +513,10 @@ def test_each_cause_of_a_gap_has_a_fix():
     fixes = [of_gaps("acme", (LATE._replace(cause=cause),), 0, 0, NOW)[0].fix for cause in GapCause]
     assert all(fixes)
     assert len(set(fixes)) == len(GapCause)
+
+
+@pytest.mark.parametrize(("milliseconds", "status"), [(100.0, "ok"), (100.1, "warning")])
+def test_a_slow_redis_is_a_warning_with_its_time(milliseconds, status):
+    answers = of_redis("redis://127.0.0.1", milliseconds, {"aof_enabled": 1}, "noeviction")[0]
+    assert answers.status == status
+    assert answers.text.startswith("slow: Redis ? in 100.1 ms") is (status == "warning")

@@ -89,6 +89,10 @@ async def test_a_redis_replica_is_wrong_and_its_data_is_still_shown(story, reque
         found = await findings_by_name(app)
         assert found["redis", "writing"].text == "it is a replica and rejects writes"
         assert found["installations", "sweeps"].text.startswith("12 runners")
+        assert not [name for name in found if name[0] == "roles" and name[1] != "roles"], (
+            "heartbeats prove nothing then"
+        )
+        assert found["roles", "roles"].text.startswith("unknown")
 
 
 def test_a_name_server_that_never_answers_times_out(monkeypatch, tmp_path):

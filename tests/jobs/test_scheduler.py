@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 from rq.job import Job
 from rq.serializers import JSONSerializer
+from structlog.testing import capture_logs
 
 from ghapp import redis_clock
 from ghapp.errors import StoreUnavailableError
@@ -17,6 +18,7 @@ from ghapp.health.queue.queue_check import QueueCheck
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.settings import Settings
+from ghapp.store import keys
 from ghapp.store.connect import StorePipeline, connect, connect_sync
 from ghapp.store.demand import Demand
 from ghapp.store.heartbeats import SILENT_SECONDS, Heartbeats
@@ -367,3 +369,48 @@ async def test_without_redis_the_scheduler_does_not_start(tmp_path):
     with pytest.raises(StoreUnavailableError):
         await clock.check_redis()
     await clock.close()
+
+
+async def refused(redis, monkeypatch):
+    """The command of one task is refused: its key has another type."""
+    await redis.set(keys.INBOX, "a string")
+
+
+async def broken(redis, monkeypatch):
+    """One task fails by an error of ghapp itself."""
+
+    async def fail(self):
+        raise KeyError("odd")
+
+    monkeypatch.setattr(Inbox, "lag", fail)
+
+
+@pytest.mark.parametrize("fails", [refused, broken])
+async def test_a_failing_task_stops_no_other_task_and_is_logged_once(
+    clock, redis, queue_redis, time, monkeypatch, fails
+):
+    await Installations(redis).put(ACME)
+    await Schedule(redis).discover_at(NOW + 300)
+    await fails(redis, monkeypatch)
+    with capture_logs() as logs:
+        for _ in range(3):
+            assert await clock.tick() == TICK_SECONDS
+            time.pass_(WAIT_SECONDS)
+    assert all(was_enqueued(queue_redis, key) for key in ("report-7", "redeliver", "installations"))
+    (line,) = [each for each in logs if each["event"] == "periodic task failed"]
+    assert line["task"] == "drain"
+    assert await Heartbeats(redis).alive("clock", NOW)
+
+
+async def test_a_task_that_fails_waits_for_its_turn_and_is_logged_again_after_it_worked(
+    clock, redis, queue_redis, time
+):
+    with capture_logs() as logs:
+        for value in ("a string", None, "a string"):
+            await redis.delete(keys.INBOX)
+            if value is not None:
+                await redis.set(keys.INBOX, value)
+            await clock.tick()
+            await clock.tick()
+            time.pass_(WAIT_SECONDS)
+    assert [each["task"] for each in logs if each["event"] == "periodic task failed"] == ["drain", "drain"]

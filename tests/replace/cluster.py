@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ghapp.cluster.api_errors import rbac_lacks
 from ghapp.cluster.watch_events import Listed
-from ghapp.errors import ConflictError
+from ghapp.errors import ClusterForbiddenError, ConflictError
 from ghapp.health.pods.pod import EphemeralRunner, Pod
 from tests.health.pods.builders import NAMESPACE
 
@@ -50,8 +51,9 @@ class FakeCluster:
         self._fail("ephemeral_runners")
         return Listed([*self.objects.values()] if namespace == NAMESPACE else [], "1")
 
-    async def may(self, verb, resource, namespace, group="", subresource=""):
-        return resource not in self.lacks
+    async def require(self, call):
+        if call.resource.plural in self.lacks:
+            raise ClusterForbiddenError(rbac_lacks(call), verb=call.verb, resource=call.rbac_resource)
 
     async def delete_pod(self, namespace, name, uid, version):
         self._fail("delete_pod")
@@ -96,3 +98,10 @@ class FakeCluster:
         self.objects[runner.name] = there._replace(finalizers=left, version="73")
         self.done.append(f"free {runner.name} of {finalizer}")
         return True
+
+
+async def execute(replacer, cluster, decision):
+    """Executes a decision, as `ClusterReplacement` does."""
+    if decision.sends_delete:
+        await replacer.delete(cluster, decision)
+    await replacer.finish(cluster, decision)

@@ -12,7 +12,7 @@ from ghapp.health.runner.deletion_progress import Deletion
 from ghapp.replace import arc
 from tests.health.builders import LONG_AGO, NOW, lost
 from tests.health.pods.builders import ARCS_OTHER_FINALIZER, NAMESPACE, pod, pod_of_object, preconditions, runner_object
-from tests.replace.cluster import FakeCluster
+from tests.replace.cluster import FakeCluster, execute
 
 
 async def look(cluster, evidence=None, **around):
@@ -23,7 +23,7 @@ async def test_the_object_goes_and_its_pod_is_left_to_arc():
     cluster = FakeCluster(runner_object(), pod_of_object(), accounts=("linux-1",))
     finding = await look(cluster)
     assert finding.ruling is DeletionVerdict.DELETE
-    await arc.execute(cluster, finding)
+    await execute(arc, cluster, finding)
     assert cluster.done == ["delete object linux-1"]
 
 
@@ -64,7 +64,7 @@ class TestWhatTheWatchHasSeen:
         cluster = unlisted(other, pod_of_object(name="arc-1"))
         finding = await look(cluster, object_names=("arc-1", "absent"))
         assert (finding.ruling, finding.object) == (DeletionVerdict.DELETE, other)
-        await arc.execute(cluster, finding)
+        await execute(arc, cluster, finding)
         assert cluster.done == ["delete object arc-1"]
 
     async def test_one_that_bears_another_runner_by_now_is_not_the_one(self, unlisted):
@@ -109,7 +109,7 @@ async def test_a_deleted_object_leaves_nothing_to_do():
     finding = await look(cluster)
     assert finding.ruling is DeletionVerdict.NOTHING_LEFT
     assert finding.text == "no EphemeralRunner of its name in runners"
-    await arc.execute(cluster, finding)
+    await execute(arc, cluster, finding)
     assert cluster.done == []
 
 
@@ -118,7 +118,7 @@ async def test_a_job_that_begins_between_the_look_and_the_deletion_is_a_conflict
     finding = await look(cluster)
     cluster.objects["linux-1"] = runner_object(job_id="8f", version="72")
     with pytest.raises(ConflictError):
-        await arc.execute(cluster, finding)
+        await execute(arc, cluster, finding)
     assert cluster.done == []
 
 
@@ -146,7 +146,7 @@ async def test_a_stuck_finalizer_goes_alone():
     cluster = FakeCluster(stuck, pod_of_object())
     finding = await look(cluster, evidence)
     assert finding.ruling is DeletionVerdict.FREE
-    await arc.execute(cluster, finding)
+    await execute(arc, cluster, finding)
     assert cluster.done == [f"free linux-1 of {REGISTRATION_FINALIZER}"]
     assert cluster.objects["linux-1"].finalizers == (ARCS_OTHER_FINALIZER,)
 
@@ -158,7 +158,7 @@ async def test_an_object_that_changed_after_the_look_keeps_its_finalizer():
     finding = await look(cluster, evidence)
     cluster.objects["linux-1"] = stuck._replace(job_id="8f", version="72")
     with pytest.raises(ConflictError):
-        await arc.execute(cluster, finding)
+        await execute(arc, cluster, finding)
     assert cluster.done == []
 
 
@@ -166,7 +166,7 @@ async def test_an_object_that_changed_after_the_look_keeps_its_finalizer():
 async def test_without_leave_nothing_is_done(ruling):
     cluster = FakeCluster(runner_object(deleting_since=NOW), pod_of_object())
     finding = (await look(cluster))._replace(ruling=ruling)
-    await arc.execute(cluster, finding)
+    await execute(arc, cluster, finding)
     assert cluster.done == []
 
 

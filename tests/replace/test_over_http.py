@@ -14,6 +14,7 @@ from ghapp.replace import arc, pods
 from ghapp.sandbox.cluster.rbac import RbacRule
 from tests.health.builders import lost as lost_in_september
 from tests.health.pods.builders import ARCS_OTHER_FINALIZER, NAMESPACE
+from tests.replace.cluster import execute
 
 NAME = "linux-1"
 
@@ -42,7 +43,7 @@ async def test_arc_from_the_first_look_to_the_last(server, cluster):
     stand_an_object(server)
     finding = await arc.find(cluster, NAMESPACE, lost(), now())
     assert finding.ruling is DeletionVerdict.DELETE
-    await arc.execute(cluster, finding)
+    await execute(arc, cluster, finding)
     assert server.control.names("pods", NAMESPACE) == [NAME], "that one is for ARC to delete"
 
     at = time.time() - 200
@@ -55,7 +56,7 @@ async def test_arc_from_the_first_look_to_the_last(server, cluster):
     server.cluster.clock = lambda: time.time() + 200
     stuck = await arc.find(cluster, NAMESPACE, done, now(now=time.time() + 200))
     assert stuck.ruling is DeletionVerdict.FREE
-    await arc.execute(cluster, stuck)
+    await execute(arc, cluster, stuck)
     assert finalizers(server) == [ARCS_OTHER_FINALIZER]
 
     server.control.release("ephemeralrunners", NAMESPACE, NAME)
@@ -70,7 +71,7 @@ async def test_a_job_that_arc_assigns_after_the_look_is_a_conflict(server, clust
     finding = await arc.find(cluster, NAMESPACE, lost(), now())
     server.control.set_status("ephemeralrunners", NAMESPACE, NAME, jobId="8f-a1", workflowRunId=99)
     with pytest.raises(ConflictError):
-        await arc.execute(cluster, finding)
+        await execute(arc, cluster, finding)
     assert "deletionTimestamp" not in server.control.object("ephemeralrunners", NAMESPACE, NAME)["metadata"]
     assert (await arc.find(cluster, NAMESPACE, lost(), now())).ruling is DeletionVerdict.REFUSE
 
@@ -79,7 +80,7 @@ async def test_a_finalizer_is_never_freed_of_what_is_not_being_deleted(server, c
     stand_an_object(server)
     finding = await arc.find(cluster, NAMESPACE, lost(), now())
     with pytest.raises(ConflictError):
-        await arc.execute(cluster, finding._replace(ruling=DeletionVerdict.FREE))
+        await execute(arc, cluster, finding._replace(ruling=DeletionVerdict.FREE))
     assert REGISTRATION_FINALIZER in finalizers(server)
 
 
@@ -94,8 +95,8 @@ async def test_a_pod_and_its_account(server, cluster):
     server.control.kubelet_deletes_after(0)
     finding = await pods.find(cluster, NAMESPACE, lost(), now())
     assert finding.ruling is DeletionVerdict.DELETE
-    await pods.execute(cluster, finding)
-    await pods.execute(cluster, finding)
+    await execute(pods, cluster, finding)
+    await execute(pods, cluster, finding)
     assert server.control.object("pods", NAMESPACE, NAME) is None
     assert server.control.object("serviceaccounts", NAMESPACE, NAME) is None
 
@@ -106,7 +107,7 @@ async def test_a_pod_created_again_after_the_read_is_kept(server, cluster):
     server.control.vanish(NAMESPACE, NAME)
     server.control.pod(NAMESPACE, NAME, service_account=NAME)
     with pytest.raises(ConflictError):
-        await pods.execute(cluster, finding)
+        await execute(pods, cluster, finding)
     assert server.control.object("serviceaccounts", NAMESPACE, NAME) is not None
 
 

@@ -8,7 +8,7 @@ from ghapp.health.pods.deletion_decision import DeletionVerdict
 from ghapp.replace import pods
 from tests.health.builders import NOW, lost
 from tests.health.pods.builders import NAMESPACE, container, pod, pod_of_object, preconditions
-from tests.replace.cluster import FakeCluster
+from tests.replace.cluster import FakeCluster, execute
 
 BOTH = ["delete pod linux-1", "delete account linux-1"]
 
@@ -18,7 +18,7 @@ async def look(cluster, evidence=None):
 
 
 async def look_and_act(cluster, evidence=None):
-    await pods.execute(cluster, await look(cluster, evidence))
+    await execute(pods, cluster, await look(cluster, evidence))
 
 
 async def test_the_pod_goes_and_then_its_account():
@@ -47,7 +47,7 @@ async def test_a_deleted_pod_is_success():
     cluster = FakeCluster()
     finding = await look(cluster)
     assert finding.text == "no pod of its name in runners"
-    await pods.execute(cluster, finding)
+    await execute(pods, cluster, finding)
     assert cluster.done == []
 
 
@@ -62,7 +62,7 @@ async def test_another_pod_of_the_same_name_is_left_alone():
     finding = await look(cluster)
     cluster.found_pods["linux-1"] = pod(uid="pod-2")
     with pytest.raises(ConflictError):
-        await pods.execute(cluster, finding)
+        await execute(pods, cluster, finding)
     assert cluster.done == []
 
 
@@ -79,7 +79,7 @@ async def test_an_account_is_left_to_a_pod_that_has_come_under_its_name_meanwhil
         cluster.delete_pod = comes_back
     else:
         await comes_back()
-    await pods.execute(cluster, finding)
+    await execute(pods, cluster, finding)
     assert cluster.accounts == {"linux-1"}
 
 
@@ -96,7 +96,7 @@ async def test_a_pod_that_may_not_go_is_left_alone(found, because):
     cluster = FakeCluster(found, accounts=("linux-1",))
     finding = await look(cluster)
     assert (finding.ruling, finding.because) == (DeletionVerdict.REFUSE, because)
-    await pods.execute(cluster, finding)
+    await execute(pods, cluster, finding)
     assert cluster.done == []
 
 

@@ -245,9 +245,21 @@ def test_phantoms_prevent_the_conclusion_success(count, title):
     assert (report.title, report.conclusion) == (title, Conclusion.NEUTRAL)
 
 
-def test_deaths_and_an_old_view_do_not_change_the_conclusion():
-    report = report_on(fleet(online(), deaths=[passing()], unseen=[StaleNamespace("runners", None)]), NOW)
+def test_deaths_do_not_change_the_conclusion():
+    report = report_on(fleet(online(), deaths=[passing()]), NOW)
     assert (report.title, report.conclusion) == ("1 of 1 runner healthy", Conclusion.SUCCESS)
+
+
+@pytest.mark.parametrize(
+    "not_seen",
+    [
+        {"unseen": [StaleNamespace("runners", None)]},
+        {"degraded_sources": [DegradedSource("pods in runners", "RBAC lacks watch on pods")]},
+    ],
+    ids=["an old view", "a part of a source"],
+)
+def test_what_is_not_seen_prevents_the_conclusion_success(not_seen):
+    assert report_on(fleet(online(), **not_seen), NOW).conclusion is Conclusion.NEUTRAL
 
 
 @pytest.mark.parametrize(

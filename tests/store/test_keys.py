@@ -32,6 +32,7 @@ from ghapp.store import (
     keys,
     leaks,
     notifications,
+    own_deletions,
     pod_claims,
     pod_ends,
     quarantine,
@@ -55,6 +56,7 @@ from ghapp.store.leaks import Leaks
 from ghapp.store.locks import Locks
 from ghapp.store.metric_counters import MetricCounters
 from ghapp.store.notifications import Notifications, PendingNotification
+from ghapp.store.own_deletions import OwnDeletions
 from ghapp.store.pod_claims import PodClaims
 from ghapp.store.pod_ends import PodEnd, PodEnds
 from ghapp.store.post_mortems import PostMortems
@@ -121,6 +123,7 @@ class FastClock(SharedClock):
 
 
 async def write_the_rest(redis):
+    await of_own_deletions(redis, 1)
     """What `test_garbage.write` does not write."""
     uninstalled, inbox_store = UninstalledData(redis), Inbox(redis)
     await redis.delete(keys.INBOX_ASKED)
@@ -178,6 +181,11 @@ async def test_each_kind_has_its_type_and_its_time_and_no_key_is_of_no_kind(redi
 async def of_audit(redis, count):
     for _ in range(count):
         await AuditLog(redis).record(ORG, filled(AuditEntry))
+
+
+async def of_own_deletions(redis, count):
+    for each in range(count):
+        await OwnDeletions(redis).record(ORG, f"uid-{each}", NOW + each)
 
 
 async def of_name_owners(redis, count):
@@ -336,6 +344,7 @@ STREAM_NODE = 100
 
 FILLS = [
     (keys.audit(ORG), of_audit, 8, (audit, "MOST", 5)),
+    (keys.own_deletions(ORG), of_own_deletions, 8, (own_deletions, "MOST_DELETIONS", 5)),
     (keys.NAME_OWNERS, of_name_owners, 8, (installations, "MOST_OWNERS", 5)),
     (keys.pod_claims(ORG), of_claims, 8, (pod_claims, "MOST", 5)),
     (keys.pod_claim_expiries(ORG), of_claims, 8, (pod_claims, "MOST", 5)),

@@ -5,30 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import subprocess
 
 import pytest
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.local.local_redis import choose_servers
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.schedule import Schedule
 from tests.support.ports import free_port
-
-
-@contextlib.contextmanager
-def running(folder, name, lines, *words):
-    """Runs `redis-server` with these lines of configuration during the block."""
-    home = folder / name
-    home.mkdir()
-    file = home / "redis.conf"
-    file.write_text("\n".join([f'dir "{home}"', "bind 127.0.0.1", 'save ""', *lines]) + "\n")
-    process = subprocess.Popen([choose_servers()[0].binary, file, *words], stdout=subprocess.DEVNULL)
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
+from tests.support.redis_weather import redis_server
 
 
 @pytest.fixture
@@ -41,11 +25,11 @@ def ports(tmp_path):
         "sentinel failover-timeout main 2000",
     ]
     with (
-        running(tmp_path, "primary", [f"port {primary}"]),
-        running(tmp_path, "replica", [f"port {replica}", f"replicaof 127.0.0.1 {primary}"]),
+        redis_server(tmp_path, "primary", [f"port {primary}"]),
+        redis_server(tmp_path, "replica", [f"port {replica}", f"replicaof 127.0.0.1 {primary}"]),
     ):
         asyncio.run(answered(lambda: follows(replica)))  # before the first query: a Sentinel polls every ten seconds
-        with running(tmp_path, "sentinel", watched, "--sentinel"):
+        with redis_server(tmp_path, "sentinel", watched, "--sentinel"):
             yield primary, replica, sentinel
 
 

@@ -24,7 +24,7 @@ WAITS = {
     "clock": {"jobs.scheduler": {"HEARTBEAT_SECONDS": 1.0}},
     "watch": {
         "ghapp.cluster.transport": {"HEAD_SECONDS": 2.0, "CALL_SECONDS": CALL_SECONDS},
-        "jobs.pods.watch": {"LOCK_SECONDS": LOCK_SECONDS, "RETRY_SECONDS": 0.5},
+        "jobs.pods.watch": {"LOCK_SECONDS": LOCK_SECONDS, "RETRY_SECONDS": 0.5, "BEAT_SECONDS": 1.0},
     },
 }
 """By role and module, in the order of the changes: a module that imports a name later gets the value set here."""

@@ -12,10 +12,12 @@ from rq.serializers import JSONSerializer
 from rq.timeouts import JobTimeoutException
 
 from ghapp.decoding import LeftOut
+from ghapp.errors import StoreUnavailableError
 from ghapp.github.deliveries import encode, parse
 from ghapp.health.gate.shard_status import TakenJob
 from ghapp.health.runner.verdict import Reason, State, judge
 from ghapp.queue.jobs import JobName, promote_due
+from ghapp.store import keys
 from ghapp.store.inbox import MOST_TRIES
 from jobs.deliveries import inbox
 from jobs.deliveries.inbox import drain_inbox
@@ -283,10 +285,11 @@ async def test_a_drain_ends_when_less_is_left_than_it_can_take_at_once(story, mo
         monkeypatch.setattr(inbox, "MOST", 2)
         done, inbox_done = [], app.context.inbox.done
 
-        async def more_comes_meanwhile(entries, now):
-            await inbox_done(entries, now)
+        async def more_comes_meanwhile(entries, now, counts):
+            unreadable = await inbox_done(entries, now, counts)
             done.append(len(entries))
             await app.context.inbox.keep(f"late-{len(done)}", "ping", b"{}")
+            return unreadable
 
         monkeypatch.setattr(app.context.inbox, "done", more_comes_meanwhile)
         for number in range(2):
@@ -309,3 +312,35 @@ async def test_a_job_that_is_out_of_time_blames_no_delivery(story, monkeypatch):
                     await drain_inbox(app.context)
         assert await app.context.inbox.dead() == []
         assert await drain_inbox(app.context) == 1
+
+
+async def test_a_drain_that_breaks_before_its_mark_counts_what_it_drained_once(story, monkeypatch):
+    async with story() as app:
+        await sweep_installation(app.context, app.installation)
+        runner = next(iter((await app.context.runners.all(app.installation)).values()))
+        await deliver(app, "1", "in_progress", runner, job_id=7)
+        await app.context.inbox.keep("2", "check_suite", b'{"action": "requested"}')
+
+        async def lost(*_args):
+            raise StoreUnavailableError
+
+        for _ in range(2):
+            with monkeypatch.context() as patched:
+                patched.setattr(app.context.inbox, "done", lost)
+                with pytest.raises(StoreUnavailableError):
+                    await drain_inbox(app.context)
+        assert await drain_inbox(app.context) == 2
+        counted = await app.context.counters.all()
+        assert counted['ghapp_deliveries_total{action="in_progress",event="workflow_job"}'] == 1
+        assert counted['ghapp_check_requests_total{done="ignored"}'] == 1
+        assert [value for series, value in counted.items() if series.startswith("ghapp_job_queue_seconds_count")] == [1]
+
+
+async def test_an_unreadable_counter_is_restarted_and_keeps_no_delivery(story):
+    series = 'ghapp_deliveries_total{action="",event="ping"}'
+    async with story() as app:
+        await app.context.redis.hset(keys.COUNTERS, series, "odd")
+        await app.context.inbox.keep("1", "ping", b"{}")
+        assert await drain_inbox(app.context) == 1
+        assert (await app.context.counters.all())[series] == 1
+        assert await app.context.inbox.lag() == 0

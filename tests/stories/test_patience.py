@@ -9,11 +9,13 @@ import pytest
 from ghapp.cluster import transport
 from ghapp.queue import worker
 from ghapp.store import locks
-from ghapp.store.connect import connect_sync
-from jobs.pods import watch
+from ghapp.store.connect import ANSWER_SECONDS, connect_sync
+from jobs import scheduler
+from jobs.pods import namespace_cache, watch
 from tests.stories import fast_timings
 
 TAKEN_OVER_SECONDS = 20
+RECOVERED_SECONDS = 10
 ENDED_SECONDS = 10
 """Orchestrators wait for so long, or longer, until they kill."""
 
@@ -69,6 +71,22 @@ def test_a_watch_that_was_killed_is_followed_by_another_one_within_twenty_second
 @pytest.mark.usefixtures("patience")
 def test_a_watch_that_is_asked_to_end_releases_the_lock_or_gives_up_before_it_is_killed():
     assert watch.LOCK_SECONDS / 5 + BEGUN_SECONDS < ENDED_SECONDS
+
+
+@pytest.mark.usefixtures("patience")
+def test_all_roles_reach_a_redis_that_is_back_or_has_moved_within_ten_seconds(redis_url):
+    """A lost server may leave connections that are never answered."""
+    with connect_sync(redis_url) as redis:
+        unanswered = worker.worker(redis, {}, print).connection_timeout
+    assert unanswered + worker.LONGEST_REDIS_WAIT_SECONDS + worker.PAUSE_SECONDS <= RECOVERED_SECONDS
+    assert ANSWER_SECONDS + scheduler.WAIT_SECONDS <= RECOVERED_SECONDS
+    assert ANSWER_SECONDS + watch.RETRY_SECONDS <= RECOVERED_SECONDS
+    assert ANSWER_SECONDS + namespace_cache.WAIT_SECONDS <= RECOVERED_SECONDS
+
+
+@pytest.mark.usefixtures("patience")
+def test_an_idle_worker_that_is_asked_to_end_while_redis_hangs_ends_before_it_is_killed():
+    assert worker.UNREGISTER_SECONDS + BEGUN_SECONDS < ENDED_SECONDS
 
 
 def test_stories_wait_for_less_and_never_for_more():

@@ -129,7 +129,7 @@ async def store(redis, installation: Installation, names: Sequence[str], now: fl
         await fuses.save(installation.id, pool, None, stopped)
         event = {"type": "ghapp.runner.offline.v1", "subject": name, "time": timestamp(now), "data": {"reason": name}}
         await events.append(installation.id, {**event, "id": f"{installation.id}-{number}"}, None)
-        await audit.record(installation.id, AuditEntry(now, name, name, "pause", name, name, name, name))
+        await audit.record(installation.id, AuditEntry(now, name, name, name, name, name, name, name))
         header = name.replace("\x00", "")  # no header has it
         await inbox.keep(header, header, b"{}")
     for entry, name in zip(await inbox.take(len(names)), names, strict=True):

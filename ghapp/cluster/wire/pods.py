@@ -32,6 +32,7 @@ class _Spec(msgspec.Struct, rename="camel"):
     init_containers: list[_SpecContainer] | None = None
     node_name: str | None = None
     service_account_name: str | None = None
+    resources: _Resources | None = None
 
 
 class _Terminated(msgspec.Struct, rename="camel"):
@@ -63,6 +64,7 @@ class _ContainerStatus(msgspec.Struct, rename="camel"):
     state: _State | None = None
     last_state: _State | None = None
     restart_count: int = 0
+    resources: _Resources | None = None
 
 
 class _Condition(msgspec.Struct):
@@ -79,6 +81,7 @@ class _PodStatus(msgspec.Struct, rename="camel"):
     conditions: list[_Condition] | None = None
     container_statuses: list[_ContainerStatus] | None = None
     init_container_statuses: list[_ContainerStatus] | None = None
+    resources: _Resources | None = None
 
 
 class _Pod(msgspec.Struct):
@@ -129,7 +132,7 @@ def _value(found: _Pod, read_at: float | None) -> Pod:
         finalizers=tuple(meta.finalizers or ()),
         grace_ends_at=None if meta.deletion_timestamp is None else meta.deletion_timestamp.timestamp(),
         image=specified.image or "",
-        memory_limit=_memory_limit(specified),
+        memory_limit=_memory_limit(found, specified),
         others=tuple(
             _status_of(found, name) or Container(name) for name in _names_of_agents(found) if name != container
         ),
@@ -143,9 +146,24 @@ def _words(text: str | None) -> str:
     return (text or "")[:LONGEST_TEXT]
 
 
-def _memory_limit(container: _SpecContainer) -> str:
-    limits = (container.resources or _Resources()).limits or {}
-    return str(limits.get("memory", ""))
+def _memory_limit(found: _Pod, container: _SpecContainer) -> str:
+    """Returns the limit that was in force: the container's own, or else the pod's.
+
+    The status has what is in force; while a resize is pending, the spec has what is wanted. Before Kubernetes 1.33 the
+    status has no resources.
+    """
+    spec, status = found.spec or _Spec(), found.status or _PodStatus()
+    reported = _statuses(found).get(container.name)
+    own = _first(reported.resources if reported else None, container.resources)
+    return _memory(own) or _memory(_first(status.resources, spec.resources))
+
+
+def _first(in_force: _Resources | None, wanted: _Resources | None) -> _Resources:
+    return (wanted or _Resources()) if in_force is None else in_force
+
+
+def _memory(resources: _Resources) -> str:
+    return str((resources.limits or {}).get("memory", ""))
 
 
 def _disruption(status: _PodStatus) -> str:

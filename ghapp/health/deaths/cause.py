@@ -77,8 +77,10 @@ _BY_CAUSE = {
     " journal of that minute, and raise `overhead.podFixed.memory` of the RuntimeClass, so that the host does not kill"
     " the hypervisor.",
     Cause.CRASH: "The agent or its entrypoint failed by itself: read its last log lines; if there are none, " + _MIRROR,
-    Cause.VERSION_DEPRECATED: "GitHub refuses this version of the runner: update the runner's image, and keep"
-    " `ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE=1` set, so that the exit code shows the cause.",
+    Cause.VERSION_DEPRECATED: "GitHub refuses this version of the runner: update the image in the spec of its scale set"
+    " or pod template, because ARC 0.14 or later marks the whole scale set `Outdated` by that exit code (7) and creates"
+    " no runner until its spec changes, and keep `ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE=1` set, so that"
+    " the exit code shows the cause.",
     Cause.DELETED_REGISTRATION: "Its registration at GitHub was deleted, so it could not take a job again: find out"
     " what deletes registrations of running runners, and with ARC delete its EphemeralRunner, never its pod.",
     Cause.VANISHED: "Its pod disappeared before its end was observed, mostly because the node or the machine was"

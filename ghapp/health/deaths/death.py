@@ -63,7 +63,8 @@ class Death(NamedTuple):
         id: `job ID` of a death that was found by its job; empty if it is identified by its pod and its end.
         last_minutes: what was seen of the runner while its job ran, oldest first.
         image: of the runner's container; empty without a cluster.
-        memory_limit: of that container, as Kubernetes writes quantities (`8Gi`); empty if it had none or is unknown.
+        memory_limit: of that container or else of its pod, as Kubernetes writes quantities (`8Gi`); empty if there was
+            none or it is unknown.
         ahead: seconds by which the clock that dated `at`, the cluster's, was ahead of ours; 0 if ours dated it.
     """
 

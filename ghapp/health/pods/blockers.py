@@ -12,6 +12,7 @@ class Blocker(StrEnum):
     CLUSTER_UNAVAILABLE = "ClusterUnavailable"
     CLUSTER_FORBIDDEN = "ClusterForbidden"
     RESOURCE_MISSING = "ResourceMissing"
+    POLICY_FORBIDS = "PolicyForbids"
     CLUSTER_REFUSED = "ClusterRefused"
     OBJECT_CHANGED = "ObjectChanged"
     TERMINATING = "Terminating"
@@ -39,6 +40,7 @@ SENTENCES: dict[str, str] = {
     Blocker.CLUSTER_UNCONFIGURED: "no cluster is configured; `ghapp doctor` names what is missing",
     Blocker.CLUSTER_UNAVAILABLE: "the API server does not answer",
     Blocker.CLUSTER_FORBIDDEN: "RBAC lacks a verb; `ghapp doctor` names it",
+    Blocker.POLICY_FORBIDS: "RBAC permits it, but a policy of the cluster forbids it",
     Blocker.RESOURCE_MISSING: "the cluster lacks the CRD or the pool's namespace",
     Blocker.CLUSTER_REFUSED: "the API server rejects the request",
     Blocker.OBJECT_CHANGED: "it changed between each read and delete",
@@ -65,3 +67,19 @@ SENTENCES: dict[str, str] = {
     " clocks of the cluster and of ghapp",
 }
 """Sentences for people, by code."""
+
+
+IN_THE_SERVERS_WORDS = frozenset({Blocker.POLICY_FORBIDS, Blocker.CLUSTER_REFUSED})
+"""Blockers whose cause only the API server's own message names."""
+
+
+def sentence(blocker: str, words: str, unknown: str = "") -> str:
+    """Returns the sentence of a blocker, with the API server's message where that names the cause.
+
+    Args:
+        blocker: its code.
+        words: the message, or empty.
+        unknown: returned for a code of another version.
+    """
+    found = SENTENCES.get(blocker, unknown)
+    return f"{found}: {words}" if words and blocker in IN_THE_SERVERS_WORDS else found

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-LOG_STORE = "the log store"
+RUNNER_LINES, HOST_LINES = "the log store, logs of runners", "the log store, journals of nodes"
+"""Each may be refused alone, as by a tenant's rights."""
 
 
 class DegradedSource(NamedTuple):
@@ -30,7 +31,16 @@ def logs_source(namespace: str) -> str:
     return f"pods/log in {namespace}"
 
 
+def leaks_source(namespace: str) -> str:
+    """Returns the name of a namespace's pods as the reaper lists them."""
+    return f"leaks in {namespace}"
+
+
+SOURCES = (pods_source, objects_source, logs_source, leaks_source)
+"""In each namespace."""
+
+
 def sources_of(namespaces: Iterable[str], *, has_log_store: bool) -> list[str]:
     """Returns all sources that may be degraded for pools in these namespaces."""
-    found = [place(name) for name in namespaces for place in (pods_source, objects_source, logs_source)]
-    return [*found, LOG_STORE] if has_log_store else found
+    found = [place(name) for name in namespaces for place in SOURCES]
+    return [*found, RUNNER_LINES, HOST_LINES] if has_log_store else found

@@ -72,6 +72,12 @@ class DeletionDecision(NamedTuple):
     pod: Pod | None = None
 
     @property
+    def sends_delete(self) -> bool:
+        """True if a DELETE is to be requested: there is an object or, without ARC, a pod that is not Terminating."""
+        target = self.object or self.pod
+        return self.ruling is DeletionVerdict.DELETE and target is not None and target.deleting_since is None
+
+    @property
     def is_bare(self) -> bool:
         """True if neither an object nor a pod of its name exists."""
         return self.object is None and self.pod is None

@@ -78,7 +78,8 @@ class Pod(NamedTuple):
         finalizers: finalizers that keep it during its deletion.
         grace_ends_at: end of the deletion's grace period; None if it is not being deleted.
         image: of the container that runs the agent, as its spec names it; empty if unknown.
-        memory_limit: of that container, as Kubernetes writes quantities (`8Gi`); empty without a limit.
+        memory_limit: the one in force, of that container or else of the whole pod, as Kubernetes writes quantities
+            (`8Gi`); empty without a limit.
         others: the other containers that may run the agent (`may_run_agent`), reported or not. Deaths are read from
             `runner` alone.
         init: its init containers that are reported and did not complete, in their order.

@@ -100,7 +100,6 @@ class JobQueue:
         self._placements: dict[tuple[tuple[str, ...], str, bool | None, str], Placement] = {}
         self._waiting: dict[str, list[tuple[float, int]]] | None = None
         self._typical: dict[str, float] | None = None
-        self._lasting_labels = [label for label in self.runner_labels | self.pool_labels if not names_one_run(label)]
         self._nearest: dict[str, str | None] = {}
         self._comparisons = 0
 
@@ -124,6 +123,10 @@ class JobQueue:
     def pool(self, job: Job) -> str:
         """Returns the pool that a job waits for or runs in."""
         return self.placement(job).pool
+
+    @cached_property
+    def _lasting_labels(self) -> list[str]:
+        return [label for label in self.runner_labels | self.pool_labels if not names_one_run(label)]
 
     def nearest_label(self, label: str, run_id: int | None) -> str | None:
         """Returns the label of a runner or a pool that was probably meant by one that none has; None if there is none.

@@ -28,6 +28,7 @@ class Deletion(NamedTuple):
         look_at: no check before this time.
         already_deleted: `accepted_at` records no deletion of ours: the object or pod was already deleted, or another
             client was deleting it.
+        words: the API server's message beside `waits_for`, without secrets; empty if there is none.
     """
 
     uid: str = ""
@@ -41,6 +42,7 @@ class Deletion(NamedTuple):
     waiting_since: float | None = None
     look_at: float | None = None
     already_deleted: bool = False
+    words: str = ""
 
     @property
     def is_under_way(self) -> bool:
@@ -58,7 +60,9 @@ def accepted(deletion: Deletion, at: float, look_at: float | None, *, already_de
     if deletion.accepted_at is not None:
         return deletion
     over_at = at if look_at is None else None
-    done = deletion._replace(accepted_at=at, over_at=over_at, waits_for="", waiting_since=None, look_at=look_at)
+    done = deletion._replace(
+        accepted_at=at, over_at=over_at, waits_for="", waiting_since=None, look_at=look_at, words=""
+    )
     return done._replace(already_deleted=already_deleted)
 
 
@@ -71,16 +75,19 @@ def over(deletion: Deletion, at: float) -> Deletion:
     """The deletion is complete."""
     if deletion.over_at is not None:
         return deletion
-    return deletion._replace(over_at=at, waits_for="", waiting_since=None, look_at=None)
+    return deletion._replace(over_at=at, waits_for="", waiting_since=None, look_at=None, words="")
 
 
-def waits(deletion: Deletion | None, at: float, because: str, after_seconds: float | None = None) -> Deletion:
+def waits(
+    deletion: Deletion | None, at: float, because: str, after_seconds: float | None = None, words: str = ""
+) -> Deletion:
     """The deletion is blocked; checked again `after_seconds` later, or by default after the time waited so far."""
     known = deletion or Deletion()
     is_new = known.waits_for != because or known.waiting_since is None
     since = at if is_new or known.waiting_since is None else known.waiting_since
     pause = after_seconds if after_seconds is not None else max(LEAST_PAUSE_SECONDS, at - since)
-    return known._replace(waits_for=because, waiting_since=since, look_at=at + min(pause, MOST_PAUSE_SECONDS))
+    look_at = at + min(pause, MOST_PAUSE_SECONDS)
+    return known._replace(waits_for=because, waiting_since=since, look_at=look_at, words=words)
 
 
 def is_deferred(deletion: Deletion | None, now: float) -> bool:

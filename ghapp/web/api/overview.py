@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.health.cluster_summary import namespaces_of, stale_namespaces
 from ghapp.health.shards import has_shards
 from ghapp.report.documents import Timestamp, timestamp
 from ghapp.report.overview import (
     OverviewDocument,
+    degraded_documents,
     held_documents,
     phantom_documents,
     pool_queue_documents,
@@ -21,6 +21,7 @@ from ghapp.report.overview import (
 )
 from ghapp.settings import Settings
 from ghapp.store.stores import Stores
+from ghapp.store.unseen import load_unseen
 from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
@@ -77,14 +78,15 @@ class OverviewEndpoints:
         org_state = await self._reader.installed(org)
         name, rules = org_state.installation.org, self._settings.pools_of(org_state.installation.org)
         queue = await self._reader.job_queue(org_state, now, with_ended=False)
-        seen = {each: await self._stores.pods.seen_at(each) for each in namespaces_of(rules)}
+        unseen = await load_unseen(self._stores, rules, now, has_log_store=self._settings.loki_url is not None)
         summary = await self._stores.cluster_summaries.of(org_state.installation.id)
         document: OverviewDocument = {
             "org": name,
             "held": held_documents(org_state.view),
             "pools": pool_queue_documents(queue),
             "phantoms": phantom_documents(name, summary),
-            "unseen": unseen_documents(stale_namespaces(seen, now)),
+            "unseen": unseen_documents(unseen.namespaces),
+            "degraded": degraded_documents(unseen.sources),
             "shard_pools": [
                 {"pool": rule.name, "min_online": rule.min_online, "settle_seconds": rule.settle_seconds}
                 for rule in rules

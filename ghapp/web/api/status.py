@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.errors import StoreUnavailableError
+from ghapp.errors import Refusal, StoreRefusedError, StoreUnavailableError
 from ghapp.health.cluster_summary import ClusterSummary
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.delivery_lag import completeness, in_words
@@ -37,7 +37,9 @@ from ghapp.report.org_view import OrgView
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.fuses import Pause
 from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD, series_name
+from ghapp.store.probe import probe_write
 from ghapp.store.stores import Stores
+from ghapp.store.unseen import load_unseen
 from ghapp.web.api.expositions import Exposition, Expositions
 from ghapp.web.api.health import Clock
 from ghapp.web.api.metrics import FORMATS, Sample, exposition, format_for
@@ -52,6 +54,14 @@ PREPARE_SECONDS = 5.0
 
 STATES_AT_ONCE = 200
 """Installations whose surveys and budgets are loaded at once; limits how long Redis is busy with them."""
+
+
+REFUSALS: Mapping[Refusal, Literal["replica", "memory", "disk"]] = {
+    Refusal.REPLICA: "replica",
+    Refusal.MEMORY: "memory",
+    Refusal.DISK: "disk",
+}
+"""What `/readyz` calls a Redis that rejects writes."""
 
 
 class InstallationStatus(NamedTuple):
@@ -103,13 +113,16 @@ class InstallationDocument(msgspec.Struct, frozen=True):
 
 
 class ReadyDocument(msgspec.Struct, frozen=True):
-    """Whether the dependencies of this process answer, and the state of each installation.
+    """Whether the dependencies of this process work, and the state of each installation.
 
-    `degraded` has a sentence for each installation whose deliveries are missing or late; that affects no readiness.
+    `redis` is `away` without an answer; it is `replica`, `memory` (full), `disk` (full) or `refused` if it rejects
+    writes, which are tried each time.
+    `degraded` has a sentence for each installation whose deliveries are missing or late, and for each source of the
+    cluster and the log store that is not seen, without the reason, which `ghapp doctor` has; that affects no readiness.
     """
 
     ready: bool
-    redis: Literal["ok", "away"]
+    redis: Literal["ok", "away", "replica", "memory", "disk", "refused"]
     installations: list[InstallationDocument]
     degraded: list[str] = []
 
@@ -118,7 +131,7 @@ class StatusEndpoints:
     """The endpoints. Reads of many installations are pipelined into a few round trips."""
 
     def __init__(self, settings: Settings, stores: Stores, clock: Clock) -> None:
-        self._settings, self._clock = settings, clock
+        self._settings, self._stores, self._clock = settings, stores, clock
         self._installations, self._inbox = stores.installations, stores.inbox
         self._budget, self._counters, self._schedule = stores.budget, stores.counters, stores.schedule
         self._runners, self._fuses = stores.runners, stores.fuses
@@ -139,10 +152,16 @@ class StatusEndpoints:
         return _json(LiveDocument())
 
     async def _readyz(self, _: Request) -> Response:
-        """Ready if Redis answers; the state of each installation is included but does not affect readiness."""
+        """Ready if Redis accepts writes; the state of each installation is included but does not affect readiness."""
         try:
+            await probe_write(self._stores.redis)
             known = [each async for each in self._known()]
-            rows, degraded = [self._row(each) for each in known], await self._behind(known)
+            rows = [self._row(each) for each in known]
+            degraded = [*await self._behind(known), *await self._not_seen()]
+        except StoreRefusedError as error:
+            return _json(
+                ReadyDocument(ready=False, redis=REFUSALS.get(error.refusal, "refused"), installations=[]), 503
+            )
         except StoreUnavailableError:
             return _json(ReadyDocument(ready=False, redis="away", installations=[]), 503)
         return _json(ReadyDocument(ready=True, redis="ok", installations=rows, degraded=degraded))
@@ -155,6 +174,13 @@ class StatusEndpoints:
             gaps = ((each.installation, completeness(facts[each.installation.id], self._clock())) for each in several)
             found += [f"{installation.org}: {in_words(each)}" for installation, each in gaps if each]
         return found
+
+    async def _not_seen(self) -> list[str]:
+        """Returns a sentence for each source that is not seen. Anybody may read it: the reasons name accounts."""
+        has_log_store = self._settings.loki_url is not None
+        unseen = await load_unseen(self._stores, self._settings.pools, self._clock(), has_log_store=has_log_store)
+        places = [f"namespace {each.namespace}" for each in unseen.namespaces] + [each.place for each in unseen.sources]
+        return [f"not seen: {place}; `ghapp doctor` says why" for place in places]
 
     async def _known(self) -> AsyncIterator[InstallationStatus]:
         """Yields every installation; `STATES_AT_ONCE` per round trip."""

@@ -33,6 +33,7 @@ from ghapp.store.deaths import identity
 from ghapp.store.fuses import WHOLE_ORG, Pause, Resumption
 from ghapp.store.inbox import DeadLetter
 from ghapp.store.stores import Stores
+from ghapp.store.unseen import Unseen, load_unseen
 from ghapp.web.api.health import Clock
 from ghapp.web.cache import Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
@@ -91,6 +92,7 @@ class PageData:
         self._fuses, self._audit, self._runners = stores.fuses, stores.audit, stores.runners
         self._due: Cache[int, DueTimes] = Cache(MOST_ORGS, MOST_ORGS)
         self._clusters: Cache[int, ClusterView] = Cache(MOST_ORGS, MOST_ORGS)
+        self._unseen: Cache[int, Unseen] = Cache(MOST_ORGS, MOST_ORGS)
         self._incidents = stores.incidents
         self._lines: Prepared[list[RunnerLine]] = Prepared()
         self._overviews: Prepared[OverviewPage] = Prepared()
@@ -141,15 +143,28 @@ class PageData:
 
         return await self._due.read(org_state.installation.id, load) or DueTimes()
 
+    async def _load_unseen(self, org_state: OrgState) -> Unseen | None:
+        async def load() -> Unseen:
+            rules, has_log_store = (
+                self._settings.pools_of(org_state.installation.org),
+                self._settings.loki_url is not None,
+            )
+            return await load_unseen(self._stores, rules, self._clock(), has_log_store=has_log_store)
+
+        return await self._unseen.read(org_state.installation.id, load)
+
     async def overview(self, org_state: OrgState) -> OverviewPage:
         """Returns the overview."""
-        runners, due = await asyncio.gather(self._reader.runners(org_state), self._due_times(org_state))
-
+        runners, due, unseen = await asyncio.gather(
+            self._reader.runners(org_state), self._due_times(org_state), self._load_unseen(org_state)
+        )
         incidents = await self.incidents(org_state)
 
         async def prepare() -> OverviewPage:
             rows, _ = demand(await self._reader.job_queue(org_state, self._clock(), with_ended=False))
             fleet = replace(self._fleet(org_state, runners, due), demand=rows)
+            if unseen is not None:
+                fleet = replace(fleet, unseen=unseen.namespaces, degraded_sources=unseen.sources)
             return overview(fleet, self._clock(), open_incidents(incidents))
 
         return await self._overviews.read(org_state.installation.id, prepare, org_state, runners, due, incidents)

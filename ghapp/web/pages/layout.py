@@ -18,7 +18,10 @@ from ghapp.web.pages.static_files import address_of
 
 def _seen(value: Any) -> Any:
     """Returns a value without what is not seen: it could hide text, or show the rest of a line in another order."""
-    return visible_lines(value) if type(value) is str else value  # not what is HTML already
+    if not isinstance(value, str):
+        return value
+    shown = visible_lines(str(value))
+    return value if shown == value else type(value)(shown)  # what is HTML stays so
 
 
 _TEMPLATES = Environment(

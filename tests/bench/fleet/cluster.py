@@ -106,6 +106,10 @@ class Cluster:
             case ["apis", "actions.github.com", *_]:
                 self._calls["ephemeralrunners"] += 1
                 await _answer(send, b"404 page not found", 404)
+            case ["apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews"]:
+                self._calls["reviews"] += 1
+                review = {"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1"}
+                await _answer(send, msgspec.json.encode({**review, "status": {"allowed": True}}), 201)
             case ["_burst"]:
                 await self._burst(send, msgspec.json.decode(await body_of(receive), type=Burst))
             case ["_report"]:

@@ -402,6 +402,7 @@ class TestTexts:
             (Cause.EXTERNAL_TEARDOWN, "overhead.podFixed.memory"),
             (Cause.CRASH, "ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT"),
             (Cause.VERSION_DEPRECATED, "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE"),
+            (Cause.VERSION_DEPRECATED, "`Outdated`"),
             (Cause.DELETED_REGISTRATION, "EphemeralRunner"),
         ],
     )

@@ -13,13 +13,14 @@ from structlog.testing import capture_logs
 from ghapp.errors import GitHubUnavailableError
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.installation import NEEDED
-from ghapp.health.pods.degraded_sources import LOG_STORE
+from ghapp.health.pods.degraded_sources import HOST_LINES, RUNNER_LINES
 from ghapp.queue.jobs import QUEUE_OF, JobName
 from ghapp.store import keys
 from ghapp.store.deaths import Deaths, identity
 from ghapp.store.degraded_sources import DegradedSources
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.context import configure
+from jobs.deaths.death_context import with_host_lines, with_runner_lines
 from jobs.deaths.post_mortem import look_into, post_mortem
 from jobs.deliveries.installations import discover_installations
 from tests.stories.death_story import a_job_runs, ask_logs_of, check_runs, its_runner_dies, kept, lease_is_over, look
@@ -233,7 +234,7 @@ async def test_a_job_of_an_unknown_repository_has_only_its_id(story):
 
 async def reported_sources(app):
     """The degraded sources that the health report names."""
-    return [*await DegradedSources(app.context.redis).of([LOG_STORE])]
+    return [*await DegradedSources(app.context.redis).of([RUNNER_LINES, HOST_LINES])]
 
 
 @pytest.mark.parametrize("status", [500, 200], ids=["an error", "no Loki"])
@@ -249,9 +250,24 @@ async def test_a_failing_log_store_is_logged_once_and_blocks_nothing(story, stat
                 assert await look(app, job) is CheckRunOutcome.WAITS
             assert events(lines) == ["post-mortem incomplete", "post-mortem posted"]
             assert lines[0]["why"].startswith(f"the log store at {loki.address} ")
-            assert await reported_sources(app) == [LOG_STORE]
+            assert await reported_sources(app) == [RUNNER_LINES, HOST_LINES]
             assert (await kept(app, job)).runner_log == death.runner_log
             assert [list(args)[-1] for args, _ in waiting(app)] == [1], "a later run may find its lines"
+
+
+async def test_journals_that_are_refused_stay_reported_while_logs_of_runners_are_read(story):
+    with Loki() as loki:
+        async with story() as app:
+            ask_logs_of(app, loki.url)
+            job = await a_job_runs(app)
+            await its_runner_dies(app, job)
+            lease_is_over(app, job)
+            await DegradedSources(app.context.redis).record(HOST_LINES, "no")
+            loki.holds()
+            await with_runner_lines(app.context, await kept(app, job))
+            assert await reported_sources(app) == [HOST_LINES]
+            await with_host_lines(app.context, await kept(app, job))
+            assert await reported_sources(app) == []
 
 
 async def test_the_runners_lines_in_the_log_store_can_change_the_cause(story):
@@ -290,7 +306,7 @@ async def test_a_failing_log_store_is_paused_for_all_deaths_and_queried_by_a_lat
         app.clock.pass_(90)
         assert await look(app, job, 1) is CheckRunOutcome.CREATED
         assert await app.context.redis.ttl(keys.LOG_STORE_RESTS) > 0
-        assert await reported_sources(app) == [LOG_STORE]
+        assert await reported_sources(app) == [RUNNER_LINES, HOST_LINES]
         assert [list(args) for args, _ in waiting(app)] == [[app.installation, identity(death), 2]], (
             "a later run may find its lines"
         )

@@ -7,11 +7,14 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
+from ghapp.cluster.access import NEAR_RUNNERS
 from ghapp.cluster.api import Cluster
+from ghapp.doctor.reaper import of_tick
 from ghapp.errors import ClusterForbiddenError
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
 from ghapp.health.leaks.reaper_status import ReaperStatus
+from ghapp.health.pods.degraded_sources import leaks_source
 from ghapp.health.pods.pod_claim import PodClaim
 from ghapp.health.remediation.fuse import FuseLimits
 from ghapp.health.runner.evidence import Evidence
@@ -423,11 +426,25 @@ async def test_while_one_namespace_may_not_be_listed_the_pods_of_the_other_are_r
         readable = {"there"} if unlistable == NAMESPACE else leaks
         assert set(at.deletions()) == readable
         assert (await reaper_status_of(at)).held_up_since is None
+        places = [leaks_source(NAMESPACE), leaks_source("elsewhere")]
+        degraded = await at.app.context.degraded_sources.of(places)
+        assert degraded == {leaks_source(unlistable): f"RBAC lacks list on pods in {unlistable}"}
         at.cluster.pods = listed
         ticks = await at.minutes(5)
         assert set(at.deletions()) == readable, "what was not read has to be unclaimed for the grace again"
         (tick,) = await at.minutes(1)
         assert (tick.trouble, set(at.deletions())) == ("", {*leaks, "there"})
+        assert await at.app.context.degraded_sources.of(places) == {}
+
+
+async def test_a_pod_that_a_policy_protects_is_left_alone_and_the_others_are_reaped(leak_cluster):
+    async with leak_cluster() as at:
+        leaks = await prepare_leaks(at)
+        protected = min(leaks)
+        with at.api.control.fails(403, verbs=["delete"], resources=["pods"], names=[protected]):
+            ticks = await at.minutes(3)
+        assert set(at.deletions()) == leaks - {protected}
+        assert ticks[-1].trouble == f"delete pods {NAMESPACE}/{protected}: forbidden: forbidden: injected fault"
 
 
 async def test_while_every_namespace_may_not_be_listed_nothing_is_judged(leak_cluster):
@@ -437,6 +454,10 @@ async def test_while_every_namespace_may_not_be_listed_nothing_is_judged(leak_cl
         (tick,) = await at.minutes(1)
         assert (tick.reaped, at.deletions()) == (0, [])
         assert tick.trouble
+        places = [leaks_source(NAMESPACE), leaks_source("elsewhere")]
+        assert await at.app.context.degraded_sources.of(places) == {}, "an API server may just restart"
+        await at.minutes(1)
+        assert set(await at.app.context.degraded_sources.of(places)) == {*places}
 
 
 @pytest.mark.parametrize("unlistable", [None, "elsewhere"])
@@ -802,3 +823,25 @@ async def test_a_runner_whose_pod_was_reaped_is_logged_and_not_recorded_as_a_dea
             await recorder.record_end(await at.cluster.pod(NAMESPACE, name))
         assert [each["by_ghapp"] for each in logs if each["event"] == "runner pod terminated"] == [True]
         assert await Deaths(context.redis).of(at.app.installation, name) is None
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource"),
+    [(each.verb, each.rbac_resource) for each in NEAR_RUNNERS if each.role == "worker" and not each.replacers],
+)
+async def test_each_verb_that_the_reaper_is_refused_is_named_until_it_is_permitted(leak_cluster, verb, resource):
+    """No leak stays for a reason that is not shown."""
+    async with leak_cluster() as at:
+        leaks = await prepare_leaks(at)
+        with at.api.control.fails(403, verbs=[verb], resources=[resource]):
+            ticks = await at.minutes(3)
+        assert f"{verb} {resource}" in ticks[-1].trouble
+        installation = await at.app.context.installations.one(at.app.installation)
+        finding = of_tick(installation.org, ticks[-1], at.app.clock())
+        assert finding.status == "warning"
+        assert f"{verb} {resource}" in finding.text
+        is_seen = await at.app.context.degraded_sources.of([leaks_source(NAMESPACE)]) == {}
+        assert is_seen is ((verb, resource) != ("list", "pods"))
+        ticks = await at.minutes(6)
+        assert ticks[-1].trouble == ""
+        assert set(at.deletions()) == leaks

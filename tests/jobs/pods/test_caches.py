@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from structlog.testing import capture_logs
 
-from ghapp.cluster import forbidden_grace, watch
+from ghapp.cluster import failure_grace, watch
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.watch import cancel_tasks
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
@@ -33,7 +33,7 @@ ARC = PoolSettings("acme", "linux", replacer="arc", namespace=NS)
 
 @pytest.fixture(autouse=True)
 def _refusals_are_reported_at_once(monkeypatch):
-    monkeypatch.setattr(forbidden_grace, "LASTING_SECONDS", 0.0)
+    monkeypatch.setattr(failure_grace, "FORBIDDEN_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -292,6 +292,27 @@ class TestDegradedSourcesForTheReport:
         assert await self.kept(redis) == {}
 
 
+@pytest.mark.parametrize("verb", ["list", "watch"])
+async def test_each_verb_that_is_refused_hides_the_objects_by_name_until_it_is_permitted(
+    api, cluster, redis, monkeypatch, verb
+):
+    monkeypatch.setattr(watch, "LONGEST_PAUSE", 0.05)
+    place = f"ephemeralrunners in {NS}"
+    with api.control.fails(403, verbs=[verb], resources=["ephemeralrunners"]):
+        async with watching(cluster, redis):
+            degraded = await until(lambda: DegradedSources(redis).of([place]))
+            assert degraded[place].startswith(f"{verb} ephemeralrunners.actions.github.com {NS}: forbidden: ")
+            api.control.all_is_well()
+            api.control.ephemeral_runner(NS, "linux-1")
+            await shown(redis, api)
+            api.control.set_status("ephemeralrunners", NS, "linux-1", jobId="8f-a1")
+            await until(lambda: _is_over(redis, place))
+
+
+async def _is_over(redis, place):
+    return await DegradedSources(redis).of([place]) == {}
+
+
 @pytest.mark.parametrize(
     ("event", "lists"), [(Listed([], "7"), True), (WatchFailure(ResourceMissingError("no CRD")), False)]
 )
@@ -310,10 +331,10 @@ class TestStartingApiServer:
 
     @pytest.mark.parametrize(("waits", "is_reported"), [(14.9, False), (15.0, True)])
     async def test_a_refusal_is_reported_only_if_it_lasts(self, redis, monkeypatch, waits, is_reported):
-        monkeypatch.setattr(forbidden_grace, "LASTING_SECONDS", 15.0)
+        monkeypatch.setattr(failure_grace, "FORBIDDEN_SECONDS", 15.0)
         now = [0.0]
         view = view_of(None, redis, clock=lambda: NOW)
-        view._failures._grace = forbidden_grace.ForbiddenGrace(lambda: now[0])
+        view._failures._grace = failure_grace.FailureGrace(lambda: now[0])
         with capture_logs() as logs:
             await view.see(self.REFUSED)
             now[0] = waits
@@ -322,10 +343,10 @@ class TestStartingApiServer:
         assert bool(logs) is is_reported
 
     async def test_a_success_between_refusals_restarts_the_grace_time(self, redis, monkeypatch):
-        monkeypatch.setattr(forbidden_grace, "LASTING_SECONDS", 15.0)
+        monkeypatch.setattr(failure_grace, "FORBIDDEN_SECONDS", 15.0)
         now = [0.0]
         view = view_of(None, redis, clock=lambda: NOW)
-        view._failures._grace = forbidden_grace.ForbiddenGrace(lambda: now[0])
+        view._failures._grace = failure_grace.FailureGrace(lambda: now[0])
         await view.see(self.REFUSED)
         await view.see(WatchChange("bookmark", None, "9"))
         now[0] = 20.0

@@ -9,14 +9,16 @@ from rq.serializers import JSONSerializer
 from ghapp.health.cluster_summary import StaleNamespace
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
+from ghapp.health.pods.degraded_sources import HOST_LINES, DegradedSource
 from ghapp.health.pods.pod import Container, Pod
 from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.deaths import Deaths
 from ghapp.store.pod_locations import PodLocations
 from ghapp.store.pods import Pods
+from ghapp.store.unseen import Unseen, load_unseen
 from jobs.checks.health_report import enqueue_report_if_wanted, report_installation
 from jobs.checks.publisher import CheckRunOutcome
-from jobs.pods.cluster_summary import EVERY_SECONDS, stale_namespaces_of, summarize_cluster
+from jobs.pods.cluster_summary import EVERY_SECONDS, summarize_cluster
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
 from tests.support.snapshots import record_snapshot
@@ -33,6 +35,11 @@ def stranger(app, name="ghost"):
 
 async def record_view(app, *pods):
     await record_snapshot(Pods(app.context.redis), "runners", pods, [], app.clock())
+
+
+async def unseen(app, *, has_log_store=False):
+    rules = app.context.settings.pools_of("acme")
+    return await load_unseen(app.context, rules, app.clock(), has_log_store=has_log_store)
 
 
 async def installed(app):
@@ -144,7 +151,7 @@ async def test_orgs_with_pods_or_a_report_are_reported(story, config, asked):
 async def test_without_a_pool_namespace_nothing_is_read(story):
     async with story() as app:
         assert await summarize(app) is None
-        assert await stale_namespaces_of(app.context, await installed(app), app.clock()) == []
+        assert await unseen(app) == Unseen([], [])
         assert await ClusterSummaries(app.context.redis).of(app.installation) is None
 
 
@@ -159,8 +166,16 @@ async def test_summaries_have_a_minimum_interval(story):
 
 async def test_a_namespace_that_was_never_listed_is_reported(story):
     async with story(config=PLACED) as app:
-        assert await stale_namespaces_of(app.context, await installed(app), app.clock()) == [
-            StaleNamespace("runners", None)
-        ]
+        assert await unseen(app) == Unseen([StaleNamespace("runners", None)], [])
         await record_view(app)
-        assert await stale_namespaces_of(app.context, await installed(app), app.clock()) == []
+        assert await unseen(app) == Unseen([], [])
+
+
+async def test_each_source_that_cannot_be_read_is_reported_with_its_reason(story):
+    async with story(config=PLACED) as app:
+        await record_view(app)
+        for place in ("pods/log in runners", "pods in elsewhere", HOST_LINES):
+            await app.context.degraded_sources.record(place, "no")
+        assert (await unseen(app)).sources == [DegradedSource("pods/log in runners", "no")]
+        found = (await unseen(app, has_log_store=True)).sources
+        assert found == [DegradedSource("pods/log in runners", "no"), DegradedSource(HOST_LINES, "no")]

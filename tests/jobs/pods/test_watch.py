@@ -11,16 +11,15 @@ import httpx2
 import pytest
 from structlog.testing import capture_logs
 
-from ghapp.cluster import forbidden_grace
+from ghapp.cluster import failure_grace, transport, watch
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.watch import cancel_tasks
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, StoreUnavailableError
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.installation import Installation
-from ghapp.health.pods.degraded_sources import logs_source
+from ghapp.health.pods.degraded_sources import logs_source, pods_source, sources_of
 from ghapp.health.pods.pod import Container, Ended, Pod
-from ghapp.health.runner import deletion_progress
 from ghapp.health.runner.evidence import Evidence, Registration
 from ghapp.health.runner.observations import job_started, registration_seen
 from ghapp.queue import jobs
@@ -34,12 +33,14 @@ from ghapp.store.deaths import Deaths, identity
 from ghapp.store.degraded_sources import DegradedSources
 from ghapp.store.installations import Installations
 from ghapp.store.metric_counters import MetricCounters
+from ghapp.store.own_deletions import OwnDeletions
 from ghapp.store.pod_ends import PodEnd, PodEnds
 from ghapp.store.pods import Pods
 from ghapp.store.runners import Runners
 from ghapp.store.stores import stores_over
 from jobs.deaths.death_recorder import DeathRecorder
 from jobs.events.publish import death_id
+from jobs.pods import pod_cache
 from jobs.pods.pod_cache import PodCache
 from tests.support.policy import replace_pools
 
@@ -49,7 +50,7 @@ LINE = "runner pod terminated"
 
 @pytest.fixture(autouse=True)
 def _refusals_are_reported_at_once(monkeypatch):
-    monkeypatch.setattr(forbidden_grace, "LASTING_SECONDS", 0.0)
+    monkeypatch.setattr(failure_grace, "FORBIDDEN_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -162,11 +163,8 @@ async def test_the_exit_of_a_runner_is_stored_with_its_last_lines_and_logged_in_
 async def test_a_runner_replaced_by_ghapp_is_logged_and_not_recorded_as_a_death(recorder, api, asked, redis, by_ghapp):
     api.control.pod(NS, "linux-1")
     (before,) = (await recorder.cluster.pods(NS)).items
-    now = time.time()
     if by_ghapp:
-        meant = deletion_progress.found(None, now, before.uid, "", left_to_arc=False)
-        done = deletion_progress.accepted(meant, now, None)
-        await Runners(redis).revise(INSTALLATION, {42: lambda _: Evidence(42, "linux-1", 1.0, deletion=done)})
+        await OwnDeletions(redis).record(INSTALLATION, before.uid, time.time())
     with capture_logs() as logs:
         async with watching(recorder):
             await seen(recorder, api)
@@ -567,15 +565,12 @@ async def test_a_failure_is_logged_once_until_it_is_over(recorder):
 async def test_the_report_of_a_missing_right_to_read_logs_is_cleared_when_the_right_is_granted(
     recorder, api, redis, is_back
 ):
-    place, view = logs_source(NS), PodCache(NS, recorder, lambda: True)
+    place = logs_source(NS)
     await DegradedSources(redis).record(place, "RBAC lacks get on pods/log")
     await redis.expire(keys.trouble(place), 30)
     if not is_back:
-        rights = [RbacRule(("list", "watch"), ("",), ("pods",))]
-        api.control.user("blind", rights)
-        headers = {"Authorization": f"Bearer {api.token('blind')}"}
-        recorder.cluster.transport._client.headers.update(headers)
-    await view.see(WatchChange("bookmark", None, "1"))
+        sees_as(api, recorder, [RbacRule(("list", "watch"), ("",), ("pods",))])
+    assert await recorder.check_log_rights(NS) is not is_back
     assert (await DegradedSources(redis).of([place]) == {}) is is_back
     assert is_back or await redis.ttl(keys.trouble(place)) > 800
 
@@ -583,3 +578,131 @@ async def test_the_report_of_a_missing_right_to_read_logs_is_cleared_when_the_ri
 async def test_a_degraded_source_expires_after_15_minutes(redis):
     await DegradedSources(redis).record("pods in runners", "RBAC lacks list on pods")
     assert await redis.ttl(keys.trouble("pods in runners")) == 900
+
+
+def sees_as(api, recorder, rules):
+    """The watch's account has these rights from now on."""
+    api.control.user("watch", rules)
+    recorder.cluster.transport._client.headers.update({"Authorization": f"Bearer {api.token('watch')}"})
+
+
+EVERY_RIGHT = [("get", "pods"), ("list", "pods"), ("watch", "pods"), ("get", "pods/log")]
+
+
+def rules_without(verb, resource, namespace=NS):
+    """All rights of the watch in all namespaces but one in one."""
+    elsewhere = ("others",)
+    rules = [
+        RbacRule((each,), ("",), (of,), (*elsewhere, NS)) for each, of in EVERY_RIGHT if (each, of) != (verb, resource)
+    ]
+    return [*rules, RbacRule((verb,), ("",), (resource,), elsewhere)]
+
+
+@pytest.mark.parametrize("by", ["rbac", "a policy"])
+@pytest.mark.parametrize(("verb", "resource"), EVERY_RIGHT)
+async def test_each_verb_that_is_refused_hides_its_source_by_name_until_it_is_permitted(
+    recorder, api, asked, redis, monkeypatch, verb, resource, by
+):
+    """… in its namespace alone, in the server's words; and no death after that is lost."""
+    monkeypatch.setattr(pod_cache, "RECHECK_SECONDS", 0.01)
+    monkeypatch.setattr(pod_cache, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(watch, "LONGEST_PAUSE", 0.05)
+    hides_logs = verb == "get"
+    place = logs_source(NS) if hides_logs else pods_source(NS)
+    places = [*sources_of([NS, "others"], has_log_store=False)]
+    policy = api.control.fails(403, verbs=[verb], resources=[resource]) if by == "a policy" else None
+    sees_as(api, recorder, rules_without(verb, resource) if policy is None else rules_without("", ""))
+    api.control.pod(NS, "a")
+
+    async def degraded():
+        return await DegradedSources(redis).of(places)
+
+    async with watching(recorder):
+        if hides_logs:
+            await seen(recorder, api)
+        if policy is not None and hides_logs:  # no access review shows it: the first log does
+            api.control.container_ends(NS, "a", exit_code=1, log=["bye"])
+        (found,) = (await until(degraded)).items()
+        words = "injected fault" if policy is not None else f"RBAC lacks {verb} on {resource}"
+        assert found[0] == place
+        assert words in found[1]
+        assert ("RBAC" in found[1]) is (policy is None)
+        if policy is not None:
+            policy.end()
+        sees_as(api, recorder, rules_without("", ""))
+        await seen(recorder, api)
+        api.control.pod(NS, "b")
+        await seen(recorder, api)
+        api.control.container_ends(NS, "b", exit_code=1, log=["bye"])
+        assert (await death_of(recorder, "b")).runner_log == ("bye",)
+        await until(lambda: _is_over(degraded))
+
+
+async def _is_over(degraded):
+    return await degraded() == {}
+
+
+@pytest.mark.parametrize("answer", ["fails", "hangs"])
+async def test_a_watch_that_never_works_is_reported_although_each_list_is_read(
+    recorder, api, redis, monkeypatch, answer
+):
+    monkeypatch.setattr(failure_grace, "OUTAGE_SECONDS", 0.0)
+    monkeypatch.setattr(transport, "HEAD_SECONDS", 0.05)
+    monkeypatch.setattr(watch, "LONGEST_PAUSE", 0.01)
+    getattr(api.control, answer)(verbs=["watch"])
+    async with watching(recorder):
+        degraded = await until(lambda: DegradedSources(redis).of([pods_source(NS)]))
+    assert degraded[pods_source(NS)].startswith("watch pods runners: ")
+
+
+async def test_the_text_about_a_failing_source_stays_while_only_its_details_change(recorder, redis, monkeypatch):
+    monkeypatch.setattr(failure_grace, "OUTAGE_SECONDS", 0.0)
+    view, place = PodCache(NS, recorder, lambda: True), pods_source(NS)
+    for why in ("no answer (ConnectError)", "no answer in time"):
+        await view.see(WatchFailure(ClusterUnavailableError(why)))
+    assert await DegradedSources(redis).of([place]) == {place: "no answer (ConnectError)"}
+    await view.see(WatchFailure(ClusterForbiddenError("RBAC lacks watch", verb="watch", resource="pods")))
+    assert await DegradedSources(redis).of([place]) == {place: "RBAC lacks watch"}
+    await view.see(Listed([], "1"))
+    assert await DegradedSources(redis).of([place]) == {place: "RBAC lacks watch"}, "a list is no watch"
+    await view.see(WatchChange("bookmark", None, "2"))
+    assert await DegradedSources(redis).of([place]) == {}
+
+
+@pytest.mark.parametrize("by_ghapp", [True, False])
+async def test_the_end_of_a_pod_whose_owner_ghapp_deleted_is_its_own_though_the_registration_returned(
+    recorder, api, asked, redis, by_ghapp
+):
+    """The object's finalizer was stuck, and its runner registered again meanwhile: the record of the runner is new."""
+    owner = api.control.ephemeral_runner(NS, "linux-1")
+    api.control.pod(NS, "linux-1", owner=owner)
+    if by_ghapp:
+        await OwnDeletions(redis).record(INSTALLATION, owner["metadata"]["uid"], time.time())
+    shown = Registration(42, "linux-1", "linux", True, True, (), ("linux",), ephemeral=True)
+    await Runners(redis).revise(INSTALLATION, {42: lambda _: registration_seen(None, shown, time.time(), listed=True)})
+    async with watching(recorder):
+        await seen(recorder, api)
+        api.control.delete("pods", NS, "linux-1")
+        api.control.container_ends(NS, "linux-1", exit_code=143, reason="Error")
+        api.control.vanish(NS, "linux-1")
+        await until(lambda: _is_empty(recorder))
+    assert set(await deaths(recorder)) == (set() if by_ghapp else {"linux-1"})
+
+
+async def test_logs_that_no_kubelet_gives_are_reported_until_one_can_be_read(recorder, api, asked, redis, monkeypatch):
+    """As where the API server does not reach the kubelets' port; an access review shows nothing of that."""
+    monkeypatch.setattr(failure_grace, "OUTAGE_SECONDS", 0.0)
+    place = logs_source(NS)
+    for name in ("a", "b"):
+        api.control.pod(NS, name)
+    async with watching(recorder):
+        await seen(recorder, api)
+        with api.control.fails(500, resources=["pods/log"]):
+            api.control.container_ends(NS, "a", exit_code=1, log=["bye"])
+            assert (await death_of(recorder, "a")).runner_log == ()
+        assert "500" in (await DegradedSources(redis).of([place]))[place]
+        assert await recorder.check_log_rights(NS) is False
+        assert await DegradedSources(redis).of([place])
+        api.control.container_ends(NS, "b", exit_code=1, log=["bye"])
+        assert (await death_of(recorder, "b")).runner_log == ("bye",)
+        assert await DegradedSources(redis).of([place]) == {}

@@ -11,6 +11,7 @@ from rq import Queue
 from rq.registry import ScheduledJobRegistry
 from rq.serializers import JSONSerializer
 
+from ghapp.cluster.api_errors import RefusedError
 from ghapp.errors import (
     ClusterForbiddenError,
     ClusterUnavailableError,
@@ -21,7 +22,8 @@ from ghapp.errors import (
 from ghapp.github.installation_client import InstallationClient, Removal
 from ghapp.health.job import Job
 from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER
-from ghapp.health.runner.observations import job_started
+from ghapp.health.runner.evidence import Registration
+from ghapp.health.runner.observations import job_started, registration_seen
 from ghapp.health.runner.remains import Remains, RemainsKind
 from ghapp.health.runner.verdict import State
 from ghapp.sandbox.cluster.server import ClusterServer
@@ -267,10 +269,11 @@ async def test_after_a_crash_a_successor_of_the_same_name_is_left_alone(story, r
     [
         (ClusterUnavailableError("away"), "ClusterUnavailable"),
         (ClusterForbiddenError("no", verb="get", resource="pods"), "ClusterForbidden"),
+        (ClusterForbiddenError("no", verb="get", resource="pods", by_rbac=False), "PolicyForbids"),
         (ResourceMissingError("no CRD"), "ResourceMissing"),
         (ConfigurationError("KUBECONFIG: not set"), "ClusterUnconfigured"),
     ],
-    ids=["unavailable", "forbidden", "no CRD", "not configured"],
+    ids=["unavailable", "forbidden", "a policy", "no CRD", "not configured"],
 )
 @pytest.mark.parametrize("replacer", ["arc", "pods"])
 async def test_without_an_answer_of_the_cluster_the_replacement_waits_and_github_is_not_called(
@@ -284,10 +287,12 @@ async def test_without_an_answer_of_the_cluster_the_replacement_waits_and_github
         assert app.app.account()["calls"] == calls
         evidence = await app.evidence()
         assert (evidence.removed_at, evidence.replaced_at, evidence.deletion.waits_for) == (None, None, because)
+        assert evidence.deletion.words == str(error)
         assert await app.counted("waiting") == 1
         app.cluster.fails.clear()
         assert await app.remediate() == "replaced"
-        assert (await app.evidence()).deletion.waits_for == ""
+        deletion = (await app.evidence()).deletion
+        assert (deletion.waits_for, deletion.words) == ("", "")
 
 
 async def test_a_waiting_replacement_is_retried_with_growing_pauses(story):
@@ -705,3 +710,71 @@ class TestJobWithoutDeliveries:
             job.runner_name = "another"
             assert await app.remediate() == "called-off"
             assert (await app.evidence()).job_id is None
+
+
+TARGETS = {"arc": ("object-1", "objects", "delete_ephemeral_runner"), "pods": ("pod-1", "found_pods", "delete_pod")}
+"""By replacer: the uid of what is deleted, where the cluster has it, and the call."""
+
+
+@pytest.mark.parametrize("replacer", TARGETS)
+class TestWhoseDeletionItWas:
+    async def is_own(self, app, uid):
+        return await app.app.context.own_deletions.has_any(app.app.installation, [uid])
+
+    async def test_an_accepted_deletion_stays_ours_though_the_registration_returns(self, story, replacer):
+        uid, *_ = TARGETS[replacer]
+        async with fleet(story, replacer) as app:
+            assert not await self.is_own(app, uid)
+            assert await app.remediate() == "replaced"
+            at = app.app.clock() + 60
+            labels = ("self-hosted", POOL)
+            back = Registration(app.lost, app.name, "linux", True, False, labels, (POOL,), ephemeral=False)
+            await app.change(lambda known: registration_seen(known, back, at, listed=True))
+            assert (await app.evidence()).deletion is None
+            assert await self.is_own(app, uid)
+
+    async def test_a_deletion_without_an_answer_may_be_ours(self, story, replacer):
+        uid, _, call = TARGETS[replacer]
+        async with fleet(story, replacer) as app:
+            app.cluster.fails[call] = ClusterUnavailableError("no answer")
+            assert await app.remediate() == "waiting"
+            assert await self.is_own(app, uid)
+
+    @pytest.mark.parametrize(
+        "refusal",
+        [
+            ConflictError("409"),
+            ClusterForbiddenError("no", verb="delete", resource="pods", by_rbac=False),
+            RefusedError("422", code=422),
+        ],
+        ids=["changed", "forbidden", "invalid"],
+    )
+    async def test_a_refused_deletion_is_not_ours(self, story, replacer, refusal):
+        uid, _, call = TARGETS[replacer]
+        async with fleet(story, replacer) as app:
+            app.cluster.fails[call] = refusal
+            await app.remediate()
+            assert not await self.is_own(app, uid)
+
+    async def test_a_deletion_for_which_another_client_was_faster_is_not_ours(self, story, replacer):
+        uid, where, _ = TARGETS[replacer]
+        async with fleet(story, replacer) as app:
+            app.cluster.before_delete = lambda: getattr(app.cluster, where).pop(app.name, None)
+            assert await app.remediate() == "replaced"
+            assert not await self.is_own(app, uid)
+            assert (await app.evidence()).deletion.already_deleted
+
+    async def test_an_attempt_that_sends_no_deletion_claims_none(self, story, replacer):
+        """A pause comes after the object was read; another client deletes it later."""
+        uid, *_ = TARGETS[replacer]
+        async with fleet(story, replacer) as app:
+            await app.app.context.fuses.pause(app.app.installation, "in-cluster", Pause("mona", "no", app.app.clock()))
+            assert await app.remediate() != "replaced"
+            assert not await self.is_own(app, uid)
+
+
+async def test_a_crash_after_the_deletion_of_a_pod_leaves_it_ours(story):
+    async with fleet(story, "pods") as app:
+        app.cluster.fails["delete_service_account"] = ClusterForbiddenError("no", verb="delete", resource="pods")
+        assert await app.remediate() == "waiting"
+        assert await app.app.context.own_deletions.has_any(app.app.installation, ["pod-1"])

@@ -71,7 +71,7 @@ def during(app, comes, method):
 
 @COMES_BETWEEN
 @pytest.mark.parametrize(
-    ("replacer", "method"), [("pods", "pod"), ("pods", "may"), ("arc", "pod"), ("arc", "ephemeral_runner")]
+    ("replacer", "method"), [("pods", "pod"), ("pods", "require"), ("arc", "pod"), ("arc", "ephemeral_runner")]
 )
 async def test_a_stop_after_the_grant_is_obeyed_until_the_deletion(story, replacer, method, comes):
     async with fleet(story, replacer) as app:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from dataclasses import dataclass, field
 
 import msgspec
 import pytest
 
 from ghapp.decoding import LeftOutRows
-from ghapp.errors import GitHubUnavailableError
+from ghapp.errors import GitHubUnavailableError, StoreUnavailableError
 from ghapp.github.installation_client import Listing
 from ghapp.health.installation import Installation
 from ghapp.health.runner.verdict import Reason
@@ -220,3 +221,19 @@ async def test_progress_is_reported_after_each_page(pages):
 async def test_failed_requests_are_omitted_and_each_answer_has_its_own_time():
     clock = iter((NOW, NOW + 60)).__next__
     assert await get_each(Tenant(0, failing={2}), [1, 2, 3], 1, clock) == {1: (None, NOW), 3: (None, NOW + 60)}
+
+
+@pytest.mark.parametrize("lost_at", [1, 2, 9])
+async def test_redis_that_is_lost_in_the_midst_of_a_list_is_one_error(pages, lost_at):
+    """Each call takes its place in the budget, which is in Redis."""
+    tenant, answered = Tenant(2_000), Tenant.list_runners
+
+    async def list_page(page, etag):
+        if page >= lost_at:
+            raise StoreUnavailableError("Redis does not answer")
+        return await answered(tenant, page, etag)
+
+    tenant.list_runners = list_page
+    with pytest.raises(StoreUnavailableError) as raised:
+        await list_runners(tenant, pages, 10)
+    assert len(traceback.format_exception(raised.value)) < 20

@@ -6,15 +6,27 @@ import pytest
 
 from ghapp.health.installation import Installation
 from ghapp.settings import PoolSettings
+from ghapp.store.degraded_sources import DegradedSources
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.installations import Installations
+from ghapp.store.pods import Pods
 from ghapp.store.tokens import Tokens
+from tests.support.snapshots import record_snapshot
 from tests.web.conftest import INSTALLATION, NOW
 
 
 @pytest.fixture
 def pools():
-    return (PoolSettings(org="acme", name="linux", labels=("linux-4vcpu",), shard_label="shard", settle_seconds=60.0),)
+    return (
+        PoolSettings(
+            org="acme",
+            name="linux",
+            labels=("linux-4vcpu",),
+            namespace="runners",
+            shard_label="shard",
+            settle_seconds=60.0,
+        ),
+    )
 
 
 async def test_a_token_sees_the_orgs_that_it_may_read_and_where_the_app_is_installed(http, redis):
@@ -30,9 +42,18 @@ async def test_an_overview_has_pauses_pools_and_the_defaults_of_the_gate(http, r
         {"org": "acme", "pool": "linux", "kind": "pause", "said": "by mona since 2027-01-15T08:00:00Z: a move"}
     ]
     assert found["shard_pools"] == [{"pool": "linux", "min_online": 1, "settle_seconds": 60.0}]
-    assert (found["org"], found["sweep_seconds"], found["phantoms"], found["unseen"]) == ("acme", 60.0, [], [])
+    assert (found["org"], found["sweep_seconds"], found["phantoms"]) == ("acme", 60.0, [])
+    assert found["unseen"] == [{"namespace": "runners", "seen_at": None}]
     (pool,) = found["pools"]
     assert (pool["pool"], pool["queued"], pool["idle"], pool["oldest_queued_at"]) == ("linux", 0, 2, None)
+
+
+async def test_an_overview_has_the_sources_that_cannot_be_read(http, redis):
+    assert (await http.get("/v1/orgs/acme/overview")).json()["degraded"] == []
+    await record_snapshot(Pods(redis), "runners", [], [], NOW)
+    await DegradedSources(redis).record("pods in runners", "RBAC lacks watch on pods")
+    found = (await http.get("/v1/orgs/acme/overview")).json()
+    assert found["degraded"] == [{"source": "pods in runners", "why": "RBAC lacks watch on pods"}]
 
 
 async def test_given_up_deliveries_need_the_scope_admin(http, redis):

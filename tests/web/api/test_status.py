@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -23,6 +24,8 @@ from ghapp.settings import PoolSettings
 from ghapp.store import keys
 from ghapp.store.budget import Budget
 from ghapp.store.cluster_summaries import ClusterSummaries
+from ghapp.store.connect import connect_sync
+from ghapp.store.degraded_sources import DegradedSources
 from ghapp.store.delivery_status import DeliveryStatus
 from ghapp.store.demand import Demand
 from ghapp.store.fuses import Fuses, Pause
@@ -74,6 +77,25 @@ async def test_deliveries_that_are_behind_degrade_an_installation_that_stays_rea
     assert answer.json()["degraded"] == ["acme: 12 failed and have not come since"]
 
 
+class TestSourcesThatAreNotSeen:
+    @pytest.fixture
+    def pools(self):
+        return tuple(
+            PoolSettings(org="acme", name=name, labels=(name,), namespace=name) for name in ("linux", "gpu", "arm")
+        )
+
+    async def test_each_is_named_without_its_reason_which_names_accounts(self, http, redis):
+        for namespace in ("linux", "gpu"):
+            await record_snapshot(Pods(redis), namespace, [], [], NOW)
+        await DegradedSources(redis).record("pods in gpu", "RBAC lacks watch on pods: … bound to secret-account")
+        answer = await http.get("/readyz")
+        assert (answer.status_code, answer.json()["ready"]) == (200, True)
+        assert answer.json()["degraded"] == [
+            "not seen: namespace arm; `ghapp doctor` says why",
+            "not seen: pods in gpu; `ghapp doctor` says why",
+        ]
+
+
 async def test_a_suspended_installation_is_reported_as_suspended(http, redis):
     await Installations(redis).put(Installation(INSTALLATION, "acme", 1, NEEDED, suspended=True))
     (row,) = (await http.get("/readyz")).json()["installations"]
@@ -102,6 +124,41 @@ async def test_without_redis_the_role_is_alive_and_not_ready(http, away):
     answer = await http.get("/readyz")
     assert (answer.status_code, answer.json()["redis"]) == (503, "away")
     assert (await http.get("/metrics")).status_code == 503
+
+
+@contextmanager
+def as_a_replica(redis):
+    redis.replicaof("127.0.0.1", "1")
+    yield
+    redis.replicaof("NO", "ONE")
+
+
+@contextmanager
+def full(redis):
+    redis.config_set("maxmemory", 1)
+    yield
+    redis.config_set("maxmemory", 0)
+
+
+@contextmanager
+def without_the_right_to_write(redis):
+    redis.acl_setuser("default", enabled=True, commands=["-set"])
+    yield
+    redis.acl_setuser("default", enabled=True, commands=["+set"])
+
+
+@pytest.mark.parametrize(
+    ("refusing", "state"), [(as_a_replica, "replica"), (full, "memory"), (without_the_right_to_write, "refused")]
+)
+async def test_a_redis_that_answers_and_rejects_writes_is_named_and_the_role_is_not_ready(
+    http, redis, redis_url, refusing, state
+):
+    with connect_sync(redis_url) as server:
+        with refusing(server):
+            answer = await http.get("/readyz")
+            assert (answer.status_code, answer.json()["ready"], answer.json()["redis"]) == (503, False, state)
+            assert (await http.get("/livez")).status_code == 200
+        assert (await http.get("/readyz")).json()["redis"] == "ok"
 
 
 async def metrics(http):

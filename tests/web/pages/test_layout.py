@@ -11,6 +11,7 @@ from jinja2 import UndefinedError
 
 import ghapp
 from ghapp.web.openapi.description import description
+from ghapp.web.pages import layout
 from ghapp.web.pages.docs import page, pieces
 from ghapp.web.pages.layout import headers, render, root_of
 from ghapp.web.pages.static_files import address_of
@@ -107,3 +108,23 @@ def test_each_schema_that_the_reference_mentions_is_a_link_to_its_place():
     linked, places = set(re.findall('href="#([^"]+)"', html)), set(re.findall('id="([^"]+)"', html))
     assert linked <= places
     assert description()["components"]["schemas"].keys() <= places
+
+
+@pytest.mark.parametrize(
+    ("template", "shown"),
+    [
+        ("{{ odd }}", "\ufffd&lt;i&gt;\ufffd"),
+        ("{{ [odd, odd] | join(', ') }}", "\ufffd&lt;i&gt;\ufffd, \ufffd&lt;i&gt;\ufffd"),
+        ("{{ odd ~ '/x' }}", "\ufffd&lt;i&gt;\ufffd/x"),
+        (
+            "{% macro part(text) %}<b>{{ text }}</b>{% endmacro %}{{ part(odd) ~ odd }}",
+            "<b>\ufffd&lt;i&gt;\ufffd</b>\ufffd&lt;i&gt;\ufffd",
+        ),
+        ("{% set part %}<p>{{ odd }}</p>{% endset %}{{ part }}", "<p>\ufffd&lt;i&gt;\ufffd</p>"),
+        ("{{ lines }}", "a\n\tb"),
+        ("{{ number }}", "3"),
+    ],
+)
+def test_a_value_is_escaped_and_seen_however_it_is_put_together(template, shown):
+    values = {"odd": "\x1b<i>\u202e", "lines": "a\n\tb", "number": 3}
+    assert layout._TEMPLATES.from_string(template).render(values) == shown

@@ -30,6 +30,8 @@ PAGES = [
     "/orgs/acme/gate",
     "/orgs/acme/pause",
     "/system",
+    "/docs",
+    "/setup/installed",
 ]
 
 

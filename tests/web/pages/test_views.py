@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from ghapp.health.cluster_summary import StaleNamespace
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.health.demand import PoolDemand
 from ghapp.health.installation import NEEDED, Installation
 from ghapp.health.job import Job
 from ghapp.health.pacing import Allowance, BudgetLimits
+from ghapp.health.pods.degraded_sources import DegradedSource
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.health.runner.evidence import Survey
 from ghapp.health.runner.next_attempt import NextAttempt
@@ -125,6 +127,16 @@ HEADLINES = {
         Severity.ATTENTION,
         "All 2 runners are healthy; a fuse is stopped.",
     ),
+    "a namespace not seen": (
+        fleet(*WELL, unseen=[StaleNamespace("runners", None)]),
+        Severity.ATTENTION,
+        "All 2 runners are healthy; not seen: namespace runners.",
+    ),
+    "a part of a source not seen": (
+        fleet(*WELL, degraded_sources=[DegradedSource("pods in runners", "RBAC lacks watch on pods")]),
+        Severity.ATTENTION,
+        "All 2 runners are healthy; not seen: pods in runners.",
+    ),
     "never swept": (fleet(survey=Survey()), Severity.ATTENTION, "The first list of runners has not been read yet."),
     "never read": (
         fleet(survey=Survey(failing_since=NOW - 9, failure="Unauthorized")),
@@ -155,6 +167,17 @@ def test_each_open_problem_is_an_incident_with_its_time_and_its_runners():
     assert (fuse.title, fuse.since.text) == (f"The fuse of {POOL} is stopped", "30 s ago")
     assert (lost.title, lost.query) == (f"1 lost runner in {POOL}", f"pool={POOL}&state=invalidated")
     assert page.can_resume
+
+
+def test_what_is_not_seen_is_an_incident_each_with_its_reason():
+    known = fleet(
+        *WELL,
+        unseen=[StaleNamespace("runners", NOW - 600)],
+        degraded_sources=[DegradedSource("pods/log in runners", "RBAC lacks get on pods/log")],
+    )
+    namespace, source = overview(known, NOW).incidents
+    assert (namespace.title, namespace.since.text) == ("Not seen: namespace runners", "10 min ago")
+    assert (source.title, source.detail) == ("Not seen: pods/log in runners", "RBAC lacks get on pods/log")
 
 
 def test_a_pool_has_its_counts_a_bar_that_adds_up_and_its_pause():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import urlencode
 
 from ghapp.health.demand import PoolDemand
+from ghapp.health.pods.degraded_sources import DegradedSource
 from ghapp.health.queue.job_queue import PauseView
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position
 from ghapp.health.runner.verdict import State
@@ -203,7 +204,13 @@ def _rest(fleet: FleetView, pools: Sequence[PoolView]) -> str:
         return "; a fuse is stopped"
     if Position.PROVING in positions:
         return "; a fuse is proving"
+    if not_seen := [*(f"namespace {each.namespace}" for each in fleet.unseen), *_places(fleet.degraded_sources)]:
+        return f"; not seen: {', '.join(not_seen)}"
     return ""
+
+
+def _places(sources: Iterable[DegradedSource]) -> list[str]:
+    return [each.place for each in sources]
 
 
 def _incidents(
@@ -222,6 +229,13 @@ def _incidents(
         own = fleet.fuses.get(pool.name)
         if own is not None and own.position is not Position.CLOSED:
             yield _of_fuse(f"The fuse of {pool.name}", own, fleet, now)._replace(id=open_incidents.get(pool.name, ""))
+    for namespace in fleet.unseen:
+        then = "Deaths, leaks and phantoms there are not seen: check that `ghapp watch` runs."
+        yield Incident(
+            Severity.ATTENTION, f"Not seen: namespace {namespace.namespace}", moment(namespace.seen_at, now), then
+        )
+    for source in fleet.degraded_sources:
+        yield Incident(Severity.ATTENTION, f"Not seen: {source.place}", None, source.why)
     for pool in pools:
         lost = [each for each in pool.members if each.lost]
         if lost:

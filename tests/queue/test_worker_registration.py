@@ -1,0 +1,52 @@
+"""A worker is registered once, whatever Redis loses."""
+
+from __future__ import annotations
+
+import pytest
+from rq import Worker
+from rq.serializers import JSONSerializer
+
+from ghapp.queue.worker import worker
+from ghapp.store.connect import connect_sync
+
+
+@pytest.fixture
+def registered(redis, redis_url):
+    """A registered worker, and a client."""
+    with connect_sync(redis_url) as queue_redis:
+        found = worker(queue_redis, {}, print)
+        found.register_birth()
+        yield found, queue_redis
+
+
+def lose_all(worker, queue_redis):
+    """As by a restart with another copy of the data."""
+    queue_redis.flushdb()
+
+
+def expire(worker, queue_redis):
+    """As while Redis was hung for minutes."""
+    queue_redis.delete(worker.key)
+
+
+def lose_membership(worker, queue_redis):
+    """As by a colleague that found the expired record."""
+    queue_redis.srem("rq:workers", worker.key)
+
+
+@pytest.mark.parametrize("loses", [lose_all, expire, lose_membership])
+def test_a_worker_that_redis_lost_registers_again_at_its_next_maintenance(registered, loses):
+    alive, queue_redis = registered
+    loses(alive, queue_redis)
+    alive.heartbeat()
+    alive.clean_registries()
+    assert Worker.count(connection=queue_redis) == 1
+    (known,) = Worker.all(connection=queue_redis, serializer=JSONSerializer)
+    assert known.birth_date is not None
+    assert 0 < queue_redis.ttl(alive.key) <= 100
+
+
+def test_a_worker_that_begins_again_in_its_process_is_counted_once(registered):
+    alive, queue_redis = registered
+    worker(queue_redis, {}, print, alive.name).register_birth()
+    assert Worker.count(connection=queue_redis) == 1
