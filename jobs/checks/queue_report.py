@@ -75,7 +75,7 @@ async def report_queue_of(context: JobContext, installation_id: int) -> dict[str
         outcomes: dict[str, CheckRunOutcome] = {}
         for place, check in followed.items():
             is_new = place not in known
-            if is_new and (not limits.report or len(known) >= MOST):
+            if is_new and (not limits.report or len(known.keys() | outcomes.keys()) >= MOST):
                 continue
             post = _QueuePost(context, installation, place, queue)
             outcome = await post.run(await _with_outcomes(context, installation, check, queue), known.get(place))

@@ -219,6 +219,18 @@ async def test_a_repository_opts_out_by_a_topic(story):
         assert check_runs(app) == []
 
 
+async def test_beyond_the_maximum_of_commits_no_other_one_gets_a_check_run(story, monkeypatch):
+    monkeypatch.setattr(queue_report, "MOST", 1)
+    async with story() as app:
+        await later(app, 0)
+        for repository in ("api", "web"):
+            await queued(app, ["gpu"], repository)
+        await later(app, 300)
+        assert await reported(app) == [CheckRunOutcome.CREATED]
+        assert len(await app.context.queue_checks.all(app.installation)) == 1
+        assert await reported(app) == []
+
+
 async def test_a_policy_opts_out(story):
     async with story(config="[queue]\nreport = false") as app:
         await later(app, 0)
