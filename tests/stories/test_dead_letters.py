@@ -20,10 +20,10 @@ async def given_up(app, monkeypatch, *guids):
     """They are valid, and their effect fails, as after a mistake of ours that an update will fix."""
     take_effect = inbox._take_effect
 
-    async def breaks(context, entries, now):
+    async def breaks(context, entries, *others):
         if {entry.guid for entry in entries} & set(guids):
             raise KeyError("a mistake of ours")
-        await take_effect(context, entries, now)
+        await take_effect(context, entries, *others)
 
     with monkeypatch.context() as patched:
         patched.setattr(inbox, "_take_effect", breaks)
@@ -76,11 +76,11 @@ async def test_a_delivery_is_tried_three_times(story, monkeypatch, failures):
         tries = []
         take_effect = inbox._take_effect
 
-        async def breaks_at_first(context, entries, now):
+        async def breaks_at_first(context, entries, *others):
             tries.append(len(entries))
             if len(tries) <= failures:
                 raise KeyError("a mistake of ours")
-            await take_effect(context, entries, now)
+            await take_effect(context, entries, *others)
 
         monkeypatch.setattr(inbox, "_take_effect", breaks_at_first)
         await deliver(app, "first", "queued", None, job_id=1)
