@@ -296,11 +296,11 @@ class Liveness:
             if len(came) <= lost_again or (not is_stopped and len(batch) < fuse.batch):
                 continue
             if is_stopped:
-                proven_at = max(came[-1], fuse.stopped_at or 0.0)
+                waits = {came[-1]: 0.0, fuse.stopped_at or 0.0: 0.0}
             else:  # returned registrations hold the next batch for a window, and other losses do not
-                held_until = disturbed_at + engine.scenario.config.fuse.window_seconds
-                proven_at = max(came[lost_again], max(batch) + self._prove_seconds, held_until)
-            late = engine.now - max(proven_at, self._fair_since)
+                window_seconds = engine.scenario.config.fuse.window_seconds
+                waits = {came[lost_again]: 0.0, max(batch): self._prove_seconds, disturbed_at: window_seconds}
+            late = min(self.covered(at) - seconds for at, seconds in {**waits, self._fair_since: 0.0}.items())
             bound = 4 * engine.scenario.config.interval + JOB_LIFE
             self.require(
                 late <= bound,
