@@ -82,6 +82,7 @@ class Engine:
         self.reaper = Reaper(self, self.pod_life.pools, self.pod_life.limits)
         self.github.on_delete, self.store.on_confirmed = self.audit.deleting, self.audit.confirmed
         self.store.on_missing, self.github.on_shown = self.audit.missing, self.audit.shown
+        self.github.on_paged = self.audit.paged
         self.store.on_forgotten = self.audit.forgotten
         self.store.is_rolled_back = lambda: Lie.ROLLED_BACK in self.github.lies
 

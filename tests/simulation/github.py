@@ -60,6 +60,7 @@ class GitHub:
         self.lies: dict[Lie, Weather] = {}
         self.on_delete: Callable[[Machine], None] = lambda _machine: None
         self.on_shown: Callable[[Registration], None] = lambda _registration: None
+        self.on_paged: Callable[[Registration], None] = lambda _registration: None
         self.login = "acme"
         self.used, self.unanswered, self.hour = 0, 0, 0
         """Calls this hour, and those of them without an answer's headers."""
@@ -113,7 +114,10 @@ class GitHub:
         first = (number - 1) * PER_PAGE
         if Lie.SLIPS in self.lies and number > 1 and self._random.random() < self.lies[Lie.SLIPS].degree:
             first += self._random.choice((-1, 1))  # one more came, or went, before this page
-        return Page(max(0, total), tuple(self._registration(each) for each in shown[first : first + PER_PAGE]))
+        found = tuple(map(self._described, shown[first : first + PER_PAGE]))
+        for each in found:
+            self.on_paged(each)
+        return Page(max(0, total), found)
 
     def named(self, name: str, org: str) -> list[Registration]:
         """The runners of exactly that name."""
@@ -211,9 +215,14 @@ class GitHub:
         return (machine.id * 2_654_435_761 + int(window.begins)) % 1009 / 1009 < window.degree
 
     def _registration(self, machine: Machine) -> Registration:
+        registration = self._described(machine)
+        self.on_shown(registration)
+        return registration
+
+    def _described(self, machine: Machine) -> Registration:
         idle = Lie.IDLE in self.lies
         offline = Lie.OFFLINE in self.lies and machine.job is not None
-        registration = Registration(
+        return Registration(
             id=machine.id,
             name=machine.name,
             os="linux",
@@ -223,5 +232,3 @@ class GitHub:
             custom_labels=(machine.pool.name,),
             ephemeral=machine.pool.kind.ephemeral_in_lists,
         )
-        self.on_shown(registration)
-        return registration

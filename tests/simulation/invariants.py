@@ -353,6 +353,7 @@ class Audit(Liveness):
             self.last_total = look.total
             self._engine.pod_audit.swept(look.runners.values(), at)
         for runner in look.runners.values():
+            self._keep_shown(runner.id, self._paged[runner.id])
             machine = self._engine.world.machines[runner.id]
             known = self._engine.store.runners.get(runner.id)
             if runner.busy and machine.busy and known is not None and known.busy:
@@ -373,13 +374,26 @@ class Audit(Liveness):
         for runner_id in covered:
             self.answered(runner_id, at)
 
+    def paged(self, runner: Registration) -> None:
+        """A page of a list has this registration: it counts as shown if the list is read to its end."""
+        self._paged[runner.id] = self._job_shown(runner)
+
     def shown(self, runner: Registration) -> None:
-        """GitHub returned this registration, in a list or alone."""
+        """GitHub returned this registration."""
+        self._keep_shown(runner.id, self._job_shown(runner))
+
+    def _job_shown(self, runner: Registration) -> int | None:
+        """The job with which GitHub returns it busy, 0 for none, as in a stale list; None if it is idle."""
         machine = self._engine.world.machines[runner.id]
-        if runner.busy and (machine.busy or self._engine.github.lies):
-            self._shown_working[runner.id] = machine.job.id if machine.job is not None else 0
+        if not runner.busy or not (machine.busy or self._engine.github.lies):
+            return None
+        return machine.job.id if machine.job is not None else 0
+
+    def _keep_shown(self, runner_id: int, job: int | None) -> None:
+        if job is None:
+            self._shown_working.pop(runner_id, None)
         else:
-            self._shown_working.pop(runner.id, None)
+            self._shown_working[runner_id] = job
 
     def answered(self, runner_id: int, at: float | None = None) -> None:
         """GitHub answered about this runner."""

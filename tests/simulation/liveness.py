@@ -61,6 +61,8 @@ class Liveness:
         """Requests that no controller accepted yet, by runner."""
         self._shown_working: dict[int, int] = {}
         """Runners that GitHub last returned busy, with the job that they had; 0 for none, as in a stale list."""
+        self._paged: dict[int, int | None] = {}
+        """The same of the last page of a list that had them; None for an idle one."""
         self._jobs_of: defaultdict[int, set[int]] = defaultdict(set)
         """By runner: the jobs that deliveries reported since it has its record."""
         self._needy_since: dict[str, float] = {}
