@@ -9,7 +9,6 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from functools import partial
 from typing import Any
 
 import uvicorn
@@ -41,7 +40,7 @@ from ghapp.web.api.remediation import RemediationEndpoints
 from ghapp.web.api.status import StatusEndpoints
 from ghapp.web.api.webhook import Webhook
 from ghapp.web.authentication import Authenticator
-from ghapp.web.bounded_connection import BoundedConnection, Connections, allow_connections
+from ghapp.web.bounded_connection import Connections, allow_connections, bounded_config
 from ghapp.web.cache import NoCachedValueError
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.held_bodies import HeldBodies
@@ -237,15 +236,12 @@ class Server(uvicorn.Server):
 
     def __init__(self, application: WebApplication, host: str, port: int, trusted_proxies: Sequence[str] = ()) -> None:
         """`trusted_proxies`: addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto` count."""
-        protocol: Any = partial(BoundedConnection, Connections())
         super().__init__(
-            uvicorn.Config(
+            bounded_config(
                 HeldBodies(application),
+                Connections(),
                 host=host,
                 port=port,
-                http=protocol,
-                access_log=False,
-                log_config=None,
                 proxy_headers=bool(trusted_proxies),
                 forwarded_allow_ips=[*trusted_proxies],
                 timeout_graceful_shutdown=5,
