@@ -15,7 +15,7 @@ import uvicorn
 from redis.asyncio import Redis
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -152,7 +152,12 @@ def build(
             *SignInEndpoints(settings, access, clock).routes(),
             *_page_routes(host, Examination(examine, clock), enqueue_job),
         ],
-        exception_handlers={HTTPException: _as_problem, StoreUnavailableError: _away, Exception: _as_problem},
+        exception_handlers={
+            HTTPException: _as_problem,
+            StoreUnavailableError: _away,
+            ClientDisconnect: _left,
+            Exception: _as_problem,
+        },
         lifespan=_lifespan(stores, clock, status),
     )
     application.state.stopping = stopping
@@ -259,6 +264,11 @@ async def _as_problem(_: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         return problem(error.status_code, error.detail, dict(error.headers or {}))
     return problem(500, "internal error; see the log")
+
+
+async def _left(_: Request, __: Exception) -> Response:
+    """Answers a client that closed its connection amid a request; its answer is dropped, and nothing is logged."""
+    return problem(400, "the request is not complete")
 
 
 async def _away(_: Request, error: Exception) -> Response:

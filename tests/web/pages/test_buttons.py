@@ -259,3 +259,12 @@ async def test_text_from_the_address_is_never_shown_as_a_result(signed_in):
     browser = await signed_in("mona")
     page = unescape((await browser.get("/orgs/acme?done=You+are+hacked")).text)
     assert "hacked" not in page
+
+
+@pytest.mark.parametrize("path", ["/orgs/acme/pause", "/sign-out"])
+async def test_a_form_of_too_many_fields_is_refused(signed_in, redis, fleet, path):
+    browser = await signed_in("mona")
+    fields = {"form_token": await form_token(browser, "/orgs/acme/pause"), **WHY}
+    many = {str(number): "x" for number in range(20)}
+    assert (await browser.post(path, data={**fields, **many})).status_code == 400
+    assert await Fuses(redis).pauses(fleet["acme"]) == {}
