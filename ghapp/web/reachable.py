@@ -7,6 +7,9 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
+LONGEST_ADDRESS = 64
+"""IPv6 with a zone."""
+
 
 def is_loopback(host: str) -> bool:
     """True if a name or an address is that of the machine itself."""
@@ -31,8 +34,20 @@ def can_deliver(web_url: str, address: str) -> bool:
 
 
 def address_of(request: Request) -> str:
-    """Returns the client's address, by `GHAPP_TRUSTED_PROXIES`; empty if the server does not know it."""
-    return "" if request.client is None else request.client.host
+    """Returns the client's address, by `GHAPP_TRUSTED_PROXIES`; empty if the server does not know it.
+
+    A proxy passes on what it got where it does not check it; what is no address is none.
+    """
+    host = "" if request.client is None else request.client.host
+    return host if len(host) <= LONGEST_ADDRESS and _is_address(host) else ""
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_public(host: str) -> bool:
