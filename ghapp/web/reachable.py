@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -40,6 +40,15 @@ def address_of(request: Request) -> str:
     """
     host = "" if request.client is None else request.client.host
     return host if len(host) <= LONGEST_ADDRESS and _is_address(host) else ""
+
+
+def client_network(address: str) -> str:
+    """Returns what limits count as one client: an IPv4 address, or an IPv6 network of 64 bits, as one machine has."""
+    if not address or isinstance(ip := ip_address(address), IPv4Address):
+        return address
+    if ip.ipv4_mapped is not None:  # as a server sees it that listens on IPv6
+        return str(ip.ipv4_mapped)
+    return str(IPv6Network((int(ip), 64), strict=False))
 
 
 def _is_address(host: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.requests import Request
 
-from ghapp.web.reachable import address_of
+from ghapp.web.reachable import address_of, client_network
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,19 @@ def test_what_a_proxy_forwards_and_is_no_address_is_none(host, address):
 
 def test_without_a_client_there_is_no_address():
     assert address_of(Request({"type": "http", "client": None})) == ""
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("203.0.113.9", "203.0.113.9"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("2001:db8::ffff:0:0:1", "2001:db8::/64"),
+        ("2001:db8:0:1::1", "2001:db8:0:1::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::ffff:203.0.113.9", "203.0.113.9"),
+        ("", ""),
+    ],
+)
+def test_limits_count_an_ipv6_network_as_one_client(address, network):
+    assert client_network(address) == network

@@ -21,7 +21,7 @@ from ghapp.web.pages import layout
 from ghapp.web.pages.access import SESSION_COOKIE, PageAccess
 from ghapp.web.pages.shell import NOTICES, PageShell
 from ghapp.web.rate_limit import RateLimit
-from ghapp.web.reachable import address_of
+from ghapp.web.reachable import address_of, client_network
 from ghapp.web.request_body import read_form
 
 log = logger(__name__)
@@ -61,7 +61,7 @@ class SignInEndpoints:
             return self._page(request, "not_configured", 503)
         if elsewhere := self._public(request):
             return elsewhere
-        if wait := self._starts.grant(address_of(request), self._clock()):
+        if wait := self._starts.grant(client_network(address_of(request)), self._clock()):
             return self._refused(request, 429, "Too many sign-ins", TOO_MANY, {"Retry-After": str(ceil(wait))})
         redirect_uri = f"{self._here(request)}/sign-in/callback"
         begun = self._access.authorization().begin(redirect_uri)
