@@ -11,6 +11,8 @@ from contextlib import suppress
 from html import escape
 from pathlib import Path
 
+from ghapp.local.supervised_process import without_our_variables
+
 PAGE = """<!doctype html>
 <meta charset="utf-8">
 <title>ghapp</title>
@@ -33,6 +35,7 @@ def open_in_browser(address: str, folder: Path) -> subprocess.Popen[bytes] | Non
         page.write_text(PAGE.format(address=escape(address)))
         return subprocess.Popen(  # noqa: S603 - a constant name
             [opener, page.as_uri()],
+            env=without_our_variables(os.environ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

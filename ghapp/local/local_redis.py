@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.local.redis_servers import SUPPORTED, RedisServer, find_servers
-from ghapp.local.supervised_process import SupervisedProcess, clock_time
+from ghapp.local.supervised_process import SupervisedProcess, clock_time, without_our_variables
 from ghapp.local.watchdog import end, uninterrupted
 from ghapp.state_directory import file_problem, is_missing, named_file_errors, require_regular_file, require_short_path
 
@@ -262,7 +262,13 @@ class EmbeddedRedis:
         with self._log.open("wb" if is_long else "ab") as printed, uninterrupted():
             # In its own session, because Ctrl-C must not stop it: Redis is stopped last.
             try:
-                process = subprocess.Popen(command, stdout=printed, stderr=printed, start_new_session=True)  # noqa: S603
+                process = subprocess.Popen(  # noqa: S603
+                    command,
+                    env=without_our_variables(os.environ),
+                    stdout=printed,
+                    stderr=printed,
+                    start_new_session=True,
+                )
             except OSError as error:
                 raise _CannotRunError(file_problem(error)) from None
             self._started(process)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from ghapp.state_directory import file_problem
@@ -38,6 +38,11 @@ class RestartDelay:
         delay = self._next
         self._next = min(2 * delay, LONGEST_DELAY_SECONDS)
         return delay
+
+
+def without_our_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns the environment of a program that is none of ours: the App's key and our other secrets are not for it."""
+    return {name: value for name, value in environ.items() if not name.startswith("GHAPP_")}
 
 
 class SupervisedProcess:

@@ -41,6 +41,10 @@ SWEEP = CheckRunAction("Sweep now", "List all runners now", "sweep")
 RESUME = CheckRunAction("Resume", "Restart stopped fuses", "resume")
 
 
+MOST_DIGITS = 12
+"""Of a time in a button's identifier."""
+
+
 def resume_of(stopped_at: float) -> CheckRunAction:
     """Returns a Resume button that restarts only fuses that stopped by `stopped_at` (epoch seconds).
 
@@ -52,7 +56,7 @@ def resume_of(stopped_at: float) -> CheckRunAction:
 def resumes_until(identifier: str) -> int | None:
     """Returns the time (epoch seconds) up to which a clicked button undoes stops; None for other buttons."""
     name, _, until = identifier.partition("-")
-    is_ours = name == RESUME.identifier and until.isascii() and until.isdigit()
+    is_ours = name == RESUME.identifier and until.isascii() and until.isdigit() and len(until) <= MOST_DIGITS
     return int(until) if is_ours else None
 
 

@@ -33,7 +33,7 @@ class Trail(StrEnum):
     """What people and tokens changed."""
 
     CONTROLLERS = "controllers"
-    """What controllers declared: claims and their releases, removed and replaced runners."""
+    """What controllers declared: claims and their releases, removed and replaced runners, deploys."""
 
     SIGN_INS = "sign-ins"
     """Who signed in and out."""

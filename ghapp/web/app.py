@@ -9,14 +9,13 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from functools import partial
 from typing import Any
 
 import uvicorn
 from redis.asyncio import Redis
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -41,7 +40,7 @@ from ghapp.web.api.remediation import RemediationEndpoints
 from ghapp.web.api.status import StatusEndpoints
 from ghapp.web.api.webhook import Webhook
 from ghapp.web.authentication import Authenticator
-from ghapp.web.bounded_connection import BoundedConnection, Connections, allow_connections
+from ghapp.web.bounded_connection import Connections, allow_connections, bounded_config
 from ghapp.web.cache import NoCachedValueError
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.held_bodies import HeldBodies
@@ -153,7 +152,12 @@ def build(
             *SignInEndpoints(settings, access, clock).routes(),
             *_page_routes(host, Examination(examine, clock), enqueue_job),
         ],
-        exception_handlers={HTTPException: _as_problem, StoreUnavailableError: _away, Exception: _as_problem},
+        exception_handlers={
+            HTTPException: _as_problem,
+            StoreUnavailableError: _away,
+            ClientDisconnect: _left,
+            Exception: _as_problem,
+        },
         lifespan=_lifespan(stores, clock, status),
     )
     application.state.stopping = stopping
@@ -237,15 +241,12 @@ class Server(uvicorn.Server):
 
     def __init__(self, application: WebApplication, host: str, port: int, trusted_proxies: Sequence[str] = ()) -> None:
         """`trusted_proxies`: addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto` count."""
-        protocol: Any = partial(BoundedConnection, Connections())
         super().__init__(
-            uvicorn.Config(
+            bounded_config(
                 HeldBodies(application),
+                Connections(),
                 host=host,
                 port=port,
-                http=protocol,
-                access_log=False,
-                log_config=None,
                 proxy_headers=bool(trusted_proxies),
                 forwarded_allow_ips=[*trusted_proxies],
                 timeout_graceful_shutdown=5,
@@ -263,6 +264,11 @@ async def _as_problem(_: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         return problem(error.status_code, error.detail, dict(error.headers or {}))
     return problem(500, "internal error; see the log")
+
+
+async def _left(_: Request, __: Exception) -> Response:
+    """Answers a client that closed its connection amid a request; its answer is dropped, and nothing is logged."""
+    return problem(400, "the request is not complete")
 
 
 async def _away(_: Request, error: Exception) -> Response:

@@ -1,18 +1,27 @@
-"""Bounds what a client can take of the server before it has shown anything: heads, time, connections.
+"""Bounds what a client can take of the server before it has shown anything: heads, time, connections, unread answers.
 
 uvicorn reads heads of any length, waits for them and for bodies without end, and accepts each connection. Here each of
-its protocols stands behind one that watches the same bytes, and that knows nothing of uvicorn but that.
+its protocols stands behind one that watches the same bytes. Both parse them by the same parser, with the same settings
+and in the same pieces, so that both always agree on where a head ends. From the application this one learns which
+requests were answered (`AnsweredRequests`).
+
+Whatever is full, connections on which the server waits for the client give way: for the rest of a request, for an
+answer to be read, or for another request; the longest wait first.
 """
 
 from __future__ import annotations
 
 import asyncio
 import resource
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 
 import httptools
+import uvicorn
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from ghapp.web.problems import problem
@@ -24,8 +33,17 @@ SLICE_BYTES = 4 * 1024
 BODY_SLICE_BYTES = 4 * SLICE_BYTES
 """So many bytes, at the end of which another head may have begun, are not counted."""
 
-MOST_HELD_BYTES = 16 * 1024 * 1024
-"""Of all heads together that are incomplete."""
+MOST_FIELDS = 500
+"""Of the heads that wait for an answer, and of their trailers."""
+
+FIELD_BYTES, REQUEST_BYTES = 128, 4 * 1024
+"""What a field and a request take in memory beside their own bytes."""
+
+MOST_HELD_OF_CONNECTION = LARGEST_HEAD_BYTES + MOST_FIELDS * FIELD_BYTES
+"""Of the heads of one connection that wait for an answer: one head, or some 25 short ones that were sent at once."""
+
+MOST_HELD_BYTES = 32 * 1024 * 1024
+"""Of all heads together, and of all answers that are not read."""
 
 MOST_CONNECTIONS = 1_000
 
@@ -40,15 +58,20 @@ CHECK_SECONDS = 1.0
 
 CLOSE = {"Connection": "close"}
 TOO_LATE = problem(408, "the request did not arrive in time", CLOSE)
-TOO_LARGE = problem(431, f"the head of a request has at most {LARGEST_HEAD_BYTES} bytes", CLOSE)
+TOO_LARGE = problem(
+    431, f"the head of a request has at most {LARGEST_HEAD_BYTES} bytes, and {MOST_FIELDS} fields", CLOSE
+)
 TOO_MANY = problem(503, "there are too many connections; try again", {**CLOSE, "Retry-After": "5"})
+
+CONNECTION = "ghapp.connection"
+"""Key of a request's connection in the state of its scope."""
 
 
 class Connections:
     """All connections of the server. When there are too many, the one that has let us wait the longest is closed."""
 
-    def __init__(self, most: int = MOST_CONNECTIONS) -> None:
-        self._most = most
+    def __init__(self, most: int = MOST_CONNECTIONS, most_bytes: int = MOST_HELD_BYTES) -> None:
+        self._most, self._most_bytes = most, most_bytes
         self._all: dict[BoundedConnection, None] = {}
         self._held_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -57,7 +80,7 @@ class Connections:
         """Records a connection."""
         self._all[connection] = None
         if len(self._all) > self._most:
-            self._close_slowest()
+            _slowest([*self._all]).refuse(TOO_MANY)
         if self._timer is None:
             self._check()
 
@@ -66,15 +89,12 @@ class Connections:
         self._all.pop(connection, None)
 
     def hold(self, size: int) -> None:
-        """Adds to the bytes of incomplete heads; a negative number gives bytes back."""
+        """Adds to the bytes of heads and of unread answers; a negative number gives bytes back."""
         self._held_bytes += size
-        if self._held_bytes > MOST_HELD_BYTES:
-            self._close_slowest()
-
-    def _close_slowest(self) -> None:
-        waiting = [each for each in self._all if each.waiting_since is not None]
-        slowest = min(waiting, key=lambda each: each.waiting_since or 0.0, default=next(reversed(self._all)))
-        slowest.refuse(TOO_MANY)
+        if size > 0 and self._held_bytes > self._most_bytes:
+            holding = [each for each in self._all if each.held_bytes]
+            if holding:
+                _slowest(holding).cut_off()
 
     def _check(self) -> None:
         """Closes connections whose time is over; again each second while there are connections."""
@@ -84,23 +104,36 @@ class Connections:
         self._timer = loop.call_later(CHECK_SECONDS, self._check) if self._all else None
 
 
+def _slowest(connections: Sequence[BoundedConnection]) -> BoundedConnection:
+    """Returns one that was refused before, else that whose client we wait for the longest, else the newest."""
+    waiting = [each for each in connections if each.idle_since is not None]
+    return min(waiting, key=lambda each: (not each.is_refused, each.idle_since), default=connections[-1])
+
+
 class BoundedConnection(asyncio.Protocol):
     """One connection, in front of uvicorn's protocol.
 
     Attributes:
-        waiting_since: since when a request is incomplete, in the loop's time; None while it is our turn.
+        waiting_since: since when the next request is not complete, in the loop's time; None while it is our turn.
+        held_bytes: of heads that wait for an answer, and of answers that the client does not read.
+        is_refused: True once the connection is being closed.
     """
 
     def __init__(self, connections: Connections, **options: Any) -> None:
         """`options` are uvicorn's."""
+        options["app_state"] = {**options["app_state"], CONNECTION: self}
         self._connections, self._inner = connections, AutoHTTPProtocol(**options)
         self._parser = httptools.HttpRequestParser(self)
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
         self._time = asyncio.get_running_loop().time
         self._transport: asyncio.Transport | None = None
-        self._is_in_head, self._held_bytes = True, 0
+        self._is_in_head, self._idle_bytes = True, 0
+        self._unanswered = 0
         self._stalled_since: float | None = None
-        self._is_refused = False
+        self._stalled_bytes = 0
+        self.is_refused = False
         self.waiting_since: float | None = None
+        self.held_bytes = 0
 
     # Of asyncio.
 
@@ -111,42 +144,31 @@ class BoundedConnection(asyncio.Protocol):
         self._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
-        """Passes on what is in the bounds."""
-        try:
-            if len(data) <= SLICE_BYTES:
-                self._look_at(data)
-            else:
-                self._look_at_slices(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            pass  # uvicorn answers it
-        if not self._is_refused:
-            self._inner.data_received(data)
-
-    def _look_at_slices(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest and not self._is_refused:
+        """Passes on what is in the bounds, in pieces, so that nothing is parsed beyond the one that exceeds them."""
+        begin = 0
+        while begin < len(data) and not self.is_refused:
             size = SLICE_BYTES if self._is_in_head else BODY_SLICE_BYTES
-            self._look_at(rest[:size])
-            rest = rest[size:]
+            piece = data[begin : begin + size]
+            self._look_at(piece)
+            if not self.is_refused:
+                self._inner.data_received(piece)
+            begin += size
 
-    def _look_at(self, data: bytes | memoryview) -> None:
-        if self._is_refused:
-            return
-        was_in_head = self._is_in_head
-        self._parser.feed_data(data)
-        if was_in_head and self._is_in_head and self.waiting_since is not None:
-            self._held_bytes += len(data)
-            self._connections.hold(len(data))
-            if self._held_bytes >= LARGEST_HEAD_BYTES:
-                self.refuse(TOO_LARGE)
+    def _look_at(self, data: bytes) -> None:
+        self._idle_bytes += len(data)
+        with suppress(httptools.HttpParserError, httptools.HttpParserUpgrade):  # uvicorn answers it
+            self._parser.feed_data(data)
+        held = self.held_bytes - self._stalled_bytes
+        if self._idle_bytes >= LARGEST_HEAD_BYTES or held > MOST_HELD_OF_CONNECTION:
+            self.refuse(TOO_LARGE)
 
     def eof_received(self) -> bool | None:
         """Passes it on; None closes the connection."""
-        return None if self._is_refused else self._inner.eof_received()
+        return None if self.is_refused else self._inner.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends all."""
-        self._release()
+        self._hold(-self.held_bytes)
         self._connections.discard(self)
         self._inner.connection_lost(exc)
 
@@ -154,10 +176,15 @@ class BoundedConnection(asyncio.Protocol):
         """The client does not read."""
         self._stalled_since = self._time()
         self._inner.pause_writing()
+        if self._transport is not None:
+            self._stalled_bytes = self._transport.get_write_buffer_size()
+            self._hold(self._stalled_bytes)
 
     def resume_writing(self) -> None:
         """The client reads again."""
         self._stalled_since = None
+        self._hold(-self._stalled_bytes)
+        self._stalled_bytes = 0
         self._inner.resume_writing()
 
     # Of httptools.
@@ -165,41 +192,103 @@ class BoundedConnection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """The first byte of a head."""
         self.waiting_since = self._time()
+        if not self._unanswered:  # uvicorn keeps the latest head until the next one
+            self._hold(self._stalled_bytes - self.held_bytes)
+        self._hold(REQUEST_BYTES)
+
+    def on_url(self, url: bytes) -> None:
+        """Some of an address."""
+        self._hold(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A field of a head, or of a trailer."""
+        self._hold(len(name) + len(value) + FIELD_BYTES)
 
     def on_headers_complete(self) -> None:
         """The head is complete."""
-        self._is_in_head = False
-        if self._held_bytes:
-            self._release()
+        self._is_in_head, self._idle_bytes = False, 0
+        self._unanswered += 1
+
+    def on_body(self, _: bytes) -> None:
+        """Some of a body. What follows a body without being one is a trailer, and counts as a head does."""
+        self._idle_bytes = 0
 
     def on_message_complete(self) -> None:
         """The body is complete, too: it is our turn, and what follows is another head."""
-        self._is_in_head, self.waiting_since = True, None
+        self._is_in_head, self._idle_bytes = True, 0
+        self.waiting_since = None if self._unanswered else self._time()
+
+    # Of `AnsweredRequests`.
+
+    def answered(self) -> None:
+        """A request was answered."""
+        self._unanswered -= 1
+        if not self._unanswered and self.waiting_since is None:
+            self.waiting_since = self._time()
 
     # Of `Connections`.
+
+    @property
+    def idle_since(self) -> float | None:
+        """Since when we wait for the client, to send or to read; None while it waits for us."""
+        return self._stalled_since if self._stalled_since is not None else self.waiting_since
+
+    def has_waited(self, seconds: float) -> bool:
+        """True if a request has not arrived after this time."""
+        return self.waiting_since is not None and self._time() - self.waiting_since > seconds
 
     def is_late(self, now: float) -> bool:
         """True if a head, a body or the reading of an answer takes too long."""
         lasts = HEAD_SECONDS if self._is_in_head else REQUEST_SECONDS
-        lasts = LINGER_SECONDS if self._is_refused else lasts
+        lasts = LINGER_SECONDS if self.is_refused else lasts
         waits = self.waiting_since is not None and now - self.waiting_since > lasts
         return waits or (self._stalled_since is not None and now - self._stalled_since > STALLED_SECONDS)
 
     def refuse(self, answer: Response) -> None:
         """Answers, and ends the connection; when it was refused before or its client does not read, it is cut off."""
         transport = self._transport
-        if transport is None or self._is_refused or self._stalled_since is not None:
-            if transport is not None:
-                transport.abort()
+        is_amid_answer = self._unanswered > (0 if self._is_in_head else 1)
+        if transport is None or self.is_refused or self._stalled_since is not None or is_amid_answer:
+            self.cut_off()
             return
-        self._is_refused, self.waiting_since = True, self._time()
+        self.is_refused, self.waiting_since = True, self._time()
         fields = b"".join(b"%b: %b\r\n" % field for field in answer.raw_headers)
         transport.write(b"HTTP/1.1 %d \r\n%b\r\n%b" % (answer.status_code, fields, bytes(answer.body)))
         transport.write_eof()
 
-    def _release(self) -> None:
-        self._connections.hold(-self._held_bytes)
-        self._held_bytes = 0
+    def cut_off(self) -> None:
+        """Ends the connection without an answer."""
+        self.is_refused, self._stalled_bytes = True, 0
+        self._hold(-self.held_bytes)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _hold(self, size: int) -> None:
+        self.held_bytes += size
+        self._connections.hold(size)
+
+
+class AnsweredRequests:
+    """Reports to each connection that a request of it was answered: a plain ASGI middleware."""
+
+    def __init__(self, application: ASGIApp) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes a request on."""
+        connection = scope["state"].get(CONNECTION) if scope["type"] == "http" else None
+        try:
+            await self._application(scope, receive, send)
+        finally:
+            if connection is not None:
+                connection.answered()
+
+
+def bounded_config(application: ASGIApp, connections: Connections, **options: Any) -> uvicorn.Config:
+    """Returns the configuration of a server whose connections are bounded; without WebSockets, which would not be."""
+    protocol: Any = partial(BoundedConnection, connections)
+    application = AnsweredRequests(application)
+    return uvicorn.Config(application, http=protocol, ws="none", access_log=False, log_config=None, **options)
 
 
 def allow_connections(most: int = MOST_CONNECTIONS) -> None:

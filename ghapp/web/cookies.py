@@ -15,8 +15,14 @@ HOST_PREFIX = "__Host-"
 
 
 def cookie_of(request: Request, name: str, *, is_secure: bool) -> str:
-    """Returns the value of a cookie of ours; empty if the browser sends none."""
-    return request.cookies.get(_full(name, is_secure), "")
+    """Returns the value of a cookie of ours; empty if the browser sends none.
+
+    Names are compared as they are. Starlette removes what Python takes for white space, such as U+00A0: so another host
+    of the domain could set a cookie that browsers know by another name than `__Host-…`, and that counted as ours.
+    """
+    full = _full(name, is_secure)
+    pairs = (pair.strip(" \t").partition("=") for line in request.headers.getlist("cookie") for pair in line.split(";"))
+    return next((value for found, _, value in pairs if found == full), "")
 
 
 def set_cookie(

@@ -257,16 +257,22 @@ class FleetReader:
         return org_state
 
     async def org(self, org: str) -> OrgState | None:
-        """Returns an org by any of its names, case-insensitively; None if the App is not installed there."""
+        """Returns an org by any of its names, case-insensitively; None if the App is not installed there.
+
+        Of other names nothing is kept: anyone may send them, long ones too.
+        """
+        name = org.lower()
+        if name not in (await self._named.read(None, self._by_name) or {}):
+            return None
 
         async def load() -> OrgState | None:
-            installation = (await self._named.read(None, self._by_name) or {}).get(org.lower())
+            installation = (await self._named.read(None, self._by_name) or {}).get(name)
             if installation is None:
                 return None
             view = await load_org_view(self._stores, installation, self._settings)
-            return OrgState.after(self._orgs.last(org.lower()), installation, view)
+            return OrgState.after(self._orgs.last(name), installation, view)
 
-        return await self._orgs.read(org.lower(), load)
+        return await self._orgs.read(name, load)
 
     async def _by_name(self) -> dict[str, Installation]:
         """Returns every installation by each of its names, in lower case; one cached read serves all orgs."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
+
+LONGEST_ADDRESS = 64
+"""IPv6 with a zone."""
 
 
 def is_loopback(host: str) -> bool:
@@ -31,8 +34,29 @@ def can_deliver(web_url: str, address: str) -> bool:
 
 
 def address_of(request: Request) -> str:
-    """Returns the client's address, by `GHAPP_TRUSTED_PROXIES`; empty if the server does not know it."""
-    return "" if request.client is None else request.client.host
+    """Returns the client's address, by `GHAPP_TRUSTED_PROXIES`; empty if the server does not know it.
+
+    A proxy passes on what it got where it does not check it; what is no address is none.
+    """
+    host = "" if request.client is None else request.client.host
+    return host if len(host) <= LONGEST_ADDRESS and _is_address(host) else ""
+
+
+def client_network(address: str) -> str:
+    """Returns what limits count as one client: an IPv4 address, or an IPv6 network of 64 bits, as one machine has."""
+    if not address or isinstance(ip := ip_address(address), IPv4Address):
+        return address
+    if ip.ipv4_mapped is not None:  # as a server sees it that listens on IPv6
+        return str(ip.ipv4_mapped)
+    return str(IPv6Network((int(ip), 64), strict=False))
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_public(host: str) -> bool:

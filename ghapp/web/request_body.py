@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TypeVar
+from urllib.parse import parse_qs
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -11,6 +12,9 @@ from starlette.requests import Request
 from ghapp.decoding import decode
 
 T = TypeVar("T")
+
+MOST_FIELDS = 20
+"""Of a form."""
 
 
 async def read_body(request: Request, most: int) -> bytes:
@@ -44,3 +48,16 @@ def parse_json(shape: type[T], body: bytes, takes: str) -> T:
         return decode(msgspec.json.Decoder(shape), body)
     except msgspec.DecodeError as error:
         raise HTTPException(400, f"{error}; it takes {takes}") from None
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """Returns the fields of a form, of each name the first; routes limit the bytes.
+
+    Raises:
+        HTTPException: 400: it is none of ours.
+    """
+    try:
+        fields = parse_qs((await request.body()).decode(errors="replace"), max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise HTTPException(400, f"a form has at most {MOST_FIELDS} fields") from None
+    return {name: values[0] for name, values in fields.items()}

@@ -22,13 +22,14 @@ def opened(tmp_path, monkeypatch):
         for name in ("xdg-open", "open"):
             program = programs / name
             program.write_text(
-                f'#!/bin/sh\necho "{name} $1" > {programs}/called.part; mv {programs}/called.part {programs}/called\n'
+                f'#!/bin/sh\necho "{name} $1$GHAPP_PRIVATE_KEY" > {programs}/called.part; mv {programs}/called.part {programs}/called\n'
             )
             program.chmod(0o700)
         for name in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_CONNECTION"):
             monkeypatch.delenv(name, raising=False)
         for name, value in environ.items():
             monkeypatch.setenv(name, value)
+        monkeypatch.setenv("GHAPP_PRIVATE_KEY", "secret")
         monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
         monkeypatch.setattr("sys.platform", platform)
         return open_in_browser(ADDRESS, tmp_path), programs / "called"

@@ -41,6 +41,14 @@ def test_another_one_forgets(tmp_path):
         assert Redis.from_url(url).get("kept") is None
 
 
+def test_its_process_gets_none_of_our_secrets(tmp_path, monkeypatch):
+    monkeypatch.setenv("GHAPP_PRIVATE_KEY", "secret")
+    given, start = [], subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **options: given.append(options) or start(*args, **options))
+    with embedded_redis(tmp_path / "redis", durable=False):
+        assert [name for name in given[-1]["env"] if name.startswith("GHAPP_")] == []
+
+
 def test_one_that_was_killed_is_back_with_its_data_and_one_that_lives_is_left_alone(tmp_path):
     exits = []
     with supervised_redis(tmp_path / "redis", durable=True, exited=lambda *facts: exits.append(facts[1:])) as own:

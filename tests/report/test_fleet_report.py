@@ -196,6 +196,9 @@ def test_resume_is_offered_if_a_fuse_is_stopped_and_never_for_a_pause(changes, a
         (f"resume-{NOW:.0f}", NOW),
         ("resume-soon", None),
         ("resume-²", None),
+        ("resume-" + "9" * 12, 10**12 - 1),
+        ("resume-" + "9" * 13, None),
+        ("resume-" + "9" * 5_000, None),
         ("resumed", None),
     ],
 )

@@ -101,3 +101,21 @@ async def test_silent_connections_and_a_gigabyte_of_heads(web):
     for _, writer in silent:
         writer.close()
     assert peak_megabytes(web.process.pid) < MOST_MEGABYTES
+
+
+ASKED_AT_ONCE = b"GET /docs HTTP/1.1\r\nHost: x\r\n\r\n" * 20_000
+TRAILERS = b"POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"ab:c\r\n" * 100_000
+SHORT_FIELDS = FORM + b"ab:\r\n" * 11_000
+
+
+async def test_clients_that_do_not_read_and_many_short_fields(web):
+    """What they send is small, and would be large in memory."""
+    opened = []
+    for number in range(450):
+        reader, writer = await asyncio.open_connection("127.0.0.1", web.port, limit=1024)
+        writer.write((ASKED_AT_ONCE, TRAILERS, SHORT_FIELDS)[number % 3])
+        opened.append((reader, writer))
+    assert await answered_others(web.port, asyncio.ensure_future(asyncio.sleep(1)))
+    for _, writer in opened:
+        writer.close()
+    assert peak_megabytes(web.process.pid) < MOST_MEGABYTES

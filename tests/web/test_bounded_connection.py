@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
-from functools import partial
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 import uvicorn
@@ -13,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, StreamingResponse
 
 from ghapp.web import bounded_connection
-from ghapp.web.bounded_connection import LARGEST_HEAD_BYTES, SLICE_BYTES, BoundedConnection, Connections
+from ghapp.web.bounded_connection import LARGEST_HEAD_BYTES, SLICE_BYTES, Connections, bounded_config
 from tests.support.ports import free_port
 
 HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
@@ -40,8 +39,7 @@ async def _endless():
 async def serving(**limits):
     """Serves while the block runs; yields a function that opens a connection."""
     port = free_port()
-    protocol = partial(BoundedConnection, Connections(**limits))
-    config = uvicorn.Config(application, port=port, http=protocol, access_log=False, log_config=None, lifespan="off")
+    config = bounded_config(application, Connections(**limits), port=port, lifespan="off")
     server = uvicorn.Server(config)
     running = asyncio.create_task(server.serve())
     while not server.started:  # noqa: ASYNC110 - uvicorn has nothing to wait for
@@ -91,7 +89,24 @@ async def test_a_head_has_at_most_64_kib(size, status, fields):
         assert await status_of(reader) == status
 
 
-@pytest.mark.parametrize("part", [b"GET /", HEAD + b"a:", HEAD, b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 20_000])
+CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        b"GET /",
+        HEAD + b"a:",
+        HEAD,
+        HEAD + b"a: b\r\n" * 20_000,
+        HEAD + b"a:\r\n" * 2_000,
+        CHUNKED + b"0\r\n" + b"a:\r\n" * 2_000,
+        CHUNKED + b"0\r\na:",
+        CHUNKED + b"1;a=",
+        b"\r\n" * 32_768,
+    ],
+    ids=["address", "field", "name", "fields", "short fields", "trailers", "a trailer", "a chunk's extension", "lines"],
+)
 async def test_a_head_that_does_not_end_is_cut_off_with_431(part):
     async with serving() as connect:
         reader, writer = await connect(part)
@@ -100,20 +115,52 @@ async def test_a_head_that_does_not_end_is_cut_off_with_431(part):
             await asyncio.sleep(0)
         assert await status_of(reader) == 431
         answer = await reader.read()
-        assert json.loads(answer.partition(b"\r\n\r\n")[2])["detail"] == "the head of a request has at most 65536 bytes"
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["detail"].startswith("the head of a request")
 
 
 async def test_long_heads_one_after_the_other_are_counted_alone():
-    head = HEAD + b"a:" + b"x" * 60_000 + b"\r\n\r\n"
     async with serving() as connect:
-        reader, writer = await connect(head * 5)
+        reader, writer = await connect()
         for _ in range(5):
+            writer.write(HEAD + b"a:" + b"x" * 60_000 + b"\r\n\r\n")
             assert await status_of(reader) == 200
             while (await reader.readline()).strip():
                 pass
             await reader.readexactly(1)
-        writer.write(head)
+
+
+@pytest.mark.parametrize(("fields", "status"), [(400, 200), (2_000, 431)])
+async def test_a_head_has_a_bounded_number_of_fields(fields, status):
+    """Each is an object of its own, however short it is."""
+    async with serving() as connect:
+        reader, _ = await connect(HEAD + b"a:\r\n" * fields + b"\r\n")
+        assert await status_of(reader) == status
+
+
+@pytest.mark.parametrize(("count", "is_cut"), [(20, False), (2_000, True)])
+async def test_requests_that_are_sent_at_once_wait_in_a_bounded_number(count, is_cut):
+    """Each would be an object of its own that waits for the answers before it."""
+    async with serving() as connect:
+        reader, _ = await connect((HEAD + b"\r\n") * count)
+        answered = 0
+        with suppress(ConnectionError):
+            while answered < count and await status_of(reader) == 200:
+                answered += 1
+                await reader.readuntil(b"\r\n\r\n")
+                await reader.readexactly(1)
+        assert (answered < count) == is_cut
+
+
+async def test_what_follows_an_upgrade_is_the_same_for_both_parsers():
+    """What one of them takes for a body, and the other for a head, would be bounded by neither."""
+    begin = HEAD + b"Connection: upgrade\r\nUpgrade: h2c\r\na:"
+    upgrade = begin + b"x" * (SLICE_BYTES - len(begin) - 4) + b"\r\n\r\n"
+    post = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n"
+    async with serving() as connect:
+        reader, writer = await connect(upgrade + post)
+        writer.write(b"x" * 200_000)
         assert await status_of(reader) == 200
+        assert (await asyncio.wait_for(reader.readuntil(b"200000"), 10)).count(b"HTTP/1.1 200") == 1
 
 
 @pytest.mark.parametrize(
@@ -134,6 +181,54 @@ async def test_a_client_that_does_not_read_its_answer_is_cut_off(hurried):
         await asyncio.sleep(0.6)
         with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
             await asyncio.wait_for(reader.readexactly(1 << 40), 10)
+
+
+@pytest.mark.parametrize("first", [HEAD + b"\r\n", HEAD + b"\r\n\r\n"], ids=["idle", "sends line breaks"])
+async def test_a_connection_without_a_request_gives_way_and_is_closed_in_time(hurried, first):
+    async with serving(most=3) as connect:
+        idle = [(await connect(first))[0] for _ in range(3)]
+        assert [await status_of(reader) for reader in idle] == [200] * 3
+        reader, _ = await connect(HEAD + b"\r\n")
+        assert await status_of(reader) == 200
+        for each in [*idle, reader]:
+            await asyncio.wait_for(each.read(), 10)
+
+
+async def test_clients_that_do_not_read_their_answers_give_way():
+    async with serving(most=3) as connect:
+        for _ in range(3):
+            await connect(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+        await asyncio.sleep(0.3)
+        reader, _ = await connect(HEAD + b"\r\n")
+        assert await status_of(reader) == 200
+
+
+async def test_answers_that_are_not_read_are_bounded_together():
+    async with serving(most_bytes=150_000) as connect:
+        clients = [await connect(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(3)]
+        await asyncio.sleep(0.3)
+        assert 1 <= sum([await is_cut_off(reader) for reader, _ in clients]) < 3
+
+
+async def is_cut_off(reader):
+    try:
+        await asyncio.wait_for(reader.readexactly(1 << 25), 10)
+    except (ConnectionError, asyncio.IncompleteReadError):
+        return True
+    return False
+
+
+@pytest.mark.parametrize("upgrade", [b"websocket", b"h2c"])
+async def test_a_request_for_another_protocol_is_answered_as_any_other(upgrade):
+    fields = b"Connection: upgrade\r\nUpgrade: %b\r\nSec-WebSocket-Version: 13\r\n" % upgrade
+    key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+    async with serving(most=3) as connect:
+        for _ in range(5):
+            reader, writer = await connect(HEAD + fields + key + b"\r\n")
+            assert await status_of(reader) == 200
+            writer.close()
+        reader, _ = await connect(HEAD + b"\r\n")
+        assert await status_of(reader) == 200
 
 
 async def test_when_there_are_too_many_connections_the_slowest_is_closed():

@@ -9,6 +9,8 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
+from ghapp.web import held_bodies
+from ghapp.web.bounded_connection import CONNECTION
 from ghapp.web.held_bodies import HeldBodies
 
 
@@ -52,3 +54,46 @@ async def test_the_body_of_a_request_that_failed_counts_no_longer():
     async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
         for _ in range(3):
             assert (await client.post("/", content=b"x" * 60)).status_code == 500
+
+
+class Sender:
+    """A client that sends a body in parts, over a connection that has waited for it for some time."""
+
+    def __init__(self, application, waited):
+        self.waited, self.is_cut_off, self.answers = waited, False, []
+        self._parts = asyncio.Queue()
+        scope = {"type": "http", "method": "POST", "path": "/", "headers": [], "state": {CONNECTION: self}}
+        self.task = asyncio.create_task(application(scope, self._parts.get, self._send))
+
+    def has_waited(self, seconds):
+        return self.waited > seconds
+
+    def cut_off(self):
+        self.is_cut_off = True
+
+    async def send(self, size, *, more_body):
+        await self._parts.put({"type": "http.request", "body": b"x" * size, "more_body": more_body})
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    async def _send(self, message):
+        self.answers.append(message.get("status"))
+
+
+@pytest.mark.parametrize(
+    ("waited", "is_cut_off", "status"),
+    [(held_bodies.SLOW_SECONDS, False, 503), (held_bodies.SLOW_SECONDS + 0.1, True, 200)],
+)
+async def test_a_body_that_does_not_arrive_gives_way_to_others(waited, is_cut_off, status):
+    async def application(scope, receive, send):
+        await Request(scope, receive).body()
+        await PlainTextResponse("")(scope, receive, send)
+
+    bounded = HeldBodies(application, most=100)
+    slow = Sender(bounded, waited)
+    await slow.send(90, more_body=True)
+    other = Sender(bounded, 0.0)
+    await other.send(20, more_body=False)
+    await other.task
+    assert (slow.is_cut_off, other.answers[0]) == (is_cut_off, status)
+    slow.task.cancel()

@@ -28,6 +28,7 @@ from ghapp.report.documents import CheckDocument, StepDocument, Timestamp, gate_
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.org_views import load_shard_inputs
 from ghapp.store.stores import Stores
+from ghapp.web.api.audit import ApiAudit
 from ghapp.web.api.health import Clock, Enqueue
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader, OrgState
@@ -120,6 +121,7 @@ class GateEndpoints:
         self._settings, self._reader, self._authenticator = settings, reader, authenticator
         self._enqueue, self._clock = enqueue, clock
         self._stores, self._shards = stores, stores.shards
+        self._audit = ApiAudit(stores.audit, authenticator, clock)
 
     def routes(self) -> Sequence[Route]:
         """Returns both routes."""
@@ -175,13 +177,18 @@ class GateEndpoints:
             when = "in the future" if at > 0 else "before 1970"
             return problem(400, f"deployed_at is {when}; it takes the time when the shard was deployed")
         by = await self._authenticator.who(request)
-        recorded = await self._shards.record(
-            org_state.installation.id, pool.name, lambda last: _deploy(last, shard, report, at, now, by)
+        installation, former = (
+            org_state.installation.id,
+            await self._shards.deploys(org_state.installation.id, pool.name),
         )
+        recorded = await self._shards.record(
+            installation, pool.name, lambda last: _deploy(last, shard, report, at, now, by)
+        )
+        if not any(_is_same(each, recorded) for each in former):
+            subject = f"{pool.name}/{shard} as {recorded.role}"
+            await self._audit.declared(request, installation, "deploy", subject)
         if pool.deploy_repository and commit_of(recorded.ref):  # if this job is lost, the clock enqueues another
-            await self._enqueue(
-                JobName.GATE, org_state.installation.id, key=gates_key(org_state.installation.id), retry=False
-            )
+            await self._enqueue(JobName.GATE, installation, key=gates_key(installation), retry=False)
         return Response(status_code=204)
 
     def _pool(self, org_state: OrgState, name: str) -> PoolSettings:
@@ -198,6 +205,11 @@ class GateEndpoints:
 
 def _is_count(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS and int(text) >= 1
+
+
+def _is_same(one: Deploy, other: Deploy) -> bool:
+    """True if a report repeats another one."""
+    return (one.shard, one.role, one.deployed_at, one.ref) == (other.shard, other.role, other.deployed_at, other.ref)
 
 
 def _deploy(last: Deploy | None, shard: str, report: DeployBody, at: float | None, now: float, by: str) -> Deploy:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
-from urllib.parse import parse_qs, quote
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -32,6 +32,7 @@ from ghapp.web.pages.job_pages import death_path, shown_death
 from ghapp.web.pages.views.death import WHY_NOT, refusal_here
 from ghapp.web.rate_limit import RateLimit
 from ghapp.web.reachable import address_of
+from ghapp.web.request_body import read_form
 
 log = logger(__name__)
 
@@ -318,8 +319,7 @@ class Buttons:
 
     async def _form(self, request: Request, visitor: Visitor, visit: OrgVisit | None) -> Form | Response:
         """Returns the fields of a form of ours, within the limit; else the refusal."""
-        parsed = parse_qs((await request.body()).decode(errors="replace"), max_num_fields=20)
-        form = {name: values[0] for name, values in parsed.items()}
+        form = await read_form(request)
         if not self._host.access.is_own_form(request, visitor, form.get("form_token", "")):
             return self._refuse(request, visitor, visit, 403, "Nothing was done", FORGED, again=True)
         where = "*" if visit is None else str(visit.org_state.installation.id)

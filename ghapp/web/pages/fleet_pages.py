@@ -14,6 +14,7 @@ from ghapp.errors import GitHubError, StoreUnavailableError
 from ghapp.health.installation import Installation
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
+from ghapp.store.audit import MOST as MOST_ENTRIES
 from ghapp.store.audit import Trail
 from ghapp.web.api.health import MOST_DIGITS, Clock
 from ghapp.web.fleet_view import OrgState
@@ -29,7 +30,13 @@ from ghapp.web.pages.views.history import history_page, pool_asked, span_named
 from ghapp.web.pages.views.incidents import last_incident
 from ghapp.web.pages.views.runner import runner_page
 from ghapp.web.pages.views.runners import read_query, runners_page
-from ghapp.web.pages.views.system import MOST_ENTRIES, audit_lines, system_page
+from ghapp.web.pages.views.system import audit_lines, system_page
+
+LATEST_ENTRIES = 20
+"""Of each part of an audit log, on pages that are live."""
+
+ALL_ENTRIES = "audit=all"
+"""The query of a page with all entries."""
 
 MOST_LISTED = 200
 """Organizations on `/`."""
@@ -236,11 +243,13 @@ class FleetPages:
         installation, now = visit.org_state.installation, host.clock()
         page = await host.data.overview(visit.org_state)
         manages = visit.rights.manages
-        changes = await host.data.audited(installation.id, MOST_ENTRIES)
-        declared = await host.data.audited(installation.id, MOST_ENTRIES, Trail.CONTROLLERS) if manages else []
+        most = _most_entries(request)
+        changes = await host.data.audited(installation.id, most)
+        declared = await host.data.audited(installation.id, most, Trail.CONTROLLERS) if manages else []
         sparklines = await host.data.sparklines(visit.org_state, page)
         cluster = await host.data.cluster(installation.id)
-        shell = host.shell(request, visit.visitor, installation.org, "Overview", live=True)
+        is_live = most < MOST_ENTRIES
+        shell = host.shell(request, visit.visitor, installation.org, "Overview", live=is_live)
         base = base_of(shell, installation)
         return host.render(
             request,
@@ -251,6 +260,7 @@ class FleetPages:
             cluster=cluster,
             changes=audit_lines(changes, now, has_addresses=manages),
             declared=audit_lines(declared, now, has_addresses=manages),
+            all_entries=f"{base}?{ALL_ENTRIES}#audit" if is_live else None,
             rights=visit.rights,
             base=base,
         )
@@ -328,14 +338,24 @@ class FleetPages:
             return host.absent(request, visitor)
         manages_all, roles, now = await host.manages_all(visitor), await host.data.roles(), host.clock()
         letters = await host.data.letters() if manages_all else None
-        entries = await host.data.audited(None, MOST_ENTRIES) if manages_all else []
-        sign_ins = await host.data.audited(None, MOST_ENTRIES, Trail.SIGN_INS) if manages_all else []
+        most = _most_entries(request)
+        entries = await host.data.audited(None, most) if manages_all else []
+        sign_ins = await host.data.audited(None, most, Trail.SIGN_INS) if manages_all else []
         page = system_page(roles.load, roles.clocks, roles.watches, roles.lag, roles.dead, letters, entries, now)
         doctor = findings_view(*self._examination.latest(), now) if manages_all else None
         org = seen[0].org if len(seen) == 1 else ""
-        shell = host.shell(request, visitor, org, "System", live=True)
+        is_live = most < MOST_ENTRIES
+        shell = host.shell(request, visitor, org, "System", live=is_live)
         shown = audit_lines(sign_ins, now, has_addresses=True)
-        return host.render(request, "system.html", shell=shell, page=page, doctor=doctor, sign_ins=shown)
+        all_entries = f"{shell.root}system?{ALL_ENTRIES}" if is_live else None
+        return host.render(
+            request, "system.html", shell=shell, page=page, doctor=doctor, sign_ins=shown, all_entries=all_entries
+        )
+
+
+def _most_entries(request: Request) -> int:
+    """Returns how many entries of each part of the audit log are asked for; all of them are not shown live."""
+    return MOST_ENTRIES if request.query_params.get("audit") == "all" else LATEST_ENTRIES
 
 
 def base_of(shell: PageShell, installation: Installation) -> str:

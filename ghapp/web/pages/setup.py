@@ -13,7 +13,7 @@ import secrets
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -35,6 +35,7 @@ from ghapp.web.page_key import PARAMETER, PageKey
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import KEY_HOLDER, is_of_our_page
 from ghapp.web.reachable import address_of, can_deliver
+from ghapp.web.request_body import read_form
 
 log = logger(__name__)
 
@@ -98,8 +99,7 @@ class SetupEndpoints:
             return self._exists(self._credentials, 409)
         if not (self._key.is_held(request) and is_of_our_page(request)):
             return self._refused(request)
-        form = parse_qs((await request.body()).decode(errors="replace"))
-        organization = form.get("organization", [""])[0].strip()
+        organization = (await read_form(request)).get("organization", "").strip()
         if organization and not ORGANIZATION.fullmatch(organization):
             return self._form(request, 422, rejected=organization)
         owner = f"/organizations/{quote(organization)}" if organization else ""

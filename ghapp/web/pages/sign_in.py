@@ -5,7 +5,7 @@ from __future__ import annotations
 from hmac import compare_digest
 from math import ceil
 from typing import Any
-from urllib.parse import parse_qs, quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -21,7 +21,8 @@ from ghapp.web.pages import layout
 from ghapp.web.pages.access import SESSION_COOKIE, PageAccess
 from ghapp.web.pages.shell import NOTICES, PageShell
 from ghapp.web.rate_limit import RateLimit
-from ghapp.web.reachable import address_of
+from ghapp.web.reachable import address_of, client_network
+from ghapp.web.request_body import read_form
 
 log = logger(__name__)
 
@@ -60,7 +61,7 @@ class SignInEndpoints:
             return self._page(request, "not_configured", 503)
         if elsewhere := self._public(request):
             return elsewhere
-        if wait := self._starts.grant(address_of(request), self._clock()):
+        if wait := self._starts.grant(client_network(address_of(request)), self._clock()):
             return self._refused(request, 429, "Too many sign-ins", TOO_MANY, {"Retry-After": str(ceil(wait))})
         redirect_uri = f"{self._here(request)}/sign-in/callback"
         begun = self._access.authorization().begin(redirect_uri)
@@ -111,11 +112,11 @@ class SignInEndpoints:
     async def _sign_out(self, request: Request) -> Response:
         """Ends the session, and has its user access token revoked."""
         visitor = await self._access.visitor(request)
-        form = parse_qs((await request.body()).decode(errors="replace"))
+        form = await read_form(request)
         response = RedirectResponse("sign-in?done=signed-out", 303, layout.headers())
         if visitor is None or visitor.has_key:
             return response
-        if not self._access.is_own_form(request, visitor, form.get("form_token", [""])[0]):
+        if not self._access.is_own_form(request, visitor, form.get("form_token", "")):
             return self._page(
                 request, "refused", 403, title="You are still signed in", detail=FORGED, is_signed_in=True
             )

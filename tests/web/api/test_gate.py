@@ -14,6 +14,7 @@ from ghapp.health.runner.evidence import Registration, Survey
 from ghapp.health.runner.observations import job_started, registration_seen
 from ghapp.queue.jobs import JobName
 from ghapp.settings import Settings
+from ghapp.store.audit import AuditLog, Trail
 from ghapp.store.deaths import Deaths
 from ghapp.store.runners import Runners
 from ghapp.store.shards import Shards
@@ -200,6 +201,17 @@ async def test_a_repeated_report_keeps_the_time_of_the_first_report(http, redis,
     assert (await report_deploy(http, redis)).first_reported_at == NOW - 60, "the clock had jumped"
     times[0] += 180
     assert (await report_deploy(http, redis, ref="v42")).first_reported_at == NOW + 120
+
+
+async def test_a_changed_deploy_is_in_the_audit_log_once(http, redis, times):
+    """Which shard is active decides what the gate lets pass."""
+    for role in ("inactive", "inactive", "active"):
+        await report_deploy(http, redis, role=role, ref="v41")
+    entries = await AuditLog(redis).latest(INSTALLATION, 9, Trail.CONTROLLERS)
+    assert [(each.action, each.subject) for each in reversed(entries)] == [
+        ("deploy", "linux/pink as inactive"),
+        ("deploy", "linux/pink as active"),
+    ]
 
 
 async def test_a_runner_list_from_before_the_deploy_is_not_used(http, redis, times):

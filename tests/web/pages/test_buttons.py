@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from urllib.parse import urljoin
 
 import pytest
 
 from ghapp.queue.jobs import JobName
-from ghapp.store.audit import AuditLog
+from ghapp.store.audit import AuditEntry, AuditLog, Channel
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.inbox import Inbox
 from ghapp.store.schedule import Schedule
@@ -259,3 +260,30 @@ async def test_text_from_the_address_is_never_shown_as_a_result(signed_in):
     browser = await signed_in("mona")
     page = unescape((await browser.get("/orgs/acme?done=You+are+hacked")).text)
     assert "hacked" not in page
+
+
+@pytest.mark.parametrize("path", ["/orgs/acme/pause", "/sign-out"])
+async def test_a_form_of_too_many_fields_is_refused(signed_in, redis, fleet, path):
+    browser = await signed_in("mona")
+    fields = {"form_token": await form_token(browser, "/orgs/acme/pause"), **WHY}
+    many = {str(number): "x" for number in range(20)}
+    assert (await browser.post(path, data={**fields, **many})).status_code == 400
+    assert await Fuses(redis).pauses(fleet["acme"]) == {}
+
+
+async def test_many_changes_hide_none(signed_in, redis, fleet):
+    """One click shows all; a live page shows the latest."""
+    browser = await signed_in("mona")
+    await press(browser, "/orgs/acme/pause", **WHY)
+    for number in range(20):
+        entry = AuditEntry(NOW + number, "lisa", Channel.CHECK_RUN, "sweep", "", "", "queued")
+        await AuditLog(redis).record(fleet["acme"], entry)
+    latest = (await browser.get("/orgs/acme")).text
+    assert latest.count('<td data-label="Who">') == 20
+    assert '<td data-label="Who">mona' not in latest
+    address = re.search(r'href="([^"]+)">All entries', latest)[1]
+    page = (await browser.get(urljoin("/orgs/acme", address))).text
+    assert '<td data-label="Who">mona' in page
+    assert "All entries" not in page
+    assert "hx-get" in latest
+    assert "hx-get" not in page

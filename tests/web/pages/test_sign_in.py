@@ -327,3 +327,28 @@ async def test_a_sign_in_at_another_address_begins_again_at_the_public_one_where
     assert moved.headers["location"] == "https://ghapp.example/x/sign-in/github?to=orgs%2Facme&public="
     begun = await browser.get("/sign-in/github", params={"to": "orgs/acme", "public": ""})
     assert query_of(begun)["redirect_uri"] == "https://ghapp.example/x/sign-in/callback", "its proxy changes Host"
+
+
+async def test_a_client_that_leaves_amid_a_form_is_no_error(start, caplog):
+    """Anyone can; a traceback in the log for each would fill it."""
+    application = start()._transport.app
+    messages = iter([{"type": "http.request", "body": b"a=", "more_body": True}, {"type": "http.disconnect"}])
+    sent = []
+
+    async def receive():
+        return next(messages)
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/sign-out",
+        "query_string": b"",
+        "headers": [],
+        "scheme": "http",
+    }
+    await application({**scope, "server": ("x", 80), "client": ("127.0.0.1", 5)}, receive, send)
+    assert sent[0]["status"] == 400
+    assert not caplog.records

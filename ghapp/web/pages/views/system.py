@@ -11,7 +11,6 @@ from ghapp.store.inbox import DeadLetter
 from ghapp.web.pages.views.wording import Moment, counted, moment
 
 MOST_LETTERS = 50
-MOST_ENTRIES = 20
 LONG_INBOX = 10_000
 
 
@@ -113,7 +112,7 @@ def system_page(
 
 
 def audit_lines(entries: Sequence[AuditEntry], now: float, *, has_addresses: bool) -> tuple[AuditLine, ...]:
-    """Returns the latest entries of an audit log, for pages; the clients' addresses are for managers alone."""
+    """Returns entries of an audit log, for pages; the clients' addresses are for managers alone."""
     return tuple(
         AuditLine(
             moment(each.at, now),
@@ -124,7 +123,7 @@ def audit_lines(entries: Sequence[AuditEntry], now: float, *, has_addresses: boo
             each.result,
             each.address if has_addresses else "",
         )
-        for each in entries[:MOST_ENTRIES]
+        for each in entries
     )
 
 
