@@ -30,8 +30,13 @@ class _Repository(msgspec.Struct):
     topics: list[Text] = []
 
 
+class _Person(msgspec.Struct):
+    id: Id
+
+
 class _Collaborator(msgspec.Struct):
     permission: Text
+    user: _Person | None = None
 
 
 class _Named(msgspec.Struct):
@@ -107,11 +112,17 @@ class Checks:
         answer = await self.client.send("GET", self._path)
         return None if answer.status in REFUSED else self._described(answer.body).topics
 
-    async def is_admin(self, login: str) -> bool:
-        """True if a person is an admin of the repository; needs `metadata: read`."""
+    async def is_admin(self, login: str, user_id: int) -> bool:
+        """True if a person is an admin of the repository; needs `metadata: read`.
+
+        GitHub takes a login, which may belong to another person now: the answer must be about the one with this id.
+        """
         path = f"{self._path}/collaborators/{quote(login, safe='')}/permission"
         answer = await self.client.send("GET", path)
-        return answer.status not in REFUSED and read(_collaborator, answer.body).permission == ADMIN
+        if answer.status in REFUSED:
+            return False
+        found = read(_collaborator, answer.body)
+        return found.permission == ADMIN and found.user is not None and found.user.id == user_id
 
     async def head(self, branch: str, now: float) -> Head | None:
         """Returns the branch's head by its newest workflow run; None if there is no run."""

@@ -204,10 +204,14 @@ class UserAuthorization:
             return _Repositories([])
         return wire.read_rows(_repositories, body, self._left_out).value
 
-    async def manages(self, token: str, login: str) -> bool:
-        """True if the person may list the organization's runners; errors as of `user`."""
+    async def manages(self, token: str, account_id: int) -> bool:
+        """True if the person may list the organization's runners; errors as of `user`.
+
+        The organization is named by its id, as in the links of GitHub's own pages: its login may belong to another one
+        now, which anyone can create who waits for a rename.
+        """
         try:
-            await self._get(token, f"/orgs/{login}/actions/runners", per_page=1)
+            await self._get(token, f"/organizations/{account_id}/actions/runners", per_page=1)
         except (NotFoundError, PermissionMissingError):
             return False
         return True

@@ -98,7 +98,7 @@ async def _press(context: JobContext, installation: Installation, delivery: Deli
     pressed = delivery.requested_action.identifier if delivery.requested_action is not None else ""
     if (until := resumes_until(pressed)) is not None and delivery.sender is not None:
         key = f"resume-{installation.id}-{delivery.sender.id}-{until}"
-        context.ask(JobName.RESUME, installation.id, by, until, key=key)
+        context.ask(JobName.RESUME, installation.id, by, delivery.sender.id, until, key=key)
         return "resume-requested"
     if pressed != SWEEP.identifier:
         return "ignored"

@@ -21,19 +21,20 @@ from jobs.events.publish import publish_fuse_changes
 log = logger(__name__)
 
 
-async def resume(installation_id: int, by: str, until: int) -> None:
+async def resume(installation_id: int, by: str, user_id: int, until: int) -> None:
     """The job: enqueued for each press."""
     async with open_context(configured()) as context:
-        await resume_by_button(context, installation_id, by, until)
+        await resume_by_button(context, installation_id, by, user_id, until)
 
 
-async def resume_by_button(context: JobContext, installation_id: int, by: str, until: int) -> bool:
+async def resume_by_button(context: JobContext, installation_id: int, by: str, user_id: int, until: int) -> bool:
     """Restarts fuses that had stopped when the button was shown; returns False if GitHub knows the person as no admin.
 
     Args:
         context: the stores and GitHub.
         installation_id: of the organization.
         by: the login of the person who pressed.
+        user_id: their id at GitHub.
         until: when the last of these fuses stopped (epoch seconds); see `resume_of`.
 
     Raises:
@@ -44,7 +45,7 @@ async def resume_by_button(context: JobContext, installation_id: int, by: str, u
     if installation is None or installation.suspended or repository is None:
         return False
     client = await context.installation_client(installation, Purpose.REPORT)
-    if not await Checks(client, repository).is_admin(by):
+    if not await Checks(client, repository).is_admin(by, user_id):
         await _record(context, installation, by, f"refused: not an admin of {repository}")
         return False
     has_restarted = await _restart(context, installation, by, until)

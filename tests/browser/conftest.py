@@ -11,7 +11,7 @@ from tests.support.chromium import chromium_path
 
 
 @pytest.fixture(scope="module")
-def chromium():
+def chromium(tmp_path_factory):
     # Not for the whole session: while it is open its event loop runs in this thread, and async tests cannot.
     path = chromium_path()
     if path is None and os.environ.get("TESTS_NEED_BROWSER"):
@@ -19,6 +19,8 @@ def chromium():
     if path is None:
         pytest.skip("there is no Chromium on PATH; install it to see the pages in a browser")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        # What it leaves in its folder of temporary files, where it was stopped under load, goes with the tests'.
+        environ = {**os.environ, "TMPDIR": str(tmp_path_factory.mktemp("chromium"))}
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"], env=environ)
         yield browser
         browser.close()

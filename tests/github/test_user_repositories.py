@@ -61,3 +61,15 @@ async def test_no_answer_is_an_error_and_not_fewer_repositories(github, read, st
 async def test_without_access_there_are_none(github, read, status):
     github.control.fault(match=r"/repositories$", status=status)
     assert await read() == []
+
+
+async def test_who_manages_an_organization_is_asked_by_its_id(github, authorization):
+    """An outside collaborator who creates an organization with the old name of a renamed one does not manage it."""
+    token = exchange(github, authorized(github, "mona")["code"])["access_token"]
+    acme = github.world.orgs["acme"].id
+    github.control.rename("acme", "acme-two")
+    try:
+        assert await authorization.manages(token, acme)
+        assert not await authorization.manages(token, acme + 1)
+    finally:
+        github.control.rename("acme-two", "acme")

@@ -4,7 +4,7 @@ import pytest
 
 from tests.simulation.engine import simulate
 
-SIMULATED, CHUNKS = range(36), 6
+SIMULATED, CHUNKS = range(30), 6
 
 MISJUDGED = {
     1156: "grants of a fuse that healed were held against the next one's first batch",

@@ -431,12 +431,13 @@ async def test_while_github_does_not_answer_who_pressed_is_asked_again(story):
         await app.context.fuses.save(app.installation, POOL, None, STOPPED)
         app.sandbox.control.fault(match=".*/permission", status=502)
         with pytest.raises(GitHubUnavailableError):
-            await resume_by_button(app.context, app.installation, "mona", 2)
+            await resume_by_button(app.context, app.installation, "mona", 101, 2)
         assert (await app.context.fuses.all(app.installation))[POOL] == STOPPED
         app.sandbox.control.no_faults()
-        assert await resume_by_button(app.context, app.installation, "mona", 2)
-        assert await resume_by_button(app.context, app.installation, "mona", 2), "once more changes nothing"
-        (again, first) = await app.context.audit.latest(app.installation, 10)
+        assert await resume_by_button(app.context, app.installation, "mona", 101, 2)
+        assert await resume_by_button(app.context, app.installation, "mona", 101, 2), "once more changes nothing"
+        assert not await resume_by_button(app.context, app.installation, "mona", 102, 2), "who had the login once"
+        (_, again, first) = await app.context.audit.latest(app.installation, 10)
         assert (first.result, again.result) == ("restarted", "nothing to restart")
 
 

@@ -1,8 +1,8 @@
 """Who sees which page, and who may use its buttons.
 
 A person signs in with GitHub. `GET /user/installations` with the person's own token decides whose fleets are shown,
-`GET /orgs/{org}/actions/runners` whose buttons work, and `GET /user/installations/{id}/repositories` whose jobs are
-shown. GitHub is asked again after ten minutes; while it does not answer, its last answers hold for an hour.
+`GET /organizations/{id}/actions/runners` whose buttons work, and `GET /user/installations/{id}/repositories` whose
+jobs are shown. GitHub is asked again after ten minutes; while it does not answer, its last answers hold for an hour.
 
 Under `ghapp up`, a browser with its key sees everything without signing in (`page_key`).
 """
@@ -227,7 +227,7 @@ class PageAccess:
             return known
         try:
             manages, repositories = await asyncio.gather(
-                authorization.manages(session.token, installation.called),
+                authorization.manages(session.token, installation.account_id),
                 authorization.repositories(session.token, installation.id),
             )
         except UnauthorizedError:

@@ -68,8 +68,8 @@ def asked():
 async def fleet(redis, github):
     """acme: two healthy runners, a lost one whose fuse is stopped, a healed one; globex: one runner."""
     ids = {org: github.installation_id(org) for org in ("acme", "globex")}
-    for at, (org, installation) in enumerate(ids.items()):
-        await Installations(redis).put(Installation(installation, org, 1 + at, {"checks": "write"}))
+    for org, installation in ids.items():
+        await Installations(redis).put(Installation(installation, org, github.world.orgs[org].id, {"checks": "write"}))
     healed = replaced(invalidated(4, "d"), NOW - 50)
     known = {"acme": [healthy(1, "a"), healthy(2, "b"), invalidated(3, "c"), healed], "globex": [healthy(9, "z")]}
     for org, runners in known.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html import unescape
 
 import pytest
@@ -83,7 +84,8 @@ async def at_work(redis, fleet):
 
 
 async def grant(redis, installation):
-    await Installations(redis).put(Installation(installation, "acme", 1, {"checks": "write", "actions": "write"}))
+    known = await Installations(redis).one(installation)
+    await Installations(redis).put(replace(known, permissions={"checks": "write", "actions": "write"}))
 
 
 # What is shown.
@@ -322,7 +324,8 @@ async def test_at_most_two_thousand_repositories_are_read_and_the_page_reports_t
 async def test_the_former_name_of_an_organization_has_the_same_restrictions(signed_in, redis, fleet, at_work):
     await Demand(redis).record(at_work, [job(7005, "former/api"), job(7006, "former/infra")])
     for login in ("former", "acme"):
-        await Installations(redis).put(Installation(at_work, login, 1, {"checks": "write"}))
+        known = await Installations(redis).one(at_work)
+        await Installations(redis).put(Installation(at_work, login, known.account_id, {"checks": "write"}))
     browser = await signed_in("lisa")
     for org in ("acme", "former"):
         assert (await browser.get(f"/orgs/{org}/jobs/7005")).status_code == 200
