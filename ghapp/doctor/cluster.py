@@ -101,7 +101,7 @@ def of_refusal(name: str, error: ClusterForbiddenError) -> list[Finding]:
     """Reports a 403 in the server's words, unless the check of RBAC reports it."""
     if error.by_rbac:
         return []
-    return [wrong(GROUP, name, redact(str(error)), "RBAC permits it: ask whoever set up what forbids it")]
+    return [wrong(GROUP, name, redact(str(error)), "RBAC permits it: ask the cluster's admin about what forbids it")]
 
 
 def of_configuration(pools: Sequence[PoolSettings], *, is_configured: bool) -> list[Finding]:

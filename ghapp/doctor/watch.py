@@ -54,7 +54,9 @@ def of_ages(seen_at: Mapping[str, float | None], now: float) -> list[Finding]:
 
 def of_degraded(degraded: Mapping[str, str]) -> list[Finding]:
     """Reports what the watch, or a worker, cannot read of a source, in the server's words."""
-    fix = "grant what is missing, or ask whoever forbids it; what happens there meanwhile is not seen, or only in part"
+    fix = (
+        "grant what is missing, or ask the cluster's admin; meanwhile, what happens there is not seen, or only in part"
+    )
     return [wrong(GROUP, f"not seen: {place}", why, fix) for place, why in degraded.items()]
 
 
