@@ -19,7 +19,7 @@ from ghapp.health.runner.evidence import Evidence, Registration, Survey
 from ghapp.health.runner.observations import STALE_LIST_SECONDS
 from ghapp.health.runner.verdict import State, judge
 from tests.simulation.github import HOURLY_LIMIT
-from tests.simulation.liveness import ACT_LIFE, JOB_LIFE, Accepted, Liveness, Loss, Violation
+from tests.simulation.liveness import ACT_LIFE, JOB_LIFE, Accepted, Liveness, Loss, ShownBusy, Violation
 from tests.simulation.world import Fate, Machine
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ class Audit(Liveness):
         _, shown_at = self._shown_busy.get(runner_id, (0, 0.0))
         self._jobs_of[runner_id].add(job_id)
         is_behind = self._engine.fleet.clock_offset < 0.0  # the end is dated before the list, as another job's would be
-        if over_at is not None and self._shown_working.get(runner_id) == job_id and not is_behind:
+        shown = self._shown_working.get(runner_id)
+        if over_at is not None and shown is not None and shown.is_over(job_id, over_at) and not is_behind:
             del self._shown_working[runner_id]
         if over_at is not None and over_at >= shown_at:
             self._shown_busy.pop(runner_id, None)  # the job that ended then explains what lists showed before
@@ -382,18 +383,19 @@ class Audit(Liveness):
         """GitHub returned this registration."""
         self._keep_shown(runner.id, self._job_shown(runner))
 
-    def _job_shown(self, runner: Registration) -> int | None:
-        """The job with which GitHub returns it busy, 0 for none, as in a stale list; None if it is idle."""
+    def _job_shown(self, runner: Registration) -> ShownBusy | None:
+        """The job with which GitHub returns it busy; None if it is idle."""
         machine = self._engine.world.machines[runner.id]
         if not runner.busy or not (machine.busy or self._engine.github.lies):
             return None
-        return machine.job.id if machine.job is not None else 0
+        job = machine.job.id if machine.job is not None else 0
+        return ShownBusy(job, self._engine.driver.clock(), is_ahead=self._engine.skew > 0.0)
 
-    def _keep_shown(self, runner_id: int, job: int | None) -> None:
-        if job is None:
+    def _keep_shown(self, runner_id: int, shown: ShownBusy | None) -> None:
+        if shown is None:
             self._shown_working.pop(runner_id, None)
         else:
-            self._shown_working[runner_id] = job
+            self._shown_working[runner_id] = shown
 
     def answered(self, runner_id: int, at: float | None = None) -> None:
         """GitHub answered about this runner."""

@@ -43,6 +43,20 @@ class Loss:
     fair_since: float
 
 
+class ShownBusy(NamedTuple):
+    """GitHub returned a runner busy: with which job, 0 for none, as in a stale list."""
+
+    job: int
+    at: float
+    """By our clock."""
+    is_ahead: bool
+    """True if our clock was ahead of the true time."""
+
+    def is_over(self, job: int, ended_at: float) -> bool:
+        """True if the end of that job explains it. An end that looks earlier is another job's."""
+        return self.job == job and not (self.is_ahead and ended_at < self.at)
+
+
 class Accepted(NamedTuple):
     """A request that a controller accepted; both times are by our clock, like a fuse's."""
 
@@ -59,9 +73,9 @@ class Liveness:
         self._losses: dict[int, Loss] = {}
         self._requests: dict[int, Loss] = {}
         """Requests that no controller accepted yet, by runner."""
-        self._shown_working: dict[int, int] = {}
-        """Runners that GitHub last returned busy, with the job that they had; 0 for none, as in a stale list."""
-        self._paged: dict[int, int | None] = {}
+        self._shown_working: dict[int, ShownBusy] = {}
+        """Runners that GitHub last returned busy."""
+        self._paged: dict[int, ShownBusy | None] = {}
         """The same of the last page of a list that had them; None for an idle one."""
         self._jobs_of: defaultdict[int, set[int]] = defaultdict(set)
         """By runner: the jobs that deliveries reported since it has its record."""
