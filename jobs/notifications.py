@@ -25,12 +25,12 @@ from ghapp.health.notifications import (
     unserved_subject,
 )
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
+from ghapp.health.remediation.status import is_loss_over
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.next_attempt import next_attempt
 from ghapp.health.runner.verdict import State
 from ghapp.log import logger, redact
 from ghapp.notifier import Notifier
-from ghapp.report.documents import is_healed
 from ghapp.report.notification import message, page_of_topic
 from ghapp.report.org_view import OrgView
 from ghapp.store.notifications import Notifications, PendingNotification
@@ -145,11 +145,11 @@ async def _unserved(context: JobContext, installation: Installation, now: float)
 
 
 def lost_by_pool(view: OrgView, runners: Iterable[Evidence], now: float) -> Mapping[str, int]:
-    """Returns the number of lost runners without an accepted replacement, by pool, and their sum for `*`."""
+    """Returns the number of lost runners whose successors are not online, by pool, and their sum for `*`."""
     lost = Counter[str]()
     for evidence in runners:
         verdict = view.verdict(evidence, now)
-        if verdict.state is State.INVALIDATED and not is_healed(evidence, verdict):
+        if verdict.state is State.INVALIDATED and not is_loss_over(evidence, verdict, now):
             lost.update((view.pool(evidence), WHOLE_INSTALLATION))
     return lost
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from ghapp.cli.context import opened, settings_here
 from ghapp.health.gate.judgement import Gate, GateRequest
 from ghapp.report.documents import HealthDocument
-from ghapp.report.overview import DegradedDocument, HeldDocument, PhantomDocument, PoolQueueDocument, UnseenDocument
+from ghapp.report.overview import HeadlineDocument, HeldDocument, PhantomDocument, PoolQueueDocument
 
 T = TypeVar("T")
 
@@ -43,17 +43,13 @@ class JobReference(NamedTuple):
 
 
 class FleetDocuments(NamedTuple):
-    """Documents of runners and phantoms, namespaces without a current snapshot, pauses and fuses that block, and jobs.
+    """What is wrong, the worst of each organization first; runners, phantoms, what holds replacements, jobs by pool."""
 
-    `pools` has the jobs and idle runners of each pool, `degraded` the sources that cannot be read.
-    """
-
+    headlines: list[HeadlineDocument]
     runners: list[HealthDocument]
     phantoms: list[PhantomDocument]
-    unseen: list[UnseenDocument]
     held: list[HeldDocument]
     pools: list[PoolQueueDocument]
-    degraded: list[DegradedDocument]
 
 
 class ShardGate(Protocol):
@@ -92,7 +88,7 @@ class Backend(Protocol):
         """Returns the runners, and what is known beside them."""
 
     async def runner(self, org: str, name_or_id: str) -> dict[str, Any]:
-        """Returns the health document of a runner with `held` and `death`."""
+        """Returns the health document of a runner with `death`."""
 
     async def jobs(self, org: str | None, state: str | None, pool: str | None) -> list[Any]:
         """Returns jobs, each with its `org`; `state` is `queued`, `running`, `unserved`, or None for the first two."""

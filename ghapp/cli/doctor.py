@@ -38,12 +38,12 @@ def doctor(*, as_json: bool) -> None:
 
 
 def _document(finding: Finding) -> dict[str, Any]:
-    """Returns one finding as printed by `--json`, where the text is under `said` as in the gate's checks."""
+    """Returns one finding as printed by `--json`, where the text is under `text` as in the gate's checks."""
     return {
         "group": finding.group,
         "name": finding.name,
         "status": finding.status,
-        "said": finding.text,
+        "text": finding.text,
         "fix": finding.fix,
         "org": finding.org,
     }

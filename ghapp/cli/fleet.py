@@ -103,6 +103,7 @@ def runners(
     Example: ghapp runners --org acme --state suspect
     """
     from ghapp.health.runner.verdict import State
+    from ghapp.report.documents import is_past
 
     if state is not None and state not in {each.value for each in State}:
         raise click.BadParameter(f"{state!r} is not a state; states are {', '.join(State)}", param_hint="--state")
@@ -111,7 +112,7 @@ def runners(
         return
     fleet = _of_pool(query(lambda backend: backend.fleet(org)), pool)
     known = fleet.runners
-    left = [each for each in known if each["healed"] or each["state"] == State.RETIRED]
+    left = [each for each in known if is_past(each)]
     current = known if everyone or state is not None else [each for each in known if each not in left]
     documents = [each for each in current if state in (None, each["state"])]
     if sort != "name":
@@ -121,22 +122,17 @@ def runners(
         output.print(_fleet_document(fleet, listed, len(documents)), listed)
         return
     from ghapp.terminal.job_tables import queue_table
-    from ghapp.terminal.tables import degraded_lines, held_lines, phantoms_table, runners_table, unseen_line
+    from ghapp.terminal.tables import headlines_text, phantoms_table, runners_table
 
     now = time.time()
+    show(headlines_text(fleet.headlines, now))
     is_of_all = everyone or state in (State.RETIRED, State.INVALIDATED)  # the healed ones are invalidated
     total = len(known) if is_of_all else len(known) - len(left)
     show(runners_table(documents, total, now, [] if state is not None or everyone else left, limit))
     if any(each["queued"] for each in fleet.pools):
         show(queue_table(fleet.pools, now))
-    if fleet.held:
-        show(held_lines(fleet.held))
     if fleet.phantoms:
         show(phantoms_table(fleet.phantoms, now))
-    if fleet.unseen:
-        show(unseen_line(fleet.unseen, now))
-    if fleet.degraded:
-        show(degraded_lines(fleet.degraded))
 
 
 def _of_pool(fleet: FleetDocuments, pool: str | None) -> FleetDocuments:
@@ -146,6 +142,7 @@ def _of_pool(fleet: FleetDocuments, pool: str | None) -> FleetDocuments:
     return fleet._replace(
         runners=[each for each in fleet.runners if each["pool"] == pool],
         phantoms=[each for each in fleet.phantoms if each["pool"] == pool],
+        headlines=[each for each in fleet.headlines if each["pool"] in (None, pool)],
         held=[each for each in fleet.held if each["pool"] in (None, pool)],
         pools=[each for each in fleet.pools if each["pool"] == pool],
     )
@@ -154,6 +151,7 @@ def _of_pool(fleet: FleetDocuments, pool: str | None) -> FleetDocuments:
 def _fleet_document(fleet: FleetDocuments, listed: list[HealthDocument], total: int) -> dict[str, Any]:
     """Returns what `--json` prints; `total` is the number of runners that match."""
     return {
+        "headlines": fleet.headlines,
         "runners": listed,
         "total": total,
         "healed": sum(each["healed"] for each in fleet.runners),
@@ -161,8 +159,6 @@ def _fleet_document(fleet: FleetDocuments, listed: list[HealthDocument], total: 
         "held": fleet.held,
         "pools": fleet.pools,
         "phantoms": fleet.phantoms,
-        "unseen": fleet.unseen,
-        "degraded": fleet.degraded,
     }
 
 
@@ -171,7 +167,7 @@ def _fleet_document(fleet: FleetDocuments, listed: list[HealthDocument], total: 
 @click.argument("name_or_id")
 @WATCH
 @WEB
-@json_fields(HealthDocument, more=["held", "death"])
+@json_fields(HealthDocument, more=["death"])
 def explain(org: str, name_or_id: str, *, web: bool, output: CommandOutput) -> None:
     """Show one runner: its evidence in order, its state and reason, and its death if it died.
 

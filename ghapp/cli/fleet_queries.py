@@ -9,21 +9,18 @@ from ghapp.cli.backend import FleetDocuments
 from ghapp.cli.context import chosen
 from ghapp.errors import GhappError
 from ghapp.health.deaths.correlation import is_of
-from ghapp.report.documents import HealthDocument, death_document, never_seen
+from ghapp.report.documents import death_document, never_seen
+from ghapp.report.links import PageLinks
 from ghapp.report.overview import (
-    HeldDocument,
-    PhantomDocument,
-    PoolQueueDocument,
-    degraded_documents,
+    headline_documents,
     held_documents,
     phantom_documents,
     pool_queue_documents,
-    unseen_documents,
 )
 from ghapp.settings import Settings
+from ghapp.store.fleet_views import load_fleet
 from ghapp.store.org_views import load_org_view
 from ghapp.store.stores import Stores
-from ghapp.store.unseen import load_unseen
 from ghapp.untrusted_text import shell_command
 
 
@@ -33,26 +30,17 @@ async def fleet_documents(settings: Settings, stores: Stores, org: str | None) -
     Raises:
         UnknownOrgError: the App is not installed there.
     """
-    runners: list[HealthDocument] = []
-    phantoms: list[PhantomDocument] = []
-    now = time.time()
-    held: list[HeldDocument] = []
-    pools: list[PoolQueueDocument] = []
-    installations = await chosen(stores.installations, org)
-    for installation in installations:
-        view = await load_org_view(stores, installation, settings)
-        held += held_documents(view)
-        known = (await stores.runners.all(installation.id)).values()
-        runners += [view.document(each, now) for each in known]
-        jobs = await stores.demand.all(installation.id)
-        groups = await stores.runner_groups.of(installation.id)
-        pools += pool_queue_documents(view.job_queue(known, jobs, now, groups=groups))
-        phantoms += phantom_documents(installation.org, await stores.cluster_summaries.of(installation.id))
-    rules = [rule for each in installations for rule in settings.pools_of(each.org)]
-    unseen = await load_unseen(stores, rules, now, has_log_store=settings.loki_url is not None)
-    runners.sort(key=lambda each: (each["org"], each["pool"] or "", each["name"] or ""))
-    degraded = degraded_documents(unseen.sources)
-    return FleetDocuments(runners, phantoms, unseen_documents(unseen.namespaces), held, pools, degraded)
+    found, now = FleetDocuments([], [], [], [], []), time.time()
+    for installation in await chosen(stores.installations, org):
+        fleet = await load_fleet(stores, installation, settings, now)
+        view = fleet.view
+        found.headlines.extend(headline_documents(fleet, PageLinks(settings.public_url, installation.org), now))
+        found.held.extend(held_documents(view))
+        found.runners.extend(view.document(each, now) for each in fleet.runners)
+        found.pools.extend(pool_queue_documents(installation.org, fleet.demand))
+        found.phantoms.extend(phantom_documents(installation.org, await stores.cluster_summaries.of(installation.id)))
+    found.runners.sort(key=lambda each: (each["org"], each["pool"] or "", each["name"] or ""))
+    return found
 
 
 async def runner_document(settings: Settings, stores: Stores, org: str, name_or_id: str) -> dict[str, Any]:
@@ -75,8 +63,7 @@ async def runner_document(settings: Settings, stores: Stores, org: str, name_or_
         document = never_seen(installation.org, died.runner_id, name_or_id)
     else:
         raise GhappError(unknown_runner(org, name_or_id))
-    held = [each for each in held_documents(view) if each["pool"] in (None, document["pool"])]
-    return {**document, "held": held, "death": None if died is None else death_document(died)}
+    return {**document, "death": None if died is None else death_document(died)}
 
 
 def unknown_runner(org: str, name_or_id: str) -> str:

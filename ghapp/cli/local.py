@@ -30,7 +30,7 @@ class LocalBackend:
         return await fleet_documents(self._settings, self._stores, org)
 
     async def runner(self, org: str, name_or_id: str) -> dict[str, Any]:
-        """Returns the health document of a runner with `held` and `death`."""
+        """Returns the health document of a runner with `death`."""
         return await runner_document(self._settings, self._stores, org, name_or_id)
 
     async def jobs(self, org: str | None, state: str | None, pool: str | None) -> list[Any]:

@@ -74,22 +74,21 @@ class RemoteBackend:
 
     async def fleet(self, org: str | None) -> FleetDocuments:
         """Returns the runners, and what is known beside them."""
-        found = FleetDocuments([], [], [], [], [], [])
+        found = FleetDocuments([], [], [], [], [])
         for name in await self._orgs(org):
             overview = await self._get(f"/v1/orgs/{_part(name)}/overview")
             found.runners.extend([each async for each in self._pages(f"/v1/orgs/{_part(name)}/runners", "runners")])
             found.phantoms.extend(overview["phantoms"])
             found.held.extend(overview["held"])
             found.pools.extend(overview["pools"])
-            found.unseen.extend(each for each in overview["unseen"] if each not in found.unseen)
-            found.degraded.extend(each for each in overview["degraded"] if each not in found.degraded)
+            found.headlines.extend(overview["headlines"])
         found.runners.sort(key=lambda each: (each["org"], each["pool"] or "", each["name"] or ""))
         return found
 
     async def runner(self, org: str, name_or_id: str) -> dict[str, Any]:
-        """Returns the health document of a runner with `held` and `death`."""
+        """Returns the health document of a runner with `death`."""
         base = f"/v1/orgs/{_part(org)}"
-        held = (await self._get(f"{base}/overview"))["held"]  # first: it is 404 for an unknown org
+        await self._get(f"{base}/overview")  # 404 for an unknown org
         document = await self._get(f"{base}/runners/health", {"name": name_or_id})
         if document["reason"] == Reason.NEVER_OBSERVED and name_or_id.isdecimal() and int(name_or_id):
             document = await self._get(f"{base}/runners/{int(name_or_id)}/health")
@@ -104,8 +103,7 @@ class RemoteBackend:
             death = None
         if not is_known:
             document = {**document, "name": name, "runner_id": death["runner_id"]}
-        shown = [each for each in held if each["pool"] in (None, document["pool"])]
-        return {**document, "held": shown, "death": death}
+        return {**document, "death": death}
 
     async def jobs(self, org: str | None, state: str | None, pool: str | None) -> list[Any]:
         """Returns jobs, each with its `org`."""
@@ -172,7 +170,7 @@ class RemoteBackend:
         held = (await self._get(f"{base}/overview"))["held"]
         output = [f"resumed: {pause_words(org, each)[0]}" for each in done["ended"]]
         output += [f"fuse restarted, now proving: {pause_words(org, each)[0]}" for each in done["proving"]]
-        output += [f"still in effect: {each['kind']}, {org}, {each['said']}" for each in held if each["pool"] is None]
+        output += [f"still in effect: {each['kind']}, {org}, {each['text']}" for each in held if each["pool"] is None]
         return output or ["nothing was paused or stopped"]
 
     async def gate(self, org: str, pool: str) -> ShardGate:
@@ -289,7 +287,7 @@ class RemoteGate:
             found["pool"],
             found["shard"],
             cast("Role", found["role"]),
-            tuple(Check(each["name"], each["passed"], each["said"], each["decides"]) for each in found["checks"]),
+            tuple(Check(each["name"], each["passed"], each["text"], each["decides"]) for each in found["checks"]),
             tuple(NextStep(each["step"], each["why"]) for each in found["next"]),
             None if observed is None else datetime.fromisoformat(observed).timestamp(),
         )

@@ -15,7 +15,7 @@ from ghapp.health.installation import Installation, known_as, stale_name
 from ghapp.health.pacing import left
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, resume_command
 from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.next_attempt import NOT_SCHEDULED, OVERDUE, NextAttempt, next_attempt
+from ghapp.health.runner.next_attempt import BLINDNESS, UNKNOWN_BLINDNESS, NextAttempt, next_attempt
 from ghapp.health.runner.verdict import Reason, judge
 from ghapp.report import fuse_history
 from ghapp.report.check_run_state import PostFailure, repository_of
@@ -32,17 +32,6 @@ STALE_SWEEPS = 3
 
 DEFERRED_SECONDS = 900.0
 """Some time more than GitHub's points take for the tokens of two thousand installations."""
-
-FIXES: Mapping[str, str] = {
-    Reason.PERMISSION_MISSING: "an owner grants the App organization_self_hosted_runners; sweeps resume by themselves",
-    Reason.INSTALLATION_SUSPENDED: "an owner unsuspends the App; sweeps resume by themselves",
-    Reason.RATE_LIMITED: "wait until the time that GitHub gave; then find out what else uses the App's limit",
-    Reason.BUDGET_SPENT: "raise [budget] share, or [sweep] interval_seconds; the budget resets within the hour",
-    Reason.INTERNAL_ERROR: "find `sweep failed` in the worker's log, and report its traceback as a bug of ghapp",
-    OVERDUE: "start `ghapp clock`, and check that a worker serves the queue `sweep`; see roles above",
-    NOT_SCHEDULED: "run `ghapp sweep --org {org}`, which schedules it; check that `ghapp clock` and a worker run",
-}
-"""Fixes by the reason that prevents sweeps, for reasons whose fix is known without trying a sweep."""
 
 UNKNOWN_ATTEMPT = NextAttempt()
 
@@ -200,14 +189,15 @@ def of_sweeps(
     )
     reason = survey.failure if survey.failing_since is not None else attempt.prevented_by
     if survey.failing_since is not None:
-        fix = FIXES.get(reason, "run `ghapp sweep --org {org} --dry-run` to see why").format(org=shell_command(org))
-        text = f"no complete list since {timestamp(survey.failing_since)}: {reason}; {due}"
-        return [wrong(GROUP, "sweeps", text, fix, org)]
+        known = BLINDNESS.get(reason, UNKNOWN_BLINDNESS)
+        text = f"no complete list since {timestamp(survey.failing_since)}: {known.meaning} ({reason}); {due}"
+        return [wrong(GROUP, "sweeps", text, known.fix.format(org=shell_command(org)), org)]
     if reason == Reason.RATE_LIMITED and now - (attempt.since or 0.0) <= DEFERRED_SECONDS:
         text = f"deferred, because tokens of other installations use GitHub's points of the minute; {due}"
         return [ok(GROUP, "sweeps", text, org)]
-    if reason in FIXES:
-        return [wrong(GROUP, "sweeps", f"{reason}; {due}", FIXES[reason].format(org=shell_command(org)), org)]
+    if (found := BLINDNESS.get(reason)) is not None:
+        fix = found.fix.format(org=shell_command(org))
+        return [wrong(GROUP, "sweeps", f"{found.meaning} ({reason}); {due}", fix, org)]
     if survey.swept_at is None:
         return [warning(GROUP, "sweeps", f"never swept; {due}", "wait a minute; then see roles above", org)]
     age = now - survey.swept_at

@@ -140,7 +140,7 @@ def fuse_conditions(fuses: Mapping[str, Fuse], lost: Mapping[str, int]) -> list[
 
     Args:
         fuses: by pool; `*` is the installation's.
-        lost: runners lost and not replaced yet, by pool and for `*`.
+        lost: lost runners whose successors are not online, by pool and for `*`.
     """
     return [
         Condition(Topic.FUSE, pool, fuse.position.value, fuse.since or 0.0, lost.get(pool, 0), fuse.reason.value)

@@ -41,12 +41,16 @@ class PoolRule(Protocol):
         """The runner label `<shard_label>:<shard>` assigns it to that shard."""
 
 
-class ScaledRule(PoolRule, Protocol):
-    """A configured pool with its cluster settings."""
+class ReplacerRule(PoolRule, Protocol):
+    """A configured pool with its replacer."""
 
     @property
     def replacer(self) -> str:
         """How its runners are replaced; `arc`: each has an ARC object."""
+
+
+class ScaledRule(ReplacerRule, Protocol):
+    """A configured pool with its cluster settings."""
 
     @property
     def namespace(self) -> str | None:

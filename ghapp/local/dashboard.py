@@ -7,7 +7,6 @@ import shlex
 import socket
 import time
 import traceback
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -22,13 +21,9 @@ from rich.text import Text
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.cluster_summary import ClusterSummary
 from ghapp.health.deaths.cause import Cause
-from ghapp.health.demand import demand
 from ghapp.health.incidents.incident import LossIncident
 from ghapp.health.installation import UNINSTALLED_DISCOVERY_SECONDS, Installation
 from ghapp.health.leaks.reaper_status import DAY_SECONDS
-from ghapp.health.queue.explanation import duration
-from ghapp.health.queue.job_queue import JobQueue
-from ghapp.health.remediation.fuse import fuse_of
 from ghapp.health.runner.verdict import State
 from ghapp.local.browser import open_in_browser
 from ghapp.local.pressed_keys import pressed_keys
@@ -37,13 +32,15 @@ from ghapp.local.up import Site, http_address, local_url, log_path, reachable
 from ghapp.log import redact
 from ghapp.proxies import through_proxy
 from ghapp.redis_errors import without_number
-from ghapp.report.documents import is_healed, timestamp
+from ghapp.report.documents import timestamp
+from ghapp.report.fleet import FleetView, by_pool
+from ghapp.report.headline import Headline, headlines
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
+from ghapp.store.fleet_views import load_fleet
 from ghapp.store.fuses import WHOLE_ORG
-from ghapp.store.org_views import load_org_view
 from ghapp.store.stores import Stores, open_stores, stores_over
-from ghapp.terminal.tables import COLOURS, PlainTable, ShrinkingTable, plain
+from ghapp.terminal.tables import COLOURS, SEVERITIES, PlainTable, ShrinkingTable, plain
 from ghapp.untrusted_text import visible
 from ghapp.web.pages.views.incidents import state_of
 from ghapp.web.pages.views.wording import counted, exact
@@ -68,7 +65,7 @@ STAYS_SECONDS = 20.0
 """How long the last event of each kind stays visible, however many others follow: there may be dozens per frame."""
 
 HEALED = "healed"
-"""Lost, and the replacement was accepted."""
+"""Lost, and the successor is online."""
 
 POOL_WIDTH = 24
 NAME_WIDTH = 64
@@ -341,39 +338,42 @@ async def _drawn_fleet(
 async def _fleet(settings: Settings, stores: Stores, installation: Installation, rows: int) -> tuple[int, Panel]:
     """Returns the number of registered runners, and the panel; `rows` are left for pools and events."""
     now, org = time.time(), installation.org
-    view = await load_org_view(stores, installation, settings)
-    survey = view.survey
-    pools: dict[str, Counter[str]] = {}
-    runners = (await stores.runners.all(installation.id)).values()
-    for evidence in runners:
-        pool, verdict = view.pool(evidence), view.verdict(evidence, now)
-        state = HEALED if is_healed(evidence, verdict) else verdict.state.value
-        pools.setdefault(pool, Counter())[state] += 1
-    jobs = jobs_line(view.job_queue(runners, await stores.demand.all(installation.id), now))
+    fleet = await load_fleet(stores, installation, settings, now)
+    pools = by_pool(fleet, now)
     table = PlainTable(box=None, header_style="bold")
     table.add_column("pool", max_width=POOL_WIDTH, no_wrap=True, overflow="ellipsis")
     for state in COLUMNS:
         table.add_column(state, justify="right", style=COLOURS[state])
     table.add_column("fuse")
-    for pool, counts in sorted(pools.items()):
-        cells = [str(counts[state] or "") for state in COLUMNS]
-        paused = ", paused" if view.is_paused(pool) else ""
-        table.add_row(pool, *cells, f"{fuse_of(view.fuses, pool).position}{paused}")
-    cost = Text(await _cost(stores, org), "dim")
-    survey = view.survey
-    if survey.failing_since is not None:
-        since = timestamp(survey.failing_since)[11:19]
-        cost = plain(
-            f"no complete list since {since}: {survey.failure}; no runner counts as lost because of that", "bold yellow"
-        )
+    counts = {pool.name: {**pool.count, HEALED: len(pool.healed)} for pool in pools}
+    for pool in pools:
+        cells = [str(counts[pool.name].get(state) or "") for state in COLUMNS]
+        paused = ", paused" if pool.pause is not None else ""
+        table.add_row(pool.name, *cells, f"{pool.fuse.position}{paused}")
     incident = incident_line((await stores.incidents.all(installation.id)).values(), now)
     reaped = await stores.leaks.reaped_since(installation.id, now - DAY_SECONDS)
     cluster = cluster_line(await stores.cluster_summaries.of(installation.id), reaped)
     events = await _events(stores, installation.id, max(1, min(EVENTS_SHOWN, rows - len(pools))))
-    empty = [state for state in DROPPED_FIRST if not any(counts[state] for counts in pools.values())]
-    lines = [each for each in (incident, cluster, jobs, cost) if each is not None]
-    body = Group(ShrinkingTable(table, empty), Text(), *lines, Text(), *events)
-    return survey.total, Panel(body, title=plain(f"{org}: {survey.total} runners registered"))
+    empty = [state for state in DROPPED_FIRST if not any(each.get(state) for each in counts.values())]
+    cost = Text(await _cost(stores, org), "dim")
+    lines = [each for each in (incident, cluster, jobs_line(fleet), cost) if each is not None]
+    worst = headline_lines(headlines(fleet, pools, now), now)
+    body = Group(*worst, Text(), ShrinkingTable(table, empty), Text(), *lines, Text(), *events)
+    total = fleet.view.survey.total
+    return total, Panel(body, title=plain(f"{org}: {total} runners registered"))
+
+
+def headline_lines(found: Sequence[Headline], now: float) -> list[Text]:
+    """Returns what is worst now, what to do, and how many other things are wrong."""
+    worst = found[0]
+    since = "" if worst.since is None else f" (for {exact(now - worst.since)})"
+    lines = [plain(f"{worst.sentence}{since}", SEVERITIES[worst.severity])]
+    if worst.step:
+        command = f": {worst.command}" if worst.command else ""
+        lines.append(plain(f"→ {worst.step}{command}", "dim"))
+    if len(found) > 1:
+        lines.append(Text(f"{counted(len(found) - 1, 'further thing')} open; `ghapp runners` lists all", "dim"))
+    return lines
 
 
 def incident_line(incidents: Iterable[LossIncident], now: float) -> Text | None:
@@ -404,17 +404,14 @@ def cluster_line(summary: ClusterSummary | None, reaped: int) -> Text | None:
     return line
 
 
-def jobs_line(queue: JobQueue) -> Text:
-    """Returns the numbers of jobs, and the oldest job that no online runner can take."""
-    pools, unserved = demand(queue)
-    ages = [queue.now - each.oldest_queued_at for each in pools if each.oldest_queued_at is not None]
-    oldest = f", the oldest for {duration(max(ages))}" if ages else ""
-    counts = f"jobs {sum(each.running for each in pools)} running, {sum(each.queued for each in pools)} queued{oldest}"
-    line = Text(counts, "dim")
-    if unserved:
-        first, more = unserved[0], f" and {len(unserved) - 1} more" if len(unserved) > 1 else ""
-        line.append(f"; no online runner can take job {first.job.id} ({first.reason}){more}", "yellow")
-    return line
+def jobs_line(fleet: FleetView) -> Text:
+    """Returns the numbers of jobs."""
+    rows = fleet.demand
+    oldest = min((each.oldest_queued_at for each in rows if each.oldest_queued_at is not None), default=None)
+    age = "" if oldest is None else f", the oldest since {timestamp(oldest)[11:19]}"
+    return Text(
+        f"jobs {sum(each.running for each in rows)} running, {sum(each.queued for each in rows)} queued{age}", "dim"
+    )
 
 
 async def _cost(stores: Stores, org: str) -> str:

@@ -32,7 +32,7 @@ class Head(NamedTuple):
     confirmed_at: float
 
 
-REFRESH_SECONDS = 300.0
+REFRESH_SECONDS = 600.0
 """How often changes that are not urgent are posted."""
 
 

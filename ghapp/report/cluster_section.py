@@ -67,7 +67,9 @@ def _phantoms(fleet: FleetView) -> str:
     absent = {each.name: each for each in fleet.runners if is_absent(each)}
     head = "### Phantoms: counted as runners, but unable to run jobs\n\n"
     head += heading("Kind", "Reason", "Count", "Names", "Replacement", "What to do", numbers=("Count",))
-    rows = (_phantom_row([each for each in found if each.reason is reason], absent, fleet.mode) for reason in reasons)
+    rows = (
+        _phantom_row([each for each in found if each.reason is reason], absent, fleet.view.mode) for reason in reasons
+    )
     return cut(head, rows, len(reasons), MOST_CHARACTERS, "kinds")
 
 

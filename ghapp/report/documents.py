@@ -9,7 +9,6 @@ The typed dictionaries are the only definition of their documents: the API's des
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypedDict
@@ -22,10 +21,18 @@ from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.pods.blockers import sentence
 from ghapp.health.pods.pod_claim import PodClaim
 from ghapp.health.pool_matching import rule_named
-from ghapp.health.queue.job_queue import PauseView
-from ghapp.health.remediation.fuse import Fuse, Position
-from ghapp.health.remediation.plan import Mode
-from ghapp.health.remediation.steps import may_act
+from ghapp.health.remediation.fuse import Position
+from ghapp.health.remediation.pause import PauseView
+from ghapp.health.remediation.status import (
+    NO_REPLACEMENT,
+    ReplacementBlocker,
+    ReplacementStage,
+    ReplacementStatus,
+    ReplacementTerms,
+    is_healed,
+    replacement_status,
+    should_replace,
+)
 from ghapp.health.runner.deletion_progress import Deletion, outcome
 from ghapp.health.runner.evidence import Evidence, FailedCalls, Survey, observed_at
 from ghapp.health.runner.failed_calls import failed_calls, retry_at
@@ -46,7 +53,17 @@ class EvidenceDocument(TypedDict):
 
     at: Timestamp
     source: Source
-    said: str
+    text: str
+
+
+class RemediationDocument(TypedDict):
+    """What happens next to a runner, since when, and what blocks it. `open`: it is lost, and no successor is online."""
+
+    status: ReplacementStage
+    since: Timestamp | None
+    blocked_by: ReplacementBlocker | None
+    text: str
+    open: bool
 
 
 class HealthDocument(TypedDict):
@@ -67,6 +84,7 @@ class HealthDocument(TypedDict):
     stale: bool
     fuse: Position
     paused: bool
+    remediation: RemediationDocument
     evidence: list[EvidenceDocument]
 
 
@@ -107,7 +125,7 @@ class CheckDocument(TypedDict):
 
     name: str
     passed: bool
-    said: str
+    text: str
 
 
 class StepDocument(TypedDict):
@@ -126,25 +144,6 @@ class GateDocument(TypedDict):
     role: Role
     checks: list[CheckDocument]
     next: list[StepDocument]
-
-
-@dataclass(frozen=True, slots=True)
-class PoolBrakes:
-    """What may prevent that a pool's lost runners are replaced.
-
-    Attributes:
-        fuse: its own fuse or the installation's, whichever allows less.
-        paused: True if a person paused it, or the whole org.
-        mode: of `[remediation]`.
-        are_current: False if this was read before Redis became unavailable.
-        is_seen: False while sweeps fail: what changed since the last complete list is unknown.
-    """
-
-    fuse: Fuse = field(default_factory=Fuse)
-    paused: bool = False
-    mode: Mode = "act"
-    are_current: bool = True
-    is_seen: bool = True
 
 
 def pause_in_words(pause: PauseView) -> str:
@@ -168,8 +167,7 @@ def health_document(
     pool: str,
     evidence: Evidence,
     verdict: Verdict,
-    survey: Survey,
-    brakes: PoolBrakes,
+    terms: ReplacementTerms,
     rules: Sequence[ShardRule],
     now: float,
     claim: PodClaim | None = None,
@@ -186,21 +184,40 @@ def health_document(
         "state": verdict.state,
         "reason": verdict.reason,
         "since": None if verdict.since is None else timestamp(verdict.since),
-        "replace": should_replace(evidence, verdict, brakes, now, claim),
+        "replace": should_replace(evidence, verdict, terms, now, claim),
         "healed": is_healed(evidence, verdict),
         "observed_at": None if observed is None else timestamp(observed),
         "age_seconds": None if observed is None else round(max(0.0, now - observed), 1),
         "stale": verdict.stale,
-        "fuse": brakes.fuse.position,
-        "paused": brakes.paused,
-        "evidence": [evidence_document(fact) for fact in history(evidence, survey, claim)],
+        "fuse": terms.fuse.position,
+        "paused": terms.pause is not None,
+        "remediation": remediation_document(replacement_status(evidence, verdict, terms, now, claim)),
+        "evidence": [evidence_document(fact) for fact in history(evidence, terms.survey, claim)],
     }
 
 
 def evidence_document(fact: Fact) -> EvidenceDocument:
     """Returns an item of evidence."""
     at, source, text = fact
-    return {"at": timestamp(at), "source": source, "said": text}
+    return {"at": timestamp(at), "source": source, "text": text}
+
+
+def remediation_document(status: ReplacementStatus) -> RemediationDocument:
+    """Returns what happens next to a runner."""
+    return {
+        "status": status.stage,
+        "since": None if status.since is None else timestamp(status.since),
+        "blocked_by": status.blocked_by,
+        "text": status.text,
+        "open": status.is_open,
+    }
+
+
+def is_past(document: HealthDocument) -> bool:
+    """True if the runner does not count now: it is retired, or was lost, and its loss is over."""
+    if document["state"] == State.INVALIDATED:
+        return not document["remediation"]["open"]
+    return document["state"] == State.RETIRED
 
 
 def never_seen(org: str, runner_id: int | None, name: str | None) -> HealthDocument:
@@ -221,6 +238,7 @@ def never_seen(org: str, runner_id: int | None, name: str | None) -> HealthDocum
         "stale": True,
         "fuse": Position.CLOSED,
         "paused": False,
+        "remediation": remediation_document(NO_REPLACEMENT),
         "evidence": [],
     }
 
@@ -265,7 +283,7 @@ def gate_document(gate: Gate) -> GateDocument:
         "shard": gate.shard,
         "passed": gate.passed,
         "role": gate.role,
-        "checks": [{"name": each.name, "passed": each.passed, "said": each.text} for each in gate.checks],
+        "checks": [{"name": each.name, "passed": each.passed, "text": each.text} for each in gate.checks],
         "next": [{"step": each.step, "why": each.why} for each in gate.next],
     }
 
@@ -282,32 +300,8 @@ def orphan_document(org: str, found: Orphan) -> dict[str, Any]:
         "pool": found.pool or None,
         "at": timestamp(found.found_at),
         "unclaimed_since": timestamp(found.unclaimed_since),
-        "evidence": [{"at": timestamp(at), "source": source, "said": text} for at, source, text in found.evidence],
+        "evidence": [{"at": timestamp(at), "source": source, "text": text} for at, source, text in found.evidence],
     }
-
-
-def is_healed(evidence: Evidence, verdict: Verdict) -> bool:
-    """True if the runner was lost and the request for its replacement was accepted."""
-    return verdict.state is State.INVALIDATED and evidence.replaced_at is not None
-
-
-def should_replace(
-    evidence: Evidence, verdict: Verdict, brakes: PoolBrakes, now: float, claim: PodClaim | None = None
-) -> bool:
-    """True if a controller should act now.
-
-    The runner is lost, its replacement is granted and not accepted yet, the verdict is fresh, the last sweep did not
-    fail, the record was read now, and neither the mode, a pause, a stopped fuse, a job nor a pod claim prevents the
-    replacement. While sweeps fail, its machine may have registered again under its name.
-    """
-    lost = verdict.state is State.INVALIDATED or evidence.removed_at is not None
-    if not lost or evidence.replaced_at is not None or verdict.stale:
-        return False
-    if not brakes.are_current or not brakes.is_seen:
-        return False
-    return may_act(
-        evidence, verdict.state, brakes.fuse, brakes.mode, now, paused=brakes.paused, claimed=claim is not None
-    )
 
 
 def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -> list[Fact]:
@@ -329,12 +323,12 @@ def history(evidence: Evidence, survey: Survey, claim: PodClaim | None = None) -
         facts.append((evidence.job_ended_at, "delivery", f"ended job {evidence.job_id}"))
     if evidence.absent_since is not None:
         of = evidence.absent_of
-        said = (
+        text = (
             "absent from a list that changed while it was read"
             if of is None
             else f"absent from a complete list of {of}"
         )
-        facts.append((evidence.absent_since, "list", said))
+        facts.append((evidence.absent_since, "list", text))
     if evidence.deletion is not None:
         facts += _in_cluster(evidence.deletion)
     if (failed := failed_calls(evidence)) is not None:

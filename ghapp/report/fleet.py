@@ -10,47 +10,29 @@ from typing import NamedTuple
 from ghapp.health.cluster_summary import StaleNamespace
 from ghapp.health.deaths.patterns import DeathPattern, DeathSummary
 from ghapp.health.demand import PoolDemand, UnservedJob
+from ghapp.health.gate.gate_checks import GateCheck
 from ghapp.health.leaks.reaper_status import ReaperStatus
-from ghapp.health.pods.blockers import Blocker
 from ghapp.health.pods.degraded_sources import DegradedSource
 from ghapp.health.pods.phantom_kinds import Phantom
-from ghapp.health.pool_matching import PoolMatcher, PoolRule
-from ghapp.health.queue.job_queue import PauseView
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
-from ghapp.health.remediation.plan import Mode
-from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.health.pods.pod_claim import claim_on
+from ghapp.health.pool_matching import PoolMatcher
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position
+from ghapp.health.remediation.pause import PauseView
+from ghapp.health.remediation.status import NO_REPLACEMENT, ReplacementStage, ReplacementStatus, replacement_status
+from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.next_attempt import NextAttempt
-from ghapp.health.runner.verdict import Limits, Reason, State, Verdict, judge
-from ghapp.report.documents import is_healed
-
-FOR_A_PERSON = frozenset(
-    {
-        Blocker.CLUSTER_UNCONFIGURED,
-        Blocker.CLUSTER_FORBIDDEN,
-        Blocker.POLICY_FORBIDS,
-        Blocker.RESOURCE_MISSING,
-        Blocker.POD_OF_ARC,
-        Blocker.POOL_NEVER_SEEN_THERE,
-    }
-)
-"""Blockers that stay until an admin changes the configuration of ghapp or of the cluster."""
+from ghapp.health.runner.verdict import Limits, Reason, State, Verdict
+from ghapp.report.org_view import OrgView
 
 
 @dataclass(frozen=True, slots=True)
 class FleetView:
-    """An org's known state.
+    """An org's known state: what its page, its check run and its headline are made from.
 
     Attributes:
-        org: its login.
+        view: what holds for all of its runners.
         web_url: base URL of GitHub's pages, for links; without a trailing slash.
         runners: evidence of all runners. Runners that were never registered with the org are ignored.
-        survey: results of the last sweeps.
-        fuses: by pool, including the installation's own; a missing pool has a closed fuse.
-        pauses: by pool.
-        org_pause: the pause of the whole org.
-        rules: the configured pools.
-        mode: of `[remediation]`.
-        limits: the `[evidence]` table.
         phantoms: lasting phantoms.
         deaths: deaths of the last day without clean exits, latest first.
         death_patterns: what stands out among the deaths of the last week.
@@ -61,18 +43,14 @@ class FleetView:
         attempt: what prevents sweeps, and when the next attempt is due.
         demand: jobs and runners by pool.
         unserved: jobs that no online runner can take and that have waited for long enough to be reported.
+        slow: jobs that have waited for a busy pool for long enough to be reported.
+        gate_checks: the last gate check of each shard, by `gate_checks.place_of`.
+        prove_seconds: of the `[fuse]` table; a request without a successor for longer is reported.
     """
 
-    org: str
+    view: OrgView
     web_url: str
     runners: Iterable[Evidence]
-    survey: Survey
-    fuses: Mapping[str, Fuse] = field(default_factory=dict)
-    pauses: Mapping[str, PauseView] = field(default_factory=dict)
-    org_pause: PauseView | None = None
-    rules: Sequence[PoolRule] = ()
-    mode: Mode = "act"
-    limits: Limits = field(default_factory=Limits)
     phantoms: Sequence[Phantom] = ()
     deaths: Sequence[DeathSummary] = ()
     death_patterns: Sequence[DeathPattern] = ()
@@ -83,38 +61,52 @@ class FleetView:
     attempt: NextAttempt = field(default_factory=NextAttempt)
     demand: Sequence[PoolDemand] = ()
     unserved: Sequence[UnservedJob] = ()
+    slow: Sequence[UnservedJob] = ()
+    gate_checks: Mapping[str, GateCheck] = field(default_factory=dict)
+    prove_seconds: float = 300.0
+
+    @property
+    def org(self) -> str:
+        """Its name."""
+        return self.view.org
 
     @property
     def whole_fuse(self) -> Fuse:
         """The fuse over the whole installation."""
-        return self.fuses.get(WHOLE_INSTALLATION, Fuse())
+        return self.view.fuses.get(WHOLE_INSTALLATION, Fuse())
+
+    @property
+    def org_pause(self) -> PauseView | None:
+        """The pause of the whole org."""
+        return self.view.pauses.get(WHOLE_INSTALLATION)
+
+    @property
+    def pool_pauses(self) -> dict[str, PauseView]:
+        """The pauses of single pools."""
+        return {pool: pause for pool, pause in self.view.pauses.items() if pool != WHOLE_INSTALLATION}
 
     def is_stale(self, now: float) -> bool:
         """True if the last complete list is older than `stale_seconds`, or there is no complete list."""
-        return self.survey.swept_at is None or now - self.survey.swept_at > self.limits.stale_seconds
+        swept_at = self.view.survey.swept_at
+        return swept_at is None or now - swept_at > self.view.limits.stale_seconds
 
 
 class RunnerView(NamedTuple):
-    """A runner's evidence and verdict."""
+    """A runner's evidence, its verdict, and what happens next to it."""
 
     evidence: Evidence
     verdict: Verdict
+    replacement: ReplacementStatus = NO_REPLACEMENT
 
     @property
-    def lost(self) -> bool:
-        """True if the runner is invalidated and its replacement is not accepted yet."""
-        return self.verdict.state is State.INVALIDATED and not self.healed
+    def is_lost(self) -> bool:
+        """True if the runner is lost, and its loss is neither healed nor over."""
+        return self.verdict.state is State.INVALIDATED and self.replacement.is_open
 
-    @property
-    def healed(self) -> bool:
-        """True if the runner was lost and its replacement was accepted."""
-        return is_healed(self.evidence, self.verdict)
-
-    @property
-    def stuck(self) -> bool:
-        """True if the runner is lost and only an admin can clear what blocks its replacement."""
-        deletion = self.evidence.deletion
-        return self.lost and deletion is not None and deletion.waits_for in FOR_A_PERSON
+    def is_lasting_suspect(self, now: float, limits: Limits) -> bool:
+        """True if it is suspect for longer than an observation counts: each ephemeral runner is suspect for seconds."""
+        since = self.verdict.since
+        return self.verdict.state is State.SUSPECT and since is not None and now - since > limits.stale_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +115,12 @@ class PoolView:
 
     Attributes:
         name: its name.
-        members: registered runners, and lost runners whose replacement is not accepted.
+        members: registered runners, and lost runners whose successors are not online.
         fuse: the fuse in force: the pool's own, or the installation's.
         pause: the pool's own pause, or else the org's.
-        mode: of `[remediation]`.
         count: number of members in each state.
-        healed: lost runners whose replacement was accepted; no longer members.
+        healed: lost runners whose successors are online; no longer members.
+        unanswered: lost runners whose request was accepted, without a successor for an hour; no longer members.
         written_off: lost runners that the pool does not need; no longer members.
     """
 
@@ -136,60 +128,61 @@ class PoolView:
     members: Sequence[RunnerView]
     fuse: Fuse
     pause: PauseView | None
-    mode: Mode
     count: Counter[State]
     healed: Sequence[RunnerView] = ()
+    unanswered: Sequence[RunnerView] = ()
     written_off: Sequence[RunnerView] = ()
 
     @property
-    def waits_for_a_person(self) -> bool:
-        """True if the fuse stopped, or a pause, a mode or the cluster blocks the replacement of a lost runner."""
-        is_held = self.pause is not None or self.mode != "act"
-        return self.fuse.position is Position.STOPPED or any(
-            each.stuck or (is_held and each.lost) for each in self.members
-        )
+    def lost(self) -> list[RunnerView]:
+        """The lost runners whose losses are neither healed nor over."""
+        return [each for each in self.members if each.is_lost]
 
     @property
-    def is_well(self) -> bool:
-        """True if every member works or is replaced, the fuse is closed, and there is no pause."""
-        fine = (State.HEALTHY, State.STARTING)
-        all_fine = all(each.verdict.state in fine or each.evidence.replaced_at is not None for each in self.members)
-        return all_fine and self.fuse.position is Position.CLOSED and self.pause is None
+    def waits_for_a_person(self) -> bool:
+        """True if the fuse is stopped, or nothing happens to a lost runner before a person acts."""
+        return self.fuse.position is Position.STOPPED or any(each.replacement.is_stopped for each in self.lost)
 
 
 def by_pool(fleet: FleetView, now: float) -> list[PoolView]:
     """Returns pools sorted by name: configured pools, pools of runners, pools with a pause or a tripped fuse."""
-    members: dict[str, list[RunnerView]] = {rule.name: [] for rule in fleet.rules}
-    tripped = (name for name, fuse in fleet.fuses.items() if fuse.position is not Position.CLOSED)
-    for pool in {*fleet.pauses, *tripped} - {WHOLE_INSTALLATION}:
+    view = fleet.view
+    members: dict[str, list[RunnerView]] = {rule.name: [] for rule in view.rules}
+    tripped = (name for name, fuse in view.fuses.items() if fuse.position is not Position.CLOSED)
+    for pool in {*view.pauses, *tripped} - {WHOLE_INSTALLATION}:
         members.setdefault(pool, [])
-    matcher, survey, limits = PoolMatcher(fleet.rules), fleet.survey, fleet.limits
+    matcher = PoolMatcher(view.rules)
     for evidence in fleet.runners:
         if not evidence.registered:
             continue
-        verdict = judge(evidence, survey, now, limits)
+        verdict = view.verdict(evidence, now)
         if verdict.state is not State.RETIRED or verdict.reason is Reason.NOT_NEEDED:
             members.setdefault(matcher.pool(evidence), []).append(RunnerView(evidence, verdict))
-    return [_pool(fleet, name, members[name]) for name in sorted(members)]
+    return [_pool(view, name, members[name], now) for name in sorted(members)]
 
 
-def _pool(fleet: FleetView, name: str, known: Sequence[RunnerView]) -> PoolView:
-    members, healed, written_off = list[RunnerView](), list[RunnerView](), list[RunnerView]()
+def _pool(view: OrgView, name: str, known: Sequence[RunnerView], now: float) -> PoolView:
+    terms = view.terms(name)
+    members, healed, unanswered, written_off = (list[RunnerView]() for _ in range(4))
     for each in known:
-        state = each.verdict.state
-        if state is State.RETIRED:
+        if each.verdict.state is State.RETIRED:
             written_off.append(each)
-        elif state is State.INVALIDATED and each.healed:
-            healed.append(each)
-        else:
+        elif each.verdict.state in (State.HEALTHY, State.STARTING):
             members.append(each)
+        else:
+            claim = claim_on(view.claimed, each.evidence.name, now)
+            found = each._replace(replacement=replacement_status(each.evidence, each.verdict, terms, now, claim))
+            if each.verdict.state is not State.INVALIDATED or found.replacement.is_open:
+                members.append(found)
+            else:
+                (healed if found.replacement.stage is ReplacementStage.HEALED else unanswered).append(found)
     return PoolView(
         name=name,
         members=members,
-        fuse=fuse_of(fleet.fuses, name),
-        pause=fleet.pauses.get(name, fleet.org_pause),
-        mode=fleet.mode,
+        fuse=terms.fuse,
+        pause=terms.pause,
         count=Counter(each.verdict.state for each in members),
         healed=healed,
+        unanswered=unanswered,
         written_off=written_off,
     )

@@ -5,32 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ghapp.health.incidents.loss import LossEnd, RunnerLoss, losses_of
-from ghapp.health.remediation.fuse import FuseReason
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.verdict import Reason
 from ghapp.report.org_view import OrgView
 
-FUSE_REASONS = {
-    FuseReason.NONE: "",
-    FuseReason.MASS_LOSS: "too many runners were lost at once",
-    FuseReason.LOSS_ON_WATCH: "a runner was lost soon after the fuse had closed",
-    FuseReason.BATCH_ONLINE: "successors of the last batch are online",
-    FuseReason.BATCH_NEVER_ONLINE: "no successor of the last batch came online",
-    FuseReason.REQUEST_NOT_ACCEPTED: "no request of the last batch was accepted; they are still repeated",
-    FuseReason.REQUEST_ACCEPTED: "a request was accepted after all",
-    FuseReason.HEALED: "successors of the last batch are online, and no loss waits",
-    FuseReason.REGISTRATIONS_RETURNED: "the lost registrations returned",
-    FuseReason.RESUMED: "an admin resumed it",
-    FuseReason.UNPROVEN: "nothing was replaced (dry-run or off), and the mass loss is over",
-    FuseReason.NOT_NEEDED: "nothing changed for a while, and no job waits for the lost runners",
-    FuseReason.POOLS_STOPPED: "every pool that lost runners is stopped by its own fuse, paused or not configured",
-    FuseReason.POOL_CHANGED: "its runners belong to another pool now, which has the fuse",
-    FuseReason.UNREADABLE: "its record in Redis cannot be read",
-}
-"""Why a fuse changed, in words."""
-
 ENDS = {
-    LossEnd.OPEN: "not replaced yet",
+    LossEnd.OPEN: "no successor online yet",
     LossEnd.SUCCESSOR_ONLINE: "successor online",
     LossEnd.RETURNED: "returned",
     LossEnd.REREGISTERED: "registered again by the same machine",

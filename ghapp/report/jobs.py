@@ -18,7 +18,7 @@ class WhyDocument(TypedDict):
     """Why a job waits. `ahead` is null if no runner may take the job, the typical wait if none is known."""
 
     reason: QueueReason
-    said: str
+    text: str
     since: Timestamp
     ahead: int | None
     typical_wait_seconds: float | None
@@ -91,7 +91,7 @@ def _why(found: QueueExplanation | None) -> WhyDocument | None:
     typical = found.typical_wait_seconds
     return {
         "reason": found.reason,
-        "said": found.text,
+        "text": found.text,
         "since": timestamp(found.since),
         "ahead": found.ahead,
         "typical_wait_seconds": None if typical is None else round(typical, 1),

@@ -58,6 +58,11 @@ class PageLinks:
         """The sweeps, and what prevents them."""
         return self._page("github")
 
+    def below(self, path: str) -> str | None:
+        """A page by its path and query below the organization's own, as headlines have it; the overview if empty."""
+        overview = self.overview
+        return f"{overview}/{path}" if overview is not None and path else overview
+
     def runner(self, runner_id: int) -> str | None:
         """One runner."""
         return self._page("runners", str(runner_id))

@@ -32,6 +32,24 @@ def code(text: str, most: int = LONGEST_WORD) -> str:
     return f"<code>{''.join(map(_literal, shown))}</code>"
 
 
+_WORD = re.compile(r"\(?(?:[0-9][0-9,.]*[0-9]|[A-Za-z0-9]+(?:['-][A-Za-z0-9]+)*)\)?[.,;:]?|–")
+"""A word that is text to GitHub: no mention, no link, no markup."""
+
+_REFERENCE = re.compile(r"\(?gh-[0-9]", re.IGNORECASE)
+
+
+def prose(text: str, most: int = 1000) -> str:
+    """Formats a sentence that has names of anybody; what stands between backticks, and each odd word, is code."""
+    parts = one_line(text, most).split("`")
+    shown = (code(part) if place % 2 else " ".join(map(_word, part.split(" "))) for place, part in enumerate(parts))
+    return "".join(shown)
+
+
+def _word(word: str) -> str:
+    is_text = not word or (_WORD.fullmatch(word) and not _REFERENCE.match(word))
+    return word if is_text else code(word, len(word))
+
+
 def row(*cells: str) -> str:
     """Returns a table row; cells are Markdown without pipes and line breaks."""
     return f"| {' | '.join(cells)} |"

@@ -55,12 +55,12 @@ def _fuse(org: str, change: Change, replaced: int) -> Rendered:
     if change.level == Position.STOPPED.value:
         command = _command(resume_command(org, change.subject), "the command that `ghapp doctor` prints")
         lines = [
-            f"{runners(change.affected)} lost and not replaced yet. Reason: {reason}.",
+            f"{runners(change.affected)} lost, without a successor online. Reason: {reason}.",
             f"Check the controller that replaces these runners, then run {command}.",
         ]
         return f"the fuse of {subject} stopped: replacing runners did not help", lines, "failure"
     lines = [
-        f"{runners(change.affected)} lost and not replaced yet. Reason: {reason}.",
+        f"{runners(change.affected)} lost, without a successor online. Reason: {reason}.",
         "ghapp replaces a first batch, and continues when the replacements are online.",
     ]
     return f"the fuse of {subject} tripped", lines, "warning"

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ghapp.health.job import Job
 from ghapp.health.pods.pod_claim import PodClaim, claim_on
-from ghapp.health.pool_matching import runner_pool
+from ghapp.health.pool_matching import ReplacerRule, rule_named, runner_pool
 from ghapp.health.queue.capacity import available_runners
-from ghapp.health.queue.job_queue import JobQueue, PauseView, QueueInputs
+from ghapp.health.queue.job_queue import JobQueue, QueueInputs
 from ghapp.health.queue.runner_groups import RunnerGroups
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, fuse_of
+from ghapp.health.remediation.pause import PauseView
 from ghapp.health.remediation.plan import Mode
-from ghapp.health.remediation.steps import may_terminate
+from ghapp.health.remediation.status import ReplacementStatus, ReplacementTerms, replacement_status
+from ghapp.health.remediation.steps import may_terminate, replacement_path
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.verdict import Limits, Verdict, judge
 from ghapp.health.shards import ShardRule
-from ghapp.report.documents import HealthDocument, PoolBrakes, health_document
+from ghapp.report.documents import HealthDocument, health_document
+
+
+class FleetRule(ShardRule, ReplacerRule, Protocol):
+    """A configured pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +44,7 @@ class OrgView:
     """
 
     org: str
-    rules: Sequence[ShardRule]
+    rules: Sequence[FleetRule]
     limits: Limits
     survey: Survey
     fuses: Mapping[str, Fuse] = field(default_factory=dict)
@@ -61,9 +68,31 @@ class OrgView:
             {rule.name for rule in self.rules} | set(map(self.pool, runners)) | self.fuses.keys() | self.pauses.keys()
         )
 
+    def pause_of(self, pool: str) -> PauseView | None:
+        """The pause of the pool, or else of the whole org."""
+        return self.pauses.get(pool) or self.pauses.get(WHOLE_INSTALLATION)
+
     def is_paused(self, pool: str) -> bool:
         """True if a person paused the pool, or the whole org."""
-        return WHOLE_INSTALLATION in self.pauses or pool in self.pauses
+        return self.pause_of(pool) is not None
+
+    def terms(self, pool: str) -> ReplacementTerms:
+        """What holds for the replacements of a pool."""
+        rule = rule_named(pool, self.rules)
+        return ReplacementTerms(
+            fuse=fuse_of(self.fuses, pool),
+            pause=self.pause_of(pool),
+            mode=self.mode,
+            path=replacement_path(rule),
+            is_configured=rule is not None or not self.rules,
+            survey=self.survey,
+            is_current=self.is_current,
+        )
+
+    def replacement(self, evidence: Evidence, now: float, verdict: Verdict | None = None) -> ReplacementStatus:
+        """What happens next to a runner; `verdict` is the one at `now`, if the caller has it."""
+        verdict, claim = verdict or self.verdict(evidence, now), claim_on(self.claimed, evidence.name, now)
+        return replacement_status(evidence, verdict, self.terms(self.pool(evidence)), now, claim)
 
     def claim_on(self, names: Iterable[str], now: float) -> PodClaim | None:
         """A live pod claim on any of these names of runners and pods."""
@@ -119,7 +148,6 @@ class OrgView:
     def document(self, evidence: Evidence, now: float, verdict: Verdict | None = None) -> HealthDocument:
         """The health document of a runner at `now`; `verdict` is the one at `now`, if the caller has it."""
         pool = self.pool(evidence)
-        brakes = PoolBrakes(fuse_of(self.fuses, pool), self.is_paused(pool), self.mode, self.is_current, self.is_seen)
         claim = claim_on(self.claimed, evidence.name, now)
         verdict = verdict or self.verdict(evidence, now)
-        return health_document(self.org, pool, evidence, verdict, self.survey, brakes, self.rules, now, claim)
+        return health_document(self.org, pool, evidence, verdict, self.terms(pool), self.rules, now, claim)

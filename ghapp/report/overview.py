@@ -1,4 +1,4 @@
-"""What `ghapp runners` shows of an org beside its runners: pauses and fuses, queues, phantoms. Pure.
+"""What `ghapp runners` shows of an org beside its runners: what is wrong, pauses and fuses, queues, phantoms. Pure.
 
 The typed dictionaries are the only definition of their documents: the API's description is generated from them.
 """
@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypedDict
 
-from ghapp.health.cluster_summary import ClusterSummary, StaleNamespace, phantom_since
-from ghapp.health.demand import demand
-from ghapp.health.pods.degraded_sources import DegradedSource
-from ghapp.health.queue.job_queue import JobQueue
+from ghapp.health.cluster_summary import ClusterSummary, phantom_since
+from ghapp.health.demand import PoolDemand
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.report import fuse_history
 from ghapp.report.documents import Timestamp, pause_in_words, timestamp
+from ghapp.report.fleet import FleetView, by_pool
+from ghapp.report.headline import HeadlineKind, Severity, headlines
+from ghapp.report.links import PageLinks
 from ghapp.report.org_view import OrgView
 
 
@@ -24,7 +25,7 @@ class HeldDocument(TypedDict):
     org: str
     pool: str | None
     kind: str
-    said: str
+    text: str
 
 
 class PoolQueueDocument(TypedDict):
@@ -54,18 +55,18 @@ class PhantomDocument(TypedDict):
     advice: str
 
 
-class UnseenDocument(TypedDict):
-    """A namespace that is not being watched, and when it was last seen; null for never."""
+class HeadlineDocument(TypedDict):
+    """What is wrong now, or that all is well; `page` is the address of the page that shows more, if that is known."""
 
-    namespace: str
-    seen_at: Timestamp | None
-
-
-class DegradedDocument(TypedDict):
-    """A source that cannot be read, or of which a part cannot, as `pods in runners`, and why."""
-
-    source: str
-    why: str
+    org: str
+    kind: HeadlineKind
+    severity: Severity
+    text: str
+    step: str
+    command: str
+    since: Timestamp | None
+    pool: str | None
+    page: str | None
 
 
 class ShardPoolDocument(TypedDict):
@@ -77,14 +78,13 @@ class ShardPoolDocument(TypedDict):
 
 
 class OverviewDocument(TypedDict):
-    """An org without its runners. `sweep_seconds` is the time between two sweeps."""
+    """An org without its runners: what is wrong now, the worst first. `sweep_seconds`: between two sweeps."""
 
     org: str
+    headlines: list[HeadlineDocument]
     held: list[HeldDocument]
     pools: list[PoolQueueDocument]
     phantoms: list[PhantomDocument]
-    unseen: list[UnseenDocument]
-    degraded: list[DegradedDocument]
     shard_pools: list[ShardPoolDocument]
     sweep_seconds: float
 
@@ -99,16 +99,16 @@ def held_documents(view: OrgView) -> list[HeldDocument]:
     ]
     found.sort(key=lambda each: (each[0] != WHOLE_INSTALLATION, each[0]))
     return [
-        {"org": view.org, "pool": None if pool == WHOLE_INSTALLATION else pool, "kind": kind, "said": text}
+        {"org": view.org, "pool": None if pool == WHOLE_INSTALLATION else pool, "kind": kind, "text": text}
         for pool, kind, text in found
     ]
 
 
-def pool_queue_documents(queue: JobQueue) -> list[PoolQueueDocument]:
+def pool_queue_documents(org: str, rows: Iterable[PoolDemand]) -> list[PoolQueueDocument]:
     """Returns the jobs and idle runners of each pool."""
     return [
         {
-            "org": queue.inputs.org,
+            "org": org,
             "pool": each.pool,
             "queued": each.queued,
             "running": each.running,
@@ -116,7 +116,7 @@ def pool_queue_documents(queue: JobQueue) -> list[PoolQueueDocument]:
             "idle": each.idle,
             "unserved": each.unserved,
         }
-        for each in demand(queue)[0]
+        for each in rows
     ]
 
 
@@ -141,14 +141,19 @@ def phantom_documents(org: str, summary: ClusterSummary | None) -> list[PhantomD
     ]
 
 
-def unseen_documents(stale: Iterable[StaleNamespace]) -> list[UnseenDocument]:
-    """Returns the namespaces that are not being watched."""
+def headline_documents(fleet: FleetView, links: PageLinks, now: float) -> list[HeadlineDocument]:
+    """Returns what is wrong now, the worst first; that all is well if nothing is."""
     return [
-        {"namespace": each.namespace, "seen_at": None if each.seen_at is None else timestamp(each.seen_at)}
-        for each in stale
+        {
+            "org": fleet.org,
+            "kind": each.kind,
+            "severity": each.severity,
+            "text": each.sentence,
+            "step": each.step,
+            "command": each.command,
+            "since": None if each.since is None else timestamp(each.since),
+            "pool": each.pool or None,
+            "page": links.below(each.page),
+        }
+        for each in headlines(fleet, by_pool(fleet, now), now)
     ]
-
-
-def degraded_documents(sources: Iterable[DegradedSource]) -> list[DegradedDocument]:
-    """Returns the sources that cannot be read."""
-    return [{"source": each.place, "why": each.why} for each in sources]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ghapp.health.queue.job_queue import PauseView
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.health.remediation.pause import PauseView
 from ghapp.health.runner.next_attempt import OVERDUE
 from ghapp.health.runner.verdict import State
 from ghapp.report.check_run import LONGEST, time_of
@@ -18,25 +18,24 @@ COUNTED = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, State.IN
 HEALED = "Healed, 24 h"
 
 LEGEND = (
-    "Runners: registered runners, and lost runners without an accepted replacement. Healed: runners lost within 24 "
-    "hours whose replacement was accepted; no other column counts them.\n\n"
+    "Runners: registered runners, and lost runners whose successors are not online. Healed: runners lost within 24 "
+    "hours whose successors are online; no other column counts them.\n\n"
 )
 
 
-def as_of(fleet: FleetView, now: float, title: str) -> str:
-    """Renders the current state, the list it is based on, and the time of the next attempt if sweeps are prevented."""
-    swept_at, attempt = fleet.survey.swept_at, fleet.attempt
+def as_of(fleet: FleetView, now: float) -> str:
+    """Renders the time, the list that the report is based on, and the time of the next attempt if there is none."""
+    swept_at, attempt = fleet.view.survey.swept_at, fleet.attempt
     source = "no complete list yet" if swept_at is None else f"complete list of {time_of(swept_at)}"
     due = ""
     if attempt.prevented_by and attempt.prevented_by != OVERDUE:
         due = " No next attempt is planned." if attempt.at is None else f" Next attempt due {time_of(attempt.at)}."
-    unchanged = "This report is posted when something changes; numbers of healthy and starting runners alone, "
-    unchanged += "every 5 minutes."
-    return f"**As of {time_of(now)}** ({source}): {title}.{due} {unchanged}\n\n"
+    unchanged = "This report is posted at once when something is wrong or right again; numbers every 10 minutes."
+    return f"**As of {time_of(now)}** ({source}).{due} {unchanged}\n\n"
 
 
-def summary_of(fleet: FleetView, pools: Sequence[PoolView], now: float, before: str = "", room: int = LONGEST) -> str:
-    """Renders a row for each pool, below `before` and what prevents sweeps, in at most `room` characters."""
+def summary_of(fleet: FleetView, pools: Sequence[PoolView], before: str = "", room: int = LONGEST) -> str:
+    """Renders a row for each pool, below `before`, in at most `room` characters."""
     names = [*(state.capitalize() for state in COUNTED), HEALED]
     head = heading("Pool", "Runners", *names, "Fuse", "Paused", numbers=("Runners", *names))
     rows = (
@@ -51,42 +50,7 @@ def summary_of(fleet: FleetView, pools: Sequence[PoolView], now: float, before: 
         for pool in pools
     )
     legend = LEGEND if any(pool.healed for pool in pools) else ""
-    return cut(before + _what_prevents_sweeps(fleet, now) + legend + head, rows, len(pools), room, "pools")
-
-
-def urgent_of(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[object]:
-    """Returns the parts of the summary whose changes are posted at once.
-
-    Healthy and starting runners come and go all the time in a fleet of ephemeral ones.
-    """
-    states = [state for state in COUNTED if state not in (State.HEALTHY, State.STARTING)]
-    rows = [
-        [
-            pool.name,
-            bool(pool.members),
-            *(pool.count[state] for state in states),
-            len(pool.healed),
-            _fuse_cell(fleet, pool),
-            NOTHING if pool.pause is None else paused_by(pool.pause),
-        ]
-        for pool in pools
-    ]
-    return [_what_prevents_sweeps(fleet, now), len(fleet.phantoms), rows]
-
-
-def _what_prevents_sweeps(fleet: FleetView, now: float) -> str:
-    """Renders why the table may be outdated; empty if it is not. A late sweep is reported once states are stale."""
-    survey, attempt = fleet.survey, fleet.attempt
-    listed = (
-        "There is no list yet" if survey.swept_at is None else f"The table shows the list of {time_of(survey.swept_at)}"
-    )
-    if survey.failing_since is not None:
-        problem = f"**No complete list of runners since {time_of(survey.failing_since)}**: {code(survey.failure)}"
-    elif attempt.prevented_by == OVERDUE and attempt.at is not None and fleet.is_stale(now):
-        problem = f"**The sweep that was due {time_of(attempt.at)} did not run**: {code(OVERDUE)}"
-    else:
-        return ""
-    return f"{problem}. {listed}.\n\n"
+    return cut(before + legend + head, rows, len(pools), room, "pools")
 
 
 def _fuse_cell(fleet: FleetView, pool: PoolView) -> str:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
-from ghapp.health.pods.blockers import IN_THE_SERVERS_WORDS, SENTENCES
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.health.remediation.plan import Mode
-from ghapp.health.runner.deletion_progress import Deletion
-from ghapp.health.runner.failed_calls import failed_calls
+from ghapp.health.remediation.status import ReplacementStage, ReplacementStatus
 from ghapp.health.runner.verdict import Reason, State, is_absent
 from ghapp.report.check_run import time_of
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
-from ghapp.report.markdown import NOTHING, code, cut, heading, row
+from ghapp.report.markdown import NOTHING, code, cut, heading, prose, row
 from ghapp.report.pools_section import fuse_history, paused_by
 
 MOST_LABELS = 20
@@ -31,27 +29,33 @@ NOTES = {Reason.HANGS_AFTER_JOB: "its registration is deleted and its job is ove
 """Explanations of reasons that a code alone does not explain."""
 
 
-def runners_text(fleet: FleetView, pools: Sequence[PoolView], room: int) -> str:
+def runners_text(fleet: FleetView, pools: Sequence[PoolView], now: float, room: int) -> str:
     """Renders all unhealthy runners in at most `room` characters, below the fuses and pauses that stop replacements."""
     stops = [
-        _stop(f"The fuse of {code(pool.name)}", pool.fuse, pool.mode)
+        _stop(f"The fuse of {code(pool.name)}", pool.fuse, fleet.view.mode)
         for pool in pools
         if pool.fuse.position is not Position.CLOSED and pool.fuse is not fleet.whole_fuse
     ]
     if fleet.whole_fuse.position is not Position.CLOSED:
-        stops.insert(0, _stop("The fuse of the whole installation", fleet.whole_fuse, fleet.mode))
+        stops.insert(0, _stop("The fuse of the whole installation", fleet.whole_fuse, fleet.view.mode))
     if fleet.org_pause is not None:
         stops.insert(0, f"- The whole organization is paused {paused_by(fleet.org_pause)}")
     before = cut(stops[0], stops[1:], len(stops) - 1, room // 2, "pools") + "\n\n" if stops else ""
     listed = sorted(
-        ((each, pool) for pool in pools for each in pool.members if each.verdict.state in LISTED_STATES),
+        ((each, pool) for pool in pools for each in pool.members if _is_listed(each, fleet, now)),
         key=lambda found: _by_urgency(found[0]),
     )
     if not listed:
-        return before + "No runner is offline, suspect or invalidated."
+        return before + "No runner is offline or invalidated."
     head = heading("Runner", "State", "Since", "Reason", "Pool", "Labels", "Replacement")
     rows = (_runner(each, pool, fleet) for each, pool in listed)
     return before + cut(head, rows, len(listed), room - len(before), "runners")
+
+
+def _is_listed(member: RunnerView, fleet: FleetView, now: float) -> bool:
+    """True if the runner has a row."""
+    is_lasting = member.verdict.state in (State.INVALIDATED, State.OFFLINE)
+    return is_lasting or member.is_lasting_suspect(now, fleet.view.limits)
 
 
 def healed_text(pools: Sequence[PoolView]) -> str:
@@ -59,12 +63,18 @@ def healed_text(pools: Sequence[PoolView]) -> str:
     healed = [(each, pool) for pool in pools for each in pool.healed]
     parts = []
     if healed:
-        healed.sort(key=lambda found: (-(found[0].evidence.replaced_at or 0.0), found[0].evidence.id))
+        healed.sort(key=lambda found: (-(found[0].evidence.healed_at or 0.0), found[0].evidence.id))
         runners = "runner was" if len(healed) == 1 else "runners were"
-        head = f"### Healed: {len(healed)} {runners} lost within 24 hours and replaced\n\n"
-        head += heading("Runner", "Pool", "Reason", "Lost", "Replacement accepted")
+        head = f"### Healed: {len(healed)} {runners} lost within 24 hours, and a successor is online\n\n"
+        head += heading("Runner", "Pool", "Reason", "Lost", "Successor online")
         parts.append(cut(head, _healed_rows(healed[:MOST_HEALED]), len(healed), HEALED_CHARACTERS, "runners"))
     for pool in pools:
+        if pool.unanswered:
+            runners = "1 runner" if len(pool.unanswered) == 1 else f"{len(pool.unanswered)} runners"
+            parts.append(
+                f"- The replacement of {runners} of {code(pool.name)} was requested within 24 hours, and no successor "
+                "came online within an hour."
+            )
         if pool.written_off:
             count = len(pool.written_off)
             last = max(each.verdict.since or 0.0 for each in pool.written_off)
@@ -77,13 +87,13 @@ def healed_text(pools: Sequence[PoolView]) -> str:
 
 
 def _healed_rows(healed: Sequence[tuple[RunnerView, PoolView]]) -> Iterator[str]:
-    for (evidence, verdict), pool in healed:
+    for (evidence, verdict, _), pool in healed:
         yield row(
             code(evidence.name),
             code(pool.name),
             verdict.reason,
             NOTHING if verdict.since is None else time_of(verdict.since),
-            NOTHING if evidence.replaced_at is None else time_of(evidence.replaced_at),
+            NOTHING if evidence.healed_at is None else time_of(evidence.healed_at),
         )
 
 
@@ -102,10 +112,10 @@ def _stop(what: str, fuse: Fuse, mode: Mode) -> str:
 
 
 def _by_urgency(member: RunnerView) -> tuple[int, int, float, int]:
-    """Sort key: open losses first, then the worst state, then the oldest."""
-    evidence, verdict = member
-    replaced = evidence.replaced_at is not None
-    return (replaced, LISTED_STATES.index(verdict.state), verdict.since or 0.0, evidence.id)
+    """Sort key: losses that wait first, then the worst state, then the oldest."""
+    evidence, verdict, replacement = member
+    is_requested = replacement.stage is ReplacementStage.REQUESTED
+    return (is_requested, LISTED_STATES.index(verdict.state), verdict.since or 0.0, evidence.id)
 
 
 def _name(member: RunnerView, fleet: FleetView) -> str:
@@ -118,7 +128,7 @@ def _name(member: RunnerView, fleet: FleetView) -> str:
 
 
 def _runner(member: RunnerView, pool: PoolView, fleet: FleetView) -> str:
-    evidence, verdict = member
+    evidence, verdict, _ = member
     note = NOTES.get(verdict.reason)
     labels = evidence.custom_labels or evidence.labels
     more = [f"and {len(labels) - MOST_LABELS} more"] if len(labels) > MOST_LABELS else []
@@ -129,35 +139,13 @@ def _runner(member: RunnerView, pool: PoolView, fleet: FleetView) -> str:
         verdict.reason if note is None else f"{verdict.reason}: {note}",
         code(pool.name),
         " ".join([*map(code, labels[:MOST_LABELS]), *more]) or NOTHING,
-        _replacement(member, pool),
+        _replacement(member.replacement),
     )
 
 
-def _replacement(member: RunnerView, pool: PoolView) -> str:
-    """Renders the progress of the runner's replacement, or what the replacement waits for."""
-    evidence, verdict = member
-    if evidence.replaced_at is not None:
-        return f"accepted {time_of(evidence.replaced_at)}"
-    if verdict.state is not State.INVALIDATED and evidence.granted_at is None:
+def _replacement(status: ReplacementStatus) -> str:
+    """Renders how far the replacement of the runner is, and what it waits for."""
+    if status.stage is ReplacementStage.NONE:
         return NOTHING
-    if pool.mode != "act":
-        return f"none: remediation is {pool.mode}"
-    if pool.pause is not None:
-        return "waits: paused"
-    if pool.fuse.position is Position.STOPPED:
-        return "waits: fuse stopped"
-    if evidence.deletion is not None and evidence.deletion.waits_for:
-        return _waits(evidence.deletion)
-    if (failed := failed_calls(evidence)) is not None:
-        return f"waits: GitHub gave no usable answer ({code(failed.why)})"
-    if evidence.granted_at is not None:
-        return f"requested {time_of(evidence.granted_at)}"
-    return f"waits: fuse {pool.fuse.position}" if pool.fuse.position is Position.PROVING else "next"
-
-
-def _waits(deletion: Deletion) -> str:
-    """Renders what blocks the deletion in the cluster, and since when."""
-    began = "" if deletion.waiting_since is None else f" since {time_of(deletion.waiting_since)}"
-    blocker = SENTENCES.get(deletion.waits_for, "for details run `ghapp explain`")
-    words = f": {code(deletion.words)}" if deletion.words and deletion.waits_for in IN_THE_SERVERS_WORDS else ""
-    return f"waits{began} ({code(deletion.waits_for)}): {blocker}{words}"
+    since = "" if status.since is None else f" since {time_of(status.since)}"
+    return f"{status.stage}{since}: {prose(status.text)}"

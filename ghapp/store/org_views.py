@@ -9,9 +9,9 @@ from ghapp.health.gate.shard_status import LOOP_SECONDS, ShardInputs
 from ghapp.health.installation import Installation
 from ghapp.health.pods.pod_claim import by_name
 from ghapp.health.queue.job_queue import JobQueue
+from ghapp.health.remediation.status import is_loss_over
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.verdict import State
-from ghapp.report.documents import is_healed
 from ghapp.report.org_view import OrgView
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.deaths import identity
@@ -41,7 +41,7 @@ async def load_org_view(stores: Stores, installation: Installation, settings: Se
 async def load_current_runners(
     stores: Stores, installation: Installation, settings: Settings, now: float
 ) -> list[Evidence]:
-    """Returns the runners of an org that are neither retired nor healed at `now`.
+    """Returns the runners of an org that are neither retired nor lost for good at `now`.
 
     Raises:
         StoreUnavailableError: Redis does not answer.
@@ -49,7 +49,11 @@ async def load_current_runners(
     view = await load_org_view(stores, installation, settings)  # first, so that the runners are not older than it
     runners = (await stores.runners.all(installation.id)).values()
     verdicts = ((each, view.verdict(each, now)) for each in runners)
-    return [each for each, verdict in verdicts if verdict.state is not State.RETIRED and not is_healed(each, verdict)]
+    return [
+        each
+        for each, verdict in verdicts
+        if verdict.state is not State.RETIRED and not is_loss_over(each, verdict, now)
+    ]
 
 
 async def load_shard_inputs(

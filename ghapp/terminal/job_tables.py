@@ -60,7 +60,7 @@ def _explanation(document: Mapping[str, Any]) -> list[Text]:
     if why is None:
         return [head.append(visible(_without_reason(document)))]
     head.append(f": {why['reason']} since {why['since']}")
-    lines = [why["said"]]
+    lines = [why["text"]]
     if why["ahead"] is not None:
         typical = why["typical_wait_seconds"]
         usual = "" if typical is None else f"; the typical wait of the pool is {duration(typical)}"

@@ -33,10 +33,13 @@ COLOURS = {
     "retired": "bright_black",
     "unknown": "bright_black",
     "healed": "green",
+    "no-successor": "bright_black",
 }
 
 ABSENT = ("suspect", "invalidated", "retired")
 """States of runners that GitHub does not list any more: for them the age of the last answer means nothing."""
+
+SEVERITIES = {"good": "green", "busy": "cyan", "attention": "yellow", "critical": "bold red"}
 
 MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "wrong": ("✗", "red")}
 
@@ -113,15 +116,15 @@ def runners_table(
     are counted below the table but not shown; of more than `limit` runners, the others are only counted above it.
     """
     rows = documents[:limit]
-    is_held = any(map(_held_by, rows))
-    table = new_table("org", "pool", "runner", "id", "state", "reason", *(["held by"] if is_held else []), "seen")
+    has_losses = any(each["remediation"]["status"] != "none" for each in rows)
+    table = new_table("org", "pool", "runner", "id", "state", "reason", *(["next"] if has_losses else []), "seen")
     for each in rows:
-        held = [", ".join(_held_by(each))] if is_held else []
+        held = [_next(each["remediation"])] if has_losses else []
         first = (each["org"], each["pool"], each["name"], str(each["runner_id"]))
         table.add_row(*first, _state(each), each["reason"], *held, _last_seen(each, now))
     name_has_pool = all(each["name"].startswith(str(each["pool"])) for each in rows)
     optional = [*constant_column("org", rows), *(["pool"] if name_has_pool else []), "id"]
-    counts = Counter("healed" if each["healed"] else each["state"] for each in documents if each["state"] != "healthy")
+    counts = Counter(_shown_state(each) for each in documents if each["state"] != "healthy")
     parts: list[RenderableType] = [
         count_line(len(rows), total, "runner", counts),
         ShrinkingTable(table, optional),
@@ -129,26 +132,29 @@ def runners_table(
     if len(rows) < len(documents):
         parts.append(more_line(len(documents) - len(rows)))
     if left:
-        counts = Counter("healed" if each["healed"] else each["state"] for each in left)
+        counts = Counter(_shown_state(each) for each in left)
         summary = ", ".join(f"{counts[each]} {each}" for each in sorted(counts))
         parts.append(Text(f" {summary} within the last 24 hours; --all shows them", "dim italic"))
     return Group(*parts)
 
 
-def held_lines(held: Iterable[Mapping[str, Any]]) -> Text:
-    """Returns the pauses and fuses that block replacements, one per line."""
-    return Text("\n").join(copyable(_held_line(each), "yellow") for each in held)
+def _next(remediation: Mapping[str, Any]) -> str:
+    """Returns how far the replacement of a runner is, and what blocks it: `waiting: pause`."""
+    if remediation["status"] == "none":
+        return ""
+    return ": ".join(filter(None, (remediation["status"], remediation["blocked_by"])))
 
 
-def _held_line(held: Mapping[str, Any]) -> str:
-    where = f"{held['org']}, the whole organization" if held["pool"] is None else f"{held['org']}/{held['pool']}"
-    return f"{held['kind']}: {where}, {held['said']}"
-
-
-def _held_by(document: Mapping[str, Any]) -> list[str]:
-    """Returns the pause and the fuse that would block the replacement of this runner."""
-    fuse = [] if document["fuse"] == "closed" else [f"fuse {document['fuse']}"]
-    return [*(["pause"] if document["paused"] else []), *fuse]
+def headlines_text(headlines: Iterable[Mapping[str, Any]], now: float) -> Text:
+    """Returns what is wrong, the worst first, each with what to do below it."""
+    lines = []
+    for each in headlines:
+        since = "" if each["since"] is None else f" (for {_duration(now - epoch(each['since']))})"
+        lines.append(copyable(f"{each['org']}: {each['text']}{since}", SEVERITIES[each["severity"]]))
+        command = f" `{each['command']}`" if each["command"] else ""
+        if each["step"]:
+            lines.append(copyable(f"  → {each['step']}{':' if command else ''}{command}", "dim"))
+    return Text("\n").join(lines)
 
 
 def _last_seen(document: Mapping[str, Any], now: float) -> str:
@@ -160,23 +166,26 @@ def _last_seen(document: Mapping[str, Any], now: float) -> str:
 
 def explanation(document: Mapping[str, Any], page: str | None = None) -> RenderableType:
     """Returns one runner: its state, its evidence in order, and the address of its page if that is known."""
-    head = copyable(f"{document['org']}/{document['name']} ({document['runner_id']}) is ")
+    head = copyable(f"{document['org']}/{document['name']} ({document['runner_id']}) ")
+    death = document.get("death")
+    if death is not None and death["cause"] != "clean-exit":
+        head.append(f"died at {death['at']} ({death['cause']}); it ", "red")
+    head.append("is ")
     head.append(document["state"], COLOURS[document["state"]])
     head.append(f": {document['reason']}")
-    head.append(", healed" if document["healed"] else "", COLOURS["healed"])
     head.append(visible(f"; pool {document['pool']}, fuse {document['fuse']}"))
-    head.append(", paused" if document["paused"] else "", "yellow")
-    head.append(", replace now" if document["replace"] else "")
     table = new_table("at", "source", "observation")
     for each in document["evidence"]:
-        table.add_row(each["at"], each["source"], plain(each["said"]))
+        table.add_row(each["at"], each["source"], plain(each["text"]))
     parts: list[RenderableType] = [head]
-    if document.get("held"):
-        parts.append(held_lines(document["held"]))
+    remediation = document["remediation"]
+    if remediation["status"] != "none":
+        since = f" since {remediation['since']}" if remediation["since"] else ""
+        parts.append(copyable(f"replacement: {_next(remediation)}{since}; {remediation['text']}", "yellow"))
     if document["evidence"]:
         parts.append(table)
-    if document.get("death") is not None:
-        parts.append(post_mortem(document["death"]))
+    if death is not None:
+        parts.append(post_mortem(death))
     if page is not None:
         parts.append(copyable(f"page: {page}"))
     return Group(*parts)
@@ -221,19 +230,6 @@ def phantoms_table(phantoms: Sequence[Mapping[str, Any]], now: float) -> Rendera
         ShrinkingTable(table, [*constant_column("org", phantoms), "kind"]),
         *(copyable(f" {reason}{details.get(reason, '')} → {what}") for reason, what in advice.items()),
     )
-
-
-def unseen_line(unseen: Sequence[Mapping[str, Any]], now: float) -> Text:
-    """Returns a warning that these namespaces are not watched now, and since when."""
-    times = [epoch(each["seen_at"]) for each in unseen if each["seen_at"] is not None]
-    seen = f"last seen {_duration(now - min(times))} ago" if times else "never seen"
-    names = ", ".join(each["namespace"] for each in unseen)
-    return copyable(f"the cluster was {seen} ({names}): check that `ghapp watch` runs; see `ghapp doctor`")
-
-
-def degraded_lines(degraded: Sequence[Mapping[str, Any]]) -> Group:
-    """Returns a warning for each source that cannot be read, and why."""
-    return Group(*(Text(f"not seen: {each['source']}: {each['why']}") for each in degraded))
 
 
 def tokens_table(tokens: Iterable[Any], now: float) -> Table:
@@ -308,10 +304,16 @@ def _duration(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f} s"
 
 
+def _shown_state(document: Mapping[str, Any]) -> str:
+    """Returns the state; of a runner whose loss is over, how it ended."""
+    if document["state"] != "invalidated" or document["remediation"]["open"]:
+        return str(document["state"])
+    return "healed" if document["healed"] else "no-successor"
+
+
 def _state(document: Mapping[str, Any]) -> Text:
-    if document["healed"]:
-        return Text(f"{document['state']}, healed", COLOURS["healed"])
-    return Text(document["state"], COLOURS[document["state"]])
+    state = _shown_state(document)
+    return Text(state, COLOURS[state])
 
 
 def new_table(*columns: str) -> PlainTable:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from ghapp.health.pods.pod_claim import PodClaim, claim_on
+from ghapp.health.remediation.status import ReplacementStatus
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.verdict import Verdict
 from ghapp.report.documents import Fact, HealthDocument, evidence_document, last_listing, timestamp
@@ -66,6 +67,7 @@ class _Encoded(NamedTuple):
     tail: bytes
     has_end: bool
     is_seen: bool
+    replacement: ReplacementStatus
 
     def holds(self, verdict: Verdict, listing: Fact | None) -> bool:
         """True if the parts are those of a document with this verdict and listing.
@@ -106,13 +108,15 @@ class EncodedDocuments:
             or known.claim is not claim
             or known.is_seen is not view.is_seen
             or not known.holds(verdict, listing)
+            or not (known.replacement.is_lasting or known.replacement == view.replacement(evidence, now, verdict))
         ):
             if len(self._known) >= MOST_ENCODED:  # simpler and faster than to note which was used last
                 self._known.clear()
             head, _, tail = _parts(view.document(evidence, now, verdict), verdict.observed_at)
             has_end = listing is not None and tail.endswith(_end(listing))
             tail = tail.removesuffix(_end(listing)) if has_end else tail
-            known = _Encoded(unswept, evidence, verdict, claim, listing, head, tail, has_end, view.is_seen)
+            replacement = view.replacement(evidence, now, verdict)
+            known = _Encoded(unswept, evidence, verdict, claim, listing, head, tail, has_end, view.is_seen, replacement)
             self._known[key] = known
         end = _end(listing) if known.has_end else b""
         return EncodedDocument(known.head, _observed(verdict.observed_at), known.tail, end, verdict.observed_at)

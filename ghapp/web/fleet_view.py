@@ -21,9 +21,10 @@ from ghapp.health.job import Job
 from ghapp.health.pods.pod import EphemeralRunner, is_fresh
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.queue.runner_groups import RunnerGroups
+from ghapp.health.remediation.status import is_healed
 from ghapp.health.remediation.steps import has_looked
 from ghapp.health.runner.evidence import Evidence, Fold, Survey
-from ghapp.report.documents import is_healed, never_seen
+from ghapp.report.documents import never_seen
 from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
 from ghapp.store.fuses import WHOLE_ORG
@@ -198,7 +199,7 @@ class FleetReader:
             evidence = known[runner_id]
             if pool is not None and org_state.view.pool(evidence) != pool:
                 continue
-            may_have_healed = evidence.replaced_at is not None
+            may_have_healed = evidence.successor is not None
             if state is None and healed is None and not may_have_healed:
                 ids.append(runner_id)
                 continue

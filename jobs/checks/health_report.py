@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ghapp.github.checks import Checks
 from ghapp.health.cluster_summary import MOST_DEATHS, ClusterSummary, namespaces_of
 from ghapp.health.deaths.correlation import WEEK_SECONDS
 from ghapp.health.deaths.patterns import DAY_SECONDS, DeathSummary, death_patterns, death_summary
-from ghapp.health.demand import PoolDemand, UnservedJob, demand
 from ghapp.health.installation import Installation
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.next_attempt import next_attempt
 from ghapp.log import logger
 from ghapp.queue import jobs
 from ghapp.report import FleetView, Report, report_on
 from ghapp.report.check_run_state import CheckRunState, CheckRunStep, Head, Posted, PostFailure, next_of, repository_of
-from ghapp.report.org_view import OrgView
-from ghapp.store.fuses import WHOLE_ORG
+from ghapp.store.fleet_views import load_fleet
 from ghapp.store.locks import OUTLIVING_SECONDS
-from ghapp.store.unseen import load_unseen
 from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
 from jobs.context import JobContext
 from jobs.each_installation import each_installation
@@ -88,37 +84,16 @@ async def report_installation(context: JobContext, installation_id: int) -> Chec
 async def _fleet(
     context: JobContext, installation: Installation, cluster: ClusterSummary | None, now: float
 ) -> FleetView:
-    policy = context.settings.of(installation.org)
-    view = await context.org_view(installation)  # first, so that the runners are not older than its survey
-    runners = (await context.runners.all(installation.id)).values()
-    rows, unserved = await _jobs(context, installation, view, runners, now)
+    fleet = await load_fleet(context, installation, context.settings, now)
     week: Sequence[DeathSummary] = () if cluster is None else cluster.deaths
     if cluster is None:
         week = await _deaths_of_jobs(context, installation, now)
-    sweep_at, discovery_at = await context.schedule.next(installation.id), await context.schedule.next_discovery()
-    rules = context.settings.pools_of(installation.org)
-    unseen = await load_unseen(context, rules, now, has_log_store=context.settings.loki_url is not None)
-    return FleetView(
-        org=installation.org,
-        web_url=context.settings.web_url,
-        runners=runners,
-        survey=view.survey,
-        fuses=view.fuses,
-        pauses={pool: pause for pool, pause in view.pauses.items() if pool != WHOLE_ORG},
-        org_pause=view.pauses.get(WHOLE_ORG),
-        rules=view.rules,
-        mode=policy.remediation.mode,
-        limits=view.limits,
+    return replace(
+        fleet,
         phantoms=cluster.phantoms if cluster else (),
         deaths=[each for each in week if each.at >= now - DAY_SECONDS],
         death_patterns=death_patterns(week, now),
-        unseen=unseen.namespaces,
-        degraded_sources=unseen.sources,
         leaks=await leaks_of(context, installation, now),
-        login=installation.login,
-        attempt=next_attempt(installation, view.survey, sweep_at, discovery_at, now),
-        demand=rows,
-        unserved=unserved,
     )
 
 
@@ -126,17 +101,6 @@ async def _deaths_of_jobs(context: JobContext, installation: Installation, now: 
     """Returns the deaths of the last week of an org without a cluster, latest first; their records have no logs."""
     found = await context.deaths.unclean(installation.id, now - WEEK_SECONDS, MOST_DEATHS)
     return [death_summary(each) for each in found]
-
-
-async def _jobs(
-    context: JobContext, installation: Installation, view: OrgView, runners: Collection[Evidence], now: float
-) -> tuple[list[PoolDemand], list[UnservedJob]]:
-    """Returns jobs by pool, and those that no online runner can take and that waited for `explain_after_seconds`."""
-    jobs = await context.demand.all(installation.id)
-    groups = await context.runner_groups.of(installation.id)
-    rows, unserved = demand(view.job_queue(runners, jobs, now, groups=groups))
-    patience = context.settings.of(installation.org).queue.explain_after_seconds
-    return rows, [each for each in unserved if now - each.job.queued_at >= patience]
 
 
 async def _post(

@@ -109,7 +109,7 @@ def test_without_redis_doctor_reports_all_other_findings():
     assert answer.returncode == 1
     assert (found["answers"]["status"], found["credentials"]["status"]) == ("wrong", "wrong")
     assert all(each["fix"] for each in found.values() if each["status"] != "ok")
-    assert all({*each} == {"group", "name", "status", "said", "fix", "org"} for each in found.values())
+    assert all({*each} == {"group", "name", "status", "text", "fix", "org"} for each in found.values())
 
 
 def test_a_stale_socket_of_a_killed_redis_is_ignored(tmp_path):

@@ -11,9 +11,7 @@ from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.correlation import is_of
 from ghapp.health.deaths.death import Death
 from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.store.cluster_summaries import ClusterSummaries
-from ghapp.store.degraded_sources import DegradedSources
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.pod_claims import PodClaims
 from ghapp.store.pods import Pods
@@ -35,7 +33,7 @@ async def test_phantoms_are_listed_after_the_runners_with_advice(known):
     await keep(known, GHOST, GHOST._replace(subject="other"))
     text = (await known.ask("runners", "--org", "acme")).stdout
     runners, _, phantoms = text.partition("2 phantoms: counted as runners, but not runners\n")
-    assert runners.startswith(" 1 runner\n")
+    assert "\n 1 runner\n" in runners
     assert "linux-1" in runners
     assert "5 min ago" in phantoms
     assert "runners/ghost" in phantoms
@@ -67,34 +65,24 @@ async def test_without_a_cluster_no_phantom_is_reported(known):
     assert "phantom" not in text
     assert "cluster" not in text
     found = await known.json("runners")
-    assert (found["phantoms"], found["unseen"]) == ([], [])
+    assert found["phantoms"] == []
 
 
 @pytest.mark.parametrize(
-    ("age", "text"),
-    [(None, "never seen"), (725.0, "last seen 12 min ago"), (90_000.0, "last seen 25 h ago"), (10.0, None)],
-    ids=["never", "minutes", "hours", "fresh"],
+    ("age", "is_shown"), [(None, True), (725.0, True), (10.0, False)], ids=["never", "minutes", "fresh"]
 )
-async def test_a_cluster_without_a_fresh_watch_is_reported_in_one_line(known, age, text):
+async def test_what_is_wrong_comes_first_with_what_to_do(known, age, is_shown):
     known.write_config()
     if age is not None:
         await record_snapshot(Pods(known.redis), "runners", [], [], known.now - age)
-    lines = [line for line in (await known.ask("runners")).stdout.splitlines() if "cluster" in line]
-    assert lines == (
-        [] if text is None else [f"the cluster was {text} (runners): check that `ghapp watch` runs; see `ghapp doctor`"]
-    )
-    unseen = (await known.json("runners"))["unseen"]
-    assert [each["namespace"] for each in unseen] == ([] if text is None else ["runners"])
-    assert [each["seen_at"] is None for each in unseen] == ([] if text is None else [age is None])
-
-
-async def test_a_source_that_cannot_be_read_is_reported_with_its_reason(known):
-    known.write_config()
-    await record_snapshot(Pods(known.redis), "runners", [], [], known.now)
-    await DegradedSources(known.redis).record("pods in runners", "RBAC lacks watch on pods")
-    assert "not seen: pods in runners: RBAC lacks watch on pods" in (await known.ask("runners")).stdout.splitlines()
-    degraded = (await known.json("runners"))["degraded"]
-    assert degraded == [{"source": "pods in runners", "why": "RBAC lacks watch on pods"}]
+    first, second, *_ = (await known.ask("runners")).stdout.splitlines()
+    if is_shown:
+        assert first.startswith("acme: Namespace runners is not seen: deaths, leaks and phantoms there go unnoticed.")
+        assert second == "  → check that `ghapp watch` runs and reaches the API server: `ghapp doctor`"
+    else:
+        assert first == "acme: The only runner is healthy."
+    (headline,) = (await known.json("runners"))["headlines"]
+    assert headline["kind"] == ("unseen" if is_shown else "well")
 
 
 async def test_the_death_of_a_runner_is_shown_with_its_context(known):
@@ -125,7 +113,7 @@ async def test_an_unknown_name_is_explained_by_its_death(known):
     )
     assert (found["death"]["cause"], found["death"]["job"]) == ("vanished", None)
     text = (await known.ask("explain", "acme", "linux-9")).stdout
-    assert "acme/linux-9 (9) is unknown: NeverObserved" in text
+    assert "(vanished); it is unknown: NeverObserved" in text
     assert "vanished (exit code unknown, OOMKilled)" in text
 
 
@@ -138,7 +126,7 @@ async def test_the_evidence_of_a_runner_has_the_claim_on_its_pod(known):
     (claim,) = [
         each for each in (await known.json("explain", "acme", "linux-1"))["evidence"] if each["source"] == "claim"
     ]
-    assert claim["said"].startswith("its controller claims that pod linux-1 is busy with job 42 until ")
+    assert claim["text"].startswith("its controller claims that pod linux-1 is busy with job 42 until ")
 
 
 NOW = 1_790_000_000.0
@@ -159,14 +147,15 @@ async def test_retired_runners_are_counted_and_listed_only_on_request(known):
     missing = {"absent_since": now - 90, "missing_at": now - 60, "confirmed_at": now - 30, "listed": False}
     await known.add_runner(online(2, first_seen=now - 600, **missing, online=False))
     await known.add_runner(
-        online(3, first_seen=now - 600, **missing, online=False, granted_at=now - 20, replaced_at=now - 10)
+        online(3, first_seen=now - 600, **missing, online=False, granted_at=now - 20, replaced_at=now - 10, successor=1)
     )
     await known.add_runner(online(4, first_seen=now - 600, retired_at=now - 30))
     found = await known.json("runners")
     assert [each["name"] for each in found["runners"]] == ["linux-1", "linux-2"]
     assert (found["total"], found["healed"], found["retired"]) == (2, 1, 1)
     text = (await known.ask("runners")).stdout
-    assert text.startswith(" 2 runners; 1 invalidated\n")
+    assert "\n 2 runners; 1 invalidated\n" in text
+    assert text.startswith("acme: 1 of 2 runners of linux-4vcpu is lost: ")
     assert text.endswith(" 1 healed, 1 retired within the last 24 hours; --all shows them\n")
     assert "invalidated for 3" in text
     assert (await known.json("runners", "--all"))["total"] == 4
@@ -176,19 +165,23 @@ async def test_retired_runners_are_counted_and_listed_only_on_request(known):
     assert [(each["name"], each["healed"]) for each in lost["runners"]] == [("linux-2", False), ("linux-3", True)]
 
 
-async def test_a_pause_and_the_deciding_fuse_are_shown_for_each_runner(known):
-    await Fuses(known.redis).pause(ACME, "linux-4vcpu", Pause("mona", "a move", known.now))
-    tripped = {"since": known.now, "reason": FuseReason.BATCH_ONLINE, "tripped_for": FuseReason.MASS_LOSS}
-    await Fuses(known.redis).save(ACME, "*", None, Fuse(Position.PROVING, **tripped))
-    for words in (["explain", "acme", "linux-1"], ["runners"]):
-        text = (await known.ask(*words)).stdout
-        assert "pause: acme/linux-4vcpu, by mona since " in text
-        assert ": a move" in text
-        assert "fuse proving: acme, the whole organization, tripped " in text
-        assert "for MassLoss, then BatchOnline" in text
+async def test_what_happens_next_to_a_lost_runner_is_the_same_in_both_commands(known):
+    now = known.now
+    known.write_config('[remediation]\nmode = "act"\n')
+    missing = {"absent_since": now - 90, "missing_at": now - 60, "confirmed_at": now - 30, "listed": False}
+    await known.add_runner(online(2, first_seen=now - 600, **missing, online=False))
+    await Fuses(known.redis).pause(ACME, "linux-4vcpu", Pause("mona", "a move", now))
+    words = "remediation is paused by mona: a move"
+    assert words in (await known.ask("runners")).stdout
+    assert f"; {words}" in (await known.ask("explain", "acme", "linux-2")).stdout
+    found = (await known.json("explain", "acme", "linux-2"))["remediation"]
+    assert (found["status"], found["blocked_by"], found["text"]) == ("waiting", "pause", words)
+
+
+async def test_a_death_comes_before_the_state_of_its_runner(known):
+    await known.add_death()
     head = (await known.ask("explain", "acme", "linux-1")).stdout.splitlines()[0]
-    assert head.endswith("pool linux-4vcpu, fuse proving, paused")
-    assert [each["kind"] for each in (await known.json("explain", "acme", "1"))["held"]] == ["fuse proving", "pause"]
+    assert re.match(r"acme/linux-1 \(1\) died at \S+ \(host-oom\); it is healthy: ", head)
 
 
 async def test_the_address_of_the_incident_page_is_shown_if_a_public_url_is_set(known):

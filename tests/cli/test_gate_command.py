@@ -85,7 +85,7 @@ async def test_a_shard_that_does_not_pass_exits_1_with_the_contract_s_json(fleet
     answer = json.loads(done.stdout)
     assert list(answer) == ["pool", "shard", "passed", "role", "checks", "next"]
     assert (answer["pool"], answer["shard"], answer["passed"], answer["role"]) == ("linux", "pink", False, "inactive")
-    assert {frozenset(each) for each in answer["checks"]} == {frozenset({"name", "passed", "said"})}
+    assert {frozenset(each) for each in answer["checks"]} == {frozenset({"name", "passed", "text"})}
     assert answer["next"][0]["step"] == "provision pink again"
     assert {frozenset(each) for each in answer["next"]} == {frozenset({"step", "why"})}
 
@@ -117,7 +117,7 @@ async def test_the_check_counts_jobs_and_not_runners(fleet, ghapp, redis):
     await Demand(redis).record(ORG, took)
     await Demand(redis).record(ORG, [each._replace(status="over", started_at=None) for each in took])
     done = ghapp("acme", "linux", "pink", "--json")
-    text = {each["name"]: each["said"] for each in json.loads(done.stdout)["checks"]}
+    text = {each["name"]: each["text"] for each in json.loads(done.stdout)["checks"]}
     assert text["users"] == "the active shard purple has taken 5 jobs in the last 10 minutes; no outage"
 
 

@@ -27,7 +27,7 @@ async def test_runners_that_are_retired_or_healed_suggest_no_pool(known):
     for departed in (
         online(2, ephemeral=True, job_id=70, job_started_at=known.now - 500, job_ended_at=known.now - 400),
         online(3, retired_at=known.now - 300),
-        lost(4, confirmed_at=known.now - 200, removed_at=known.now - 150, replaced_at=known.now - 100),
+        lost(4, confirmed_at=known.now - 200, removed_at=known.now - 150, replaced_at=known.now - 100, successor=1),
     ):
         await known.add_runner(departed._replace(custom_labels=("departed",), listed=False, **past))
     shown = (await known.ask("init")).stdout

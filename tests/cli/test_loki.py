@@ -91,8 +91,8 @@ async def test_lines_of_every_unit_of_a_journal_and_lines_without_a_unit_are_sho
     ],
 )
 async def test_lines_of_another_time_are_not_shown_whatever_their_source(store, logs, at, is_shown):
-    store.holds(({}, [[str(at), "said"]]))
-    assert await logs.runner_lines("runners", "x", ENDED) == (("said",) if is_shown else ())
+    store.holds(({}, [[str(at), "text"]]))
+    assert await logs.runner_lines("runners", "x", ENDED) == (("text",) if is_shown else ())
 
 
 async def test_only_the_last_lines_of_a_runner_are_shown(store, logs):

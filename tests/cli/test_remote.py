@@ -72,7 +72,7 @@ async def test_the_gate_passes_and_prints_the_same_document(site, redis):
     assert passed.returncode == 0
     document = json.loads(passed.stdout)
     assert list(document) == ["pool", "shard", "passed", "role", "checks", "next"]
-    assert {frozenset(each) for each in document["checks"]} == {frozenset({"name", "passed", "said"})}
+    assert {frozenset(each) for each in document["checks"]} == {frozenset({"name", "passed", "text"})}
     assert (document["role"], document["passed"]) == ("inactive", True)
     site.http = None
     assert json.loads((await site.ask("gate", "acme", "linux", "pink", "--json")).stdout)["next"] == document["next"]

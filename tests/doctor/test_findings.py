@@ -341,9 +341,9 @@ def test_the_fuse_of_the_installation_is_reported_with_the_reason_why_it_tripped
     [
         (Survey(NOW, 5), NextAttempt("", None, NOW + 60), "ok", "5 runners"),
         (Survey(NOW - 181, 5), NextAttempt("", None, NOW + 60), "warning", "next attempt due"),
-        (Survey(NOW, 5, NOW, "RateLimited"), NextAttempt("RateLimited", NOW, NOW + 60), "wrong", "RateLimited; next"),
-        (Survey(), NextAttempt("InstallationSuspended", None, NOW + 60), "wrong", "InstallationSuspended; next"),
-        (Survey(NOW, 5), NextAttempt("SweepOverdue", NOW - 90, NOW - 90), "wrong", "SweepOverdue; next"),
+        (Survey(NOW, 5, NOW, "RateLimited"), NextAttempt("RateLimited", NOW, NOW + 60), "wrong", "(RateLimited); next"),
+        (Survey(), NextAttempt("InstallationSuspended", None, NOW + 60), "wrong", "(InstallationSuspended); next"),
+        (Survey(NOW, 5), NextAttempt("SweepOverdue", NOW - 90, NOW - 90), "wrong", "(SweepOverdue); next"),
         (Survey(NOW, 5), NextAttempt("SweepNotScheduled"), "wrong", "no next attempt is planned"),
         (Survey(), NextAttempt("", None, NOW + 60), "warning", "never swept; next attempt due"),
     ],

@@ -19,14 +19,18 @@ from ghapp.health.pods.phantom_kinds import PhantomKind, PhantomReason
 from ghapp.health.queue.reason import QueueReason
 from ghapp.health.remediation.fuse import FuseReason, Position
 from ghapp.health.remediation.plan import Deferral
+from ghapp.health.remediation.status import ReplacementBlocker, ReplacementStage
 from ghapp.health.runner.next_attempt import NOT_SCHEDULED, OVERDUE
 from ghapp.health.runner.verdict import Reason, State
+from ghapp.report.headline import HeadlineKind
 from tests.manifests.rendered import ROOT
 
 PAGE = (ROOT / "docs" / "glossary.md").read_text()
 SECTIONS = {
     "States": [State],
     "Fuse": [Position, FuseReason],
+    "Headlines": [HeadlineKind],
+    "Replacement": [ReplacementStage, ReplacementBlocker],
     "Incidents": [LossEnd],
     "Deferrals": [Deferral],
     "Blockers": [Blocker],

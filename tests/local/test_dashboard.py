@@ -14,12 +14,11 @@ from rich.errors import MarkupError
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.cluster_summary import ClusterSummary
+from ghapp.health.demand import PoolDemand
 from ghapp.health.incidents.incident import FuseStep, LossIncident, incident_of
 from ghapp.health.incidents.loss import LossEnd, RunnerLoss
 from ghapp.health.installation import Installation
-from ghapp.health.job import Job
 from ghapp.health.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason
-from ghapp.health.queue.job_queue import JobQueue, QueueInputs
 from ghapp.health.remediation.fuse import Position
 from ghapp.health.runner.evidence import Survey
 from ghapp.local import dashboard
@@ -30,17 +29,24 @@ from ghapp.local.dashboard import (
     STAYS_SECONDS,
     cluster_line,
     frames,
+    headline_lines,
     incident_line,
     jobs_line,
     worth_a_line,
 )
 from ghapp.report.documents import timestamp
+from ghapp.report.fleet import by_pool
+from ghapp.report.headline import headlines
 from ghapp.settings import Settings
 from ghapp.store.events import Events
+from ghapp.store.fuses import Pause
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from ghapp.untrusted_text import visible
+from tests.health.builders import NOW as BUILT
+from tests.health.builders import lost
+from tests.report.fleets import fleet_of
 from tests.support import nasty_fleet
 from tests.support.keys import private_key
 from tests.support.nasty_names import NASTY, PLAIN, not_seen
@@ -219,8 +225,8 @@ async def test_its_table_is_whole_on_every_terminal(redis, redis_url, width):
     lines = drawn(await anext(shown), width).splitlines()
     await shown.aclose()
     assert "acme: 0 runners registered" in lines[0]
-    assert lines[1].split()[1:3] == ["pool", "healthy"]
-    assert lines[1].split()[-2] == "fuse"
+    (head,) = [line for line in lines if line.split()[1:3] == ["pool", "healthy"]]
+    assert head.split()[-2] == "fuse"
     assert "…" not in "".join(lines)
     assert {len(line) for line in lines[: lines.index(next(each for each in lines if each.startswith("╰"))) + 1]} == {
         width
@@ -269,28 +275,36 @@ def test_of_more_kinds_than_there_are_lines_the_last_are_shown():
     assert subjects(events) == [str(each) for each in range(2, EVENTS_SHOWN + 2)]
 
 
-JOBS = [
-    Job(41, "queued", ("linux-4vpcu",), "acme/api", NOW - 300),
-    Job(42, "queued", ("gpu",), "acme/api", NOW - 200),
-    Job(43, "running", ("linux",), "acme/api", NOW - 100, 1, "a", NOW - 90),
-]
-
-
-WAITING = "jobs 0 running, 1 queued, the oldest for 5 min; no online runner can take job 41 (NoRunnerWithLabels)"
-
-
 @pytest.mark.parametrize(
-    ("jobs", "line"),
+    ("rows", "line"),
     [
         ([], "jobs 0 running, 0 queued"),
-        (JOBS[2:], "jobs 1 running, 0 queued"),
-        (JOBS[:1], WAITING),
-        (JOBS, f"{WAITING.replace('0 running, 1', '1 running, 2')} and 1 more"),
+        ([PoolDemand("linux", 0, 1, 2, 1)], "jobs 1 running, 0 queued"),
+        (
+            [
+                PoolDemand("linux", 2, 1, 2, 1, oldest_queued_at=NOW),
+                PoolDemand("gpu", 1, 0, 0, 0, oldest_queued_at=NOW - 60),
+            ],
+            f"jobs 1 running, 3 queued, the oldest since {timestamp(NOW - 60)[11:19]}",
+        ),
     ],
-    ids=["none", "running", "unserved", "several unserved"],
+    ids=["none", "running", "queued"],
 )
-def test_jobs_are_one_line(jobs, line):
-    assert jobs_line(JobQueue(QueueInputs("acme", jobs, []), NOW)).plain == line
+def test_jobs_are_one_line(rows, line):
+    assert jobs_line(fleet_of(demand=rows)).plain == line
+
+
+def test_the_worst_headline_has_its_step_and_the_number_of_others():
+    found = headlines_of(fleet_of(lost(1), pauses={"linux-4vcpu": Pause("mona", "a move", NOW)}))
+    assert [each.plain for each in headline_lines(found, NOW + 60)] == [
+        "1 of 1 runner of linux-4vcpu is lost: remediation is paused by mona: a move. (for 1 min)",
+        "→ resume when the reason of the pause is over: ghapp resume acme --pool linux-4vcpu",
+        "1 further thing open; `ghapp runners` lists all",
+    ]
+
+
+def headlines_of(fleet):
+    return headlines(fleet, by_pool(fleet, BUILT), BUILT)
 
 
 def loss(number, healed_at=None):

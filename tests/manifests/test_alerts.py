@@ -50,6 +50,9 @@ TABLE = {
     "GhappSweepsFailing": Case({SINCE: NOW - 600.5, LAST: NOW - 9999}, {SINCE: NOW - 600, LAST: NOW - 9999}),
     "GhappFuseStopped": Case({STOPPED: 1}, {STOPPED: 0}),
     "GhappFuseProving": Case({PROVING: 1}, {PROVING: 0}),
+    "GhappReplacementUnanswered": Case(
+        {"ghapp_replacements_unanswered" + LINUX: 1}, {"ghapp_replacements_unanswered" + LINUX: 0}
+    ),
     "GhappPausedLong": Case({"ghapp_paused" + LINUX: 1}, {"ghapp_paused" + LINUX: 0}),
     "GhappRunnersOffline": Case({OFFLINE: 11, HEALTHY: 40}, {OFFLINE: 10, HEALTHY: 40}),
     "GhappInboxBehind": Case({"ghapp_inbox_lag": 5001}, {"ghapp_inbox_lag": 5000}),

@@ -34,6 +34,7 @@ GAUGES = {
     "ghapp_next_sweep_timestamp_seconds": {"org"},
     "ghapp_runners": {"org", "pool", "state"},
     "ghapp_runners_healed": {"org", "pool"},
+    "ghapp_replacements_unanswered": {"org", "pool"},
     "ghapp_fuse": {"org", "pool", "position"},
     "ghapp_paused": {"org", "pool"},
     "ghapp_last_sweep_timestamp_seconds": {"org"},

@@ -158,7 +158,7 @@ def test_the_duration_of_githubs_outage_is_shown():
 
 def test_a_warning_that_decides_nothing_changes_the_summary_digest():
     first, second = (
-        Gate("linux", "pink", Role.INACTIVE, (Check("one-shard", passed, "said", decides=False),), ())
+        Gate("linux", "pink", Role.INACTIVE, (Check("one-shard", passed, "text", decides=False),), ())
         for passed in (True, False)
     )
     assert report_of(first).title == report_of(second).title

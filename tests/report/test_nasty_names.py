@@ -23,6 +23,7 @@ from ghapp.health.pods.degraded_sources import DegradedSource
 from ghapp.health.pool_matching import pool_of
 from ghapp.health.queue.queue_check import FollowedJob, QueueCheck
 from ghapp.health.queue.reason import QueueReason
+from ghapp.report import report_on
 from ghapp.report.gate_report import gate_report, superseded_report
 from ghapp.report.markdown import code
 from ghapp.report.notification import message
@@ -31,7 +32,7 @@ from ghapp.report.queue_report import queue_report
 from tests.health.builders import NOW, proving, survey
 from tests.health.queue.builders import busy, missing, queue
 from tests.health.queue.builders import job as waiting_job
-from tests.report.test_fleet_report import fleet, report_on
+from tests.report.fleets import fleet_of
 from tests.support import nasty_fleet
 from tests.support.nasty_names import GFM, NASTY, PLAIN, markdown_faults, not_seen, tags
 
@@ -44,7 +45,7 @@ def fleet_report(names):
     pauses = {pool: fleet_pause(name) for pool, name in zip(pools, names, strict=True)}
     demand = [PoolDemand(name, 1, 1, 1, 1, 0, NOW) for name in names]
     return report_on(
-        fleet(
+        fleet_of(
             *(nasty_fleet.evidence(number, name, NOW) for number, name in numbered),
             org=names[0],
             survey=survey(failing_since=NOW - 400, failure=names[1]),

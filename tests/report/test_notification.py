@@ -12,7 +12,7 @@ TRIPPED = Change(Topic.FUSE, "linux", "proving", "", AT, AT, 40, "MassLoss")
 def test_the_text_for_a_tripped_fuse():
     assert message("acme", TRIPPED, link="https://ghapp.example.com") == Message(
         "ghapp: acme: the fuse of pool linux tripped",
-        "40 runners lost and not replaced yet. Reason: MassLoss.\n"
+        "40 runners lost, without a successor online. Reason: MassLoss.\n"
         "ghapp replaces a first batch, and continues when the replacements are online.\n"
         "https://ghapp.example.com",
         "warning",
@@ -23,7 +23,7 @@ def test_the_text_for_a_stopped_fuse_names_the_command():
     stopped = TRIPPED._replace(level="stopped", affected=1, detail="BatchNeverOnline")
     assert message("acme", stopped) == Message(
         "ghapp: acme: the fuse of pool linux stopped: replacing runners did not help",
-        "1 runner lost and not replaced yet. Reason: BatchNeverOnline.\n"
+        "1 runner lost, without a successor online. Reason: BatchNeverOnline.\n"
         "Check the controller that replaces these runners, then run `ghapp resume acme --pool linux`.",
         "failure",
     )

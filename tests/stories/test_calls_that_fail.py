@@ -51,7 +51,7 @@ async def test_registrations_that_github_does_not_delete_are_tried_ever_less_oft
         assert calls(app, "DELETE") == TRIES * len(lost)
         reader = FleetReader(app.settings, app.context)
         document = json.loads((await reader.by_id("acme", lost[0], app.clock())).at(app.clock()))
-        (reason,) = [each["said"] for each in document["evidence"] if "no usable answer" in each["said"]]
+        (reason,) = [each["text"] for each in document["evidence"] if "no usable answer" in each["text"]]
         assert f"{TRIES} calls in a row (" in reason
         assert "the next one is due at" in reason
         app.sandbox.control.no_faults()

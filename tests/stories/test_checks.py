@@ -71,26 +71,24 @@ async def reported(app):
     return only(check_runs(app))
 
 
-async def test_ordinary_changes_are_posted_every_five_minutes_and_a_loss_at_once(story):
+async def test_ordinary_changes_are_posted_six_times_an_hour_and_a_loss_at_once(story):
     async with story(config=CONFIG) as app:
         await sweep(app)
         await report(app)
         outcomes = []
-        for _ in range(6):
+        for _ in range(11):
             await app.pass_(60)
             app.sandbox.control.register("acme", pool=POOL)
             await sweep(app)
             outcomes.append(await report(app))
-        assert outcomes == [CheckRunOutcome.NOTHING_TO_DO] * 4 + [
-            CheckRunOutcome.UPDATED,
-            CheckRunOutcome.NOTHING_TO_DO,
-        ]
+        nothing, updated = CheckRunOutcome.NOTHING_TO_DO, CheckRunOutcome.UPDATED
+        assert outcomes == [*[nothing] * 9, updated, nothing]
         app.sandbox.control.lose("acme", count=1)
         await app.pass_(60)
         await sweep(app)
         await app.pass_(60)
-        await sweep(app)
-        assert await report(app) is CheckRunOutcome.UPDATED
+        await confirm_installation(app.context, app.installation)
+        assert await report(app) is updated
 
 
 async def test_a_healthy_fleet_has_one_green_check_run_on_the_head(story):
@@ -100,7 +98,7 @@ async def test_a_healthy_fleet_has_one_green_check_run_on_the_head(story):
         run = only(check_runs(app))
         assert run["head_sha"] == app.sandbox.world.orgs["acme"].repositories[".github"].head_sha
     assert (run["name"], run["status"], run["conclusion"]) == ("Runner health", "completed", "success")
-    assert run["output"]["title"] == "12 of 12 runners healthy"
+    assert run["output"]["title"] == "12 runners healthy"
     assert [action["identifier"] for action in run["actions"]] == ["sweep"]
 
 
@@ -115,20 +113,20 @@ async def test_while_nothing_changes_no_calls_are_made(story):
         assert calls(app) == before
 
 
-async def test_a_lost_runner_is_explained_from_suspicion_to_replacement(story):
+async def test_a_lost_runner_is_explained_from_its_confirmation_to_its_successor(story):
     async with story(config=CONFIG) as app:
         await sweep(app)
         app.clock.pass_(300)
         await sweep(app)
         (lost,) = app.sandbox.control.lose("acme", count=1)
+        await report(app)
         await sweep(app)
-        run = await reported(app)
-        assert (run["conclusion"], run["output"]["title"]) == ("neutral", "1 of 12 runners suspect")
+        assert await report(app) is CheckRunOutcome.NOTHING_TO_DO, "a suspicion of seconds is no news"
 
         app.clock.pass_(30)
         await confirm_installation(app.context, app.installation)
         run = await reported(app)
-        assert (run["conclusion"], run["output"]["title"]) == ("neutral", "1 of 12 runners invalidated")
+        assert (run["conclusion"], run["output"]["title"]) == ("neutral", "1 of 12 runners lost")
         name = (await app.context.runners.all(app.installation))[lost].name
         assert f"| `{name}` | invalidated |" in run["output"]["text"], "without a link: its page no longer exists"
         assert "fuse" not in run["output"]["text"]
@@ -137,7 +135,13 @@ async def test_a_lost_runner_is_explained_from_suspicion_to_replacement(story):
         for event_id in await app.context.events.unsent():
             await deliver_event(app.context, event_id)
         run = await reported(app)
-    assert (run["conclusion"], run["output"]["title"]) == ("success", "11 of 11 runners healthy")
+        assert run["output"]["title"] == "1 of 12 runners lost", "its successor is not online"
+        assert "replacement requested; 0 of 1 successor is online" in run["output"]["summary"]
+
+        await app.pass_(60)
+        await sweep(app)
+        run = await reported(app)
+    assert (run["conclusion"], run["output"]["title"]) == ("success", "12 runners healthy")
     opened, _, healed = run["output"]["text"].partition("### Healed: 1 runner was lost")
     assert (name in opened, name in healed) == (False, True)
 
@@ -149,6 +153,8 @@ async def test_a_runner_that_comes_back_makes_it_green_again(story):
         await sweep(app)
         app.sandbox.control.lose("acme", count=1)
         await sweep(app)
+        app.clock.pass_(30)
+        await confirm_installation(app.context, app.installation)
         assert (await reported(app))["conclusion"] == "neutral"
         app.sandbox.control.restore("acme")
         await sweep(app)
@@ -161,16 +167,16 @@ async def test_changes_caused_by_time_alone_are_reported_too(story):
         app.clock.pass_(300)
         app.sandbox.control.take_offline("acme", count=2)
         await sweep(app)
-        assert (await reported(app))["output"]["title"] == "12 of 12 runners healthy"
+        assert (await reported(app))["output"]["title"] == "12 runners healthy"
         app.clock.pass_(299)
         assert await report(app) is CheckRunOutcome.NOTHING_TO_DO
         app.clock.pass_(1.001)
-        assert "unknown" in (await reported(app))["output"]["title"], "no sweep since"
+        assert (await reported(app))["output"]["title"].startswith("runners cannot be read"), "no sweep since"
         await sweep(app)
         app.clock.pass_(60)  # the time that no list covers does not count
         await sweep(app)
         run = await reported(app)
-    assert (run["conclusion"], run["output"]["title"]) == ("neutral", "2 of 12 runners offline")
+    assert (run["conclusion"], run["output"]["title"]) == ("neutral", "2 runners offline")
 
 
 async def test_the_report_moves_along_with_its_branch(story):

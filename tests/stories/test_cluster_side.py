@@ -65,7 +65,7 @@ def a_job_runs(app, repository):
     job = app.github.world.orgs["acme"].fleet.jobs[job_id]
     app.until(lambda: job.runner_name)
     took = f"took job {job_id}"
-    app.until(lambda: took in [each["said"] for each in app.health(job.runner_id)["evidence"]])
+    app.until(lambda: took in [each["text"] for each in app.health(job.runner_id)["evidence"]])
     return job
 
 
@@ -221,7 +221,7 @@ def test_a_lost_runner_of_arcs_is_replaced_by_deleting_its_object_and_nothing_el
     assert changes == [("delete", "ephemeralrunners", name, code) for code in (409, 200)], "on what was looked at alone"
     assert "deletionTimestamp" not in app.control.object("pods", NAMESPACE, name)["metadata"], "that is for ARC to do"
     assert app.removals() == removals, "and the registration too"
-    text = [each["said"] for each in app.health(lost)["evidence"]]
+    text = [each["text"] for each in app.health(lost)["evidence"]]
     assert "the cluster accepted the deletion of ARC's object" in text
 
     app.control.release("ephemeralrunners", NAMESPACE, name)  # what ARC does then
@@ -262,14 +262,14 @@ def test_a_pod_that_its_controller_has_claimed_is_left_until_the_claim_runs_out(
     at = time.time()
     assert app.web.put(claim, json={"ttl_seconds": 1}).status_code == 204
     app.until(lambda: name not in app.control.names("pods", NAMESPACE))
-    text = {each["said"]: each["at"] for each in app.until(lambda: replaced(app, lost))}
+    text = {each["text"]: each["at"] for each in app.until(lambda: replaced(app, lost))}
     assert datetime.fromisoformat(text["replacement accepted"]).timestamp() >= at + 1
 
 
 def replaced(app, runner_id):
     """Its evidence, once its replacement is recorded."""
     evidence = app.health(runner_id)["evidence"]
-    return evidence if "replacement accepted" in [each["said"] for each in evidence] else None
+    return evidence if "replacement accepted" in [each["text"] for each in evidence] else None
 
 
 @ONE_FLEET

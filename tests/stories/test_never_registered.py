@@ -81,7 +81,7 @@ async def test_a_pod_whose_agent_never_registered_goes_after_the_grace_where_the
         assert set(at.deletions()) == ({"failed-1", "failed-2"} if reaped else set())
         assert ticks[-1].kept == ({} if reaped else {"Unnamed": 2})
         for data in await at.app.sent_events("pod.orphaned"):
-            assert data["evidence"][-1]["said"].endswith("has named it since its container started")
+            assert data["evidence"][-1]["text"].endswith("has named it since its container started")
 
 
 async def test_one_pool_of_a_namespace_that_does_not_say_so_keeps_the_pods_of_the_namespace(leaky):

@@ -94,7 +94,7 @@ async def test_where_its_pool_replaces_offline_runners_a_pod_goes_when_that_time
         await at.minutes(1)
         assert at.deletions() == [first]
         (data,) = await at.app.sent_events("pod.orphaned")
-        assert data["evidence"][-1]["said"].startswith("GitHub lists its runner offline, for longer than")
+        assert data["evidence"][-1]["text"].startswith("GitHub lists its runner offline, for longer than")
         assert other in at.pods()
 
 

@@ -26,7 +26,15 @@ def document(**given):
         "fuse": "closed",
         "paused": False,
         "healed": False,
+        "remediation": {"status": "none", "blocked_by": None, "open": True},
     } | given
+
+
+def remediation(status, blocked_by=None, *, is_open=True):
+    return {"status": status, "blocked_by": blocked_by, "open": is_open}
+
+
+HEALED = {"healed": True, "remediation": remediation("healed", is_open=False)}
 
 
 def drawn(width, *documents, total=None, left=(), limit=None):
@@ -50,7 +58,7 @@ def test_where_there_is_room_everything_is_shown():
 
 
 def test_the_line_above_the_table_counts_what_is_shown_of_all_by_state():
-    rows = [document(), document(), document(state="healthy"), document(healed=True)]
+    rows = [document(), document(), document(state="healthy"), document(**HEALED)]
     count, *_ = drawn(200, *rows, total=312)
     assert count.strip() == "4 of 312 runners; 1 healed, 2 invalidated"
     assert drawn(200, document(state="healthy"))[0].strip() == "1 runner"
@@ -92,23 +100,28 @@ def test_a_missing_pod_is_not_reported_as_seen():
 
 
 def test_what_healed_is_marked_and_counted():
-    count, _, line = drawn(200, document(healed=True))
-    assert "invalidated, healed" in line
+    count, _, line = drawn(200, document(**HEALED))
+    assert line.split()[4] == "healed"
     assert count.strip() == "1 runner; 1 healed"
 
 
 @pytest.mark.parametrize(
-    ("given", "held"),
+    ("given", "shown"),
     [
-        ({"paused": True}, "pause"),
-        ({"fuse": "stopped"}, "fuse stopped"),
-        ({"paused": True, "fuse": "proving"}, "pause, fuse proving"),
+        (remediation("waiting", "pause"), "waiting: pause"),
+        (remediation("waiting"), "waiting"),
+        (remediation("requested"), "requested"),
     ],
 )
-def test_what_holds_a_replacement_back_is_shown_in_its_runner_s_line(given, held):
-    _, head, line = drawn(200, document(**given))
-    assert head.split()[-3:] == ["held", "by", "seen"]
-    assert f" {held} " in line
+def test_what_happens_next_to_a_lost_runner_is_shown_in_its_line(given, shown):
+    _, head, line = drawn(200, document(remediation=given))
+    assert head.split()[-2:] == ["next", "seen"]
+    assert f" {shown} " in line
+
+
+def test_a_request_without_a_successor_for_an_hour_is_no_loss_any_more():
+    count, *_ = drawn(200, document(remediation=remediation("requested", is_open=False)))
+    assert count.strip() == "1 runner; 1 no-successor"
 
 
 @pytest.mark.parametrize(

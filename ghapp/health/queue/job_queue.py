@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median
-from typing import Protocol
 
 from ghapp.health.job import Job, asks_for_hosted, is_over, may_be_ours
 from ghapp.health.pool_matching import EVERY_RUNNER, UNKNOWN_POOL, PoolRule, pool_of
@@ -17,6 +16,7 @@ from ghapp.health.queue.labels import folded, names_one_run, nearest_label
 from ghapp.health.queue.reason import UNSERVED, Brakes, Placement, QueueReason, reason_of
 from ghapp.health.queue.runner_groups import RunnerGroup, RunnerGroups, by_id, excludes
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
+from ghapp.health.remediation.pause import PauseView
 from ghapp.health.remediation.plan import Mode
 
 MOST_COMPARISONS = 5_000
@@ -24,26 +24,6 @@ MOST_COMPARISONS = 5_000
 
 TYPICAL_SECONDS = 3600.0
 """The typical wait of a pool is the median over the jobs that started within this time."""
-
-
-class PauseView(Protocol):
-    """A pause of remediation, made by an admin."""
-
-    @property
-    def who(self) -> str:
-        """The admin who paused."""
-
-    @property
-    def why(self) -> str:
-        """The reason that the admin gave."""
-
-    @property
-    def at(self) -> float:
-        """Start of the pause, in epoch seconds."""
-
-    @property
-    def until(self) -> float | None:
-        """Its end, in epoch seconds; None: until a person resumes."""
 
 
 @dataclass(frozen=True, slots=True)

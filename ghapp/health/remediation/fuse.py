@@ -78,6 +78,26 @@ class FuseReason(StrEnum):
     """Its record cannot be read; it stays stopped until an admin resumes it."""
 
 
+FUSE_REASONS = {
+    FuseReason.NONE: "",
+    FuseReason.MASS_LOSS: "too many runners were lost at once",
+    FuseReason.LOSS_ON_WATCH: "a runner was lost soon after the fuse had closed",
+    FuseReason.BATCH_ONLINE: "successors of the last batch are online",
+    FuseReason.BATCH_NEVER_ONLINE: "no successor of the last batch came online",
+    FuseReason.REQUEST_NOT_ACCEPTED: "no request of the last batch was accepted; they are still repeated",
+    FuseReason.REQUEST_ACCEPTED: "a request was accepted after all",
+    FuseReason.HEALED: "successors of the last batch are online, and no loss waits",
+    FuseReason.REGISTRATIONS_RETURNED: "the lost registrations returned",
+    FuseReason.RESUMED: "an admin resumed it",
+    FuseReason.UNPROVEN: "nothing was replaced (dry-run or off), and the mass loss is over",
+    FuseReason.NOT_NEEDED: "nothing changed for a while, and no job waits for the lost runners",
+    FuseReason.POOLS_STOPPED: "every pool that lost runners is stopped by its own fuse, paused or not configured",
+    FuseReason.POOL_CHANGED: "its runners belong to another pool now, which has the fuse",
+    FuseReason.UNREADABLE: "its record in Redis cannot be read",
+}
+"""Why a fuse changed, in words."""
+
+
 @dataclass(frozen=True, slots=True)
 class FuseLimits:
     """The `[fuse]` table."""

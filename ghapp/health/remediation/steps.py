@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable
 from enum import StrEnum
 
-from ghapp.health.pool_matching import ScaledRule
+from ghapp.health.pool_matching import ReplacerRule
 from ghapp.health.remediation.fuse import Fuse
 from ghapp.health.remediation.plan import Mode
 from ghapp.health.runner.deletion_progress import is_deferred
@@ -93,7 +93,7 @@ class ReplacementPath(StrEnum):
     """The controller reads `replace` in the health documents; no event is sent."""
 
 
-def replacement_path(rule: ScaledRule | None) -> ReplacementPath:
+def replacement_path(rule: ReplacerRule | None) -> ReplacementPath:
     """Returns the path of a pool as it is configured now; controllers poll for runners of a pool without a rule."""
     match "none" if rule is None else rule.replacer:
         case "arc" | "pods":

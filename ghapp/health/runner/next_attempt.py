@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ghapp.health.installation import Installation
@@ -13,6 +14,66 @@ OVERDUE_SECONDS = 60.0
 
 OVERDUE = "SweepOverdue"
 NOT_SCHEDULED = "SweepNotScheduled"
+
+
+class Blindness(NamedTuple):
+    """Why runners cannot be read, in words: what it means, and what to do. `{org}` is the organization in a command."""
+
+    meaning: str
+    fix: str
+
+
+BLINDNESS: Mapping[str, Blindness] = {
+    Reason.PERMISSION_MISSING: Blindness(
+        "the App may not read the organization's runners",
+        "an owner grants the App organization_self_hosted_runners; sweeps resume by themselves",
+    ),
+    Reason.INSTALLATION_SUSPENDED: Blindness(
+        "the App is suspended in the organization", "an owner unsuspends the App; sweeps resume by themselves"
+    ),
+    Reason.INSTALLATION_GONE: Blindness(
+        "the App is not installed in the organization any more", "install it again, or ignore this"
+    ),
+    Reason.ORGANIZATION_RENAMED: Blindness(
+        "the organization has another name at GitHub", "wait for the next discovery, within ten minutes"
+    ),
+    Reason.UNAUTHORIZED: Blindness(
+        "GitHub does not accept the App's key", "run `ghapp doctor`, which names the key and the App's id"
+    ),
+    Reason.GITHUB_UNAVAILABLE: Blindness(
+        "GitHub does not answer, or answers with errors", "see githubstatus.com; sweeps resume by themselves"
+    ),
+    Reason.RATE_LIMITED: Blindness(
+        "GitHub's rate limit is reached",
+        "wait until the time that GitHub gave; then find out what else uses the App's limit",
+    ),
+    Reason.BUDGET_SPENT: Blindness(
+        "the share of GitHub's limit that ghapp may use is spent",
+        "raise [budget] share, or [sweep] interval_seconds; the budget resets within the hour",
+    ),
+    Reason.LIST_INCOMPLETE: Blindness(
+        "GitHub's list of runners was incomplete", "nothing to do if it does not stay so; lists are read again"
+    ),
+    Reason.LIST_EMPTY: Blindness(
+        "GitHub's list of runners was empty, and none of the known runners answered 404",
+        "nothing to do if it does not stay so; lists are read again",
+    ),
+    Reason.INTERNAL_ERROR: Blindness(
+        "a sweep ended with an error of ghapp itself",
+        "find `sweep failed` in the worker's log, and report its traceback as a bug of ghapp",
+    ),
+    OVERDUE: Blindness(
+        "no sweep ran although one was due",
+        "start `ghapp clock`, and check that a worker serves the queue `sweep`; `ghapp doctor` shows both",
+    ),
+    NOT_SCHEDULED: Blindness(
+        "no sweep is scheduled",
+        "run `ghapp sweep --org {org}`, which schedules it; check that `ghapp clock` and a worker run",
+    ),
+}
+"""By the reason that prevents complete lists."""
+
+UNKNOWN_BLINDNESS = Blindness("no complete list of runners could be read", "run `ghapp doctor`")
 
 
 class NextAttempt(NamedTuple):

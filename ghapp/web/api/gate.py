@@ -78,7 +78,7 @@ def gate_answer(gate: Gate) -> GateAnswer:
         "passed": document["passed"],
         "role": document["role"],
         "checks": [
-            {"name": each.name, "passed": each.passed, "said": each.text, "decides": each.decides}
+            {"name": each.name, "passed": each.passed, "text": each.text, "decides": each.decides}
             for each in gate.checks
         ],
         "next": document["next"],

@@ -28,9 +28,11 @@ HELP = {
     "ghapp_budget_used_calls": "Calls used of the hourly rate limit.",
     "ghapp_budget_left_calls": "Calls that sweeps may still spend until the reset.",
     "ghapp_next_sweep_timestamp_seconds": "When the next attempt to sweep is due.",
-    "ghapp_runners": "Runners by org, pool and state: invalidated runners are lost and not yet replaced, retired ones "
-    "left within the last 24 hours.",
-    "ghapp_runners_healed": "Runners lost within the last 24 hours whose replacement was accepted.",
+    "ghapp_runners": "Runners by org, pool and state: invalidated runners are lost, and no successor is online; "
+    "retired ones left within the last 24 hours.",
+    "ghapp_runners_healed": "Runners lost within the last 24 hours whose successor is online.",
+    "ghapp_replacements_unanswered": "Lost runners whose replacement was accepted longer ago than [fuse] "
+    "prove_seconds, and whose successor is not online.",
     "ghapp_fuse": "Position of each fuse that was ever not closed, by pool; pool * is the whole installation.",
     "ghapp_paused": "Paused pools; pool * is the whole installation.",
     "ghapp_last_sweep_timestamp_seconds": "When the last complete sweep began.",

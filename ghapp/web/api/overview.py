@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -11,17 +12,17 @@ from starlette.routing import Route
 
 from ghapp.health.shards import has_shards
 from ghapp.report.documents import Timestamp, timestamp
+from ghapp.report.links import PageLinks
 from ghapp.report.overview import (
     OverviewDocument,
-    degraded_documents,
+    headline_documents,
     held_documents,
     phantom_documents,
     pool_queue_documents,
-    unseen_documents,
 )
 from ghapp.settings import Settings
+from ghapp.store.fleet_views import fleet_view, load_fleet_facts
 from ghapp.store.stores import Stores
-from ghapp.store.unseen import load_unseen
 from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
@@ -78,15 +79,19 @@ class OverviewEndpoints:
         org_state = await self._reader.installed(org)
         name, rules = org_state.installation.org, self._settings.pools_of(org_state.installation.org)
         queue = await self._reader.job_queue(org_state, now, with_ended=False)
-        unseen = await load_unseen(self._stores, rules, now, has_log_store=self._settings.loki_url is not None)
-        summary = await self._stores.cluster_summaries.of(org_state.installation.id)
+        runners = await self._reader.runners(org_state)
+        facts, summary = await asyncio.gather(
+            load_fleet_facts(self._stores, org_state.installation, self._settings, now),
+            self._stores.cluster_summaries.of(org_state.installation.id),
+        )
+        view = org_state.view
+        fleet = fleet_view(org_state.installation, self._settings, view, runners.values(), queue, facts, now)
         document: OverviewDocument = {
             "org": name,
+            "headlines": headline_documents(fleet, PageLinks(self._settings.public_url, name), now),
             "held": held_documents(org_state.view),
-            "pools": pool_queue_documents(queue),
+            "pools": pool_queue_documents(name, fleet.demand),
             "phantoms": phantom_documents(name, summary),
-            "unseen": unseen_documents(unseen.namespaces),
-            "degraded": degraded_documents(unseen.sources),
             "shard_pools": [
                 {"pool": rule.name, "min_online": rule.min_online, "settle_seconds": rule.settle_seconds}
                 for rule in rules

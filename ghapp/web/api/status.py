@@ -28,11 +28,12 @@ from ghapp.health.queue.capacity import available_runners
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.queue.runner_groups import RunnerGroups
 from ghapp.health.remediation.fuse import Fuse
+from ghapp.health.remediation.status import is_healed, is_loss_over
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.next_attempt import NextAttempt, next_attempt
-from ghapp.health.runner.verdict import judge
+from ghapp.health.runner.verdict import State, judge
 from ghapp.health.shards import has_shards, shard_of
-from ghapp.report.documents import Timestamp, is_healed, timestamp
+from ghapp.report.documents import Timestamp, timestamp
 from ghapp.report.org_view import OrgView
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.fuses import Pause
@@ -289,25 +290,32 @@ class StatusEndpoints:
     def _counted(
         self, installation: Installation, survey: Survey, runners: Iterable[Evidence], now: float
     ) -> list[Sample]:
-        """Returns runners by pool and state, with the healed ones counted separately."""
+        """Returns runners by pool and state; healed ones and requests without a successor are counted separately."""
         policy, rules = self._settings.of(installation.org), self._settings.pools_of(installation.org)
         counts: Counter[tuple[str, str]] = Counter()
         healed: Counter[str] = Counter()
+        unanswered: Counter[str] = Counter({rule.name: 0 for rule in rules})
         pools: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
         for evidence in runners:
             labels = (evidence.labels, evidence.custom_labels)
             if (pool := pools.get(labels)) is None:
                 pool = pools[labels] = pool_of(*labels, rules)
             verdict = judge(evidence, survey, now, policy.evidence)
-            if is_healed(evidence, verdict):
-                healed[pool] += 1
-            else:
-                counts[pool, verdict.state.value] += 1
+            if is_loss_over(evidence, verdict, now):
+                healed[pool] += is_healed(evidence, verdict)
+                continue
+            counts[pool, verdict.state.value] += 1
+            if verdict.state is State.INVALIDATED and evidence.replaced_at is not None:
+                unanswered[pool] += now - evidence.replaced_at > policy.fuse.prove_seconds
         org = {"org": installation.org}
         return [
             Sample("ghapp_runners", {**org, "pool": pool, "state": state}, count)
             for (pool, state), count in sorted(counts.items())
-        ] + [Sample("ghapp_runners_healed", {**org, "pool": pool}, count) for pool, count in sorted(healed.items())]
+        ] + [
+            Sample(name, {**org, "pool": pool}, count)
+            for name, found in (("ghapp_runners_healed", healed), ("ghapp_replacements_unanswered", unanswered))
+            for pool, count in sorted(found.items())
+        ]
 
 
 def _chunks(several: Sequence[T], size: int) -> Iterator[Sequence[T]]:

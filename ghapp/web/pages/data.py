@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from cachetools import LRUCache
 
 from ghapp.health.deaths.death import Death
 from ghapp.health.deaths.rerun import RerunRules
-from ghapp.health.demand import demand
 from ghapp.health.history import HOUR_SECONDS, HistoryStep, step_of
 from ghapp.health.incidents.fold import IncidentsById, observed, outdated
 from ghapp.health.incidents.loss import is_unrecorded
@@ -20,8 +18,8 @@ from ghapp.health.job import Job
 from ghapp.health.leaks.reaper_status import DAY_SECONDS
 from ghapp.health.pacing import Allowance
 from ghapp.health.pool_matching import OTHER_POOL, rule_named
+from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.next_attempt import next_attempt
 from ghapp.queue.jobs import Load
 from ghapp.report.fleet import FleetView
 from ghapp.report.incidents import losses_in
@@ -30,10 +28,10 @@ from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, Trail
 from ghapp.store.deaths import identity
+from ghapp.store.fleet_views import FleetFacts, fleet_view, load_fleet_facts
 from ghapp.store.fuses import WHOLE_ORG, Pause, Resumption
 from ghapp.store.inbox import DeadLetter
 from ghapp.store.stores import Stores
-from ghapp.store.unseen import Unseen, load_unseen
 from ghapp.web.api.health import Clock
 from ghapp.web.cache import Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
@@ -71,11 +69,18 @@ class RolesState(NamedTuple):
     dead: int
 
 
-class DueTimes(NamedTuple):
-    """When the next sweep and the next discovery are due (epoch seconds); None: not planned."""
+class FleetInputs(NamedTuple):
+    """What the state of an organization is made from."""
 
-    sweep_at: float | None = None
-    discovery_at: float | None = None
+    org_state: OrgState
+    runners: Mapping[int, Evidence]
+    queue: JobQueue
+    facts: FleetFacts
+
+    def fleet(self, settings: Settings, now: float) -> FleetView:
+        """Returns the state as of `now` (epoch seconds)."""
+        installation, view = self.org_state.installation, self.org_state.view
+        return fleet_view(installation, settings, view, self.runners.values(), self.queue, self.facts, now)
 
 
 class PageData:
@@ -90,9 +95,8 @@ class PageData:
         self._inbox, self._heartbeats = stores.inbox, stores.heartbeats
         self._history = stores.history
         self._fuses, self._audit, self._runners = stores.fuses, stores.audit, stores.runners
-        self._due: Cache[int, DueTimes] = Cache(MOST_ORGS, MOST_ORGS)
         self._clusters: Cache[int, ClusterView] = Cache(MOST_ORGS, MOST_ORGS)
-        self._unseen: Cache[int, Unseen] = Cache(MOST_ORGS, MOST_ORGS)
+        self._facts: Cache[int, FleetFacts] = Cache(MOST_ORGS, MOST_ORGS)
         self._incidents = stores.incidents
         self._lines: Prepared[list[RunnerLine]] = Prepared()
         self._overviews: Prepared[OverviewPage] = Prepared()
@@ -115,59 +119,29 @@ class PageData:
         return await self._reader.org(org)
 
     async def fleet(self, org_state: OrgState) -> FleetView:
-        """Returns the fleet with what prevents its sweeps; at most a second old."""
-        runners, due = await asyncio.gather(self._reader.runners(org_state), self._due_times(org_state))
-        return self._fleet(org_state, runners, due)
+        """Returns the state of an organization; at most a second old."""
+        return (await self._inputs(org_state)).fleet(self._settings, self._clock())
 
-    def _fleet(self, org_state: OrgState, runners: Mapping[int, Evidence], due: DueTimes) -> FleetView:
-        installation, view = org_state.installation, org_state.view
-        return FleetView(
-            org=installation.org,
-            web_url=self._settings.web_url,
-            runners=runners.values(),
-            survey=view.survey,
-            fuses=view.fuses,
-            pauses={pool: pause for pool, pause in view.pauses.items() if pool != WHOLE_ORG},
-            org_pause=view.pauses.get(WHOLE_ORG),
-            rules=self._settings.pools_of(installation.org),
-            mode=self._settings.of(installation.org).remediation.mode,
-            limits=view.limits,
-            login=installation.login,
-            attempt=next_attempt(installation, view.survey, due.sweep_at, due.discovery_at, self._clock()),
-        )
+    async def _inputs(self, org_state: OrgState) -> FleetInputs:
+        installation = org_state.installation
 
-    async def _due_times(self, org_state: OrgState) -> DueTimes:
-        async def load() -> DueTimes:
-            installation = org_state.installation.id
-            return DueTimes(*await asyncio.gather(self._schedule.next(installation), self._schedule.next_discovery()))
+        async def load() -> FleetFacts:
+            return await load_fleet_facts(self._stores, installation, self._settings, self._clock())
 
-        return await self._due.read(org_state.installation.id, load) or DueTimes()
-
-    async def _load_unseen(self, org_state: OrgState) -> Unseen | None:
-        async def load() -> Unseen:
-            rules, has_log_store = (
-                self._settings.pools_of(org_state.installation.org),
-                self._settings.loki_url is not None,
-            )
-            return await load_unseen(self._stores, rules, self._clock(), has_log_store=has_log_store)
-
-        return await self._unseen.read(org_state.installation.id, load)
+        runners, facts = await asyncio.gather(self._reader.runners(org_state), self._facts.read(installation.id, load))
+        queue = await self._reader.job_queue(org_state, self._clock(), with_ended=False)
+        return FleetInputs(org_state, runners, queue, facts or FleetFacts())
 
     async def overview(self, org_state: OrgState) -> OverviewPage:
         """Returns the overview."""
-        runners, due, unseen = await asyncio.gather(
-            self._reader.runners(org_state), self._due_times(org_state), self._load_unseen(org_state)
-        )
-        incidents = await self.incidents(org_state)
+        inputs, incidents = await asyncio.gather(self._inputs(org_state), self.incidents(org_state))
 
         async def prepare() -> OverviewPage:
-            rows, _ = demand(await self._reader.job_queue(org_state, self._clock(), with_ended=False))
-            fleet = replace(self._fleet(org_state, runners, due), demand=rows)
-            if unseen is not None:
-                fleet = replace(fleet, unseen=unseen.namespaces, degraded_sources=unseen.sources)
-            return overview(fleet, self._clock(), open_incidents(incidents))
+            now = self._clock()
+            return overview(inputs.fleet(self._settings, now), now, open_incidents(incidents))
 
-        return await self._overviews.read(org_state.installation.id, prepare, org_state, runners, due, incidents)
+        key, made_of = org_state.installation.id, (org_state, inputs.runners, inputs.facts, incidents)
+        return await self._overviews.read(key, prepare, *made_of)
 
     async def cluster(self, installation: int) -> ClusterView | None:
         """Returns the cluster side, at most a second old; None if no cluster was checked within ten minutes."""

@@ -46,7 +46,7 @@ def begun(**changes):
 
 
 def gate(*, passed=True, at=NOW, **changes):
-    checks = (Check("online", passed, "said"),)
+    checks = (Check("online", passed, "text"),)
     return Gate("linux", "pink", Role.INACTIVE, checks, (), at, **changes)
 
 

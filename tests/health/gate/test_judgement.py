@@ -27,22 +27,22 @@ def test_a_clean_rollout_passes_and_has_a_next_step():
             {
                 "name": "users",
                 "passed": True,
-                "said": "the active shard purple has taken 14 jobs in the last 10 minutes; no outage",
+                "text": "the active shard purple has taken 14 jobs in the last 10 minutes; no outage",
             },
-            {"name": "github", "passed": True, "said": "it listed the runners 0 s ago"},
+            {"name": "github", "passed": True, "text": "it listed the runners 0 s ago"},
             {
                 "name": "role",
                 "passed": True,
-                "said": "inactive: GitHub assigned 14 jobs to purple lately; "
+                "text": "inactive: GitHub assigned 14 jobs to purple lately; "
                 "the last deploy says that purple is active and pink is inactive",
             },
-            {"name": "since-deploy", "passed": True, "said": "the runners have been listed since the deploy of v42"},
-            {"name": "online", "passed": True, "said": "3 runners of pink online, 3 needed"},
-            {"name": "one-shard", "passed": True, "said": "purple has taken 14 jobs in the last 10 minutes"},
+            {"name": "since-deploy", "passed": True, "text": "the runners have been listed since the deploy of v42"},
+            {"name": "online", "passed": True, "text": "3 runners of pink online, 3 needed"},
+            {"name": "one-shard", "passed": True, "text": "purple has taken 14 jobs in the last 10 minutes"},
             {
                 "name": "running-jobs",
                 "passed": True,
-                "said": "purple, which is active, runs 14 jobs: 101, 102, 103, 104, 105 and 9 more",
+                "text": "purple, which is active, runs 14 jobs: 101, 102, 103, 104, 105 and 9 more",
             },
         ],
         "next": [

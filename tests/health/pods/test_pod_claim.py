@@ -4,8 +4,9 @@ import pytest
 
 from ghapp.health.pods.pod_claim import NO_CLAIMS, PodClaim, by_name, claim_on
 from ghapp.health.remediation.fuse import Fuse, Position
+from ghapp.health.remediation.status import ReplacementTerms, should_replace
 from ghapp.health.runner.verdict import Limits, judge
-from ghapp.report.documents import PoolBrakes, health_document, history, should_replace
+from ghapp.report.documents import health_document, history
 from tests.health.builders import MICROSECOND, NOW, lost, survey
 
 CLAIM = PodClaim("pod-1", "linux-1", 42, NOW + 60, NOW)
@@ -39,9 +40,9 @@ def test_of_several_claims_for_one_name_the_longest_holds():
 def test_a_claimed_runner_is_not_to_be_replaced(claim, replace):
     evidence = lost(granted_at=NOW, event_id="e1")
     verdict = judge(evidence, survey(), NOW, Limits())
-    standing = PoolBrakes(Fuse(Position.PROVING))
+    standing = ReplacementTerms(Fuse(Position.PROVING), survey=survey())
     assert should_replace(evidence, verdict, standing, NOW, claim) is replace
-    document = health_document("acme", "linux", evidence, verdict, survey(), standing, (), NOW, claim)
+    document = health_document("acme", "linux", evidence, verdict, standing, (), NOW, claim)
     assert document["replace"] is replace
 
 

@@ -25,7 +25,7 @@ async def test_an_event_contains_the_active_claim_on_its_runner(story, ends_afte
         await publish_runners(app.context, installation, view, [(offline, State.OFFLINE)], now)
         (found,) = await app.sent_events("runner.offline")
     assert found["state"] == "offline"
-    assert sum(each["source"] == "claim" and "busy with job 42" in each["said"] for each in found["evidence"]) == claims
+    assert sum(each["source"] == "claim" and "busy with job 42" in each["text"] for each in found["evidence"]) == claims
 
 
 @pytest.mark.parametrize("failing", [{}, {"failing_since": 1.0}], ids=["sweeps succeed", "the last sweep failed"])

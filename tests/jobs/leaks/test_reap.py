@@ -105,7 +105,7 @@ async def test_a_reaped_pod_is_published_with_its_evidence_and_counted_and_logge
         }
         by_source = {each["source"]: each for each in data["evidence"]}
         assert data["unclaimed_since"] == by_source["claim"]["at"]
-        assert by_source["list"]["said"] == "GitHub lists no runner of its name"
+        assert by_source["list"]["text"] == "GitHub lists no runner of its name"
         assert [each["at"] for each in data["evidence"]] == sorted(each["at"] for each in data["evidence"])
         assert await at.counted("reaped") == 1
         (line,) = [each for each in logs if each["event"] == "orphan reaped"]
@@ -658,7 +658,7 @@ class TestRunnersKnownFromDeliveries:
             await at.minutes(1)
             assert at.deletions() == ["repo-1"]
             (data,) = await at.app.sent_events("pod.orphaned")
-            assert (data["pool"], data["evidence"][-1]["said"]) == (
+            assert (data["pool"], data["evidence"][-1]["text"]) == (
                 "in-cluster",
                 "GitHub did not answer about its runner, and its job has been over for 15 minutes",
             )

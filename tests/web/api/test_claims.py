@@ -126,7 +126,7 @@ async def test_a_claimed_runner_is_not_replaced_and_its_evidence_has_the_claim(c
     assert document["evidence"][-1] == {
         "at": "2027-01-15T08:00:00Z",
         "source": "claim",
-        "said": f"its controller claims that pod {pod} is busy with job 42 until 2027-01-15T08:01:00Z",
+        "text": f"its controller claims that pod {pod} is busy with job 42 until 2027-01-15T08:01:00Z",
     }
 
 
@@ -144,7 +144,7 @@ async def test_a_runner_is_replaced_once_its_claim_is_released_and_a_release_is_
         assert await claims(redis) == []
         document = await lost(controller)
         assert document["replace"] is True
-        assert not [each for each in document["evidence"] if "busy" in each["said"]]
+        assert not [each for each in document["evidence"] if "busy" in each["text"]]
 
 
 @pytest.mark.parametrize(("after", "replace"), [(59.9, False), (60.0, True)])

@@ -96,7 +96,7 @@ async def test_a_shard_that_may_take_over_passes(http):
     assert body["checks"][0] == {
         "name": "users",
         "passed": True,
-        "said": "the active shard purple has taken 1 job in the last 10 minutes; no outage",
+        "text": "the active shard purple has taken 1 job in the last 10 minutes; no outage",
         "decides": False,
     }
     assert [each["step"] for each in body["next"]] == ["make pink active in place of purple"]
@@ -268,7 +268,7 @@ async def test_deaths_in_a_crash_loop_are_counted_in_a_watched_cluster(http, red
     answer = (await http.get(GATE)).json()
     assert answer["passed"] is False
     (deaths,) = [each for each in answer["checks"] if each["name"] == "deaths"]
-    assert deaths["said"] == "3 died in the last 10 minutes: 3 host-oom: a loop"
+    assert deaths["text"] == "3 died in the last 10 minutes: 3 host-oom: a loop"
 
 
 async def test_while_redis_is_away_the_gate_is_503_and_uses_no_cached_value(http, away):

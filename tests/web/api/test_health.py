@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ghapp.health.runner.observations import granted, replaced
+from ghapp.health.runner.observations import granted, replaced, succeeded_by
 from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
 from tests.web.conftest import INSTALLATION, NOW
@@ -78,6 +78,17 @@ async def test_the_fleet_can_be_filtered_by_healed_and_open_losses(http, redis):
     accepted = {3: lambda known: replaced(granted(known, NOW - 20, "e"), NOW - 10)}
     await Runners(redis).revise(INSTALLATION, accepted)
     await asyncio.sleep(1.1)  # cached values expire after one second
+    assert await page("healed=true") == ([], 0, 0), "its successor is not online"
+    document = (await http.get("/v1/orgs/acme/runners/3/health")).json()
+    assert document["remediation"] == {
+        "status": "requested",
+        "since": "2027-01-15T07:59:50Z",
+        "blocked_by": None,
+        "text": "its replacement was requested, and no successor is online yet",
+        "open": True,
+    }
+    await Runners(redis).revise(INSTALLATION, {3: succeeded_by(9, NOW - 1)})
+    await asyncio.sleep(1.1)
     assert await page() == ([1, 2, 3], 3, 1)
     assert await page("healed=false") == ([1, 2], 2, 0)
     assert await page("healed=true") == ([3], 1, 1)

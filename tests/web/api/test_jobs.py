@@ -54,7 +54,7 @@ async def test_a_queued_job_has_its_reason(http):
         "runner": None,
         "why": {
             "reason": "NoRunnerWithLabels",
-            "said": "no runner has the label gpu",
+            "text": "no runner has the label gpu",
             "since": "2027-01-15T07:50:00Z",
             "ahead": None,
             "typical_wait_seconds": None,

@@ -39,21 +39,25 @@ async def test_an_overview_has_pauses_pools_and_the_defaults_of_the_gate(http, r
     await Fuses(redis).pause(INSTALLATION, "linux", Pause("mona", "a move", NOW))
     found = (await http.get("/v1/orgs/ACME/overview")).json()
     assert found["held"] == [
-        {"org": "acme", "pool": "linux", "kind": "pause", "said": "by mona since 2027-01-15T08:00:00Z: a move"}
+        {"org": "acme", "pool": "linux", "kind": "pause", "text": "by mona since 2027-01-15T08:00:00Z: a move"}
     ]
     assert found["shard_pools"] == [{"pool": "linux", "min_online": 1, "settle_seconds": 60.0}]
     assert (found["org"], found["sweep_seconds"], found["phantoms"]) == ("acme", 60.0, [])
-    assert found["unseen"] == [{"namespace": "runners", "seen_at": None}]
+    lost, unseen, paused = found["headlines"]
+    assert (lost["kind"], lost["severity"], lost["pool"]) == ("lost", "critical", "linux")
+    assert (unseen["kind"], unseen["command"]) == ("unseen", "ghapp doctor")
+    assert (paused["kind"], paused["pool"], paused["since"]) == ("paused", "linux", "2027-01-15T08:00:00Z")
     (pool,) = found["pools"]
     assert (pool["pool"], pool["queued"], pool["idle"], pool["oldest_queued_at"]) == ("linux", 0, 2, None)
 
 
-async def test_an_overview_has_the_sources_that_cannot_be_read(http, redis):
-    assert (await http.get("/v1/orgs/acme/overview")).json()["degraded"] == []
+async def test_an_overview_begins_with_what_is_wrong_now(http, redis):
     await record_snapshot(Pods(redis), "runners", [], [], NOW)
+    (lost,) = (await http.get("/v1/orgs/acme/overview")).json()["headlines"]
+    assert lost["text"].startswith("1 of 3 runners of linux is lost: ")
     await DegradedSources(redis).record("pods in runners", "RBAC lacks watch on pods")
-    found = (await http.get("/v1/orgs/acme/overview")).json()
-    assert found["degraded"] == [{"source": "pods in runners", "why": "RBAC lacks watch on pods"}]
+    _, unseen = (await http.get("/v1/orgs/acme/overview")).json()["headlines"]
+    assert unseen["text"] == "Not seen: pods in runners: RBAC lacks watch on pods."
 
 
 async def test_given_up_deliveries_need_the_scope_admin(http, redis):

@@ -19,7 +19,7 @@ from ghapp.health.job import Job
 from ghapp.health.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason
 from ghapp.health.remediation.fuse import Fuse, Position
 from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.observations import granted, registration_seen, replaced
+from ghapp.health.runner.observations import granted, registration_seen, replaced, succeeded_by
 from ghapp.settings import PoolSettings
 from ghapp.store import keys
 from ghapp.store.budget import Budget
@@ -188,9 +188,21 @@ async def test_metrics_have_the_fleet_its_fuses_and_its_pauses(http, redis):
     assert {family.type for family in families.values()} == {"gauge"}
 
 
+@pytest.mark.parametrize(("waited", "is_late"), [(300, False), (301, True)])
+async def test_a_request_without_a_successor_is_a_loss_and_counted_once_it_is_late(http, redis, waited, is_late):
+    accepted = {3: lambda known: replaced(granted(known, NOW - 400, "e"), NOW - waited)}
+    await Runners(redis).revise(INSTALLATION, accepted)
+    _, values = await metrics(http)
+    acme, pool = ("org", "acme"), ("pool", "linux-4vcpu")
+    assert values[("ghapp_runners", acme, pool, ("state", "invalidated"))] == 1
+    assert values.get(("ghapp_replacements_unanswered", acme, pool), 0) == is_late
+    assert ("ghapp_runners_healed", acme, pool) not in values
+
+
 async def test_healed_losses_are_counted_apart_from_open_ones(http, redis):
     accepted = {3: lambda known: replaced(granted(known, NOW - 20, "e"), NOW - 10)}
     await Runners(redis).revise(INSTALLATION, accepted)
+    await Runners(redis).revise(INSTALLATION, {3: succeeded_by(9, NOW - 1)})
     _, values = await metrics(http)
     acme, pool = ("org", "acme"), ("pool", "linux-4vcpu")
     assert values[("ghapp_runners_healed", acme, pool)] == 1

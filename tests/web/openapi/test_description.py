@@ -43,6 +43,8 @@ def test_every_field_of_a_document_is_required(shape):
 
 DATED = {
     ("HealthDocument", "since"),
+    ("RemediationDocument", "since"),
+    ("HeadlineDocument", "since"),
     ("HealthDocument", "observed_at"),
     ("EvidenceDocument", "at"),
     ("HistoryDocument", "begin"),
@@ -61,7 +63,6 @@ DATED = {
     ("GateAnswer", "observed_at"),
     ("PhantomDocument", "since"),
     ("PoolQueueDocument", "oldest_queued_at"),
-    ("UnseenDocument", "seen_at"),
 }
 
 

@@ -70,7 +70,7 @@ async def fleet(redis, github):
     ids = {org: github.installation_id(org) for org in ("acme", "globex")}
     for org, installation in ids.items():
         await Installations(redis).put(Installation(installation, org, github.world.orgs[org].id, {"checks": "write"}))
-    healed = replaced(invalidated(4, "d"), NOW - 50)
+    healed = replaced(invalidated(4, "d"), NOW - 50)._replace(successor=2, healed_at=NOW - 40)
     known = {"acme": [healthy(1, "a"), healthy(2, "b"), invalidated(3, "c"), healed], "globex": [healthy(9, "z")]}
     for org, runners in known.items():
         await Runners(redis).revise(ids[org], {each.id: lambda _, each=each: each for each in runners})

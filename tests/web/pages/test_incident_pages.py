@@ -47,7 +47,7 @@ def links(answer):
 
 async def test_losses_that_are_not_yet_in_a_stored_incident_are_shown(key_holder):
     page = unescape((await key_holder.get(LIST)).text)
-    assert "1 incident is open: 2 runners are not replaced yet." in page
+    assert "1 incident is open: 1 runner has no successor online yet." in page
     one = unescape((await key_holder.get(ONE)).text)
     assert "2 runners lost in linux-4vcpu" in one
     assert "2 runners confirmed as lost by a second 404" in one

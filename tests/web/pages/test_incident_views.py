@@ -6,11 +6,10 @@ import pytest
 
 from ghapp.health.incidents.incident import FuseStep, LossIncident, incident_of
 from ghapp.health.incidents.loss import LossEnd, RunnerLoss
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.health.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position
 from ghapp.health.runner.evidence import Survey
 from ghapp.health.runner.verdict import Reason
-from ghapp.report.fleet import FleetView
-from ghapp.report.incidents import ENDS, FUSE_REASONS, PROOFS
+from ghapp.report.incidents import ENDS, PROOFS
 from ghapp.settings import PoolSettings
 from ghapp.web.pages.views.incident import (
     MOST_ENTRIES,
@@ -23,6 +22,7 @@ from ghapp.web.pages.views.incident import (
 from ghapp.web.pages.views.incidents import incidents_page, open_incidents, state_of, title_of
 from ghapp.web.pages.views.overview import overview
 from ghapp.web.pages.views.paging import PAGE_SIZE
+from tests.report.fleets import fleet_of
 from tests.web.conftest import NOW
 
 POOL = "linux-4vcpu"
@@ -93,7 +93,7 @@ def test_open_incidents_come_first_then_completed_ones_the_latest_first():
     page = listed(*over, incident(loss(3), identifier="3"))
     assert ([each.id for each in page.open], [each.id for each in page.over]) == (["3"], ["2", "1"])
     assert not page.good
-    assert page.sentence == "1 incident is open: 1 runner is not replaced yet."
+    assert page.sentence == "1 incident is open: 1 runner has no successor online yet."
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_the_cards_have_the_counts_and_the_times_to_heal():
     assert (page.lost, page.still_lost, page.healed, page.batches) == (4, 1, 3, 1)
     assert (page.heal, page.longest_heal) == ("1 min", "1 min 10 s")
     assert (page.fuse, page.fuse_code) == ("proving", "MassLoss")
-    assert page.sentence == "4 runners were lost, the first 1 min ago; 1 is not replaced yet."
+    assert page.sentence == "4 runners were lost, the first 1 min ago; 1 has no successor online yet."
 
 
 @pytest.mark.parametrize(
@@ -331,32 +331,7 @@ def test_each_code_has_a_text():
     assert all(ENDS.values())
 
 
-@pytest.mark.parametrize(
-    ("fuse", "why"),
-    [
-        (
-            Fuse(Position.PROVING, NOW, 3, 3, reason=FuseReason.MASS_LOSS, tripped_for=FuseReason.MASS_LOSS),
-            "Tripped: too many runners were lost at once (MassLoss). A batch",
-        ),
-        (
-            Fuse(Position.STOPPED, NOW, reason=FuseReason.BATCH_NEVER_ONLINE, tripped_for=FuseReason.MASS_LOSS),
-            (
-                "Tripped: too many runners were lost at once (MassLoss). Then: no successor of the last batch came online "
-                "(BatchNeverOnline). Nothing"
-            ),
-        ),
-        (Fuse(Position.PROVING, NOW, reason=FuseReason.RESUMED, by="mona"), "Resumed by mona. A batch"),
-        (Fuse(Position.PROVING, NOW), "Tripped. A batch"),
-        (
-            Fuse(Position.STOPPED, reason=FuseReason.UNREADABLE),
-            "Its record in Redis cannot be read (Unreadable). Nothing",
-        ),
-    ],
-    ids=["tripped", "stopped", "resumed", "unknown", "unreadable"],
-)
-def test_the_overview_explains_why_a_fuse_is_not_closed_and_links_to_its_incident(fuse, why):
-    fleet = FleetView("acme", "https://github.example", (), Survey(NOW, 0), fuses={POOL: fuse}, rules=RULES)
-    page = overview(fleet, NOW, {POOL: "i"})
-    (found,) = page.incidents
-    assert found.detail.startswith(why)
-    assert found.id == "i"
+def test_the_overview_links_a_fuse_to_its_incident():
+    fuse = Fuse(Position.PROVING, NOW, reason=FuseReason.MASS_LOSS)
+    (found,) = overview(fleet_of(survey=Survey(NOW, 0), fuses={POOL: fuse}), NOW, {POOL: "i"}).open
+    assert found.incident == "i"

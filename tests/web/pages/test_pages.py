@@ -82,9 +82,11 @@ async def test_the_overview_shows_phantoms_leaks_and_deaths_of_the_cluster(key_h
 
 async def test_the_overview_shows_the_state_and_the_open_incidents(key_holder):
     text = unescape((await key_holder.get("/orgs/acme")).text)
-    assert "1 of 3 runners is lost; nothing is replaced, because remediation is dry-run." in text
-    assert "The fuse of linux-4vcpu is stopped" in text
-    assert "1 lost runner in linux-4vcpu" in text
+    assert (
+        "1 of 3 runners of linux-4vcpu is lost: nothing is replaced: remediation is in dry-run; 1 of 2 successors are online."
+        in text
+    )
+    assert 'Set [remediation] mode = "act"' in text
 
 
 async def test_the_list_filters(key_holder):
@@ -114,7 +116,7 @@ async def test_a_runner_shows_its_evidence_its_replacement_and_its_document(key_
     )
     assert "404 again, and a complete control list without it" in lost
     assert "&#34;state&#34;: &#34;invalidated&#34;" in lost
-    assert "The request for its replacement was accepted 50 s ago." in healed
+    assert "Replaced: runner 2 is online." in healed
 
 
 @pytest.mark.parametrize("runner", ["99", "x", "9", "1" * 30])

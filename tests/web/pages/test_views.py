@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.cluster_summary import StaleNamespace
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.health.demand import PoolDemand
 from ghapp.health.installation import NEEDED, Installation
 from ghapp.health.job import Job
 from ghapp.health.pacing import Allowance, BudgetLimits
-from ghapp.health.pods.degraded_sources import DegradedSource
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.health.runner.evidence import Survey
 from ghapp.health.runner.next_attempt import NextAttempt
 from ghapp.health.runner.observations import replaced
 from ghapp.health.runner.verdict import Limits
 from ghapp.queue.jobs import Load
-from ghapp.report.fleet import FleetView
+from ghapp.report.headline import Severity
 from ghapp.report.org_view import OrgView
 from ghapp.store.audit import AuditEntry
 from ghapp.store.fuses import Pause
 from ghapp.store.inbox import DeadLetter
 from ghapp.web.pages.views.github_status import github_page
-from ghapp.web.pages.views.overview import Severity, overview
+from ghapp.web.pages.views.overview import overview
 from ghapp.web.pages.views.paging import PAGE_SIZE
 from ghapp.web.pages.views.runner import SUCCESSOR_SECONDS, runner_page
 from ghapp.web.pages.views.runners import RunnerLine, RunnerQuery, lines, read_query, runners_page
 from ghapp.web.pages.views.system import audit_lines, system_page
 from ghapp.web.pages.views.wording import counted, due, duration, moment
+from tests.report.fleets import fleet_of, healed
 from tests.web.conftest import NOW, healthy, invalidated
 
 POOL = "linux-4vcpu"
@@ -42,7 +41,7 @@ LOST = (*WELL, invalidated(3, "c"))
 
 
 def fleet(*runners, **changes):
-    return FleetView("acme", "https://github.example", runners, **{"survey": SWEPT} | changes)
+    return fleet_of(*runners, **{"survey": SWEPT} | changes)
 
 
 def offline(runner):
@@ -100,88 +99,27 @@ def test_a_count_has_its_noun():
 
 # The overview.
 
-HEADLINES = {
-    "well": (fleet(*WELL), Severity.GOOD, "All 2 runners are healthy."),
-    "one": (fleet(WELL[0]), Severity.GOOD, "The only runner is healthy."),
-    "none": (fleet(), Severity.GOOD, "No runner is registered."),
-    "lost": (fleet(*LOST), Severity.ATTENTION, "1 of 3 runners is lost; replacement is under way."),
-    "lost in dry-run": (
-        fleet(*LOST, mode="dry-run"),
-        Severity.CRITICAL,
-        "nothing is replaced, because remediation is dry-run",
-    ),
-    "lost and stopped": (
-        fleet(*LOST, fuses={POOL: STOPPED}),
-        Severity.CRITICAL,
-        "a stopped fuse holds the replacement",
-    ),
-    "lost and paused": (fleet(*LOST, pauses={POOL: PAUSE}), Severity.CRITICAL, "a pause holds the replacement"),
-    "lost and proving": (fleet(*LOST, fuses={"*": PROVING}), Severity.ATTENTION, "replacement goes on in batches"),
-    "healed": (fleet(*WELL, replaced(invalidated(3, "c"), NOW)), Severity.GOOD, "All 2 runners are healthy."),
-    "offline": (fleet(WELL[0], offline(WELL[1])), Severity.ATTENTION, "1 of 2 runners is offline."),
-    "suspect": (fleet(WELL[0], suspect(WELL[1])), Severity.BUSY, "1 of 2 runners is missing from GitHub's list"),
-    "paused": (fleet(*WELL, org_pause=PAUSE), Severity.ATTENTION, "All 2 runners are healthy; remediation is paused."),
-    "a pool paused": (fleet(*WELL, pauses={POOL: PAUSE}), Severity.ATTENTION, "remediation is paused in some pools"),
-    "stopped": (
-        fleet(*WELL, fuses={POOL: STOPPED}),
+
+def test_the_overview_begins_with_the_worst_headline_and_lists_all_of_them():
+    page = overview(fleet(*LOST, fuses={"gpu": STOPPED}), NOW, {POOL: "i"})
+    lost, fuse = page.open
+    assert page.headline is lost
+    assert (lost.severity, lost.sentence) == (
         Severity.ATTENTION,
-        "All 2 runners are healthy; a fuse is stopped.",
-    ),
-    "a namespace not seen": (
-        fleet(*WELL, unseen=[StaleNamespace("runners", None)]),
-        Severity.ATTENTION,
-        "All 2 runners are healthy; not seen: namespace runners.",
-    ),
-    "a part of a source not seen": (
-        fleet(*WELL, degraded_sources=[DegradedSource("pods in runners", "RBAC lacks watch on pods")]),
-        Severity.ATTENTION,
-        "All 2 runners are healthy; not seen: pods in runners.",
-    ),
-    "never swept": (fleet(survey=Survey()), Severity.ATTENTION, "The first list of runners has not been read yet."),
-    "never read": (
-        fleet(survey=Survey(failing_since=NOW - 9, failure="Unauthorized")),
+        f"1 of 3 runners of {POOL} is lost: it waits for its turn: the replacements of one sweep are limited.",
+    )
+    assert (lost.incident, lost.page) == ("i", f"runners?pool={POOL}&state=invalidated")
+    assert (fuse.severity, fuse.since.text, fuse.command) == (
         Severity.CRITICAL,
-        "No list of runners could be read yet: Unauthorized.",
-    ),
-    "stale": (
-        fleet(*WELL, survey=Survey(NOW - 600, 2, NOW - 500, "GitHubUnavailable")),
-        Severity.CRITICAL,
-        "is unknown: the last complete list was read 10 min ago (GitHubUnavailable).",
-    ),
-}
-
-
-@pytest.mark.parametrize(("known", "severity", "sentence"), HEADLINES.values(), ids=HEADLINES)
-def test_the_headline_is_one_sentence_with_the_worst_first(known, severity, sentence):
-    page = overview(known, NOW)
-    assert page.severity is severity
-    assert sentence in page.sentence
-
-
-def test_each_open_problem_is_an_incident_with_its_time_and_its_runners():
-    attempt = NextAttempt("RateLimited", NOW - 120, NOW + 60)
-    page = overview(fleet(*LOST, fuses={POOL: STOPPED}, attempt=attempt), NOW)
-    prevented, fuse, lost = page.incidents
-    assert (prevented.title, prevented.since.text) == ("Sweeps are prevented: RateLimited", "2 min ago")
-    assert prevented.detail == "Next attempt in 1 min."
-    assert (fuse.title, fuse.since.text) == (f"The fuse of {POOL} is stopped", "30 s ago")
-    assert (lost.title, lost.query) == (f"1 lost runner in {POOL}", f"pool={POOL}&state=invalidated")
+        "30 s ago",
+        "ghapp resume acme --pool gpu",
+    )
+    assert "".join(each.text for each in fuse.step).startswith("Find out why no successor came online")
     assert page.can_resume
 
 
-def test_what_is_not_seen_is_an_incident_each_with_its_reason():
-    known = fleet(
-        *WELL,
-        unseen=[StaleNamespace("runners", NOW - 600)],
-        degraded_sources=[DegradedSource("pods/log in runners", "RBAC lacks get on pods/log")],
-    )
-    namespace, source = overview(known, NOW).incidents
-    assert (namespace.title, namespace.since.text) == ("Not seen: namespace runners", "10 min ago")
-    assert (source.title, source.detail) == ("Not seen: pods/log in runners", "RBAC lacks get on pods/log")
-
-
 def test_a_pool_has_its_counts_a_bar_that_adds_up_and_its_pause():
-    page = overview(fleet(*LOST, replaced(invalidated(4, "d"), NOW), pauses={POOL: PAUSE}), NOW)
+    page = overview(fleet(*LOST, healed(4, NOW, custom_labels=(POOL,)), pauses={POOL: PAUSE}), NOW)
     (pool,) = page.pools
     assert (pool.total, pool.healed, pool.fuse) == (3, 1, "closed")
     assert {each.state: each.runners for each in pool.states if each.runners} == {"healthy": 2, "invalidated": 1}
@@ -204,7 +142,8 @@ def test_a_state_without_a_runner_has_no_column_but_healthy_and_lost():
 
 def test_a_healthy_fleet_has_no_incident_and_nothing_to_resume():
     page = overview(fleet(*WELL), NOW)
-    assert (page.incidents, page.pauses, page.can_resume) == ((), (), False)
+    assert (page.open, page.can_resume) == ((), False)
+    assert (page.headline.severity, page.headline.sentence) == (Severity.GOOD, "All 2 runners are healthy.")
 
 
 # The list of runners.
@@ -276,8 +215,8 @@ def test_a_query_round_trips_through_its_address():
 
 def test_a_healed_runner_is_labelled_healed_and_an_unregistered_one_is_omitted():
     view = OrgView("acme", (), Limits(), SWEPT)
-    healed, hosted = replaced(invalidated(4, "d"), NOW), healthy(5, "e")._replace(registered=False)
-    assert [(each.id, each.state) for each in lines(view, [*LOST, healed, hosted], NOW)] == [
+    hosted = healthy(5, "e")._replace(registered=False)
+    assert [(each.id, each.state) for each in lines(view, [*LOST, healed(4, NOW), hosted], NOW)] == [
         (1, "healthy"),
         (2, "healthy"),
         (3, "invalidated"),
@@ -344,29 +283,33 @@ def test_the_death_of_an_earlier_runner_with_the_same_name_is_not_shown(death):
 
 
 @pytest.mark.parametrize(
-    ("evidence", "view", "words"),
+    ("evidence", "view", "stage", "words"),
     [
-        (WELL[0], VIEW, ""),
-        (LOST[2], VIEW, "It is to be replaced, and no replacement was requested yet."),
-        (LOST[2], OrgView("acme", (), Limits(), SWEPT, {POOL: STOPPED}), "the fuse of its pool is stopped."),
+        (WELL[0], VIEW, "none", ""),
+        (LOST[2], VIEW, "waiting", "It waits for its turn: the replacements of one sweep are limited."),
         (
             LOST[2],
             OrgView("acme", (), Limits(), SWEPT, {}, {"*": PAUSE}),
-            "Its replacement waits: remediation is paused.",
+            "waiting",
+            "Remediation is paused by mona: network.",
         ),
         (
-            LOST[2]._replace(granted_at=NOW - 10),
+            replaced(LOST[2], NOW - 10),
             VIEW,
-            "Its replacement was requested 10 s ago, and is not accepted yet.",
+            "requested",
+            "Its replacement was requested, and no successor is online yet.",
         ),
-        (replaced(LOST[2], NOW - 10), VIEW, "The request for its replacement was accepted 10 s ago."),
     ],
-    ids=["healthy", "next", "stopped", "paused", "requested", "accepted"],
 )
-def test_a_replacement_has_its_progress(evidence, view, words):
+def test_a_runner_has_what_happens_next_to_it(evidence, view, stage, words):
     page = page_of(evidence, view=view)
-    assert page.replacement.endswith(words)
-    assert bool(page.replacement) is bool(words)
+    assert (page.replacement_stage, page.replacement) == (stage, words)
+
+
+def test_the_number_of_a_job_that_holds_a_replacement_is_hidden_with_the_job():
+    absent = AT_WORK._replace(listed=False, absent_since=NOW - 10, absent_of=2, missing_at=NOW - 5)
+    assert page_of(absent, job=JOB).replacement == "Job 70 runs on it by the last report."
+    assert page_of(absent, job=JOB, reads=False).replacement == "A job runs on it by the last report."
 
 
 def test_successors_are_those_of_the_pool_that_registered_soon_after():

@@ -62,7 +62,7 @@ def github_page(
         interval_seconds: the configured time between sweeps.
         now: epoch seconds.
     """
-    survey, attempt = fleet.survey, fleet.attempt
+    survey, attempt = fleet.view.survey, fleet.attempt
     spans = [
         BlindSpan(moment(begin, now), moment(end, now), duration(end - begin))
         for begin, end in reversed(survey.blind[-MOST_SPANS:])

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from ghapp.health.incidents.incident import FuseStep, LossIncident
 from ghapp.health.incidents.loss import LossEnd, RunnerLoss
-from ghapp.health.remediation.fuse import FuseReason, Position
+from ghapp.health.remediation.fuse import FUSE_REASONS, FuseReason, Position
 from ghapp.health.runner.verdict import Reason
 from ghapp.report.documents import timestamp
-from ghapp.report.incidents import ENDS, FUSE_REASONS, PROOFS
+from ghapp.report.incidents import ENDS, PROOFS
 from ghapp.web.pages.views.incidents import (
     CodedCount,
     ends_of,
@@ -165,7 +165,7 @@ def _sentence(incident: LossIncident, now: float) -> str:
         return f"{lost} {were} lost {since}; {waiting:,} wait, and a stopped fuse holds their replacement."
     if not waiting:
         return f"{lost} {were} lost, and none waits; the fuse is not closed yet."
-    not_yet = f"{waiting:,} {'is' if waiting == 1 else 'are'} not replaced yet"
+    not_yet = f"{waiting:,} {'has' if waiting == 1 else 'have'} no successor online yet"
     return f"{lost} {were} lost, the first {duration(now - incident.began)} ago; {not_yet}."
 
 

@@ -174,6 +174,8 @@ def _sentence(still: Sequence[LossIncident], over: int) -> str:
     lost = sum(loss.is_open for each in still for loss in each.losses)
     are = "is" if len(still) == 1 else "are"
     waiting = (
-        f"{counted(lost, 'runner')} {'is' if lost == 1 else 'are'} not replaced yet" if lost else "all are replaced"
+        f"{counted(lost, 'runner')} {'has' if lost == 1 else 'have'} no successor online yet"
+        if lost
+        else "all are replaced"
     )
     return f"{counted(len(still), 'incident')} {are} open: {waiting}."

@@ -11,8 +11,8 @@ from ghapp.health.deaths.correlation import is_of
 from ghapp.health.deaths.death import Death
 from ghapp.health.job import Job
 from ghapp.health.pods.pod_claim import claim_on
+from ghapp.health.remediation.status import ReplacementStage, ReplacementStatus
 from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.verdict import State
 from ghapp.report.documents import HealthDocument, death_document, history
 from ghapp.report.org_view import OrgView
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
@@ -76,7 +76,7 @@ class RunnerLink(NamedTuple):
 
 
 class RunnerPageView(NamedTuple):
-    """The page's content. `replacement` says how far it is; empty if none is needed. `raw`: the documents as JSON."""
+    """The page's content. `replacement`: what happens next; empty if nothing does. `raw`: the documents as JSON."""
 
     id: int
     name: str
@@ -93,6 +93,8 @@ class RunnerPageView(NamedTuple):
     job: ShownJob | None
     death: ShownDeath | None
     replacement: str
+    replacement_stage: str
+    replacement_since: Moment | None
     successors: tuple[RunnerLink, ...]
     registered_again: RunnerLink | None
     raw: str
@@ -124,8 +126,8 @@ def runner_page(
         now: epoch seconds.
         manages: True if the page's buttons work for the visitor.
     """
-    document = view.document(evidence, now)
-    verdict = view.verdict(evidence, now)
+    document, verdict = view.document(evidence, now), view.verdict(evidence, now)
+    replacement = view.replacement(evidence, now, verdict)
     death = death if death is not None and is_of(death, evidence) else None
     others = list(others)
     hides = death is not None and not (manages if death.job is None else reads(death.job.repository))
@@ -136,7 +138,7 @@ def runner_page(
         name=evidence.name,
         pool=document["pool"] or "",
         shard=document["shard"] or "",
-        state="healed" if document["healed"] else document["state"].value,
+        state="healed" if replacement.stage is ReplacementStage.HEALED else document["state"].value,
         reason=document["reason"].value,
         since=moment(verdict.since, now),
         observed=moment(verdict.observed_at, now),
@@ -146,7 +148,9 @@ def runner_page(
         entries=_entries(evidence, view, death, now, mask),
         job=shown_job,
         death=None if death is None else _death(death, now, hides=hides),
-        replacement=_replacement(document, evidence, now),
+        replacement=_replacement(replacement, mask),
+        replacement_stage=replacement.stage.value,
+        replacement_since=moment(replacement.since, now),
         successors=_successors(view, evidence, others, now),
         registered_again=_registered_again(evidence, others, now),
         raw=mask(_raw(document, death, hides=hides, manages=manages)),
@@ -195,18 +199,12 @@ def _death(death: Death, now: float, *, hides: bool) -> ShownDeath:
     )
 
 
-def _replacement(document: HealthDocument, evidence: Evidence, now: float) -> str:
-    if evidence.replaced_at is not None and (at := moment(evidence.replaced_at, now)) is not None:
-        return f"The request for its replacement was accepted {at.text}."
-    if evidence.granted_at is not None and (at := moment(evidence.granted_at, now)) is not None:
-        return f"Its replacement was requested {at.text}, and is not accepted yet."
-    if document["state"] is not State.INVALIDATED:
+def _replacement(status: ReplacementStatus, mask: Callable[[str], str]) -> str:
+    """Returns what happens next, as a sentence; empty if there is nothing to say."""
+    if status.stage is ReplacementStage.NONE:
         return ""
-    if document["paused"]:
-        return "Its replacement waits: remediation is paused."
-    if document["fuse"].value != "closed":
-        return f"Its replacement waits: the fuse of its pool is {document['fuse'].value}."
-    return "It is to be replaced, and no replacement was requested yet."
+    text = mask(status.text)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _successors(view: OrgView, evidence: Evidence, others: Sequence[Evidence], now: float) -> tuple[RunnerLink, ...]:

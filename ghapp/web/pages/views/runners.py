@@ -7,16 +7,16 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ghapp.health.pool_matching import PoolMatcher
+from ghapp.health.remediation.status import is_healed, is_loss_over
 from ghapp.health.runner.evidence import Evidence
 from ghapp.health.runner.verdict import State, judge
-from ghapp.report.documents import is_healed
 from ghapp.report.org_view import OrgView
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, moment
 
 MOST_LABELS = 6
 
-CURRENT, EVERY, HEALED = "", "all", "healed"
+CURRENT, EVERY, HEALED, NO_SUCCESSOR = "", "all", "healed", "no-successor"
 GONE = ("retired", HEALED)
 """States of runners that do not count now."""
 
@@ -121,8 +121,8 @@ def lines(view: OrgView, runners: Iterable[Evidence], now: float) -> list[Runner
             continue
         verdict = judge(each, view.survey, now, view.limits)
         state, shown = str(verdict.state), each.custom_labels or each.labels
-        if verdict.state is State.INVALIDATED and is_healed(each, verdict):
-            state = HEALED
+        if is_loss_over(each, verdict, now):
+            state = HEALED if is_healed(each, verdict) else NO_SUCCESSOR
         reason, busy = str(verdict.reason), each.is_busy and verdict.state is State.HEALTHY
         found.append(RunnerLine(each.id, each.name, matcher.pool(each), state, reason, verdict.since, shown, busy))
     return found

@@ -1,0 +1,351 @@
+"""What happens next to a lost runner, since when, and what blocks it. Pure; times are epoch seconds.
+
+Decided here alone. The pages, the terminal, the check run, `explain`, the API and the notifications show it in these
+words: two surfaces that each decide for themselves contradict each other at night.
+
+A loss is healed when its successor is online. Between the accepted request and the successor it is `requested`, and
+still open; after an hour without a successor it is over, and no longer counted as lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from ghapp.health.pods.blockers import Blocker, sentence
+from ghapp.health.pods.pod_claim import PodClaim
+from ghapp.health.remediation.fuse import FUSE_REASONS, Fuse, Position
+from ghapp.health.remediation.pause import PauseView
+from ghapp.health.remediation.plan import Mode
+from ghapp.health.remediation.steps import ReplacementPath, may_act
+from ghapp.health.runner.evidence import LIST_LASTS_SECONDS, Evidence, Survey
+from ghapp.health.runner.failed_calls import failed_calls
+from ghapp.health.runner.verdict import (
+    Reason,
+    State,
+    Verdict,
+    is_absent,
+    may_run_an_unknown_job,
+    missing_since,
+    runs_a_job,
+)
+from ghapp.health.successors import HEALED_WITHIN_SECONDS
+
+SUCCESSOR_PATIENCE_SECONDS = HEALED_WITHIN_SECONDS + LIST_LASTS_SECONDS
+"""A successor may be observed by the list after the hour in which it came online."""
+
+FOR_A_PERSON = frozenset(
+    {
+        Blocker.CLUSTER_UNCONFIGURED,
+        Blocker.CLUSTER_FORBIDDEN,
+        Blocker.POLICY_FORBIDS,
+        Blocker.RESOURCE_MISSING,
+        Blocker.POD_OF_ARC,
+        Blocker.POOL_NEVER_SEEN_THERE,
+    }
+)
+"""Blockers in the cluster that stay until an admin changes the configuration of ghapp or of the cluster."""
+
+NOT_GRANTED = frozenset({Reason.UNAUTHORIZED, Reason.PERMISSION_MISSING, Reason.INSTALLATION_SUSPENDED})
+"""Why GitHub refuses calls until an admin of the organization acts."""
+
+
+class ReplacementStage(StrEnum):
+    """How far the replacement of a runner is: `remediation.status` of its health document."""
+
+    NONE = "none"
+    SUSPECT = "suspect"
+    WAITING = "waiting"
+    GRANTED = "granted"
+    REMOVED = "removed"
+    REQUESTED = "requested"
+    HEALED = "healed"
+    WRITTEN_OFF = "written-off"
+    RETURNED = "returned"
+
+
+class ReplacementBlocker(StrEnum):
+    """What a waiting replacement is blocked by: `remediation.blocked_by` of the health document."""
+
+    OFF = "off"
+    DRY_RUN = "dry-run"
+    PAUSE = "pause"
+    NO_POOL = "no-pool"
+    CLAIM = "claim"
+    JOB = "job"
+    FUSE = "fuse"
+    LIMIT = "limit"
+    PERMISSION = "permission"
+    """GitHub or the cluster forbids what the replacement takes."""
+    CLUSTER = "cluster"
+    GITHUB = "github"
+    DELIVERIES_MISSING = "deliveries-missing"
+
+    @property
+    def is_for_a_person(self) -> bool:
+        """True if the replacement waits until a person acts. A stopped fuse may go on by itself, but no earlier."""
+        return self in (
+            ReplacementBlocker.OFF,
+            ReplacementBlocker.DRY_RUN,
+            ReplacementBlocker.PAUSE,
+            ReplacementBlocker.NO_POOL,
+            ReplacementBlocker.PERMISSION,
+        )
+
+
+class ReplacementStatus(NamedTuple):
+    """What happens next to a runner.
+
+    Attributes:
+        stage: how far its replacement is.
+        text: the same, in a part of a sentence that begins in lower case and has no full stop.
+        since: when this stage began; None if that is not known.
+        blocked_by: what a waiting replacement is blocked by; None if it is the next one.
+        is_open: True if the runner is lost, and its loss is neither healed nor over.
+        is_stopped: True if a person has to act, or a fuse to go on, before anything happens.
+    """
+
+    stage: ReplacementStage
+    text: str = "no replacement is needed"
+    since: float | None = None
+    blocked_by: ReplacementBlocker | None = None
+    is_open: bool = False
+    is_stopped: bool = False
+
+    @property
+    def is_lasting(self) -> bool:
+        """True if it follows from the evidence and the verdict alone: time and the pool's terms change nothing."""
+        return not self.is_open and self.stage not in (ReplacementStage.SUSPECT, ReplacementStage.WAITING)
+
+
+NO_REPLACEMENT = ReplacementStatus(ReplacementStage.NONE)
+
+_Block = tuple[ReplacementBlocker, str, bool]
+"""A blocker, its words, and whether it stays until a person acts or a fuse goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacementTerms:
+    """What holds for the replacements of a pool now.
+
+    Attributes:
+        fuse: its own fuse or the installation's, whichever allows less.
+        pause: of the pool, or of the whole organization.
+        mode: of `[remediation]`.
+        path: how its replacements are requested.
+        is_configured: False if other pools are configured, and not this one.
+        survey: of the last lists.
+        is_current: False if this was read before Redis became unavailable.
+    """
+
+    fuse: Fuse = field(default_factory=Fuse)
+    pause: PauseView | None = None
+    mode: Mode = "act"
+    path: ReplacementPath = ReplacementPath.EVENT
+    is_configured: bool = True
+    survey: Survey = field(default_factory=Survey)
+    is_current: bool = True
+
+    @property
+    def is_seen(self) -> bool:
+        """True unless the last sweep failed: while sweeps fail, a lost runner's machine may register again unseen."""
+        return self.survey.failing_since is None
+
+
+def is_healed(evidence: Evidence, verdict: Verdict) -> bool:
+    """True if the runner was lost, and its successor is online."""
+    return verdict.state is State.INVALIDATED and evidence.successor is not None
+
+
+def is_loss_over(evidence: Evidence, verdict: Verdict, now: float) -> bool:
+    """True if the loss of an invalidated runner ended: it healed, or its request had no successor for an hour."""
+    if verdict.state is not State.INVALIDATED or evidence.replaced_at is None:
+        return False
+    return evidence.successor is not None or now > evidence.replaced_at + SUCCESSOR_PATIENCE_SECONDS
+
+
+def should_replace(
+    evidence: Evidence, verdict: Verdict, terms: ReplacementTerms, now: float, claim: PodClaim | None = None
+) -> bool:
+    """True if a controller should act now.
+
+    The runner is lost, its replacement is granted and not accepted yet, the verdict is fresh, the last sweep did not
+    fail, the record was read now, and neither the mode, a pause, a stopped fuse, a job nor a pod claim prevents the
+    replacement. While sweeps fail, its machine may have registered again under its name.
+    """
+    is_lost = verdict.state is State.INVALIDATED or evidence.removed_at is not None
+    if not is_lost or evidence.replaced_at is not None or verdict.stale:
+        return False
+    if not terms.is_current or not terms.is_seen:
+        return False
+    paused, claimed = terms.pause is not None, claim is not None
+    return may_act(evidence, verdict.state, terms.fuse, terms.mode, now, paused=paused, claimed=claimed)
+
+
+def replacement_status(
+    evidence: Evidence, verdict: Verdict, terms: ReplacementTerms, now: float, claim: PodClaim | None = None
+) -> ReplacementStatus:
+    """Returns what happens next to a runner.
+
+    Args:
+        evidence: of the runner.
+        verdict: of this evidence at `now`.
+        terms: of its pool.
+        now: epoch seconds.
+        claim: its live pod claim.
+    """
+    match verdict.state:
+        case State.RETIRED:
+            return _retired(evidence, verdict)
+        case State.SUSPECT if evidence.granted_at is None and evidence.confirmed_at is None:
+            return _suspect(evidence, verdict, terms, now)
+        case State.INVALIDATED:
+            return _lost(evidence, verdict, terms, now, claim)
+    is_requested = evidence.granted_at is not None or evidence.removed_at is not None
+    if is_requested or (evidence.confirmed_at is not None and is_absent(evidence)):
+        return _lost(evidence, verdict, terms, now, claim)
+    if evidence.was_lost and evidence.back_at is not None:
+        text = "its registration returned, and nothing is replaced"
+        return ReplacementStatus(ReplacementStage.RETURNED, text, evidence.back_at)
+    if verdict.state is State.OFFLINE:
+        return ReplacementStatus(
+            ReplacementStage.NONE, "offline runners are reported, and replaced if the pool says so"
+        )
+    return NO_REPLACEMENT
+
+
+def _retired(evidence: Evidence, verdict: Verdict) -> ReplacementStatus:
+    if verdict.reason is Reason.NOT_NEEDED:
+        text = "written off: the pool was stable without it, and no job waited; a job that waits brings it back"
+        return ReplacementStatus(ReplacementStage.WRITTEN_OFF, text, evidence.not_needed_at)
+    if verdict.reason is Reason.REREGISTERED and evidence.confirmed_at is not None:
+        text = f"its machine registered again, as runner {evidence.reregistered_as}"
+        return ReplacementStatus(ReplacementStage.RETURNED, text, verdict.since)
+    return NO_REPLACEMENT
+
+
+def _suspect(evidence: Evidence, verdict: Verdict, terms: ReplacementTerms, now: float) -> ReplacementStatus:
+    if (block := _job(evidence, now) or _github(evidence, terms)) is not None:
+        return _waiting(block, verdict.since, is_open=False)
+    deferred_at = evidence.deliveries_behind_at
+    if deferred_at is not None and is_absent(evidence) and deferred_at >= missing_since(evidence):
+        text = "deliveries are missing or late, and its job may have ended unseen; it is confirmed within an hour"
+        return _waiting((ReplacementBlocker.DELIVERIES_MISSING, text, False), deferred_at, is_open=False)
+    text = "the runner is asked for again, and a second 404 of GitHub confirms the loss"
+    return ReplacementStatus(ReplacementStage.SUSPECT, text, verdict.since)
+
+
+def _lost(
+    evidence: Evidence, verdict: Verdict, terms: ReplacementTerms, now: float, claim: PodClaim | None
+) -> ReplacementStatus:
+    accepted_at = evidence.replaced_at
+    if evidence.successor is not None:
+        text = f"replaced: runner {evidence.successor} is online"
+        return ReplacementStatus(ReplacementStage.HEALED, text, evidence.healed_at)
+    if accepted_at is not None:
+        is_open = now <= accepted_at + SUCCESSOR_PATIENCE_SECONDS
+        lacks = "no successor is online yet" if is_open else "no successor came online within an hour"
+        text = f"its replacement was requested, and {lacks}"
+        return ReplacementStatus(ReplacementStage.REQUESTED, text, accepted_at, is_open=is_open)
+    if (block := _block(evidence, verdict, terms, now, claim)) is not None:
+        since = evidence.confirmed_at or evidence.granted_at
+        if block[0] in (ReplacementBlocker.PERMISSION, ReplacementBlocker.CLUSTER) and evidence.deletion is not None:
+            since = evidence.deletion.waiting_since or since
+        return _waiting(block, since, is_open=True)
+    if evidence.removed_at is not None:
+        text = f"its registration is removed, and {_AWAITED[terms.path]}"
+        return ReplacementStatus(ReplacementStage.REMOVED, text, evidence.removed_at, is_open=True)
+    if evidence.granted_at is not None:
+        text = "its replacement is granted, and its registration is being removed"
+        return ReplacementStatus(ReplacementStage.GRANTED, text, evidence.granted_at, is_open=True)
+    return ReplacementStatus(
+        ReplacementStage.WAITING, "its replacement is the next one", evidence.confirmed_at, is_open=True
+    )
+
+
+_AWAITED = {
+    ReplacementPath.CLUSTER: "its object in the cluster is being deleted",
+    ReplacementPath.EVENT: "the pool's url has not accepted the request for its replacement yet",
+    ReplacementPath.POLL: "its controller has not reported its replacement yet",
+}
+
+
+def _waiting(block: _Block, since: float | None, *, is_open: bool) -> ReplacementStatus:
+    blocker, text, is_stopped = block
+    return ReplacementStatus(ReplacementStage.WAITING, text, since, blocker, is_open, is_stopped)
+
+
+def _block(
+    evidence: Evidence, verdict: Verdict, terms: ReplacementTerms, now: float, claim: PodClaim | None
+) -> _Block | None:
+    """Returns what blocks the replacement of a lost runner; a person's decisions first, then what is nearest to end."""
+    fuse, is_granted = terms.fuse, evidence.granted_at is not None
+    if terms.mode == "off":
+        return ReplacementBlocker.OFF, "nothing is replaced: remediation is off", True
+    if terms.mode == "dry-run":
+        return ReplacementBlocker.DRY_RUN, "nothing is replaced: remediation is in dry-run", True
+    if terms.pause is not None:
+        why = f": {terms.pause.why}" if terms.pause.why else ""
+        return ReplacementBlocker.PAUSE, f"remediation is paused by {terms.pause.who}{why}", True
+    if not terms.is_configured:
+        return ReplacementBlocker.NO_POOL, "its pool is not configured, and no replacer is known for it", True
+    if claim is not None:
+        return ReplacementBlocker.CLAIM, f"its controller claims that pod {claim.pod} is busy", False
+    if (job := _job(evidence, now)) is not None:
+        return job
+    if fuse.holds_requests or (fuse.position is Position.STOPPED and not is_granted):
+        return ReplacementBlocker.FUSE, f"the fuse is stopped: {FUSE_REASONS[fuse.reason]}", True
+    deletion = evidence.deletion
+    if deletion is not None and deletion.waits_for:
+        is_for_a_person = deletion.waits_for in FOR_A_PERSON
+        blocker = ReplacementBlocker.PERMISSION if is_for_a_person else ReplacementBlocker.CLUSTER
+        words = sentence(deletion.waits_for, deletion.words, "for details run `ghapp explain`")
+        return blocker, f"{words} ({deletion.waits_for})", is_for_a_person
+    if (github := _github(evidence, terms)) is not None:
+        return github
+    if verdict.stale and evidence.removed_at is None:
+        return (
+            ReplacementBlocker.GITHUB,
+            "the last complete list is too old; nothing is done without a fresh one",
+            False,
+        )
+    if is_granted:
+        return None
+    if fuse.position is Position.PROVING:
+        text = f"the fuse is proving: {fuse.batch} at a time, and twice as many once their successors are online"
+        return ReplacementBlocker.FUSE, text, False
+    swept_at = terms.survey.swept_at
+    if evidence.confirmed_at is not None and swept_at is not None and evidence.confirmed_at < swept_at:
+        return ReplacementBlocker.LIMIT, "it waits for its turn: the replacements of one sweep are limited", False
+    return None
+
+
+def _job(evidence: Evidence, now: float) -> _Block | None:
+    """Returns the block by a job that vouches for its runner."""
+    if runs_a_job(evidence, now):
+        return ReplacementBlocker.JOB, f"job {evidence.running_job} runs on it by the last report", False
+    if evidence.confirmed_at is None and may_run_an_unknown_job(evidence):
+        return (
+            ReplacementBlocker.JOB,
+            "it was busy when GitHub last listed it, and the end of its job is unknown",
+            False,
+        )
+    return None
+
+
+def _github(evidence: Evidence, terms: ReplacementTerms) -> _Block | None:
+    """Returns the block by answers that GitHub does not give: nothing is done on an old observation."""
+    failed, failure = failed_calls(evidence), terms.survey.failure
+    if failed is None and terms.is_seen:
+        return None
+    why = failure if failed is None else failed.why
+    is_refused = why in NOT_GRANTED
+    blocker = ReplacementBlocker.PERMISSION if is_refused else ReplacementBlocker.GITHUB
+    what = "the runners cannot be read" if failed is None else "GitHub gave no usable answer about it"
+    return blocker, f"{what} ({why}); nothing is done without one", is_refused
+
+
+def is_unanswered(status: ReplacementStatus, now: float, prove_seconds: float) -> bool:
+    """True if a request was accepted, and `prove_seconds` later no successor is online: a controller may be broken."""
+    return status.stage is ReplacementStage.REQUESTED and status.is_open and now - (status.since or now) > prove_seconds

@@ -1,0 +1,524 @@
+"""What is wrong now in an organization, the worst first: the beginning of every surface. Pure.
+
+The page, `ghapp runners`, the terminal, the check run and the API begin with the first of these headlines, and list the
+others as what is open. Each says what is wrong, what it means, and what to do next: the sentences exist here alone.
+
+In this order: GitHub cannot be read; runners are lost; a fuse is not closed; jobs without a runner; a gate failed;
+phantoms; sources of the cluster that are not seen; a pause; offline runners; jobs that wait for a busy pool. Within one
+kind, what waits for a person comes first. A suspect is no headline in its first minutes: each ephemeral runner is
+one for seconds at the end of its job.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+from urllib.parse import quote, urlencode
+
+from ghapp.health.demand import UnservedJob
+from ghapp.health.queue.reason import STUCK
+from ghapp.health.remediation.fuse import (
+    FUSE_REASONS,
+    WHOLE_INSTALLATION,
+    Fuse,
+    FuseReason,
+    Position,
+    resume_command,
+)
+from ghapp.health.remediation.pause import PauseView
+from ghapp.health.remediation.status import (
+    ReplacementBlocker,
+    ReplacementStage,
+    ReplacementStatus,
+    is_unanswered,
+)
+from ghapp.health.runner.next_attempt import BLINDNESS, UNKNOWN_BLINDNESS
+from ghapp.health.runner.verdict import State
+from ghapp.report.fleet import FleetView, PoolView
+from ghapp.untrusted_text import shell_command
+
+MOST_PER_KIND = 20
+"""Headlines of one kind: pools, gates and phantoms can be any number. Those beyond are counted by the last one."""
+
+
+class HeadlineKind(StrEnum):
+    """What a headline is about; in the order of urgency."""
+
+    BLIND = "blind"
+    LOST = "lost"
+    FUSE = "fuse"
+    UNSERVED = "unserved"
+    GATE = "gate"
+    PHANTOM = "phantom"
+    UNSEEN = "unseen"
+    PAUSED = "paused"
+    SUSPECT = "suspect"
+    OFFLINE = "offline"
+    SLOW = "slow"
+    WELL = "well"
+
+
+_ORDER = tuple(HeadlineKind)
+
+
+class Severity(StrEnum):
+    """How urgent a headline is; on the page also the class of its colour, which never stands alone."""
+
+    GOOD = "good"
+    BUSY = "busy"
+    ATTENTION = "attention"
+    CRITICAL = "critical"
+
+
+class Headline(NamedTuple):
+    """One thing that is wrong now, or that all is well.
+
+    Attributes:
+        kind: what it is about.
+        severity: `critical` if nothing happens before a person acts.
+        sentence: what is wrong and what it means, in one sentence. It has names of anybody.
+        step: what to do next; empty if nothing has to be done.
+        command: the step as a command to copy; empty if there is none.
+        since: when it began (epoch seconds); None if that is not known.
+        page: the page that shows more, below the organization's own, as `jobs?state=unserved`.
+        pool: the pool that it is about; empty for the whole organization.
+        short: a few words for a title.
+        affected: how many runners, jobs or pods it is about.
+    """
+
+    kind: HeadlineKind
+    severity: Severity
+    sentence: str
+    step: str = ""
+    command: str = ""
+    since: float | None = None
+    page: str = ""
+    pool: str = ""
+    short: str = ""
+    affected: int = 1
+
+
+def headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[Headline]:
+    """Returns all that is wrong now, the worst first; one that all is well if nothing is. Never empty.
+
+    Args:
+        fleet: the organization's state.
+        pools: from `by_pool`, of this fleet at `now`.
+        now: epoch seconds.
+    """
+    found = [
+        *_limited(_blind(fleet, now)),
+        *_limited(_lost(fleet, pools, now)),
+        *_limited(_fuses(fleet, pools)),
+        *_limited(_unserved(fleet, pools)),
+        *_limited(_gates(fleet)),
+        *_limited(_phantoms(fleet)),
+        *_limited(_unseen(fleet)),
+        *_limited(_pauses(fleet)),
+        *_limited(_lasting_suspects(fleet, pools, now)),
+        *_limited(_in_state(fleet.org, pools, State.OFFLINE, "registered, and GitHub lists them as offline")),
+        *_limited(
+            ()
+            if fleet.is_stale(now)
+            else _in_state(fleet.org, pools, State.UNKNOWN, "no recent observation is reliable")
+        ),
+        *_limited(_slow(fleet, pools)),
+    ]
+    found.sort(key=lambda each: (_ORDER.index(each.kind), each.severity is not Severity.CRITICAL))
+    return found or [_well(pools)]
+
+
+def title_of(found: Sequence[Headline]) -> str:
+    """Returns a few words of each kind of headline, the worst first; they count all that is wrong of a kind."""
+    kinds: dict[HeadlineKind, list[Headline]] = {}
+    for each in found:
+        kinds.setdefault(each.kind, []).append(each)
+    return ", ".join(
+        several[0].short if len(several) == 1 else _TOGETHER[kind](sum(each.affected for each in several), several[0])
+        for kind, several in kinds.items()
+    )
+
+
+_TOGETHER: dict[HeadlineKind, Callable[[int, Headline], str]] = {
+    HeadlineKind.LOST: lambda count, _: f"{counted(count, 'runner')} lost",
+    HeadlineKind.FUSE: lambda count, worst: f"{count:,} fuses not closed, {worst.short}",
+    HeadlineKind.UNSERVED: lambda count, _: f"{counted(count, 'job')} without a runner",
+    HeadlineKind.GATE: lambda count, _: f"{count:,} gates failed",
+    HeadlineKind.PHANTOM: lambda count, _: counted(count, "phantom"),
+    HeadlineKind.UNSEEN: lambda count, _: f"{count:,} sources not seen",
+    HeadlineKind.PAUSED: lambda _, worst: worst.short,
+    HeadlineKind.SUSPECT: lambda count, _: f"{counted(count, 'runner')} suspect",
+    HeadlineKind.OFFLINE: lambda count, _: f"{counted(count, 'runner')} offline or unknown",
+    HeadlineKind.SLOW: lambda count, _: f"{counted(count, 'job')} waiting long",
+}
+"""The title of several headlines of a kind, from what they count together and the worst of them."""
+
+
+def _limited(found: Iterable[Headline]) -> Iterator[Headline]:
+    """Returns the first headlines of one kind; the last one of them counts the others."""
+    known = sorted(found, key=lambda each: (each.severity is not Severity.CRITICAL, each.since or 0.0))
+    yield from known[: MOST_PER_KIND - 1]
+    rest = known[MOST_PER_KIND - 1 :]
+    if len(rest) == 1:
+        yield rest[0]
+    elif rest:
+        more = f"{rest[0].sentence.removesuffix('.')}; and {len(rest) - 1:,} more like it."
+        yield rest[0]._replace(sentence=more, affected=sum(each.affected for each in rest))
+
+
+# ---- GitHub cannot be read
+
+
+def _blind(fleet: FleetView, now: float) -> Iterator[Headline]:
+    survey, attempt = fleet.view.survey, fleet.attempt
+    is_failing = survey.failing_since is not None
+    if survey.swept_at is None and not is_failing and not attempt.prevented_by:
+        yield Headline(
+            HeadlineKind.BLIND,
+            Severity.ATTENTION,
+            "The first list of runners has not been read yet.",
+            "wait; the first sweep follows within a minute",
+            page="github",
+            short="no list yet",
+        )
+        return
+    if not is_failing and not fleet.is_stale(now):
+        return
+    reason = survey.failure or attempt.prevented_by
+    known = BLINDNESS.get(reason, UNKNOWN_BLINDNESS)
+    code = f" ({reason})" if reason else ""
+    keeps = "runners are known as of the last complete list, and none is taken for lost meanwhile"
+    if fleet.is_stale(now):
+        keeps = "the state of the runners is unknown, and none is removed or replaced"
+    yield Headline(
+        HeadlineKind.BLIND,
+        Severity.CRITICAL if fleet.is_stale(now) else Severity.ATTENTION,
+        f"Runners cannot be read: {known.meaning}{code}; {keeps}.",
+        known.fix.format(org=shell_command(fleet.org)),
+        "ghapp doctor",
+        survey.failing_since or attempt.since or survey.swept_at,
+        "github",
+        short=f"runners cannot be read{code}",
+    )
+
+
+# ---- runners are lost
+
+
+def _lost(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[Headline]:
+    for pool in pools:
+        if not (lost := pool.lost):
+            continue
+        statuses = [each.replacement for each in lost]
+        since = min((each.verdict.since for each in lost if each.verdict.since is not None), default=None)
+        worst = _worst(statuses)
+        total = len(pool.members)
+        healed = [each for each in pool.healed if since is not None and (each.verdict.since or 0.0) >= since]
+        unanswered = sum(is_unanswered(each, now, fleet.prove_seconds) for each in statuses)
+        step, command = _step(fleet, pool, worst, unanswered)
+        yield Headline(
+            HeadlineKind.LOST,
+            Severity.CRITICAL if pool.waits_for_a_person else Severity.ATTENTION,
+            f"{len(lost):,} of {counted(total, 'runner')} of {pool.name} {are(len(lost))} lost: "
+            f"{_progress(statuses, len(healed), worst)}.",
+            step,
+            command,
+            since,
+            _runners(pool.name, State.INVALIDATED),
+            pool.name,
+            f"{len(lost):,} of {counted(total, 'runner')} lost"
+            f"{'' if pool.fuse.position is Position.CLOSED else f', fuse {pool.fuse.position}'}",
+            len(lost),
+        )
+
+
+def _worst(statuses: Sequence[ReplacementStatus]) -> ReplacementStatus:
+    """Returns the status that says most about what holds up a pool: what waits for a person, then what most share."""
+    waiting = [each for each in statuses if each.stage is ReplacementStage.WAITING]
+    common = Counter(each.blocked_by for each in waiting)
+    return max(waiting or statuses, key=lambda each: (each.is_stopped, common[each.blocked_by]))
+
+
+def _progress(statuses: Sequence[ReplacementStatus], healed: int, worst: ReplacementStatus) -> str:
+    """Returns how far the replacements are: `replacement requested for 9; 3 wait, …; 2 of 14 successors are online`."""
+    stages, lost, parts = Counter(each.stage for each in statuses), len(statuses), []
+    requested, waiting = stages[ReplacementStage.REQUESTED], stages[ReplacementStage.WAITING]
+    under_way = stages[ReplacementStage.GRANTED] + stages[ReplacementStage.REMOVED]
+    if requested:
+        parts.append(f"replacement requested{'' if requested == lost else f' for {requested:,}'}")
+    if under_way:
+        parts.append("replacement is under way" if under_way == lost else f"{under_way:,} being replaced")
+    if waiting:
+        which = "" if waiting == lost else f"{waiting:,} {'waits' if waiting == 1 else 'wait'}, "
+        parts.append(f"{which}{worst.text}")
+    if requested or healed:
+        successors = "successor is" if lost + healed == 1 else "successors are"
+        parts.append(f"{healed:,} of {lost + healed:,} {successors} online")
+    return "; ".join(parts)
+
+
+def _step(fleet: FleetView, pool: PoolView, worst: ReplacementStatus, unanswered: int) -> tuple[str, str]:
+    """Returns what to do next about lost runners of a pool, and the command for it."""
+    org = fleet.org
+    if unanswered and not worst.is_stopped:
+        since = "accepted the requests, and no runner came online"
+        return f"find out why the controller of {pool.name} {since}; see its log and its machines", ""
+    match worst.blocked_by:
+        case ReplacementBlocker.OFF | ReplacementBlocker.DRY_RUN:
+            return 'set [remediation] mode = "act" to have lost runners replaced, or replace them by hand', ""
+        case ReplacementBlocker.PAUSE:
+            paused = pool.name if pool.name in fleet.view.pauses else None
+            return "resume when the reason of the pause is over", resume_command(org, paused)
+        case ReplacementBlocker.FUSE if worst.is_stopped:
+            of_whole = pool.fuse is fleet.whole_fuse
+            return _after_stop(pool.fuse), resume_command(org, None if of_whole else pool.name)
+        case ReplacementBlocker.FUSE:
+            return "wait: the next batch follows when the successors of this one are online", ""
+        case ReplacementBlocker.NO_POOL:
+            return f"add a [[pools]] table for {pool.name}", shell_command("ghapp", "init", "--org", org)
+        case ReplacementBlocker.PERMISSION | ReplacementBlocker.CLUSTER:
+            return "see what is forbidden or missing, and grant it", "ghapp doctor"
+        case _:
+            return "nothing to do: replacement goes on by itself", ""
+
+
+def _after_stop(fuse: Fuse) -> str:
+    if fuse.reason is FuseReason.REQUEST_NOT_ACCEPTED:
+        return "make the pool's url accept requests; they are repeated, and the fuse goes on by itself"
+    if fuse.reason is FuseReason.UNREADABLE:
+        return "resume: its record in Redis cannot be read"
+    return "find out why no successor came online, then resume; it goes on by itself when one comes"
+
+
+# ---- fuses of pools without a loss that waits
+
+
+def _fuses(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]:
+    losing = {pool.name for pool in pools if pool.lost}
+    for pool, fuse in sorted(fleet.view.fuses.items()):
+        is_whole = pool == WHOLE_INSTALLATION
+        if fuse.position is Position.CLOSED or (bool(losing) if is_whole else pool in losing):
+            continue
+        name = "The fuse of the whole organization" if is_whole else f"The fuse of {pool}"
+        is_stopped = fuse.position is Position.STOPPED
+        effect = "nothing more is replaced there" if is_stopped else "lost runners are replaced in batches"
+        why = FUSE_REASONS[fuse.reason]
+        yield Headline(
+            HeadlineKind.FUSE,
+            Severity.CRITICAL if is_stopped else Severity.ATTENTION,
+            f"{name} is {fuse.position}{f' ({why})' if why else ''}: {effect}.",
+            _after_stop(fuse) if is_stopped else "nothing to do: it closes by itself",
+            resume_command(fleet.org, pool) if is_stopped else "",
+            fuse.stopped_at if is_stopped else fuse.since,
+            "incidents",
+            "" if is_whole else pool,
+            f"fuse {fuse.position}",
+        )
+
+
+# ---- jobs
+
+
+def _unserved(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]:
+    """Jobs that no online runner can take, by pool; those of lost runners belong to the loss.
+
+    Labels that no pool has are not named: they may be of a repository that not every reader may see.
+    """
+    for pool, jobs in _by_pool((each for each in fleet.unserved if each.reason in STUCK), pools).items():
+        reasons = ", ".join(sorted({each.reason.value for each in jobs}))
+        where = f"for {pool}" if pool else "with labels that no pool has"
+        yield Headline(
+            HeadlineKind.UNSERVED,
+            Severity.ATTENTION,
+            f"{counted(len(jobs), 'job')} {where} {'waits' if len(jobs) == 1 else 'wait'}, and no online "
+            f"runner can take {'it' if len(jobs) == 1 else 'them'} ({reasons}).",
+            "see why each job waits, and what would let it start",
+            shell_command("ghapp", "jobs", "--unserved", "--org", fleet.org),
+            min(each.job.queued_at for each in jobs),
+            f"jobs?{urlencode({'pool': pool})}" if pool else "jobs",
+            pool,
+            f"{counted(len(jobs), 'job')} without a runner",
+            len(jobs),
+        )
+
+
+def _slow(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]:
+    for pool, jobs in _by_pool(fleet.slow, pools).items():
+        yield Headline(
+            HeadlineKind.SLOW,
+            Severity.ATTENTION,
+            f"{counted(len(jobs), 'job')} {'waits' if len(jobs) == 1 else 'wait'} long for {pool}, whose runners are "
+            "all busy.",
+            f"add runners to {pool}, or wait",
+            shell_command("ghapp", "jobs", "--queued", "--org", fleet.org, "--pool", pool),
+            min(each.job.queued_at for each in jobs),
+            f"jobs?{urlencode({'pool': pool})}",
+            pool,
+            f"{counted(len(jobs), 'job')} waiting long",
+            len(jobs),
+        )
+
+
+def _by_pool(jobs: Iterable[UnservedJob], pools: Sequence[PoolView]) -> dict[str, list[UnservedJob]]:
+    """Returns jobs by pool; those for labels that no known pool has together, under an empty name."""
+    known = {each.name for each in pools}
+    found: dict[str, list[UnservedJob]] = {}
+    for each in jobs:
+        found.setdefault(each.pool if each.pool in known else "", []).append(each)
+    return found
+
+
+# ---- the gate, phantoms, and what is not seen
+
+
+def _gates(fleet: FleetView) -> Iterator[Headline]:
+    for place, check in sorted(fleet.gate_checks.items()):
+        if check.failed_at is None:
+            continue
+        pool, _, shard = place.partition("/")
+        yield Headline(
+            HeadlineKind.GATE,
+            Severity.ATTENTION,
+            f"The gate of shard {shard} of {pool} failed after the deploy of {check.sha[:7]}: the shard does not take "
+            "jobs as it should.",
+            "see the failed checks and the next steps",
+            shell_command("ghapp", "gate", fleet.org, pool, shard),
+            check.failed_at,
+            "gate",
+            pool,
+            f"gate of {shard} failed",
+        )
+
+
+def _phantoms(fleet: FleetView) -> Iterator[Headline]:
+    by_reason: dict[str, list[str]] = {}
+    advice = {}
+    for each in fleet.phantoms:
+        by_reason.setdefault(each.reason.value, []).append(each.subject)
+        advice[each.reason.value] = each.advice
+    for reason, subjects in sorted(by_reason.items()):
+        more = f" and {len(subjects) - 1:,} more" if len(subjects) > 1 else ""
+        what = "counts as a runner, and is none" if len(subjects) == 1 else "count as runners, and are none"
+        yield Headline(
+            HeadlineKind.PHANTOM,
+            Severity.ATTENTION,
+            f"{subjects[0]}{more} {what} ({reason}).",
+            advice[reason][:1].lower() + advice[reason][1:].removesuffix("."),
+            page="deaths",
+            short=counted(len(subjects), "phantom"),
+            affected=len(subjects),
+        )
+
+
+def _unseen(fleet: FleetView) -> Iterator[Headline]:
+    for namespace in fleet.unseen:
+        yield Headline(
+            HeadlineKind.UNSEEN,
+            Severity.ATTENTION,
+            f"Namespace {namespace.namespace} is not seen: deaths, leaks and phantoms there go unnoticed.",
+            "check that `ghapp watch` runs and reaches the API server",
+            "ghapp doctor",
+            namespace.seen_at,
+            short=f"namespace {namespace.namespace} not seen",
+        )
+    for source in fleet.degraded_sources:
+        yield Headline(
+            HeadlineKind.UNSEEN,
+            Severity.ATTENTION,
+            f"Not seen: {source.place}: {source.why}.",
+            "grant what is missing, or restore the source",
+            "ghapp doctor",
+            short=f"{source.place} not seen",
+        )
+
+
+# ---- pauses, suspects that are held, and offline runners
+
+
+def _pauses(fleet: FleetView) -> Iterator[Headline]:
+    pauses: list[tuple[str, PauseView]] = [] if fleet.org_pause is None else [("", fleet.org_pause)]
+    pauses += sorted(fleet.pool_pauses.items(), key=lambda each: each[0])
+    for pool, pause in pauses:
+        where = f" in {pool}" if pool else ""
+        why = f": {pause.why}" if pause.why else ""
+        yield Headline(
+            HeadlineKind.PAUSED,
+            Severity.ATTENTION,
+            f"Remediation is paused{where} by {pause.who}{why}; nothing is replaced there meanwhile.",
+            "resume when the reason is over" if pause.until is None else "nothing to do: the pause has an end",
+            resume_command(fleet.org, pool or None),
+            pause.at,
+            pool=pool,
+            short="paused",
+        )
+
+
+def _lasting_suspects(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[Headline]:
+    """Suspects whose confirmation something holds up; others are confirmed or return within a sweep."""
+    for pool in pools:
+        if held := [each for each in pool.members if each.is_lasting_suspect(now, fleet.view.limits)]:
+            yield Headline(
+                HeadlineKind.SUSPECT,
+                Severity.ATTENTION,
+                f"{counted(len(held), 'runner')} of {pool.name} {are(len(held))} missing from GitHub's list, and not "
+                f"confirmed as lost: {held[0].replacement.text}.",
+                "see what GitHub or its deliveries lack",
+                "ghapp doctor",
+                min((each.verdict.since or 0.0 for each in held), default=None),
+                _runners(pool.name, State.SUSPECT),
+                pool.name,
+                f"{counted(len(held), 'runner')} suspect",
+                len(held),
+            )
+
+
+def _in_state(org: str, pools: Sequence[PoolView], state: State, meaning: str) -> Iterator[Headline]:
+    for pool in pools:
+        found = [each for each in pool.members if each.verdict.state is state]
+        if found:
+            yield Headline(
+                HeadlineKind.OFFLINE,
+                Severity.ATTENTION,
+                f"{len(found):,} of {counted(len(pool.members), 'runner')} of {pool.name} {are(len(found))} {state}: "
+                f"{meaning}.",
+                "start them, or check their network",
+                shell_command("ghapp", "runners", "--org", org, "--pool", pool.name, "--state", state.value),
+                since=min((each.verdict.since or 0.0 for each in found), default=None),
+                page=_runners(pool.name, state),
+                pool=pool.name,
+                short=f"{counted(len(found), 'runner')} {state}",
+                affected=len(found),
+            )
+
+
+def _well(pools: Sequence[PoolView]) -> Headline:
+    count = sum((pool.count for pool in pools), Counter[State]())
+    total, starting, suspect = count.total(), count[State.STARTING], count[State.SUSPECT]
+    if not total:
+        sentence = "No runner is registered."
+    elif suspect:
+        checked = "is being checked" if suspect == 1 else "are being checked"
+        sentence = (
+            f"{total - suspect:,} of {counted(total, 'runner')} {are(total - suspect)} healthy; {suspect:,} {checked}."
+        )
+    else:
+        are_well = "The only runner is healthy" if total == 1 else f"All {total:,} runners are healthy"
+        sentence = f"{are_well}{f', {starting:,} of them starting' if starting else ''}."
+    short = f"{counted(total, 'runner')} healthy" if total else "no runner is registered"
+    return Headline(HeadlineKind.WELL, Severity.GOOD, sentence, page="runners", short=short)
+
+
+def _runners(pool: str, state: State) -> str:
+    return f"runners?{urlencode({'pool': pool, 'state': state.value}, quote_via=quote)}"
+
+
+def are(count: int) -> str:
+    """Returns the verb of a count."""
+    return "is" if count == 1 else "are"
+
+
+def counted(count: int, noun: str) -> str:
+    """Returns a number with its noun: `1 runner`, `2,000 runners`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

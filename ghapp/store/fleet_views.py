@@ -1,0 +1,109 @@
+"""Loads an organization's state for its page, its check run, the commands and the API: one view for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ghapp.health.demand import UnservedJob, demand
+from ghapp.health.gate.gate_checks import GateCheck
+from ghapp.health.installation import Installation
+from ghapp.health.pods.phantom_kinds import Phantom
+from ghapp.health.queue.job_queue import JobQueue
+from ghapp.health.queue.reason import QueueReason
+from ghapp.health.runner.evidence import Evidence
+from ghapp.health.runner.next_attempt import next_attempt
+from ghapp.report.fleet import FleetView
+from ghapp.report.org_view import OrgView
+from ghapp.settings import Settings
+from ghapp.store.org_views import load_org_view
+from ghapp.store.stores import Stores
+from ghapp.store.unseen import Unseen, load_unseen
+
+
+class FleetFacts(NamedTuple):
+    """What is known of an organization beside its runners and jobs.
+
+    Attributes:
+        sweep_at: when its next sweep is due (epoch seconds); None: none is planned.
+        discovery_at: when the next discovery is due.
+        unseen: what is not seen of the cluster and the log store.
+        phantoms: lasting phantoms of the last check.
+        gate_checks: the last gate check of each shard, by `gate_checks.place_of`.
+    """
+
+    sweep_at: float | None = None
+    discovery_at: float | None = None
+    unseen: Unseen = Unseen([], [])
+    phantoms: Sequence[Phantom] = ()
+    gate_checks: Mapping[str, GateCheck] = {}
+
+
+async def load_fleet_facts(stores: Stores, installation: Installation, settings: Settings, now: float) -> FleetFacts:
+    """Returns the facts; the reads run concurrently.
+
+    Raises:
+        StoreUnavailableError: Redis does not answer.
+    """
+    rules, has_log_store = settings.pools_of(installation.org), settings.loki_url is not None
+    sweep_at, discovery_at, unseen, summary, gate_checks = await asyncio.gather(
+        stores.schedule.next(installation.id),
+        stores.schedule.next_discovery(),
+        load_unseen(stores, rules, now, has_log_store=has_log_store),
+        stores.cluster_summaries.of(installation.id),
+        stores.gate_checks.rounds(installation.id),
+    )
+    return FleetFacts(sweep_at, discovery_at, unseen, summary.phantoms if summary else (), gate_checks)
+
+
+def fleet_view(
+    installation: Installation,
+    settings: Settings,
+    view: OrgView,
+    runners: Iterable[Evidence],
+    queue: JobQueue,
+    facts: FleetFacts,
+    now: float,
+) -> FleetView:
+    """Returns the state of an organization as of `now` (epoch seconds)."""
+    policy = settings.of(installation.org)
+    rows, unserved = demand(queue)
+    explained, busy = policy.queue.explain_after_seconds, policy.queue.busy_after_seconds
+    return FleetView(
+        view=view,
+        web_url=settings.web_url,
+        runners=runners,
+        phantoms=facts.phantoms,
+        unseen=facts.unseen.namespaces,
+        degraded_sources=facts.unseen.sources,
+        login=installation.login,
+        attempt=next_attempt(installation, view.survey, facts.sweep_at, facts.discovery_at, now),
+        demand=rows,
+        unserved=[each for each in unserved if now - each.job.queued_at >= explained],
+        slow=[
+            UnservedJob(job, QueueReason.ALL_BUSY, queue.pool(job))
+            for job in queue.queued
+            if now - job.queued_at >= busy and queue.reason(job) is QueueReason.ALL_BUSY
+        ],
+        gate_checks=facts.gate_checks,
+        prove_seconds=policy.fuse.prove_seconds,
+    )
+
+
+async def load_fleet(stores: Stores, installation: Installation, settings: Settings, now: float) -> FleetView:
+    """Returns the state of an organization as of `now` (epoch seconds), read at once.
+
+    Raises:
+        StoreUnavailableError: Redis does not answer.
+    """
+    view = await load_org_view(stores, installation, settings)  # first, so that the runners are not older than it
+    known, jobs, groups, facts = await asyncio.gather(
+        stores.runners.all(installation.id),
+        stores.demand.all(installation.id),
+        stores.runner_groups.of(installation.id),
+        load_fleet_facts(stores, installation, settings, now),
+    )
+    runners = [*known.values()]
+    queue = view.job_queue(runners, jobs, now, groups=groups)
+    return fleet_view(installation, settings, view, runners, queue, facts, now)

@@ -1,0 +1,279 @@
+"""What is wrong now: each kind of headline, their order, and what each says to do."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from ghapp.health.cluster_summary import StaleNamespace
+from ghapp.health.demand import UnservedJob
+from ghapp.health.gate.gate_checks import GateCheck
+from ghapp.health.job import Job
+from ghapp.health.pods.blockers import Blocker
+from ghapp.health.pods.degraded_sources import DegradedSource
+from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
+from ghapp.health.queue.reason import QueueReason
+from ghapp.health.remediation.fuse import WHOLE_INSTALLATION as WHOLE
+from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.health.runner.deletion_progress import Deletion
+from ghapp.health.runner.next_attempt import BLINDNESS, NOT_SCHEDULED, OVERDUE, NextAttempt
+from ghapp.health.runner.verdict import Reason
+from ghapp.report.fleet import by_pool
+from ghapp.report.headline import MOST_PER_KIND, HeadlineKind, Severity, headlines
+from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, proving, survey, suspect
+from tests.report.fleets import fleet_of, healed, requested
+
+POOL = "linux-4vcpu"
+PAUSE = SimpleNamespace(who="mona", why="network maintenance", at=LONG_AGO, until=None)
+STOPPED = proving(position=Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE, stopped_at=NOW - 30)
+FAILING = survey(failing_since=NOW - 40, failure="PermissionMissing")
+
+
+def found(*runners, **changes):
+    fleet = fleet_of(*runners, **changes)
+    return headlines(fleet, by_pool(fleet, NOW), NOW)
+
+
+def waiting(number, reason=QueueReason.NO_RUNNER_WITH_LABELS, pool="gpu"):
+    return UnservedJob(Job(number, "queued", ("gpu",), "acme/api", NOW - 400 - number), reason, pool)
+
+
+PHANTOM = Phantom(PhantomKind.FAILED_OBJECT, "runner-x1", PhantomReason.FAILED_COUNTS_AS_CAPACITY, "Delete it.")
+FAILED_GATE = GateCheck("a" * 40, NOW - 4000, "acme/deploy", NOW - 4000, failed_at=NOW - 60)
+EVERYTHING = {
+    "survey": FAILING,
+    "fuses": {"gpu": STOPPED},
+    "pauses": {"arm": PAUSE},
+    "unserved": [waiting(1)],
+    "slow": [waiting(2, QueueReason.ALL_BUSY, POOL)],
+    "gate_checks": {"rollout/pink": FAILED_GATE},
+    "phantoms": [PHANTOM],
+    "degraded_sources": [DegradedSource("pods in runners", "RBAC lacks watch on pods")],
+}
+
+
+def test_all_that_is_wrong_is_listed_in_one_order_and_the_worst_is_the_headline():
+    runners = (online(1), lost(2), suspect(3, absent_since=NOW - 301), present(4))
+    assert [each.kind for each in found(*runners, **EVERYTHING)] == [
+        each for each in HeadlineKind if each is not HeadlineKind.WELL
+    ]
+
+
+@pytest.mark.parametrize(
+    ("runners", "sentence"),
+    [
+        ([], "No runner is registered."),
+        ([online()], "The only runner is healthy."),
+        ([online(1), online(2)], "All 2 runners are healthy."),
+        (
+            [online(1), online(2, first_seen=NOW - 1, was_online=False)],
+            "All 2 runners are healthy, 1 of them starting.",
+        ),
+        ([online(1), online(2), healed(3, NOW)], "All 2 runners are healthy."),
+        ([online(1), suspect(2)], "1 of 2 runners is healthy; 1 is being checked."),
+        ([online(1), requested(2, NOW - 3901)], "The only runner is healthy."),
+    ],
+)
+def test_a_fleet_without_anything_wrong_says_so_and_a_short_suspicion_is_nothing(runners, sentence):
+    (only,) = found(*runners)
+    assert (only.kind, only.severity, only.sentence, only.step) == (HeadlineKind.WELL, Severity.GOOD, sentence, "")
+
+
+# Blindness.
+
+
+@pytest.mark.parametrize("reason", [*BLINDNESS])
+def test_each_reason_of_blindness_says_what_it_means_and_what_to_do(reason):
+    (headline,) = found(online(), survey=survey(failing_since=NOW - 40, failure=reason))
+    assert headline.sentence.startswith(f"Runners cannot be read: {BLINDNESS[reason].meaning} ({reason}); ")
+    assert headline.step == BLINDNESS[reason].fix.format(org="acme")
+    assert (headline.since, headline.command, headline.page) == (NOW - 40, "ghapp doctor", "github")
+
+
+def test_every_failure_of_a_sweep_is_explained():
+    of_lists = list(Reason)[list(Reason).index(Reason.GITHUB_UNAVAILABLE) :]
+    assert set(BLINDNESS) == {*of_lists, OVERDUE, NOT_SCHEDULED}
+
+
+@pytest.mark.parametrize(("age", "severity"), [(300, Severity.ATTENTION), (300 + MICROSECOND, Severity.CRITICAL)])
+def test_blindness_is_critical_once_observations_are_too_old(age, severity):
+    blind = replace(FAILING, swept_at=NOW - age)
+    assert found(online(), survey=blind)[0].severity is severity
+
+
+@pytest.mark.parametrize(
+    ("known", "attempt", "kind"),
+    [
+        (survey(swept_at=None), NextAttempt(), HeadlineKind.BLIND),
+        (survey(), NextAttempt(Reason.RATE_LIMITED, NOW - 9, NOW + 60), HeadlineKind.WELL),
+        (survey(swept_at=NOW - 301), NextAttempt(OVERDUE, NOW - 200, NOW - 200), HeadlineKind.BLIND),
+    ],
+    ids=["before the first list", "a turn that is put off", "a sweep that never ran"],
+)
+def test_blindness_begins_when_lists_fail_or_are_too_old(known, attempt, kind):
+    assert found(online(), survey=known, attempt=attempt)[0].kind is kind
+
+
+# Losses.
+
+FORBIDDEN = Deletion(waits_for=Blocker.CLUSTER_FORBIDDEN, waiting_since=LONG_AGO)
+LOSSES = {
+    "next": ([lost(2)], {}, "its replacement is the next one", "", Severity.ATTENTION),
+    "granted": ([lost(2, granted_at=NOW)], {}, "replacement is under way", "", Severity.ATTENTION),
+    "requested": (
+        [requested(2, NOW)],
+        {},
+        "replacement requested; 0 of 1 successor is online",
+        "",
+        Severity.ATTENTION,
+    ),
+    "some online": (
+        [requested(2, NOW - 9, confirmed_at=NOW - 60), healed(3, NOW, confirmed_at=NOW - 60), lost(4, granted_at=NOW)],
+        {},
+        "replacement requested for 1; 1 being replaced; 1 of 3 successors are online",
+        "",
+        Severity.ATTENTION,
+    ),
+    "dry-run": (
+        [lost(2)],
+        {"mode": "dry-run"},
+        "nothing is replaced: remediation is in dry-run",
+        "",
+        Severity.CRITICAL,
+    ),
+    "paused": (
+        [lost(2)],
+        {"org_pause": PAUSE},
+        "remediation is paused by mona: network maintenance",
+        "ghapp resume acme",
+        Severity.CRITICAL,
+    ),
+    "its pool paused": (
+        [lost(2)],
+        {"pauses": {POOL: PAUSE}},
+        "remediation is paused by mona: network maintenance",
+        f"ghapp resume acme --pool {POOL}",
+        Severity.CRITICAL,
+    ),
+    "stopped": (
+        [lost(2), requested(3, NOW)],
+        {"fuses": {POOL: STOPPED}},
+        "replacement requested for 1; 1 waits, the fuse is stopped: no successor of the last batch came online; 0 of 2",
+        f"ghapp resume acme --pool {POOL}",
+        Severity.CRITICAL,
+    ),
+    "all stopped": (
+        [lost(2)],
+        {"fuses": {WHOLE: STOPPED}},
+        "the fuse is stopped: no successor of the last batch came online",
+        "ghapp resume acme",
+        Severity.CRITICAL,
+    ),
+    "proving": (
+        [lost(2)],
+        {"fuses": {POOL: proving()}},
+        "the fuse is proving: 3 at a time, and twice as many once their successors are online",
+        "",
+        Severity.ATTENTION,
+    ),
+    "forbidden": (
+        [lost(2, deletion=FORBIDDEN), lost(3)],
+        {},
+        "2 wait, RBAC lacks a verb; `ghapp doctor` names it (ClusterForbidden)",
+        "ghapp doctor",
+        Severity.CRITICAL,
+    ),
+}
+
+
+@pytest.mark.parametrize(("runners", "changes", "progress", "command", "severity"), LOSSES.values(), ids=LOSSES)
+def test_a_loss_says_how_far_its_replacement_is_and_what_to_do(runners, changes, progress, command, severity):
+    headline = found(online(1), *runners, **changes)[0]
+    assert (headline.kind, headline.pool, headline.severity) == (HeadlineKind.LOST, POOL, severity)
+    assert progress.removeprefix("2 wait, ") in headline.sentence
+    assert headline.command == command
+    assert headline.step
+    assert headline.page == f"runners?pool={POOL}&state=invalidated"
+
+
+@pytest.mark.parametrize(("waited", "is_named"), [(300, False), (300 + MICROSECOND, True)])
+def test_a_controller_that_accepts_and_creates_nothing_is_named(waited, is_named):
+    headline = found(online(1), requested(2, NOW - waited))[0]
+    assert ("accepted the requests, and no runner came online" in headline.step) is is_named
+
+
+def test_each_pool_that_lost_runners_is_a_headline_those_that_wait_for_a_person_first():
+    gpu = {"custom_labels": ("gpu",), "labels": ("gpu",)}
+    first, second = found(lost(1), lost(2, **gpu), pauses={"gpu": PAUSE})[:2]
+    assert [(each.pool, each.severity.value) for each in (first, second)] == [("gpu", "critical"), (POOL, "attention")]
+
+
+# Everything else.
+
+OTHERS = {
+    "a stopped fuse without a loss": ({"fuses": {POOL: STOPPED}}, "The fuse of linux-4vcpu is stopped", True),
+    "a deaf controller": (
+        {"fuses": {POOL: replace(STOPPED, reason=FuseReason.REQUEST_NOT_ACCEPTED)}},
+        "(no request of the last batch was accepted; they are still repeated)",
+        True,
+    ),
+    "a proving fuse": ({"fuses": {WHOLE: proving()}}, "The fuse of the whole organization is proving", False),
+    "jobs that nobody can take": (
+        {"unserved": [waiting(1, pool=POOL), waiting(2, pool=POOL)]},
+        f"2 jobs for {POOL} wait, and no online runner can take them (NoRunnerWithLabels).",
+        False,
+    ),
+    "a job for labels of nobody": (
+        {"unserved": [waiting(1, pool="secret-project")]},
+        "1 job with labels that no pool has waits, and no online runner can take it (NoRunnerWithLabels).",
+        False,
+    ),
+    "a gate": ({"gate_checks": {"rollout/pink": FAILED_GATE}}, "The gate of shard pink of rollout failed", False),
+    "a phantom": ({"phantoms": [PHANTOM]}, "runner-x1 counts as a runner, and is none", False),
+    "a namespace": ({"unseen": [StaleNamespace("ns", NOW - 600)]}, "Namespace ns is not seen", False),
+    "a source": (
+        {"degraded_sources": [DegradedSource("pods in ns", "RBAC lacks list")]},
+        "Not seen: pods in ns: RBAC lacks list.",
+        False,
+    ),
+    "a pause": ({"org_pause": PAUSE}, "Remediation is paused by mona: network maintenance; nothing", False),
+    "a slow queue": ({"slow": [waiting(1, QueueReason.ALL_BUSY, POOL)]}, f"1 job waits long for {POOL}", False),
+}
+
+
+@pytest.mark.parametrize(("changes", "sentence", "is_critical"), OTHERS.values(), ids=OTHERS)
+def test_each_kind_has_its_sentence_and_a_next_step(changes, sentence, is_critical):
+    (headline,) = found(online(), **changes)
+    assert sentence in headline.sentence
+    assert headline.sentence.endswith(".")
+    assert headline.step
+    assert headline.short
+    assert (headline.severity is Severity.CRITICAL) is is_critical
+
+
+def test_jobs_of_lost_runners_belong_to_the_loss():
+    kinds = [each.kind for each in found(lost(1), unserved=[waiting(1, QueueReason.RUNNERS_LOST, POOL)])]
+    assert kinds == [HeadlineKind.LOST]
+
+
+def test_a_gate_check_that_waits_or_passed_is_no_headline():
+    assert found(online(), gate_checks={"a/b": FAILED_GATE._replace(failed_at=None)})[0].kind is HeadlineKind.WELL
+
+
+@pytest.mark.parametrize("count", [MOST_PER_KIND - 1, MOST_PER_KIND, MOST_PER_KIND + 1, 500])
+def test_headlines_of_one_kind_are_bounded_and_the_last_one_counts_the_others(count):
+    pauses = {f"p{number:03}": PAUSE for number in range(count)}
+    known = found(online(), pauses=pauses)
+    assert len(known) == min(count, MOST_PER_KIND)
+    assert sum(each.affected for each in known) == count
+    assert (f"and {count - MOST_PER_KIND:,} more like it" in known[-1].sentence) is (count > MOST_PER_KIND)
+
+
+def test_the_advice_of_each_phantom_is_its_step():
+    for reason in PhantomReason:
+        (headline,) = found(online(), phantoms=[PHANTOM._replace(reason=reason, advice=ADVICE[reason])])
+        assert headline.step.lower() == ADVICE[reason].lower().removesuffix(".")
+
+
+def test_a_closed_fuse_is_nothing():
+    assert found(online(), fuses={POOL: Fuse()})[0].kind is HeadlineKind.WELL
