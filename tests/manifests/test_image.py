@@ -36,7 +36,7 @@ def test_the_last_stage_builds_nothing_and_fetches_nothing():
 
 def test_what_is_installed_is_pinned():
     (downloads,) = [each for each in arguments_of("RUN", STEPS) if "--require-hashes" in each]
-    assert downloads.endswith("--no-deps --only-binary :all: --require-hashes --requirement requirements.txt")
+    assert downloads.endswith("--no-deps --only-binary :all: --require-hashes --requirement image.txt")
 
 
 def test_one_image_is_every_role():
@@ -54,7 +54,6 @@ def test_what_it_copies_is_there_and_reaches_the_builder():
     copied = [name for each in arguments_of("COPY", STEPS) if "--from" not in each for name in each.split()[:-1]]
     assert copied == [
         "pyproject.toml",
-        "constraints.txt",
         "requirements.txt",
         "README.md",
         "LICENSE",

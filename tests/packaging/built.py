@@ -18,7 +18,7 @@ from tests.manifests.rendered import ROOT
 SOURCES = (
     "pyproject.toml",
     "MANIFEST.in",
-    "constraints.txt",
+    "requirements.txt",
     "README.md",
     "CHANGELOG.md",
     "SECURITY.md",

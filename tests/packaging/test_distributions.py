@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 
 from tests.manifests.rendered import ROOT
 from tests.packaging.built import build, checkout, clean, environment_with, files_of, run, unpack
-from tests.packaging.constraints import pins, targets
+from tests.packaging.requirements import Section, pins, targets
 from tests.stories.test_up import wait_for
 from tests.support.ports import free_port
 
@@ -155,4 +155,4 @@ def test_the_sandbox_sweeps_its_fleet_serves_the_page_and_ends_on_sigterm(binari
 def test_the_build_backend_is_pinned():
     (wanted,) = map(Requirement, tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"])
     for target in targets():
-        assert wanted.specifier.contains(pins(target)[wanted.name])
+        assert wanted.specifier.contains(pins(target, wanted=[Section.IMAGE])[wanted.name])

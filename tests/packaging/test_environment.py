@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import pkgutil
-import re
 
 import githubkit_schemas
 import pytest
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import ghapp.github
@@ -18,7 +18,6 @@ from ghapp.github.response import expect
 from ghapp.github.transport import GitHubTransport, open_client
 from ghapp.sandbox import SandboxConfig, SandboxServer
 from tests.packaging import wheels
-from tests.packaging.constraints import ROOT, pins, targets
 
 PREFIX = "githubkit-schemas-"
 
@@ -29,11 +28,15 @@ def test_no_models_are_installed():
     assert {each.name for each in pkgutil.iter_modules(githubkit_schemas.__path__)} <= {"core", "latest"}
 
 
-def test_make_uninstalls_the_models_that_are_pinned_and_the_image_has_none():
-    models = {name for target in targets() for name in pins(target) if name.startswith(PREFIX)}
-    assert len(models) == 1
-    assert set(re.findall(rf"{PREFIX}[\d-]+\d", (ROOT / "Makefile").read_text())) == models
-    assert models == {wheels.MODELS}
+def test_all_that_what_is_installed_requires_is_installed_but_what_is_unused():
+    """`make setup` installs what requirements.txt lists, and resolves nothing: it must fit the Python, also the first release of each."""
+    here = {canonicalize_name(each.metadata["Name"]): each.version for each in importlib.metadata.distributions()}
+    wanted = [Requirement(row) for each in importlib.metadata.distributions() for row in each.requires or []]
+    wanted = [each for each in wanted if each.marker is None or each.marker.evaluate({"extra": ""})]
+    names = {canonicalize_name(each.name): each.specifier for each in wanted}
+    assert len(names) > 50
+    assert names.keys() - here.keys() <= wheels.UNUSED
+    assert [name for name in names.keys() & here.keys() if not names[name].contains(here[name], prereleases=True)] == []
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,6 @@ from tests.support.ports import free_port
 
 pytestmark = pytest.mark.xdist_group("packaging")
 FIRST_STAGE = STEPS[1 : len(STEPS) - len(LAST_STAGE)]
-OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0"}
-"""pip reads the last as the value of `--build-isolation`."""
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 
@@ -48,14 +46,19 @@ def image(tmp_path_factory):
     (workdir,) = [Path(below(root, each)) for each in arguments_of("WORKDIR", FIRST_STAGE)]
     workdir.mkdir()
     binaries = Path(sys.executable).parent
-    environ = clean(**variables(FIRST_STAGE, root), **OFFLINE, PATH=f"{binaries}:/usr/bin:/bin")
+    environ = clean(**variables(FIRST_STAGE, root), PATH=f"{binaries}:/usr/bin:/bin")
     for word, rest in FIRST_STAGE:
         if word == "COPY":
             *names, target = rest.split()
             for name in names:
                 source, copied = ROOT / name, workdir / target / (name if len(names) > 1 else "")
                 shutil.copytree(source, copied, ignore=NOT_OURS) if source.is_dir() else shutil.copy(source, copied)
-        elif word == "RUN" and "--require-hashes" not in rest:
+        elif word == "RUN" and "--require-hashes" in rest:
+            (site_packages,) = (root / "opt" / "ghapp").glob("lib/python*/site-packages")
+            for path in site_packages.glob("setuptools*"):  # of `venv`, older than the pinned one
+                shutil.rmtree(path)
+            (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        elif word == "RUN":
             command = ["sh", "-euc", below(root, rest)]
             done = subprocess.run(
                 command, cwd=workdir, env=environ, capture_output=True, text=True, timeout=180, check=False
@@ -63,8 +66,6 @@ def image(tmp_path_factory):
             assert done.returncode == 0, done.stdout + done.stderr
         else:
             assert word in ("FROM", "ENV", "WORKDIR", "RUN")
-    (site_packages,) = (root / "opt" / "ghapp").glob("lib/python*/site-packages")
-    (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return root
 
 

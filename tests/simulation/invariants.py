@@ -349,8 +349,10 @@ class Audit(Liveness):
 
     def looked(self, look: RunnerList, at: float) -> None:
         """A list was evaluated. A flawed list is no evidence of absence; a churned one only the second time."""
-        self._swept.append((at, look.flaw is None))
-        if look.flaw is None:
+        if look.flaw is not None:
+            self.failed(at)
+        else:
+            self.completed(at)
             self.last_total = look.total
             self._engine.pod_audit.swept(look.runners.values(), at)
         for runner in look.runners.values():

@@ -91,8 +91,12 @@ class Liveness:
         """By pool: its last loss, on days with changes, too."""
         self._needed_at: dict[str, float] = {}
         """By pool: when something last held its stopped fuse, or a job waited for it."""
-        self._swept: list[tuple[float, bool]] = []
-        """When each sweep began, and whether its list was complete."""
+        self._complete_at: float | None = None
+        """When the last sweep with a complete list began."""
+        self._failing_since: float | None = None
+        """When the first sweep without a complete list began since."""
+        self._covered: list[tuple[float, float]] = []
+        """Spans between complete lists, as `covered` counts them; a quiet hour is one span."""
         self._accepted: dict[str, Accepted] = {}
         """By event, its first acceptance: a crash after that sends it again, and changes nothing."""
         self._answers: dict[int, float] = {}
@@ -107,31 +111,41 @@ class Liveness:
 
     def failed(self, at: float) -> None:
         """A sweep had no answer, or none that counts."""
-        self._swept.append((at, False))
+        if self._failing_since is None:
+            self._failing_since = at
+
+    def completed(self, at: float) -> None:
+        """A sweep that began then had a complete list."""
+        before = self._complete_at if self._failing_since is None else None
+        self._complete_at, self._failing_since = at, None
+        if before is None or at <= before:
+            return
+        begins = max(before, at - LIST_LASTS_SECONDS)
+        if self._covered and self._covered[-1][1] == begins:
+            begins = self._covered.pop()[0]
+        self._covered.append((begins, at))
 
     @property
     def sees_github(self) -> bool:
         """Whether the last complete list is fresh, and no sweep since has long failed."""
         now, stale_seconds = self._engine.driver.clock(), self._engine.scenario.config.evidence.stale_seconds
-        complete = [at for at, is_complete in self._swept if is_complete]
-        if not complete or now - complete[-1] > stale_seconds + 1.0:
+        if self._complete_at is None or now - self._complete_at > stale_seconds + 1.0:
             return False
-        failed = [at for at, is_complete in self._swept if not is_complete and at > complete[-1]]
-        return not failed or now - failed[0] <= JOB_LIFE
+        return self._failing_since is None or now - self._failing_since <= JOB_LIFE
 
     def covered(self, since: float) -> float:
         """Seconds since then that lie between two complete lists with none that failed between them."""
-        seconds, before = 0.0, None
-        for at, complete in self._swept:
-            if complete and before is not None:
-                seconds += max(0.0, min(at - max(before, since), LIST_LASTS_SECONDS))
-            before = at if complete else None
-        return seconds + (self._engine.driver.clock() - before if before is not None else 0.0)
+        seconds = sum(max(0.0, ended - max(began, since)) for began, ended in self._covered)
+        if self._complete_at is None or self._failing_since is not None:
+            return seconds
+        return seconds + self._engine.driver.clock() - self._complete_at
 
     def skipped(self, seconds: float) -> None:
         """Sweeps were skipped that would have been complete and would have listed all runners."""
-        interval, (last, complete) = self._engine.scenario.config.interval, self._swept[-1]
-        self._swept += [(last + interval * (1 + each), complete) for each in range(int(seconds / interval))]
+        interval, last = self._engine.scenario.config.interval, self._complete_at
+        assert last is not None, "nothing is settled while lists fail"
+        for each in range(int(seconds / interval)):
+            self.completed(last + interval * (1 + each))
         for runner_id in self._answers:
             self._answers[runner_id] += seconds
 

@@ -42,10 +42,10 @@ def calls(app, method):
 
 @pytest.mark.parametrize("status", [500, 403])
 async def test_registrations_that_github_does_not_delete_are_tried_ever_less_often(story, asked, status):
-    async with story(runners=120, ephemeral=False) as app:
+    async with story(runners=30, ephemeral=False) as app:
         await live(app, asked, 4)
         app.sandbox.control.fault(match=ONE_RUNNER, method="DELETE", status=status)
-        lost = app.sandbox.control.lose("acme", count=20)
+        lost = app.sandbox.control.lose("acme", count=5)
         app.sandbox.control.reset_account()
         await live(app, asked, 60)
         assert calls(app, "DELETE") == TRIES * len(lost)
@@ -62,9 +62,9 @@ async def test_registrations_that_github_does_not_delete_are_tried_ever_less_oft
 
 @pytest.mark.parametrize("first_404s", [False, True], ids=["no first 404", "first 404s, and no second"])
 async def test_suspects_that_github_gives_no_answer_about_are_asked_ever_less_often(story, asked, first_404s):
-    async with story(runners=80, ephemeral=False) as app:
+    async with story(runners=20, ephemeral=False) as app:
         await live(app, asked, 4)
-        lost = app.sandbox.control.lose("acme", count=50)
+        lost = app.sandbox.control.lose("acme", count=12)
         if first_404s:
             await app.pass_(60)
             await sweep_installation(app.context, app.installation)
