@@ -91,10 +91,13 @@ async def test_a_cluster_without_a_fresh_watch_is_reported_in_one_line(known, ag
 async def test_a_source_that_cannot_be_read_is_reported_with_its_reason(known):
     known.write_config()
     await record_snapshot(Pods(known.redis), "runners", [], [], known.now)
-    await DegradedSources(known.redis).record("pods in runners", "RBAC lacks watch on pods")
-    assert "not seen: pods in runners: RBAC lacks watch on pods" in (await known.ask("runners")).stdout.splitlines()
+    await DegradedSources(known.redis).record("deaths in runners between two lists", "RBAC lacks watch on pods")
+    assert (
+        "not seen: deaths in runners between two lists: RBAC lacks watch on pods"
+        in (await known.ask("runners")).stdout.splitlines()
+    )
     degraded = (await known.json("runners"))["degraded"]
-    assert degraded == [{"source": "pods in runners", "why": "RBAC lacks watch on pods"}]
+    assert degraded == [{"source": "deaths in runners between two lists", "why": "RBAC lacks watch on pods"}]
 
 
 async def test_the_death_of_a_runner_is_shown_with_its_context(known):

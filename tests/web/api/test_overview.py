@@ -51,9 +51,9 @@ async def test_an_overview_has_pauses_pools_and_the_defaults_of_the_gate(http, r
 async def test_an_overview_has_the_sources_that_cannot_be_read(http, redis):
     assert (await http.get("/v1/orgs/acme/overview")).json()["degraded"] == []
     await record_snapshot(Pods(redis), "runners", [], [], NOW)
-    await DegradedSources(redis).record("pods in runners", "RBAC lacks watch on pods")
+    await DegradedSources(redis).record("deaths in runners between two lists", "RBAC lacks watch on pods")
     found = (await http.get("/v1/orgs/acme/overview")).json()
-    assert found["degraded"] == [{"source": "pods in runners", "why": "RBAC lacks watch on pods"}]
+    assert found["degraded"] == [{"source": "deaths in runners between two lists", "why": "RBAC lacks watch on pods"}]
 
 
 async def test_given_up_deliveries_need_the_scope_admin(http, redis):

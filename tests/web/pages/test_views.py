@@ -133,9 +133,11 @@ HEADLINES = {
         "All 2 runners are healthy; not seen: namespace runners.",
     ),
     "a part of a source not seen": (
-        fleet(*WELL, degraded_sources=[DegradedSource("pods in runners", "RBAC lacks watch on pods")]),
+        fleet(
+            *WELL, degraded_sources=[DegradedSource("deaths in runners between two lists", "RBAC lacks watch on pods")]
+        ),
         Severity.ATTENTION,
-        "All 2 runners are healthy; not seen: pods in runners.",
+        "All 2 runners are healthy; not seen: deaths in runners between two lists.",
     ),
     "never swept": (fleet(survey=Survey()), Severity.ATTENTION, "The first list of runners has not been read yet."),
     "never read": (
