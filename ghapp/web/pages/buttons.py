@@ -400,5 +400,8 @@ NOT_A_MANAGER = (
     "Buttons are for people who may list the organization's runners at GitHub. GitHub was asked, and refused."
 )
 NOT_A_MANAGER_OF_ALL = "Deliveries may concern any organization, so replaying them needs the rights in all of them."
-FORGED = "The form was not sent by a page of this ghapp in this browser, or is too old."
+FORGED = (
+    "The form was not sent by a page of this ghapp in this browser, or is too old. Behind a proxy that ends TLS or "
+    "replaces Host, set GHAPP_PUBLIC_URL to the address that browsers show."
+)
 TOO_MANY = "Too many buttons were used in a short time. Wait a little, then try again."
