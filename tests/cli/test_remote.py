@@ -54,7 +54,7 @@ async def test_pause_and_resume_record_the_token_and_report_what_is_in_effect(si
     assert again[1] == "`ghapp resume acme` ends it"
     await Fuses(redis).unpause(ACME, "*")
     (new,) = (await site.ask("pause", "acme", "--for", "4h")).stderr.splitlines()
-    assert "why: no pause is running there" in new
+    assert "no pause is running there" in new
     await Fuses(redis).save(ACME, "*", None, STOPPED)
     pool = (await site.ask("resume", "acme", "--pool", "linux")).stdout.splitlines()
     assert pool[0] == "resumed: acme/linux"

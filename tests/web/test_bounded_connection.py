@@ -38,6 +38,17 @@ async def _endless():
         await asyncio.sleep(0)
 
 
+@pytest.fixture
+def logged(caplog):
+    """What the server logs as a warning or worse, whatever other servers of this process set."""
+    caplog.set_level(logging.INFO, "uvicorn.error")
+    found, handler = [], logging.Handler(logging.WARNING)
+    handler.emit = lambda record: found.append((record.levelname, record.getMessage()))
+    logging.getLogger("uvicorn.error").addHandler(handler)
+    yield found
+    logging.getLogger("uvicorn.error").removeHandler(handler)
+
+
 @asynccontextmanager
 async def serving(**limits):
     """Serves while the block runs; yields a function that opens a connection."""
@@ -222,7 +233,7 @@ async def is_cut_off(reader):
 
 
 @pytest.mark.parametrize("upgrade", [b"websocket", b"h2c"])
-async def test_a_request_for_another_protocol_is_answered_as_any_other_and_is_not_logged(upgrade, caplog):
+async def test_a_request_for_another_protocol_is_answered_as_any_other_and_is_not_logged(upgrade, logged):
     fields = b"Connection: upgrade\r\nUpgrade: %b\r\nSec-WebSocket-Version: 13\r\n" % upgrade
     key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
     async with serving(most=3) as connect:
@@ -232,28 +243,23 @@ async def test_a_request_for_another_protocol_is_answered_as_any_other_and_is_no
             writer.close()
         reader, _ = await connect(HEAD + b"\r\n")
         assert await status_of(reader) == 200
-    assert problems(caplog) == []
+    assert logged == []
 
 
 @pytest.mark.parametrize("sent", [b"\x16\x03\x01\x02\x00", b"nonsense\r\n\r\n", HEAD + b"Content-Length: x\r\n\r\n"])
-async def test_what_is_no_http_is_refused_and_is_not_logged(sent, caplog):
+async def test_what_is_no_http_is_refused_and_is_not_logged(sent, logged):
     """As TLS on a port without it."""
     async with serving() as connect:
         reader, _ = await connect(sent)
         assert await status_of(reader) == 400
-    assert problems(caplog) == []
+    assert logged == []
 
 
-async def test_an_error_of_the_application_is_logged(caplog):
+async def test_an_error_of_the_application_is_logged(logged):
     async with serving() as connect:
         reader, _ = await connect(b"GET /broken HTTP/1.1\r\nHost: x\r\n\r\n")
         assert await status_of(reader) == 500
-    assert problems(caplog) == [("ERROR", "Exception in ASGI application\n")]
-
-
-def problems(caplog):
-    """What the server has logged as a warning or worse."""
-    return [(each.levelname, each.getMessage()) for each in caplog.records if each.levelno >= logging.WARNING]
+    assert logged == [("ERROR", "Exception in ASGI application\n")]
 
 
 async def test_when_there_are_too_many_connections_the_slowest_is_closed():

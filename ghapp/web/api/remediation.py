@@ -25,7 +25,7 @@ from ghapp.web.request_body import parse_json, read_body
 
 LARGEST_BYTES = 64 * 1024
 TAKES = '{"pool": name or null}, and a pause also its "why" and optionally "for_seconds" (60 to 2592000)'
-NEEDS_REASON = "why: no pause is running there that could be changed, so it takes the reason of a new one"
+NEEDS_REASON = "no pause is running there that could be changed; `why` is the reason of a new one"
 PoolName = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_POOL)]
 
 
@@ -90,7 +90,7 @@ class RemediationEndpoints:
             outcome.set(result, has_effect=done.has_effect)
         self._reader.forget(org)
         if result is PauseResult.NEEDS_REASON:
-            return problem(400, NEEDS_REASON)
+            return problem(404, NEEDS_REASON)
         if done.has_effect or pause.who == asked.who:  # or a retry of a request whose answer was lost
             return Response(status_code=204)
         return problem(
