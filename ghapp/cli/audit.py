@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import getpass
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-from ghapp.store.audit import AuditEntry, Channel
+from ghapp.store.audit import AuditEntry, ChangeOutcome, Channel
 from ghapp.store.stores import Stores
 
 
-async def record(stores: Stores, installation: int, action: str, subject: str, result: str, why: str = "") -> None:
-    """Records a change under the name of this process's user."""
-    entry = AuditEntry(await stores.now(), user_here(), Channel.COMMAND, action, subject, why, result)
-    await stores.audit.record(installation, entry)
+@asynccontextmanager
+async def change(
+    stores: Stores, installation: int, action: str, subject: str, why: str = ""
+) -> AsyncIterator[ChangeOutcome]:
+    """Records a change under the name of this process's user, as `AuditLog.change`."""
+    entry = AuditEntry(await stores.now(), user_here(), Channel.COMMAND, action, subject, why, "")
+    async with stores.audit.change(installation, entry) as outcome:
+        yield outcome
 
 
 def user_here() -> str:

@@ -102,7 +102,7 @@ class Backend(Protocol):
     async def dead_letters(self) -> list[dict[str, Any]]:
         """Returns the deliveries that were given up, oldest first: `id`, `guid`, `event`, `why`, `at`."""
 
-    async def pause(self, org: str, pool: str | None, why: str, seconds: float | None) -> list[str]:
+    async def pause(self, org: str, pool: str | None, why: str | None, seconds: float | None) -> list[str]:
         """Pauses remediation, for a number of seconds or until a person resumes.
 
         Returns:

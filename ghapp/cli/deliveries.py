@@ -6,7 +6,7 @@ import time
 
 import click
 
-from ghapp.cli.audit import record
+from ghapp.cli.audit import change
 from ghapp.cli.backend import query
 from ghapp.cli.context import opened, run, settings_here, show
 from ghapp.cli.options import CommandOutput, OutputCommand, json_fields
@@ -60,10 +60,10 @@ def replay_deliveries(guid: str | None, *, everything: bool) -> None:
 
 async def _replay(settings: Settings, guid: str | None) -> int:
     async with opened(settings) as stores:
-        replayed = [
-            each for each in await stores.inbox.dead() if guid in (None, each.guid) and await stores.inbox.replay(each)
-        ]
-        if replayed:
-            subject = guid or f"{len(replayed)} deliveries"
-            await record(stores, ALL_ORGS, "replay", subject, "replayed")
+        letters = [each for each in await stores.inbox.dead() if guid in (None, each.guid)]
+        if not letters:
+            return 0
+        async with change(stores, ALL_ORGS, "replay", guid or f"{len(letters)} deliveries") as outcome:
+            replayed = [each for each in letters if await stores.inbox.replay(each)]
+            outcome.set("replayed" if replayed else "not-replayed", has_effect=bool(replayed))
         return len(replayed)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import click
@@ -29,7 +27,6 @@ from ghapp.errors import GhappError
 from ghapp.exit_codes import FAILED
 from ghapp.report.documents import HealthDocument
 from ghapp.settings import Settings
-from ghapp.untrusted_text import visible
 
 
 @click.command(short_help="Sweep now; print what was found and what it cost.")
@@ -50,9 +47,9 @@ def sweep(org: str | None, *, dry_run: bool) -> None:
 
 
 async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]:
-    from rich.markup import escape
-    from rich.progress import Progress
+    from rich.console import Console
 
+    from ghapp.terminal.pages_bar import pages_bar
     from jobs.context import open_context
     from jobs.deliveries.installations import discover_installations
     from jobs.runners.sweep import sweep_installation
@@ -62,17 +59,12 @@ async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]
         await context.redis.ping()  # before any request to GitHub whose answer could not be stored
         await discover_installations(context)
         for installation in await chosen(context.installations, org):
-            with Progress(transient=True, disable=not sys.stdout.isatty()) as bar:
-                pages = partial(bar.update, bar.add_task(escape(visible(f"{installation.org}: pages")), total=None))
-                result = await sweep_installation(context, installation.id, act=act, progress=partial(_advance, pages))
+            with pages_bar(installation.org, Console(), is_shown=sys.stdout.isatty()) as advance:
+                result = await sweep_installation(context, installation.id, act=act, progress=advance)
             if result is None:
                 raise GhappError(f"{installation.org}: another process is sweeping it; try again in a moment")
             results.append(result)
     return results
-
-
-def _advance(pages: Callable[..., None], done: int, of: int) -> None:
-    pages(completed=done, total=of)
 
 
 @click.command(cls=OutputCommand, short_help="List the runners as last known.")

@@ -59,7 +59,7 @@ class LocalBackend:
         """Returns the deliveries that were given up, oldest first."""
         return [{**each._asdict(), "at": timestamp(each.at)} for each in await self._stores.inbox.dead()]
 
-    async def pause(self, org: str, pool: str | None, why: str, seconds: float | None) -> list[str]:
+    async def pause(self, org: str, pool: str | None, why: str | None, seconds: float | None) -> list[str]:
         """Pauses remediation."""
         return await remediation_commands.pause(self._settings, self._stores, org, pool, why, seconds)
 

@@ -35,15 +35,19 @@ DURATION = Duration()
 @click.command()
 @click.argument("org")
 @click.option("--pool", help="Only this pool.")
-@click.option("--why", required=True, help="Reason shown in reports and in doctor.")
+@click.option("--why", help="Reason shown in reports and in doctor; a new pause needs it.")
 @click.option(
-    "--for", "seconds", type=DURATION, help="How long, such as 30m, 2h or 1d (default: until `ghapp resume`)."
+    "--for", "seconds", type=DURATION, help="How long from now, such as 30m, 2h or 1d (default: until `ghapp resume`)."
 )
-def pause(org: str, pool: str | None, why: str, seconds: float | None) -> None:
-    """Stop remediation; sweeps and reports continue. An existing pause is kept, with its reason and its end.
+def pause(org: str, pool: str | None, why: str | None, seconds: float | None) -> None:
+    """Stop remediation; sweeps and reports continue. While it is paused, put off the end of the pause.
+
+    Who started a pause may also bring its end forward, and give another reason. Remediation does not run in between.
 
     Example: ghapp pause acme --pool linux-4vcpu --why "network maintenance" --for 2h
     """
+    if not why and seconds is None:
+        raise click.UsageError("give --why, and --for if the pause is to end by itself")
     for line in query(lambda backend: backend.pause(org, pool, why, seconds)):
         click.echo(visible(line))
 

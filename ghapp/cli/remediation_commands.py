@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
-from ghapp.cli.audit import record, user_here
+from ghapp.cli.audit import change, user_here
 from ghapp.cli.context import UnknownPoolError, chosen
+from ghapp.errors import ConfigurationError
 from ghapp.health.installation import Installation
 from ghapp.health.remediation.fuse import Position, resume_command
 from ghapp.report.documents import pause_in_words, timestamp
 from ghapp.settings import Settings
-from ghapp.store.fuses import WHOLE_ORG, Pause
+from ghapp.store.fuses import WHOLE_ORG, Pause, PauseResult
 from ghapp.store.org_views import load_org_view
 from ghapp.store.stores import Stores
 
 
 async def pause(
-    settings: Settings, stores: Stores, org: str, pool: str | None, why: str, seconds: float | None
+    settings: Settings, stores: Stores, org: str, pool: str | None, why: str | None, seconds: float | None
 ) -> list[str]:
-    """Pauses, for a number of seconds or until a person resumes, and returns lines with the pause that is in effect.
+    """Pauses, for a number of seconds or until a person resumes, or changes the pause that is running.
+
+    Returns:
+        Lines with the pause that is in effect.
 
     Raises:
         UnknownPoolError: there is no such pool; a mistyped name would stop nothing.
+        ConfigurationError: no pause is running, and there is no reason for a new one.
     """
     (installation,) = await chosen(stores.installations, org)
     await _require_pool(settings, stores, installation, pool)
     now = await stores.now()
-    pause = Pause(user_here(), why, now, None if seconds is None else now + seconds)
-    first = await stores.fuses.pause(installation.id, pool or WHOLE_ORG, pause)
-    result = "paused" if first == pause else "already-paused"
-    await record(stores, installation.id, "pause", pool or WHOLE_ORG, result, why)
+    asked = Pause(user_here(), why or "", now, None if seconds is None else now + seconds)
+    async with change(stores, installation.id, "pause", pool or WHOLE_ORG, asked.why) as outcome:
+        pause, result = done = await stores.fuses.pause(installation.id, pool or WHOLE_ORG, asked)
+        outcome.set(result, has_effect=done.has_effect)
     subject, end = pause_words(installation.org, pool)
-    if first == pause:
-        return [f"paused: {subject}, until {end if first.until is None else f'{timestamp(first.until)} or {end}'}"]
+    if result is PauseResult.NEEDS_REASON:
+        raise ConfigurationError(f"--why: no pause of {subject} is running that could be changed; it takes a reason")
+    if result is PauseResult.PAUSED:
+        return [f"paused: {subject}, until {end if pause.until is None else f'{timestamp(pause.until)} or {end}'}"]
+    in_words = f"{subject}, {pause_in_words(pause)}"
+    if done.has_effect:
+        return [f"pause {result}: {in_words}", f"{end} ends it"]
     return [
-        f"already paused: {subject}, {pause_in_words(first)}",
-        f"that pause stays in effect, and yours was not recorded; {end} ends it",
+        f"already paused: {in_words}",
+        f"that pause stays in effect; others can only put off its end; {end} ends it",
     ]
 
 
@@ -67,8 +77,9 @@ async def resume(settings: Settings, stores: Stores, org: str, pool: str | None)
     await _require_pool(settings, stores, installation, pool)
     fuses, name = stores.fuses, installation.org
     limits = settings.of(name).fuse
-    done = await fuses.resume(installation, pool, user_here(), await stores.now(), limits)
-    await record(stores, installation.id, "resume", pool or WHOLE_ORG, "resumed" if done else "nothing-to-resume")
+    async with change(stores, installation.id, "resume", pool or WHOLE_ORG) as outcome:
+        done = await fuses.resume(installation, pool, user_here(), await stores.now(), limits)
+        outcome.set("resumed" if done else "nothing-to-resume", has_effect=bool(done))
     org_pause = (await fuses.pauses(installation.id)).get(WHOLE_ORG)
     whole = (await fuses.all(installation.id)).get(WHOLE_ORG)
     if done:

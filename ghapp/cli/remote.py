@@ -152,7 +152,7 @@ class RemoteBackend:
         """Returns the deliveries that were given up, oldest first."""
         return list((await self._get("/v1/deliveries/dead"))["deliveries"])
 
-    async def pause(self, org: str, pool: str | None, why: str, seconds: float | None) -> list[str]:
+    async def pause(self, org: str, pool: str | None, why: str | None, seconds: float | None) -> list[str]:
         """Pauses remediation; the token's name is recorded."""
         answer = await self._send(
             "POST", f"/v1/orgs/{_part(org)}/pause", body={"pool": pool, "why": why, "for_seconds": seconds}

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict
 from typing import Any
 
 import click
 
-from ghapp.cli.audit import record
+from ghapp.cli.audit import change
 from ghapp.cli.context import chosen, opened, run, settings_here, show
 from ghapp.errors import GhappError
+from ghapp.health.installation import Installation
+from ghapp.store.stores import Stores
 
 MOST_DAYS = 3_650
 
@@ -40,7 +44,7 @@ def create_token(
     Example: ghapp token create --org acme --scope read --name arc-controller
     """
     from ghapp.report.documents import timestamp
-    from ghapp.store.tokens import DAY_SECONDS
+    from ghapp.store.tokens import DAY_SECONDS, new_token
 
     settings = settings_here()
 
@@ -49,9 +53,9 @@ def create_token(
             # A mistyped name would give access to no org, or to another org that takes it later.
             known = [each for org in orgs for each in await chosen(stores.installations, org)]
             lifetime = expires_days * DAY_SECONDS
-            secret, token = await stores.tokens.create(name, orgs, scopes, await stores.now(), lifetime)
-            for installation in known:
-                await record(stores, installation.id, "create token", _called(token), f"scopes {', '.join(scopes)}")
+            secret, token = new_token(name, orgs, scopes, await stores.now(), lifetime)
+            async with _recorded(stores, known, "create token", token, f"scopes {', '.join(scopes)}"):
+                await stores.tokens.put(secret, token)
             return secret, token
 
     secret, created = run(create())
@@ -60,6 +64,18 @@ def create_token(
         return
     shown = {"id": created.id, "token": secret, "name": name, "orgs": orgs, "scopes": scopes}
     click.echo(json.dumps({**shown, "expires_at": timestamp(created.expires_at)}))
+
+
+@asynccontextmanager
+async def _recorded(
+    stores: Stores, installations: Iterable[Installation], action: str, token: Any, result: str
+) -> AsyncIterator[None]:
+    """Records a change of a token in the audit log of each of its organizations."""
+    async with AsyncExitStack() as stack:
+        for each in installations:
+            outcome = await stack.enter_async_context(change(stores, each.id, action, _called(token)))
+            outcome.set(result)
+        yield
 
 
 def _called(token: Any) -> str:
@@ -106,11 +122,12 @@ def revoke_token(token_id: str) -> None:
 
     async def revoke() -> Any:
         async with opened(settings) as stores:
-            if (revoked := await stores.tokens.revoke(token_id)) is not None:
-                for org in revoked.orgs:
-                    if (installation := await stores.installations.of(org)) is not None:
-                        await record(stores, installation.id, "revoke token", _called(revoked), "revoked")
-            return revoked
+            token = next((each for each in await stores.tokens.all() if each.id == token_id), None)
+            if token is None:
+                return None
+            known = [each for org in token.orgs if (each := await stores.installations.of(org)) is not None]
+            async with _recorded(stores, known, "revoke token", token, "revoked"):
+                return await stores.tokens.revoke(token_id)
 
     if run(revoke()) is None:
         raise GhappError(f"{token_id}: no such token; see `ghapp token list`")

@@ -1,7 +1,7 @@
-"""Reports failures of the cluster only if they persist.
+"""Reports outages of the cluster only if they persist, and refusals at once.
 
-For some seconds after its start an API server answers 403 to requests that RBAC permits, until its caches are filled;
-while it restarts, it does not answer at all.
+While an API server restarts, it does not answer. A 403 is an answer: what it forbids is not seen, be it for the seconds
+after a start in which an API server refuses what RBAC permits.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from ghapp.errors import ClusterError, ClusterForbiddenError, ResourceMissingError
 
-FORBIDDEN_SECONDS = 15.0
-"""A 403 that persists for so long does not come from a starting API server."""
-
 OUTAGE_SECONDS = 60.0
-"""A failure of any other kind that persists for so long does not come from a restart."""
+"""A failure that persists for so long does not come from a restart, nor is it that of one pod."""
+
+AT_ONCE = (ClusterForbiddenError, ResourceMissingError)
+"""These are answers about the whole source."""
 
 
 class FailureGrace:
@@ -30,10 +30,10 @@ class FailureGrace:
         self._failing: dict[str, dict[type[ClusterError], tuple[float, ClusterError]]] = {}
 
     def lasts(self, place: str, error: ClusterError) -> bool:
-        """Records that a place fails; returns True if that has lasted long enough to be reported."""
+        """Records that a place fails; returns True if that is to be reported: a refusal, or an outage that lasts."""
         now = self._clock()
         since, _ = self._failing.setdefault(place, {}).setdefault(type(error), (now, error))
-        return now - since >= _grace_for(error)
+        return isinstance(error, AT_ONCE) or now - since >= OUTAGE_SECONDS
 
     def refusal(self, place: str) -> ClusterForbiddenError | None:
         """Returns the first 403 for a place that is forbidden; None if it is not."""
@@ -49,12 +49,3 @@ class FailureGrace:
     def over(self, place: str) -> None:
         """Records that a place works again."""
         self._failing.pop(place, None)
-
-
-def _grace_for(error: ClusterError) -> float:
-    match error:
-        case ResourceMissingError():
-            return 0.0
-        case ClusterForbiddenError():
-            return FORBIDDEN_SECONDS
-    return OUTAGE_SECONDS

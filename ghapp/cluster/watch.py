@@ -65,12 +65,13 @@ def follow_objects(
 
 
 async def _follow(lists: Lists[T], watches: Watches[T], sleep: Sleep) -> AsyncGenerator[WatchEvent[T], None]:
-    version, failures, watched = "", 0, 0
+    version, failures, watched, is_listed = "", 0, 0, False
     while True:
         try:
             if not version or watched >= WATCHES:
+                is_listed = False
                 listed = await lists()
-                version, watched = listed.version, 0
+                version, watched, is_listed = listed.version, 0, True
                 yield listed
             watched += 1
             async with aclosing(watches(version)) as changes:
@@ -82,7 +83,7 @@ async def _follow(lists: Lists[T], watches: Watches[T], sleep: Sleep) -> AsyncGe
             if not isinstance(error, ClusterUnavailableError) or failures % RESUME_ATTEMPTS == 0:
                 version = ""
             if not isinstance(error, ResourceVersionExpiredError) or failures >= EXPIRED_IN_A_ROW:
-                yield WatchFailure(error)
+                yield WatchFailure(error, is_listed)
         await sleep(pause_after(failures))
 
 

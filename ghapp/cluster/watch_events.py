@@ -49,9 +49,16 @@ class WatchChange(NamedTuple, Generic[T]):
 
 
 class WatchFailure(NamedTuple):
-    """The namespace cannot be read now, and why. `follow` continues by itself, with changes or with a new list."""
+    """The namespace cannot be read now, and why. `follow` continues by itself, with changes or with a new list.
+
+    Attributes:
+        error: why.
+        is_listed: True if the last list was read and a watch from it fails, so that only what happens between two
+            lists is not seen.
+    """
 
     error: ClusterError
+    is_listed: bool = False
 
 
 WatchEvent = Listed[T] | WatchChange[T] | WatchFailure

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -11,8 +14,14 @@ from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import Member, RecordReader
 
-MOST = 1_000
-"""Maximum of entries per trail and installation, the latest."""
+MOST = 1_200
+"""Maximum of entries per trail and installation.
+
+Trimming reads all of them. So it begins at 1,100, down to 1,000, and at the maximum if entries begin and do not end.
+"""
+
+BEGUN = "begun"
+"""The result of a change that is under way, or whose process crashed before it knew the result."""
 
 KEPT_SECONDS = 365 * 86_400
 
@@ -31,6 +40,9 @@ class Trail(StrEnum):
 
     CHANGES = "changes"
     """What people and tokens changed."""
+
+    ATTEMPTS = "attempts"
+    """What people and tokens wanted to change and did not: it was refused, or was so already."""
 
     CONTROLLERS = "controllers"
     """What controllers declared: claims and their releases, removed and replaced runners, deploys."""
@@ -66,20 +78,52 @@ class AuditEntry(NamedTuple):
 _entries = Codec("audit-entry", AuditEntry)
 
 
+class ChangeOutcome:
+    """The result of a change, set by what makes it.
+
+    Attributes:
+        result: such as `paused`.
+        has_effect: False if nothing was changed.
+    """
+
+    def __init__(self) -> None:
+        self.result, self.has_effect = "", True
+
+    def set(self, result: str, *, has_effect: bool = True) -> None:
+        """Sets the result."""
+        self.result, self.has_effect = result, has_effect
+
+
 class AuditLog:
     """The audit logs of all installations; `keys.ALL_ORGS` has what concerns all of them."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis, self._read = redis, RecordReader(redis, _entries)
 
+    @asynccontextmanager
+    async def change(
+        self, installation: int, entry: AuditEntry, trail: Trail = Trail.CHANGES
+    ) -> AsyncIterator[ChangeOutcome]:
+        """Records a change before it is made, so that a crash loses no entry, and its result afterwards.
+
+        Without effect it is no change: the entry moves to the attempts, or is deleted if a controller only repeated
+        itself. After an error it stays begun, for what was changed until then is not known.
+        """
+        begun = _entries.encode(entry._replace(result=BEGUN))
+        key, outcome = keys.audit(installation, trail), ChangeOutcome()
+        await self._add(key, begun, most=MOST)  # more than changes without effect ever need
+        yield outcome
+        ended = _entries.encode(entry._replace(result=outcome.result))
+        if outcome.has_effect:
+            await self._add(key, ended, instead_of=(key, begun))
+        elif trail is Trail.CHANGES:
+            await self._add(keys.audit(installation, Trail.ATTEMPTS), ended, instead_of=(key, begun))
+        else:
+            await self._redis.lrem(key, 1, begun)  # type: ignore[arg-type]
+
     async def record(self, installation: int, entry: AuditEntry, trail: Trail = Trail.CHANGES) -> None:
-        """Adds an entry, and deletes the oldest beyond `MOST`."""
-        key = keys.audit(installation, trail)
-        async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.lpush(key, _entries.encode(entry))
-            pipe.ltrim(key, 0, MOST - 1)
-            pipe.expire(key, KEPT_SECONDS)
-            await pipe.execute()
+        """Records what is done, or was refused."""
+        await self._add(keys.audit(installation, trail), _entries.encode(entry))
 
     async def latest(self, installation: int, most: int, trail: Trail = Trail.CHANGES) -> list[AuditEntry]:
         """Returns up to `most` entries, the latest first."""
@@ -87,3 +131,50 @@ class AuditLog:
         rows: Any = await self._redis.lrange(key, 0, most - 1)
         found = await self._read.many(key, {Member(row): row for row in rows})
         return [*found.values()]
+
+    async def _add(
+        self, key: str, row: bytes, *, instead_of: tuple[str, bytes] | None = None, most: int | None = None
+    ) -> None:
+        """Adds a row, in place of another one in one transaction; trims a trail with more than `most` rows."""
+        async with self._redis.pipeline(transaction=True) as pipe:
+            if instead_of is not None:
+                pipe.lrem(instead_of[0], 1, instead_of[1])  # type: ignore[arg-type]
+            pipe.lpush(key, row)
+            pipe.expire(key, KEPT_SECONDS)
+            answers = await pipe.execute()
+        if answers[-2] > (MOST - MOST // 12 if most is None else most):
+            await self._trim(key)
+
+    async def _trim(self, key: str) -> None:
+        """Deletes rows beyond 1,000; two processes that trim at the same time delete the same ones."""
+        rows: Any = await self._redis.lrange(key, 0, -1)
+        entries = await self._read.many(key, {Member(row): row for row in rows})
+        actors = [_actor(entries.get(Member(row))) for row in rows]
+        async with self._redis.pipeline(transaction=True) as pipe:
+            for each in excess(actors, MOST - MOST // 6):
+                pipe.lrem(key, -1, rows[each])
+            await pipe.execute()
+
+
+def excess(actors: Sequence[str], most: int) -> list[int]:
+    """Returns the positions of the entries to delete, so that at most `most` stay.
+
+    The oldest entry of the actor with the most goes first: no actor pushes out the entries of one with fewer.
+
+    Args:
+        actors: who each entry is of, the latest first.
+        most: how many may stay.
+    """
+    positions = defaultdict[str, list[int]](list)
+    for position, actor in enumerate(actors):
+        positions[actor].append(position)
+
+    def pop_oldest_of_largest() -> int:
+        return max(positions.values(), key=lambda each: (len(each), each[-1:])).pop()
+
+    return [pop_oldest_of_largest() for _ in range(len(actors) - most)]
+
+
+def _actor(entry: AuditEntry | None) -> str:
+    """Returns who an entry is of: names of people, tokens and users may be the same. Unreadable ones are of one."""
+    return "" if entry is None else f"{entry.channel} {entry.who}"

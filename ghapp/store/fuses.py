@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
@@ -47,6 +48,52 @@ class Pause:
     def is_over(self, now: float) -> bool:
         """True if its end has come."""
         return self.until is not None and self.until <= now
+
+    def changed_by(self, asked: Pause) -> Pause:
+        """Returns this pause as changed by a later request; who started it, and when, stays.
+
+        Who started it sets the reason, if one is given, and the end. Anybody else can only put off the end: a
+        pause ends before the end that its starter chose only by a resume. An end that differs by less than the shortest
+        pause is a repeated request, and no change.
+        """
+        is_starters = asked.who == self.who
+        takes_end = asked.ends_after(self) or (is_starters and self.ends_after(asked))
+        return replace(
+            self,
+            why=(asked.why or self.why) if is_starters else self.why,
+            until=asked.until if takes_end else self.until,
+        )
+
+    def ends_after(self, other: Pause) -> bool:
+        """True if it ends later than another one, by as much as the shortest pause."""
+        end, other_end = (inf if each.until is None else each.until for each in (self, other))
+        return end > other_end and end - other_end >= SHORTEST_PAUSE_SECONDS
+
+
+class PauseResult(StrEnum):
+    """What a request for a pause did."""
+
+    PAUSED = "paused"
+    EXTENDED = "extended"
+    """The running pause ends later."""
+    CHANGED = "changed"
+    """The running pause ends earlier, or has another reason."""
+    ALREADY_PAUSED = "already-paused"
+    """The running pause stays as it is."""
+    NEEDS_REASON = "needs-reason"
+    """No pause is running, and the request has no reason."""
+
+
+class PauseOutcome(NamedTuple):
+    """The pause that is in effect after a request (the request's own if none is), and what the request did."""
+
+    pause: Pause
+    result: PauseResult
+
+    @property
+    def has_effect(self) -> bool:
+        """True if a pause began or was changed."""
+        return self.result in (PauseResult.PAUSED, PauseResult.EXTENDED, PauseResult.CHANGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +181,28 @@ class Fuses:
         now = await redis_time(self._redis)
         return {pool: each for pool, each in known.items() if not each.is_over(now)}
 
-    async def pause(self, installation: int, pool: str, pause: Pause) -> Pause:
-        """Stops remediation of a pool or the whole org; returns the pause in effect, this one or an earlier one.
+    async def pause(self, installation: int, pool: str, asked: Pause) -> PauseOutcome:
+        """Stops remediation of a pool or the whole org, or changes the pause that lasts (`Pause.changed_by`).
 
-        A second pause changes nothing while the first one lasts, so that its reason is kept.
+        A request without a reason begins no pause. Nothing acts between the old end of a pause and its new one.
         """
-        now = await redis_time(self._redis)
+        now, running = await redis_time(self._redis), list[Pause]()
 
-        def paused(known: Pause | None) -> Pause:
-            return pause if known is None or known.is_over(now) else known
+        def paused(known: Pause | None) -> Pause | None:
+            if known is None or known.is_over(now):
+                running.clear()
+                return asked if asked.why else known
+            running[:] = [known]
+            after = known.changed_by(asked)
+            return known if after == known else after
 
-        return (await self._pauses.revise([keys.pauses(installation)], {pool: paused}))[pool]
+        pause = (await self._pauses.revise([keys.pauses(installation)], {pool: paused})).get(pool, asked)
+        if not running:
+            return PauseOutcome(asked, PauseResult.PAUSED if asked.why else PauseResult.NEEDS_REASON)
+        before = running[0]
+        if pause == before:
+            return PauseOutcome(pause, PauseResult.ALREADY_PAUSED)
+        return PauseOutcome(pause, PauseResult.EXTENDED if pause.ends_after(before) else PauseResult.CHANGED)
 
     async def unpause(self, installation: int, pool: str) -> bool:
         """Ends a pause; returns False if there was none."""

@@ -462,7 +462,7 @@ SIGN_INS = key(
 )
 
 
-@keys_of(LIST, KeyBound(most=1_000, seconds=YEAR), (WEB, WORKER, COMMANDS), (WEB,))
+@keys_of(LIST, KeyBound(most=1_200, seconds=YEAR), (WEB, WORKER, COMMANDS), (WEB, WORKER, COMMANDS))
 def audit(installation: int, trail: str = "changes") -> str:
     """AuditEntry of an `audit.Trail`, the latest first."""
     return f"ghapp:{installation}:audit:{trail}"

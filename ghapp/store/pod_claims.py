@@ -93,6 +93,10 @@ class PodClaims:
             raise PodClaimsFullError(f"{MOST:,} pods are claimed, the maximum; release claims of finished pods")
         return bool(claimed > 1)
 
+    async def is_claimed(self, installation: int, pod: str) -> bool:
+        """True if there is a claim of this pod, be it expired."""
+        return bool(await self._redis.hexists(keys.pod_claims(installation), pod))
+
     async def release(self, installation: int, pod: str) -> bool:
         """Releases a claim; returns False if there was none."""
         claims, expiries = _keys(installation)

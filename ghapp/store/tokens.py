@@ -54,6 +54,14 @@ def digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
 
 
+def new_token(
+    name: str, orgs: tuple[str, ...], scopes: tuple[Scope, ...], now: float, lifetime: float = LIFETIME_SECONDS
+) -> tuple[str, Token]:
+    """Returns a token that is valid for `lifetime` seconds, and its secret, which is returned only here."""
+    secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+    return secret, Token(secrets.token_hex(4), name, orgs, scopes, now, now + lifetime)
+
+
 class Tokens:
     """All API tokens. The timing of a lookup by digest reveals nothing, because the digest is not the secret."""
 
@@ -68,17 +76,18 @@ class Tokens:
         now: float,
         lifetime: float = LIFETIME_SECONDS,
     ) -> tuple[str, Token]:
-        """Creates a token that is valid for `lifetime` seconds; its secret is returned only here.
+        """Creates a token as `new_token` and stores it."""
+        secret, token = new_token(name, orgs, scopes, now, lifetime)
+        await self.put(secret, token)
+        return secret, token
 
-        Tokens that expired long ago are deleted.
-        """
-        secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
-        token = Token(secrets.token_hex(4), name, orgs, scopes, now, now + lifetime)
+    async def put(self, secret: str, token: Token) -> None:
+        """Stores a new token; those that expired long before it are deleted."""
+        now = token.created_at
         old = [field for field, each in (await self._all()).items() if each.expires_at + SHOWN_SECONDS < now]
         if old:
             await self._redis.hdel(keys.TOKENS, *old)
         await self._redis.hset(keys.TOKENS, digest(secret).hex(), _tokens.encode(token))
-        return secret, token
 
     async def find(self, digested: bytes) -> Token | None:
         """Returns the token of a secret's `digest`; None if it is unknown or was revoked."""

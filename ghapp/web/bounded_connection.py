@@ -12,6 +12,7 @@ answer to be read, or for another request; the longest wait first.
 from __future__ import annotations
 
 import asyncio
+import logging
 import resource
 from collections.abc import Sequence
 from contextlib import suppress
@@ -62,6 +63,9 @@ TOO_LARGE = problem(
     431, f"the head of a request has at most {LARGEST_HEAD_BYTES} bytes, and {MOST_FIELDS} fields", CLOSE
 )
 TOO_MANY = problem(503, "there are too many connections; try again", {**CLOSE, "Retry-After": "5"})
+
+PROTOCOL_MODULES = ("httptools_impl", "h11_impl")
+"""Of uvicorn."""
 
 CONNECTION = "ghapp.connection"
 """Key of a request's connection in the state of its scope."""
@@ -286,9 +290,18 @@ class AnsweredRequests:
 
 def bounded_config(application: ASGIApp, connections: Connections, **options: Any) -> uvicorn.Config:
     """Returns the configuration of a server whose connections are bounded; without WebSockets, which would not be."""
+    logging.getLogger("uvicorn.error").addFilter(_is_of_the_server)
     protocol: Any = partial(BoundedConnection, connections)
     application = AnsweredRequests(application)
     return uvicorn.Config(application, http=protocol, ws="none", access_log=False, log_config=None, **options)
+
+
+def _is_of_the_server(record: logging.LogRecord) -> bool:
+    """False for a warning of uvicorn's protocols: they warn of what clients send, and strangers could fill the log.
+
+    Such are requests for another protocol, which are answered as any other, and those that are no HTTP.
+    """
+    return record.levelno != logging.WARNING or record.module not in PROTOCOL_MODULES
 
 
 def allow_connections(most: int = MOST_CONNECTIONS) -> None:

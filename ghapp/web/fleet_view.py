@@ -229,19 +229,10 @@ class FleetReader:
             return Termination()
         return Termination(has_looked(evidence, now), org_state.installation.id, runner_id)
 
-    async def record(self, org: str, runner_id: int, fold: Fold) -> int | None:
-        """Records what a controller reports about a runner, and invalidates the cache.
-
-        Returns:
-            The installation's id; None, and nothing is recorded, if the App is not installed there.
-        """
-        org_state = await self.org(org)
-        if org_state is None:
-            return None
-        installation = org_state.installation.id
+    async def record(self, installation: int, runner_id: int, fold: Fold) -> None:
+        """Records what a controller reports about a runner, and invalidates the cache."""
         await self._runners.revise(installation, {runner_id: fold})
         self._fleets.forget(installation)
-        return installation
 
     def forget(self, org: str) -> None:
         """Invalidates the cached state of an org, after a write."""

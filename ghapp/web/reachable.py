@@ -1,11 +1,15 @@
-"""Network addresses: whether GitHub can reach one of ours, and from which a request comes."""
+"""Addresses: whether GitHub can reach one of ours, from which a request comes, and of which origin a page is."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Network, ip_address
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
+
+PORTS = {"http": 80, "https": 443}
 
 LONGEST_ADDRESS = 64
 """IPv6 with a zone."""
@@ -31,6 +35,41 @@ def can_deliver(web_url: str, address: str) -> bool:
     if theirs == "github.com" or theirs.endswith(".ghe.com"):
         return _is_public(ours)
     return not is_loopback(ours)
+
+
+class Origin(NamedTuple):
+    """Scheme, host and port, as browsers compare origins."""
+
+    scheme: str
+    host: str
+    port: int
+
+
+def origin_of(url: str) -> Origin | None:
+    """Returns the origin of an address, with the port that its scheme implies; None for one that has none."""
+    try:
+        parts = urlsplit(url)
+        scheme, host, port = parts.scheme.lower(), parts.hostname, parts.port
+    except ValueError:
+        return None
+    if scheme not in PORTS or not host or "@" in parts.netloc:
+        return None
+    return Origin(scheme, host, PORTS[scheme] if port is None else port)
+
+
+def is_own_origin(origins: Iterable[str], asked: str, public_url: str) -> bool:
+    """True unless a browser names another origin for a form than the address that it asked, or the public one.
+
+    The scheme of `asked` is the proxy's where `GHAPP_TRUSTED_PROXIES` has it. A proxy that ends TLS and is not among
+    them, or that replaces Host, needs `GHAPP_PUBLIC_URL`.
+
+    Args:
+        origins: the values of the fields `Origin`; browsers send one with a form.
+        asked: the address that was asked.
+        public_url: `GHAPP_PUBLIC_URL`; empty if it is not set.
+    """
+    ours = {origin_of(asked), origin_of(public_url)} - {None}
+    return all(origin_of(each) in ours for each in origins)
 
 
 def address_of(request: Request) -> str:

@@ -103,9 +103,9 @@ async def _press(context: JobContext, installation: Installation, delivery: Deli
     if pressed != SWEEP.identifier:
         return "ignored"
     now = context.clock()
-    await context.schedule.due_at(installation.id, now)
-    await context.audit.record(
-        installation.id, AuditEntry(now, by, Channel.CHECK_RUN, SWEEP.identifier, "", "", "queued")
-    )
+    entry = AuditEntry(now, by, Channel.CHECK_RUN, SWEEP.identifier, "", "", "")
+    async with context.audit.change(installation.id, entry) as outcome:
+        await context.schedule.due_at(installation.id, now)
+        outcome.set("queued")
     log.info("button used", installation=installation.id, org=installation.org, button=SWEEP.identifier, by=by)
     return "swept"

@@ -12,7 +12,7 @@ from ghapp.health.pacing import Purpose
 from ghapp.health.remediation.decision import DecisionInputs, by_pool, counts_for
 from ghapp.log import logger
 from ghapp.report import RESUME
-from ghapp.store.audit import AuditEntry, Channel
+from ghapp.store.audit import AuditEntry, Channel, Trail
 from ghapp.store.fuses import WHOLE_ORG
 from jobs.checks.health_report import enqueue_report_if_wanted, repository_for
 from jobs.context import JobContext, configured, open_context
@@ -45,11 +45,16 @@ async def resume_by_button(context: JobContext, installation_id: int, by: str, u
     if installation is None or installation.suspended or repository is None:
         return False
     client = await context.installation_client(installation, Purpose.REPORT)
+    entry = AuditEntry(context.clock(), by, Channel.CHECK_RUN, RESUME.identifier, WHOLE_ORG, "", "")
     if not await Checks(client, repository).is_admin(by, user_id):
-        await _record(context, installation, by, f"refused: not an admin of {repository}")
+        refused = entry._replace(result=f"refused: not an admin of {repository}")
+        await context.audit.record(installation.id, refused, Trail.ATTEMPTS)
+        _log_press(installation, by, refused.result)
         return False
-    has_restarted = await _restart(context, installation, by, until)
-    await _record(context, installation, by, "restarted" if has_restarted else "nothing to restart")
+    async with context.audit.change(installation.id, entry) as outcome:
+        has_restarted = await _restart(context, installation, by, until)
+        outcome.set("restarted" if has_restarted else "nothing to restart", has_effect=has_restarted)
+    _log_press(installation, by, outcome.result)
     return True
 
 
@@ -68,7 +73,5 @@ async def _restart(context: JobContext, installation: Installation, by: str, unt
     return bool(done)
 
 
-async def _record(context: JobContext, installation: Installation, by: str, result: str) -> None:
-    entry = AuditEntry(context.clock(), by, Channel.CHECK_RUN, RESUME.identifier, WHOLE_ORG, "", result)
-    await context.audit.record(installation.id, entry)
+def _log_press(installation: Installation, by: str, result: str) -> None:
     log.info("button used", installation=installation.id, org=installation.org, button="resume", by=by, result=result)

@@ -96,7 +96,7 @@ class DeathRecorder:
         return ()
 
     async def check_log_rights(self, namespace: str) -> bool:
-        """Checks whether RBAC permits to read the runners' logs, and records a refusal that lasts.
+        """Checks whether RBAC permits to read the runners' logs, and records a refusal.
 
         It is recorded again each time, because the record expires after minutes. A log that something else forbids to
         read, as the kubelet may, is forbidden until one can be read: an access review knows nothing of that.

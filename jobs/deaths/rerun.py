@@ -258,8 +258,9 @@ async def request_by_button(context: JobContext, installation: Installation, del
         return False
     by = delivery.sender.login if delivery.sender is not None else ""
     key = f"rerun-{installation.id}-{check_run.id}"
-    context.ask(JobName.RERUN, installation.id, posted.death, by or "unknown", key=key)
-    entry = AuditEntry(context.clock(), by, Channel.CHECK_RUN, "re-run", f"the job of {subject}", "", "queued")
-    await context.audit.record(installation.id, entry)
+    entry = AuditEntry(context.clock(), by, Channel.CHECK_RUN, "re-run", f"the job of {subject}", "", "")
+    async with context.audit.change(installation.id, entry) as outcome:
+        is_new = context.ask(JobName.RERUN, installation.id, posted.death, by or "unknown", key=key)
+        outcome.set("queued" if is_new else "already-queued", has_effect=is_new)
     log.info("button used", installation=installation.id, org=installation.org, button=action.identifier, by=by)
     return True

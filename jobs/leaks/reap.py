@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from ghapp.errors import ClusterError, ConfigurationError
+from ghapp.errors import ClusterError, ClusterForbiddenError, ConfigurationError, GhappError
 from ghapp.health.cluster_summary import namespaces_of
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.guards import Guard, TickMemory, TickResult, leaks
@@ -59,7 +59,7 @@ async def reap_installation(context: JobContext, installation_id: int) -> Tick |
         try:
             tick = await _tick(Reaper(context, installation, await context.cluster(), limits, store), before)
         except (ClusterError, ConfigurationError) as error:
-            await _record_unread(context, before, namespaces, dict.fromkeys(namespaces, str(error)))
+            await _record_outage(context, before, namespaces, error)
             tick = before._replace(trouble=str(error) or type(error).__name__, reaped=0, deferred=0, would_reap=0)
             await context.counters.add("ghapp_orphans_reaped_total", org=installation.org, outcome=SKIPPED)
         return await _account(context, installation, store, before, tick)
@@ -80,7 +80,8 @@ async def _tick(reaper: Reaper, before: Tick) -> Tick:
             context, installation, seen.listed, seen.look.pods_at, before.memory, unread=seen.unread
         )
     reaper.trouble = "; ".join(seen.unread.values()) or reaper.trouble
-    await _record_unread(context, before, namespaces_of(context.settings.pools_of(installation.org)), seen.unread)
+    namespaces = namespaces_of(context.settings.pools_of(installation.org))
+    await context.degraded_sources.over(*(leaks_source(name) for name in namespaces if name not in seen.unread))
     reaping, seen = await _judge(reaper, seen, before.memory)
     tick = Tick(
         reaping.memory,
@@ -105,15 +106,14 @@ async def _tick(reaper: Reaper, before: Tick) -> Tick:
     return tick._replace(memory=memory, reaped=reaper.outcomes[REAPED], trouble=reaper.trouble)
 
 
-async def _record_unread(
-    context: JobContext, before: Tick, namespaces: Iterable[str], unread: Mapping[str, str]
-) -> None:
-    """Records the namespaces whose leaks two ticks in a row did not see: an API server may just restart."""
-    degraded = context.degraded_sources
-    await degraded.over(*(leaks_source(name) for name in namespaces if name not in unread))
-    if before.trouble:
-        for namespace, why in unread.items():
-            await degraded.record(leaks_source(namespace), redact(why))
+async def _record_outage(context: JobContext, before: Tick, namespaces: Iterable[str], error: GhappError) -> None:
+    """Records that leaks are not seen if two ticks in a row got no answer: an API server may just restart.
+
+    A refusal is an answer, and was recorded when it came.
+    """
+    if before.trouble and not isinstance(error, ClusterForbiddenError):
+        for namespace in namespaces:
+            await context.degraded_sources.record(leaks_source(namespace), redact(str(error)))
 
 
 async def _record_fuses(

@@ -18,12 +18,14 @@ from ghapp.health.leaks.github_queries import combined_activity
 from ghapp.health.leaks.guards import FuseView, TickInputs, TickMemory
 from ghapp.health.leaks.leak_fuse import reason_in_use
 from ghapp.health.leaks.runner_activity import Patience, RunnerActivity, is_ours
+from ghapp.health.pods.degraded_sources import leaks_source
 from ghapp.health.pods.pod import Pod
 from ghapp.health.pods.pod_claim import Claimed, by_name
 from ghapp.health.pool_matching import PoolMatcher, runner_pool
 from ghapp.health.remediation.fuse_moves import open_pools
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.verdict import is_absent, missing_since
+from ghapp.log import redact
 from ghapp.settings import Settings
 from ghapp.store.fuses import WHOLE_ORG
 from jobs.context import JobContext
@@ -119,7 +121,7 @@ async def take_snapshot(
 ) -> Snapshot:
     """Reads every stamped pod of the org's namespaces, and then the records of their runners.
 
-    A namespace that RBAC forbids to list is left out.
+    A namespace that may not be listed is left out, and recorded as not seen.
 
     Raises:
         ClusterError: a list failed for another reason, or every list is forbidden: none counts.
@@ -132,6 +134,7 @@ async def take_snapshot(
             pods += (await cluster.pods(namespace, label)).items
         except ClusterForbiddenError as error:
             unread[namespace] = str(error)
+            await context.degraded_sources.record(leaks_source(namespace), redact(str(error)))
             if len(unread) == len(namespaces):
                 raise
     return await snapshot_of_pods(context, installation, pods, began, memory, unread=unread)

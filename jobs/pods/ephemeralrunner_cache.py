@@ -14,7 +14,7 @@ from ghapp.cluster.api import Cluster
 from ghapp.cluster.watch import follow_objects
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchEvent, WatchFailure
 from ghapp.errors import ClusterError, ClusterForbiddenError, ResourceMissingError
-from ghapp.health.pods.degraded_sources import objects_source
+from ghapp.health.pods.degraded_sources import changes_source, objects_source
 from ghapp.health.pods.pod import EphemeralRunner
 from ghapp.settings import Settings
 from ghapp.store.stores import Stores
@@ -33,7 +33,7 @@ class EphemeralRunnerCache(NamespaceCache[EphemeralRunner]):
         leads: Callable[[], bool],
         clock: Clock = time.time,
     ) -> None:
-        super().__init__(namespace, objects_source(namespace), stores, leads, clock)
+        super().__init__(namespace, objects_source(namespace), changes_source(namespace), stores, leads, clock)
         self._cluster = cluster
         self._replacers = {pool.replacer for pool in settings.pools if pool.namespace == namespace}
 
@@ -46,6 +46,7 @@ class EphemeralRunnerCache(NamespaceCache[EphemeralRunner]):
             case Listed():
                 self._cluster_clock.hear(event.server_time)
                 await self._see_all(event.items + await self._unreadable(event))
+                await self._failures.over()
                 return
             case WatchChange(found=None):
                 await self._pods.touch_objects(self._namespace, self._clock(), self._cluster_clock.ahead())
@@ -57,9 +58,9 @@ class EphemeralRunnerCache(NamespaceCache[EphemeralRunner]):
                 if self._has_none(error):
                     await self._see_all([], served=False)
                 if self._must_be_reported(error):
-                    await self._failures.record(error)
+                    await self._record_failure(event)
                     return
-        await self._failures.over()
+        await self._record_watched()
 
     async def _see_all(self, objects: list[EphemeralRunner], *, served: bool = True) -> None:
         ahead = self._cluster_clock.ahead()

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import Generic, TypeVar
 
 from ghapp.cluster.failure_grace import FailureGrace
-from ghapp.cluster.watch_events import WatchEvent
+from ghapp.cluster.watch_events import WatchEvent, WatchFailure
 from ghapp.errors import ClusterError, ClusterForbiddenError, StoreUnavailableError
 from ghapp.log import logger, redact
 from ghapp.store.stores import Stores
@@ -19,7 +19,7 @@ log = logger(__name__)
 
 
 class DegradedView:
-    """The failures of one view of a namespace. The view works only if its objects can be listed *and* watched.
+    """The failures of one view of a namespace, or of its watch. What is listed is seen; what is watched, without gaps.
 
     Args:
         namespace: the namespace.
@@ -40,17 +40,15 @@ class DegradedView:
         self._logged_why = why
 
     async def record(self, error: ClusterError) -> None:
-        """Logs a failure of the cluster, and records it for the report if it lasts (`FailureGrace`).
+        """Logs a failure of the cluster, and records it for the report: a refusal at once, an outage if it lasts.
 
-        A refusal is not logged before it lasts, either. The text of the record stays while the kind of failure does.
+        The text of the record stays while the kind of failure does.
 
         Raises:
             StoreUnavailableError: the failure is only logged.
         """
-        lasts, is_refusal = self._grace.lasts(self._place, error), isinstance(error, ClusterForbiddenError)
-        if lasts or not is_refusal:
-            self.log("watch failed", str(error))
-        if lasts:
+        self.log("watch failed", str(error))
+        if self._grace.lasts(self._place, error):
             kind = (type(error), error.verb) if isinstance(error, ClusterForbiddenError) else type(error)
             if kind != self._kind:
                 self._kind, self._why = kind, redact(str(error))
@@ -58,9 +56,7 @@ class DegradedView:
             await self._sources.record(self._place, self._why)
 
     async def over(self) -> None:
-        """Records that the view has no failure any more: the watch has shown something after its list.
-
-        A list alone proves nothing: without the right to watch, each list is followed by another refusal.
+        """Records that there is no failure any more.
 
         Raises:
             StoreUnavailableError: the report still shows the failure.
@@ -110,14 +106,25 @@ class NamespaceCache(ABC, Generic[T]):
     Args:
         namespace: the namespace.
         source: the name of these objects in the report.
+        between_lists: the name of what only a watch of them shows.
         stores: where they are recorded.
         leads: True while this process holds the lease.
         clock: epoch seconds.
     """
 
-    def __init__(self, namespace: str, source: str, stores: Stores, leads: Callable[[], bool], clock: Clock) -> None:
+    def __init__(
+        self,
+        namespace: str,
+        source: str,
+        between_lists: str,
+        stores: Stores,
+        leads: Callable[[], bool],
+        clock: Clock,
+    ) -> None:
         self._namespace, self._pods, self._leads, self._clock = namespace, stores.pods, leads, clock
-        self._cluster_clock, self._failures = ClusterClock(clock), DegradedView(namespace, source, stores)
+        self._cluster_clock = ClusterClock(clock)
+        self._failures = DegradedView(namespace, source, stores)
+        self._watch_failures = DegradedView(namespace, between_lists, stores)
 
     async def keep(self) -> None:
         """Follows the objects while this process leads; never ends."""
@@ -154,6 +161,18 @@ class NamespaceCache(ABC, Generic[T]):
     async def _take(self, event: WatchEvent[T]) -> None:
         """Records one event, or begins to."""
         await self.see(event)
+
+    async def _record_failure(self, failure: WatchFailure) -> None:
+        """Records that the objects cannot be read, or only what happens to them between two lists."""
+        await (self._watch_failures if failure.is_listed else self._failures).record(failure.error)
+
+    async def _record_watched(self) -> None:
+        """Records that the watch has shown something after its list.
+
+        A list alone proves nothing of the watch: without the right to watch, each list is followed by another refusal.
+        """
+        await self._failures.over()
+        await self._watch_failures.over()
 
     @abstractmethod
     async def see(self, event: WatchEvent[T]) -> None:

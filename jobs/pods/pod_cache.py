@@ -13,7 +13,7 @@ from functools import partial
 
 from ghapp.cluster.watch import follow
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchEvent, WatchFailure
-from ghapp.health.pods.degraded_sources import pods_source
+from ghapp.health.pods.degraded_sources import deaths_source, pods_source
 from ghapp.health.pods.pod import Pod
 from ghapp.store.pod_ends import PodEnd, UnrecordedEnd
 from ghapp.store.pods import PodChange
@@ -40,7 +40,7 @@ class PodCache(NamespaceCache[Pod]):
     def __init__(
         self, namespace: str, recorder: DeathRecorder, leads: Callable[[], bool], clock: Clock = time.time
     ) -> None:
-        super().__init__(namespace, pods_source(namespace), recorder.stores, leads, clock)
+        super().__init__(namespace, pods_source(namespace), deaths_source(namespace), recorder.stores, leads, clock)
         self._recorder, self._ends = recorder, recorder.stores.pod_ends
         self._known: dict[str, Pod] = {}
         self._has_ends, self._recorded = asyncio.Event(), asyncio.Event()
@@ -96,15 +96,16 @@ class PodCache(NamespaceCache[Pod]):
             case Listed():
                 self._cluster_clock.hear(event.server_time)
                 await self._see_all(_with_unreadable(event, self._known))
+                await self._failures.over()
                 return
             case WatchChange(found=None):
                 await self._pods.touch_pods(self._namespace, self._clock(), self._cluster_clock.ahead())
             case WatchChange():
                 await self._store(self._changes_of(event))
-            case WatchFailure(error):
-                await self._failures.record(error)
+            case WatchFailure():
+                await self._record_failure(event)
                 return
-        await self._failures.over()
+        await self._record_watched()
 
     async def _see_all(self, pods: list[Pod]) -> None:
         listed = {each.uid for each in pods}
@@ -145,7 +146,7 @@ class PodCache(NamespaceCache[Pod]):
         if not changes:
             return
         await self._pods.record(self._namespace, changes)
-        await self._failures.over()
+        await self._record_watched()
         if any(each.end is not None for each in changes):
             self._has_ends.set()
             while await self._ends.left(self._namespace) > MOST_UNRECORDED:

@@ -12,7 +12,7 @@ from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.health.history import HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistorySample, step_of
 from ghapp.health.job import Job
 from ghapp.store.stores import open_stores
-from ghapp.web.page_key import KEY_COOKIE
+from ghapp.web.page_key import key_cookie
 from tests.bench.figure import Figure, middle
 from tests.bench.places import PAGE_KEY, POOL, web
 from tests.bench.reads import fill
@@ -98,7 +98,7 @@ async def _some_change(url: str, *, busy: bool) -> None:
 def _milliseconds(port: int, path: str) -> float:
     connection = HTTPConnection("127.0.0.1", port, timeout=10)
     began = time.perf_counter()
-    connection.request("GET", path, headers={"Cookie": f"{KEY_COOKIE}={PAGE_KEY}"})
+    connection.request("GET", path, headers={"Cookie": "=".join(key_cookie(PAGE_KEY, port))})
     answer = connection.getresponse()
     body = answer.read()
     taken = time.perf_counter() - began

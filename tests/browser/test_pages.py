@@ -10,7 +10,6 @@ from playwright.sync_api import expect
 
 from ghapp.store import keys
 from ghapp.store.connect import connect_sync
-from ghapp.web.page_key import KEY_COOKIE
 from tests.browser.axe import violations
 from tests.browser.site import Site, site
 
@@ -65,7 +64,8 @@ def open_page(chromium, fleet):
     def run(*, has_key=True, **screen):
         contexts.append(chromium.new_context(**screen))
         if has_key:
-            contexts[-1].add_cookies([{"name": KEY_COOKIE, "value": fleet.app.key, "url": fleet.base}])
+            name, value = fleet.app.key_cookie
+            contexts[-1].add_cookies([{"name": name, "value": value, "url": fleet.base}])
         page = contexts[-1].new_page()
         page.on("console", listen)
         page.on("request", watch)

@@ -6,9 +6,9 @@ import time
 
 from ghapp.health.installation import Installation
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.report.documents import timestamp
-from ghapp.store.audit import AuditLog
-from ghapp.store.fuses import Fuses
+from ghapp.report.documents import pause_in_words, timestamp
+from ghapp.store.audit import AuditLog, Trail
+from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.installations import Installations
 from ghapp.store.schedule import Schedule
 from tests.support import commands
@@ -66,14 +66,42 @@ async def test_an_unknown_org_is_reported_in_one_line(redis, redis_url):
 
 async def test_a_second_pause_keeps_the_first_and_reports_it(redis, redis_url):
     await Installations(redis).put(Installation(7, "Acme", 70))
-    ghapp(redis_url, "pause", "acme", "--why", "maintenance")
-    again = ghapp(redis_url, "pause", "acme", "--why", "another")
+    first = Pause("mona", "maintenance", time.time())
+    await Fuses(redis).pause(7, "*", first)
+    again = ghapp(redis_url, "pause", "acme", "--why", "another", "--for", "2h")
     assert again.returncode == 0
-    first, then = again.stdout.splitlines()
-    assert first.startswith(f"already paused: Acme, by {getpass.getuser()} since ")
-    assert first.endswith(": maintenance")
-    assert then == "that pause stays in effect, and yours was not recorded; `ghapp resume Acme` ends it"
-    assert (await Fuses(redis).pauses(7))["*"].why == "maintenance"
+    assert again.stdout.splitlines() == [
+        f"already paused: Acme, {pause_in_words(first)}",
+        "that pause stays in effect; others can only put off its end; `ghapp resume Acme` ends it",
+    ]
+    assert await Fuses(redis).pauses(7) == {"*": first}
+
+
+async def test_a_pause_that_is_running_is_extended_without_a_reason(redis, redis_url):
+    await Installations(redis).put(Installation(7, "Acme", 70))
+    first = Pause("mona", "maintenance", time.time(), time.time() + 600)
+    await Fuses(redis).pause(7, "*", first)
+    done = ghapp(redis_url, "pause", "acme", "--for", "4h")
+    pause = (await Fuses(redis).pauses(7))["*"]
+    assert (pause.who, pause.why, pause.at) == ("mona", "maintenance", first.at)
+    assert 14_400 - 60 < pause.until - first.at < 14_400 + 60
+    assert done.stdout.splitlines() == [
+        f"pause extended: Acme, {pause_in_words(pause)}",
+        "`ghapp resume Acme` ends it",
+    ]
+    (entry,) = await AuditLog(redis).latest(7, 10)
+    assert (entry.who, entry.action, entry.result) == (getpass.getuser(), "pause", "extended")
+
+
+async def test_a_new_pause_needs_a_reason(redis, redis_url):
+    await Installations(redis).put(Installation(7, "Acme", 70))
+    for words, text in (
+        (["--for", "4h"], "--why: no pause of Acme is running that could be changed; it takes a reason"),
+        ([], "give --why, and --for if the pause is to end by itself; see `ghapp pause --help`"),
+    ):
+        done = ghapp(redis_url, "pause", "acme", *words)
+        assert (done.returncode, done.stderr) == (2, f"ghapp: {text}\n")
+    assert await Fuses(redis).pauses(7) == {}
 
 
 async def test_a_mistyped_pool_is_not_resumed(redis, redis_url):
@@ -124,7 +152,8 @@ async def test_what_a_command_changes_is_in_the_audit_log_under_its_user(redis, 
     assert [(each.action, each.subject, each.why, each.result) for each in reversed(entries)] == [
         ("pause", "*", "maintenance", "paused"),
         ("resume", "*", "", "resumed"),
-        ("resume", "*", "", "nothing-to-resume"),
         ("create token", f"arc ({token})", "", "scopes read"),
         ("revoke token", f"arc ({token})", "", "revoked"),
     ]
+    attempts = await AuditLog(redis).latest(7, 10, Trail.ATTEMPTS)
+    assert [(each.action, each.result) for each in attempts] == [("resume", "nothing-to-resume")]

@@ -12,7 +12,7 @@ from ghapp.health.gate.active_shard import Deploy, Role
 from ghapp.health.installation import Installation
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.health.runner.evidence import Survey
-from ghapp.store.fuses import Fuses
+from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.inbox import Entry, Inbox
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
@@ -46,9 +46,15 @@ async def test_pause_and_resume_record_the_token_and_report_what_is_in_effect(si
     assert (paused.returncode, paused.stdout) == (0, "paused: acme/linux, until `ghapp resume acme --pool linux`\n")
     pause = (await Fuses(redis).pauses(ACME))["linux"]
     assert (pause.who.startswith("token ci ("), pause.why) == (True, "new image")
-    again = (await site.ask("pause", "acme", "--pool", "linux", "--why", "another")).stdout.splitlines()
-    assert again[0].startswith("acme/linux: already paused by token ci (")
-    assert again[1] == "`ghapp resume acme --pool linux` ends it"
+    changed = await site.ask("pause", "acme", "--pool", "linux", "--for", "4h")
+    assert changed.stdout == "paused: acme/linux, for 14400 s or until `ghapp resume acme --pool linux`\n"
+    await Fuses(redis).pause(ACME, "*", Pause("mona", "a move", pause.at))
+    again = (await site.ask("pause", "acme", "--why", "another")).stdout.splitlines()
+    assert again[0].startswith("acme: already paused by mona since ")
+    assert again[1] == "`ghapp resume acme` ends it"
+    await Fuses(redis).unpause(ACME, "*")
+    (new,) = (await site.ask("pause", "acme", "--for", "4h")).stderr.splitlines()
+    assert "no pause is running there" in new
     await Fuses(redis).save(ACME, "*", None, STOPPED)
     pool = (await site.ask("resume", "acme", "--pool", "linux")).stdout.splitlines()
     assert pool[0] == "resumed: acme/linux"

@@ -126,7 +126,7 @@ async def test_a_server_that_refuses_the_version_of_each_list_is_a_failure():
     seen = await cluster.play()
     assert seen == [
         *[listed("10")] * EXPIRED_IN_A_ROW,
-        WatchFailure(GONE),
+        WatchFailure(GONE, is_listed=True),
         listed("10"),
         bookmark("11"),
         listed("20"),
@@ -142,14 +142,22 @@ async def test_a_list_that_fails_is_tried_again():
 async def test_without_watch_support_lists_are_used(error):
     cluster = Scripted(listed("10"), [error], listed("20"), [error], listed("30"))
     seen = await cluster.play()
-    assert seen == [listed("10"), WatchFailure(error), listed("20"), WatchFailure(error), listed("30")]
+    failure = WatchFailure(error, is_listed=True)
+    assert seen == [listed("10"), failure, listed("20"), failure, listed("30")]
 
 
 async def test_a_version_that_fails_repeatedly_is_abandoned():
     cluster = Scripted(listed("10"), *[[AWAY]] * RESUME_ATTEMPTS, listed("20"), [change("21")])
     seen = await cluster.play()
     assert cluster.asked[: RESUME_ATTEMPTS + 3] == ["list", *["watch 10"] * RESUME_ATTEMPTS, "list", "watch 20"]
-    assert seen == [listed("10"), *[WatchFailure(AWAY)] * RESUME_ATTEMPTS, listed("20"), change("21")]
+    assert seen == [listed("10"), *[WatchFailure(AWAY, is_listed=True)] * RESUME_ATTEMPTS, listed("20"), change("21")]
+
+
+async def test_a_later_list_that_fails_is_no_failure_of_the_watch():
+    cluster = Scripted(listed("10"), *[[]] * (WATCHES - 1), [AWAY], AWAY)
+    failures = [each for each in await cluster.play() if isinstance(each, WatchFailure)]
+    assert cluster.asked[-2:] == ["list", "list"]
+    assert failures == [WatchFailure(AWAY, is_listed=True), WatchFailure(AWAY)]
 
 
 async def test_everything_is_listed_again_periodically():

@@ -315,10 +315,10 @@ def test_an_outdated_view_is_a_warning(at, status):
 async def test_a_source_that_cannot_be_read_is_wrong_though_its_view_is_fresh(findings_by_name, redis):
     await record_snapshot(Pods(redis), "runners", [], [], time.time())
     assert not any(name.startswith("not seen") for name in await findings_by_name())
-    await DegradedSources(redis).record("pods in runners", "RBAC lacks watch on pods: …")
+    await DegradedSources(redis).record("deaths in runners between two lists", "RBAC lacks watch on pods: …")
     found = await findings_by_name()
     assert found["view of runners"].status is FindingStatus.OK
-    not_seen = found["not seen: pods in runners"]
+    not_seen = found["not seen: deaths in runners between two lists"]
     assert (not_seen.status, not_seen.text) == (FindingStatus.WRONG, "RBAC lacks watch on pods: …")
 
 

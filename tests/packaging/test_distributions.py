@@ -140,7 +140,9 @@ def test_the_sandbox_sweeps_its_fleet_serves_the_page_and_ends_on_sigterm(binari
 
         assert wait_for(swept), output.read_text()
         key = re.search(r"\?key=(\S+)", output.read_text())[1]
-        page = httpx.get(f"{base}/", follow_redirects=True, cookies={"ghapp_key": key})
+        with httpx.Client(base_url=base) as browser:
+            browser.get("/", params={"key": key})
+            page = browser.get("/", follow_redirects=True)
         assert (page.status_code, page.headers["content-type"].partition(";")[0]) == (200, "text/html")
         (style, *_) = re.findall(r'rel="stylesheet" href="([^"]+)"', page.text)
         assert httpx.get(page.url.join(style)).status_code == 200

@@ -1,11 +1,16 @@
-"""Resuming remediation."""
+"""Pausing and resuming remediation."""
 
+from dataclasses import replace
+from unittest.mock import AsyncMock
+
+import pytest
 from structlog.testing import capture_logs
 
 from ghapp.health.installation import Installation
 from ghapp.health.remediation.fuse import Fuse, FuseLimits, FuseReason, Position
 from ghapp.redis_clock import redis_time
-from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
+from ghapp.store import fuses
+from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause, PauseResult
 
 ACME = Installation(7, "acme", 70)
 LIMITS = FuseLimits(first_batch=5)
@@ -65,9 +70,59 @@ async def test_a_pause_is_over_at_its_end_and_another_may_follow(redis):
     over, lasting = Pause("mona", "a move", now - 60, now - 0.001), Pause("lisa", "another", now, now + 60)
     await fuses.pause(ACME.id, "linux", over)
     assert await fuses.pauses(ACME.id) == {}
-    assert await fuses.pause(ACME.id, "linux", lasting) == lasting
-    assert await fuses.pause(ACME.id, "linux", Pause("octocat", "a third", now)) == lasting
+    assert await fuses.pause(ACME.id, "linux", lasting) == (lasting, PauseResult.PAUSED)
+    earlier = Pause("octocat", "a third", now, now + 30)
+    assert await fuses.pause(ACME.id, "linux", earlier) == (lasting, PauseResult.ALREADY_PAUSED)
     assert await fuses.pauses(ACME.id) == {"linux": lasting}
+
+
+RUNNING = Pause("mona", "a move", NOW, NOW + 7200)
+
+
+@pytest.mark.parametrize(
+    ("asked", "changed", "result"),
+    [
+        (("lisa", "", 14_400), ("a move", 14_400), PauseResult.EXTENDED),
+        (("lisa", "", None), ("a move", None), PauseResult.EXTENDED),
+        (("lisa", "mine", 14_400), ("a move", 14_400), PauseResult.EXTENDED),
+        (("lisa", "mine", 7260), ("a move", 7260), PauseResult.EXTENDED),
+        (("lisa", "mine", 7259), ("a move", 7200), PauseResult.ALREADY_PAUSED),
+        (("lisa", "mine", 3600), ("a move", 7200), PauseResult.ALREADY_PAUSED),
+        (("mona", "", 3600), ("a move", 3600), PauseResult.CHANGED),
+        (("mona", "", 14_400), ("a move", 14_400), PauseResult.EXTENDED),
+        (("mona", "", None), ("a move", None), PauseResult.EXTENDED),
+        (("mona", "another", 7200), ("another", 7200), PauseResult.CHANGED),
+        (("mona", "another", 14_400), ("another", 14_400), PauseResult.EXTENDED),
+        (("mona", "a move", 7205), ("a move", 7200), PauseResult.ALREADY_PAUSED),
+    ],
+)
+async def test_a_running_pause_is_changed_in_place(redis, monkeypatch, asked, changed, result):
+    monkeypatch.setattr(fuses, "redis_time", AsyncMock(return_value=NOW + 10))
+    stored, (who, why, until), (new_why, new_until) = Fuses(redis), asked, changed
+    assert (await stored.pause(ACME.id, "linux", RUNNING)).result is PauseResult.PAUSED
+    done = await stored.pause(ACME.id, "linux", Pause(who, why, NOW + 10, None if until is None else NOW + until))
+    after = replace(RUNNING, why=new_why, until=None if new_until is None else NOW + new_until)
+    assert done == (after, result)
+    assert done.has_effect is (result is not PauseResult.ALREADY_PAUSED)
+    assert await stored.pauses(ACME.id) == {"linux": after}
+
+
+async def test_a_pause_without_an_end_is_shortened_by_who_started_it_alone(redis, monkeypatch):
+    monkeypatch.setattr(fuses, "redis_time", AsyncMock(return_value=NOW))
+    stored, endless, end = Fuses(redis), replace(RUNNING, until=None), NOW + 600
+    await stored.pause(ACME.id, "linux", endless)
+    assert (await stored.pause(ACME.id, "linux", Pause("lisa", "x", NOW, end))).pause == endless
+    assert (await stored.pause(ACME.id, "linux", Pause("mona", "", NOW, end))).pause == replace(endless, until=end)
+
+
+async def test_no_pause_begins_without_a_reason(redis):
+    stored, now = Fuses(redis), await redis_time(redis)
+    for before in ([], [Pause("mona", "a move", now - 60, now - 0.001)]):
+        for pause in before:
+            await stored.pause(ACME.id, "linux", pause)
+        done = await stored.pause(ACME.id, "linux", Pause("lisa", "", now, now + 600))
+        assert (done.result, done.has_effect) == (PauseResult.NEEDS_REASON, False)
+        assert await stored.pauses(ACME.id) == {}
 
 
 async def test_resuming_without_pauses_and_stopped_fuses_changes_nothing(redis):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.store import audit, keys
-from ghapp.store.audit import KEPT_SECONDS, AuditEntry, AuditLog, Channel, Trail
+from ghapp.store import keys
 from ghapp.store.sessions import ATTEMPT_SECONDS, Session, Sessions, SignInAttempt, digest_of
 
 NOW = 1_800_000_000.0
@@ -62,26 +61,3 @@ async def test_a_sign_in_is_taken_once_and_expires_after_ten_minutes(sessions, r
     assert await sessions.take("another") is None
     assert await sessions.take("state") == ATTEMPT
     assert await sessions.take("state") is None
-
-
-async def test_the_audit_log_has_the_latest_first_and_no_more_than_its_bound(redis, monkeypatch):
-    monkeypatch.setattr(audit, "MOST", 3)
-    log = AuditLog(redis)
-    entries = [AuditEntry(NOW + at, "mona", Channel.PAGE, "sweep", "", "", "queued", "192.0.2.7") for at in range(4)]
-    for entry in entries:
-        await log.record(7, entry)
-    assert await log.latest(7, 10) == entries[:0:-1]
-    assert await log.latest(7, 2) == [entries[3], entries[2]]
-    assert await log.latest(8, 10) == []
-    assert 0 < await redis.ttl(keys.audit(7)) <= KEPT_SECONDS
-
-
-async def test_what_controllers_and_strangers_do_often_pushes_no_change_out_of_the_audit_log(redis, monkeypatch):
-    monkeypatch.setattr(audit, "MOST", 3)
-    log, pause = AuditLog(redis), AuditEntry(NOW, "mona", Channel.PAGE, "pause", "*", "an incident", "paused")
-    await log.record(7, pause)
-    for trail in (Trail.CONTROLLERS, Trail.SIGN_INS):
-        for at in range(4):
-            await log.record(7, pause._replace(at=NOW + at, action="claim"), trail)
-    assert await log.latest(7, 10) == [pause]
-    assert [len(await log.latest(7, 10, trail)) for trail in Trail] == [1, 3, 3]

@@ -12,6 +12,7 @@ from rq.serializers import JSONSerializer
 
 from ghapp.errors import GitHubUnavailableError
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.store.audit import Trail
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.reports import Reports
 from jobs.checks.health_report import report_installation
@@ -427,7 +428,9 @@ async def test_github_is_asked_whether_who_presses_resume_is_an_admin(story, by,
         await app.receive()
         await resumed(app)
         assert (await app.context.fuses.all(app.installation))[POOL].position is position
-        (entry,) = await app.context.audit.latest(app.installation, 10)
+        trail = Trail.CHANGES if position is Position.PROVING else Trail.ATTEMPTS
+        (entry,) = [each for of in Trail for each in await app.context.audit.latest(app.installation, 10, of)]
+        assert [entry] == await app.context.audit.latest(app.installation, 10, trail)
         assert (entry.who, entry.channel, entry.action, entry.result) == (by, "check run", "resume", result)
 
 
@@ -443,8 +446,10 @@ async def test_while_github_does_not_answer_who_pressed_is_asked_again(story):
         assert await resume_by_button(app.context, app.installation, "mona", 101, 2)
         assert await resume_by_button(app.context, app.installation, "mona", 101, 2), "once more changes nothing"
         assert not await resume_by_button(app.context, app.installation, "mona", 102, 2), "who had the login once"
-        (_, again, first) = await app.context.audit.latest(app.installation, 10)
-        assert (first.result, again.result) == ("restarted", "nothing to restart")
+        (changed,) = await app.context.audit.latest(app.installation, 10)
+        (refused, again) = await app.context.audit.latest(app.installation, 10, Trail.ATTEMPTS)
+        assert (changed.result, again.result) == ("restarted", "nothing to restart")
+        assert refused.result.startswith("refused: ")
 
 
 async def test_a_fuse_resumed_by_command_is_published_once_by_the_next_decision(story):

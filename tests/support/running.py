@@ -14,7 +14,7 @@ import httpx
 
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
-from ghapp.web.page_key import KEY_COOKIE
+from ghapp.web.page_key import key_cookie
 from tests.stories.test_up import wait_for
 
 
@@ -34,13 +34,18 @@ class Running:
         """The key of the page, which it has printed."""
         return self.terminal_output().partition("?key=")[2].split()[0]
 
+    @property
+    def key_cookie(self) -> tuple[str, str]:
+        """Name and value of the cookie of a browser that has the key."""
+        return key_cookie(self.key, httpx.URL(self.base).port)
+
     def keyed(self, path: str) -> str:
         """The address of a page, with the key."""
         return f"{self.base}{path}?key={self.key}"
 
     def page(self, path: str) -> httpx.Response:
         """A page, as a browser with the key gets it."""
-        return httpx.get(f"{self.base}{path}", cookies={KEY_COOKIE: self.key}, timeout=30)
+        return httpx.get(f"{self.base}{path}", cookies=[self.key_cookie], timeout=30)
 
     def log(self) -> str:
         """All that its roles have logged."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -19,9 +20,11 @@ HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
 
 
 async def application(scope, receive, send):
-    """Answers with the length of the body; `/endless` with more than a client reads."""
+    """Answers with the length of the body; `/endless` with more than a client reads; `/broken` not at all."""
     if scope["type"] != "http":
         return
+    if scope["path"] == "/broken":
+        raise RuntimeError("broken")
     if scope["path"] == "/endless":
         answer = StreamingResponse(_endless())
     else:
@@ -33,6 +36,17 @@ async def _endless():
     while True:
         yield b"x" * 65536
         await asyncio.sleep(0)
+
+
+@pytest.fixture
+def logged(caplog):
+    """What the server logs as a warning or worse, whatever other servers of this process set."""
+    caplog.set_level(logging.INFO, "uvicorn.error")
+    found, handler = [], logging.Handler(logging.WARNING)
+    handler.emit = lambda record: found.append((record.levelname, record.getMessage()))
+    logging.getLogger("uvicorn.error").addHandler(handler)
+    yield found
+    logging.getLogger("uvicorn.error").removeHandler(handler)
 
 
 @asynccontextmanager
@@ -219,7 +233,7 @@ async def is_cut_off(reader):
 
 
 @pytest.mark.parametrize("upgrade", [b"websocket", b"h2c"])
-async def test_a_request_for_another_protocol_is_answered_as_any_other(upgrade):
+async def test_a_request_for_another_protocol_is_answered_as_any_other_and_is_not_logged(upgrade, logged):
     fields = b"Connection: upgrade\r\nUpgrade: %b\r\nSec-WebSocket-Version: 13\r\n" % upgrade
     key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
     async with serving(most=3) as connect:
@@ -229,6 +243,23 @@ async def test_a_request_for_another_protocol_is_answered_as_any_other(upgrade):
             writer.close()
         reader, _ = await connect(HEAD + b"\r\n")
         assert await status_of(reader) == 200
+    assert logged == []
+
+
+@pytest.mark.parametrize("sent", [b"\x16\x03\x01\x02\x00", b"nonsense\r\n\r\n", HEAD + b"Content-Length: x\r\n\r\n"])
+async def test_what_is_no_http_is_refused_and_is_not_logged(sent, logged):
+    """As TLS on a port without it."""
+    async with serving() as connect:
+        reader, _ = await connect(sent)
+        assert await status_of(reader) == 400
+    assert logged == []
+
+
+async def test_an_error_of_the_application_is_logged(logged):
+    async with serving() as connect:
+        reader, _ = await connect(b"GET /broken HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await status_of(reader) == 500
+    assert logged == [("ERROR", "Exception in ASGI application\n")]
 
 
 async def test_when_there_are_too_many_connections_the_slowest_is_closed():

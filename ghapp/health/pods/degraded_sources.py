@@ -21,9 +21,19 @@ def pods_source(namespace: str) -> str:
     return f"pods in {namespace}"
 
 
+def deaths_source(namespace: str) -> str:
+    """Returns the name of the deaths of pods that come and end between two lists: a watch alone shows these."""
+    return f"deaths in {namespace} between two lists"
+
+
 def objects_source(namespace: str) -> str:
     """Returns the name of the view of ARC's objects in a namespace."""
     return f"ephemeralrunners in {namespace}"
+
+
+def changes_source(namespace: str) -> str:
+    """Returns the name of what happens to ARC's objects between two lists: a watch alone shows that."""
+    return f"ephemeralrunners in {namespace} between two lists"
 
 
 def logs_source(namespace: str) -> str:
@@ -36,7 +46,7 @@ def leaks_source(namespace: str) -> str:
     return f"leaks in {namespace}"
 
 
-SOURCES = (pods_source, objects_source, logs_source, leaks_source)
+SOURCES = (pods_source, deaths_source, objects_source, changes_source, logs_source, leaks_source)
 """In each namespace."""
 
 

@@ -1,12 +1,13 @@
-"""Records in the audit log what came through the API, under the token's name."""
+"""Records in the audit log what comes through the API, under the token's name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from starlette.requests import Request
 
-from ghapp.store.audit import AuditEntry, AuditLog, Channel, Trail
+from ghapp.store.audit import AuditEntry, AuditLog, ChangeOutcome, Channel, Trail
 from ghapp.web.authentication import Authenticator
 from ghapp.web.reachable import address_of
 
@@ -17,16 +18,19 @@ class ApiAudit:
     def __init__(self, log: AuditLog, authenticator: Authenticator, clock: Callable[[], float]) -> None:
         self._log, self._authenticator, self._clock = log, authenticator, clock
 
-    async def changed(
-        self, request: Request, installation: int, action: str, subject: str, *, result: str, why: str = ""
-    ) -> None:
-        """Records what an admin's token changed."""
+    @asynccontextmanager
+    async def change(
+        self,
+        request: Request,
+        installation: int,
+        action: str,
+        subject: str,
+        *,
+        why: str = "",
+        trail: Trail = Trail.CHANGES,
+    ) -> AsyncIterator[ChangeOutcome]:
+        """Records what an admin's token changes, or a controller declares, as `AuditLog.change`."""
         who = await self._authenticator.who(request)
-        entry = AuditEntry(self._clock(), who, Channel.API, action, subject, why, result, address_of(request))
-        await self._log.record(installation, entry)
-
-    async def declared(self, request: Request, installation: int, action: str, subject: str) -> None:
-        """Records what a controller declared."""
-        who = await self._authenticator.who(request)
-        entry = AuditEntry(self._clock(), who, Channel.API, action, subject, "", "", address_of(request))
-        await self._log.record(installation, entry, Trail.CONTROLLERS)
+        entry = AuditEntry(self._clock(), who, Channel.API, action, subject, why, "", address_of(request))
+        async with self._log.change(installation, entry, trail) as outcome:
+            yield outcome

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -14,6 +16,7 @@ from starlette.routing import Route
 
 from ghapp.errors import PodClaimsFullError
 from ghapp.health.installation import Installation
+from ghapp.store.audit import ChangeOutcome, Trail
 from ghapp.store.pod_claims import LONGEST_SECONDS, SHORTEST_SECONDS
 from ghapp.store.stores import Stores
 from ghapp.web.api.audit import ApiAudit
@@ -57,22 +60,30 @@ class ClaimEndpoints:
         installation = await self._authorized(request, org, pod, now)
         claim = parse_json(ClaimBody, await read_body(request, LARGEST_BYTES), TAKES)
         runner_name = claim.runner_name or pod
-        try:
-            is_new = await self._claims.claim(installation.id, pod, runner_name, claim.job_id, now + claim.ttl_seconds)
-        except PodClaimsFullError as error:
-            return problem(507, str(error))
-        if is_new:
-            await self._audit.declared(request, installation.id, "claim", pod)
+        put = partial(self._claims.claim, installation.id, pod, runner_name, claim.job_id, now + claim.ttl_seconds)
+        is_claimed = await self._claims.is_claimed(installation.id, pod)  # most requests renew a claim
+        declaration = self._declaration(request, installation, "claim", pod)
+        async with nullcontext(ChangeOutcome()) if is_claimed else declaration as outcome:
+            try:
+                outcome.has_effect = await put()
+            except PodClaimsFullError as error:
+                outcome.has_effect = False
+                return problem(507, str(error))
         self._reader.forget(org)
         return Response(status_code=204)
 
     async def _release(self, request: Request) -> Response:
         org, pod, now = request.path_params["org"], request.path_params["pod"], self._clock()
         installation = await self._authorized(request, org, pod, now)
-        if await self._claims.release(installation.id, pod):
-            await self._audit.declared(request, installation.id, "release", pod)
+        async with self._declaration(request, installation, "release", pod) as outcome:
+            outcome.has_effect = await self._claims.release(installation.id, pod)
         self._reader.forget(org)
         return Response(status_code=204)
+
+    def _declaration(
+        self, request: Request, installation: Installation, action: str, pod: str
+    ) -> AbstractAsyncContextManager[ChangeOutcome]:
+        return self._audit.change(request, installation.id, action, pod, trail=Trail.CONTROLLERS)
 
     async def _authorized(self, request: Request, org: str, pod: str, now: float) -> Installation:
         """Returns the pod's installation; raises HTTPException if the request is rejected."""

@@ -26,6 +26,7 @@ from ghapp.health.shards import has_shards, is_shard
 from ghapp.queue.jobs import JobName, gates_key
 from ghapp.report.documents import CheckDocument, StepDocument, Timestamp, gate_document, timestamp
 from ghapp.settings import PoolSettings, Settings
+from ghapp.store.audit import Trail
 from ghapp.store.org_views import load_shard_inputs
 from ghapp.store.stores import Stores
 from ghapp.web.api.audit import ApiAudit
@@ -181,12 +182,12 @@ class GateEndpoints:
             org_state.installation.id,
             await self._shards.deploys(org_state.installation.id, pool.name),
         )
-        recorded = await self._shards.record(
-            installation, pool.name, lambda last: _deploy(last, shard, report, at, now, by)
-        )
-        if not any(_is_same(each, recorded) for each in former):
-            subject = f"{pool.name}/{shard} as {recorded.role}"
-            await self._audit.declared(request, installation, "deploy", subject)
+        subject = f"{pool.name}/{shard} as {Role(report.role)}"
+        async with self._audit.change(request, installation, "deploy", subject, trail=Trail.CONTROLLERS) as outcome:
+            recorded = await self._shards.record(
+                installation, pool.name, lambda last: _deploy(last, shard, report, at, now, by)
+            )
+            outcome.has_effect = not any(_is_same(each, recorded) for each in former)
         if pool.deploy_repository and commit_of(recorded.ref):  # if this job is lost, the clock enqueues another
             await self._enqueue(JobName.GATE, installation, key=gates_key(installation), retry=False)
         return Response(status_code=204)

@@ -22,6 +22,7 @@ from ghapp.log import logger
 from ghapp.queue.jobs import JobName, remediation_key
 from ghapp.report.documents import HealthDocument
 from ghapp.settings import Settings
+from ghapp.store.audit import Trail
 from ghapp.store.rate_limits import BucketSize
 from ghapp.store.stores import Stores
 from ghapp.web.api.audit import ApiAudit
@@ -184,9 +185,10 @@ class HealthEndpoints:
         await self._authenticator.require(request, "claim", org, now)
         if (runner_id := runner_number(given)) is None:
             return problem(400, f"{given!r}: {MISSING_ID}")
-        installation = await self._reader.record(org, runner_id, lambda evidence: fold(evidence, runner_id, now))
-        if installation is not None:
-            await self._audit.declared(request, installation, action, f"runner {runner_id}")
+        if (org_state := await self._reader.org(org)) is not None:
+            installation, subject = org_state.installation.id, f"runner {runner_id}"
+            async with self._audit.change(request, installation, action, subject, trail=Trail.CONTROLLERS):
+                await self._reader.record(installation, runner_id, lambda evidence: fold(evidence, runner_id, now))
         return Response(status_code=204)
 
     async def _alive(self, request: Request) -> Response:

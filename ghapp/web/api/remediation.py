@@ -14,7 +14,7 @@ from starlette.routing import Route
 from ghapp.health.pool_matching import LONGEST_POOL
 from ghapp.report.documents import pause_in_words
 from ghapp.settings import Settings
-from ghapp.store.fuses import LONGEST_PAUSE_SECONDS, SHORTEST_PAUSE_SECONDS, WHOLE_ORG, Pause
+from ghapp.store.fuses import LONGEST_PAUSE_SECONDS, SHORTEST_PAUSE_SECONDS, WHOLE_ORG, Pause, PauseResult
 from ghapp.store.stores import Stores
 from ghapp.web.api.audit import ApiAudit
 from ghapp.web.api.health import Clock
@@ -25,16 +25,18 @@ from ghapp.web.request_body import parse_json, read_body
 
 LARGEST_BYTES = 64 * 1024
 TAKES = '{"pool": name or null}, and a pause also its "why" and optionally "for_seconds" (60 to 2592000)'
+NEEDS_REASON = "no pause is running there that could be changed; `why` is the reason of a new one"
 PoolName = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_POOL)]
 
 
 class PauseBody(msgspec.Struct, forbid_unknown_fields=True):
-    """The pool to pause, all of the org without a pool (or with `*`), the reason, and for how long.
+    """The pool to pause, all of the org without a pool (or with `*`), the reason, and for how long from now.
 
-    Without `for_seconds` a pause lasts until a person resumes.
+    Without `for_seconds` a pause lasts until a person resumes. Of a pause that is running, the end is put off; the
+    token that started it may also bring it forward, and give another reason. Without `why` only the end changes.
     """
 
-    why: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+    why: Annotated[str, msgspec.Meta(min_length=1, max_length=500)] | None = None
     pool: PoolName | None = None
     for_seconds: Annotated[float, msgspec.Meta(ge=SHORTEST_PAUSE_SECONDS, le=LONGEST_PAUSE_SECONDS)] | None = None
 
@@ -81,17 +83,18 @@ class RemediationEndpoints:
         org_state = await self._reader.installed(org)
         await self._require_pool(org_state, body.pool)
         until = None if body.for_seconds is None else now + body.for_seconds
-        pause = Pause(await self._authenticator.who(request), body.why, now, until)
-        first = await self._fuses.pause(org_state.installation.id, body.pool or WHOLE_ORG, pause)
-        result = "paused" if first == pause else "already-paused"
-        subject, installation = body.pool or WHOLE_ORG, org_state.installation.id
-        await self._audit.changed(request, installation, "pause", subject, result=result, why=body.why)
+        asked = Pause(await self._authenticator.who(request), body.why or "", now, until)
+        installation, subject = org_state.installation.id, body.pool or WHOLE_ORG
+        async with self._audit.change(request, installation, "pause", subject, why=asked.why) as outcome:
+            pause, result = done = await self._fuses.pause(installation, subject, asked)
+            outcome.set(result, has_effect=done.has_effect)
         self._reader.forget(org)
-        if (first.who, first.why) == (pause.who, pause.why):  # a retry of a request whose answer was lost
+        if result is PauseResult.NEEDS_REASON:
+            return problem(404, NEEDS_REASON)
+        if done.has_effect or pause.who == asked.who:  # or a retry of a request whose answer was lost
             return Response(status_code=204)
         return problem(
-            409,
-            f"already paused {pause_in_words(first)}; that pause stays in effect, and this one was not recorded",
+            409, f"already paused {pause_in_words(pause)}; that pause stays in effect: others can only put off its end"
         )
 
     async def _resume(self, request: Request) -> Response:
@@ -104,9 +107,9 @@ class RemediationEndpoints:
         installation = org_state.installation
         limits = self._settings.of(installation.org).fuse
         who = await self._authenticator.who(request)
-        done = await self._fuses.resume(installation, body.pool, who, now, limits)
-        result = "resumed" if done else "nothing-to-resume"
-        await self._audit.changed(request, installation.id, "resume", body.pool or WHOLE_ORG, result=result)
+        async with self._audit.change(request, installation.id, "resume", body.pool or WHOLE_ORG) as outcome:
+            done = await self._fuses.resume(installation, body.pool, who, now, limits)
+            outcome.set("resumed" if done else "nothing-to-resume", has_effect=bool(done))
         await self._schedule.due_at(installation.id, now)
         self._reader.forget(org)
         document = ResumeResult(sorted(done.ended), sorted(done.proving))

@@ -242,7 +242,7 @@ def _remediation() -> Schema:
     return {
         "/v1/orgs/{org}/pause": {
             "post": call(
-                "Stop remediation, of a pool or of the whole org.",
+                "Stop remediation, of a pool or of the whole org, or put off the end of a pause that is running.",
                 "admin",
                 empty(204, "Remediation is paused there.")
                 | problems(404, 413)

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest, digest
-from urllib.parse import urlsplit
 
 from starlette.background import BackgroundTask
 from starlette.requests import Request
@@ -34,7 +33,7 @@ from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.cookies import cookie_of
 from ghapp.web.page_key import PageKey
-from ghapp.web.reachable import address_of
+from ghapp.web.reachable import address_of, is_own_origin
 
 log = logger(__name__)
 
@@ -190,9 +189,10 @@ class PageAccess:
 
     def is_own_form(self, request: Request, visitor: Visitor, token: str) -> bool:
         """True if the form is from a page of ours, in this browser: by its token and by where the browser says."""
-        origin = request.headers.get("origin")
-        is_here = origin is None or urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
-        return is_here and is_of_our_page(request) and compare_digest(self.form_token(visitor).encode(), token.encode())
+        asked = f"{request.url.scheme}://{request.headers.get('host', '')}"
+        is_here = is_own_origin(request.headers.getlist("origin"), asked, self._settings.public_url or "")
+        is_here = is_here and is_of_our_page(request)
+        return is_here and compare_digest(self.form_token(visitor).encode(), token.encode())
 
     def is_secure(self, request: Request) -> bool:
         """True if people reach us by https, possibly through a proxy that ends TLS."""

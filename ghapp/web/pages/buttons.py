@@ -6,7 +6,8 @@ this browser, comes from a visitor who manages the organization, is limited, and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -21,7 +22,7 @@ from ghapp.health.pool_matching import LONGEST_POOL
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.report.post_mortem import RERUN
-from ghapp.store.audit import AuditEntry, Channel
+from ghapp.store.audit import AuditEntry, ChangeOutcome, Channel
 from ghapp.store.deaths import identity
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.web.api.health import MOST_DIGITS, Enqueue
@@ -112,8 +113,9 @@ class Buttons:
         if isinstance(allowed := await self._press_of_org(request), Response):
             return allowed
         visit, _ = allowed
-        await self._host.data.sweep_now(visit.org_state)
-        await self._record(request, visit.visitor, visit, "sweep", "", "", "queued")
+        async with self._change(request, visit.visitor, visit, "sweep", "") as outcome:
+            await self._host.data.sweep_now(visit.org_state)
+            outcome.set("queued")
         return self._done(request, _org_path(visit), "sweep")
 
     # Pause and resume.
@@ -127,7 +129,8 @@ class Buttons:
         pools, pool = await self._host.data.pools(visit.org_state), form.get("pool", "")
         question = Confirmation(
             title="Pause remediation?",
-            text="Nothing is removed or replaced while the pause lasts. Sweeps and reports continue.",
+            text="Nothing is removed or replaced while the pause lasts. Sweeps and reports continue. The end of a "
+            "pause that is running is put off; who started it may also bring it forward, and give another reason.",
             button="Pause remediation",
             back=_org_path(visit),
             pools=tuple(pools),
@@ -155,11 +158,11 @@ class Buttons:
         if hours and hours not in dict(PAUSE_LENGTHS):
             return await self._ask_to_pause(request, visit, form, "There is no such end; choose another one.")
         now = self._host.clock()
-        pause = Pause(visit.visitor.name, why, now, now + float(hours) * 3600 if hours else None)
-        is_first = await self._host.data.pause(visit.org_state, pool, pause) == pause
-        result = "paused" if is_first else "already-paused"
-        await self._record(request, visit.visitor, visit, "pause", pool or WHOLE_ORG, why, result)
-        return self._done(request, _org_path(visit), result)
+        asked = Pause(visit.visitor.name, why, now, now + float(hours) * 3600 if hours else None)
+        async with self._change(request, visit.visitor, visit, "pause", pool or WHOLE_ORG, why) as outcome:
+            done = await self._host.data.pause(visit.org_state, pool, asked)
+            outcome.set(done.result, has_effect=done.has_effect)
+        return self._done(request, _org_path(visit), done.result)
 
     async def _ask_resume(self, request: Request) -> Response:
         if isinstance(visit := await self._managed(request), Response):
@@ -182,11 +185,11 @@ class Buttons:
             return allowed
         visit, form = allowed
         pool = form.get("pool", "")[:LONGEST_POOL]
-        done = await self._host.data.resume(visit.org_state, pool, visit.visitor.name)
+        async with self._change(request, visit.visitor, visit, "resume", pool or WHOLE_ORG) as outcome:
+            done = await self._host.data.resume(visit.org_state, pool, visit.visitor.name)
+            outcome.set("resumed" if done else "nothing-to-resume", has_effect=bool(done))
         await self._host.data.sweep_now(visit.org_state)
-        result = "resumed" if done else "nothing-to-resume"
-        await self._record(request, visit.visitor, visit, "resume", pool or WHOLE_ORG, "", result)
-        return self._done(request, _org_path(visit), result)
+        return self._done(request, _org_path(visit), outcome.result)
 
     # Look at one runner.
 
@@ -213,8 +216,9 @@ class Buttons:
         runner_id, name = runner
         installation = visit.org_state.installation.id
         key = f"check-{installation}-{runner_id}"
-        await self._enqueue(JobName.CHECK, installation, runner_id, key=key, retry=False)
-        await self._record(request, visit.visitor, visit, "look at", f"{name} ({runner_id})", "", "queued")
+        async with self._change(request, visit.visitor, visit, "look at", f"{name} ({runner_id})") as outcome:
+            await self._enqueue(JobName.CHECK, installation, runner_id, key=key, retry=False)
+            outcome.set("queued")
         return self._done(request, f"{_org_path(visit)}/runners/{runner_id}", "check")
 
     # Re-run the job of a runner that died.
@@ -243,9 +247,10 @@ class Buttons:
         death, job = found
         installation = visit.org_state.installation.id
         key = f"rerun-{installation}-{job.id}"
-        await self._enqueue(JobName.RERUN, installation, identity(death), visit.visitor.name, key=key)
         # Everyone who sees the fleet reads the audit log, so it has the runner and not the repository.
-        await self._record(request, visit.visitor, visit, "re-run", f"the job of {death.runner_name}", "", "queued")
+        async with self._change(request, visit.visitor, visit, "re-run", f"the job of {death.runner_name}") as outcome:
+            await self._enqueue(JobName.RERUN, installation, identity(death), visit.visitor.name, key=key)
+            outcome.set("queued")
         return self._done(request, death_path(visit, request), "rerun")
 
     async def _rerunnable(self, request: Request, visit: OrgVisit) -> tuple[Death, DeadJob] | Response:
@@ -282,13 +287,13 @@ class Buttons:
             return form
         letter_id = request.path_params["letter_id"][:LONGEST_ID]
         letter = next((each for each in await self._host.data.letters() if each.id == letter_id), None)
-        is_replayed = letter is not None and await self._host.data.replay(letter)
+        subject = letter_id if letter is None else letter.guid
+        async with self._change(request, visitor, None, "replay", subject) as outcome:
+            is_replayed = letter is not None and await self._host.data.replay(letter)
+            outcome.set("replayed" if is_replayed else "not-replayed", has_effect=is_replayed)
         if is_replayed:
             await self._enqueue(JobName.INBOX)
-        result = "replayed" if is_replayed else "not-replayed"
-        subject = letter_id if letter is None else letter.guid
-        await self._record(request, visitor, None, "replay", subject, "", result)
-        return self._done(request, "system", result)
+        return self._done(request, "system", outcome.result)
 
     # Shared by all.
 
@@ -351,22 +356,18 @@ class Buttons:
         known = await self._host.data.runner(visit.org_state, int(given))
         return None if known is None else (known.id, known.name)
 
-    async def _record(
-        self,
-        request: Request,
-        visitor: Visitor,
-        visit: OrgVisit | None,
-        action: str,
-        subject: str,
-        why: str,
-        result: str,
-    ) -> None:
+    @asynccontextmanager
+    async def _change(
+        self, request: Request, visitor: Visitor, visit: OrgVisit | None, action: str, subject: str, why: str = ""
+    ) -> AsyncIterator[ChangeOutcome]:
+        """Records in the audit log and in the log what a button changes."""
         now, address = self._host.clock(), address_of(request)
-        entry = AuditEntry(now, visitor.name, Channel.PAGE, action, subject, why, result, address)
+        entry = AuditEntry(now, visitor.name, Channel.PAGE, action, subject, why, "", address)
         installation = None if visit is None else visit.org_state.installation.id
-        await self._host.data.audit(installation, entry)
+        async with self._host.data.change(installation, entry) as outcome:
+            yield outcome
         org = "" if visit is None else visit.org_state.installation.org
-        log.info("button used", who=visitor.name, action=action, subject=subject, org=org, result=result)
+        log.info("button used", who=visitor.name, action=action, subject=subject, org=org, result=outcome.result)
 
     def _question(
         self, request: Request, visitor: Visitor, org: str, question: Confirmation, status: int = 200, **values: Any
@@ -399,5 +400,8 @@ NOT_A_MANAGER = (
     "Buttons are for people who may list the organization's runners at GitHub. GitHub was asked, and refused."
 )
 NOT_A_MANAGER_OF_ALL = "Deliveries may concern any organization, so replaying them needs the rights in all of them."
-FORGED = "The form was not sent by a page of this ghapp in this browser, or is too old."
+FORGED = (
+    "The form was not sent by a page of this ghapp in this browser, or is too old. Behind a proxy that ends TLS or "
+    "replaces Host, set GHAPP_PUBLIC_URL to the address that browsers show."
+)
 TOO_MANY = "Too many buttons were used in a short time. Wait a little, then try again."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
 from cachetools import LRUCache
@@ -26,10 +27,10 @@ from ghapp.report.incidents import losses_in
 from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
 from ghapp.store import keys
-from ghapp.store.audit import AuditEntry, Trail
+from ghapp.store.audit import AuditEntry, ChangeOutcome, Trail
 from ghapp.store.deaths import identity
 from ghapp.store.fleet_views import FleetFacts, fleet_view, load_fleet_facts
-from ghapp.store.fuses import WHOLE_ORG, Pause, Resumption
+from ghapp.store.fuses import WHOLE_ORG, Pause, PauseOutcome, Resumption
 from ghapp.store.inbox import DeadLetter
 from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
@@ -321,12 +322,11 @@ class PageData:
         """Moves a delivery back to the inbox; returns False if another process did."""
         return await self._inbox.replay(letter)
 
-    async def pause(self, org_state: OrgState, pool: str, pause: Pause) -> Pause:
-        """Pauses a pool, or with an empty name the organization; returns the pause in effect."""
-        installation = org_state.installation
-        first = await self._fuses.pause(installation.id, pool or WHOLE_ORG, pause)
+    async def pause(self, org_state: OrgState, pool: str, asked: Pause) -> PauseOutcome:
+        """Pauses a pool, or with an empty name the organization, or changes its pause."""
+        done = await self._fuses.pause(org_state.installation.id, pool or WHOLE_ORG, asked)
         self._forget(org_state)
-        return first
+        return done
 
     async def resume(self, org_state: OrgState, pool: str, by: str) -> Resumption:
         """Resumes a pool, or with an empty name the organization and all its pools."""
@@ -343,9 +343,9 @@ class PageData:
         """Returns the latest entries of an organization's audit log; None: of what concerns all organizations."""
         return await self._audit.latest(keys.ALL_ORGS if installation is None else installation, most, trail)
 
-    async def audit(self, installation: int | None, entry: AuditEntry) -> None:
-        """Records a change; None: it concerns all organizations."""
-        await self._audit.record(keys.ALL_ORGS if installation is None else installation, entry)
+    def change(self, installation: int | None, entry: AuditEntry) -> AbstractAsyncContextManager[ChangeOutcome]:
+        """Records a change, as `AuditLog.change`; None: it concerns all organizations."""
+        return self._audit.change(keys.ALL_ORGS if installation is None else installation, entry)
 
     def view(self, org_state: OrgState) -> OrgView:
         """Returns what holds for all runners of an organization."""

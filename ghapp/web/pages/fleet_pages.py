@@ -245,6 +245,7 @@ class FleetPages:
         manages = visit.rights.manages
         most = _most_entries(request)
         changes = await host.data.audited(installation.id, most)
+        attempts = await host.data.audited(installation.id, most, Trail.ATTEMPTS) if manages else []
         declared = await host.data.audited(installation.id, most, Trail.CONTROLLERS) if manages else []
         sparklines = await host.data.sparklines(visit.org_state, page)
         cluster = await host.data.cluster(installation.id)
@@ -259,6 +260,7 @@ class FleetPages:
             sparklines=sparklines,
             cluster=cluster,
             changes=audit_lines(changes, now, has_addresses=manages),
+            attempts=audit_lines(attempts, now, has_addresses=manages),
             declared=audit_lines(declared, now, has_addresses=manages),
             all_entries=f"{base}?{ALL_ENTRIES}#audit" if is_live else None,
             rights=visit.rights,
@@ -340,16 +342,23 @@ class FleetPages:
         letters = await host.data.letters() if manages_all else None
         most = _most_entries(request)
         entries = await host.data.audited(None, most) if manages_all else []
+        attempts = await host.data.audited(None, most, Trail.ATTEMPTS) if manages_all else []
         sign_ins = await host.data.audited(None, most, Trail.SIGN_INS) if manages_all else []
         page = system_page(roles.load, roles.clocks, roles.watches, roles.lag, roles.dead, letters, entries, now)
         doctor = findings_view(*self._examination.latest(), now) if manages_all else None
         org = seen[0].org if len(seen) == 1 else ""
         is_live = most < MOST_ENTRIES
         shell = host.shell(request, visitor, org, "System", live=is_live)
-        shown = audit_lines(sign_ins, now, has_addresses=True)
         all_entries = f"{shell.root}system?{ALL_ENTRIES}" if is_live else None
         return host.render(
-            request, "system.html", shell=shell, page=page, doctor=doctor, sign_ins=shown, all_entries=all_entries
+            request,
+            "system.html",
+            shell=shell,
+            page=page,
+            doctor=doctor,
+            attempts=audit_lines(attempts, now, has_addresses=True),
+            sign_ins=audit_lines(sign_ins, now, has_addresses=True),
+            all_entries=all_entries,
         )
 
 

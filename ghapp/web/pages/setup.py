@@ -27,7 +27,7 @@ from ghapp.queue.jobs import JobName
 from ghapp.report.suggested_config import suggested_config
 from ghapp.settings import Settings
 from ghapp.store import keys
-from ghapp.store.audit import AuditEntry, Channel
+from ghapp.store.audit import AuditEntry, Channel, Trail
 from ghapp.store.org_views import load_current_runners
 from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock, Enqueue
@@ -132,16 +132,16 @@ class SetupEndpoints:
             log.warning("App creation failed", why=type(error).__name__)
             return self._failed(502, "GitHub gave no answer", NO_ANSWER, again=True)
         self._begun.pop(state, None)
+        now, address = self._clock(), address_of(request)
+        created = AuditEntry(now, KEY_HOLDER, Channel.PAGE, "create App", str(app.id), "", "created", address)
+        with suppress(StoreUnavailableError):  # the App exists at GitHub, and this is the only answer with its key
+            await self._stores.audit.record(keys.ALL_ORGS, created, Trail.CHANGES)
         try:
             await asyncio.to_thread(keep, self._settings.state_dir, app)
         except (OSError, ConfigurationError) as error:
             log.warning("App credentials not stored", why=str(error))
             return self._failed(500, "The App's credentials could not be stored", f"{error}. {NOT_STORED}")
         self._credentials = app.credentials
-        now, address = self._clock(), address_of(request)
-        created = AuditEntry(now, KEY_HOLDER, Channel.PAGE, "create App", str(app.id), "", "created", address)
-        with suppress(StoreUnavailableError):  # the App exists, and its credentials are stored
-            await self._stores.audit.record(keys.ALL_ORGS, created)
         log.info("App created", app=app.id)
         return RedirectResponse("../setup", 303, layout.headers())
 

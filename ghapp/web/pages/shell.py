@@ -9,7 +9,9 @@ from urllib.parse import quote
 NOTICES = {
     "sweep": "A sweep is queued. The page shows its result in a few seconds.",
     "paused": "Remediation is paused.",
-    "already-paused": "Remediation was paused before; that pause and its reason stay in effect.",
+    "already-paused": "Remediation was paused before; that pause, its reason and its end stay in effect.",
+    "extended": "The pause ends later now.",
+    "changed": "The pause was changed.",
     "resumed": "Remediation is resumed, and a sweep is queued.",
     "nothing-to-resume": "There was no pause and no stopped fuse to resume. A sweep is queued.",
     "check": "A look at this runner is queued. Its evidence shows the result in a few seconds.",

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from ghapp.health.history import STEP_SECONDS
-from ghapp.web.page_key import KEY_COOKIE
+from ghapp.web.page_key import key_cookie
 from tests.bench.figure import Figure, middle
 from tests.bench.fleet.github import Config
 from tests.bench.fleet.place import Place, place, serving
@@ -162,7 +162,9 @@ def _ask(running: Place, until: float) -> dict[str, list[float]]:
     """Returns the milliseconds of each answer of web."""
     answers: dict[str, list[float]] = {path: [] for path in ANSWERS}
     due = dict.fromkeys(ANSWERS, 0.0)
-    with httpx.Client(base_url=running.web, cookies={KEY_COOKIE: PAGE_KEY}, timeout=30) as client:
+    with httpx.Client(
+        base_url=running.web, cookies=[key_cookie(PAGE_KEY, httpx.URL(running.web).port)], timeout=30
+    ) as client:
         while time.time() < until:
             for path, every in ANSWERS.items():
                 if time.time() < due[path]:

@@ -3,6 +3,8 @@
 from ghapp.health.pods.degraded_sources import (
     HOST_LINES,
     RUNNER_LINES,
+    changes_source,
+    deaths_source,
     leaks_source,
     logs_source,
     objects_source,
@@ -12,15 +14,9 @@ from ghapp.health.pods.degraded_sources import (
 
 
 def test_the_sources_are_each_view_of_each_namespace_and_the_log_store_if_configured():
-    of_one = [pods_source("a"), objects_source("a"), logs_source("a"), leaks_source("a")]
-    assert sources_of(["a"], has_log_store=False) == of_one
-    assert sources_of(["a", "b"], has_log_store=True) == [
-        *of_one,
-        pods_source("b"),
-        objects_source("b"),
-        logs_source("b"),
-        leaks_source("b"),
-        RUNNER_LINES,
-        HOST_LINES,
-    ]
+    each = (pods_source, deaths_source, objects_source, changes_source, logs_source, leaks_source)
+    of_a, of_b = [place("a") for place in each], [place("b") for place in each]
+    assert len({*of_a, *of_b}) == 2 * len(each)
+    assert sources_of(["a"], has_log_store=False) == of_a
+    assert sources_of(["a", "b"], has_log_store=True) == [*of_a, *of_b, RUNNER_LINES, HOST_LINES]
     assert sources_of([], has_log_store=False) == []

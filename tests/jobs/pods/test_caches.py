@@ -16,6 +16,7 @@ from ghapp.cluster.watch import cancel_tasks
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
 from ghapp.decoding import LeftOut
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, StoreUnavailableError
+from ghapp.health.pods.degraded_sources import changes_source, objects_source
 from ghapp.sandbox.cluster.rbac import RbacRule
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
@@ -29,11 +30,6 @@ from tests.support.policy import replace_pools
 NS = "runners"
 NOW = 1_790_000_000.0
 ARC = PoolSettings("acme", "linux", replacer="arc", namespace=NS)
-
-
-@pytest.fixture(autouse=True)
-def _refusals_are_reported_at_once(monkeypatch):
-    monkeypatch.setattr(failure_grace, "FORBIDDEN_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -297,10 +293,11 @@ async def test_each_verb_that_is_refused_hides_the_objects_by_name_until_it_is_p
     api, cluster, redis, monkeypatch, verb
 ):
     monkeypatch.setattr(watch, "LONGEST_PAUSE", 0.05)
-    place = f"ephemeralrunners in {NS}"
+    place = {"list": objects_source(NS), "watch": changes_source(NS)}[verb]
     with api.control.fails(403, verbs=[verb], resources=["ephemeralrunners"]):
         async with watching(cluster, redis):
-            degraded = await until(lambda: DegradedSources(redis).of([place]))
+            degraded = await until(lambda: DegradedSources(redis).of([objects_source(NS), changes_source(NS)]))
+            assert [*degraded] == [place]
             assert degraded[place].startswith(f"{verb} ephemeralrunners.actions.github.com {NS}: forbidden: ")
             api.control.all_is_well()
             api.control.ephemeral_runner(NS, "linux-1")
@@ -323,32 +320,26 @@ async def test_a_view_records_whether_objects_can_be_listed(redis, event, lists)
     assert (await Pods(redis).all(NS)).lists_objects is lists
 
 
-class TestStartingApiServer:
-    """A starting API server answers 403 for some seconds to requests that RBAC allows."""
+@pytest.mark.parametrize(("seconds", "is_reported"), [(59.9, False), (60.0, True)])
+async def test_an_outage_is_reported_only_if_it_lasts_and_a_refusal_at_once(redis, seconds, is_reported):
+    """While an API server restarts, it does not answer."""
+    now, place = [0.0], objects_source(NS)
+    view = view_of(None, redis, clock=lambda: NOW)
+    view._failures._grace = failure_grace.FailureGrace(lambda: now[0])
+    await view.see(WatchFailure(AWAY))
+    now[0] = seconds
+    await view.see(WatchFailure(AWAY))
+    assert bool(await DegradedSources(redis).of([place])) is is_reported
+    await view.see(WatchFailure(FORBIDDEN["list"]))
+    assert await DegradedSources(redis).of([place]) == {place: "no"}
 
-    PLACE = f"ephemeralrunners in {NS}"
-    REFUSED = WatchFailure(FORBIDDEN["list"])
 
-    @pytest.mark.parametrize(("waits", "is_reported"), [(14.9, False), (15.0, True)])
-    async def test_a_refusal_is_reported_only_if_it_lasts(self, redis, monkeypatch, waits, is_reported):
-        monkeypatch.setattr(failure_grace, "FORBIDDEN_SECONDS", 15.0)
-        now = [0.0]
-        view = view_of(None, redis, clock=lambda: NOW)
-        view._failures._grace = failure_grace.FailureGrace(lambda: now[0])
-        with capture_logs() as logs:
-            await view.see(self.REFUSED)
-            now[0] = waits
-            await view.see(self.REFUSED)
-        assert bool(await DegradedSources(redis).of([self.PLACE])) is is_reported
-        assert bool(logs) is is_reported
-
-    async def test_a_success_between_refusals_restarts_the_grace_time(self, redis, monkeypatch):
-        monkeypatch.setattr(failure_grace, "FORBIDDEN_SECONDS", 15.0)
-        now = [0.0]
-        view = view_of(None, redis, clock=lambda: NOW)
-        view._failures._grace = failure_grace.FailureGrace(lambda: now[0])
-        await view.see(self.REFUSED)
-        await view.see(WatchChange("bookmark", None, "9"))
-        now[0] = 20.0
-        await view.see(self.REFUSED)
-        assert await DegradedSources(redis).of([self.PLACE]) == {}
+async def test_a_success_between_failures_restarts_the_grace_time(redis):
+    now = [0.0]
+    view = view_of(None, redis, clock=lambda: NOW)
+    view._failures._grace = failure_grace.FailureGrace(lambda: now[0])
+    await view.see(WatchFailure(AWAY))
+    await view.see(WatchChange("bookmark", None, "9"))
+    now[0] = 70.0
+    await view.see(WatchFailure(AWAY))
+    assert await DegradedSources(redis).of([objects_source(NS)]) == {}

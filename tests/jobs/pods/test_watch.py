@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 import httpx2
 import pytest
 from structlog.testing import capture_logs
 
 from ghapp.cluster import failure_grace, transport, watch
+from ghapp.cluster.access import needed_near
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.watch import cancel_tasks
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, StoreUnavailableError
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.installation import Installation
-from ghapp.health.pods.degraded_sources import logs_source, pods_source, sources_of
+from ghapp.health.pods.degraded_sources import deaths_source, logs_source, pods_source, sources_of
 from ghapp.health.pods.pod import Container, Ended, Pod
 from ghapp.health.runner.evidence import Evidence, Registration
 from ghapp.health.runner.observations import job_started, registration_seen
@@ -46,11 +47,6 @@ from tests.support.policy import replace_pools
 
 NS, INSTALLATION = "runners", 7
 LINE = "runner pod terminated"
-
-
-@pytest.fixture(autouse=True)
-def _refusals_are_reported_at_once(monkeypatch):
-    monkeypatch.setattr(failure_grace, "FORBIDDEN_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -586,7 +582,18 @@ def sees_as(api, recorder, rules):
     recorder.cluster.transport._client.headers.update({"Authorization": f"Bearer {api.token('watch')}"})
 
 
-EVERY_RIGHT = [("get", "pods"), ("list", "pods"), ("watch", "pods"), ("get", "pods/log")]
+EVERY_RIGHT = {
+    ("get", "pods"): logs_source(NS),
+    ("list", "pods"): pods_source(NS),
+    ("watch", "pods"): deaths_source(NS),
+    ("get", "pods/log"): logs_source(NS),
+}
+"""What is not seen without it."""
+
+
+def test_what_is_not_seen_without_a_right_is_stated_for_each_right_that_the_watch_has_on_pods():
+    needed = {(each.verb, each.rbac_resource) for each in needed_near([]) if each.role == "watch"}
+    assert needed == EVERY_RIGHT.keys()
 
 
 def rules_without(verb, resource, namespace=NS):
@@ -607,8 +614,7 @@ async def test_each_verb_that_is_refused_hides_its_source_by_name_until_it_is_pe
     monkeypatch.setattr(pod_cache, "RECHECK_SECONDS", 0.01)
     monkeypatch.setattr(pod_cache, "CHECK_SECONDS", 0.01)
     monkeypatch.setattr(watch, "LONGEST_PAUSE", 0.05)
-    hides_logs = verb == "get"
-    place = logs_source(NS) if hides_logs else pods_source(NS)
+    hides_logs, place = verb == "get", EVERY_RIGHT[verb, resource]
     places = [*sources_of([NS, "others"], has_log_store=False)]
     policy = api.control.fails(403, verbs=[verb], resources=[resource]) if by == "a policy" else None
     sees_as(api, recorder, rules_without(verb, resource) if policy is None else rules_without("", ""))
@@ -642,6 +648,40 @@ async def _is_over(degraded):
     return await degraded() == {}
 
 
+@pytest.mark.parametrize("verb", ["list", "watch"])
+async def test_the_first_refusal_is_named(recorder, api, redis, verb):
+    """A pod that comes and ends between two lists has no death, from the first refused watch on."""
+    first = api.control.fails(403, verbs=[verb], resources=["pods"], times=1)
+    place = EVERY_RIGHT[verb, "pods"]
+    async with aclosing(watch.follow(recorder.cluster, NS)) as events:
+        view = PodCache(NS, recorder, lambda: True)
+        async for event in events:
+            await view.see(event)
+            if isinstance(event, WatchFailure):
+                break
+    assert first.affected == 1
+    assert [*await DegradedSources(redis).of(sources_of([NS], has_log_store=False))] == [place]
+
+
+async def test_a_list_ends_what_its_refusal_hid_and_nothing_that_a_watch_alone_shows(recorder, redis):
+    view, places = PodCache(NS, recorder, lambda: True), [pods_source(NS), deaths_source(NS)]
+    refused = {verb: ClusterForbiddenError(f"no {verb}", verb=verb, resource="pods") for verb in ("list", "watch")}
+
+    async def degraded():
+        return [*await DegradedSources(redis).of(places)]
+
+    await view.see(WatchFailure(refused["list"]))
+    assert await degraded() == places[:1]
+    for _ in range(2):
+        await view.see(Listed([], "1"))
+        await view.see(WatchFailure(refused["watch"], is_listed=True))
+        assert await degraded() == places[1:]
+    await view.see(WatchFailure(refused["list"]))
+    assert await degraded() == places
+    await view.see(WatchChange("bookmark", None, "2"))
+    assert await degraded() == []
+
+
 @pytest.mark.parametrize("answer", ["fails", "hangs"])
 async def test_a_watch_that_never_works_is_reported_although_each_list_is_read(
     recorder, api, redis, monkeypatch, answer
@@ -651,8 +691,8 @@ async def test_a_watch_that_never_works_is_reported_although_each_list_is_read(
     monkeypatch.setattr(watch, "LONGEST_PAUSE", 0.01)
     getattr(api.control, answer)(verbs=["watch"])
     async with watching(recorder):
-        degraded = await until(lambda: DegradedSources(redis).of([pods_source(NS)]))
-    assert degraded[pods_source(NS)].startswith("watch pods runners: ")
+        degraded = await until(lambda: DegradedSources(redis).of([deaths_source(NS)]))
+    assert degraded[deaths_source(NS)].startswith("watch pods runners: ")
 
 
 async def test_the_text_about_a_failing_source_stays_while_only_its_details_change(recorder, redis, monkeypatch):
@@ -661,12 +701,8 @@ async def test_the_text_about_a_failing_source_stays_while_only_its_details_chan
     for why in ("no answer (ConnectError)", "no answer in time"):
         await view.see(WatchFailure(ClusterUnavailableError(why)))
     assert await DegradedSources(redis).of([place]) == {place: "no answer (ConnectError)"}
-    await view.see(WatchFailure(ClusterForbiddenError("RBAC lacks watch", verb="watch", resource="pods")))
-    assert await DegradedSources(redis).of([place]) == {place: "RBAC lacks watch"}
-    await view.see(Listed([], "1"))
-    assert await DegradedSources(redis).of([place]) == {place: "RBAC lacks watch"}, "a list is no watch"
-    await view.see(WatchChange("bookmark", None, "2"))
-    assert await DegradedSources(redis).of([place]) == {}
+    await view.see(WatchFailure(ClusterForbiddenError("RBAC lacks list", verb="list", resource="pods")))
+    assert await DegradedSources(redis).of([place]) == {place: "RBAC lacks list"}
 
 
 @pytest.mark.parametrize("by_ghapp", [True, False])

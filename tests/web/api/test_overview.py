@@ -55,9 +55,9 @@ async def test_an_overview_begins_with_what_is_wrong_now(http, redis):
     await record_snapshot(Pods(redis), "runners", [], [], NOW)
     (lost,) = (await http.get("/v1/orgs/acme/overview")).json()["headlines"]
     assert lost["text"].startswith("1 of 3 runners of linux is lost: ")
-    await DegradedSources(redis).record("pods in runners", "RBAC lacks watch on pods")
+    await DegradedSources(redis).record("deaths in runners between two lists", "RBAC lacks watch on pods")
     _, unseen = (await http.get("/v1/orgs/acme/overview")).json()["headlines"]
-    assert unseen["text"] == "Not seen: pods in runners: RBAC lacks watch on pods."
+    assert unseen["text"] == "Not seen: deaths in runners between two lists: RBAC lacks watch on pods."
 
 
 async def test_given_up_deliveries_need_the_scope_admin(http, redis):

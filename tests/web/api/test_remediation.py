@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest.mock import AsyncMock
 
 import pytest
 
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.store import fuses
-from ghapp.store.audit import AuditLog
+from ghapp.store.audit import AuditLog, Trail
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.schedule import Schedule
 from ghapp.store.tokens import Tokens
@@ -72,12 +73,13 @@ async def test_what_a_token_changes_is_in_the_audit_log_under_its_name(admin, re
     await admin.post("/v1/orgs/acme/resume")
     await admin.post("/v1/orgs/acme/resume")
     entries = await AuditLog(redis).latest(INSTALLATION, 10)
-    assert {(each.who, each.channel) for each in entries} == {(named(admin), "API")}
+    attempts = await AuditLog(redis).latest(INSTALLATION, 10, Trail.ATTEMPTS)
+    assert {(each.who, each.channel) for each in (*entries, *attempts)} == {(named(admin), "API")}
     assert [(each.action, each.subject, each.why, each.result) for each in reversed(entries)] == [
         ("pause", POOL, "a move", "paused"),
         ("resume", "*", "", "resumed"),
-        ("resume", "*", "", "nothing-to-resume"),
     ]
+    assert [(each.action, each.result) for each in attempts] == [("resume", "nothing-to-resume")]
 
 
 async def test_an_unknown_pool_is_not_paused_and_the_known_pools_are_named(admin, redis):
@@ -95,12 +97,31 @@ async def test_a_resume_of_one_pool_keeps_the_pauses_of_others(admin, redis):
     assert await paused(admin) is True
 
 
-async def test_a_second_pause_is_a_409_that_names_the_first_and_the_first_is_kept(admin, redis):
-    await admin.post("/v1/orgs/acme/pause", json={"why": "a move"})
-    answer = await admin.post("/v1/orgs/acme/pause", json={"why": "another"})
+@pytest.mark.parametrize("body", [{"why": "another"}, {"for_seconds": 3600}], ids=["as long", "shorter"])
+async def test_a_pause_of_another_token_is_a_409_that_names_the_first_and_the_first_is_kept(admin, redis, body):
+    first = Pause("lisa", "a move", NOW)
+    await Fuses(redis).pause(INSTALLATION, "*", first)
+    answer = await admin.post("/v1/orgs/acme/pause", json=body)
     assert answer.status_code == 409
-    assert all(each in answer.json()["detail"] for each in (named(admin), "a move", "2027-01-15T08:00:00Z"))
-    assert (await Fuses(redis).pauses(INSTALLATION))["*"].why == "a move"
+    assert all(each in answer.json()["detail"] for each in ("lisa", "a move", "2027-01-15T08:00:00Z"))
+    assert await Fuses(redis).pauses(INSTALLATION) == {"*": first}
+
+
+async def test_a_pause_that_is_running_is_extended_with_an_entry_of_its_own(admin, redis, monkeypatch):
+    monkeypatch.setattr(fuses, "redis_time", AsyncMock(return_value=NOW))
+    first = Pause("lisa", "a move", NOW - 60, NOW + 120)
+    await Fuses(redis).pause(INSTALLATION, "*", first)
+    assert (await admin.post("/v1/orgs/acme/pause", json={"for_seconds": 14_400})).status_code == 204
+    assert await Fuses(redis).pauses(INSTALLATION) == {"*": replace(first, until=NOW + 14_400)}
+    (entry,) = await AuditLog(redis).latest(INSTALLATION, 10)
+    assert (entry.who, entry.action, entry.result) == (named(admin), "pause", "extended")
+
+
+async def test_a_new_pause_needs_a_reason(admin, redis):
+    answer = await admin.post("/v1/orgs/acme/pause", json={"for_seconds": 3600})
+    assert (answer.status_code, answer.json()["detail"][:22]) == (404, "no pause is running th")
+    assert await Fuses(redis).pauses(INSTALLATION) == {}
+    assert await AuditLog(redis).latest(INSTALLATION, 10) == []
 
 
 async def test_a_repeated_pause_is_idempotent(admin, redis, times):

@@ -87,12 +87,14 @@ class TestSourcesThatAreNotSeen:
     async def test_each_is_named_without_its_reason_which_names_accounts(self, http, redis):
         for namespace in ("linux", "gpu"):
             await record_snapshot(Pods(redis), namespace, [], [], NOW)
-        await DegradedSources(redis).record("pods in gpu", "RBAC lacks watch on pods: … bound to secret-account")
+        await DegradedSources(redis).record(
+            "deaths in gpu between two lists", "RBAC lacks watch on pods: … bound to secret-account"
+        )
         answer = await http.get("/readyz")
         assert (answer.status_code, answer.json()["ready"]) == (200, True)
         assert answer.json()["degraded"] == [
             "not seen: namespace arm; `ghapp doctor` says why",
-            "not seen: pods in gpu; `ghapp doctor` says why",
+            "not seen: deaths in gpu between two lists; `ghapp doctor` says why",
         ]
 
 

@@ -20,6 +20,8 @@ from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from ghapp.web.app import build
+from ghapp.web.page_key import key_cookie
+from ghapp.web.reachable import origin_of
 from tests.support.keys import private_key
 from tests.web.conftest import NOW, Away, healthy, invalidated
 
@@ -112,12 +114,17 @@ async def start(redis, github, clock, asked, fleet):
         transport = httpx.ASGITransport(application, client=(peer, 5))
         browsers.append(httpx.AsyncClient(transport=transport, base_url=base))
         if has_key:
-            browsers[-1].cookies.set("ghapp_key", KEY)
+            browsers[-1].cookies.set(*key_cookie(KEY, port_of(base)))
         return browsers[-1]
 
     yield run
     for browser in browsers:
         await browser.aclose()
+
+
+def port_of(base):
+    """The port of an address, as a browser knows it."""
+    return origin_of(base).port
 
 
 @pytest.fixture

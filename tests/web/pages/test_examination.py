@@ -10,12 +10,13 @@ import pytest
 from ghapp.doctor.finding import ok, warning, wrong
 from ghapp.settings import Settings
 from ghapp.web.app import build
+from ghapp.web.page_key import key_cookie
 from ghapp.web.pages.examination import FRESH_SECONDS, Examination, Examined, in_own_thread
 from ghapp.web.pages.views.findings import findings_view
 from ghapp.web.pages.views.wording import TextPart
 from tests.support.keys import private_key
 from tests.web.conftest import NOW
-from tests.web.pages.conftest import ELSEWHERE, HERE, KEY, Clock
+from tests.web.pages.conftest import ELSEWHERE, HERE, KEY, Clock, port_of
 
 WELL = ok("redis", "answers", "in 1 ms")
 RISK = warning("configuration", "mode", "remediation is dry-run", 'set mode = "act"', "acme")
@@ -152,7 +153,7 @@ async def browser(redis, fleet, clock, github):
     browsers = []
 
     def run(base, *, has_key=False):
-        cookies = {"ghapp_key": KEY} if has_key else {}
+        cookies = [key_cookie(KEY, port_of(base))] if has_key else []
         transport = httpx.ASGITransport(application, client=(ELSEWHERE, 5))
         browsers.append(httpx.AsyncClient(transport=transport, base_url=base, cookies=cookies))
         browsers[-1].doctor = doctor

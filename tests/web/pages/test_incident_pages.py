@@ -23,7 +23,7 @@ from tests.web.pages.conftest import HERE
 
 LIST = "/orgs/acme/incidents"
 ONE = f"{LIST}/{int(NOW) - 100}-3"
-LINKS = PageLinks("http://127.0.0.1:8000", "acme")
+LINKS = PageLinks(HERE, "acme")
 
 
 @pytest.fixture

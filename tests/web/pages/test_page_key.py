@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from ghapp.web.page_key import key_cookie
 from tests.web.pages.conftest import HERE, KEY
 
 LOCAL = "http://127.0.0.1:8000"
+COOKIE = key_cookie(KEY, 8000)[1]
 AS_IF_FROM_HERE = {
     "from this machine": {},
     "Host: localhost": {"host": "localhost:8000"},
@@ -17,9 +19,15 @@ AS_IF_FROM_HERE = {
     "RFC 7239": {"forwarded": "for=127.0.0.1;host=localhost"},
     "a CDN": {"cf-connecting-ip": "127.0.0.1", "true-client-ip": "127.0.0.1", "via": "1.1 cdn"},
     "an authenticating proxy": {"x-forwarded-user": "admin", "remote-user": "admin", "x-auth-request-user": "admin"},
-    "another key": {"cookie": "ghapp_key=another"},
-    "an empty key": {"cookie": "ghapp_key="},
-    "the key of another cookie": {"cookie": f"ghapp_session={KEY}; ghapp_local={KEY}"},
+    "another key": {"cookie": "ghapp_key_8000=another"},
+    "an empty key": {"cookie": "ghapp_key_8000="},
+    "the key itself": {"cookie": f"ghapp_key_8000={KEY}; ghapp_key={KEY}"},
+    "the key of another cookie": {"cookie": f"ghapp_session={COOKIE}; ghapp_local={COOKIE}"},
+    "the cookie of another port": {"cookie": "=".join(key_cookie(KEY, 9000))},
+    "that with the name of this port": {"cookie": f"ghapp_key_8000={key_cookie(KEY, 9000)[1]}"},
+    "the cookie of an earlier start": {"cookie": "=".join(key_cookie("an-earlier-key", 8000))},
+    "the cookie, and no Host's port": {"cookie": "=".join(key_cookie(KEY, 8000)), "host": "127.0.0.1"},
+    "the cookie, and a Host that is none": {"cookie": "=".join(key_cookie(KEY, 8000)), "host": "127.0.0.1:port"},
     "the key as a token": {"authorization": f"Bearer {KEY}"},
 }
 """What proxies, forwarders and attackers send. An L4 forwarder, `proxy_pass` without headers and another user of this
@@ -44,7 +52,7 @@ async def test_nothing_but_the_key_opens_a_page(start, headers, client):
 async def test_without_up_no_key_opens_anything(start):
     for key in ("", "None", KEY):
         browser = start("127.0.0.1", LOCAL)
-        browser.cookies.set("ghapp_key", key)
+        browser.cookies.set(*key_cookie(key, 8000))
         assert (await browser.get("/")).status_code == 303
         assert (await browser.get("/", params={"key": key})).status_code == 303
 
@@ -67,7 +75,14 @@ async def test_the_key_moves_from_any_address_to_a_cookie(start, path, to):
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
+    assert KEY not in cookie
     assert (await browser.get("/orgs/acme")).status_code == 200
+
+
+async def test_the_cookie_is_no_key_of_an_address(start):
+    browser = start("127.0.0.1", LOCAL, GHAPP_PAGE_KEY=KEY)
+    answer = await browser.get("/", params={"key": COOKIE})
+    assert (answer.status_code, "set-cookie" in answer.headers) == (303, False)
 
 
 async def test_a_wrong_key_leads_to_the_sign_in_which_says_so(start):
@@ -99,7 +114,11 @@ async def test_a_form_of_another_origin_is_refused_also_with_the_key(key_holder)
     page = await key_holder.get("/orgs/acme/pause")
     token = page.text.partition('name="form_token" value="')[2].partition('"')[0]
     assert token
-    for headers in ({"origin": "http://ghapp.example:9000"}, {"sec-fetch-site": "same-site"}):
+    for headers in (
+        {"origin": "http://ghapp.example:9000"},
+        {"origin": "https://ghapp.example"},
+        {"sec-fetch-site": "same-site"},
+    ):
         answer = await key_holder.post("/orgs/acme/pause", data={"form_token": token, "why": "x"}, headers=headers)
         assert answer.status_code == 403
     same = {"origin": HERE, "sec-fetch-site": "same-origin"}

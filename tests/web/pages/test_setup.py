@@ -24,12 +24,14 @@ from ghapp.store.audit import AuditLog
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.web.app import build
+from ghapp.web.page_key import key_cookie
 from ghapp.web.reachable import can_deliver
 from tests.health.builders import online
 from tests.support.keys import private_key
+from tests.web.pages.conftest import port_of
 
 HERE, KEY, NOW = "http://127.0.0.1:8000", "one-time-key", 1_800_000_000.0
-STRANGER = {"cookie": "ghapp_key=another"}
+STRANGER = {"cookie": "ghapp_key_8000=another"}
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +68,7 @@ def start(redis, tmp_path, github, clock, asked):
         given = {"GHAPP_STATE_DIR": str(tmp_path), "GHAPP_PAGE_KEY": KEY}
         given |= {"GHAPP_GITHUB_API_URL": github.api_url, "GHAPP_GITHUB_WEB_URL": github.url}
         application = build(Settings.read(given | environ), redis, ask_for, clock)
-        cookies = {"ghapp_key": KEY} if has_key else {}
+        cookies = [key_cookie(KEY, port_of(base))] if has_key else []
         transport = httpx.ASGITransport(application, client=("127.0.0.1", 5))
         return httpx.AsyncClient(transport=transport, base_url=base, cookies=cookies)
 
