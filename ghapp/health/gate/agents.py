@@ -33,7 +33,7 @@ def agent_facts(runner: Evidence, pods: Mapping[str, Pod], deaths: Sequence[Deat
         runner: an unhealthy runner.
         pods: the pods of its pool, by name, from a fresh view; empty without a cluster.
         deaths: the latest deaths, in any order.
-        shows_logs: False where the reader may not see logs.
+        shows_logs: False where the reader may not see logs, nor the cluster's own texts.
     """
     pod = pods.get(runner.name)
     named = (death for death in deaths if death.runner_name == runner.name)
@@ -41,7 +41,7 @@ def agent_facts(runner: Evidence, pods: Mapping[str, Pod], deaths: Sequence[Deat
     death = max(own, key=lambda each: each.ended_at, default=None)
     facts = [_registration(runner), f"version {runner.version}" if runner.version else "version unknown"]
     if pod is not None and not pod.has_ended:
-        facts.append(_process(pod))
+        facts.append(_process(pod, shows_texts=shows_logs))
     elif death is not None:
         facts.append(f"its container ended at {_time(death.at)}: {death.cause} ({death.reason})")
     elif pod is not None and pod.ended is not None:
@@ -61,10 +61,11 @@ def _registration(runner: Evidence) -> str:
     return "registered, offline"
 
 
-def _process(pod: Pod) -> str:
+def _process(pod: Pod, *, shows_texts: bool) -> str:
+    """The cluster's texts may name internal registries and Secrets: they are for readers of logs."""
     why = why_not_started(pod)
     if why is not None:
-        return f"its agent has not started: {why.reason} ({why.text})" if why.text else f"not started: {why.reason}"
+        return f"its agent has not started: {why.reason}" + (f" ({why.text})" if why.text and shows_texts else "")
     if pod.runner is not None and pod.runner.running_since is not None:
         restarts = f", restarted {pod.runner.restarts} times" if pod.runner.restarts else ""
         return f"its container runs since {_time(pod.runner.running_since)}{restarts}"

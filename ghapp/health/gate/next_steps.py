@@ -197,7 +197,8 @@ def _agents(failure: GateFailure) -> list[NextStep]:
     if not failure.mine.unhealthy:
         return []
     names = runner_list([each.name for each in failure.mine.unhealthy])
-    why = f"{'; '.join(failure.agents)}. {ON_A_MACHINE}. {_by_hand(failure)}".strip()
+    risk = _by_hand(failure)
+    why = f"{risk + '. ' if risk else ''}{'; '.join(failure.agents)}. {ON_A_MACHINE}"
     return [NextStep(f"check the agents of {failure.shard}: {names}", why)]
 
 

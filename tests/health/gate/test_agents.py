@@ -22,10 +22,14 @@ def facts(runner, **known):
     return why(gate([on("pink", runner), *at_work()], **known), RUNNER).split(ON_A_MACHINE)[0]
 
 
+RISK = "stopping pink later kills the job that it took. "
+"""It comes first: a long text is cut at its end."""
+
+
 @pytest.mark.parametrize(
     ("runner", "known", "found"),
     [
-        (present(), {}, "pink-1: registered, offline since 2026-09-21 13:13 UTC, version unknown. "),
+        (present(), {}, f"{RISK}pink-1: registered, offline since 2026-09-21 13:13 UTC, version unknown. "),
         (lost(version="2.336.0"), {}, "pink-1: its registration is gone since 2026-09-21 14:12 UTC, version 2.336.0. "),
         (suspect(), {}, "pink-1: missing from the last list of runners, version unknown. "),
         (
@@ -77,9 +81,17 @@ def test_no_line_of_a_log_is_shown_to_who_may_not_read_logs():
     assert "the secret" not in facts(present(), deaths=ended, shows_logs=False)
 
 
+def test_no_text_of_the_cluster_is_shown_to_who_may_not_read_logs():
+    waits = Container("runner", waiting="ImagePullBackOff", waiting_message="registry.internal/secret: no such tag")
+    pods = {"pink-1": pod(waits)}
+    assert "registry.internal" in facts(present(), pods=pods)
+    assert facts(present(), pods=pods, shows_logs=False).endswith("its agent has not started: ImageNotPulled. ")
+
+
 def test_only_some_agents_are_described_and_the_active_shards_agents_have_no_risk():
     many = [on("purple", present(), number) for number in range(1, 9)]
     answer = gate(many, GateRequest("purple"))
     (step,) = [each for each in answer.next if each.step.startswith("check the agents of purple")]
     assert step.why.count("registered, offline") == MOST_AGENTS
-    assert step.why.endswith(f"{ON_A_MACHINE}.")
+    assert step.why.endswith(ON_A_MACHINE)
+    assert step.why.startswith("purple-1: registered")

@@ -6,7 +6,7 @@ import pytest
 
 from ghapp.health.gate import next_steps
 from ghapp.health.gate.active_shard import ActiveShardAnswer, Role, ShardRole
-from ghapp.health.gate.judgement import ActiveShardSources, GateRequest
+from ghapp.health.gate.judgement import NOT_SHOWN, ActiveShardSources, GateRequest
 from ghapp.health.gate.shard_status import WAITING_SECONDS, ShardStatus
 from ghapp.health.gate.terraform_log import TerraformRun
 from tests.health.builders import MICROSECOND, NOW, lost, online, present
@@ -101,6 +101,14 @@ def test_what_provisioning_added_and_changed_is_shown_beside_what_was_destroyed(
     found = check(gate([*pink(3), *at_work()], GateRequest("pink", provision=run)), "provision")
     assert (found.passed, found.decides) == (passed, False)
     assert found.text.endswith(text)
+
+
+def test_the_error_of_provisioning_is_not_shown_to_who_may_not_read_logs():
+    question = GateRequest("pink", provision=TerraformRun(errors=("arn:aws:iam::123456789012",)))
+    answer = gate([*at_work()], question, shows_logs=False)
+    assert check(answer, "provision").text == f"the last run ended with: {NOT_SHOWN}"
+    assert not any("arn:aws" in text for each in answer.next for text in each[:2])
+    assert steps(answer)[0] == "fix the provisioning error"
 
 
 def test_a_log_without_a_run_shows_nothing():
