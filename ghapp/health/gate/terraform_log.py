@@ -8,6 +8,7 @@ runs several modules and mixes their output: each module is read by itself, and 
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -28,6 +29,9 @@ _SUMMARY = re.compile(
     r"(?: \d{1,9} imported,)?(?: (?P<added>\d{1,9}) added,)?(?: (?P<changed>\d{1,9}) changed,)?"
     r" (?P<destroyed>\d{1,9}) destroyed(?:, \d{1,9} forgotten)?\."
 )
+_DONE = re.compile(r": (?P<what>Creation|Modifications|Destruction) complete after ")
+"""A run that fails prints no summary: these lines show what it did before."""
+
 _NO_CHANGES = re.compile(r"\bNo changes\.")
 _OTHERS = re.compile(r"\((?:local|remote)-exec\):")
 _ERROR = re.compile(r"[\s│|]*Error: (?P<text>.+)$")
@@ -61,7 +65,8 @@ class TerraformRun(NamedTuple):
     """The last run in a log, of all its modules. Fields are only ever appended: deploys are stored with it.
 
     Attributes:
-        added, changed, destroyed: number of resources; None if the log does not show that the run completed.
+        added, changed, destroyed: number of resources, of a failed run those before its first error; None if the log
+            does not show it.
         errors: the first errors after the last completed run, one line each.
         destroyed_before: number of resources that earlier runs destroyed, and that no run before this one added again.
     """
@@ -96,6 +101,7 @@ class TerraformRun(NamedTuple):
 def read_terraform_log(log: str) -> TerraformRun:
     """Reads output with or without colours, prefixes and JSON; unknown text gives an empty `TerraformRun`."""
     runs: dict[str, TerraformRun] = {}
+    done: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by module, since its last summary or error
     unnamed: list[str] = []  # all errors of lines without a module: another module's success may follow one
     for line in _COLOUR.sub("", log).splitlines():
         module, text = _message(line)
@@ -112,14 +118,25 @@ def read_terraform_log(log: str) -> TerraformRun:
         elif summary := _SUMMARY.search(text):
             added, changed, destroyed = (int(summary[name] or 0) for name in ("added", "changed", "destroyed"))
             runs[module] = TerraformRun(added, changed, destroyed, destroyed_before=last.lacking)
+            done[module].clear()
         elif _NO_CHANGES.search(text):
             runs[module] = TerraformRun(0, 0, 0, destroyed_before=last.lacking)
+        elif step := _DONE.search(text):
+            done[module][step["what"]] += 1
         elif error := _ERROR.match(text):
-            runs[module] = _with_error(last, error["text"])
+            runs[module] = _with_error(_failed(last, done.pop(module, None)), error["text"])
             unnamed += [] if module else runs[module].errors[-1:]
     if len(runs) > 1 and not runs.get("", TerraformRun()).errors and unnamed:
         runs[""] = runs.get("", TerraformRun())._replace(errors=tuple(dict.fromkeys(unnamed)))
     return _together(runs)
+
+
+def _failed(last: TerraformRun, done: Counter[str] | None) -> TerraformRun:
+    """Returns the run that fails now, by what it did since the last one; without that, the last one."""
+    if not done:
+        return last
+    numbers = (done["Creation"], done["Modifications"], done["Destruction"])
+    return TerraformRun(*numbers, last.errors, last.lacking)
 
 
 def _message(line: str) -> tuple[str, str]:

@@ -144,6 +144,21 @@ def test_one_failed_module_is_a_failure_though_others_had_nothing_to_do(log, fou
     assert run.is_futile is (not run.errors and run[:3] == (0, 0, 0))
 
 
+RECREATED = [
+    "aws_instance.pink[0]: Destruction complete after 41s",
+    "aws_instance.pink[1]: Destruction complete after 41s",
+    "aws_instance.pink[2] (deposed object 1c2d): Destruction complete after 41s",
+    "aws_instance.pink[0]: Creation complete after 12s [id=i-0aaaaaaaaaaaaaaaa]",
+    "aws_launch_template.pink: Modifications complete after 1s",
+    "aws_instance.pink[1]: Still creating... [10s elapsed]",
+]
+
+
+def test_a_run_that_failed_shows_what_it_did_before():
+    assert read_terraform_log("\n".join([*RECREATED, ERROR])) == TerraformRun(1, 1, 3, (FAILED,))
+    assert read_terraform_log("\n".join(RECREATED)) == TerraformRun(), "it goes on, or was ended"
+
+
 def test_terraforms_own_json_is_read():
     assert read_terraform_log(f'{{"@level":"info","@message":"{STATES}"}}') == TerraformRun(4, 1, 0)
     assert read_terraform_log(f'{{"@level":"error","@message":"Error: {QUOTA}"}}') == TerraformRun(errors=(QUOTA,))
@@ -176,6 +191,12 @@ def test_a_stamp_before_a_line_is_no_module(stamp):
         (["Apply complete! Resources: 1 added, 0 changed, 3 destroyed."], 2),
         ([STATES, "Destroy complete! Resources: 4 destroyed."], 4),
         ([STATES, ERROR], 0),
+        ([*RECREATED, ERROR], 2),
+        ([*RECREATED, ERROR, ERROR], 2),
+        ([*RECREATED, ERROR, "Apply complete! Resources: 1 added, 0 changed, 0 destroyed."], 1),
+        ([*RECREATED, ERROR, "Apply complete! Resources: 2 added, 0 changed, 0 destroyed."], 0),
+        ([*RECREATED, "Apply complete! Resources: 1 added, 0 changed, 3 destroyed.", ERROR], 2),
+        (["Destroy complete! Resources: 4 destroyed.", *RECREATED, ERROR], 6),
     ],
 )
 def test_what_was_destroyed_and_not_added_again_is_lacking(runs, lacking):
