@@ -176,7 +176,7 @@ def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSo
                 shards,
                 users,
                 None if deploy is None else deploy.deployed_at,
-                provision,
+                None if question.provision is None and _has_passed(deploy) else provision,
                 taken.get(shard, 0),
                 pool=known.rule.name,
                 version=question.version,
@@ -208,6 +208,11 @@ def held_for(gate: Gate, held: float, settle: float) -> Gate:
     return replace(
         later, next=(NextStep("wait, then run the gate again", why + "seen and offline, run `ghapp explain`"),)
     )
+
+
+def _has_passed(deploy: Deploy | None) -> bool:
+    """True if the shard passed since its deploy: what fails now came later, and its provisioning says nothing of it."""
+    return deploy is not None and deploy.passed_at is not None
 
 
 def _failures(question: GateRequest, deploy: Deploy | None, known: ShardInputs, now: float) -> int:

@@ -108,7 +108,9 @@ def provision(run: TerraformRun) -> Check:
         parts.append(f"the last run ended with: {run.errors[0]}")
     if run.destroyed_before:
         again = min(run.added or 0, run.destroyed_before)
-        parts.append(f"of {run.destroyed_before} that were destroyed before, {again} were added again")
+        parts.append(
+            f"before it {counted(run.destroyed_before, 'resource')} had been destroyed, {again} of them added again"
+        )
     if run.lacking:
         parts.append(f"{counted(run.lacking, 'resource')} more destroyed than added")
     return Check("provision", run.is_complete and not run.lacking, "; ".join(parts), decides=False)

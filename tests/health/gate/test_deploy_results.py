@@ -171,6 +171,22 @@ def test_a_shard_is_cleaned_up_after_two_failures_in_a_row_and_shut_down_before(
 
 
 @pytest.mark.parametrize(
+    ("changes", "asked", "advised"),
+    [
+        ({}, None, False),
+        ({"passed_at": NOW - 60}, None, True),
+        ({"passed_at": NOW - 60}, TerraformRun(0, 0, 0), False),
+    ],
+    ids=["it never passed", "it passed, and failed later", "provisioned again since, by a log in hand"],
+)
+def test_a_reported_run_that_changed_nothing_is_repeated_if_the_shard_passed_since(changes, asked, advised):
+    known = sources(provision=TerraformRun(0, 0, 0), **changes)
+    answer = gate([on("pink", present()), *at_work()], GateRequest("pink", provision=asked), known)
+    assert check(answer, "provision").passed
+    assert ("provision pink again" in [each.step for each in answer.next]) is advised
+
+
+@pytest.mark.parametrize(
     ("runners", "found", "passed", "failed"),
     [
         (pink(1), {}, True, False),

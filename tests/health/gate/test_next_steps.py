@@ -87,12 +87,12 @@ def test_the_risks_of_an_agent_started_by_hand_are_named_on_an_inactive_shard_al
         (
             TerraformRun(4, 0, 0, (), 4),
             True,
-            "the last run added 4, changed 0 and destroyed 0 resources; of 4 that were destroyed before, 4 were added again",
+            "the last run added 4, changed 0 and destroyed 0 resources; before it 4 resources had been destroyed, 4 of them added again",
         ),
         (
             TerraformRun(1, 0, 0, (), 4),
             False,
-            "of 4 that were destroyed before, 1 were added again; 3 resources more destroyed than added",
+            "before it 4 resources had been destroyed, 1 of them added again; 3 resources more destroyed than added",
         ),
         (TerraformRun(errors=("no quota",)), False, "the last run ended with: no quota"),
     ],

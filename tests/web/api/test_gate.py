@@ -187,11 +187,11 @@ async def test_what_a_deploy_provisioned_is_compared_with_what_an_earlier_one_de
     await http.put(PINK, json={"role": "inactive", "ref": "v2", "provision": "1,2,0", "provision_error": ""})
     (found,) = provision(await http.get(GATE))
     assert found == (
-        "the last run added 1, changed 2 and destroyed 0 resources; of 4 that were destroyed before, 1 were added again; "
+        "the last run added 1, changed 2 and destroyed 0 resources; before it 4 resources had been destroyed, 1 of them added again; "
         "3 resources more destroyed than added"
     )
     (asked,) = provision(await http.get(f"{GATE}?provision=4,0,0,1"))
-    assert asked.endswith("of 4 that were destroyed before, 4 were added again")
+    assert asked.endswith("before it 4 resources had been destroyed, 4 of them added again")
 
 
 async def test_what_the_cluster_shows_of_an_unhealthy_agent_is_named_while_the_view_is_fresh(http, redis, times):
