@@ -8,6 +8,7 @@ idle for long, beyond `minRunners` and the jobs that wait, while the set wants t
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
@@ -18,6 +19,9 @@ from ghapp.health.runner.evidence import Survey, covered_seconds
 
 IDLE_SECONDS = 600.0
 """A runner without a job for this long is not about to get one: GitHub assigns a waiting job within seconds."""
+
+ANY = ""
+"""Stands for the labels of a job without labels, which any set may get."""
 
 WAITING_PHASES = frozenset({"Pending", "Running"})
 
@@ -42,7 +46,7 @@ class ScaleSet(NamedTuple):
 def inflated_demand(
     org: str,
     scale_sets: Iterable[ScaleSet],
-    objects: Collection[EphemeralRunner],
+    objects: Iterable[EphemeralRunner],
     jobs: Collection[Job],
     survey: Survey,
     now: float,
@@ -59,13 +63,18 @@ def inflated_demand(
         now: time of the check.
         ahead: seconds by which the cluster's clock is ahead of ours.
     """
+    by_set: defaultdict[str, list[EphemeralRunner]] = defaultdict(list)
+    for each in objects:
+        if is_in(org, each.org):
+            by_set[each.scale_set].append(each)
+    queued, running = (_by_label(jobs, status, now) for status in ("queued", "running"))
     found = []
     for scale_set in scale_sets:
-        own = [each for each in objects if each.scale_set == scale_set.name and is_in(org, each.org)]
+        own = by_set[scale_set.name]
         long_idle = sum(covered_seconds(survey, each.created_at - ahead, now) >= IDLE_SECONDS for each in _idle(own))
         assigned = sum(is_assigned(each) for each in own)
-        queued, running = _jobs_of(scale_set, jobs, now)
-        needed = scale_set.min_runners + queued + max(0, running - assigned)
+        unnamed = max(0, _count(running, scale_set) - assigned)  # of an ARC whose objects name no job
+        needed = scale_set.min_runners + _count(queued, scale_set) + unnamed
         excess = min(long_idle - needed, scale_set.replicas - assigned - needed)
         if excess > 0:
             reason = PhantomReason.DEMAND_INFLATED
@@ -75,17 +84,23 @@ def inflated_demand(
     return found
 
 
-def _idle(own: Collection[EphemeralRunner]) -> list[EphemeralRunner]:
+def _idle(own: Iterable[EphemeralRunner]) -> list[EphemeralRunner]:
     free = [each for each in own if not is_assigned(each) and each.deleting_since is None]
     return [each for each in free if each.phase in WAITING_PHASES]
 
 
-def _jobs_of(scale_set: ScaleSet, jobs: Collection[Job], now: float) -> tuple[int, int]:
-    """Returns how many queued and running jobs may be the set's: they name it, or no label, as jobs of a group do."""
-    unfinished = [job for job in jobs if not is_over(job, now)]
-    name = scale_set.label.lower()
-    own = [job for job in unfinished if not job.labels or name in {label.lower() for label in job.labels}]
-    return sum(job.status == "queued" for job in own), sum(job.status == "running" for job in own)
+def _by_label(jobs: Iterable[Job], status: str, now: float) -> Counter[str]:
+    """Counts jobs by each of their labels, in lower case; those of a runner group, which have none, by `ANY`."""
+    counts: Counter[str] = Counter()
+    for job in jobs:
+        if job.status == status and not is_over(job, now):
+            counts.update({label.lower() for label in job.labels} or {ANY})
+    return counts
+
+
+def _count(counts: Counter[str], scale_set: ScaleSet) -> int:
+    """Returns how many of the counted jobs may be the set's."""
+    return counts[scale_set.label.lower()] + counts[ANY]
 
 
 def _rough(count: int) -> int:
