@@ -76,7 +76,7 @@ class Shards:
             now: time of the evaluation.
         """
         deploy = last_deploy(sources.deploys, request.shard.lower())
-        if deploy is None:
+        if deploy is None or deploy.passed_at is not None:
             return
         gate, startup_seconds = judge_gate(request, known, sources, now), known.limits.startup_seconds
 

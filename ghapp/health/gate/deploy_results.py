@@ -79,7 +79,9 @@ def judged(deploy: Deploy, now: float, startup_seconds: float, *, passed: bool, 
         passed: True if the gate passed.
         failed: True if the shard was judged and failed; both are False while it cannot be judged.
     """
-    if passed and deploy.passed_at is None:
+    if deploy.passed_at is not None:  # what comes later is no failure of the deploy
+        return deploy
+    if passed:
         return deploy._replace(passed_at=now)
     if failed and deploy.failed_at is None and _had_time(deploy, now, startup_seconds):
         return deploy._replace(failed_at=now)
