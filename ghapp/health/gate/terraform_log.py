@@ -162,8 +162,8 @@ def _module_in(path: str) -> str:
 
 
 def _with_error(run: TerraformRun, text: str, *, only: bool = False) -> TerraformRun:
-    """Returns the run with one more error; with `only`, unless it has one already."""
-    if len(run.errors) >= (1 if only else MOST_ERRORS):
+    """Returns the run with one more error, which Terragrunt may repeat; with `only`, unless it has one already."""
+    if text in run.errors or len(run.errors) >= (1 if only else MOST_ERRORS):
         return run
     return run._replace(errors=(*run.errors, text))
 

@@ -113,6 +113,10 @@ PRETTY = f"""\
         ),
         (f"{NOTHING}\n❯❯ Run Summary  3 units  1m\n   Succeeded    2\n   Failed       1\n", "1 of the modules failed"),
         (f"{NOTHING}\n❯❯ Run Summary\n   Failed       1\n{NOTHING}\n❯❯ Run Summary\n   Succeeded    3\n", ()),
+        (
+            f"14:19:25 STDERR [db] terraform: │ Error: {QUOTA}\n14:19:26 ERROR  [db] Error: {QUOTA}\n{NOTHING}",
+            (f"db: {QUOTA}",),
+        ),
         (f'{NOTHING}\n* Failed to execute "terraform apply" in ./db/.terragrunt-cache/a/b', ("db: it failed",)),
     ],
     ids=[
@@ -127,6 +131,7 @@ PRETTY = f"""\
         "JSON",
         "a summary alone",
         "a summary alone, repeated with success",
+        "an error that is repeated",
         "the failed command",
     ],
 )
@@ -226,5 +231,5 @@ def test_any_text_can_be_read_as_a_log(log):
 
 
 def test_many_long_errors_are_truncated():
-    found = read_terraform_log("\n".join(["Error: " + "x" * 1000] * 50))
+    found = read_terraform_log("\n".join(f"Error: {number}" + "x" * 1000 for number in range(50)))
     assert [len(error) for error in found.errors] == [200] * MOST_ERRORS
