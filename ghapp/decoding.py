@@ -60,6 +60,8 @@ Kind = Literal[
     "user-repository",
     "pod",
     "ephemeral-runner",
+    "ephemeral-runner-set",
+    "autoscaling-runner-set",
     "log-stream",
 ]
 """The kinds of rows, as metrics and `ghapp doctor` name them."""

@@ -16,7 +16,7 @@ from ghapp.cli.backend import Backend, query
 from ghapp.cli.gate_wait import GateTimeouts, watch
 from ghapp.cli.options import WEB, CommandOutput, OutputCommand, json_fields, links, open_page
 from ghapp.exit_codes import FAILED, INTERRUPTED
-from ghapp.health.gate.judgement import Gate, GateRequest
+from ghapp.health.gate.judgement import LONGEST_CHANGE, Gate, GateRequest
 from ghapp.health.gate.terraform_log import LARGEST_BYTES, TerraformRun, read_terraform_log
 from ghapp.health.shards import is_shard
 from ghapp.report.documents import GateDocument, gate_document
@@ -54,7 +54,13 @@ SECONDS = Seconds(min=0, max=LONGEST_SECONDS)
 @click.option("--canary", is_flag=True, help="Require a job completed on the shard since its deploy.")
 @click.option("--provision-log", type=click.Path(path_type=Path), help="Terraform's output; used to advise on a retry.")
 @click.option("--expect-new", is_flag=True, help="Accept a shard without any known runner or deploy.")
-@click.option("--failures", type=click.IntRange(min=1), default=1, help="How often in a row it has failed so far.")
+@click.option("--changed", metavar="WHAT", help="What was changed since the failure, so that a retry may help.")
+@click.option(
+    "--failures",
+    type=click.IntRange(min=1),
+    default=1,
+    help="How often in a row it has failed, where its deploys are not reported.",
+)
 @WEB
 @json_fields(GateDocument)
 def gate(
@@ -66,6 +72,7 @@ def gate(
     settle: float | None,
     version: str | None,
     provision_log: Path | None,
+    changed: str | None,
     failures: int,
     *,
     canary: bool,
@@ -81,6 +88,9 @@ def gate(
         raise click.BadParameter(f"{shard!r} is not a valid name of a shard", param_hint="SHARD")
     if version == "":
         raise click.BadParameter("give a version, like 2.336.0; leave it out for any version", param_hint="--version")
+    if changed is not None and not 0 < len(changed.strip()) <= LONGEST_CHANGE:
+        why = f"name what was changed, in {LONGEST_CHANGE} characters at most"
+        raise click.BadParameter(why, param_hint="--changed")
     if web:
         open_page(links(org).gate)
         return
@@ -90,7 +100,7 @@ def gate(
         source = await backend.gate(org, pool)
         timeouts = _timeouts(timeout, source.settle_seconds or 0.0 if settle is None else settle, source.sweep_seconds)
         least = min_online or source.min_online
-        request = GateRequest(shard, least, version, canary, log, expect_new, failures)
+        request = GateRequest(shard, least, version, canary, log, expect_new, failures, changed or "")
         report = Progress().report if timeouts.hold_seconds else _report_nothing
         return await watch(lambda: source.judge(request), timeouts, time.monotonic, asyncio.sleep, report)
 
@@ -165,6 +175,6 @@ def _read(path: Path) -> TerraformRun:
     if len(log) > LARGEST_BYTES:  # a pipe cannot be read from its end
         raise click.BadParameter(f"{path} has more than {LARGEST_BYTES:,} bytes", param_hint="--provision-log")
     found = read_terraform_log(log.decode("utf-8", "replace"))
-    if found == TerraformRun():
+    if found.is_empty:
         click.echo(f"ghapp: {path} has no result of a Terraform run; continuing without it", err=True)
     return found

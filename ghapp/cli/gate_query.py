@@ -66,7 +66,10 @@ class GateQuery:
         deploys = await self._stores.shards.deploys(installation.id, self._pool.name)
         if not question.expect_new and (why := unknown_shard(question.shard, known, deploys, answer)):
             raise ConfigurationError(why)
-        return judge_gate(question, known, ActiveShardSources(deploys, self._pool.active_source, answer), now)
+        sources = ActiveShardSources(deploys, self._pool.active_source, answer)
+        plain = GateRequest(question.shard, self._pool.min_online)
+        await self._stores.shards.record_result(installation.id, plain, known, sources, now)
+        return judge_gate(question, known, sources, now)
 
     async def _active_shard(self) -> ActiveShardAnswer | None:
         """Queries the source itself: a user who may run this command may also run the pool's."""

@@ -278,8 +278,11 @@ class RemoteGate:
         parameters |= {"canary": str(request.canary).lower(), "expect_new": str(request.expect_new).lower()}
         if request.version is not None:
             parameters["version"] = request.version
+        if request.changed:
+            parameters["changed"] = request.changed
         if (run := request.provision) is not None:
-            parameters |= {} if run.added is None else {"provision": f"{run.added},{run.changed},{run.destroyed}"}
+            counts = f"{run.added},{run.changed},{run.destroyed},{run.destroyed_before}"
+            parameters |= {} if run.added is None else {"provision": counts}
             parameters |= {"provision_error": run.errors[0]} if run.errors else {}
         found = await self.backend._get(path, parameters)  # noqa: SLF001 - one adapter in two classes
         observed = found["observed_at"]

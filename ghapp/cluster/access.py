@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ghapp.cluster.request import EPHEMERAL_RUNNERS, PODS, SERVICE_ACCOUNTS, Resource, Verb
+from ghapp.cluster.request import (
+    AUTOSCALING_RUNNER_SETS,
+    EPHEMERAL_RUNNER_SETS,
+    EPHEMERAL_RUNNERS,
+    PODS,
+    SERVICE_ACCOUNTS,
+    Resource,
+    Verb,
+)
 
 
 class Access(NamedTuple):
@@ -46,6 +54,8 @@ NEAR_RUNNERS: tuple[Access, ...] = (
     *_all("watch", ("get", "list", "watch"), PODS),
     *_all("watch", ("get",), PODS, "log"),
     *_all("watch", ("list", "watch"), EPHEMERAL_RUNNERS, replacers=("arc",)),
+    *_all("watch", ("list",), AUTOSCALING_RUNNER_SETS, replacers=("arc",)),
+    *_all("watch", ("list",), EPHEMERAL_RUNNER_SETS, replacers=("arc",)),
     *_all("worker", ("get", "list", "delete"), PODS),
     *_all("worker", ("get", "delete"), SERVICE_ACCOUNTS),
     *_all("worker", ("get", "list", "delete", "patch"), EPHEMERAL_RUNNERS, replacers=("arc",)),

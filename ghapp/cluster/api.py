@@ -17,6 +17,8 @@ from ghapp.cluster.logs import read_log
 from ghapp.cluster.paged_list import listed
 from ghapp.cluster.request import (
     ACCESS_REVIEWS,
+    AUTOSCALING_RUNNER_SETS,
+    EPHEMERAL_RUNNER_SETS,
     EPHEMERAL_RUNNERS,
     PODS,
     SELF_REVIEWS,
@@ -27,11 +29,12 @@ from ghapp.cluster.request import (
 )
 from ghapp.cluster.transport import ClusterResponse, ClusterTransport
 from ghapp.cluster.watch_events import Listed, WatchChange
-from ghapp.cluster.wire import answers, envelope, ephemeralrunners, pods
+from ghapp.cluster.wire import answers, envelope, ephemeralrunners, pods, scale_sets
 from ghapp.cluster.wire.answers import change_of
 from ghapp.decoding import LeftOutRows
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ConflictError, ResourceMissingError
 from ghapp.health.pods.pod import EphemeralRunner, Pod
+from ghapp.health.pods.scale_sets import ScaleSet
 
 W = TypeVar("W", Pod, EphemeralRunner)
 
@@ -84,6 +87,18 @@ class Cluster:
         """
         answer = await self.transport.request(ClusterRequest("get", EPHEMERAL_RUNNERS, namespace, name))
         return None if answer is None else ephemeralrunners.ephemeral_runner(*answer)
+
+    async def scale_sets(self, namespace: str) -> list[ScaleSet]:
+        """Returns the scale sets of a namespace, and how many runners each of them wants.
+
+        Raises:
+            ResourceMissingError: ARC is not installed in this cluster.
+        """
+        call = ClusterRequest("list", AUTOSCALING_RUNNER_SETS, namespace)
+        found = await listed(self.transport, call, scale_sets.runner_sets, self.left_out)
+        call = ClusterRequest("list", EPHEMERAL_RUNNER_SETS, namespace)
+        wanted = await listed(self.transport, call, scale_sets.wanted_runners, self.left_out)
+        return scale_sets.scale_sets(found.items, wanted.items)
 
     async def delete_pod(self, namespace: str, name: str, uid: str, version: str) -> bool:
         """Deletes a pod as it was read; returns True if that was accepted, False if the pod no longer existed.

@@ -37,6 +37,8 @@ class Resource(NamedTuple):
 PODS = Resource("pods")
 SERVICE_ACCOUNTS = Resource("serviceaccounts")
 EPHEMERAL_RUNNERS = Resource("ephemeralrunners", "actions.github.com", "v1alpha1")
+EPHEMERAL_RUNNER_SETS = Resource("ephemeralrunnersets", "actions.github.com", "v1alpha1")
+AUTOSCALING_RUNNER_SETS = Resource("autoscalingrunnersets", "actions.github.com", "v1alpha1")
 ACCESS_REVIEWS = Resource("selfsubjectaccessreviews", "authorization.k8s.io")
 SELF_REVIEWS = Resource("selfsubjectreviews", "authentication.k8s.io")
 VERSION = Resource("/version")

@@ -14,6 +14,8 @@ _GROUPS = {
     "delivery-attempt": "deliveries",
     "pod": "cluster",
     "ephemeral-runner": "cluster",
+    "ephemeral-runner-set": "cluster",
+    "autoscaling-runner-set": "cluster",
     "log-stream": "cluster",
 }
 """By kind; all others are in GitHub's answers."""

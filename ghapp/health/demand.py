@@ -32,7 +32,7 @@ class PoolDemand:
         running: number of running jobs.
         online: number of online runners.
         idle: of these, the ones without a job.
-        assigned: ARC's own count of assigned jobs; None without a cluster.
+        assigned: number of ARC's objects that name a job; None without a cluster.
         unserved: queued jobs that no online runner can take.
         oldest_queued_at: when the oldest queued job was queued (epoch seconds); None if none is queued.
     """
@@ -96,9 +96,10 @@ def demand(queue: JobQueue, assigned: Mapping[str, int] = NONE_ASSIGNED) -> tupl
 def assigned_by_pool(
     org: str, objects: Mapping[str, Iterable[EphemeralRunner]], rules: Sequence[ScaledRule]
 ) -> dict[str, int]:
-    """Returns the number of jobs that ARC counts as assigned, by pool: for ARC's pools, and others that have any.
+    """Returns the number of ARC's objects that name a job, by pool: for ARC's pools, and others that have any.
 
-    A count above the pool's running jobs is inflated by failed objects that still name a job.
+    A count above the pool's running jobs has failed objects that still name a job. It is not the number of assigned
+    jobs that GitHub reports to ARC, which no object shows.
 
     A namespace of one pool belongs to it alone. If several pools share one, an object's scale set selects the pool:
     ARC's runners have the scale set's name as their label.

@@ -27,7 +27,7 @@ from ghapp.untrusted_text import LONGEST_WORD, one_line
 NAME = "Runner gate"
 """The check run's name if a repository deploys one pool."""
 
-LONGEST_TEXT = 800
+LONGEST_TEXT = 1_200
 """Maximum characters of one sentence; there are about twenty sentences."""
 
 ROOM = (LONGEST - 2) // 2

@@ -24,6 +24,11 @@ _FORBIDDEN = re.compile(r"[/*\x00-\x1f\x7f]")
 HEADER = """\
 # ghapp.toml, named by GHAPP_CONFIG. Suggested by `ghapp init` from the labels of the runners that it knows.
 # Every key: docs/configuration.md. Unknown keys are refused at start.
+#
+# On each runner, pod or machine, set two variables, so that its log and the cause of its end can be read:
+#   ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT=1
+#   ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE=1
+# What they cost, and how to turn them back: docs/controllers.md.
 
 [remediation]
 mode = "dry-run"            # records what it would do and does nothing; "act" once its reports are right

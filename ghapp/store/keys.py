@@ -660,6 +660,12 @@ def pods(namespace: str) -> str:
     return f"ghapp:pods:{namespace}"
 
 
+@keys_of(STRING, KeyBound(number="one per configured namespace", seconds=10 * MINUTE), (WATCH,), (WORKER,))
+def scale_sets(namespace: str) -> str:
+    """ARC's ScaleSets of a namespace: what each keeps without a job, and what it wants."""
+    return f"ghapp:scale-sets:{namespace}"
+
+
 @keys_of(
     STREAM,
     KeyBound(most=10_000, number=", or some more", seconds=WEEK, time="; deleted when the death is recorded"),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
 
 from ghapp.health.gate.active_shard import ACTIVE_SECONDS
-from ghapp.health.gate.shard_status import LOOP_SECONDS, ShardInputs
+from ghapp.health.gate.shard_status import LOOP_SECONDS, ShardInputs, shard_statuses
 from ghapp.health.installation import Installation
+from ghapp.health.pods.pod import Pod, is_fresh
 from ghapp.health.pods.pod_claim import by_name
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.remediation.status import is_loss_over
@@ -78,7 +81,17 @@ async def load_shard_inputs(
         latest = await stores.deaths.recent(installation.id, since, MOST_DEATHS)
         deaths = [*{identity(each): each for each in (*unclean, *latest)}.values()]
     rules, limits = settings.pools_of(installation.org), settings.of(installation.org).evidence
-    return ShardInputs(pool, rules, runners.values(), survey, limits, jobs, deaths, taken, ended)
+    known = ShardInputs(pool, rules, runners.values(), survey, limits, jobs, deaths, taken, ended)
+    return replace(known, pods=await _pods_of_unhealthy(stores, pool, known, now))
+
+
+async def _pods_of_unhealthy(stores: Stores, pool: PoolSettings, known: ShardInputs, now: float) -> Mapping[str, Pod]:
+    """Returns the pods of the pool's unhealthy runners; empty without a fresh view of them."""
+    names = [each.name for shard in shard_statuses(known, now).values() for each in shard.unhealthy]
+    if pool.namespace is None or not names:
+        return {}
+    view = await stores.pods.some(pool.namespace, names)
+    return view.pods if view is not None and is_fresh(view.seen_at, now) else {}
 
 
 async def load_job_queue(stores: Stores, installation: Installation, settings: Settings, now: float) -> JobQueue:

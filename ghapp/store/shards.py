@@ -7,7 +7,17 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.health.gate.active_shard import ANSWER_SECONDS, ActiveShardAnswer, Deploy, Role, with_deploy
+from ghapp.health.gate.active_shard import (
+    ANSWER_SECONDS,
+    ActiveShardAnswer,
+    Deploy,
+    Role,
+    last_deploy,
+    with_deploy,
+)
+from ghapp.health.gate.deploy_results import is_same, judged
+from ghapp.health.gate.judgement import ActiveShardSources, GateRequest, judge_gate
+from ghapp.health.gate.shard_status import ShardInputs
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.compare_and_set import RecordWriter
@@ -50,6 +60,36 @@ class Shards:
 
         revised = await self._deploys.revise([keys.deploys(installation)], {pool: recorded})
         return next(each for each in revised[pool] if each.shard == shard)
+
+    async def record_result(
+        self, installation: int, request: GateRequest, known: ShardInputs, sources: ActiveShardSources, now: float
+    ) -> None:
+        """Records whether the shard's last deploy passed or failed, so that failures in a row can be counted.
+
+        Writes at most twice for each deploy, and nothing if the shard was deployed again meanwhile.
+
+        Args:
+            installation: the installation.
+            request: the shard, with the pool's own `min_online` and nothing else required.
+            known: the gate's inputs.
+            sources: of the active shard.
+            now: time of the evaluation.
+        """
+        deploy = last_deploy(sources.deploys, request.shard.lower())
+        if deploy is None or deploy.passed_at is not None:
+            return
+        gate, startup_seconds = judge_gate(request, known, sources, now), known.limits.startup_seconds
+
+        def result(last: Deploy) -> Deploy:
+            if not is_same(last, deploy.deployed_at, deploy.ref):
+                return last
+            return judged(last, now, startup_seconds, passed=gate.passed, failed=gate.failed)
+
+        def recorded(deploys: tuple[Deploy, ...] | None) -> tuple[Deploy, ...]:
+            return tuple(result(each) if each.shard == deploy.shard else each for each in deploys or ())
+
+        if result(deploy) != deploy:
+            await self._deploys.revise([keys.deploys(installation)], {known.rule.name: recorded})
 
     async def answered(self, installation: int, pool: str, answer: ActiveShardAnswer) -> None:
         """Records the answer of the pool's command or URL."""

@@ -48,6 +48,7 @@ from ghapp.store.reports import Reports
 from ghapp.store.reruns import Reruns
 from ghapp.store.runner_groups import RunnerGroupStore
 from ghapp.store.runners import Runners
+from ghapp.store.scale_sets import ScaleSets
 from ghapp.store.schedule import Schedule
 from ghapp.store.settled import SettledSweeps
 from ghapp.store.shards import Shards
@@ -102,6 +103,7 @@ class Stores:
     runners: Runners
     schedule: Schedule
     settled: SettledSweeps
+    scale_sets: ScaleSets
     shards: Shards
     tokens: Tokens
     uninstalled: UninstalledData
@@ -177,6 +179,7 @@ def stores_over(
         runners=Runners(redis, clock),
         schedule=Schedule(redis),
         settled=SettledSweeps(redis),
+        scale_sets=ScaleSets(redis),
         shards=Shards(redis),
         tokens=Tokens(redis),
         uninstalled=UninstalledData(redis),

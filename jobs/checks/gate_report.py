@@ -159,7 +159,8 @@ class _Look(CommitCheckPost):
         now: float,
     ) -> None:
         super().__init__(context, installation, place_of(pool.name, deploy.shard), now)
-        self._pool, self._deploy, self._name = pool, deploy, name
+        self._pool, self._name = pool, name
+        self._question = GateRequest(deploy.shard, pool.min_online)
 
     async def run(self, gate_check: GateCheck, inputs: ShardInputs, sources: ActiveShardSources) -> CheckRunOutcome:
         """Evaluates the gate check, publishes a changed text, and records the result."""
@@ -167,6 +168,7 @@ class _Look(CommitCheckPost):
         if after.private is None:
             after, outcome = await self.attempt(after, self._with_privacy)
         after, gate, stage = self._judged(after, inputs, sources)
+        await self._context.shards.record_result(self._installation.id, self._question, inputs, sources, self._now)
         if outcome is CheckRunOutcome.NOTHING_TO_DO:
             after, outcome = await self.attempt(after, partial(self._publish, gate, stage))
         is_published = stage is not GateCheckStage.WAITS and not after.setback
@@ -181,9 +183,8 @@ class _Look(CommitCheckPost):
     def _judged(
         self, gate_check: GateCheck, inputs: ShardInputs, sources: ActiveShardSources
     ) -> tuple[GateCheck, Gate, GateCheckStage]:
-        question = GateRequest(self._deploy.shard, self._pool.min_online)
         known = inputs if gate_check.private else inputs.without_repositories
-        gate = judge_gate(question, known, sources, self._now)
+        gate = judge_gate(self._question, known, sources, self._now)
         return observed(gate_check, gate, self._pool.settle_seconds or 0.0, self._now)
 
     async def _checks(self, gate_check: GateCheck) -> Checks:

@@ -13,7 +13,7 @@ from ghapp.health.cluster_summary import (
 from ghapp.health.installation import Installation
 from ghapp.health.leaks.reaper_status import DAY_SECONDS, ReaperStatus, reaper_status
 from ghapp.health.pods.pod import is_fresh
-from ghapp.health.pods.reconcile import find_phantoms, pod_locations
+from ghapp.health.pods.reconcile import ArcDemand, find_phantoms, pod_locations
 from jobs.context import JobContext
 
 EVERY_SECONDS = 15.0
@@ -42,7 +42,8 @@ async def summarize_cluster(context: JobContext, installation: Installation, now
     seen = {name: view for name in namespaces if (view := await pods.all(name)) is not None}
     limits = context.settings.of(installation.org).evidence
     await context.pod_locations.seen(installation.id, pod_locations(runners, seen, rules), now)
-    found = find_phantoms(installation.org, runners, survey, seen, rules, now, limits)
+    arc = await _arc_demand(context, installation, namespaces)
+    found = find_phantoms(installation.org, runners, survey, seen, rules, now, limits, arc)
     deaths = context.deaths
     unread = unread_since(before, now)
     if before is None or before.deaths_since is None:
@@ -54,6 +55,17 @@ async def summarize_cluster(context: JobContext, installation: Installation, now
     side = summary_after(before, found, recent, now, is_blind=is_blind)
     await sides.keep(installation.id, side)
     return side
+
+
+async def _arc_demand(context: JobContext, installation: Installation, namespaces: list[str]) -> ArcDemand | None:
+    """Returns what ARC's scale sets want; None if nothing is known of them, or while deliveries are late."""
+    scale_sets = {name: found for name in namespaces if (found := await context.scale_sets.get(name))}
+    if not scale_sets:
+        return None
+    arrivals = (await context.delivery_status.arrivals([installation.id])).get(installation.id)
+    if arrivals is None or arrivals.last_at is None or arrivals.late:
+        return None
+    return ArcDemand(scale_sets, await context.demand.all(installation.id))
 
 
 async def leaks_of(context: JobContext, installation: Installation, now: float) -> ReaperStatus:

@@ -28,6 +28,7 @@ from jobs.deaths.death_recorder import DeathRecorder
 from jobs.pods.ephemeralrunner_cache import EphemeralRunnerCache
 from jobs.pods.ordered_tasks import first_of
 from jobs.pods.pod_cache import PodCache
+from jobs.pods.scale_sets import keep_scale_sets
 
 BEAT_SECONDS = 5.0
 
@@ -64,7 +65,10 @@ async def watch(settings: Settings) -> None:
                 for each in settings.namespaces:
                     found.append(PodCache(each, recorder, lambda: lock.is_valid, clock))
                     found.append(EphemeralRunnerCache(each, settings, cluster, stores, lambda: lock.is_valid, clock))
-                return [each.keep() for each in found]
+                scale_sets = [
+                    keep_scale_sets(each, cluster, stores, lambda: lock.is_valid) for each in settings.namespaces
+                ]
+                return [*(each.keep() for each in found), *scale_sets]
 
             leading = lead(stores.locks.lasting(LOCK_SECONDS), identity, views)
             await _until_asked_to_stop([leading, _beat(stores, clock, identity, cluster.left_out)])

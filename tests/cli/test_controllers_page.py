@@ -122,6 +122,41 @@ def test_the_units_are_valid_and_name_the_script():
     assert "OnUnitActiveSec" in timer["Timer"]
 
 
+VARIABLES = {"ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT=1", "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE=1"}
+
+
+def test_each_controllers_section_sets_the_two_variables_or_says_where_they_are():
+    _, *sections = re.split(r"^## ", PAGE, flags=re.MULTILINE)
+    assert {each.partition("\n")[0] for each in sections if "two variables" in each.lower()} == {
+        each.partition("\n")[0] for each in sections
+    }
+    machines = [each for each in sections if each.startswith(("terraform", "Machines"))]
+    assert all(variable in each for each in machines for variable in VARIABLES)
+
+
+def test_the_cost_of_the_log_and_the_way_back_are_documented():
+    assert "What the first one costs." in PAGE
+    assert "Turn it back." in PAGE
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_the_script_adds_each_variable_once_and_keeps_what_is_there(tmp_path, runs):
+    (tmp_path / ".env").write_text("LANG=C.UTF-8\n")
+    for _ in range(runs):
+        subprocess.run(["sh", "-c", block("sh", "RUNNER_DIR has")], env={"RUNNER_DIR": str(tmp_path)}, check=True)
+    assert (tmp_path / ".env").read_text().splitlines()[0] == "LANG=C.UTF-8"
+    assert sorted((tmp_path / ".env").read_text().splitlines()[1:]) == sorted(VARIABLES)
+
+
+def test_the_user_data_and_the_unit_set_both_variables(tmp_path):
+    (line,) = re.findall(r"^ +(printf .*)$", block("hcl", "userdata_post_install"), re.MULTILINE)
+    subprocess.run(["sh", "-c", line.replace("/opt/actions-runner", str(tmp_path))], check=True)
+    assert set((tmp_path / ".env").read_text().splitlines()) == VARIABLES
+    unit = configparser.ConfigParser()
+    unit.read_string(block("ini", "variables.conf"))
+    assert set(unit["Service"]["Environment"].split()) == VARIABLES
+
+
 class Aws(ModuleType):
     """boto3, with one instance in an Auto Scaling group; records what is terminated."""
 

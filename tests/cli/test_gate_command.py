@@ -214,6 +214,7 @@ async def test_escape_sequences_in_a_runner_name_are_removed(redis, fleet, ghapp
         (["acme", "linux", "pink", "--timeout", "-1"], "--timeout"),
         (["acme", "linux", "pink", "--timeout", "5", "--settle", "6"], "is shorter than the 6 seconds to settle"),
         (["acme", "linux", "pink", "--provision-log", "/nowhere"], "cannot read /nowhere"),
+        (["acme", "linux", "pink", "--changed", " "], "name what was changed"),
     ],
     ids=" ".join,
 )

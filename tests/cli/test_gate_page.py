@@ -6,6 +6,7 @@ import ast
 import json
 import re
 import shlex
+import subprocess
 import tomllib
 from dataclasses import fields
 from pathlib import Path
@@ -110,7 +111,35 @@ def test_the_commands_in_the_examples_are_valid():
     for body in found:
         filled = body.replace("""'"$(date -u +%FT%TZ)"'""", "2026-11-20T12:00:00Z")
         filled = filled.replace("""'"$GITHUB_SHA"'""", "0" * 40)
+        filled = filled.replace("""'"$counts"'""", "2,0,1").replace("""'"$error"'""", "")
         assert msgspec.json.decode(filled, type=DeployBody).role in ("active", "inactive")
+
+
+def test_provisioning_is_documented_with_both_streams():
+    found = re.findall(r"terraform apply .*", PAGE)
+    assert len(found) == 2
+    assert all(each.endswith("2>&1 | tee provision.log") for each in found), "errors are on stderr"
+
+
+@pytest.mark.parametrize(
+    ("log", "counts", "error"),
+    [
+        ("Apply complete! Resources: 2 added, 0 changed, 1 destroyed.", "2,0,1", ""),
+        ("\N{BOX DRAWINGS LIGHT VERTICAL} Error: no quota", "", "the apply failed"),
+        ("", "", ""),
+    ],
+)
+def test_the_documented_pipeline_reads_the_log(log, counts, error, tmp_path):
+    (tmp_path / "provision.log").write_text(f"{log}\n")
+    (script,) = re.findall(r"^ +(counts=.*\n +error=.*)$", PAGE, re.MULTILINE)
+    done = subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", f'{script}\necho "$counts;$error"'],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{counts};{error}\n"
 
 
 def test_requests_to_the_sandbox_are_json_that_its_controls_take():

@@ -92,6 +92,10 @@ async def test_the_gate_fails_with_the_steps_that_the_provision_log_leaves(site,
     assert (without.returncode, with_log.returncode) == (1, 1)
     first = [json.loads(each.stdout)["next"][0]["step"] for each in (without, with_log)]
     assert first == ["provision pink again", "shut down pink and start it again"]
+    changed = await site.ask(*words, "--provision-log", str(tmp_path / "log"), "--changed", "raised the quota")
+    again = json.loads(changed.stdout)["next"][0]
+    assert again["step"] == "provision pink again"
+    assert again["why"].startswith("changed since the failure: raised the quota; ")
 
 
 async def test_the_gate_waits_for_runners_that_keep_passing(site):

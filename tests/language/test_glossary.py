@@ -67,7 +67,7 @@ def test_the_gates_roles_and_checks_are_explained():
     checks = set(codes("Gate")) - set(values(Role))
     assert set(values(Role)) <= set(codes("Gate"))
     assert checks == {
-        "users", "github", "since-deploy", "role", "online", "version", "deaths", "canary", "one-shard",
+        "users", "github", "since-deploy", "role", "online", "version", "deaths", "canary", "provision", "one-shard",
         "running-jobs", "settled",
     }  # fmt: skip
 

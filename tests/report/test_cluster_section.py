@@ -34,6 +34,7 @@ KIND_OF = {
     PhantomReason.IMAGE_NOT_PULLED: PhantomKind.POD_NOT_STARTED,
     PhantomReason.UNSCHEDULABLE: PhantomKind.POD_NOT_STARTED,
     PhantomReason.CONTAINER_NOT_CREATED: PhantomKind.POD_NOT_STARTED,
+    PhantomReason.DEMAND_INFLATED: PhantomKind.DEMAND_INFLATED,
 }
 
 

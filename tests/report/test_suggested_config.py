@@ -35,6 +35,12 @@ def test_the_settings_accept_it_and_each_runner_belongs_to_the_pool_of_its_label
     assert [each.name for each in settings.pools_of("globex")] == ["mac"]
 
 
+def test_it_names_the_two_variables_of_each_runner():
+    for text in (suggested_config({}), suggested_config({"acme": [runner(1, "linux")]})):
+        assert "#   ACTIONS_RUNNER_PRINT_LOG_TO_STDOUT=1\n" in text
+        assert "#   ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE=1\n" in text
+
+
 def test_it_acts_on_nothing(tmp_path):
     policy = read(tmp_path, {"acme": [runner(1, "linux")]}).of("acme")
     assert (policy.remediation.mode, policy.leaks.mode) == ("dry-run", "dry-run")

@@ -193,7 +193,7 @@ async def test_no_read_fails_on_unreadable_records_and_protections_stay_active(r
     assert read.pop("pod-claim") == PodClaim(POD_NAME, POD_NAME, None, NOW + 60)
     assert read.pop("survey") == Survey()
     assert read.pop("reaper-tick") == Tick()
-    assert read.pop("deploys") == ()
+    assert (read.pop("deploys"), read.pop("scale-sets")) == ((), ())
     assert (read.pop("delivery-arrivals"), read.pop("delivery-log")) == (DeliveryArrivals(), DeliveryLog())
     assert set(read.values()) == {None}
     aside = {each.kind for each in await Quarantine(redis).all()}

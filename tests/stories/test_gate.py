@@ -8,7 +8,8 @@ import pytest
 
 from ghapp.cli.gate_query import GateQuery
 from ghapp.cli.gate_wait import GateTimeouts, watch
-from ghapp.health.gate.active_shard import Deploy, Role
+from ghapp.health.gate.active_shard import Role
+from ghapp.health.gate.deploy_results import DeployReport, reported
 from ghapp.health.gate.judgement import GateRequest
 from ghapp.sandbox.config import OrgConfig, Pace, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
@@ -34,8 +35,8 @@ class Shop(Story):
         await sweep_installation(self.context, self.installation)
 
     async def report_deploy(self, shard, role, ref=""):
-        reported = Deploy(shard, Role(role), self.clock(), self.clock(), ref)
-        await Shards(self.context.redis).record(self.installation, POOL, lambda _: reported)
+        report, now = DeployReport(shard, Role(role), self.clock(), ref), self.clock()
+        await self.context.shards.record(self.installation, POOL, lambda last: reported(last, report, now))
         await self.pass_(2)  # GitHub's times are in whole seconds
 
     async def work_on(self, shard, count=1, *, finish=False):
@@ -140,12 +141,28 @@ async def test_the_inactive_shard_is_down_and_no_user_is_hurt(shards):
     assert not answer.passed
     assert check(answer, "users").text == "the active shard purple has taken 3 jobs in the last 10 minutes; no outage"
     assert [step.partition(":")[0] for step in steps(answer)] == [
+        "check the agents of pink",
         "provision pink again",
         "shut down pink and start it again",
         "delete unhealthy runners",
         "taint the resources of pink and provision it again",
         "break glass",
     ]
+
+
+async def test_the_second_deploy_in_a_row_that_fails_is_cleaned_up(shards):
+    """No pipeline counts: the deploys were reported, and the gate was asked after each."""
+    async with shards() as app:
+        app.sandbox.control.take_offline("acme", ids=app.runners("pink"), alive=False)
+        found = []
+        for ref in ("v1", "v2"):
+            await app.report_deploy("pink", "inactive", ref)
+            for _ in range(6):
+                await app.live()
+            await app.work_on("purple")
+            found.append(await app.gate())
+    assert "shut down pink and start it again" in steps(found[0])
+    assert "clean up pink and provision it again" in steps(found[1])
 
 
 async def test_both_are_down_and_that_is_an_outage(shards):
@@ -157,8 +174,16 @@ async def test_both_are_down_and_that_is_an_outage(shards):
         answer = await app.gate()
         active = await app.gate(shard="purple")
     assert check(answer, "users").text == "the active shard purple has no runner online: an outage"
-    assert steps(answer)[:2] == ["raise the alarm", "provision pink again"]
-    assert steps(active) == ["raise the alarm", "break glass"], "nothing is done to the active one below that"
+    assert [step.partition(":")[0] for step in steps(answer)][:3] == [
+        "raise the alarm",
+        "check the agents of pink",
+        "provision pink again",
+    ]
+    assert [step.partition(":")[0] for step in steps(active)] == [
+        "raise the alarm",
+        "check the agents of purple",
+        "break glass",
+    ], "nothing is done to the active one below that"
 
 
 async def test_the_sources_disagree_and_there_is_one_step_stop(shards, tmp_path):

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from ghapp.health.gate.terraform_log import TerraformRun
+
 CONFIGURED, GITHUB, DEPLOY = "the configuration", "GitHub", "the last deploy"
 """Names of the three sources in messages."""
 
@@ -46,6 +48,11 @@ class Deploy(NamedTuple):
         by: name of the reporter's token.
         first_reported_at: when this deploy was first reported, by our own clock: a list of runners that was begun
             before proves nothing about this deploy. 0 in records of an older release.
+        failures: number of deploys of this shard, in a row before this one, that failed.
+        passed_at: when the gate first passed after this deploy; None if it has not.
+        failed_at: when this deploy was first found failing: by its provisioning, or by the gate once its runners had
+            the time to start. A deploy that passed later did not fail.
+        provision: result of its provisioning; None if not reported.
     """
 
     shard: str
@@ -55,6 +62,10 @@ class Deploy(NamedTuple):
     ref: str = ""
     by: str = ""
     first_reported_at: float = 0.0
+    failures: int = 0
+    passed_at: float | None = None
+    failed_at: float | None = None
+    provision: TerraformRun | None = None
 
 
 class ActiveShardAnswer(NamedTuple):

@@ -22,13 +22,18 @@ from ghapp.health.gate.active_shard import (
     SourceStatement,
     counted,
 )
+from ghapp.health.gate.agents import agent_facts
 from ghapp.health.gate.cleanup_steps import cleanup_steps
+from ghapp.health.gate.deploy_results import failures_now, provision_of
 from ghapp.health.gate.next_steps import GateFailure, NextStep, UserImpact
 from ghapp.health.gate.shard_checks import Check
 from ghapp.health.gate.shard_status import ShardInputs, ShardStatus, shard_statuses, waiting
 from ghapp.health.gate.terraform_log import TerraformRun
 
 TWO_MINUTES = 120
+MOST_AGENTS = 3
+"""Agents whose facts are shown; the others are mostly alike."""
+
 LATELY = "in the last 10 minutes"
 
 
@@ -71,6 +76,11 @@ METRICS = (
 """Where to see which shard works for users when the sources disagree."""
 
 SETTLED = "settled"
+NOT_SHOWN = "an error, which the log of the provisioning shows"
+"""Stands for an error where the reader may not see logs."""
+
+LONGEST_CHANGE = 200
+"""Maximum characters of the text that names what was changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +94,9 @@ class GateRequest:
         canary: True if a runner must have completed a job since the deploy.
         provision: result of the preceding provisioning, if its log was given.
         expect_new: True if the shard may be unknown.
-        failures: number of failures in a row, including this one.
+        failures: number of failures in a row that the asker counts, including this one. What ghapp counts itself from
+            the reported deploys is compared with it, and the larger number holds.
+        changed: what was changed since the failure, in the asker's words; empty if nothing was.
     """
 
     shard: str
@@ -94,6 +106,7 @@ class GateRequest:
     provision: TerraformRun | None = None
     expect_new: bool = False
     failures: int = 1
+    changed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +137,12 @@ class Gate:
         """True if the shard may take over."""
         return all(check.passed for check in self.checks if check.decides)
 
+    @property
+    def failed(self) -> bool:
+        """True if the shard was judged by a list since its deploy, its role is known, and a check failed."""
+        failed = {check.name for check in self.checks if check.decides and not check.passed}
+        return bool(failed) and not failed & {shard_checks.GITHUB, shard_checks.ROLE, shard_checks.SINCE_DEPLOY}
+
 
 def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSources, now: float) -> Gate:
     """Judges whether a shard of the pool may take over at `now`, and lists the next steps."""
@@ -134,6 +153,10 @@ def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSo
     github = shard_checks.github(known.survey, known.limits, now)
     users = user_impact(ruling.active, shards, known, now) if github.passed else _unknown_impact(github)
     mine = shards.get(shard) or ShardStatus(shard)
+    deploy = active_shard.last_deploy(sources.deploys, shard)
+    provision = provision_of(deploy, question.provision)
+    if provision is not None and provision.errors and not known.shows_logs:
+        provision = provision._replace(errors=(NOT_SHOWN,))
     deciding = [github, shard_checks.role(ruling), *_of_the_shard(question, mine, known, shards, github, sources)]
     failed = {check.name for check in deciding if not check.passed}
     if ruling.role is Role.UNKNOWN:
@@ -145,8 +168,6 @@ def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSo
     elif not failed:
         steps = cleanup_steps(shard, ruling, shards, taken, sources.deploys)
     else:
-        deploy = active_shard.last_deploy(sources.deploys, shard)
-        deployed_at = None if deploy is None else deploy.deployed_at
         steps = next_steps.next_steps(
             GateFailure(
                 shard,
@@ -154,16 +175,23 @@ def judge_gate(question: GateRequest, known: ShardInputs, sources: ActiveShardSo
                 failed,
                 shards,
                 users,
-                deployed_at,
-                question.provision,
+                None if deploy is None else deploy.deployed_at,
+                None if question.provision is None and _has_passed(deploy) else provision,
                 taken.get(shard, 0),
                 pool=known.rule.name,
                 version=question.version,
-                failures=question.failures,
+                failures=_failures(question, deploy, known, now),
+                changed=question.changed,
+                agents=tuple(
+                    agent_facts(each, known.pods, known.deaths or (), shows_logs=known.shows_logs)
+                    for each in sorted(mine.unhealthy, key=lambda each: each.name)[:MOST_AGENTS]
+                ),
             )
         )
     first = Check("users", users.hurt is False, users.text, decides=False)
     shown = [shard_checks.at_once(shards, now), shard_checks.running(ruling, shards)]
+    if provision is not None:
+        shown.insert(0, shard_checks.provision(provision))
     observed = known.survey.swept_at if github.passed else None
     return Gate(
         known.rule.name, question.shard, ruling.role, (first, *deciding, *shown), tuple(steps), observed, ruling.active
@@ -180,6 +208,16 @@ def held_for(gate: Gate, held: float, settle: float) -> Gate:
     return replace(
         later, next=(NextStep("wait, then run the gate again", why + "seen and offline, run `ghapp explain`"),)
     )
+
+
+def _has_passed(deploy: Deploy | None) -> bool:
+    """True if the shard passed since its deploy: what fails now came later, and its provisioning says nothing of it."""
+    return deploy is not None and deploy.passed_at is not None
+
+
+def _failures(question: GateRequest, deploy: Deploy | None, known: ShardInputs, now: float) -> int:
+    counted_here = 1 if deploy is None else failures_now(deploy, now, known.limits.startup_seconds)
+    return max(question.failures, counted_here)
 
 
 def _taken(shards: Mapping[str, ShardStatus], sources: ActiveShardSources, now: float) -> dict[str, int]:

@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from ghapp.health.gate.active_shard import Role, ShardRole, counted
+from ghapp.health.gate.agents import ON_A_MACHINE
 from ghapp.health.gate.shard_status import RunningJob, ShardStatus, causes
 from ghapp.health.gate.terraform_log import TerraformRun
 
@@ -31,7 +32,7 @@ class StepLevel(IntEnum):
     BREAK_GLASS = 6
 
 
-SEVERAL_FAILURES = 3
+SEVERAL_FAILURES = 2
 """A shard is cleaned up only after this many failures in a row."""
 
 
@@ -62,6 +63,8 @@ class GateFailure:
         taken: number of jobs it took lately, including canaries.
         version: required version of the runner agent; None: any.
         failures: number of failures in a row, including this one.
+        changed: what was changed since the failure, in the asker's words; empty if nothing was.
+        agents: what is known of the agents of its first unhealthy runners.
     """
 
     shard: str
@@ -75,6 +78,8 @@ class GateFailure:
     pool: str = ""
     version: str | None = None
     failures: int = 1
+    changed: str = ""
+    agents: Sequence[str] = ()
 
     @property
     def asks_older_version(self) -> bool:
@@ -118,14 +123,14 @@ class GateFailure:
 def next_steps(failure: GateFailure) -> list[NextStep]:
     """Returns the steps for a failing shard, in order."""
     if failure.ruling.role is Role.ACTIVE:
-        return [*_alarm(failure), *_looks(failure), *_others(failure), _break_glass(failure)]
+        return [*_alarm(failure), *_looks(failure), *_others(failure), *_agents(failure), _break_glass(failure)]
     if failure.has_wrong_request:
         return [*_alarm(failure), *_looks(failure)]
     candidates = [_provision(failure)]
     if failure.may_destroy:
         candidates += [_shut_down(failure), _clean_up(failure), _delete(failure), _taint(failure)]
     repairs = [step for step in candidates if step is not None]
-    return [*_alarm(failure), *_looks(failure), *repairs, _break_glass(failure)]
+    return [*_alarm(failure), *_looks(failure), *_agents(failure), *repairs, _break_glass(failure)]
 
 
 def job_list(running: Collection[RunningJob]) -> str:
@@ -181,10 +186,31 @@ def _looks(failure: GateFailure) -> list[NextStep]:
         )
     if failure.provision is not None and failure.provision.errors:
         why = f"it ended with: {failure.provision.errors[0]}. Until that is fixed, provisioning fails the same way"
+        why += f". Changed since: {failure.changed}" if failure.changed else ""
         found.append(NextStep("fix the provisioning error", why))
     if failure.lacks_deploy and failure.ruling.role is Role.INACTIVE and "canary" not in failure.failed:
         found.append(_report_deploy(failure, "destructive steps are listed only after that"))
     return found
+
+
+def _agents(failure: GateFailure) -> list[NextStep]:
+    if not failure.mine.unhealthy:
+        return []
+    names = runner_list([each.name for each in failure.mine.unhealthy])
+    risk = _by_hand(failure)
+    why = f"{risk + '. ' if risk else ''}{'; '.join(failure.agents)}. {ON_A_MACHINE}"
+    return [NextStep(f"check the agents of {failure.shard}: {names}", why)]
+
+
+def _by_hand(failure: GateFailure) -> str:
+    """Renders the risk of starting the agent by hand on a shard that is not active; empty for the active shard."""
+    if failure.ruling.role is not Role.INACTIVE:
+        return ""
+    shard, active = failure.shard, failure.ruling.active or "the active shard"
+    return (
+        f"Warning: {shard} is inactive. An agent that is started on it by hand takes users' jobs beside {active}, and "
+        f"stopping {shard} later kills the job that it took"
+    )
 
 
 def _report_deploy(failure: GateFailure, why: str) -> NextStep:
@@ -193,12 +219,15 @@ def _report_deploy(failure: GateFailure, why: str) -> NextStep:
 
 
 def _provision(failure: GateFailure) -> NextStep | None:
-    if failure.provision is not None and failure.provision.is_futile:
+    if _is_futile(failure):
         return None
-    why = f"it adds what {failure.shard} lacks and keeps what exists. Warning: if the plan destroys anything, do not "
+    why = f"changed since the failure: {failure.changed}; " if failure.changed else ""
+    why += f"it adds what {failure.shard} lacks and keeps what exists. Warning: if the plan destroys anything, do not "
     why += "apply it"
     if failure.provision is not None and failure.provision.destroyed:
         why += f"; according to its log, the last run destroyed {failure.provision.destroyed}"
+    if failure.provision is not None and failure.provision.destroyed_before and failure.provision.lacking:
+        why += f"; {counted(failure.provision.lacking, 'resource')} were destroyed and not added again"
     return NextStep(f"provision {failure.shard} again", why, StepLevel.PROVISION, failure.shard)
 
 
@@ -207,6 +236,7 @@ def _shut_down(failure: GateFailure) -> NextStep | None:
         return None
     why = f"{_futile(failure)}this can be undone: nothing is destroyed, and the shard is started again. "
     why += _confirm(failure) + warning(failure.mine.running.values(), f"shutting down {failure.shard} now")
+    why += f" {_by_hand(failure)}"
     return NextStep(f"shut down {failure.shard} and start it again", why, StepLevel.SHUT_DOWN, failure.shard)
 
 
@@ -275,19 +305,20 @@ def _break_glass(failure: GateFailure) -> NextStep:
     why += "run the whole pipeline once for a clean run. The same fault may affect the other shard."
     if failure.ruling.active is not None:
         why += f" Warning: {failure.ruling.active} is active; any change to it affects users."
+    why = f"{why} {_by_hand(failure)}".strip()
     return NextStep("break glass", why, StepLevel.BREAK_GLASS, failure.ruling.active or failure.shard)
 
 
 def _is_futile(failure: GateFailure) -> bool:
-    return failure.provision is not None and failure.provision.is_futile
+    return failure.provision is not None and failure.provision.is_futile and not failure.changed
 
 
 def _futile(failure: GateFailure) -> str:
     if not _is_futile(failure):
         return ""
     return (
-        "provisioning again does not help unless something was changed since: its log says 0 added, 0 changed, "
-        "0 destroyed; "
+        "provisioning again does not help unless something was changed since, which `--changed` names: its log says "
+        "0 added, 0 changed, 0 destroyed; "
     )
 
 

@@ -10,12 +10,14 @@ from typing import NamedTuple
 from ghapp.health.gate import next_steps
 from ghapp.health.gate.active_shard import ActiveShardAnswer, Deploy, Role, ShardRole, counted
 from ghapp.health.gate.shard_status import ShardInputs, ShardStatus, causes, members_of
+from ghapp.health.gate.terraform_log import TerraformRun
 from ghapp.health.runner.evidence import Survey
 from ghapp.health.runner.observations import OVERTAKING_SECONDS
 from ghapp.health.runner.verdict import Limits, why_stale
 from ghapp.health.shards import shard_of
 
-SINCE_DEPLOY = "since-deploy"
+GITHUB, ROLE, SINCE_DEPLOY = "github", "role", "since-deploy"
+"""Checks without which the shard itself is not judged."""
 
 LOOP_DEATHS = 3
 """At least this many deaths within minutes are a loop …"""
@@ -39,8 +41,8 @@ def github(survey: Survey, limits: Limits, now: float) -> Check:
     listed = "it has never listed the runners" if age is None else f"it listed the runners {max(age, 0.0):.0f} s ago"
     is_fresh = age is not None and -OVERTAKING_SECONDS <= age <= limits.stale_seconds
     if survey.failing_since is None and is_fresh:
-        return Check("github", passed=True, text=listed)
-    return Check("github", passed=False, text=f"{why_stale(survey).value}: {listed}, and no complete list since")
+        return Check(GITHUB, passed=True, text=listed)
+    return Check(GITHUB, passed=False, text=f"{why_stale(survey).value}: {listed}, and no complete list since")
 
 
 def since_deploy(survey: Survey, deploy: Deploy) -> Check:
@@ -54,8 +56,8 @@ def since_deploy(survey: Survey, deploy: Deploy) -> Check:
 def role(ruling: ShardRole) -> Check:
     """Passes if the active shard is known."""
     if ruling.disagree:
-        return Check("role", passed=False, text=f"the sources disagree: {ruling.text}")
-    return Check("role", ruling.role is not Role.UNKNOWN, f"{ruling.role.value}: {ruling.text}")
+        return Check(ROLE, passed=False, text=f"the sources disagree: {ruling.text}")
+    return Check(ROLE, ruling.role is not Role.UNKNOWN, f"{ruling.role.value}: {ruling.text}")
 
 
 def online(least: int, mine: ShardStatus, shards: Mapping[str, ShardStatus]) -> Check:
@@ -95,6 +97,23 @@ def canary(mine: ShardStatus, deploy: Deploy | None) -> Check:
     of = f"the deploy of {deploy.ref}" if deploy.ref else "the deploy"
     text = f"{'a' if done else 'no'} job was taken on {mine.shard} since {of} and completed with success"
     return Check("canary", done, text if done else f"{text} within the last hour")
+
+
+def provision(run: TerraformRun) -> Check:
+    """Shows what provisioning did, and what was destroyed and not added again. Does not pass if either is wrong."""
+    parts = []
+    if run.added is not None:
+        parts.append(f"the last run added {run.added}, changed {run.changed} and destroyed {run.destroyed} resources")
+    if run.errors:
+        parts.append(f"the last run ended with: {run.errors[0]}")
+    if run.destroyed_before:
+        again = min(run.added or 0, run.destroyed_before)
+        parts.append(
+            f"before it {counted(run.destroyed_before, 'resource')} had been destroyed, {again} of them added again"
+        )
+    if run.lacking:
+        parts.append(f"{counted(run.lacking, 'resource')} more destroyed than added")
+    return Check("provision", run.is_complete and not run.lacking, "; ".join(parts), decides=False)
 
 
 def at_once(shards: Mapping[str, ShardStatus], now: float) -> Check:

@@ -13,6 +13,7 @@ from ghapp.health.deaths.correlation import is_of
 from ghapp.health.deaths.death import Death
 from ghapp.health.gate.active_shard import ACTIVE_SECONDS
 from ghapp.health.job import RUNNING_TOO_LONG_SECONDS, Job, is_over
+from ghapp.health.pods.pod import Pod
 from ghapp.health.pool_matching import pool_of, runner_pool
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.observations import OVERTAKING_SECONDS
@@ -87,6 +88,8 @@ class ShardInputs:
         deaths: the latest deaths of the org; None if no cluster is watched.
         taken: all jobs that the org's runners took lately. A runner's evidence has only its last job.
         ended: jobs of the org that ended within the last hour.
+        pods: pods of the pool's runners that are not online, by name, from a fresh view.
+        shows_logs: False if the reader may not see lines of logs.
     """
 
     rule: ShardRule
@@ -98,16 +101,18 @@ class ShardInputs:
     deaths: Sequence[Death] | None = None
     taken: Sequence[TakenJob] = ()
     ended: Sequence[Job] = ()
+    pods: Mapping[str, Pod] = field(default_factory=dict)
+    shows_logs: bool = True
 
     @property
     def without_repositories(self) -> ShardInputs:
-        """The same without names of repositories, for a check run in a public repository."""
+        """The same without names of repositories and lines of logs, for a check run in a public repository."""
         return self.naming(frozenset())
 
     def naming(self, repositories: Collection[str]) -> ShardInputs:
-        """Returns the same with the names of these repositories alone, for who may not read the others."""
+        """Returns the same without logs, and with the names of these repositories alone: those the reader may read."""
         jobs = [job if job.repository in repositories else job._replace(repository="") for job in self.jobs]
-        return replace(self, jobs=jobs)
+        return replace(self, jobs=jobs, shows_logs=False)
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """Phantoms: registrations, pods and objects that count as runners but cannot run jobs. Kinds, reasons and advice.
 
-A phantom is reported only if repeated checks find it. The advice includes what must never be done with ARC.
+Demand that ARC counts and that does not exist is one of them, too. A phantom is reported only if repeated checks find
+it. The advice includes what must never be done with ARC.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ class PhantomKind(StrEnum):
     POD_UNKNOWN_TO_GITHUB = "pod-unknown-to-github"
     RUNNER_WITHOUT_POD = "runner-without-pod"
     POD_NOT_STARTED = "pod-not-started"
+    DEMAND_INFLATED = "demand-inflated"
 
 
 class PhantomReason(StrEnum):
@@ -39,6 +41,7 @@ class PhantomReason(StrEnum):
     IMAGE_NOT_PULLED = "ImageNotPulled"
     UNSCHEDULABLE = "Unschedulable"
     CONTAINER_NOT_CREATED = "ContainerNotCreated"
+    DEMAND_INFLATED = "DemandInflated"
 
 
 ADVICE: dict[PhantomReason, str] = {
@@ -54,7 +57,8 @@ ADVICE: dict[PhantomReason, str] = {
         "Find the finalizer that keeps the pod, then delete the pod: safe only because its EphemeralRunner is deleted."
     ),
     PhantomReason.FAILED_COUNTS_AS_CAPACITY: (
-        "Delete the EphemeralRunner so that ARC creates another; never patch its status."
+        "ARC counts it as a runner, so its scale set has one too few (ARC #3685, #4258): delete the EphemeralRunner so "
+        "that ARC creates another; never patch its status."
     ),
     PhantomReason.NOT_REGISTERED: (
         "Have its EphemeralRunner deleted, or its pod if ARC does not own it; never delete a pod of ARC's, "
@@ -90,6 +94,11 @@ ADVICE: dict[PhantomReason, str] = {
     PhantomReason.CONTAINER_NOT_CREATED: (
         "Read the pod's events (`kubectl describe pod`): mostly a Secret, ConfigMap or volume that it names is missing."
     ),
+    PhantomReason.DEMAND_INFLATED: (
+        "GitHub counts jobs as assigned that are over, so ARC creates too many runners (ARC #4397): see that the "
+        "listener's pod runs, then, while none of its runners has a job, delete the AutoscalingRunnerSet and have Helm "
+        "or GitOps create it again; restarting the listener does not help."
+    ),
 }
 
 
@@ -97,7 +106,7 @@ class Phantom(NamedTuple):
     """Something that counts as a runner but cannot run jobs.
 
     Attributes:
-        subject: the runner's name, which is also the name of its pod and object.
+        subject: the runner's name, which is also the name of its pod and object; of inflated demand, the scale set's.
         pool: empty if GitHub does not list it.
         scale_set: empty if it is not ARC's.
         detail: the cluster's own words for the reason; empty if it has none. Text of others.
@@ -136,10 +145,10 @@ def lasting(
 
 
 def is_assigned(found: EphemeralRunner) -> bool:
-    """True if ARC counts a job for this object: it names a job, has not succeeded and is not being deleted.
+    """True if this object has a job: it names one, has not succeeded and is not being deleted.
 
-    A failed object that still names a job counts: this inflates ARC's count, so that ARC creates too few runners
-    (https://github.com/actions/actions-runner-controller/issues/4397).
+    A failed object that still names a job counts. ARC counts it as a runner and creates none in its place: too few
+    (https://github.com/actions/actions-runner-controller/issues/3685, …/4258).
     """
     has_job = bool(found.job_id) or found.workflow_run_id is not None
     return has_job and found.deleting_since is None and found.phase != "Succeeded"

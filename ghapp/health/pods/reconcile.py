@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
+from ghapp.health.job import Job
 from ghapp.health.pods.phantom_kinds import Phantom
 from ghapp.health.pods.phantoms import ListedRunner, PhantomInputs, PhantomLimits, phantoms
 from ghapp.health.pods.pod import ARC_KIND, EphemeralRunner, Pod, is_fresh
+from ghapp.health.pods.scale_sets import ScaleSet, inflated_demand
 from ghapp.health.pool_matching import PoolRule, runner_pool
 from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.verdict import Limits, State, is_absent, is_spent, judge, missing_since, silent_since
@@ -41,6 +43,13 @@ class NamespaceSnapshot(Protocol):
         """Seconds by which the cluster's clock was ahead of ours then."""
 
 
+class ArcDemand(NamedTuple):
+    """ARC's scale sets by namespace, and all unfinished jobs of the org."""
+
+    scale_sets: Mapping[str, Sequence[ScaleSet]]
+    jobs: Collection[Job]
+
+
 def find_phantoms(
     org: str,
     runners: Iterable[Evidence],
@@ -49,6 +58,7 @@ def find_phantoms(
     rules: Sequence[NamespaceRule],
     now: float,
     limits: Limits,
+    arc: ArcDemand | None = None,
 ) -> list[Phantom]:
     """Returns the phantoms of each namespace. Namespaces are checked separately, so that a stale one hides no other.
 
@@ -60,6 +70,7 @@ def find_phantoms(
         rules: the org's pools.
         now: time of the check.
         limits: of the judgement.
+        arc: what ARC's scale sets want, and the org's jobs; None if either is not known.
     """
     records = list(runners)
     ended = _ended(records, survey, now, limits)
@@ -85,6 +96,9 @@ def find_phantoms(
             now,
             ages,
         )
+        if arc is not None:
+            wanted = arc.scale_sets.get(namespace, ())
+            found += inflated_demand(org, wanted, objects, arc.jobs, survey, now, snapshot.ahead)
     return found
 
 

@@ -107,8 +107,17 @@ EPHEMERAL_RUNNER_SETS = ObjectKind(
     has_status=True,
     counts_generations=True,
 )
+AUTOSCALING_RUNNER_SETS = ObjectKind(
+    "actions.github.com",
+    "v1alpha1",
+    "autoscalingrunnersets",
+    "AutoscalingRunnerSet",
+    custom=True,
+    has_status=True,
+    counts_generations=True,
+)
 
-KINDS = (PODS, SERVICE_ACCOUNTS, NAMESPACES, EPHEMERAL_RUNNERS, EPHEMERAL_RUNNER_SETS)
+KINDS = (PODS, SERVICE_ACCOUNTS, NAMESPACES, EPHEMERAL_RUNNERS, EPHEMERAL_RUNNER_SETS, AUTOSCALING_RUNNER_SETS)
 """All kinds that are stored."""
 
 

@@ -17,7 +17,7 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class PoolDemandDocument(msgspec.Struct, frozen=True):
-    """A pool's jobs and runners. `assigned` is the cluster's own count, null without one."""
+    """A pool's jobs and runners. `assigned` is the number of ARC's objects that name a job, null without a cluster."""
 
     pool: str
     queued: Count
@@ -49,7 +49,7 @@ class DemandDocument(msgspec.Struct, frozen=True):
 def demand_document(queue: JobQueue, survey: Survey, assigned: Mapping[str, int] = NONE_ASSIGNED) -> DemandDocument:
     """Returns the document; `observed_at` is the time of the last runner list, None before any sweep.
 
-    `assigned` is the cluster's own count by pool; pools without such a count are missing from it.
+    `assigned` is the number of ARC's objects that name a job, by pool; pools without such a count are missing from it.
     """
     pools, unserved = demand(queue, assigned)
     return DemandDocument(

@@ -18,8 +18,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ghapp.health.gate.active_shard import Deploy, Role
+from ghapp.health.gate.deploy_results import DeployReport, reported
 from ghapp.health.gate.gate_checks import commit_of
-from ghapp.health.gate.judgement import Gate, GateRequest, judge_gate
+from ghapp.health.gate.judgement import LONGEST_CHANGE, Gate, GateRequest, judge_gate
 from ghapp.health.gate.shard_checks import unknown_shard
 from ghapp.health.gate.terraform_log import LONGEST_ERROR, TerraformRun
 from ghapp.health.shards import has_shards, is_shard
@@ -43,12 +44,17 @@ MOST_DEATHS = 500
 AHEAD_SECONDS = 300.0
 """Maximum lead of a deployer's clock over ours."""
 
-TAKES = '{"role": "active" or "inactive", "deployed_at": "2026-11-20T12:00:00Z", "ref": "v42"}, the last two optional'
-PROVISION = r"[0-9]{1,9},[0-9]{1,9},[0-9]{1,9}"
-"""The numbers of resources that a completed Terraform run added, changed and destroyed."""
+TAKES = (
+    '{"role": "active" or "inactive", "deployed_at": "2026-11-20T12:00:00Z", "ref": "v42", "provision": "2,0,1", '
+    '"provision_error": "…"}, all but the role optional'
+)
+PROVISION = r"[0-9]{1,9},[0-9]{1,9},[0-9]{1,9}(,[0-9]{1,9})?"
+"""The numbers of resources that a completed Terraform run added, changed and destroyed, and of those that earlier runs
+destroyed and none added again.
+"""
 
 NOT_A_SHARD = "the name of a shard has letters and digits, . _ : - between them, and at most 100 characters"
-PARAMETERS = {"min_online", "canary", "version", "expect_new", "failures", "provision", "provision_error"}
+PARAMETERS = {"min_online", "canary", "version", "expect_new", "failures", "provision", "provision_error", "changed"}
 FLAGS = {"": False, "false": False, "0": False, "true": True, "1": True}
 
 
@@ -89,22 +95,28 @@ def gate_answer(gate: Gate) -> GateAnswer:
 
 def _provision(counts: str | None, error: str | None) -> TerraformRun | None:
     """Returns the Terraform run that the parameters describe; raises HTTPException if they are invalid."""
-    if counts is None and error is None:
-        return None
     if counts is not None and not re.fullmatch(PROVISION, counts, re.ASCII):
         raise HTTPException(400, "provision takes the numbers of resources added, changed and destroyed, like 2,0,1")
     if error is not None and not 0 < len(error) <= LONGEST_ERROR:
         raise HTTPException(400, f"provision_error takes a text of at most {LONGEST_ERROR} characters")
-    added, changed, destroyed = (None, None, None) if counts is None else map(int, counts.split(","))
-    return TerraformRun(added, changed, destroyed, () if error is None else (error,))
+    if counts is None:
+        return TerraformRun(errors=(error,)) if error is not None else None
+    added, changed, destroyed, *before = map(int, counts.split(","))
+    return TerraformRun(added, changed, destroyed, () if error is None else (error,), sum(before))
 
 
 class DeployBody(msgspec.Struct, forbid_unknown_fields=True):
-    """A deploy's report. Missing fields keep their value; a first deploy, or one of another ref, dates from now."""
+    """A deploy's report. Missing fields keep their value; a first deploy, or one of another ref, dates from now.
+
+    `provision` has the numbers of resources that Terraform added, changed and destroyed, like `2,0,1`, and
+    `provision_error` its first error; empty texts count as missing.
+    """
 
     role: Literal["active", "inactive"]
     deployed_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     ref: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+    provision: Annotated[str, msgspec.Meta(pattern=f"^({PROVISION})?$")] | None = None
+    provision_error: Annotated[str, msgspec.Meta(max_length=LONGEST_ERROR)] | None = None
 
 
 class GateEndpoints:
@@ -153,14 +165,18 @@ class GateEndpoints:
             return problem(400, f"{'expect_new' if canary in FLAGS else 'canary'} takes true or false")
         if not _is_count(failures):
             return problem(400, f"failures takes a whole number of 1 or more, of {MOST_DIGITS} digits at most")
-        provision = _provision(query.get("provision"), query.get("provision_error"))
+        provision, change = _provision(query.get("provision"), query.get("provision_error")), query.get("changed", "")
+        if len(change) > LONGEST_CHANGE or ("changed" in query and not change.strip()):
+            return problem(400, f"changed takes what was changed, in {LONGEST_CHANGE} characters at most")
         gate_request = GateRequest(
-            shard, int(least), query.get("version"), FLAGS[canary], provision, FLAGS[new], int(failures)
+            shard, int(least), query.get("version"), FLAGS[canary], provision, FLAGS[new], int(failures), change
         )
         known = await load_shard_inputs(self._stores, org_state.installation, self._settings, pool, now)
         sources = await load_sources(self._stores, org_state.installation, pool)
         if not gate_request.expect_new and (why := unknown_shard(shard, known, sources.deploys, sources.answer)):
             return problem(404, why.replace("--expect-new", "expect_new=true"))
+        plain = GateRequest(shard, pool.min_online)
+        await self._shards.record_result(org_state.installation.id, plain, known, sources, now)
         gate = judge_gate(gate_request, known, sources, now)
         return Response(msgspec.json.encode(gate_answer(gate)), media_type="application/json")
 
@@ -182,11 +198,11 @@ class GateEndpoints:
             org_state.installation.id,
             await self._shards.deploys(org_state.installation.id, pool.name),
         )
-        subject = f"{pool.name}/{shard} as {Role(report.role)}"
+        provision = _provision(report.provision or None, report.provision_error or None)
+        deploy = DeployReport(shard, Role(report.role), at, report.ref, by, provision)
+        subject = f"{pool.name}/{shard} as {deploy.role}"
         async with self._audit.change(request, installation, "deploy", subject, trail=Trail.CONTROLLERS) as outcome:
-            recorded = await self._shards.record(
-                installation, pool.name, lambda last: _deploy(last, shard, report, at, now, by)
-            )
+            recorded = await self._shards.record(installation, pool.name, lambda last: reported(last, deploy, now))
             outcome.has_effect = not any(_is_same(each, recorded) for each in former)
         if pool.deploy_repository and commit_of(recorded.ref):  # if this job is lost, the clock enqueues another
             await self._enqueue(JobName.GATE, installation, key=gates_key(installation), retry=False)
@@ -211,14 +227,3 @@ def _is_count(text: str) -> bool:
 def _is_same(one: Deploy, other: Deploy) -> bool:
     """True if a report repeats another one."""
     return (one.shard, one.role, one.deployed_at, one.ref) == (other.shard, other.role, other.deployed_at, other.ref)
-
-
-def _deploy(last: Deploy | None, shard: str, report: DeployBody, at: float | None, now: float, by: str) -> Deploy:
-    """Returns the shard's new deploy record. Another `ref` is another deploy, of now unless the report has a time."""
-    ref = report.ref if report.ref is not None else "" if last is None else last.ref
-    if at is None:
-        at = last.deployed_at if last is not None and last.ref == ref else now
-    first = now
-    if last is not None and (last.deployed_at, last.ref) == (at, ref):
-        first = min(last.first_reported_at, now)  # the clock may have jumped back
-    return Deploy(shard, Role(report.role), at, now, ref, by, first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ghapp.health.gate.judgement import LONGEST_CHANGE
 from ghapp.health.gate.terraform_log import LONGEST_ERROR
 from ghapp.health.runner.verdict import State
 from ghapp.report.documents import DeathDocument, HealthDocument
@@ -267,8 +268,9 @@ def _shards() -> Schema:
         "/v1/orgs/{org}/pools/{pool}/shards/{shard}/gate": {
             "get": call(
                 "Whether this shard may take over, judged once; `ghapp gate` can also wait. `provision` has the "
-                "numbers of resources that the preceding Terraform run added, changed and destroyed, `provision_error` "
-                "its first error.",
+                "numbers of resources that the preceding Terraform run added, changed and destroyed, and of those that "
+                "earlier runs destroyed and none added again; `provision_error` its first error; `changed` what was "
+                "changed since the failure; `failures` how often in a row it failed, where no deploy is reported.",
                 "read",
                 answer("Whether it passes, and the next steps.", GateAnswer) | problems(404),
                 ["pool", "shard"],
@@ -280,6 +282,7 @@ def _shards() -> Schema:
                     query("failures", {"type": "integer", "minimum": 1, "maximum": 9_999_999}),
                     query("provision", {"type": "string", "pattern": f"^{PROVISION}$"}),
                     query("provision_error", {"type": "string", "minLength": 1, "maxLength": LONGEST_ERROR}),
+                    query("changed", {"type": "string", "minLength": 1, "maxLength": LONGEST_CHANGE}),
                 ],
             )
         },

@@ -26,6 +26,8 @@ EXAMPLES = {
     "role": '"inactive"',
     "deployed_at": '"2026-11-20T12:00:00Z"',
     "ref": '"v42"',
+    "provision": '"2,0,1"',
+    "provision_error": '""',
 }
 """Values of the fields of request bodies, as JSON."""
 

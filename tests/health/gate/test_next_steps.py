@@ -6,7 +6,7 @@ import pytest
 
 from ghapp.health.gate import next_steps
 from ghapp.health.gate.active_shard import ActiveShardAnswer, Role, ShardRole
-from ghapp.health.gate.judgement import ActiveShardSources, GateRequest
+from ghapp.health.gate.judgement import NOT_SHOWN, ActiveShardSources, GateRequest
 from ghapp.health.gate.shard_status import WAITING_SECONDS, ShardStatus
 from ghapp.health.gate.terraform_log import TerraformRun
 from tests.health.builders import MICROSECOND, NOW, lost, online, present
@@ -20,6 +20,7 @@ def test_a_failing_inactive_shard_is_reported_as_no_outage_with_the_steps():
     assert answer.checks[0].text == "the active shard purple has taken 14 jobs in the last 10 minutes; no outage"
     assert check(answer, "online").text == "0 runners of pink online, 1 needed; unhealthy: pink-1"
     assert steps(answer) == [
+        "check the agents of pink: pink-1",
         "provision pink again",
         "shut down pink and start it again",
         "delete unhealthy runners: pink-1",
@@ -45,10 +46,74 @@ def test_no_step_destroys_anything_without_a_reported_deploy(provision, failures
 
 def test_provisioning_that_changed_nothing_is_not_repeated():
     answer = gate([on("pink", present()), *at_work()], GateRequest("pink", provision=TerraformRun(0, 0, 0)))
-    assert steps(answer)[0] == "shut down pink and start it again"
-    assert answer.next[0].why.startswith(
-        "provisioning again does not help unless something was changed since: its log says 0 added, 0 changed, 0 dest"
+    assert "provision pink again" not in steps(answer)
+    assert why(answer, "shut down pink and start it again").startswith(
+        "provisioning again does not help unless something was changed since, which `--changed` names: its log says 0 ad"
     )
+
+
+def test_provisioning_is_repeated_once_something_was_changed_since():
+    question = GateRequest("pink", provision=TerraformRun(0, 0, 0), changed="raised the quota")
+    answer = gate([on("pink", present()), *at_work()], question)
+    assert why(answer, "provision pink again").startswith("changed since the failure: raised the quota; it adds what")
+    assert not any("does not help" in each.why for each in answer.next)
+
+
+def test_what_was_changed_since_is_named_with_the_provisioning_error():
+    run = TerraformRun(errors=("no quota",))
+    answer = gate(at_work(), GateRequest("pink", provision=run, changed="raised the quota"))
+    assert why(answer, "fix the provisioning error").endswith("fails the same way. Changed since: raised the quota")
+
+
+def test_the_risks_of_an_agent_started_by_hand_are_named_on_an_inactive_shard_alone():
+    risk = (
+        "An agent that is started on it by hand takes users' jobs beside purple, and stopping pink later kills the job"
+    )
+    answer = gate([on("pink", present()), *at_work()])
+    warned = [each.step for each in answer.next if risk in each.why]
+    assert warned == ["check the agents of pink: pink-1", "shut down pink and start it again", "break glass"]
+    assert not any("by hand takes" in each.why for each in gate([on("purple", present())], GateRequest("purple")).next)
+
+
+@pytest.mark.parametrize(
+    ("run", "passed", "text"),
+    [
+        (TerraformRun(2, 1, 0), True, "the last run added 2, changed 1 and destroyed 0 resources"),
+        (
+            TerraformRun(1, 0, 3),
+            False,
+            "the last run added 1, changed 0 and destroyed 3 resources; 2 resources more destroyed than added",
+        ),
+        (
+            TerraformRun(4, 0, 0, (), 4),
+            True,
+            "the last run added 4, changed 0 and destroyed 0 resources; before it 4 resources had been destroyed, 4 of them added again",
+        ),
+        (
+            TerraformRun(1, 0, 0, (), 4),
+            False,
+            "before it 4 resources had been destroyed, 1 of them added again; 3 resources more destroyed than added",
+        ),
+        (TerraformRun(errors=("no quota",)), False, "the last run ended with: no quota"),
+    ],
+)
+def test_what_provisioning_added_and_changed_is_shown_beside_what_was_destroyed(run, passed, text):
+    found = check(gate([*pink(3), *at_work()], GateRequest("pink", provision=run)), "provision")
+    assert (found.passed, found.decides) == (passed, False)
+    assert found.text.endswith(text)
+
+
+def test_the_error_of_provisioning_is_not_shown_to_who_may_not_read_logs():
+    question = GateRequest("pink", provision=TerraformRun(errors=("arn:aws:iam::123456789012",)))
+    answer = gate([*at_work()], question, shows_logs=False)
+    assert check(answer, "provision").text == f"the last run ended with: {NOT_SHOWN}"
+    assert not any("arn:aws" in text for each in answer.next for text in each[:2])
+    assert steps(answer)[0] == "fix the provisioning error"
+
+
+def test_a_log_without_a_run_shows_nothing():
+    answer = gate([*pink(3), *at_work()], GateRequest("pink", provision=TerraformRun()))
+    assert "provision" not in {each.name for each in answer.checks}
 
 
 def test_failed_provisioning_is_fixed_first():
@@ -78,13 +143,18 @@ def test_an_online_shard_without_a_canary_gets_one_before_anything_is_changed():
 def test_the_active_shard_is_not_changed_below_break_glass():
     answer = gate([on("purple", present()), *pink(3)], GateRequest("purple"))
     assert answer.role is Role.ACTIVE
-    assert steps(answer) == ["raise the alarm", "run the gate for pink", "break glass"]
+    assert steps(answer) == [
+        "raise the alarm",
+        "run the gate for pink",
+        "check the agents of purple: purple-1",
+        "break glass",
+    ]
 
 
 def test_two_failing_shards_are_an_outage_solved_by_the_inactive_shard():
     answer = gate([on("pink", present()), on("purple", present())])
     assert answer.checks[0][:3] == ("users", False, "the active shard purple has no runner online: an outage")
-    assert steps(answer)[:2] == ["raise the alarm", "provision pink again"]
+    assert steps(answer)[:3] == ["raise the alarm", "check the agents of pink: pink-1", "provision pink again"]
 
 
 def test_in_an_outage_the_last_usable_runners_are_not_cleaned_up():

@@ -296,7 +296,7 @@ class TestReads:
     @pytest.mark.parametrize(
         ("missing", "kinds"),
         [
-            ((), {*PhantomKind}),
+            ((), {*PhantomKind} - {PhantomKind.DEMAND_INFLATED}),
             (
                 ("known_at",),
                 {
@@ -323,7 +323,7 @@ class TestReads:
 
     def test_a_read_may_be_as_old_as_the_limit(self):
         just = view(**EVERYTHING, known_at=NOW - 300, pods_at=NOW - 300, objects_at=NOW - 300)
-        assert {each.kind for each in phantoms(just, NOW, LIMITS)} == {*PhantomKind}
+        assert {each.kind for each in phantoms(just, NOW, LIMITS)} == {*PhantomKind} - {PhantomKind.DEMAND_INFLATED}
 
     def test_a_phantom_has_the_pool_of_its_listed_runner(self):
         is_reported = phantoms(view(objects=[runner(phase="Failed")], known=[known(offline_since=None)]), NOW, LIMITS)

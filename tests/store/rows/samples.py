@@ -28,6 +28,7 @@ from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.notifications import Notified
 from ghapp.health.pods.pod import EphemeralRunner, Pod
 from ghapp.health.pods.pod_claim import PodClaim
+from ghapp.health.pods.scale_sets import ScaleSet
 from ghapp.health.queue.queue_check import QueueCheck
 from ghapp.health.queue.runner_groups import RunnerGroups
 from ghapp.health.remediation.fuse import Fuse, Position
@@ -61,6 +62,7 @@ from ghapp.store.reports import Reports
 from ghapp.store.reruns import Reruns
 from ghapp.store.runner_groups import RunnerGroupStore
 from ghapp.store.runners import Runners
+from ghapp.store.scale_sets import ScaleSets
 from ghapp.store.sessions import Session, Sessions, SignInAttempt, digest_of
 from ghapp.store.settled import SettledSweeps
 from ghapp.store.shards import Shards
@@ -152,8 +154,7 @@ async def write(redis: Any) -> dict[str, Any]:
     await EtagPages(redis).keep(ORG, TEXT, {1: EtagPage.of("etag", b"body")}, 1)
     await PodClaims(redis, lambda: NOW).claim(ORG, POD_NAME, "runner-1", JOB, NOW + 60)
     claim = PodClaim(POD_NAME, "runner-1", JOB, NOW + 60, NOW)
-    await record_snapshot(Pods(redis), NAMESPACE, [pod], [runner], NOW)
-    await Pods(redis).record(NAMESPACE, [PodChange(pod, end=filled(PodEnd))])
+    await _write_cluster(redis, pod, runner)
     await PostMortems(redis).post(DEATH, filled(PostedMortem))
     rerun, rerun_note = filled(Rerun)._replace(job_id=JOB), filled(RerunNote)
     await Reruns(redis).keep(ORG, rerun)
@@ -211,6 +212,7 @@ async def write(redis: Any) -> dict[str, Any]:
         "queue-check": filled(QueueCheck),
         "runner-groups": filled(RunnerGroups),
         "deploys": (deploy,),
+        "scale-sets": (filled(ScaleSet),),
         "active-shard": filled(ActiveShardAnswer),
         "token": token,
         "installation-token": shared,
@@ -226,6 +228,12 @@ async def write(redis: Any) -> dict[str, Any]:
         "notified": filled(Notified),
         "pending-notification": filled(PendingNotification),
     }
+
+
+async def _write_cluster(redis: Any, pod: Pod, runner: EphemeralRunner) -> None:
+    await record_snapshot(Pods(redis), NAMESPACE, [pod], [runner], NOW)
+    await Pods(redis).record(NAMESPACE, [PodChange(pod, end=filled(PodEnd))])
+    await ScaleSets(redis).put(NAMESPACE, (filled(ScaleSet),))
 
 
 async def _write_left_out(redis: Any) -> None:
@@ -280,6 +288,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "queue-check": _first((await QueueChecks(redis).all(ORG)).values()),
         "runner-groups": await RunnerGroupStore(redis).of(ORG),
         "deploys": await Shards(redis).deploys(ORG, POOL),
+        "scale-sets": await ScaleSets(redis).get(NAMESPACE),
         "active-shard": await Shards(redis).answer(ORG, POOL),
         "token": await Tokens(redis).find(digest(TEXT)),
         "delivery": deliveries.decode((await Inbox(redis).take(1))[0].facts),

@@ -10,12 +10,14 @@ import pytest
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
 from ghapp.health.gate.active_shard import ActiveShardAnswer, Role
+from ghapp.health.pods.pod import Container, Pod
 from ghapp.health.runner.evidence import Registration, Survey
 from ghapp.health.runner.observations import job_started, registration_seen
 from ghapp.queue.jobs import JobName
 from ghapp.settings import Settings
 from ghapp.store.audit import AuditLog, Trail
 from ghapp.store.deaths import Deaths
+from ghapp.store.pods import Pods
 from ghapp.store.runners import Runners
 from ghapp.store.shards import Shards
 from ghapp.store.tokens import Tokens
@@ -138,6 +140,78 @@ async def test_a_reported_deploy_is_used_by_the_next_gate(http, redis, times):
     (deploy,) = await Shards(redis).deploys(INSTALLATION, "linux")
     assert (deploy.role, deploy.deployed_at, deploy.ref, deploy.reported_at) == (Role.ACTIVE, NOW - 600, "v42", NOW + 5)
     assert deploy.by == f"token ci ({http.token_id})"
+
+
+async def lose(redis, *numbers, at=NOW - 400):
+    """GitHub has listed these runners of pink as offline for long."""
+    for number in numbers:
+        gone = on("pink", number)._replace(online=False, offline_since=at)
+        await Runners(redis).revise(INSTALLATION, {number: lambda _, gone=gone: gone})
+
+
+async def test_two_reported_deploys_in_a_row_that_failed_are_counted_by_ghapp(http, redis, times):
+    await lose(redis, 11, 12)
+
+    async def steps_after(ref):
+        assert (await http.put(PINK, json={"role": "inactive", "ref": ref})).status_code == 204
+        times[0] += 200
+        await Runners(redis).save_survey(INSTALLATION, Survey(times[0] - 1, 3))
+        await Shards(redis).answered(INSTALLATION, "linux", ActiveShardAnswer("purple", "", times[0] - 20))
+        return [each["step"] for each in (await http.get(f"{GATE}?min_online=1")).json()["next"]]
+
+    assert "shut down pink and start it again" in await steps_after("v1")
+    again = await steps_after("v2")
+    assert "clean up pink and provision it again" in again
+    assert "shut down pink and start it again" not in again
+    await Runners(redis).revise(INSTALLATION, {number: lambda _, n=number: on("pink", n) for number in (11, 12)})
+    assert (await http.get(GATE)).json()["passed"], "v2 passes after all"
+    await lose(redis, 11, 12)
+    assert "shut down pink and start it again" in await steps_after("v3")
+
+
+async def test_a_demanding_request_fails_no_deploy(http, redis, times):
+    await http.put(PINK, json={"role": "inactive", "ref": "v1"})
+    times[0] += 200
+    await Runners(redis).save_survey(INSTALLATION, Survey(times[0] - 1, 3))
+    assert not (await http.get(f"{GATE}?min_online=9")).json()["passed"]
+    (deploy,) = await Shards(redis).deploys(INSTALLATION, "linux")
+    assert (deploy.passed_at, deploy.failed_at) == (times[0], None)
+
+
+async def test_what_a_deploy_provisioned_is_compared_with_what_an_earlier_one_destroyed(http):
+    def provision(answer):
+        return [each["said"] for each in answer.json()["checks"] if each["name"] == "provision"]
+
+    assert provision(await http.get(GATE)) == []
+    await http.put(PINK, json={"role": "inactive", "ref": "v1", "provision": "0,0,4"})
+    await http.put(PINK, json={"role": "inactive", "ref": "v2", "provision": "1,2,0", "provision_error": ""})
+    (found,) = provision(await http.get(GATE))
+    assert found == (
+        "the last run added 1, changed 2 and destroyed 0 resources; before it 4 resources had been destroyed, 1 of them added again; "
+        "3 resources more destroyed than added"
+    )
+    (asked,) = provision(await http.get(f"{GATE}?provision=4,0,0,1"))
+    assert asked.endswith("before it 4 resources had been destroyed, 4 of them added again")
+
+
+async def test_what_the_cluster_shows_of_an_unhealthy_agent_is_named_while_the_view_is_fresh(http, redis, times):
+    await lose(redis, 11, 12)
+    waits = Container("runner", waiting="ImagePullBackOff", waiting_message="no such tag")
+    pod = Pod("runners", "pink-11", "u", "1", NOW - 900, container="runner", runner=waits)
+    await Pods(redis).replace_pods("runners", [pod], NOW)
+    await Pods(redis).replace_objects("runners", [], NOW)
+    assert "its agent has not started: ImageNotPulled (no such tag)" in (await http.get(GATE)).text
+    times[0] += 200
+    assert "its agent has not started" not in (await http.get(GATE)).text
+
+
+async def test_a_change_since_the_failure_makes_provisioning_worth_while_again(http, redis):
+    await lose(redis, 11, 12)
+    futile = (await http.get(f"{GATE}?provision=0,0,0")).json()["next"]
+    assert "provision pink again" not in [each["step"] for each in futile]
+    changed = (await http.get(f"{GATE}?provision=0,0,0&changed=raised the quota")).json()["next"]
+    (again,) = [each["why"] for each in changed if each["step"] == "provision pink again"]
+    assert again.startswith("changed since the failure: raised the quota")
 
 
 SHA = "0123456789ABCDEF0123456789abcdef01234567"
@@ -290,9 +364,13 @@ async def test_while_redis_is_away_the_gate_is_503_and_uses_no_cached_value(http
             f"{GATE}?min-online=9",
             None,
             400,
-            "the gate takes canary, expect_new, failures, min_online, provision, provision_error, version",
+            "the gate takes canary, changed, expect_new, failures, min_online, provision, provision_error, version",
         ),
         ("GET", f"{GATE}?min_online=9&min_online=1", None, 400, "each once"),
+        ("GET", f"{GATE}?changed=%20", None, 400, "changed takes what was changed, in 200 characters at most"),
+        ("GET", f"{GATE}?changed={'x' * 201}", None, 400, "changed takes what was changed"),
+        ("PUT", PINK, {"role": "inactive", "provision": "many"}, 400, "provision"),
+        ("PUT", PINK, {"role": "inactive", "provision": "1,0,0,0,0"}, 400, "provision"),
         ("GET", f"{GATE}?expect_new=perhaps", None, 400, "expect_new takes true or false"),
         ("GET", f"{GATE}?failures=0", None, 400, "failures takes a whole number of 1 or more"),
         ("GET", "/v1/orgs/acme/pools/linux/shards/pinc/gate", None, 404, "did you mean pink? known are pink, purple"),

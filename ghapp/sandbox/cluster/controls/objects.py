@@ -74,6 +74,17 @@ class ObjectControls(ClusterControls):
         with self._at() as now:
             return self._make(EPHEMERAL_RUNNER_SETS, value, now - age_seconds, None)
 
+    def autoscaling_runner_set(
+        self, namespace: str, name: str, *, min_runners: int | None = None, replicas: int = 1, org: str = "acme"
+    ) -> None:
+        """Creates ARC's object for a scale set, and the set of runners that it owns."""
+        spec: Obj = {} if min_runners is None else {"minRunners": min_runners}
+        value: Obj = {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
+        owner = self.create("autoscalingrunnersets", value, age_seconds=86_400)
+        owned = shapes.runner(EPHEMERAL_RUNNER_SETS, namespace, f"{name}-m64rg", name, org)
+        owned["spec"]["replicas"] = replicas
+        self.create("ephemeralrunnersets", owned, owner=owner, age_seconds=86_400)
+
     def create(self, kind: str, value: Obj, *, owner: Obj | None = None, age_seconds: float = 0) -> Obj:
         """Creates an object as given, including its status."""
         with self._at() as now:
