@@ -23,7 +23,9 @@ SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 86_400.0
 _claims = Codec("pod-claim", PodClaim)
 
 LEEWAY_SECONDS = 3_600.0
-"""How long an expired claim is kept, so that a clock that jumped ahead does not delete valid claims."""
+"""How long a claim is kept that expired or was released: a clock that jumped ahead does not delete valid ones, and the
+reaper sees a claim that came and went between two of its ticks.
+"""
 
 _CLAIM = """
 local function forget(until_at)
@@ -36,11 +38,20 @@ local now, pod, row, expires_at, most, kept_for = ARGV[1], ARGV[2], ARGV[3], ARG
 forget(ARGV[7])
 if redis.call('HLEN', KEYS[1]) >= most then forget(now) end
 if redis.call('HEXISTS', KEYS[1], pod) == 0 and redis.call('HLEN', KEYS[1]) >= most then return 0 end
-local is_new = redis.call('HSET', KEYS[1], pod, row)
+local former = redis.call('ZSCORE', KEYS[2], pod)
+local is_new = (not former or tonumber(former) <= tonumber(now)) and 1 or 0
+redis.call('HSET', KEYS[1], pod, row)
 redis.call('ZADD', KEYS[2], expires_at, pod)
 redis.call('EXPIRE', KEYS[1], kept_for)
 redis.call('EXPIRE', KEYS[2], kept_for)
 return 1 + is_new
+"""
+
+_RELEASE = """
+local expires_at = redis.call('ZSCORE', KEYS[2], ARGV[1])
+if not expires_at or tonumber(expires_at) <= tonumber(ARGV[2]) then return 0 end
+redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])
+return 1
 """
 
 _ALL = """
@@ -68,6 +79,7 @@ class PodClaims:
         self._redis, self._clock, self._read = redis, clock, RecordReader(redis, _claims)
         self._read_pods = PlainReader(redis, "claimed-pod", text)
         self._claim: Any = redis.register_script(_CLAIM)
+        self._release: Any = redis.register_script(_RELEASE)
         self._all: Any = redis.register_script(_ALL)
 
     async def claim(self, installation: int, pod: str, runner_name: str, job_id: int | None, expires_at: float) -> bool:
@@ -98,13 +110,8 @@ class PodClaims:
         return bool(await self._redis.hexists(keys.pod_claims(installation), pod))
 
     async def release(self, installation: int, pod: str) -> bool:
-        """Releases a claim; returns False if there was none."""
-        claims, expiries = _keys(installation)
-        async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.hdel(claims, pod)
-            pipe.zrem(expiries, pod)
-            answers = await pipe.execute()
-        return bool(answers[0])
+        """Releases a claim: it expires now. Returns False if there was none that had not expired."""
+        return bool(await self._release(keys=_keys(installation), args=[pod, self._clock()]))
 
     async def all(self, installation: int, now: float) -> list[PodClaim]:
         """Returns all claims valid at `now`; deletes none, because `now` may come from a clock that jumped."""
@@ -128,7 +135,11 @@ class PodClaims:
         expiries = {pod: float(at) for pod, at, _ in held}
         rows = {pod: row for pod, _, row in held}
         records = await self._read.many(keys.pod_claims(installation), rows)
-        return [records.get(pod) or PodClaim(pod, pod, None, expiry) for pod, expiry in expiries.items()]
+        # A claim that was released expired before the time that its record has.
+        return [
+            (records.get(pod) or PodClaim(pod, pod, None, expiry))._replace(expires_at=expiry)
+            for pod, expiry in expiries.items()
+        ]
 
 
 def _keys(installation: int) -> list[str]:

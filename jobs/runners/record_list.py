@@ -101,7 +101,7 @@ async def record_list(
     limits, rules = context.settings.of(installation.org).evidence, context.settings.pools_of(installation.org)
     await context.settled.begin(installation.id)
     known = await context.runners.all(installation.id)
-    listed = await _verified(context, installation, observation.runner_list, known)
+    listed, sampled = await _verified(context, installation, observation.runner_list, known)
     after = absence.survey_after(survey, listed, began, observation.changed)
     folds = absence.folds_of_list(listed, known, survey, began)
     records = {**known, **await context.runners.revise(installation.id, folds, known)}
@@ -117,7 +117,7 @@ async def record_list(
         _get_alone(context, installation, queried, failures), prepare_confirmation(context, installation, due.values())
     )
     at = context.clock()  # of GitHub's answers
-    answered = {runner_id: absence.folds_of_get(*result) for runner_id, result in answers.items()}
+    answered = {each: absence.folds_of_get(*result) for each, result in {**sampled, **answers}.items()}
     records |= await context.runners.revise(installation.id, answered, records)
     records |= await record_failed_calls(context, installation, failures)
     await context.runners.save_survey(installation.id, after)
@@ -177,13 +177,14 @@ async def keep_judgement(
 
 async def _verified(
     context: JobContext, installation: Installation, observed: RunnerList, known: Mapping[int, Evidence]
-) -> RunnerList:
-    """Returns the list as far as it is believed: GETs of some runners verify an empty one."""
+) -> tuple[RunnerList, dict[int, GetResult]]:
+    """Returns the list as far as it is believed, and the runners that GETs found although it is empty."""
     listed = absence.as_last_read(absence.allow_for_churn(observed), known)
     if not absence.is_doubtful(listed, known, context.settings.of(installation.org).fuse.floor):
-        return listed
+        return listed, {}
     sampled = absence.sample(known)
-    return absence.usable(listed, sampled, await _get_alone(context, installation, sampled))
+    answers = await _get_alone(context, installation, sampled)
+    return absence.usable(listed, sampled, answers), absence.found(answers)
 
 
 def _is_quiet(

@@ -5,25 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ghapp.health.pacing import Purpose
 from ghapp.health.pods.pod_claim import PodClaim, claim_on
 from ghapp.health.pool_matching import pool_of
 from ghapp.health.remediation import decision, steps
 from ghapp.health.remediation.fuse import Position, fuse_of
+from ghapp.health.remediation.status import ReplacementTerms, replacement_status, should_replace
 from ghapp.health.remediation.steps import RemediationStep, RequestStep
 from ghapp.health.runner import absence, observations
 from ghapp.health.runner.evidence import Evidence, Fold
 from ghapp.health.runner.verdict import judge, runs_a_job
 from ghapp.replace.event_backlog import BREAKER_SECONDS
-from ghapp.report.documents import PoolBrakes, should_replace
 from tests.simulation.calls import CALL, STEP, Calls, Steps
 from tests.simulation.fleet import Refused
 from tests.simulation.folds import as_planned, if_known
 
 if TYPE_CHECKING:
     from tests.simulation.engine import Process
+
+
+class _Pause(NamedTuple):
+    who: str = "a person"
+    why: str = ""
+    at: float = 0.0
+    until: float | None = None
+
+
+PAUSE = _Pause()
 
 
 class Acting(Calls):
@@ -89,14 +99,19 @@ class Acting(Calls):
             verdict = judge(evidence, self.store.survey, now, self.config.evidence)
             pool = pool_of(evidence.labels, evidence.custom_labels, self.rules)
             claim, paused = self.claim_on(evidence), pool in self.store.paused
+            pause = PAUSE if paused else None
             fuse, mode = fuse_of(self.store.fuses, pool), self.engine.changes.mode
             may_terminate = steps.may_terminate(
                 evidence, verdict, fuse, mode, now, paused=paused, claimed=claim is not None
             )
             if is_seen and may_terminate:
                 self.audit.ends_itself(evidence)
-            if should_replace(evidence, verdict, PoolBrakes(fuse, paused, mode, is_seen=is_seen), now, claim):
+            terms = ReplacementTerms(fuse, pause, mode, survey=self.store.survey)
+            is_asked_for = should_replace(evidence, verdict, terms, now, claim)
+            if is_asked_for:
                 self.audit.is_asked_for(evidence)
+            status = replacement_status(evidence, verdict, terms, now, claim)
+            self.audit.is_shown(evidence, status, is_asked_for=is_asked_for)
 
     def grant(self, decided: decision.Decision, known: Mapping[int, Evidence], now: float) -> Steps:
         folds = {

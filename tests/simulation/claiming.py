@@ -7,7 +7,6 @@ from math import inf
 from random import Random
 from typing import TYPE_CHECKING
 
-from ghapp.health.leaks.guards import MOST_GAP_SECONDS
 from ghapp.health.pods.pod_claim import Claimed, PodClaim, by_name
 from tests.simulation.world import Fate, Machine
 
@@ -21,6 +20,10 @@ HALF = 0.5
 
 LOOKS_AFTER_SECONDS = (0.0, 5.0, 30.0, 60.0, 90.0, 120.0, 300.0)
 """When the controller selects pods to claim, in seconds before and after each incident."""
+
+
+INSTANT = 1.0
+"""Seconds between the reads of one tick."""
 
 
 class Claiming:
@@ -82,13 +85,13 @@ class Claiming:
     def was_claimed_since(self, name: str, at: float) -> bool:
         """True if a claim on that name has been active since then. One that ended in an instant is seen by no tick."""
         until = self._until.get(name, 0.0)
-        return until > at and (until > self._engine.now or until - self._since.get(name, 0.0) > 1.0)
+        return until > at and (until > self._engine.now or until - self._since.get(name, 0.0) > INSTANT)
 
     def unclaimed_for(self, name: str) -> float:
-        """Seconds since the end of the last claim on that name that was long enough for each tick to see it."""
+        """Seconds since the end of the last claim on that name that was long enough for a tick to see it."""
         until = self._until.get(name, 0.0)
-        was_long = until - self._since.get(name, 0.0) >= MOST_GAP_SECONDS
-        return self._engine.now - until if was_long or until > self._engine.now else inf
+        was_seen = until - self._since.get(name, 0.0) > INSTANT
+        return self._engine.now - until if was_seen or until > self._engine.now else inf
 
     def release(self, pod: str) -> None:
         """Its controller releases a pod at this moment."""
@@ -96,6 +99,6 @@ class Claiming:
 
     def _give_back(self, pod: str, claim: PodClaim) -> None:
         if self._engine.store.pod_claims.get(pod) is claim:
-            del self._engine.store.pod_claims[pod]
+            self._engine.store.pod_claims[pod] = claim._replace(expires_at=self._engine.driver.clock())
             self._until[pod] = self._until[claim.runner_name] = self._engine.now
             self._engine.trace("gives back", pod=pod)

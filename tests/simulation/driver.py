@@ -125,10 +125,11 @@ class Driver(Acting):
         self.store.begin_to_judge()
         yield STEP
         limits, known = self.config.evidence, dict(self.store.runners)
-        look = absence.allow_for_churn(look)
+        look, found = absence.allow_for_churn(look), {}
         if absence.is_doubtful(look, known, self.config.fuse.floor):
             sampled = absence.sample(known)
-            look = absence.usable(look, sampled, (yield from self.ask_each(sampled)))
+            answers = yield from self.ask_each(sampled)
+            look, found = absence.usable(look, sampled, answers), absence.found(answers)
         after = absence.survey_after(survey, look, began, pages)
         self.audit.looked(look, began)
         records = {**known, **self.store.revise(absence.folds_of_list(look, known, survey, began), known)}
@@ -138,7 +139,8 @@ class Driver(Acting):
         answers = (yield from self.ask_each(asked)) if asked else {}
         at = self.clock()
         yield STEP
-        records |= self.store.revise({each: absence.folds_of_get(*result) for each, result in answers.items()}, records)
+        folds = {each: absence.folds_of_get(*result) for each, result in {**found, **answers}.items()}
+        records |= self.store.revise(folds, records)
         yield STEP
         self.store.survey = after
         self.engine.deliveries.expect(records.values(), self.clock())

@@ -13,6 +13,7 @@ from ghapp.health.delivery_lag import HOLD_SECONDS
 from ghapp.health.pacing import Purpose
 from ghapp.health.remediation.decision import Pools
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position
+from ghapp.health.remediation.status import ReplacementStage, ReplacementStatus
 from ghapp.health.remediation.steps import LOOK_LASTS_SECONDS
 from ghapp.health.runner.absence import RunnerList
 from ghapp.health.runner.evidence import Evidence, Registration, Survey
@@ -94,6 +95,9 @@ class Audit(Liveness):
             del self._shown_working[runner_id]
         if over_at is not None and over_at >= shown_at:
             self._shown_busy.pop(runner_id, None)  # the job that ended then explains what lists showed before
+        job = machine.job
+        if over_at is None and job is not None and job.id == job_id and job.started_at > machine.removal_reported_at:
+            machine.removal_reported = False  # a job proves that the report was mistaken, as a list does
         for each in (machine, machine.job):
             if each is machine or (each is not None and each.id == job_id):
                 each.first_delivery_at = self._engine.now if each.first_delivery_at is None else each.first_delivery_at
@@ -201,6 +205,13 @@ class Audit(Liveness):
             self.require(
                 not is_back, f"runner {evidence.id} is to be replaced, and its machine is back for {since:.0f} s"
             )
+
+    def is_shown(self, evidence: Evidence, status: ReplacementStatus, *, is_asked_for: bool) -> None:
+        """What people are shown to happen next to a runner is what controllers are told at that moment."""
+        is_under_way = status.stage in (ReplacementStage.GRANTED, ReplacementStage.REMOVED)
+        self.require(
+            is_under_way or not is_asked_for, f"runner {evidence.id} is to be replaced, and shown as {status.stage}"
+        )
 
     def _is_fresh(self, evidence: Evidence) -> bool:
         """By a list, or by GitHub's answer about this runner: a confirmation asks for it while lists do not add up."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ghapp.health.delivery_lag import HOLD_SECONDS
+from ghapp.health.remediation.churn import CHURN_SECONDS
 from ghapp.health.remediation.decision import deliveries_flow
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position, fuse_of
 from ghapp.health.runner.evidence import LIST_LASTS_SECONDS
@@ -318,10 +319,16 @@ class Liveness:
                 for each in engine.world.registered(pool)
                 if batch and each.online and max(batch) < each.born < max(batch) + 3000.0 and not each.is_successor
             )
+            members = [each for each in engine.store.runners.values() if pool.name in each.custom_labels]
             lost_again = sum(
-                each.first_seen > (fuse.since or 0.0) and pool.name in each.custom_labels
-                for each in engine.store.runners.values()
-                if each.confirmed_at is not None
+                each.confirmed_at is not None and each.first_seen > (fuse.since or 0.0) for each in members
+            )
+            # Those that may have left by themselves explain newcomers: missing since and not confirmed, or reported.
+            batch_at = fuse.batch_at or 0.0
+            lost_again += sum(
+                (each.confirmed_at is None and is_absent(each) and missing_since(each) > batch_at)
+                or (each.retired_at is not None and each.retired_at > batch_at - CHURN_SECONDS)
+                for each in members
             )
             if len(came) <= lost_again or (not is_stopped and len(batch) < fuse.batch):
                 continue

@@ -76,12 +76,21 @@ async def test_an_expired_claim_is_kept_until_a_read_with_the_present_time(redis
     assert (kept.is_live(NOW + 59.999), kept.is_live(NOW + 60)) == (True, False)
 
 
-async def test_a_released_claim_is_deleted_and_a_second_release_changes_nothing(redis, claims):
+async def test_a_released_claim_expires_at_that_moment_and_a_second_release_changes_nothing(claims, times):
     await claims.claim(ORG, "a", "a", None, NOW + 60)
     await claims.claim(ORG, "b", "b", None, NOW + 60)
+    times[0] = NOW + 10
     assert [await claims.release(ORG, "a") for _ in range(2)] == [True, False]
-    assert [each.pod for each in await claims.all(ORG, NOW)] == ["b"]
-    assert await sizes(redis) == (1, 1)
+    assert [each.pod for each in await claims.all(ORG, NOW + 10)] == ["b"]
+    assert {each.pod: each.expires_at for each in await claims.stored(ORG)} == {"a": NOW + 10, "b": NOW + 60}
+    assert await claims.claim(ORG, "a", "a", None, NOW + 90)
+    assert {each.pod: each.expires_at for each in await claims.stored(ORG)} == {"a": NOW + 90, "b": NOW + 60}
+
+
+async def test_an_expired_claim_cannot_be_released(claims, times):
+    await claims.claim(ORG, "a", "a", None, NOW + 60)
+    times[0] = NOW + 60
+    assert not await claims.release(ORG, "a")
 
 
 async def test_a_claim_lasts_a_day_at_most(claims):

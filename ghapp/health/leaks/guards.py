@@ -50,9 +50,10 @@ def leaks(inputs: TickInputs, now: float, limits: LeakLimits, memory: TickMemory
        A namespace whose pods RBAC forbids to list is left out alone: its pods are kept, the time for which they have
        been unclaimed restarts, and what else is remembered of them stays.
     3. The pod is older than `grace_seconds`, by the clock of the API server, which also dated its creation.
-    4. It has been unclaimed for that long without a gap: a returning claim restarts the time, and so does a gap of more
-       than `MOST_GAP_SECONDS` between two valid ticks, or a clock that goes back. Both our clock and the cluster's must
-       agree. Claims are live claims of controllers, and jobs that deliveries report in progress.
+    4. It has been unclaimed for that long without a gap: a returning claim restarts the time, also one that came and
+       went between two ticks. So does a gap of more than `MOST_GAP_SECONDS` between two valid ticks, or a clock that
+       goes back. Both our clock and the cluster's must agree. Claims are live claims of controllers, and jobs that
+       deliveries report in progress.
     5. Deliveries report no job of its runner in progress.
     6. Neither does GitHub, and the runner has no session: an online runner works, or may get a job at any moment,
        even if its pod is unclaimed. GitHub's answer must be fresh: no answer does not mean idle.
@@ -172,6 +173,10 @@ def _memory_after(
     is_continued = before.at is not None and 0.0 <= now - before.at <= MOST_GAP_SECONDS
     since, since_there = (before.since, before.since_there) if is_continued else ({}, {})
     unclaimed = [pod for pod in stamped if not _is_claimed(pod, runners[pod.uid], inputs, now)]
+    restarted = {pod.uid for pod in unclaimed if before.at is not None and _claim_ended_after(before.at, pod, inputs)}
+    since, since_there = (
+        {uid: at for uid, at in each.items() if uid not in restarted} for each in (since, since_there)
+    )
     unread = _of_unread(names, before) if inputs.unread else TickMemory()
     return TickMemory(
         since={pod.uid: since.get(pod.uid, now) for pod in unclaimed},
@@ -410,6 +415,12 @@ def _is_runners(pod: Pod, runner: RunnerActivity, inputs: TickInputs, memory: Ti
 def _is_claimed(pod: Pod, runner: RunnerActivity, inputs: TickInputs, now: float) -> bool:
     """True if a controller's claim covers it, or a job began and is not known to be over."""
     return claim_on(inputs.claims, pod.name, now) is not None or (runner.running and runner.over_at is None)
+
+
+def _claim_ended_after(at: float, pod: Pod, inputs: TickInputs) -> bool:
+    """True if the last claim on it ended after the previous tick: one may come and go between two ticks."""
+    claim = inputs.claims.get(pod.name)
+    return claim is not None and claim.expires_at > at
 
 
 def _runner_name(pod: Pod, inputs: TickInputs, memory: TickMemory) -> str:

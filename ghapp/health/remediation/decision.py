@@ -240,8 +240,16 @@ class _Counts:
         return self.of(pool, replace(whole, held_at=max(whole.held_at or 0.0, own.held_at or 0.0) or None))
 
     def whole(self, fuse: Fuse, stopped: Collection[str]) -> FuseCounts:
-        """Counts all pools that do not wait on their own (`waits_alone`): these delay no other pool."""
-        counted = combined(self.of(pool, fuse) for pool in self.pools if not self.waits_alone(pool, stopped))
+        """Counts all pools that do not wait on their own (`waits_alone`): these delay no other pool.
+
+        A registration that returned shows in any pool that GitHub's answers were wrong, so that it counts for all.
+        """
+        of_pool = {pool: self.of(pool, fuse) for pool in self.pools}
+        counted = combined(each for pool, each in of_pool.items() if not self.waits_alone(pool, stopped))
+        returned = [each.since_return for each in of_pool.values() if each.since_return is not None]
+        counted = replace(
+            counted, since_return=min(returned, default=None), found=sum(each.found for each in of_pool.values())
+        )
         of_no_pool = sum(count for pool, count in self.situation.reaped.items() if pool not in self.pools)
         return replace(counted, lost=counted.lost + of_no_pool, expected=counted.expected + of_no_pool)
 

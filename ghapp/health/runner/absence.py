@@ -149,6 +149,11 @@ def usable(
     return look._replace(flaw=Reason.LIST_EMPTY)
 
 
+def found(answers: Mapping[int, GetResult]) -> dict[int, GetResult]:
+    """Returns the answers that have a registration: what GitHub returns is recorded, whatever it was asked for."""
+    return {runner_id: each for runner_id, each in answers.items() if each.registration is not None}
+
+
 MOST_OWN_IMAGES = 100
 
 

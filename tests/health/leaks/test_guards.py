@@ -172,9 +172,18 @@ class TestGuard4UnclaimedWithoutAGap:
         assert guard_of(pod(uid="another"), memory=remembered(pod())) is Guard.UNCLAIMED_BRIEFLY
 
     @pytest.mark.parametrize(
-        ("expires_at", "guard"), [(NOW, None), (NOW + MICROSECOND, Guard.CLAIMED)], ids=["expired", "expires later"]
+        ("expires_at", "guard"),
+        [
+            (NOW - TICK, None),
+            (NOW - TICK + MICROSECOND, Guard.UNCLAIMED_BRIEFLY),
+            (NOW, Guard.UNCLAIMED_BRIEFLY),
+            (NOW + MICROSECOND, Guard.CLAIMED),
+        ],
+        ids=["ended by the last tick", "ended after it", "expires now", "expires later"],
     )
-    def test_a_controllers_claim_keeps_the_pod_until_the_claim_expires(self, expires_at, guard):
+    def test_a_claim_keeps_the_pod_until_it_was_unclaimed_for_the_grace_also_if_no_tick_saw_the_claim(
+        self, expires_at, guard
+    ):
         assert guard_of(pod(), claims=by_name([claim(expires_at=expires_at)])) is guard
 
     def test_a_claim_by_runner_name_keeps_the_pod(self):
@@ -219,7 +228,7 @@ class TestGuard4UnclaimedWithoutAGap:
         assert set(between.memory.since) == {other.uid}
 
     def test_the_runner_name_of_a_claim_is_remembered_after_the_claim_expires(self):
-        named = by_name([claim(runner_name="jit-7", expires_at=NOW)])
+        named = by_name([claim(runner_name="jit-7", expires_at=NOW - TICK)])
         busy = {"jit-7": IDLE._replace(busy=True), "linux-1": IDLE}
         first = leaks(tick_inputs(pod(), claims=named, runners=busy), NOW, LIMITS, remembered(pod()))
         assert first.kept == ((pod(), Guard.SESSION_OPEN),)
@@ -228,7 +237,7 @@ class TestGuard4UnclaimedWithoutAGap:
         assert second.kept == ((pod(), Guard.SESSION_OPEN),)
 
     def test_a_claim_on_another_pod_does_not_rename_the_pods_runner(self):
-        others = by_name([claim("elsewhere", runner_name="linux-1", expires_at=NOW)])
+        others = by_name([claim("elsewhere", runner_name="linux-1", expires_at=NOW - TICK)])
         memory = remembered(pod(), names={"uid-linux-1": "jit-7"})
         busy = {"jit-7": IDLE._replace(busy=True), "linux-1": IDLE}
         assert guard_of(pod(), memory=memory, claims=others, runners=busy) is Guard.SESSION_OPEN
@@ -658,16 +667,16 @@ class TestGuard14Unnamed:
         assert guard_of(pod(), RunnerActivity(busy=False), memory=same) is None
         another = remembered(pod(), names={"uid-linux-1": "jit-7"}, **memory)
         assert guard_of(pod(), memory=another, runners={"jit-7": RunnerActivity(busy=False)}) is None
-        claimed = by_name([claim(runner_name="jit-7", expires_at=NOW)])
+        claimed = by_name([claim(runner_name="jit-7", expires_at=NOW - TICK)])
         assert (
             guard_of(pod(), memory=same, claims=claimed, runners={"jit-7": RunnerActivity(busy=False)}) is Guard.UNNAMED
         )
 
     def test_a_claim_names_the_runner_to_look_for_but_does_not_prove_that_it_was_seen(self):
-        expired = by_name([claim(runner_name="jit-7", expires_at=NOW)])
+        expired = by_name([claim(runner_name="jit-7", expires_at=NOW - TICK)])
         assert guard_of(pod(), claims=expired, runners={"jit-7": IDLE, "linux-1": RunnerActivity()}) is None
         assert guard_of(pod(), claims=expired, runners={"jit-7": RunnerActivity(busy=False)}) is Guard.UNNAMED
-        unnamed = by_name([claim(expires_at=NOW)])
+        unnamed = by_name([claim(expires_at=NOW - TICK)])
         assert guard_of(pod(), RunnerActivity(busy=False), claims=unnamed) is Guard.UNNAMED
 
 

@@ -339,6 +339,21 @@ def test_the_installations_fuse_closes_when_only_pools_that_wait_alone_have_loss
     assert turned[WHOLE_INSTALLATION].reason is FuseReason.POOLS_STOPPED
 
 
+@pytest.mark.parametrize(("returned_at", "granted"), [(NOW - 600 + MICROSECOND, ()), (NOW - 600, (10, 11))])
+def test_a_lost_runner_that_returned_in_a_paused_pool_holds_the_installations_next_batch_for_a_window(
+    returned_at, granted
+):
+    runners = [
+        online(1, was_lost=True, back_at=returned_at, **GONE),
+        lost(2, granted_at=NOW - 301, removed_at=NOW - 301, replaced_at=NOW - 301, **WELL),
+        online(500, first_seen=NOW - 100, **WELL),
+        *(lost(each, **WELL) for each in range(10, 60)),
+    ]
+    whole = {WHOLE_INSTALLATION: Fuse(Position.PROVING, NOW - 900, 1, 1, batch_at=NOW - 900)}
+    decision = decided(runners, whole, ["gone"], rules=rules_of("well", "gone"))
+    assert decision.plan.now == granted
+
+
 def test_pools_that_the_configuration_does_not_name_are_replaced_where_it_names_none():
     rules = []
     situation = DecisionInputs(survey(), NOW)

@@ -579,3 +579,8 @@ def test_labels_that_cannot_be_read_are_those_that_were_read_before():
     assert observations.registration_seen(known, odd, NOW, listed=True).labels == known.labels
     new = observations.registration_seen(None, odd, NOW, listed=True)
     assert new.labels == new.custom_labels == ("linux-8vcpu",)
+
+
+def test_what_a_get_found_while_it_verified_an_empty_list_is_kept_and_a_404_is_not():
+    there = GetResult(registration(id=2), NOW)
+    assert absence.found({1: GetResult(None, NOW), 2: there}) == {2: there}

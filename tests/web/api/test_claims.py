@@ -29,7 +29,7 @@ async def controller(http, redis):
 
 
 async def claims(redis):
-    return await PodClaims(redis).stored(INSTALLATION)
+    return await PodClaims(redis).all(INSTALLATION, NOW)
 
 
 async def lost(controller):
