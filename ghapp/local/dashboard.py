@@ -55,6 +55,9 @@ SLOW_START_SECONDS = 10.0
 """A web role that starts answers within one to three seconds, some more on a busy machine."""
 
 UNLIMITED = 1_000
+HEADLINE_SECONDS = 5.0
+"""How often the headlines are judged where lines are printed."""
+
 SHOWN_SECONDS = 600.0
 """How long an incident that is over stays visible, since it began."""
 
@@ -178,10 +181,11 @@ def _where(error: Exception) -> str:
 
 
 async def _print_changes(site: Site, director: Director | None, printer: ProblemPrinter) -> NoReturn:
-    """Prints a line for each event and each problem, forever: for systemd's journal, a pipe or a file."""
+    """Prints a line for each event, problem and new headline, forever: for systemd's journal, a pipe or a file."""
     stores = stores_over(connect(site.settings.redis_url or ""))
     failures, last_events = DrawingFailures(site), dict[int, str]()
-    redis_error, began_at = "", time.monotonic()
+    worst = dict[int, Headline]()
+    redis_error, began_at, judged_at = "", time.monotonic(), 0.0
     while True:
         site.supervise()
         lines, current, has_fleet = [], site.problems(), False
@@ -194,6 +198,10 @@ async def _print_changes(site: Site, director: Director | None, printer: Problem
                     lines.append(plain(f"the App is installed on {each.org}"))
                 else:
                     lines += [_line(event) for event in _shown_events(_after(last, rows))]
+            if time.monotonic() >= judged_at + HEADLINE_SECONDS:
+                judged_at = time.monotonic()
+                for each in installations:
+                    lines += await _new_headline(site.settings, stores, each, worst)
             if not installations:
                 current.append(await _why_no_installation(stores, site.settings, began_at))
             surveys = await stores.runners.surveys([each.id for each in installations])
@@ -212,6 +220,22 @@ async def _print_changes(site: Site, director: Director | None, printer: Problem
             await director.start_due(time.monotonic())
         _raise_if_cancelled()
         await asyncio.sleep(0.5)
+
+
+async def _new_headline(
+    settings: Settings, stores: Stores, installation: Installation, worst: dict[int, Headline]
+) -> list[Text]:
+    """Returns the headline of an organization if it is another than in `worst`, which has it then."""
+    now = time.time()
+    fleet = await load_fleet(stores, installation, settings, now)
+    found = headlines(fleet, by_pool(fleet, now), now)[0]
+    last, worst[installation.id] = worst.get(installation.id), found
+    if last is not None and last.news == found.news:
+        return []
+    command = f": {found.command}" if found.command else ""
+    step = f" → {found.step}{command}" if found.step else ""
+    line = f"{timestamp(now)[11:19]}  {installation.org}: {found.sentence}{step}"
+    return [plain(line, SEVERITIES[found.severity])]
 
 
 def _after(event_id: str, rows: Sequence[tuple[str, bytes]]) -> Sequence[tuple[str, bytes]]:

@@ -8,7 +8,7 @@ from ghapp.health.remediation.fuse import Position
 from ghapp.report.check_run import LONGEST, SWEEP, Conclusion, Report, digest_of, resume_of
 from ghapp.report.cluster_section import cluster_text
 from ghapp.report.fleet import FleetView, PoolView, by_pool
-from ghapp.report.headline import Headline, HeadlineKind, Severity, headlines, title_of
+from ghapp.report.headline import Headline, Severity, headlines, title_of
 from ghapp.report.markdown import code, prose
 from ghapp.report.pools_section import as_of, summary_of
 from ghapp.report.queue_section import queue_table, unserved_text
@@ -45,13 +45,8 @@ def report_on(fleet: FleetView, now: float) -> Report:
         actions=actions,
         as_of=begin,
         volatile=jobs,
-        urgent=digest_of(wrong if _is_wrong(found) else "", conclusion, actions, len(fleet.death_patterns)),
+        urgent=digest_of([each.news for each in found], conclusion, actions, len(fleet.death_patterns)),
     )
-
-
-def _is_wrong(found: Sequence[Headline]) -> bool:
-    """False if all is well: how many runners are well is no news."""
-    return found[0].kind is not HeadlineKind.WELL
 
 
 def _headlines_text(found: Sequence[Headline]) -> str:

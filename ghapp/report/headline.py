@@ -86,6 +86,7 @@ class Headline(NamedTuple):
         pool: the pool that it is about; empty for the whole organization.
         short: a few words for a title.
         affected: how many runners, jobs or pods it is about.
+        meaning: the sentence without numbers that change all the time; empty if it has none.
     """
 
     kind: HeadlineKind
@@ -98,6 +99,12 @@ class Headline(NamedTuple):
     pool: str = ""
     short: str = ""
     affected: int = 1
+    meaning: str = ""
+
+    @property
+    def news(self) -> tuple[str, ...]:
+        """What is posted or printed anew when it changes: all but the numbers of a fleet that comes and goes."""
+        return self.kind, self.severity, self.pool, self.meaning or self.sentence, self.step
 
 
 def headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[Headline]:
@@ -215,14 +222,14 @@ def _lost(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[H
         since = min((each.verdict.since for each in lost if each.verdict.since is not None), default=None)
         worst = _worst(statuses)
         total = len(pool.members)
-        healed = [each for each in pool.healed if since is not None and (each.verdict.since or 0.0) >= since]
+        healed = [each for each in pool.healed if since is not None and (each.evidence.healed_at or 0.0) >= since]
         unanswered = sum(is_unanswered(each, now, fleet.prove_seconds) for each in statuses)
         step, command = _step(fleet, pool, worst, unanswered)
+        progress = _progress(statuses, len(healed), worst)
         yield Headline(
             HeadlineKind.LOST,
             Severity.CRITICAL if pool.waits_for_a_person else Severity.ATTENTION,
-            f"{len(lost):,} of {counted(total, 'runner')} of {pool.name} {are(len(lost))} lost: "
-            f"{_progress(statuses, len(healed), worst)}.",
+            f"{len(lost):,} of {counted(total, 'runner')} of {pool.name} {are(len(lost))} lost: {progress}.",
             step,
             command,
             since,
@@ -231,6 +238,7 @@ def _lost(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[H
             f"{len(lost):,} of {counted(total, 'runner')} lost"
             f"{'' if pool.fuse.position is Position.CLOSED else f', fuse {pool.fuse.position}'}",
             len(lost),
+            f"{len(lost)} lost: {progress}",
         )
 
 
@@ -490,6 +498,7 @@ def _in_state(org: str, pools: Sequence[PoolView], state: State, meaning: str) -
                 pool=pool.name,
                 short=f"{counted(len(found), 'runner')} {state}",
                 affected=len(found),
+                meaning=f"{len(found)} {state}",
             )
 
 
@@ -507,7 +516,7 @@ def _well(pools: Sequence[PoolView]) -> Headline:
         are_well = "The only runner is healthy" if total == 1 else f"All {total:,} runners are healthy"
         sentence = f"{are_well}{f', {starting:,} of them starting' if starting else ''}."
     short = f"{counted(total, 'runner')} healthy" if total else "no runner is registered"
-    return Headline(HeadlineKind.WELL, Severity.GOOD, sentence, page="runners", short=short)
+    return Headline(HeadlineKind.WELL, Severity.GOOD, sentence, page="runners", short=short, meaning="well")
 
 
 def _runners(pool: str, state: State) -> str:

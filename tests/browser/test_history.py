@@ -232,4 +232,4 @@ def test_an_open_page_shows_an_event_within_two_seconds_of_its_record(open_page,
             await redis.aclose()
 
         in_a_thread(pause(f"reason {number}"))
-        page.get_by_text(f"reason {number}").wait_for(timeout=LIVE_MILLISECONDS)
+        page.get_by_text(f"reason {number}").first.wait_for(timeout=LIVE_MILLISECONDS)

@@ -512,7 +512,8 @@ async def test_an_odd_event_is_one_line_and_later_events_are_printed(redis, redi
     site = Supervised(redis_url)
     with pytest.raises(asyncio.CancelledError):
         await dashboard._print_changes(site, None, dashboard.ProblemPrinter(Console(width=200)))
-    first, odd, last = capsys.readouterr().out.splitlines()
+    first, headline, odd, last = capsys.readouterr().out.splitlines()
+    assert "acme: Runners cannot be read" in headline
     assert (first, odd.partition(";")[0]) == ("the App is installed on acme", "This part cannot be drawn (KeyError)")
     assert visible(NASTY[0]) in last
     assert len(site.warnings) == 1

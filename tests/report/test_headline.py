@@ -277,3 +277,22 @@ def test_the_advice_of_each_phantom_is_its_step():
 
 def test_a_closed_fuse_is_nothing():
     assert found(online(), fuses={POOL: Fuse()})[0].kind is HeadlineKind.WELL
+
+
+def test_runners_that_come_and_go_are_no_news_and_each_step_of_a_loss_is():
+    def news(*runners):
+        return [each.news for each in found(*runners)]
+
+    assert news(online(1)) == news(online(1), online(2))
+    assert news(online(1), lost(9)) == news(online(1), online(2), lost(9))
+    assert news(online(1), lost(9)) != news(online(1), requested(9, NOW))
+    assert news(online(1), present(9)) == news(online(1), online(2), present(9))
+
+
+def test_successors_are_counted_of_all_runners_that_were_lost_at_the_same_time():
+    """Those that were confirmed first healed first."""
+    early = [healed(number, NOW, confirmed_at=NOW - 60) for number in range(10, 17)]
+    late = [requested(number, NOW - 20, confirmed_at=NOW - 59) for number in range(20, 25)]
+    before = healed(30, NOW - 300, confirmed_at=NOW - 400)
+    headline = found(online(1), *early, *late, before)[0]
+    assert headline.sentence.endswith("are lost: replacement requested; 7 of 12 successors are online.")

@@ -90,7 +90,7 @@ async def is_reported(app, flaws):
     if survey.failing_since is None:
         return
     acme = await app.context.installations.one(app.installation)
-    assert f"`{survey.failure}`" in report_on(await _fleet(app.context, acme, None, app.clock()), app.clock()).summary
+    assert f"({survey.failure})" in report_on(await _fleet(app.context, acme, None, app.clock()), app.clock()).summary
     limits = app.settings.of(org).evidence
     verdicts = [
         judge(each, survey, app.clock(), limits) for each in (await app.context.runners.all(app.installation)).values()
