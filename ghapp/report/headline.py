@@ -103,7 +103,7 @@ class Headline(NamedTuple):
 
     @property
     def news(self) -> tuple[str, ...]:
-        """What is posted or printed anew when it changes: all but the numbers of a fleet that comes and goes."""
+        """What is posted or printed again when it changes: all but the numbers of a fleet that comes and goes."""
         return self.kind, self.severity, self.pool, self.meaning or self.sentence, self.step
 
 

@@ -52,7 +52,7 @@ runner_name = "pod"         # ARC registers each runner under its pod's name
 """
 
 EPHEMERAL = """\
-# runner_name = "pod"       # if each runner has its pod's name, as just-in-time runners; docs/kubernetes.md
+# runner_name = "pod"       # if each runner has its pod's name, as just-in-time runners; docs/kubernetes-reference.md
 """
 
 EXAMPLE = """

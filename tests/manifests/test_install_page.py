@@ -1,4 +1,4 @@
-"""docs/kubernetes.md leads a new user to a running installation: its commands and snippets work."""
+"""docs/kubernetes.md leads a new user to a running installation: its commands and snippets work; so does the reference."""
 
 import json
 import re
@@ -16,7 +16,8 @@ from tests.manifests.rendered import MANIFESTS, NOWHERE, ROOT, kinds, needs_the_
 from tests.manifests.test_schema import check
 from tests.support.keys import private_key
 
-PAGE = (ROOT / "docs" / "kubernetes.md").read_text()
+INSTALL = (ROOT / "docs" / "kubernetes.md").read_text()
+PAGE = INSTALL + (ROOT / "docs" / "kubernetes-reference.md").read_text()
 TYPED = "\n".join(re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)).replace("\\\n", " ")
 PASTED = [yaml.safe_load(text) for text in re.findall(r"^ *```yaml\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE)]
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on PATH")
@@ -176,6 +177,10 @@ def test_every_file_and_every_link_is_there():
     assert all((ROOT / "docs" / each).exists() for each in named)
     files = re.findall(r"\b(manifests/[\w./-]+)", TYPED)
     assert all((ROOT / each).exists() for each in files if "/mine" not in each)
+
+
+def test_the_way_to_an_installation_is_short():
+    assert len(INSTALL.splitlines()) <= 120
 
 
 def test_a_runbook_s_links_lead_somewhere():

@@ -12,6 +12,7 @@ from tests.manifests.rendered import MANIFESTS, ROOT
 PAGES = [
     *MANIFESTS.rglob("*.md"),
     ROOT / "docs" / "kubernetes.md",
+    ROOT / "docs" / "kubernetes-reference.md",
     MANIFESTS / "observability" / "alerts.yaml",
     MANIFESTS / "observability" / "dashboard.json",
 ]

@@ -207,7 +207,7 @@ class Audit(Liveness):
             )
 
     def is_shown(self, evidence: Evidence, status: ReplacementStatus, *, is_asked_for: bool) -> None:
-        """What people are shown to happen next to a runner is what controllers are told at that moment."""
+        """What people are shown to happen next to a runner is the answer that controllers get at that moment."""
         is_under_way = status.stage in (ReplacementStage.GRANTED, ReplacementStage.REMOVED)
         self.require(
             is_under_way or not is_asked_for, f"runner {evidence.id} is to be replaced, and shown as {status.stage}"
