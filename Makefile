@@ -32,7 +32,7 @@ test: setup         ## the whole suite, in parallel, without a network
 picture: setup      ## the terminal and the page in the README, from a real run; needs chromium
 	$(BIN)/python -m tests.picture docs
 
-bench: setup        ## what it must reach, measured here in some nine minutes; STRICT=1 fails when it does not; SCALE=1: the largest fleets, some thirty
+bench: setup        ## what it must reach, measured here in some fifteen minutes; STRICT=1 fails when it does not; SCALE=1: the largest fleets, some thirty
 	@$(BIN)/python -m tests.bench $(if $(STRICT),--strict) $(if $(SCALE),--scale)
 
 simulate: setup     ## thousands of simulated days in virtual time, by seed: SEEDS=10000, from FIRST=0 on

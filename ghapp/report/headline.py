@@ -43,6 +43,10 @@ MOST_PER_KIND = 20
 """Headlines of one kind: pools, gates and phantoms can be any number. Those beyond are counted by the last one."""
 
 
+GATE_SECONDS = 300.0
+"""New runners may take minutes to start; a gate that has not passed by then is worth a look."""
+
+
 class HeadlineKind(StrEnum):
     """What a headline is about; in the order of urgency."""
 
@@ -120,7 +124,7 @@ def headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[H
         *_limited(_lost(fleet, pools, now)),
         *_limited(_fuses(fleet, pools)),
         *_limited(_unserved(fleet, pools)),
-        *_limited(_gates(fleet)),
+        *_limited(_gates(fleet, now)),
         *_limited(_phantoms(fleet)),
         *_limited(_unseen(fleet)),
         *_limited(_pauses(fleet)),
@@ -381,22 +385,24 @@ def _by_pool(jobs: Iterable[UnservedJob], pools: Sequence[PoolView]) -> dict[str
 # ---- the gate, phantoms, and what is not seen
 
 
-def _gates(fleet: FleetView) -> Iterator[Headline]:
+def _gates(fleet: FleetView, now: float) -> Iterator[Headline]:
     for place, check in sorted(fleet.gate_checks.items()):
-        if check.failed_at is None:
+        waits = not check.over and check.since is None and now - check.began_at > GATE_SECONDS
+        if check.failed_at is None and not waits:
             continue
         pool, _, shard = place.partition("/")
+        done = "has not passed since" if check.failed_at is None else "failed after"
         yield Headline(
             HeadlineKind.GATE,
             Severity.ATTENTION,
-            f"The gate of shard {shard} of {pool} failed after the deploy of {check.sha[:7]}: the shard does not take "
-            "jobs as it should.",
+            f"The gate of shard {shard} of {pool} {done} the deploy of {check.sha[:7]}: the shard does not take jobs "
+            "as it should.",
             "see the failed checks and the next steps",
             shell_command("ghapp", "gate", fleet.org, pool, shard),
-            check.failed_at,
+            check.failed_at or check.began_at,
             "gate",
             pool,
-            f"gate of {shard} failed",
+            f"gate of {shard} {'waits' if check.failed_at is None else 'failed'}",
         )
 
 

@@ -19,7 +19,7 @@ import structlog
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import deliveries, healing, history, pages, reads, steady, sweeps
+from tests.bench import deliveries, healing, history, pages, reads, steady, surfaces, sweeps
 from tests.bench.figure import Figure
 from tests.bench.fleet import large, losses, pods, week
 from tests.bench.fleet import many as many_installations
@@ -34,6 +34,7 @@ BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "healing": healing.measure,
     "steady": steady.measure,
     "start": reads.measure_start,
+    "surfaces": surfaces.measure,
 }
 SCALE: dict[str, Callable[[Path], list[Figure]]] = {
     "deliveries": deliveries.measure,

@@ -256,8 +256,23 @@ def test_jobs_of_lost_runners_belong_to_the_loss():
     assert kinds == [HeadlineKind.LOST]
 
 
-def test_a_gate_check_that_waits_or_passed_is_no_headline():
-    assert found(online(), gate_checks={"a/b": FAILED_GATE._replace(failed_at=None)})[0].kind is HeadlineKind.WELL
+WAITING_GATE = FAILED_GATE._replace(failed_at=None, began_at=NOW - 300 - MICROSECOND)
+
+
+@pytest.mark.parametrize(
+    ("check", "words"),
+    [
+        (WAITING_GATE, "The gate of shard pink of rollout has not passed since the deploy of aaaaaaa"),
+        (WAITING_GATE._replace(began_at=NOW - 300), None),
+        (WAITING_GATE._replace(since=NOW - 1), None),
+        (WAITING_GATE._replace(over=True), None),
+    ],
+    ids=["for five minutes", "just not", "it passes", "over"],
+)
+def test_a_gate_that_does_not_pass_for_minutes_after_a_deploy_is_a_headline(check, words):
+    headline = found(online(), gate_checks={"rollout/pink": check})[0]
+    assert headline.kind is (HeadlineKind.WELL if words is None else HeadlineKind.GATE)
+    assert (words or "healthy") in headline.sentence
 
 
 @pytest.mark.parametrize("count", [MOST_PER_KIND - 1, MOST_PER_KIND, MOST_PER_KIND + 1, 500])
