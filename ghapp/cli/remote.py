@@ -152,6 +152,10 @@ class RemoteBackend:
         """Returns the deliveries that were given up, oldest first."""
         return list((await self._get("/v1/deliveries/dead"))["deliveries"])
 
+    async def findings(self) -> list[dict[str, Any]]:
+        """Returns the doctor's findings about the server."""
+        return list((await self._get("/v1/doctor"))["findings"])
+
     async def pause(self, org: str, pool: str | None, why: str | None, seconds: float | None) -> list[str]:
         """Pauses remediation; the token's name is recorded."""
         answer = await self._send(

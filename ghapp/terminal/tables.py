@@ -261,6 +261,16 @@ def findings_table(findings: Iterable[Any]) -> Table:
     return table
 
 
+def findings_text(counts: Any, url: str | None) -> Text:
+    """Returns the line below doctor's findings: how many checks failed, and of which server (None: this machine)."""
+    style = "red" if counts.problems else "yellow" if counts.warnings else "green"
+    text = copyable(str(counts), style)
+    if url is not None:
+        more = "on it, `ghapp doctor` also checks controllers, the cluster's API, active shards and notifications"
+        text.append("\n").append(visible(f"the server at {url}, as its web role sees it; {more}"), "dim italic")
+    return text
+
+
 def letters_table(letters: Iterable[Mapping[str, Any]], now: float) -> Table:
     """Returns the deliveries that were given up."""
     table = new_table("given up", "delivery", "event", "reason")
