@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ghapp.settings import Settings
 
 
-@click.command()
+@click.command(short_help="Check the whole set-up; print a fix for each problem.")
 @click.option("--problems", "only_problems", is_flag=True, help="Print only what is not ok.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(*, only_problems: bool, as_json: bool) -> None:

@@ -91,6 +91,7 @@ class OverviewEndpoints:
             "headlines": headline_documents(fleet, PageLinks(self._settings.public_url, name), now),
             "held": held_documents(org_state.view),
             "pools": pool_queue_documents(name, fleet.demand),
+            "pool_names": sorted(await self._reader.pools(org_state)),
             "phantoms": phantom_documents(name, summary),
             "shard_pools": [
                 {"pool": rule.name, "min_online": rule.min_online, "settle_seconds": rule.settle_seconds}
