@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
-from click.exceptions import NoArgsIsHelpError
 
 from ghapp.cli import deaths, deliveries, doctor, fleet, gate, init, jobs, notify, remediation, roles, tokens
 from ghapp.cli.context import UnknownOrgError, UnknownPoolError, exit_with
+from ghapp.cli.options import HelpfulGroup
 from ghapp.errors import (
     ConfigurationError,
     GhappError,
@@ -26,7 +26,6 @@ from ghapp.exit_codes import FAILED, INTERRUPTED, MISUSED
 WRONG_USAGE = (
     ConfigurationError,
     ServerUnavailableError,
-    StoreUnavailableError,
     UnauthorizedError,
     UnknownOrgError,
     UnknownPoolError,
@@ -38,8 +37,6 @@ def _exit_on_error() -> Iterator[None]:
     """Turns errors into one line on stderr; exits with 2 for configuration and usage errors, else with 1."""
     try:
         yield
-    except NoArgsIsHelpError:  # a group without a command prints its help
-        raise
     except click.UsageError as error:
         usage = "" if error.ctx is None else f"see `{error.ctx.command_path} --help`"
         message = error.format_message().rstrip(".")
@@ -50,6 +47,8 @@ def _exit_on_error() -> Iterator[None]:
         with suppress(OSError):  # the terminal, which shows ^C, may be closed
             click.echo(err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
+    except StoreUnavailableError as error:
+        exit_with(f"{error}, or set GHAPP_URL and GHAPP_TOKEN to ask a server", MISUSED)
     except WRONG_USAGE as error:
         exit_with(str(error), MISUSED)
     except GitHubUnavailableError as error:
@@ -60,8 +59,26 @@ def _exit_on_error() -> Iterator[None]:
         exit_with(str(error), FAILED)
 
 
-class Group(click.Group):
+GROUPS: Mapping[str, Sequence[click.Command]] = {
+    "Look": (fleet.runners, fleet.explain, jobs.jobs, jobs.why, deaths.deaths, doctor.doctor),
+    "Act": (fleet.sweep, remediation.pause, remediation.resume, gate.gate, deliveries.deliveries),
+    "Run": (roles.up, roles.web, roles.worker, roles.clock, roles.watch),
+    "Set up": (init.init, tokens.token, notify.notify),
+}
+"""The commands by purpose, as `--help` lists them."""
+
+
+class Group(HelpfulGroup):
     """The command group; errors of its commands are printed in one line."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - of click
+        """Lists the commands by purpose."""
+        longest = max(len(each) for each in self.commands)
+        for title, commands in GROUPS.items():
+            width = formatter.width - 6 - longest
+            rows = [(str(each.name).ljust(longest), each.get_short_help_str(width)) for each in commands]
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Parses the options before the command."""
@@ -83,25 +100,6 @@ def main() -> None:
     """
 
 
-for command in (
-    roles.up,
-    roles.web,
-    roles.worker,
-    roles.clock,
-    roles.watch,
-    fleet.sweep,
-    fleet.runners,
-    fleet.explain,
-    jobs.jobs,
-    jobs.why,
-    deaths.deaths,
-    gate.gate,
-    init.init,
-    doctor.doctor,
-    remediation.pause,
-    remediation.resume,
-    tokens.token,
-    deliveries.deliveries,
-    notify.notify,
-):
-    main.add_command(command)
+for commands in GROUPS.values():
+    for command in commands:
+        main.add_command(command)

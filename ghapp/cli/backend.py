@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from ghapp.cli.context import opened, settings_here
+from ghapp.cli.context import UnknownPoolError, no_such_pool, opened, settings_here
 from ghapp.health.gate.judgement import Gate, GateRequest
 from ghapp.report.documents import HealthDocument
 from ghapp.report.overview import HeadlineDocument, HeldDocument, PhantomDocument, PoolQueueDocument
@@ -87,6 +87,15 @@ class Backend(Protocol):
     async def fleet(self, org: str | None) -> FleetDocuments:
         """Returns the runners, and what is known beside them."""
 
+    async def orgs(self) -> list[str]:
+        """Returns the organizations that can be read."""
+
+    async def pools(self, org: str | None) -> set[str]:
+        """Returns the names of the pools."""
+
+    async def runner_names(self, org: str | None) -> list[str]:
+        """Returns the names of the runners as last known."""
+
     async def runner(self, org: str, name_or_id: str) -> dict[str, Any]:
         """Returns the health document of a runner with `death`."""
 
@@ -130,6 +139,28 @@ async def backend() -> AsyncIterator[Backend]:
 
     async with opened(settings) as stores:
         yield LocalBackend(settings, stores)
+
+
+def query_of_pool(work: Callable[[Backend], Awaitable[list[T]]], org: str | None, pool: str | None) -> list[T]:
+    """Runs one query of a command with `--pool`.
+
+    Raises:
+        UnknownPoolError: it finds nothing, because there is no such pool.
+    """
+
+    async def checked(backend: Backend) -> list[T]:
+        found = await work(backend)
+        if not found:
+            await require_pool(backend, org, pool)
+        return found
+
+    return query(checked)
+
+
+async def require_pool(backend: Backend, org: str | None, pool: str | None) -> None:
+    """Raises UnknownPoolError if a pool is named that does not exist."""
+    if pool is not None and pool not in (known := await backend.pools(org)):
+        raise UnknownPoolError(no_such_pool(org, pool, known))
 
 
 def query(work: Callable[[Backend], Awaitable[T]]) -> T:

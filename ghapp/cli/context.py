@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -15,6 +15,7 @@ import click
 from ghapp import log
 from ghapp.errors import ConfigurationError, GhappError
 from ghapp.health.installation import Installation
+from ghapp.nearest_name import meant
 from ghapp.settings import Settings
 from ghapp.untrusted_text import one_line
 
@@ -58,6 +59,17 @@ def require_redis(settings: Settings) -> None:
         require(settings.redis_url)
 
 
+def no_such_org(org: str, known: Iterable[str]) -> str:
+    """Returns the message for an organization where the App is not installed, or that the token may not read."""
+    return f"{org}: the App is not installed there; {meant(org, known, 'it is installed on:')}"
+
+
+def no_such_pool(org: str | None, pool: str, known: Iterable[str]) -> str:
+    """Returns the message for a pool that an organization (None: each of them) does not have."""
+    has = f"{org} has no such pool" if org else "no organization has such a pool"
+    return f"--pool {pool}: {has}; {meant(pool, known, 'known are')}"
+
+
 async def chosen(installations: Any, org: str | None) -> list[Installation]:
     """Returns the installation of an org; all installations if `org` is None.
 
@@ -67,8 +79,7 @@ async def chosen(installations: Any, org: str | None) -> list[Installation]:
     known: list[Installation] = await installations.all()
     found = [each for each in known if org is None or each.answers_to(org)]
     if org is not None and not found:
-        names = ", ".join(each.org for each in known) or "none"
-        raise UnknownOrgError(f"{org}: the App is not installed there; it is installed on: {names}")
+        raise UnknownOrgError(no_such_org(org, (each.org for each in known)))
     return found
 
 
@@ -80,10 +91,13 @@ async def opened(settings: Settings) -> AsyncIterator[Stores]:
     if settings.url is not None and settings.redis_url is None:
         raise ConfigurationError(
             "GHAPP_REDIS_URL: not set; this command does not work over GHAPP_URL, which serves the reading commands, "
-            "pause, resume and gate"
+            "doctor, sweep, pause, resume and gate"
         )
     if settings.redis_url is None:
-        raise ConfigurationError("GHAPP_REDIS_URL: not set, and no `ghapp up` runs on this machine")
+        raise ConfigurationError(
+            "GHAPP_REDIS_URL: not set, and no `ghapp up` runs on this machine; "
+            "set GHAPP_URL and GHAPP_TOKEN to ask a server (which commands can: docs/commands.md)"
+        )
     async with open_stores(settings.redis_url, settings.named) as stores:
         yield stores
 

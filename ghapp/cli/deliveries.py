@@ -9,13 +9,13 @@ import click
 from ghapp.cli.audit import change
 from ghapp.cli.backend import query
 from ghapp.cli.context import opened, run, settings_here, show
-from ghapp.cli.options import CommandOutput, OutputCommand, json_fields
+from ghapp.cli.options import CommandOutput, HelpfulGroup, OutputCommand, json_fields
 from ghapp.errors import GhappError
 from ghapp.settings import Settings
 from ghapp.store.keys import ALL_ORGS
 
 
-@click.group()
+@click.group(cls=HelpfulGroup)
 def deliveries() -> None:
     """Deliveries that were given up after three tries.
 

@@ -1,4 +1,4 @@
-"""`ghapp doctor`: checks the whole set-up."""
+"""`ghapp doctor`: checks the whole set-up, of this machine or of the server at GHAPP_URL."""
 
 from __future__ import annotations
 
@@ -14,27 +14,50 @@ from ghapp.exit_codes import FAILED
 
 if TYPE_CHECKING:
     from ghapp.doctor.finding import Finding
+    from ghapp.settings import Settings
 
 
-@click.command()
+@click.command(short_help="Check the whole set-up; print a fix for each problem.")
+@click.option("--problems", "only_problems", is_flag=True, help="Print only what is not ok.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def doctor(*, as_json: bool) -> None:
+def doctor(*, only_problems: bool, as_json: bool) -> None:
     """Check configuration, Redis, roles, GitHub and the cluster, and print a fix for each problem.
 
-    Example: ghapp doctor --json
+    With GHAPP_URL the server there is checked, as its web role sees it.
+
+    Example: ghapp doctor --problems
     """
+    from ghapp.doctor.finding import FindingCounts, FindingStatus
+
+    settings = settings_here()
+    findings = run(_findings(settings))
+    counts = FindingCounts.of(findings)
+    shown = [each for each in findings if each.status is not FindingStatus.OK or not only_problems]
+    if as_json:
+        document = {"ok": not counts.problems, **counts._asdict(), "findings": [_document(each) for each in shown]}
+        click.echo(json.dumps(document, indent=2))
+    else:
+        from ghapp.terminal.tables import findings_table, findings_text
+
+        if shown:
+            show(findings_table(shown))
+        show(findings_text(counts, settings.url))
+    if counts.problems:
+        sys.exit(FAILED)
+
+
+async def _findings(settings: Settings) -> list[Finding]:
+    """Returns the findings of the server at GHAPP_URL; without it, those of this machine."""
+    from ghapp.doctor.finding import Finding, FindingStatus
+
+    if settings.url is not None:
+        from ghapp.cli.remote import connected
+
+        async with connected(settings.url, settings.token) as remote:
+            return [Finding(**each | {"status": FindingStatus(each["status"])}) for each in await remote.findings()]
     from ghapp.doctor.runner import examine
 
-    findings = run(examine(settings_here(), os.environ))
-    well = all(each.status != "wrong" for each in findings)
-    if as_json:
-        click.echo(json.dumps({"ok": well, "findings": [_document(each) for each in findings]}, indent=2))
-    else:
-        from ghapp.terminal.tables import findings_table
-
-        show(findings_table(findings))
-    if not well:
-        sys.exit(FAILED)
+    return await examine(settings, os.environ)
 
 
 def _document(finding: Finding) -> dict[str, Any]:

@@ -8,25 +8,32 @@ from typing import Any
 
 import click
 
-from ghapp.cli.backend import Backend, FleetDocuments, query
+from ghapp.cli.backend import Backend, FleetDocuments, query, require_pool
+from ghapp.cli.completion import complete_runners
 from ghapp.cli.context import chosen, run, settings_here, show
 from ghapp.cli.options import (
     ORG,
+    ORG_ARGUMENT,
     POOL,
     WATCH,
     WEB,
     CommandOutput,
+    NameChoice,
     OutputCommand,
     json_fields,
-    limit,
     links,
     open_page,
     sort,
 )
 from ghapp.errors import GhappError
 from ghapp.exit_codes import FAILED
+from ghapp.health.runner.verdict import State
 from ghapp.report.documents import HealthDocument
 from ghapp.settings import Settings
+
+WORST_FIRST = ("invalidated", "suspect", "offline", "unknown", "starting", "retired", "healthy")
+MOST_LISTED = 50
+"""Runners in a table without `--limit`: those that are ill come first."""
 
 
 @click.command(short_help="Sweep now; print what was found and what it cost.")
@@ -70,10 +77,14 @@ async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]
 @click.command(cls=OutputCommand, short_help="List the runners as last known.")
 @ORG
 @POOL
-@click.option("--state", help="Only runners in this state.")
+@click.option("--state", type=NameChoice([each.value for each in State]), help="Only runners in this state.")
 @click.option("--all", "everyone", is_flag=True, help="Also runners retired or healed within the last 24 hours.")
-@sort(name="by organization, pool and name", state="by state", seen="seen longest ago first")
-@limit("Runners", None)
+@sort(worst="the ill ones first", name="by organization, pool and name", seen="seen longest ago first")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    help=f"Runners to list (default: {MOST_LISTED} in the table, all in JSON).",
+)
 @WATCH
 @WEB
 @json_fields(HealthDocument)
@@ -94,21 +105,27 @@ def runners(
 
     Example: ghapp runners --org acme --state suspect
     """
-    from ghapp.health.runner.verdict import State
     from ghapp.report.documents import is_past
 
-    if state is not None and state not in {each.value for each in State}:
-        raise click.BadParameter(f"{state!r} is not a state; states are {', '.join(State)}", param_hint="--state")
     if web:
         open_page(links(org).runners if org else links("").home)
         return
-    fleet = _of_pool(query(lambda backend: backend.fleet(org)), pool)
+
+    async def read(backend: Backend) -> FleetDocuments:
+        found = _of_pool(await backend.fleet(org), pool)
+        if not found.runners and not found.pools:
+            await require_pool(backend, org, pool)
+        return found
+
+    fleet = query(read)
     known = fleet.runners
     left = [each for each in known if is_past(each)]
     current = known if everyone or state is not None else [each for each in known if each not in left]
     documents = [each for each in current if state in (None, each["state"])]
-    if sort != "name":
-        documents.sort(key=lambda each: each["state"] if sort == "state" else each["observed_at"] or "")
+    if sort == "worst":
+        documents.sort(key=lambda each: (is_past(each), WORST_FIRST.index(each["state"])))
+    if sort == "seen":
+        documents.sort(key=lambda each: each["observed_at"] or "")
     if output.is_json:
         listed = documents[:limit]
         output.print(_fleet_document(fleet, listed, len(documents)), listed)
@@ -120,7 +137,7 @@ def runners(
     show(headlines_text(fleet.headlines, now))
     is_of_all = everyone or state in (State.RETIRED, State.INVALIDATED)  # the healed ones are invalidated
     total = len(known) if is_of_all else len(known) - len(left)
-    show(runners_table(documents, total, now, [] if state is not None or everyone else left, limit))
+    show(runners_table(documents, total, now, [] if state is not None or everyone else left, limit or MOST_LISTED))
     if any(each["queued"] for each in fleet.pools):
         show(queue_table(fleet.pools, now))
     if fleet.phantoms:
@@ -155,8 +172,8 @@ def _fleet_document(fleet: FleetDocuments, listed: list[HealthDocument], total: 
 
 
 @click.command(cls=OutputCommand, short_help="Show one runner: its state, and the evidence for it.")
-@click.argument("org")
-@click.argument("name_or_id")
+@ORG_ARGUMENT
+@click.argument("name_or_id", shell_complete=complete_runners)
 @WATCH
 @WEB
 @json_fields(HealthDocument, more=["death"])

@@ -13,8 +13,9 @@ from typing import Any
 import click
 
 from ghapp.cli.backend import Backend, query
+from ghapp.cli.completion import complete_pools
 from ghapp.cli.gate_wait import GateTimeouts, watch
-from ghapp.cli.options import WEB, CommandOutput, OutputCommand, json_fields, links, open_page
+from ghapp.cli.options import ORG_ARGUMENT, WEB, CommandOutput, OutputCommand, json_fields, links, open_page
 from ghapp.exit_codes import FAILED, INTERRUPTED
 from ghapp.health.gate.judgement import LONGEST_CHANGE, Gate, GateRequest
 from ghapp.health.gate.terraform_log import LARGEST_BYTES, TerraformRun, read_terraform_log
@@ -43,9 +44,9 @@ class Seconds(click.FloatRange):
 SECONDS = Seconds(min=0, max=LONGEST_SECONDS)
 
 
-@click.command(cls=OutputCommand)
-@click.argument("org")
-@click.argument("pool")
+@click.command(cls=OutputCommand, short_help="Judge whether a shard may take over.")
+@ORG_ARGUMENT
+@click.argument("pool", shell_complete=complete_pools)
 @click.argument("shard")
 @click.option("--min-online", type=click.IntRange(min=1), help="Runners that must be online (default: the pool's).")
 @click.option("--timeout", type=SECONDS, help="Seconds in all to wait until the gate passes (default: no wait).")

@@ -12,6 +12,7 @@ from ghapp.health.gate.active_shard import ActiveShardAnswer
 from ghapp.health.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_gate
 from ghapp.health.gate.shard_checks import unknown_shard
 from ghapp.health.shards import has_shards
+from ghapp.nearest_name import meant
 from ghapp.settings import PoolSettings, Settings
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ def blue_green(settings: Settings, org: str, name: str) -> PoolSettings:
 
 def no_such_pool(org: str, name: str, known: Iterable[str]) -> str:
     """Returns the message for a pool without shards."""
-    names = ", ".join(sorted(known)) or "none"
-    return f"[[pools]] {name}: {org} has no such pool with shard_label, shard_groups or shard_name; it has {names}"
+    names = meant(name, known, "it has")
+    return f"[[pools]] {name}: {org} has no such pool with shard_label, shard_groups or shard_name; {names}"
 
 
 class GateQuery:

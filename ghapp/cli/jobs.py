@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from ghapp.cli.backend import JobReference, query
+from ghapp.cli.backend import JobReference, query, query_of_pool
 from ghapp.cli.context import show
 from ghapp.cli.options import (
     ORG,
+    ORG_ARGUMENT,
     POOL,
     WATCH,
     WEB,
@@ -46,7 +47,7 @@ def jobs(
     if web:
         open_page(links(org).jobs if org else links("").home)
         return
-    found = query(lambda backend: backend.jobs(org, state, pool))
+    found = query_of_pool(lambda backend: backend.jobs(org, state, pool), org, pool)
     orders: dict[str, Any] = {
         "age": lambda each: (each["queued_at"], each["job_id"]),
         "pool": lambda each: (each["pool"], each["queued_at"], each["job_id"]),
@@ -62,7 +63,7 @@ def jobs(
 
 
 @click.command(cls=OutputCommand, short_help="Show why a job waits.")
-@click.argument("org")
+@ORG_ARGUMENT
 @click.argument("job_or_url")
 @WATCH
 @WEB

@@ -29,6 +29,23 @@ class LocalBackend:
         """Returns the runners, and what is known beside them."""
         return await fleet_documents(self._settings, self._stores, org)
 
+    async def orgs(self) -> list[str]:
+        """Returns the organizations where the App is installed."""
+        return [each.org for each in await self._stores.installations.all()]
+
+    async def pools(self, org: str | None) -> set[str]:
+        """Returns the names of the pools."""
+        found: set[str] = set()
+        for installation in await chosen(self._stores.installations, org):
+            found |= await remediation_commands.known_pools(self._settings, self._stores, installation)
+        return found
+
+    async def runner_names(self, org: str | None) -> list[str]:
+        """Returns the names of the runners as last known."""
+        chosen_installations = await chosen(self._stores.installations, org)
+        known = [await self._stores.runners.all(each.id) for each in chosen_installations]
+        return [evidence.name for runners in known for evidence in runners.values()]
+
     async def runner(self, org: str, name_or_id: str) -> dict[str, Any]:
         """Returns the health document of a runner with `death`."""
         return await runner_document(self._settings, self._stores, org, name_or_id)

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from ghapp.cli.completion import complete_orgs, complete_pools
 from ghapp.cli.context import redraw, settings_here
 from ghapp.errors import ConfigurationError, GhappError
+from ghapp.nearest_name import meant
 from ghapp.report.links import PageLinks
 from ghapp.untrusted_text import visible_lines
 
@@ -19,16 +21,39 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 WATCH_SECONDS = 2.0
 
-ORG = click.option("--org", help="Only this organization (default: all).")
-POOL = click.option("--pool", help="Only this pool.")
+ORG = click.option("--org", shell_complete=complete_orgs, help="Only this organization (default: all).")
+ORG_ARGUMENT = click.argument("org", shell_complete=complete_orgs)
+POOL = click.option("--pool", shell_complete=complete_pools, help="Only this pool.")
 WEB = click.option("--web", is_flag=True, help="Open the page in a browser; in a pipe print its address.")
 WATCH = click.option("--watch", is_flag=True, help="Redraw every 2 seconds, until Ctrl-C.")
 
 
-def limit(things: str, default: int | None = 100) -> Callable[[Function], Function]:
-    """Returns the option `--limit`; the default None stands for all."""
-    text = f"{things} to list{'' if default else ' (default: all)'}."
-    return click.option("--limit", type=click.IntRange(min=1), default=default, show_default=bool(default), help=text)
+class HelpfulGroup(click.Group):
+    """A command group; without a command it prints its help."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "no_args_is_help": False})
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses the options before the command."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), color=ctx.color)
+            ctx.exit()
+        return super().parse_args(ctx, args)
+
+
+class NameChoice(click.Choice[str]):
+    """One of a few names; an unknown one is reported with the one that may be meant."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:  # noqa: ARG002 - of click
+        """Returns the message."""
+        return f"{value!r} is unknown; {meant(str(value), self.choices, 'known are', most=len(self.choices))}"
+
+
+def limit(things: str, default: int = 100) -> Callable[[Function], Function]:
+    """Returns the option `--limit`."""
+    text = f"{things} to list."
+    return click.option("--limit", type=click.IntRange(min=1), default=default, show_default=True, help=text)
 
 
 def sort(**orders: str) -> Callable[[Function], Function]:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ghapp.cli.backend import query
+from ghapp.cli.options import ORG_ARGUMENT, POOL
 from ghapp.untrusted_text import visible
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -33,8 +34,8 @@ DURATION = Duration()
 
 
 @click.command()
-@click.argument("org")
-@click.option("--pool", help="Only this pool.")
+@ORG_ARGUMENT
+@POOL
 @click.option("--why", help="Reason shown in reports and in doctor; a new pause needs it.")
 @click.option(
     "--for", "seconds", type=DURATION, help="How long from now, such as 30m, 2h or 1d (default: until `ghapp resume`)."
@@ -53,8 +54,8 @@ def pause(org: str, pool: str | None, why: str | None, seconds: float | None) ->
 
 
 @click.command()
-@click.argument("org")
-@click.option("--pool", help="Only this pool.")
+@ORG_ARGUMENT
+@POOL
 def resume(org: str, pool: str | None) -> None:
     """Clear pauses and restart stopped fuses.
 

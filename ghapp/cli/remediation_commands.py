@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ghapp.cli.audit import change, user_here
-from ghapp.cli.context import UnknownPoolError, chosen
+from ghapp.cli.context import UnknownPoolError, chosen, no_such_pool
 from ghapp.errors import ConfigurationError
 from ghapp.health.installation import Installation
 from ghapp.health.remediation.fuse import Position, resume_command
@@ -54,13 +54,12 @@ def pause_words(org: str, pool: str | None) -> tuple[str, str]:
 
 async def _require_pool(settings: Settings, stores: Stores, installation: Installation, pool: str | None) -> None:
     """Raises UnknownPoolError if the organization has no pool of that name; `*` stands for all pools."""
-    if pool is None or pool == WHOLE_ORG or pool in (known := await _pools(settings, stores, installation)):
+    if pool is None or pool == WHOLE_ORG or pool in (known := await known_pools(settings, stores, installation)):
         return
-    names = ", ".join(sorted(known)) or "none"
-    raise UnknownPoolError(f"--pool {pool}: {installation.org} has no such pool; it has {names}")
+    raise UnknownPoolError(no_such_pool(installation.org, pool, known))
 
 
-async def _pools(settings: Settings, stores: Stores, installation: Installation) -> set[str]:
+async def known_pools(settings: Settings, stores: Stores, installation: Installation) -> set[str]:
     """Returns the configured pools, those of known runners, and those with a fuse or a pause."""
     view = await load_org_view(stores, installation, settings)
     runners = (await stores.runners.all(installation.id)).values()

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from ghapp.cli.backend import FleetDocuments, JobReference, ShardGate
-from ghapp.cli.context import UnknownOrgError
+from ghapp.cli.context import UnknownOrgError, no_such_org
 from ghapp.cli.fleet_queries import unknown_runner
 from ghapp.cli.gate_query import no_such_pool
 from ghapp.cli.job_queries import unknown_job
@@ -25,6 +25,7 @@ from ghapp.health.gate.next_steps import NextStep
 from ghapp.health.gate.shard_checks import Check
 from ghapp.health.queue.reason import UNSERVED
 from ghapp.health.runner.verdict import Reason
+from ghapp.nearest_name import meant
 from ghapp.tls import trusted
 from ghapp.web.reachable import is_loopback
 
@@ -84,6 +85,20 @@ class RemoteBackend:
             found.headlines.extend(overview["headlines"])
         found.runners.sort(key=lambda each: (each["org"], each["pool"] or "", each["name"] or ""))
         return found
+
+    async def orgs(self) -> list[str]:
+        """Returns the organizations that the token may read."""
+        return await self._orgs(None)
+
+    async def pools(self, org: str | None) -> set[str]:
+        """Returns the names of the pools."""
+        overviews = [await self._get(f"/v1/orgs/{_part(name)}/overview") for name in await self._orgs(org)]
+        return {pool for overview in overviews for pool in overview["pool_names"]}
+
+    async def runner_names(self, org: str | None) -> list[str]:
+        """Returns the names of the runners as last known."""
+        paths = [f"/v1/orgs/{_part(name)}/runners" for name in await self._orgs(org)]
+        return [each["name"] for path in paths async for each in self._pages(path, "runners")]
 
     async def runner(self, org: str, name_or_id: str) -> dict[str, Any]:
         """Returns the health document of a runner with `death`."""
@@ -152,6 +167,10 @@ class RemoteBackend:
         """Returns the deliveries that were given up, oldest first."""
         return list((await self._get("/v1/deliveries/dead"))["deliveries"])
 
+    async def findings(self) -> list[dict[str, Any]]:
+        """Returns the doctor's findings about the server."""
+        return list((await self._get("/v1/doctor"))["findings"])
+
     async def pause(self, org: str, pool: str | None, why: str | None, seconds: float | None) -> list[str]:
         """Pauses remediation; the token's name is recorded."""
         answer = await self._send(
@@ -185,7 +204,17 @@ class RemoteBackend:
     async def _orgs(self, org: str | None) -> list[str]:
         """Returns the org by its current name, or all that the token may read."""
         known: list[str] = (await self._get("/v1/orgs"))["orgs"]
-        return known if org is None else [next((each for each in known if each.lower() == org.lower()), org)]
+        if org is None:
+            return known
+        for each in known:
+            if each.lower() == org.lower():
+                return [each]
+        try:
+            return [(await self._get(f"/v1/orgs/{_part(org)}/overview"))["org"]]  # by a former name
+        except RemoteNotFoundError:
+            raise UnknownOrgError(no_such_org(org, known)) from None
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{error}; {meant(org, known, 'it reads')}") from None
 
     async def _pages(self, path: str, key: str, chosen: dict[str, Any] | None = None) -> AsyncIterator[Any]:
         """Yields the items of all pages of a list."""

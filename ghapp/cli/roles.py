@@ -32,7 +32,7 @@ class RoleCommand(click.Command):
             exit_with(str(error), REDIS_UNAVAILABLE)
 
 
-@click.command()
+@click.command(short_help="Run everything on this machine.")
 @click.option("--sandbox", is_flag=True, help="Use a simulated GitHub with a simulated fleet; needs no account.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the web role (default: as in GHAPP_LISTEN).")
 @click.option("--scenario", metavar="NAME", help="With --sandbox: the one incident to start; see docs/tour.md.")
@@ -71,7 +71,7 @@ def _with_port(value: str | None, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-@click.command(cls=RoleCommand)
+@click.command(cls=RoleCommand, short_help="Serve HTTP: webhook, API, pages.")
 def web() -> None:
     """Serve HTTP: the webhook, the API, the pages, and health checks.
 

@@ -12,7 +12,9 @@ from typing import Any
 import click
 
 from ghapp.cli.audit import change
+from ghapp.cli.completion import complete_orgs
 from ghapp.cli.context import chosen, opened, run, settings_here, show
+from ghapp.cli.options import HelpfulGroup
 from ghapp.errors import GhappError
 from ghapp.health.installation import Installation
 from ghapp.store.stores import Stores
@@ -20,7 +22,7 @@ from ghapp.store.stores import Stores
 MOST_DAYS = 3_650
 
 
-@click.group()
+@click.group(cls=HelpfulGroup)
 def token() -> None:
     """Manage API tokens for controllers.
 
@@ -29,7 +31,14 @@ def token() -> None:
 
 
 @token.command("create")
-@click.option("--org", "orgs", multiple=True, required=True, help="Organization that it may access; may be repeated.")
+@click.option(
+    "--org",
+    "orgs",
+    multiple=True,
+    required=True,
+    shell_complete=complete_orgs,
+    help="Organization that it may access; may be repeated.",
+)
 @click.option("--scope", "scopes", multiple=True, required=True, type=click.Choice(["read", "claim", "admin"]))
 @click.option("--name", default="", help="Name of the controller that uses it.")
 @click.option(

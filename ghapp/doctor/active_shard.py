@@ -9,6 +9,7 @@ from functools import partial
 from ghapp.active_shard import query_active_shard
 from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.doctor.probe import probe
+from ghapp.doctor.roles import starting
 from ghapp.health.gate.active_shard import ActiveShardAnswer
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.stores import open_stores
@@ -20,12 +21,13 @@ Stored = dict[tuple[str, str], ActiveShardAnswer | None]
 """(Org in lower case, pool) → the last answer that a worker got; None when no worker got one for minutes."""
 
 
-async def check(settings: Settings, url: str | None) -> list[Finding]:
+async def check(settings: Settings, url: str | None, started_at: float | None = None) -> list[Finding]:
     """Queries each source once, as `ghapp gate` does, and compares the answer with the one that workers got.
 
     Args:
         settings: names the pools, and the environment variables that their commands may see.
         url: of Redis; None when Redis does not answer, so that the workers' answers are unknown.
+        started_at: when the workers started (epoch seconds); None: unknown.
     """
     pools = [pool for pool in settings.pools if pool.active_source]
     if not pools:
@@ -37,7 +39,9 @@ async def check(settings: Settings, url: str | None) -> list[Finding]:
     here = await asyncio.gather(*(query_active_shard(settings, pool, time.time) for pool in pools))
     now = time.time()
     found = [
-        of_answers(pool, answer, known=_key(pool) in stored, at_worker=stored.get(_key(pool)), now=now)
+        of_answers(
+            pool, answer, known=_key(pool) in stored, at_worker=stored.get(_key(pool)), now=now, started_at=started_at
+        )
         for pool, answer in zip(pools, here, strict=True)
         if answer is not None
     ]
@@ -45,7 +49,13 @@ async def check(settings: Settings, url: str | None) -> list[Finding]:
 
 
 def of_answers(
-    pool: PoolSettings, here: ActiveShardAnswer, at_worker: ActiveShardAnswer | None, now: float, *, known: bool
+    pool: PoolSettings,
+    here: ActiveShardAnswer,
+    at_worker: ActiveShardAnswer | None,
+    now: float,
+    *,
+    known: bool,
+    started_at: float | None = None,
 ) -> Finding:
     """Compares the answers of one pool's source.
 
@@ -55,6 +65,7 @@ def of_answers(
         at_worker: the last answer to a worker; None when there was none for minutes.
         now: epoch seconds.
         known: True if the worker's answer could be read from Redis.
+        started_at: when the workers started (epoch seconds); None: unknown.
     """
     name, source, org = f"active shard of {pool.name}", pool.active_source, pool.org
     when = "" if at_worker is None else f"on a worker {max(0.0, now - at_worker.at):.0f} s ago"
@@ -68,6 +79,8 @@ def of_answers(
         return warning(GROUP, name, text, fix, org)
     if not known:
         return ok(GROUP, name, f"{here.shard}, from {source}", org)
+    if at_worker is None and (just_started := starting(started_at, now)):
+        return ok(GROUP, name, f"{here.shard}, from {source}; no worker has queried it yet: {just_started}", org)
     if at_worker is None:
         text = f"{source} returns {here.shard} here; no worker has queried it for minutes"
         fix = "check that the clock and a worker run; the API uses only the workers' answers"

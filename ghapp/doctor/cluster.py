@@ -27,19 +27,24 @@ SKEW_WARNING, SKEW_WRONG = 30.0, 60.0
 UNREACHABLE = "check KUBECONFIG and that this machine reaches the API server; in a cluster, the pod's service account"
 
 
-async def check(settings: Settings, url: str | None) -> list[Finding]:
+async def check(settings: Settings, url: str | None, started_at: float | None = None) -> list[Finding]:
     """Runs all cluster checks independently: the failure of one hides no other.
 
     Args:
         settings: names the pools, and how to reach the cluster.
         url: of Redis; None when it is unknown.
+        started_at: when the workers started (epoch seconds); None: unknown.
     """
     found = await asyncio.gather(
-        _of_cluster(settings),
-        watch.check(settings, url),
-        pod_locations.check(settings, url),
-        reaper.check(settings, url),
-        log_store.check(settings),
+        _of_cluster(settings), check_records(settings, url, started_at), log_store.check(settings)
+    )
+    return [each for part in found for each in part]
+
+
+async def check_records(settings: Settings, url: str | None, started_at: float | None = None) -> list[Finding]:
+    """Checks what the watch and the reaper recorded in Redis; arguments as of `check`. Asks no API server."""
+    found = await asyncio.gather(
+        watch.check(settings, url), pod_locations.check(settings, url), reaper.check(settings, url, started_at)
     )
     return [each for part in found for each in part]
 

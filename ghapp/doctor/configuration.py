@@ -12,10 +12,13 @@ from ghapp.state_directory import find_problem
 GROUP = "configuration"
 
 
-def of_configuration(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
-    """Returns what is configured, and what the configuration disables."""
+def of_configuration(settings: Settings, environ: Mapping[str, str], *, has_workers: bool = False) -> list[Finding]:
+    """Returns what is configured, and what the configuration disables; `has_workers`: workers are alive somewhere."""
     file = environ.get("GHAPP_CONFIG")
-    found = [ok(GROUP, "file", file or "none: all settings have their defaults"), *_of_credentials(settings, environ)]
+    found = [
+        ok(GROUP, "file", file or "none: all settings have their defaults"),
+        *_of_credentials(settings, environ, has_workers=has_workers),
+    ]
     found.append(ok(GROUP, "page", _page(settings)))
     if settings.state_dir.is_dir():
         found.append(_of_state_directory(settings.state_dir))
@@ -47,10 +50,15 @@ def _page(settings: Settings) -> str:
     return f"{settings.public_url.rstrip('/')}/; check runs and notifications link to it"
 
 
-def _of_credentials(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
+def _of_credentials(settings: Settings, environ: Mapping[str, str], *, has_workers: bool) -> list[Finding]:
     credentials = settings.credentials
+    if credentials is None and has_workers:
+        return [ok(GROUP, "credentials", "none here, and GitHub is not checked; the live workers have the App's")]
     if credentials is None:
-        fix = "run `ghapp up` and open /setup, or set GHAPP_APP_ID, GHAPP_PRIVATE_KEY and GHAPP_WEBHOOK_SECRET"
+        by_hand = "or set GHAPP_APP_ID, GHAPP_PRIVATE_KEY and GHAPP_WEBHOOK_SECRET"
+        fix = f"run `ghapp up` and open /setup, {by_hand}"
+        if settings.redis_url is not None and "GHAPP_REDIS_URL" not in environ:  # the local one of `ghapp up`
+            fix = f"create the App at the address that the running `ghapp up` shows, {by_hand}"
         return [wrong(GROUP, "credentials", "no App credentials are configured", fix)]
     where = "the environment" if environ.get("GHAPP_APP_ID") else f"/setup, kept in {settings.state_dir}"
     found = [ok(GROUP, "credentials", f"App {credentials.app_id}, from {where}")]

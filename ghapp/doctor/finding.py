@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class FindingStatus(StrEnum):
@@ -33,6 +36,30 @@ class Finding:
     text: str
     fix: str | None = None
     org: str | None = None
+
+
+class FindingCounts(NamedTuple):
+    """How many checks there were, how many of them failed, and how many found a risk."""
+
+    checks: int
+    problems: int
+    warnings: int
+
+    @classmethod
+    def of(cls, findings: Iterable[Finding]) -> FindingCounts:
+        """Counts findings."""
+        counts = Counter(each.status for each in findings)
+        return cls(counts.total(), counts[FindingStatus.WRONG], counts[FindingStatus.WARNING])
+
+    def __str__(self) -> str:
+        total = _counted(self.checks, "check")
+        named = ((self.problems, "problem"), (self.warnings, "warning"))
+        found = ", ".join(_counted(count, what) for count, what in named if count)
+        return f"{found} of {total}" if found else f"{total}: all well"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def ok(group: str, name: str, text: str, org: str | None = None) -> Finding:

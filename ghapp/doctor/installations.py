@@ -10,6 +10,7 @@ from ghapp.doctor.deliveries import of_gaps
 from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
 from ghapp.doctor.github import report_repositories
 from ghapp.doctor.probe import probe
+from ghapp.doctor.roles import starting
 from ghapp.health.delivery_lag import completeness, was_confirmed_without_deliveries
 from ghapp.health.installation import Installation, known_as, stale_name
 from ghapp.health.pacing import left
@@ -39,7 +40,12 @@ REDIS_FAILED = "the connection to Redis was lost, or its user may not read our k
 
 
 async def check(
-    settings: Settings, url: str | None, listed: Sequence[Installation] | None, *, ask_for_repositories: bool = True
+    settings: Settings,
+    url: str | None,
+    listed: Sequence[Installation] | None,
+    started_at: float | None = None,
+    *,
+    ask_for_repositories: bool = True,
 ) -> list[Finding]:
     """Checks each installation, from what GitHub lists and from our records.
 
@@ -47,6 +53,7 @@ async def check(
         settings: names orgs, and their pools.
         url: of Redis; None when Redis is unavailable.
         listed: the App's installations as GitHub lists them; None when GitHub gave no list: our records count then.
+        started_at: when the workers started (epoch seconds); None: unknown.
         ask_for_repositories: False: GitHub is not asked for report repositories, which costs installations' calls.
     """
     known = list(listed) if listed is not None else None
@@ -59,7 +66,7 @@ async def check(
             records, owners = await stores.installations.all(), await stores.installations.owners()
             known = records if known is None else [known_as(each, records, settings.named, owners) for each in known]
             reader = stores_over(PipeliningRedis(stores.redis))
-            found = await asyncio.gather(*(_of_records(settings, reader, each) for each in known))
+            found = await asyncio.gather(*(_of_records(settings, reader, each, started_at) for each in known))
             return [each for several in found for each in several]
 
     recorded = await probe(GROUP, "records", check_records, REDIS_FAILED)
@@ -90,7 +97,9 @@ async def check(
     return [*found, *recorded, *repositories, *of_unknown_orgs(settings, names), *of_report_owners(settings, names)]
 
 
-async def _of_records(settings: Settings, stores: Stores, installation: Installation) -> list[Finding]:
+async def _of_records(
+    settings: Settings, stores: Stores, installation: Installation, started_at: float | None
+) -> list[Finding]:
     now, policy, org = time.time(), settings.of(installation.org), installation.org
     survey, allowance, sweep_at, discovery_at = await asyncio.gather(
         stores.runners.survey(installation.id),
@@ -111,7 +120,7 @@ async def _of_records(settings: Settings, stores: Stores, installation: Installa
     repository = repository_of(policy.report.repository, org)
     attempt = next_attempt(installation, survey, sweep_at, discovery_at, now)
     return [
-        *of_sweeps(org, survey, policy.sweep.interval_seconds, now, attempt),
+        *of_sweeps(org, survey, policy.sweep.interval_seconds, now, attempt, started_at),
         *of_budget(org, left(allowance, policy.budget)),
         *of_remediation(org, fuses, pauses),
         *of_gaps(
@@ -181,9 +190,17 @@ def of_reruns(installation: Installation, settings: Settings) -> list[Finding]:
 
 
 def of_sweeps(
-    org: str, survey: Survey, interval: float, now: float, attempt: NextAttempt = UNKNOWN_ATTEMPT
+    org: str,
+    survey: Survey,
+    interval: float,
+    now: float,
+    attempt: NextAttempt = UNKNOWN_ATTEMPT,
+    started_at: float | None = None,
 ) -> list[Finding]:
-    """Checks that the installation is swept; if not, reports what prevents it and when the next attempt is due."""
+    """Checks that the installation is swept; if not, reports what prevents it and when the next attempt is due.
+
+    `started_at` is when the workers started (epoch seconds); None: unknown.
+    """
     due = (
         "no next attempt is planned" if attempt.at is None else f"next attempt due {timestamp(float(int(attempt.at)))}"
     )
@@ -198,6 +215,8 @@ def of_sweeps(
     if (found := BLINDNESS.get(reason)) is not None:
         fix = found.fix.format(org=shell_command(org))
         return [wrong(GROUP, "sweeps", f"{found.meaning} ({reason}); {due}", fix, org)]
+    if survey.swept_at is None and (just_started := starting(started_at, now)):
+        return [ok(GROUP, "sweeps", f"not swept yet: {just_started}; {due}", org)]
     if survey.swept_at is None:
         return [warning(GROUP, "sweeps", f"never swept; {due}", "wait a minute; then see roles above", org)]
     age = now - survey.swept_at

@@ -117,8 +117,8 @@ def of_rights(needed: Needed, lacking: Needed, role_here: str = "") -> list[Find
             found.append(ok(GROUP, name, f"all {len(access)}"))
             continue
         if role_here and role != role_here:
-            text = f"unknown: this is the account of {role_here}, which does not need them"
-            found.append(warning(GROUP, name, text, f"run `ghapp doctor` in a pod of {role}, with its account"))
+            text = f"not reviewed: this is the account of {role_here}, which needs none of them"
+            found.append(ok(GROUP, name, f"{text}; `ghapp doctor` in a pod of {role} reviews them"))
             continue
         text = "RBAC lacks " + ", ".join(f"{each.verb} on {_named(each)}" for each in lacking[place])
         fix = f"grant it to the account of `ghapp {role}` by a Role in namespace {namespace}; see manifests/"

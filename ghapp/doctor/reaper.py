@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ghapp.doctor.finding import Finding, ok, warning
 from ghapp.doctor.probe import probe
+from ghapp.doctor.roles import starting
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.leaks.reaper_status import is_overdue
 from ghapp.health.leaks.tick import Guard
@@ -49,32 +50,34 @@ KEPT: Mapping[Guard, tuple[str, str]] = {
 """Pods that stay until something changes: what is the matter with them, and the fix; empty where nothing is wrong."""
 
 
-async def check(settings: Settings, url: str | None) -> list[Finding]:
-    """Checks the stored state of the reaper of each org that has one."""
+async def check(settings: Settings, url: str | None, started_at: float | None = None) -> list[Finding]:
+    """Checks the stored state of the reaper of each org that has one; `started_at`: when the workers started."""
     if url is None or not settings.namespaces:
         return []
 
     async def check_records() -> list[Finding]:
         async with open_stores(url) as stores:
-            return [each for found in await _of_records(settings, stores) for each in found]
+            return [each for found in await _of_records(settings, stores, started_at) for each in found]
 
     return await probe(GROUP, "reapers", check_records, REDIS_FAILED)
 
 
-async def _of_records(settings: Settings, stores: Stores) -> list[list[Finding]]:
+async def _of_records(settings: Settings, stores: Stores, started_at: float | None) -> list[list[Finding]]:
     store, found = stores.leaks, []
     for each in await stores.installations.all():
         has_pods = any(pool.namespace for pool in settings.pools_of(each.org))
         if not has_pods or each.suspended or settings.of(each.org).leaks.mode == "off":
             continue
         last, begun, now = await store.last(each.id), await store.unfinished(each.id), await stores.now()
-        found.append([of_tick(each.org, last, now), *of_unfinished(each.org, begun, now)])
+        found.append([of_tick(each.org, last, now, started_at), *of_unfinished(each.org, begun, now)])
     return found
 
 
-def of_tick(org: str, last: Tick, now: float) -> Finding:
-    """Judges the last tick, and how long ago it was."""
+def of_tick(org: str, last: Tick, now: float, started_at: float | None = None) -> Finding:
+    """Judges the last tick, and how long ago it was; `started_at`: when the workers started, as by `starting`."""
     if is_overdue(last.at, now):
+        if just_started := starting(started_at, now):
+            return ok(GROUP, "reaper", f"it runs once a minute, and has not run yet: {just_started}", org)
         text = "it did not run in the last day" if last.at is None else f"it last ran at {_time_of(last.at)}"
         fix = "start `ghapp clock` and `ghapp worker`; no leak is reaped until then"
         return warning(GROUP, "reaper", text, fix, org)

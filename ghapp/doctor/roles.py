@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from ghapp.doctor.deliveries import of_inbox
 from ghapp.doctor.finding import Finding, ok, warning, wrong
@@ -12,22 +13,52 @@ from ghapp.store.connect import connect_sync
 from ghapp.store.stores import open_stores
 
 GROUP = "roles"
+STARTING_SECONDS = 180.0
+"""After the start of the workers: what runs once a minute may not have run yet."""
+
 DELIVERED = "ghapp_deliveries_total"
 
 
-async def check(url: str) -> list[Finding]:
-    """Reads heartbeats, queue lengths and the inbox from Redis."""
+def starting(started_at: float | None, now: float) -> str:
+    """Returns that the workers have just started, as a part of a sentence; empty if they run for longer.
+
+    Args:
+        started_at: when the oldest live worker started (epoch seconds); None: no worker is alive.
+        now: epoch seconds.
+    """
+    if started_at is None or now - started_at >= STARTING_SECONDS:
+        return ""
+    return f"the workers started {max(0.0, now - started_at):.0f} s ago"
+
+
+class RolesProbe(NamedTuple):
+    """The findings, and when the oldest live worker started (epoch seconds; None: none is alive)."""
+
+    findings: list[Finding]
+    started_at: float | None = None
+
+
+async def check(url: str, *, has_app: bool) -> RolesProbe:
+    """Reads heartbeats, queue lengths and the inbox from Redis.
+
+    Args:
+        url: of Redis.
+        has_app: False: there are no App credentials here; without them no worker and no clock starts.
+    """
     async with open_stores(url) as stores:
         inbox, counted = stores.inbox, await stores.counters.all()
         has_come = any(series.startswith(DELIVERED) for series in counted)
         now = await stores.now()
         clocks, off = await stores.heartbeats.alive("clock", now), await stores.heartbeats.clocks_off(now)
-        load = await asyncio.to_thread(_load, url)
-        return [
+        load, started_at = await asyncio.to_thread(_load, url)
+        if not has_app and not load.workers and not clocks:
+            return RolesProbe([ok(GROUP, "roles", "workers and clocks start once there are App credentials")])
+        found = [
             *of_roles(load.workers, clocks, load.waiting, load.failed),
             *of_clocks(off),
             *of_inbox(await inbox.lag(), await inbox.dead_letters(), has_come=has_come),
         ]
+        return RolesProbe(found, started_at)
 
 
 def of_roles(workers: int, clocks: Sequence[str], queues: Mapping[str, int], failed: int) -> list[Finding]:
@@ -56,9 +87,9 @@ def of_clocks(off: Mapping[str, float]) -> list[Finding]:
     return [warning(GROUP, "time", f"{who}: its clock is {how}", fix) for who, how in sorted(ahead.items())]
 
 
-def _load(url: str) -> jobs.Load:
+def _load(url: str) -> tuple[jobs.Load, float | None]:
     queue_redis = connect_sync(url)
     try:
-        return jobs.load(queue_redis)
+        return jobs.load(queue_redis), jobs.started_at(queue_redis)
     finally:
         queue_redis.close()

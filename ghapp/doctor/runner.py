@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from ghapp.doctor import active_shard, cluster, controllers, github, installations, notifications, redis, roles
 from ghapp.doctor.configuration import of_configuration
@@ -25,52 +26,89 @@ GROUPS = (
 """In the order in which problems should be fixed."""
 
 
+class RedisProbe(NamedTuple):
+    """The findings about Redis and the roles.
+
+    Attributes:
+        findings: these.
+        url: of Redis, if it answers; else None.
+        started_at: when the oldest live worker started (epoch seconds); None if that is unknown, or none is alive.
+    """
+
+    findings: list[Finding]
+    url: str | None = None
+    started_at: float | None = None
+
+    @property
+    def writable_url(self) -> str | None:
+        """The URL of Redis if it accepts writes: else what the roles recorded there is out of date."""
+        return None if any(map(_is_refusal, self.findings)) else self.url
+
+    def of_configuration(self, settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
+        """Returns the findings about the configuration here; a part of it may be with the workers alone."""
+        return of_configuration(settings, environ, has_workers=self.started_at is not None)
+
+
 async def examine(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
     """Returns all findings, sorted by group and org. Ends within seconds; a failed check does not stop the others."""
     asyncio.get_running_loop().set_default_executor(DetachedThreads())
-    of_redis, url = await _redis_and_roles(settings)
-    current = None if any(map(_is_refusal, of_redis)) else settings.redis_url
+    of_redis = await _redis_and_roles(settings)
+    url, started_at = of_redis.writable_url, of_redis.started_at
     at_github, of_controllers, of_cluster, of_shards, of_notifications = await asyncio.gather(
         _github(settings),
         controllers.check(settings),
-        cluster.check(settings, current),
-        active_shard.check(settings, current),
-        notifications.check(settings, current),
+        cluster.check(settings, url, started_at),
+        active_shard.check(settings, url, started_at),
+        notifications.check(settings, url),
     )
-    found = [*of_configuration(settings, environ), *of_redis, *at_github.findings]
-    found += await installations.check(settings, url, at_github.installed)
-    return sorted(
-        [*found, *of_controllers, *of_shards, *of_cluster, *of_notifications],
-        key=lambda each: (GROUPS.index(each.group), (each.org or "").lower()),
-    )
+    found = [*of_redis.of_configuration(settings, environ), *of_redis.findings, *at_github.findings]
+    found += await installations.check(settings, of_redis.url, at_github.installed, started_at)
+    return _in_order([*found, *of_controllers, *of_shards, *of_cluster, *of_notifications])
 
 
 async def examine_for_page(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
     """Returns the findings that the web role can get with its own rights, sorted as by `examine`.
 
     It runs no command of a pool, asks no controller, cluster, log store or receiver of notifications, and spends no
-    installation's calls.
+    installation's calls. Of the cluster it has what the watch and the reaper recorded.
     """
     asyncio.get_running_loop().set_default_executor(DetachedThreads())
-    (of_redis, url), at_github = await asyncio.gather(_redis_and_roles(settings), _github(settings))
-    found = [*of_configuration(settings, environ), *of_redis, *at_github.findings]
-    found += await installations.check(settings, url, at_github.installed, ask_for_repositories=False)
-    return sorted(found, key=lambda each: (GROUPS.index(each.group), (each.org or "").lower()))
+    of_redis, at_github = await asyncio.gather(_redis_and_roles(settings), _github(settings))
+    found = [*of_redis.of_configuration(settings, environ), *of_redis.findings, *at_github.findings]
+    of_installations, of_cluster = await asyncio.gather(
+        installations.check(
+            settings, of_redis.url, at_github.installed, of_redis.started_at, ask_for_repositories=False
+        ),
+        cluster.check_records(settings, of_redis.writable_url, of_redis.started_at),
+    )
+    return _in_order([*found, *of_installations, *of_cluster])
 
 
-async def _redis_and_roles(settings: Settings) -> tuple[list[Finding], str | None]:
-    """Returns the findings about Redis and the roles, and the URL of Redis if it answers."""
+def _in_order(findings: Iterable[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda each: (GROUPS.index(each.group), (each.org or "").lower()))
+
+
+async def _redis_and_roles(settings: Settings) -> RedisProbe:
     url = settings.redis_url
     if url is None:
-        fix = "run `ghapp up` here, which starts a local Redis, or set GHAPP_REDIS_URL"
-        return [warning("redis", "url", "GHAPP_REDIS_URL is not set", fix)], None
+        fix = "set GHAPP_URL to ask a server, or GHAPP_REDIS_URL; or run `ghapp up` here, which starts a local Redis"
+        return RedisProbe([warning("redis", "url", "GHAPP_REDIS_URL is not set", fix)])
     found = await probe("redis", "answers", lambda: redis.check(url), "check GHAPP_REDIS_URL, and start Redis")
     if found[0].status is FindingStatus.WRONG:  # no connection at all
-        return found, None
+        return RedisProbe(found)
     if any(map(_is_refusal, found)):  # the heartbeats of live roles expire, too
         text = "unknown, as is what they record about the cluster: Redis accepts no writes"
-        return [*found, warning("roles", "roles", text, installations.REDIS_FAILED)], url
-    return [*found, *await probe("roles", "roles", lambda: roles.check(url), installations.REDIS_FAILED)], url
+        return RedisProbe([*found, warning("roles", "roles", text, installations.REDIS_FAILED)], url)
+    started_at: float | None = None
+
+    async def check_roles() -> list[Finding]:
+        nonlocal started_at
+        of_roles = await roles.check(url, has_app=settings.credentials is not None)
+        started_at = of_roles.started_at
+        return of_roles.findings
+
+    found += await probe("roles", "roles", check_roles, installations.REDIS_FAILED)
+    return RedisProbe(found, url, started_at)
 
 
 def _is_refusal(finding: Finding) -> bool:

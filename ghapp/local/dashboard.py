@@ -382,7 +382,7 @@ async def _fleet(settings: Settings, stores: Stores, installation: Installation,
     cost = Text(await _cost(stores, org), "dim")
     lines = [each for each in (incident, cluster, jobs_line(fleet), cost) if each is not None]
     worst = headline_lines(headlines(fleet, pools, now), now)
-    body = Group(*worst, Text(), ShrinkingTable(table, empty), Text(), *lines, Text(), *events)
+    body = Group(*worst, Text(), ShrinkingTable(table, empty, stacks=False), Text(), *lines, Text(), *events)
     total = fleet.view.survey.total
     return total, Panel(body, title=plain(f"{org}: {total} runners registered"))
 

@@ -202,7 +202,7 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show, report: Callabl
             own_redis = stack.enter_context(
                 supervised_redis(
                     home / "redis",
-                    durable=not sandbox,
+                    durable=True,
                     started=started,
                     exited=exited,
                     waiting=report,

@@ -227,6 +227,19 @@ def load(redis: Redis) -> Load:
 
 
 @redis_errors()
+def started_at(redis: Redis) -> float | None:
+    """Returns when the oldest live worker started (epoch seconds, by its machine's clock); None without one."""
+    from rq import Worker
+    from rq.utils import utcparse
+
+    with redis.pipeline(transaction=False) as pipe:
+        for key in Worker.all_keys(connection=redis):
+            pipe.hget(key, "birth")
+        births: list[Any] = pipe.execute()
+    return min((utcparse(each.decode()).timestamp() for each in births if each), default=None)
+
+
+@redis_errors()
 def promote_due(redis: Redis, now: float) -> int:
     """Moves due jobs into their queues; returns how many.
 

@@ -78,12 +78,16 @@ class ShardPoolDocument(TypedDict):
 
 
 class OverviewDocument(TypedDict):
-    """An org without its runners: what is wrong now, the worst first. `sweep_seconds`: between two sweeps."""
+    """An org without its runners: what is wrong now, the worst first.
+
+    `pool_names` are all its pools, `sweep_seconds` the time between two sweeps.
+    """
 
     org: str
     headlines: list[HeadlineDocument]
     held: list[HeldDocument]
     pools: list[PoolQueueDocument]
+    pool_names: list[str]
     phantoms: list[PhantomDocument]
     shard_pools: list[ShardPoolDocument]
     sweep_seconds: float

@@ -32,7 +32,7 @@ def jobs_table(documents: Sequence[Mapping[str, Any]], limit: int, now: float) -
         ShrinkingTable(rows, [*constant_column("org", shown), "runner", "name", "pool"]),
     ]
     if len(shown) < len(documents):
-        parts.append(more_line(len(documents) - len(shown)))
+        parts.append(more_line(len(documents) - len(shown), len(shown)))
     return Group(*parts)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from datetime import datetime
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
@@ -49,9 +52,38 @@ def plain(text: str, style: str = "", most: int = LONGEST_SENTENCE) -> Text:
     return Text(visible(text, most), style)
 
 
+class CopyableText(Text):
+    """A line that is wrapped between words on a terminal, and not at all in a pipe; no word is broken."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[Segment]:
+        """Draws the line; what is wrapped keeps its indentation."""
+        width = options.max_width if console.is_terminal else ANY_WIDTH
+        for line in self.split(allow_blank=True):
+            indent = " " * (len(line.plain) - len(line.plain.lstrip()))
+            for number, part in enumerate(line.divide(_breaks(line.plain, width, len(indent)))):
+                part.rstrip()
+                whole = Text(indent if number else "", self.style, end="").append_text(part)
+                yield from console.render(whole, options.update(no_wrap=True, overflow="ignore"))
+                yield Segment.line()
+
+
+def _breaks(text: str, width: int, indent: int) -> list[int]:
+    """Returns where a line is wrapped: before the words that would make it wider than `width` cells.
+
+    What follows a break is indented by `indent` cells.
+    """
+    breaks, start = list[int](), 0
+    for word in re.finditer(r"\S+", text):
+        most = width - indent if breaks else width
+        if text[start : word.start()].strip() and cell_len(text[start : word.end()]) > most:
+            start = word.start()
+            breaks.append(start)
+    return breaks
+
+
 def copyable(text: str, style: str = "") -> Text:
-    """Returns the same for a line below or above a table. The terminal may wrap it, but rich must not break a name."""
-    return Text(visible(text), style, no_wrap=True, overflow="ignore")
+    """Returns the same for a line below or above a table."""
+    return CopyableText(visible(text), style)
 
 
 class PlainTable(Table):
@@ -64,20 +96,69 @@ class PlainTable(Table):
 
 
 class ShrinkingTable:
-    """A table that drops redundant columns when it is too wide; the remaining cells are never folded."""
+    """A table that drops redundant columns when it is too wide for the terminal; no word of a cell is broken."""
 
-    def __init__(self, table: Table, optional: Sequence[str]) -> None:
-        """`optional` are the headers of the columns that may be dropped, in that order."""
-        self._table, self._optional = table, optional
+    def __init__(self, table: Table, optional: Sequence[str] = (), *, stacks: bool = True) -> None:
+        """Takes the table, and how it becomes narrower.
+
+        Args:
+            table: its columns are as wide as their longest cell, but those of `new_table`'s `sentences`.
+            optional: the headers of the columns that may be dropped, in that order.
+            stacks: True: a table that is still too wide is drawn as a list, with a line for each cell.
+        """
+        self._table, self._optional, self._stacks = table, optional, stacks
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draws the table; wider than the terminal if no more columns can be dropped, so that names can be copied."""
-        table, width = self._table, 0
+        """Draws the table; in a pipe, and if it may not become a list, wider than that if it must be."""
+        table, widest = self._table, options.update(max_width=ANY_WIDTH)
         for table in _narrower(self._table, self._optional):
-            width = console.measure(table, options=options.update(max_width=ANY_WIDTH)).maximum
-            if width <= options.max_width:
+            if _least_width(console, widest, table) <= options.max_width:
                 break
+        else:
+            if self._stacks and console.is_terminal:
+                yield from _as_list(self._table)
+                return
+        natural = console.measure(table, options=widest).maximum
+        has_sentences = any(not column.no_wrap for column in table.columns)
+        width = min(natural, options.max_width) if has_sentences else natural
+        width = max(width, _least_width(console, widest, table))
         yield from console.render(table, options.update(width=width, max_width=width))
+
+
+LEAST_SENTENCE = 30
+"""The least width of a column of sentences; below it, each word would have a line of its own."""
+
+
+def _least_width(console: Console, options: ConsoleOptions, table: Table) -> int:
+    """Returns the width below which a name would be broken, or a sentence be unreadable."""
+    width = 0
+    for column in table.columns:
+        measures = [console.measure(each, options=options) for each in (column.header, *column.cells)]
+        widest = max(each.maximum for each in measures)
+        longest_word = max(each.minimum for each in measures)
+        width += 2 + (widest if column.no_wrap else min(widest, max(longest_word, LEAST_SENTENCE)))
+    return width
+
+
+def _as_list(table: Table) -> Iterable[RenderableType]:
+    """Returns a line for each cell, with the column's header; the lines of a row below its first one are indented."""
+    columns = [(str(column.header), [*column.cells]) for column in table.columns]
+    for row in range(table.row_count):
+        marks = Text()
+        for header, cells in columns:
+            cell = cells[row]
+            value = cell if isinstance(cell, Text) else Text(str(cell))
+            if not value.plain.strip():
+                continue
+            if not header or not table.show_header:
+                marks = marks.append_text(value).append(" ")
+                continue
+            is_first = header == next(name for name, _ in columns if name)
+            line = CopyableText("" if is_first else "  ").append_text(marks).append(f"{header}: ", "dim")
+            yield line.append_text(value)
+            marks = Text()
+        if marks.plain:
+            yield CopyableText("").append_text(marks)
 
 
 def _narrower(table: Table, optional: Sequence[str]) -> Iterable[Table]:
@@ -93,14 +174,15 @@ def _without(table: Table, header: str) -> Table:
     return smaller
 
 
-def sweeps_table(accounts: Iterable[Any]) -> Table:
+def sweeps_table(accounts: Iterable[Any]) -> RenderableType:
     """Returns a row per sweep: what it found and what it cost."""
-    table = new_table("org", "runners", "suspects", "calls", "billable", "ms", "calls left", "next in", "flaw")
+    numbers = ("runners", "suspects", "calls", "billable", "ms", "calls left", "next in")
+    table = new_table("org", *numbers, "flaw", sentences=["flaw"])
     for each in accounts:
         seen = (each.runners, each.suspects) if each.runners or not each.flaw else ("-", "-")  # the list failed
         cells = (*seen, each.calls, each.billable, round(each.milliseconds), each.left)
         table.add_row(each.org, *(str(cell) for cell in cells), f"{each.next_in:.0f} s", each.flaw or "none")
-    return table
+    return ShrinkingTable(table, ["billable", "ms"])
 
 
 def runners_table(
@@ -130,11 +212,11 @@ def runners_table(
         ShrinkingTable(table, optional),
     ]
     if len(rows) < len(documents):
-        parts.append(more_line(len(documents) - len(rows)))
+        parts.append(more_line(len(documents) - len(rows), len(rows)))
     if left:
         counts = Counter(_shown_state(each) for each in left)
         summary = ", ".join(f"{counts[each]} {each}" for each in sorted(counts))
-        parts.append(Text(f" {summary} within the last 24 hours; --all shows them", "dim italic"))
+        parts.append(CopyableText(f" {summary} within the last 24 hours; --all shows them", "dim italic"))
     return Group(*parts)
 
 
@@ -145,7 +227,7 @@ def _next(remediation: Mapping[str, Any]) -> str:
     return ": ".join(filter(None, (remediation["status"], remediation["blocked_by"])))
 
 
-def headlines_text(headlines: Iterable[Mapping[str, Any]], now: float) -> Text:
+def headlines_text(headlines: Iterable[Mapping[str, Any]], now: float) -> RenderableType:
     """Returns what is wrong, the worst first, each with what to do below it."""
     lines = []
     for each in headlines:
@@ -154,7 +236,7 @@ def headlines_text(headlines: Iterable[Mapping[str, Any]], now: float) -> Text:
         command = f" `{each['command']}`" if each["command"] else ""
         if each["step"]:
             lines.append(copyable(f"  → {each['step']}{':' if command else ''}{command}", "dim"))
-    return Text("\n").join(lines)
+    return Group(*lines)
 
 
 def _last_seen(document: Mapping[str, Any], now: float) -> str:
@@ -174,7 +256,7 @@ def explanation(document: Mapping[str, Any], page: str | None = None) -> Rendera
     head.append(document["state"], COLOURS[document["state"]])
     head.append(f": {document['reason']}")
     head.append(visible(f"; pool {document['pool']}, fuse {document['fuse']}"))
-    table = new_table("at", "source", "observation")
+    table = new_table("at", "source", "observation", sentences=["observation"])
     for each in document["evidence"]:
         table.add_row(each["at"], each["source"], plain(each["text"]))
     parts: list[RenderableType] = [head]
@@ -183,7 +265,7 @@ def explanation(document: Mapping[str, Any], page: str | None = None) -> Rendera
         since = f" since {remediation['since']}" if remediation["since"] else ""
         parts.append(copyable(f"replacement: {_next(remediation)}{since}; {remediation['text']}", "yellow"))
     if document["evidence"]:
-        parts.append(table)
+        parts.append(ShrinkingTable(table))
     if death is not None:
         parts.append(post_mortem(death))
     if page is not None:
@@ -196,10 +278,10 @@ def post_mortem(death: Mapping[str, Any]) -> RenderableType:
     ended = "exit code unknown" if death["exit_code"] is None else f"exit code {death['exit_code']}"
     signal = "" if death["signal"] is None else f", signal {death['signal']}"
     reason = f", {death['reason']}" if death["reason"] else ""
-    head = Text(f"\ndied at {death['at']}: ")
+    head = CopyableText(f"\ndied at {death['at']}: ")
     head.append(death["cause"], "red")
     head.append(visible(f" ({ended}{signal}{reason})"))
-    table = new_table("", "")
+    table = new_table("", " ", sentences=[" "])
     table.show_header = False
     table.add_row("pod", death["pod"])
     table.add_row("node", death["node"] or "unknown")
@@ -210,7 +292,7 @@ def post_mortem(death: Mapping[str, Any]) -> RenderableType:
     for title, lines in (("runner log", death["runner_log"]), ("host log", death["host_log"])):
         if lines:
             table.add_row(title, Text("\n".join(map(visible, lines))))
-    return Group(head, table)
+    return Group(head, ShrinkingTable(table))
 
 
 def phantoms_table(phantoms: Sequence[Mapping[str, Any]], now: float) -> RenderableType:
@@ -219,9 +301,8 @@ def phantoms_table(phantoms: Sequence[Mapping[str, Any]], now: float) -> Rendera
     for each in phantoms:
         place = f"{each['namespace']}/{each['name']}" if each["namespace"] else each["name"]
         table.add_row(each["org"], place, each["kind"], each["reason"], ago(each["since"], now))
-    count = Text.assemble(
-        count_line(len(phantoms), len(phantoms), "phantom"), (": counted as runners, but not runners", "dim italic")
-    )
+    count = count_line(len(phantoms), len(phantoms), "phantom")
+    count.append(": counted as runners, but not runners")
     advice = {each["reason"]: each["advice"] for each in phantoms}
     details = {each["reason"]: f" ({each['detail']})" for each in reversed(phantoms) if each["detail"]}
     return Group(
@@ -232,9 +313,9 @@ def phantoms_table(phantoms: Sequence[Mapping[str, Any]], now: float) -> Rendera
     )
 
 
-def tokens_table(tokens: Iterable[Any], now: float) -> Table:
+def tokens_table(tokens: Iterable[Any], now: float) -> RenderableType:
     """Returns all tokens, without their secrets."""
-    table = new_table("id", "name", "orgs", "scopes", "created", "expires")
+    table = new_table("id", "name", "orgs", "scopes", "created", "expires", sentences=["orgs", "scopes"])
     for each in tokens:
         created, expires = timestamp(each.created_at)[:10], Text("never" if each.expires_at is None else "")
         if each.expires_at is not None:
@@ -242,12 +323,12 @@ def tokens_table(tokens: Iterable[Any], now: float) -> Table:
             date = timestamp(each.expires_at)[:10]
             expires.append(f"{date}{', expired' if expired else ''}", "red" if expired else "")
         table.add_row(each.id, each.name, ", ".join(each.orgs), ", ".join(each.scopes), created, expires)
-    return table
+    return ShrinkingTable(table, ["created"])
 
 
-def findings_table(findings: Iterable[Any]) -> Table:
+def findings_table(findings: Iterable[Any]) -> RenderableType:
     """Returns doctor's findings, each problem with its fix below it."""
-    table = new_table("", "check", "result")
+    table = new_table("", "check", "result", sentences=["result"])
     group = None
     for each in findings:
         if each.group != group:
@@ -258,15 +339,25 @@ def findings_table(findings: Iterable[Any]) -> Table:
         table.add_row(Text(mark, colour), name, plain(each.text))
         if each.fix is not None:
             table.add_row("", "", plain(f"→ {each.fix}", "dim"))
-    return table
+    return ShrinkingTable(table)
 
 
-def letters_table(letters: Iterable[Mapping[str, Any]], now: float) -> Table:
+def findings_text(counts: Any, url: str | None) -> Text:
+    """Returns the line below doctor's findings: how many checks failed, and of which server (None: this machine)."""
+    style = "red" if counts.problems else "yellow" if counts.warnings else "green"
+    text = copyable(str(counts), style)
+    if url is not None:
+        more = "on it, `ghapp doctor` also checks controllers, the cluster's API, active shards and notifications"
+        text.append("\n").append(visible(f"the server at {url}, as its web role sees it; {more}"), "dim italic")
+    return text
+
+
+def letters_table(letters: Iterable[Mapping[str, Any]], now: float) -> RenderableType:
     """Returns the deliveries that were given up."""
-    table = new_table("given up", "delivery", "event", "reason")
+    table = new_table("given up", "delivery", "event", "reason", sentences=["reason"])
     for each in letters:
         table.add_row(ago(each["at"], now), each["guid"], each["event"], plain(each["why"]))
-    return table
+    return ShrinkingTable(table)
 
 
 def constant_column(column: str, documents: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -278,12 +369,12 @@ def count_line(shown: int, total: int, name: str, counts: Mapping[str, int] | No
     """Returns the line above a table: `12 of 312 runners; 3 invalidated`. `counts` may be of more rows."""
     of = f"{shown} {name}" if shown == total else f"{shown} of {total} {name}"
     listed = ", ".join(f"{count} {each}" for each, count in sorted((counts or {}).items()))
-    return Text(f" {of}{'' if total == 1 else 's'}{f'; {listed}' if listed else ''}", "dim italic")
+    return CopyableText(f" {of}{'' if total == 1 else 's'}{f'; {listed}' if listed else ''}", "dim italic")
 
 
-def more_line(count: int) -> Text:
+def more_line(count: int, shown: int) -> Text:
     """Returns the line below a table that a limit has cut."""
-    return Text(f" {count} more; --limit shows them", "dim italic")
+    return CopyableText(f" {count} more; --limit {shown + count} shows all", "dim italic")
 
 
 def epoch(timestamp: str) -> float:
@@ -316,9 +407,9 @@ def _state(document: Mapping[str, Any]) -> Text:
     return Text(state, COLOURS[state])
 
 
-def new_table(*columns: str) -> PlainTable:
-    """Returns an empty table with these columns."""
+def new_table(*columns: str, sentences: Sequence[str] = ()) -> PlainTable:
+    """Returns an empty table with these columns; those of `sentences` are wrapped between words."""
     table = PlainTable(box=None, header_style="bold", padding=(0, 1))
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column not in sentences)
     return table

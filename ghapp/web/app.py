@@ -29,6 +29,7 @@ from ghapp.store.connect import PipeliningRedis, connect, connect_sync
 from ghapp.store.stores import Stores, stores_over
 from ghapp.web.api.claims import ClaimEndpoints
 from ghapp.web.api.deaths import DeathEndpoints
+from ghapp.web.api.doctor import DoctorEndpoint
 from ghapp.web.api.events import EventStream
 from ghapp.web.api.fast_health import FastHealth
 from ghapp.web.api.gate import GateEndpoints
@@ -42,6 +43,7 @@ from ghapp.web.api.webhook import Webhook
 from ghapp.web.authentication import Authenticator
 from ghapp.web.bounded_connection import Connections, allow_connections, bounded_config
 from ghapp.web.cache import NoCachedValueError
+from ghapp.web.examination import Examination, Examine, FindingLike, in_own_thread
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.held_bodies import HeldBodies
 from ghapp.web.openapi import description
@@ -49,14 +51,12 @@ from ghapp.web.pages import static_files
 from ghapp.web.pages.access import PageAccess
 from ghapp.web.pages.buttons import Buttons
 from ghapp.web.pages.data import PageData, ReadLoad
-from ghapp.web.pages.examination import Examination, Examine, in_own_thread
 from ghapp.web.pages.fleet_pages import FleetPages, PageHost
 from ghapp.web.pages.gate_page import GatePages
 from ghapp.web.pages.incident_pages import IncidentPages
 from ghapp.web.pages.job_pages import JobPages
 from ghapp.web.pages.setup import SetupEndpoints
 from ghapp.web.pages.sign_in import SignInEndpoints
-from ghapp.web.pages.views.findings import FindingLike
 from ghapp.web.problems import problem
 
 GC_THRESHOLD = 10_000
@@ -118,7 +118,7 @@ def build(
         enqueue_job: enqueues a job without blocking the event loop.
         clock: epoch seconds.
         read_load: reads the queues for `/system`; None: an empty load.
-        examine: runs the doctor's checks for `/system`, in the background; None: none.
+        examine: runs the doctor's checks; None: nothing is examined.
 
     Returns:
         The application; setting its `state.stopping` ends the event streams, which do not end by themselves.
@@ -132,7 +132,7 @@ def build(
     setup = SetupEndpoints(settings, reading, enqueue_job, clock)
     access = PageAccess(settings, stores, setup.credentials, clock)
     host = PageHost(settings, PageData(settings, reading, reader, read_load or _no_load, clock), access, clock)
-    status = StatusEndpoints(settings, reading, clock)
+    status, examination = StatusEndpoints(settings, reading, clock), Examination(examine, clock)
     application = WebApplication(
         Webhook(stores.inbox, setup.webhook_secrets),
         FastHealth(reader, authenticator, clock),
@@ -150,7 +150,8 @@ def build(
             *status.routes(),
             *description.routes(),
             *SignInEndpoints(settings, access, clock).routes(),
-            *_page_routes(host, Examination(examine, clock), enqueue_job),
+            *DoctorEndpoint(reading.installations, examination, authenticator, clock).routes(),
+            *_page_routes(host, examination, enqueue_job),
         ],
         exception_handlers={
             HTTPException: _as_problem,
@@ -208,7 +209,7 @@ async def _no_load() -> Load:
 def serve(settings: Settings, examine: Callable[[], Sequence[FindingLike]] | None = None) -> None:
     """Serves until SIGTERM; then answers the open requests, and ends event streams.
 
-    `examine` runs the doctor's checks for `/system` in a thread of its own; it has its own event loop.
+    `examine` runs the doctor's checks in a thread of its own; it has its own event loop.
     """
     if settings.redis_url is None:
         raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -37,6 +38,16 @@ class Authenticator:
             challenge = {"WWW-Authenticate": f'Bearer error="insufficient_scope", scope="{scope}"'}
             raise HTTPException(403, f"this token has no scope {scope} for {org}", challenge)
         return token
+
+    async def require_admin_of_all(self, request: Request, orgs: Iterable[str], now: float) -> None:
+        """Checks that the token is an admin's of each of these orgs: for what may concern any of them.
+
+        Raises:
+            HTTPException: it is not: 401 or 403.
+        """
+        await self.token(request, now)
+        for org in orgs:
+            await self.require(request, "admin", org, now)
 
     async def token(self, request: Request, now: float) -> Token:
         """Returns the valid token of a request.

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, nullcontext
 
 import pytest
 
+from ghapp.doctor.finding import ok, warning
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.health.installation import Installation
@@ -39,7 +40,7 @@ class Http:
     async def serving(self, environ):
         """Serves with this environment, with empty caches; yields its address."""
         settings = Settings.read({**CREDENTIALS, **environ})
-        application = build(settings, connect(self._redis_url), self._ignore)
+        application = build(settings, connect(self._redis_url), self._ignore, examine=self._examine)
         server = Server(application, "127.0.0.1", 0)
         task = asyncio.create_task(server.serve())
         while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
@@ -50,6 +51,9 @@ class Http:
         finally:
             server.should_exit = True
             await task
+
+    async def _examine(self):
+        return [ok("redis", "answers", "in 1 ms"), warning("configuration", "mode", "is dry-run", "set it", "acme")]
 
     async def _ignore(self, work, *args, key=None, retry=True):
         """No job is enqueued; GitHub's answer about a lost runner is that it is not registered."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 from datetime import UTC, datetime, timedelta
 
@@ -117,7 +118,7 @@ def test_a_stale_socket_of_a_killed_redis_is_ignored(tmp_path):
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(tmp_path / "redis" / "redis.sock"))
     line = one_line(ghapp("runners", GHAPP_STATE_DIR=str(tmp_path)), 2)
-    assert line == "ghapp: GHAPP_REDIS_URL: not set, and no `ghapp up` runs on this machine"
+    assert line.startswith("ghapp: GHAPP_REDIS_URL: not set, and no `ghapp up` runs on this machine; set GHAPP_URL ")
 
 
 async def install(url):
@@ -167,7 +168,7 @@ def test_a_key_of_another_app_is_reported_in_one_line(tmp_path):
         assert "unknown: the App is not installed there; it is installed on: acme" in one_line(unknown, 2)
         name = json.loads(ghapp("runners", "--json", **{**theirs, **ours}).stdout)["runners"][0]["name"]
         explained = ghapp("explain", "acme", name, COLUMNS="20", FORCE_COLOR="1", NO_COLOR="1", **{**theirs, **ours})
-        assert f"acme/{name} (" in explained.stdout, "a name is not wrapped in a narrow terminal"
+        assert f"acme/{name}\n" in explained.stdout, "a name is not wrapped in a narrow terminal"
 
 
 @pytest.mark.parametrize(
@@ -188,6 +189,25 @@ def test_wrong_usage_exits_2_with_one_line(words):
     answer = ghapp(*words)
     one_line(answer, 2)
     assert len(answer.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [[], ["token"], ["deliveries"]], ids=["ghapp", "token", "deliveries"])
+def test_without_a_command_the_help_is_printed(words):
+    answer = ghapp(*words)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert answer.stdout == ghapp(*words, "--help").stdout
+
+
+def test_the_help_lists_each_command_once_by_purpose():
+    listed = re.findall(r"^  ([a-z]+)  ", ghapp().stdout.partition("Look:")[2], re.MULTILINE)
+    assert sorted(listed) == sorted(main.commands)
+    assert "..." not in ghapp(COLUMNS="80").stdout.partition("Look:")[2], "what a command does is not cut off"
+
+
+def test_without_anything_configured_each_way_is_named(tmp_path):
+    line = one_line(ghapp("runners", GHAPP_STATE_DIR=str(tmp_path)), 2)
+    assert all(each in line for each in ("GHAPP_URL", "GHAPP_TOKEN", "GHAPP_REDIS_URL", "ghapp up"))
+    assert "GHAPP_URL" in one_line(ghapp("runners", **AWAY), 2)
 
 
 def test_a_mistyped_command_is_reported_with_the_nearest_command():

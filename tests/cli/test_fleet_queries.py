@@ -151,7 +151,7 @@ async def test_retired_runners_are_counted_and_listed_only_on_request(known):
     )
     await known.add_runner(online(4, first_seen=now - 600, retired_at=now - 30))
     found = await known.json("runners")
-    assert [each["name"] for each in found["runners"]] == ["linux-1", "linux-2"]
+    assert [each["name"] for each in found["runners"]] == ["linux-2", "linux-1"], "the lost one comes first"
     assert (found["total"], found["healed"], found["retired"]) == (2, 1, 1)
     text = (await known.ask("runners")).stdout
     assert "\n 2 runners; 1 invalidated\n" in text

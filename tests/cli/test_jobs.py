@@ -60,7 +60,7 @@ async def test_the_text_has_the_reason_and_the_number_of_jobs_not_shown(known):
     assert "AllBusy" in shown
     assert "linux-1" in shown
     assert shown.startswith(" 2 of 3 jobs; 2 queued, 1 running\n")
-    assert shown.endswith(" 1 more; --limit shows them\n")
+    assert shown.endswith(" 1 more; --limit 3 shows all\n")
     assert "15 min ago" in shown
 
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from ghapp.cli import main
 from ghapp.cli.options import CommandOutput
 from tests.cli.test_cli import ghapp, one_line
-from tests.health.builders import online
+from tests.health.builders import online, present
 from tests.support.commands import Forked, inherited
 
 
@@ -67,11 +67,9 @@ async def test_an_invalid_jq_expression_is_wrong_usage_and_one_that_does_not_fit
 @pytest.mark.parametrize(
     ("options", "names"),
     [
-        ([], ["linux-2", "linux-1", "linux-3"]),
-        (["--pool", "linux-4vcpu"], ["linux-1", "linux-3"]),
-        (["--pool", "none"], []),
-        (["--limit", "2"], ["linux-2", "linux-1"]),
-        (["--sort", "state", "--limit", "1"], ["linux-2"]),
+        (["--sort", "name"], ["linux-2", "linux-1", "linux-3"]),
+        (["--pool", "linux-4vcpu", "--sort", "name"], ["linux-1", "linux-3"]),
+        (["--sort", "name", "--limit", "2"], ["linux-2", "linux-1"]),
     ],
     ids=str,
 )
@@ -79,14 +77,89 @@ async def test_runners_are_selected_by_pool_sorted_and_limited(known, options, n
     await three_runners(known)
     found = await known.json("runners", *options)
     assert [each["name"] for each in found["runners"]] == names
-    assert {each["pool"] for each in found["pools"]} <= ({"linux-4vcpu", "gpu"} if "none" not in options else set())
+    assert {each["pool"] for each in found["pools"]} <= {"linux-4vcpu", "gpu"}
+
+
+async def test_the_ill_runners_come_first_and_a_table_has_fifty_and_json_all(known):
+    for number in range(2, 61):
+        await known.add_runner(online(number, first_seen=known.now - 60))
+    await known.add_runner(
+        present(99, first_seen=known.now - 7200, observed_at=known.now, offline_since=known.now - 3600)
+    )
+    assert [each["state"] for each in (await known.json("runners"))["runners"]] == ["offline"] + ["healthy"] * 60
+    _headline, _step, count, _, first, *others = (await known.ask("runners")).stdout.splitlines()
+    assert count == " 50 of 61 runners; 1 offline"
+    assert " offline " in first
+    assert " 11 more; --limit 61 shows all" in others
+
+
+@pytest.mark.parametrize("words", [["runners"], ["jobs"], ["deaths"], ["pause", "acme", "--why", "x"]], ids=" ".join)
+async def test_an_unknown_pool_or_org_is_wrong_usage_and_the_nearest_is_named(known, words):
+    line = one_line(await known.ask(*words, "--pool", "linux-4vpcu"), 2)
+    assert "did you mean linux-4vcpu? " in line
+    assert "linux-4vpcu" in line
+    if "acme" not in words:
+        assert "did you mean acme? " in one_line(await known.ask(*words, "--org", "amce"), 2)
+
+
+@pytest.mark.parametrize("pool", ["linux-4vcpu"])
+async def test_a_pool_without_jobs_or_deaths_is_none_the_less_known(known, pool):
+    for command in ("jobs", "deaths"):
+        assert (await known.ask(command, "--pool", pool)).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("runners --org ", ["acme"]),
+        ("runners --org AC", ["acme"]),
+        ("explain ", ["acme"]),
+        ("explain acme linux", ["linux-1"]),
+        ("explain acme z", []),
+        ("jobs --org acme --pool lin", ["linux-4vcpu"]),
+        ("jobs --org nope --pool ", []),
+        ("runners --state he", ["healthy"]),
+        ("pause acme --pool ", ["linux-4vcpu"]),
+    ],
+)
+async def test_names_are_completed(known, line, names):
+    assert await completed(known, line) == names
+
+
+async def test_a_name_that_a_shell_would_take_for_more_is_not_offered(known):
+    await known.add_runner(online(2, first_seen=known.now - 60, name="linux-$(touch x)\nplain,y"))
+    assert await completed(known, "explain acme ") == ["linux-1"]
+
+
+async def completed(known, line, **environ):
+    words = ["ghapp", *line.split()]
+    place = str(len(words) - (not line.endswith(" ")))
+    answer = await known.ask(_GHAPP_COMPLETE="bash_complete", COMP_WORDS=f"ghapp {line}", COMP_CWORD=place, **environ)
+    assert answer.stderr == ""
+    return [each.partition(",")[2] for each in answer.stdout.split("\n") if each]
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"GHAPP_REDIS_URL": "redis://127.0.0.1:1/0"},
+        {"GHAPP_URL": "http://127.0.0.1:1", "GHAPP_TOKEN": "t"},
+        {"GHAPP_UNKNOWN": "x"},
+        {},
+    ],
+    ids=["Redis is away", "the server is away", "configuration is wrong", "nothing is configured"],
+)
+def test_nothing_is_completed_and_nothing_printed_without_an_answer(environ, tmp_path):
+    words = {"_GHAPP_COMPLETE": "bash_complete", "COMP_WORDS": "ghapp explain ", "COMP_CWORD": "2"}
+    answer = ghapp(**{"GHAPP_STATE_DIR": str(tmp_path), **environ, **words})
+    assert (answer.stdout, answer.stderr) == ("\n", "")
 
 
 async def test_the_number_of_runners_not_listed_is_shown(known):
     await three_runners(known)
     shown = (await known.ask("runners", "--limit", "1")).stdout
     assert "\n 1 of 3 runners\n" in shown
-    assert " 2 more; --limit shows them\n" in shown
+    assert " 2 more; --limit 3 shows all\n" in shown
     assert "more;" not in (await known.ask("runners", "--limit", "3")).stdout
 
 

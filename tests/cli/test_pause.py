@@ -52,7 +52,10 @@ async def test_a_mistyped_pool_is_not_paused_and_is_reported_in_one_line(redis, 
     await Installations(redis).put(Installation(7, "Acme", 70))
     await Fuses(redis).save(7, "gpu", None, Fuse())
     done = ghapp(redis_url, "pause", "acme", "--pool", "gpus", "--why", "x")
-    assert (done.returncode, done.stderr) == (2, "ghapp: --pool gpus: Acme has no such pool; it has gpu\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "ghapp: --pool gpus: Acme has no such pool; did you mean gpu? known are gpu\n",
+    )
     assert await Fuses(redis).pauses(7) == {}
 
 
@@ -108,7 +111,10 @@ async def test_a_mistyped_pool_is_not_resumed(redis, redis_url):
     await Installations(redis).put(Installation(7, "Acme", 70))
     await Fuses(redis).save(7, "gpu", None, STOPPED)
     done = ghapp(redis_url, "resume", "acme", "--pool", "gpus")
-    assert (done.returncode, done.stderr) == (2, "ghapp: --pool gpus: Acme has no such pool; it has gpu\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "ghapp: --pool gpus: Acme has no such pool; did you mean gpu? known are gpu\n",
+    )
     assert (await Fuses(redis).all(7))["gpu"] == STOPPED
 
 

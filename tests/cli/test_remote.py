@@ -110,6 +110,18 @@ async def test_an_unknown_shard_is_wrong_usage_and_the_nearest_name_is_suggested
     assert new.returncode == 1
 
 
+async def test_doctor_speaks_of_the_server_and_not_of_this_machine(site):
+    found = await site.ask("doctor", "--problems", GHAPP_STATE_DIR="/nowhere")
+    assert found.returncode == 0
+    *table, count, note = found.stdout.splitlines()
+    assert [each.split()[0] for each in table] == ["check", "configuration", "!", "→"]
+    assert count == "1 warning of 2 checks"
+    assert note.startswith("the server at http://127.0.0.1:")
+    document = json.loads((await site.ask("doctor", "--json")).stdout)
+    assert [document[key] for key in ("ok", "checks", "problems", "warnings")] == [True, 2, 0, 1]
+    assert [each["name"] for each in document["findings"]] == ["answers", "mode"]
+
+
 async def give_up(redis, *guids):
     inbox = Inbox(redis)
     for guid in guids:

@@ -10,7 +10,7 @@ from ghapp.decoding import Kind
 from ghapp.doctor.configuration import of_configuration
 from ghapp.doctor.controllers import of_url
 from ghapp.doctor.deliveries import of_arrivals, of_gaps, of_hook, of_inbox
-from ghapp.doctor.finding import FindingStatus
+from ghapp.doctor.finding import FindingCounts, FindingStatus, ok, warning, wrong
 from ghapp.doctor.github import of_app, of_clock, of_rejection, settings_page
 from ghapp.doctor.installations import (
     of_budget,
@@ -24,8 +24,9 @@ from ghapp.doctor.installations import (
     of_unknown_orgs,
 )
 from ghapp.doctor.left_out import of_left_out
+from ghapp.doctor.reaper import of_tick
 from ghapp.doctor.redis import MOST_NAMED, of_records, of_redis, of_writing
-from ghapp.doctor.roles import of_clocks, of_roles
+from ghapp.doctor.roles import STARTING_SECONDS, of_clocks, of_roles
 from ghapp.doctor.runner import GROUPS
 from ghapp.doctor.tokens import SOON_SECONDS, of_tokens
 from ghapp.errors import Refusal, StoreRefusedError
@@ -40,6 +41,7 @@ from ghapp.report.check_run_state import PostFailure
 from ghapp.report.documents import timestamp
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.fuses import Pause
+from ghapp.store.leaks import Tick
 from ghapp.store.left_out import LastLeftOut
 from ghapp.store.quarantine import UnreadableRecord
 from ghapp.store.tokens import Token
@@ -83,6 +85,40 @@ def test_every_warning_and_failure_has_a_fix():
     ]
     assert len(found) > 20
     assert all((each.fix is None) is (each.status is FindingStatus.OK) for each in found)
+
+
+WELL, RISK, BAD = ok("redis", "a", "x"), warning("redis", "b", "x", "y"), wrong("redis", "c", "x", "y")
+
+
+@pytest.mark.parametrize(
+    ("findings", "text"),
+    [
+        ([], "0 checks: all well"),
+        ([WELL], "1 check: all well"),
+        ([WELL] * 23, "23 checks: all well"),
+        ([WELL, RISK], "1 warning of 2 checks"),
+        ([BAD, WELL, WELL], "1 problem of 3 checks"),
+        ([BAD, RISK, BAD, WELL], "2 problems, 1 warning of 4 checks"),
+    ],
+)
+def test_the_last_line_counts_the_checks(findings, text):
+    assert str(FindingCounts.of(findings)) == text
+
+
+@pytest.mark.parametrize(
+    ("started", "status"),
+    [(None, "warning"), (STARTING_SECONDS, "warning"), (STARTING_SECONDS - 0.1, "ok"), (0, "ok"), (-5, "ok")],
+)
+def test_what_has_not_run_yet_is_no_problem_while_the_workers_have_just_started(started, status):
+    started_at = None if started is None else NOW - started
+    assert worst(of_sweeps("acme", Survey(), 60, NOW, started_at=started_at)) == status
+    assert of_tick("acme", Tick(None, 0, 0, 0, 0), NOW, started_at).status == status
+
+
+@pytest.mark.parametrize(("has_workers", "status"), [(True, "ok"), (False, "wrong")])
+def test_credentials_may_be_with_the_workers_alone(has_workers, status):
+    found = of_configuration(Settings.read({"GHAPP_STATE_DIR": "/nowhere"}), {}, has_workers=has_workers)
+    assert [each.status for each in found if each.name == "credentials"] == [status]
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,13 @@ from itertools import groupby
 from threading import Event
 
 import pytest
+from rq import Worker
 
 from ghapp.doctor import controllers, probe
 from ghapp.doctor.runner import GROUPS, examine, examine_for_page
 from ghapp.github import installation_client
 from ghapp.health.runner.verdict import State
+from ghapp.queue.jobs import QUEUES
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.connect import connect_sync
@@ -222,9 +224,27 @@ async def test_an_unavailable_controller_is_reported(story):  # noqa: F811
 async def test_without_an_app_the_finding_says_how_to_create_one(redis_url, tmp_path):
     environ = {"GHAPP_REDIS_URL": redis_url, "GHAPP_STATE_DIR": str(tmp_path)}
     found = await examine(Settings.read(environ), environ)
+    assert [(each.group, each.name) for each in found if each.status == "wrong"] == [("configuration", "credentials")]
     (credentials,) = [each for each in found if each.name == "credentials"]
-    assert credentials.status == "wrong"
     assert "/setup" in credentials.fix
+    (roles,) = [each for each in found if each.group == "roles"]
+    assert roles.text == "workers and clocks start once there are App credentials"
+
+
+async def test_before_the_set_up_of_a_running_up_its_address_is_what_is_missing(redis_url, tmp_path):
+    environ = {"GHAPP_STATE_DIR": str(tmp_path)}
+    found = await examine(replace(Settings.read(environ), redis_url=redis_url), environ)
+    (credentials,) = [each for each in found if each.name == "credentials"]
+    assert "the running `ghapp up`" in credentials.fix
+
+
+async def test_a_role_without_credentials_beside_live_workers_misses_nothing(redis_url, tmp_path, redis):
+    worker = Worker(QUEUES, connection=connect_sync(redis_url))
+    worker.register_birth()
+    environ = {"GHAPP_REDIS_URL": redis_url, "GHAPP_STATE_DIR": str(tmp_path)}
+    found = {(each.group, each.name): each.status for each in await examine(Settings.read(environ), environ)}
+    assert found["configuration", "credentials"] == "ok"
+    assert found["roles", "clocks"] == "wrong", "of the roles, everything is reported"
 
 
 async def test_the_page_shows_the_checks_of_the_web_role_and_makes_no_calls_of_an_installation(story):  # noqa: F811

@@ -111,6 +111,18 @@ def test_within_a_minute_a_stranger_sees_an_incident_and_its_recovery_and_ctrl_c
         assert wait_for(lambda: "Healed: 12 runners" in newest_check_run(checks[1])), "the check run that admins see"
         of_the_job = checks[1].replace(".github", "api")
         assert wait_for(lambda: "No runner has the labels" in newest_check_run(of_the_job)), "and the job's author"
+
+        def checked():
+            completed = subprocess.run(
+                ["sh", "-c", f"{words[1]} && ghapp doctor --problems"], capture_output=True, text=True, check=False
+            )
+            seen.append(completed.stdout + completed.stderr)
+            return completed.returncode == 0 and completed.stdout.endswith(" checks: all well\n")
+
+        seen = []
+        assert wait_for(checked, 2 * WITHIN_SECONDS), seen[
+            -1
+        ]  # until the fuse has healed and deliveries have come again
     finally:
         process.send_signal(signal.SIGINT)
         code = process.wait(60)  # each of four processes may take ten seconds, on a machine that is busy

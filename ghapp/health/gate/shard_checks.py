@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from math import ceil
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from ghapp.health.runner.evidence import Survey
 from ghapp.health.runner.observations import OVERTAKING_SECONDS
 from ghapp.health.runner.verdict import Limits, why_stale
 from ghapp.health.shards import shard_of
+from ghapp.nearest_name import meant
 
 GITHUB, ROLE, SINCE_DEPLOY = "github", "role", "since-deploy"
 """Checks without which the shard itself is not judged."""
@@ -138,9 +138,6 @@ def running(ruling: ShardRole, shards: Mapping[str, ShardStatus]) -> Check:
     return Check("running-jobs", not inactive, "; ".join(lines) or "no shard runs a known job", decides=False)
 
 
-MOST_NAMED = 5
-
-
 def known_shards(known: ShardInputs, deploys: Iterable[Deploy], answer: ActiveShardAnswer | None) -> set[str]:
     """Returns all shards that a runner, a reported deploy or the configuration names; in lower case."""
     of_runners = (shard_of(each, known.rule) for each in members_of(known))
@@ -156,7 +153,5 @@ def unknown_shard(shard: str, known: ShardInputs, deploys: Iterable[Deploy], ans
     shards = known_shards(known, deploys, answer)
     if known.survey.swept_at is None or shard.lower() in shards:
         return ""
-    near = get_close_matches(shard.lower(), sorted(shards), n=1, cutoff=0.5)
-    suggestion = f"did you mean {near[0]}? " if near else ""
-    names = ", ".join(sorted(shards)[:MOST_NAMED]) or "no shards"
-    return f"{known.rule.name} has no shard {shard}: {suggestion}known are {names}; for a new shard use --expect-new"
+    names = meant(shard, shards, "known are", "no shards")
+    return f"{known.rule.name} has no shard {shard}: {names}; for a new shard use --expect-new"

@@ -91,6 +91,7 @@ class OverviewEndpoints:
             "headlines": headline_documents(fleet, PageLinks(self._settings.public_url, name), now),
             "held": held_documents(org_state.view),
             "pools": pool_queue_documents(name, fleet.demand),
+            "pool_names": sorted(await self._reader.pools(org_state)),
             "phantoms": phantom_documents(name, summary),
             "shard_pools": [
                 {"pool": rule.name, "min_online": rule.min_online, "settle_seconds": rule.settle_seconds}
@@ -103,10 +104,8 @@ class OverviewEndpoints:
 
     async def _dead(self, request: Request) -> Response:
         """The deliveries that were given up. They are of any org, so the token must be an admin's of every org."""
-        now = self._clock()
-        await self._authenticator.token(request, now)
-        for installation in await self._stores.installations.all():
-            await self._authenticator.require(request, "admin", installation.org, now)
+        orgs = [each.org for each in await self._stores.installations.all()]
+        await self._authenticator.require_admin_of_all(request, orgs, self._clock())
         letters = await self._stores.inbox.dead()
         found = [DeadDeliveryDocument(each.id, each.guid, each.event, each.why, timestamp(each.at)) for each in letters]
         return _json(DeadDeliveries(found))

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ghapp.health.pool_matching import LONGEST_POOL
+from ghapp.nearest_name import meant
 from ghapp.report.documents import pause_in_words
 from ghapp.settings import Settings
 from ghapp.store.fuses import LONGEST_PAUSE_SECONDS, SHORTEST_PAUSE_SECONDS, WHOLE_ORG, Pause, PauseResult
@@ -119,5 +120,4 @@ class RemediationEndpoints:
         """Raises HTTPException if the org has no such pool: a mistyped name would stop or resume nothing."""
         if pool is None or pool == WHOLE_ORG or pool in (pools := await self._reader.pools(org_state)):
             return
-        names = ", ".join(sorted(pools)) or "none"
-        raise HTTPException(404, f"{org_state.installation.org} has no pool {pool}; it has {names}")
+        raise HTTPException(404, f"{org_state.installation.org} has no pool {pool}; {meant(pool, pools, 'it has')}")

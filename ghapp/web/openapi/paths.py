@@ -12,6 +12,7 @@ from ghapp.report.overview import OverviewDocument
 from ghapp.web.api.claims import ClaimBody
 from ghapp.web.api.deaths import CAUSES, CURSOR, DeathsPage
 from ghapp.web.api.demand import DemandDocument
+from ghapp.web.api.doctor import DoctorDocument
 from ghapp.web.api.gate import PROVISION, DeployBody, GateAnswer
 from ghapp.web.api.health import Batch, BatchResult, RunnersPage
 from ghapp.web.api.jobs import JobsPage
@@ -156,6 +157,14 @@ def _orgs() -> Schema:
                 "summary": "Deliveries that were given up. They may be of any organization, so the token needs the "
                 "scope `admin` for each organization where the App is installed.",
                 "responses": answer("The deliveries.", DeadDeliveries) | problems(401, 403, 503),
+                "security": [{"bearer": []}],
+            }
+        },
+        "/v1/doctor": {
+            "get": {
+                "summary": "The checks of `ghapp doctor`, as the web role of this server makes them. They may concern "
+                "any organization, so the token needs the scope `admin` for each where the App is installed.",
+                "responses": answer("The findings.", DoctorDocument) | problems(401, 403, 503),
                 "security": [{"bearer": []}],
             }
         },

@@ -14,6 +14,7 @@ from ghapp.report.overview import OverviewDocument
 from ghapp.web.api.claims import ClaimBody
 from ghapp.web.api.deaths import DeathsPage
 from ghapp.web.api.demand import DemandDocument
+from ghapp.web.api.doctor import DoctorDocument
 from ghapp.web.api.gate import DeployBody, GateAnswer
 from ghapp.web.api.health import Batch, BatchResult, RunnersPage
 from ghapp.web.api.jobs import JobsPage
@@ -37,6 +38,7 @@ DOCUMENTS = (
     OrgsDocument,
     OverviewDocument,
     DeadDeliveries,
+    DoctorDocument,
     HistoryDocument,
     ResumeResult,
     LiveDocument,

@@ -17,12 +17,12 @@ from ghapp.settings import Settings
 from ghapp.store.audit import MOST as MOST_ENTRIES
 from ghapp.store.audit import Trail
 from ghapp.web.api.health import MOST_DIGITS, Clock
+from ghapp.web.examination import Examination
 from ghapp.web.fleet_view import OrgState
 from ghapp.web.page_key import PARAMETER
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import OrgRights, PageAccess, Visitor
 from ghapp.web.pages.data import PageData
-from ghapp.web.pages.examination import Examination
 from ghapp.web.pages.shell import NOTICES, PageShell, navigation
 from ghapp.web.pages.views.findings import findings_view
 from ghapp.web.pages.views.github_status import github_page

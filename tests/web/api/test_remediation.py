@@ -85,7 +85,7 @@ async def test_what_a_token_changes_is_in_the_audit_log_under_its_name(admin, re
 async def test_an_unknown_pool_is_not_paused_and_the_known_pools_are_named(admin, redis):
     answer = await admin.post("/v1/orgs/acme/pause", json={"why": "a move", "pool": "linux-4vpcu"})
     assert answer.status_code == 404
-    assert answer.json()["detail"] == "acme has no pool linux-4vpcu; it has linux-4vcpu"
+    assert answer.json()["detail"] == "acme has no pool linux-4vpcu; did you mean linux-4vcpu? it has linux-4vcpu"
     assert await Fuses(redis).pauses(INSTALLATION) == {}
 
 
@@ -135,7 +135,7 @@ async def test_an_unknown_pool_is_not_resumed_and_no_sweep_is_due(admin, redis):
     await Schedule(redis).add(INSTALLATION, NOW + 60)
     answer = await admin.post("/v1/orgs/acme/resume", json={"pool": "linux-4vpcu"})
     assert answer.status_code == 404
-    assert answer.json()["detail"] == "acme has no pool linux-4vpcu; it has linux-4vcpu"
+    assert answer.json()["detail"] == "acme has no pool linux-4vpcu; did you mean linux-4vcpu? it has linux-4vcpu"
     assert await Schedule(redis).next(INSTALLATION) == NOW + 60
 
 

@@ -8,10 +8,21 @@ import httpx
 import pytest
 
 from ghapp.doctor.finding import ok, warning, wrong
+from ghapp.health.installation import Installation
 from ghapp.settings import Settings
+from ghapp.store.installations import Installations
+from ghapp.store.tokens import Tokens
 from ghapp.web.app import build
+from ghapp.web.examination import (
+    FRESH_SECONDS,
+    NOW_SECONDS,
+    SHOWN_SECONDS,
+    WITH_PROBLEMS_SECONDS,
+    Examination,
+    Examined,
+    in_own_thread,
+)
 from ghapp.web.page_key import key_cookie
-from ghapp.web.pages.examination import FRESH_SECONDS, Examination, Examined, in_own_thread
 from ghapp.web.pages.views.findings import findings_view
 from ghapp.web.pages.views.wording import TextPart
 from tests.support.keys import private_key
@@ -29,7 +40,7 @@ BAD = wrong("roles", "workers", "no worker is <alive>", "start `ghapp worker`")
 @pytest.mark.parametrize(
     ("found", "severity", "sentence"),
     [
-        (None, "", "The checks are running for the first time; their findings appear here."),
+        (None, "", "The checks are running; their findings appear here."),
         ([WELL], "good", "All 1 checks passed."),
         ([WELL, RISK], "attention", "No check failed; there is 1 warning."),
         ([WELL, BAD], "critical", "1 check failed."),
@@ -60,14 +71,14 @@ class Doctor:
     """Counts its calls, and answers once the test allows it."""
 
     def __init__(self):
-        self.asked, self.may_answer, self.failure = 0, asyncio.Event(), None
+        self.asked, self.may_answer, self.failure, self.found = 0, asyncio.Event(), None, [BAD]
 
     async def examine(self):
         self.asked += 1
         await self.may_answer.wait()
         if self.failure is not None:
             raise self.failure
-        return [BAD]
+        return self.found
 
 
 async def settled():
@@ -89,10 +100,21 @@ async def test_a_request_never_waits_for_an_examination_and_only_one_runs_at_a_t
     assert examination.latest() == Examined([BAD], NOW)
 
 
-@pytest.mark.parametrize(("later", "asked"), [(0, 1), (FRESH_SECONDS - 0.001, 1), (FRESH_SECONDS, 2), (-1, 2)])
-async def test_an_examination_is_started_by_a_request_when_the_last_is_a_minute_old(later, asked):
+@pytest.mark.parametrize(
+    ("found", "later", "asked"),
+    [
+        ([WELL], 0, 1),
+        ([WELL], FRESH_SECONDS - 0.001, 1),
+        ([WELL], FRESH_SECONDS, 2),
+        ([WELL], -1, 2),
+        ([WELL, RISK], WITH_PROBLEMS_SECONDS - 0.001, 1),
+        ([WELL, RISK], WITH_PROBLEMS_SECONDS, 2),
+        ([BAD], WITH_PROBLEMS_SECONDS, 2),
+    ],
+)
+async def test_a_request_starts_an_examination_each_minute_and_sooner_while_there_is_a_problem(found, later, asked):
     doctor, clock = Doctor(), Clock()
-    clock.now = NOW
+    clock.now, doctor.found = NOW, found
     doctor.may_answer.set()
     examination = Examination(doctor.examine, clock)
     examination.latest()
@@ -116,6 +138,39 @@ async def test_a_failed_examination_keeps_the_last_findings():
     examination.latest()
     await settled()
     assert (doctor.asked, examination.latest()) == (2, Examined([BAD], NOW))
+
+
+@pytest.mark.parametrize(
+    ("later", "shown"), [(SHOWN_SECONDS - 0.001, Examined([BAD], NOW)), (SHOWN_SECONDS, Examined()), (-1, Examined())]
+)
+async def test_a_failure_that_was_not_looked_at_for_long_is_not_shown(later, shown):
+    doctor, clock = Doctor(), Clock()
+    clock.now = NOW
+    doctor.may_answer.set()
+    examination = Examination(doctor.examine, clock)
+    examination.latest()
+    await settled()
+    clock.now = NOW + later
+    assert examination.latest() == shown
+
+
+async def test_the_command_waits_for_findings_of_now_and_joins_an_examination_that_runs():
+    doctor, clock = Doctor(), Clock()
+    clock.now = NOW
+    examination = Examination(doctor.examine, clock)
+    waiting = [asyncio.create_task(examination.of_now()) for _ in range(2)]
+    await settled()
+    assert not any(each.done() for each in waiting)
+    doctor.may_answer.set()
+    assert await asyncio.gather(*waiting) == [[BAD], [BAD]]
+    assert doctor.asked == 1
+    for later, asked in ((NOW_SECONDS - 0.001, 1), (NOW_SECONDS, 2)):
+        clock.now = NOW + later
+        assert await examination.of_now() == [BAD]
+        assert doctor.asked == asked
+    doctor.failure, clock.now = RuntimeError("x"), NOW + 2 * NOW_SECONDS
+    assert await examination.of_now() is None, "older findings are not of now"
+    assert await Examination(None, clock).of_now() is None
 
 
 async def test_the_examinations_thread_returns_findings_and_raises_errors():
@@ -166,7 +221,7 @@ async def browser(redis, fleet, clock, github):
 
 async def test_findings_are_escaped_and_shown_with_their_fix_and_time(browser, clock):
     here = browser(HERE, has_key=True)
-    assert "The checks are running for the first time" in (await here.get("/system")).text
+    assert "The checks are running" in (await here.get("/system")).text
     await settled()
     clock.now += 20
     page = (await here.get("/system")).text
@@ -186,3 +241,39 @@ async def test_findings_are_shown_to_visitors_who_may_replay_dead_letters(browse
     page = (await person.get("/system")).text
     assert ("1 check failed." in page) is sees
     assert person.doctor.asked == sees
+
+
+# The API.
+
+
+async def test_the_api_has_the_findings_of_now_for_an_admin_of_every_org(browser, redis, clock):
+    here = browser(HERE)
+    admin, _ = await Tokens(redis).create("a", ("acme", "globex"), ("admin",), clock.now)
+    reader, _ = await Tokens(redis).create("r", ("acme",), ("read",), clock.now)
+
+    async def ask(secret):
+        return await here.get("/v1/doctor", headers={"authorization": f"Bearer {secret}"})
+
+    assert [(await ask(each)).status_code for each in ("", reader)] == [401, 403]
+    assert here.doctor.asked == 0
+    found = await ask(admin)
+    assert found.json() == {
+        "ok": False,
+        "checks": 1,
+        "problems": 1,
+        "warnings": 0,
+        "findings": [
+            {
+                "group": "roles",
+                "name": "workers",
+                "status": "wrong",
+                "text": "no worker is <alive>",
+                "fix": "start `ghapp worker`",
+                "org": None,
+            }
+        ],
+    }
+    here.doctor.failure, clock.now = RuntimeError("x"), clock.now + FRESH_SECONDS
+    assert (await ask(admin)).status_code == 503
+    await Installations(redis).put(Installation(9, "initech", 3))
+    assert (await ask(admin)).status_code == 403

@@ -3,41 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from ghapp.web.examination import FindingLike
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, counted, moment
 
 ORDER = ("wrong", "warning", "ok")
 KINDS = {"wrong": "stopped", "warning": "suspect", "ok": "good"}
 """By status: the class of its colour, which never stands alone."""
-
-
-class FindingLike(Protocol):
-    """A finding of `ghapp doctor`."""
-
-    @property
-    def group(self) -> str:
-        """The subject, such as `redis`."""
-
-    @property
-    def name(self) -> str:
-        """The check, unique within its group and organization."""
-
-    @property
-    def status(self) -> str:
-        """`ok`, `warning` or `wrong`."""
-
-    @property
-    def text(self) -> str:
-        """The result."""
-
-    @property
-    def fix(self) -> str | None:
-        """What to do; None if there is nothing to do."""
-
-    @property
-    def org(self) -> str | None:
-        """The organization concerned; None for all."""
 
 
 class FindingLine(NamedTuple):
@@ -52,7 +25,7 @@ class FindingLine(NamedTuple):
 
 
 class FindingsView(NamedTuple):
-    """The findings, problems first. `at` is None before the first examination is over; `severity` is the banner's."""
+    """The findings, problems first. `at` is None while there are no findings of now; `severity` is the banner's."""
 
     severity: str
     sentence: str
@@ -62,9 +35,9 @@ class FindingsView(NamedTuple):
 
 
 def findings_view(found: Sequence[FindingLike] | None, at: float | None, now: float) -> FindingsView:
-    """Returns the findings of the examination that began at `at`; None for both before the first is over."""
+    """Returns the findings of the examination that began at `at`; None for both while there are none of now."""
     if found is None:
-        return FindingsView("", "The checks are running for the first time; their findings appear here.", None, (), ())
+        return FindingsView("", "The checks are running; their findings appear here.", None, (), ())
     ordered = sorted(found, key=lambda each: ORDER.index(each.status))
     lines = tuple(map(_line, ordered))
     wrong = sum(each.status == "wrong" for each in lines)

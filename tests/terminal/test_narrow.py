@@ -1,0 +1,164 @@
+"""What each command draws on a terminal of 80 columns, over names of 64 characters: no word is broken."""
+
+from __future__ import annotations
+
+import io
+import re
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from ghapp.doctor.finding import FindingCounts, ok, warning, wrong
+from ghapp.terminal import death_tables, job_tables, tables
+
+NOW, AT = 1_795_338_611.0, "2026-11-22T09:10:11Z"
+WIDTH = 80
+INDENT = len("  repository: ")
+
+
+def name(begin):
+    """A name of 64 characters; `begin` makes it different from others."""
+    return begin.ljust(63, "-") + "z"
+
+
+SENTENCE = "The kubelet ended it because its memory was over the limit, and a limit of a pod was reached. " * 3
+RUNNER = {
+    "org": name("o"),
+    "pool": name("p"),
+    "name": name("r"),
+    "runner_id": 123_456_789_012,
+    "state": "invalidated",
+    "reason": "RegistrationInvalidated",
+    "age_seconds": 4.0,
+    "since": AT,
+    "fuse": "proving",
+    "healed": False,
+    "remediation": {
+        "status": "waiting",
+        "blocked_by": "deliveries-missing",
+        "open": True,
+        "since": AT,
+        "text": SENTENCE,
+    },
+    "evidence": [{"at": AT, "source": "delivery", "text": SENTENCE}, {"at": AT, "source": "get", "text": name("e")}],
+}
+JOB = {
+    "repository": f"{name('o')[:39]}/{name('y')[:39]}",
+    "name": name("j"),
+    "id": 9,
+    "conclusion": "failure",
+    "html_url": "https://github.com/acme/api/runs/42",
+}
+DEATH = {
+    "org": name("o"),
+    "at": AT,
+    "runner_name": name("r"),
+    "pool": name("p"),
+    "pod": name("r"),
+    "node": name("n"),
+    "image": name("i"),
+    "cause": "deleted-registration",
+    "reason": "OOMKilled",
+    "exit_code": 137,
+    "signal": 9,
+    "job": JOB,
+    "advice": SENTENCE,
+    "runner_log": ["Running job"],
+    "host_log": [],
+}
+WAITING = {
+    "org": name("o"),
+    "pool": name("p"),
+    "job_id": 40_000_001_020,
+    "repository": "acme/api",
+    "workflow": name("w"),
+    "name": name("j"),
+    "state": "queued",
+    "queued_at": AT,
+    "runner": name("r"),
+    "html_url": "https://github.com/acme/api/runs/42",
+    "why": {
+        "reason": "NoRunnerWithLabels",
+        "since": AT,
+        "text": SENTENCE,
+        "ahead": 3,
+        "typical_wait_seconds": 60,
+        "next": [{"step": SENTENCE, "why": SENTENCE}],
+    },
+}
+HEADLINE = {
+    "org": name("o"),
+    "severity": "critical",
+    "text": SENTENCE,
+    "since": AT,
+    "step": SENTENCE,
+    "command": f"ghapp explain {name('o')} {name('r')}",
+}
+PHANTOM = {
+    "org": name("o"),
+    "namespace": "runners",
+    "name": name("r"),
+    "kind": "demand-inflated",
+    "reason": "DemandInflated",
+    "since": AT,
+    "advice": SENTENCE,
+    "detail": "",
+}
+QUEUE = {
+    "org": name("o"),
+    "pool": name("p"),
+    "queued": 1,
+    "running": 2,
+    "oldest_queued_at": AT,
+    "idle": 3,
+    "unserved": 4,
+}
+SWEEP = {"org": name("o"), "runners": 100_000, "suspects": 3, "calls": 1_000, "billable": 5, "milliseconds": 73_000.0}
+SWEEP |= {"left": 2_000, "next_in": 60.0, "flaw": "RateLimited"}
+TOKEN = {"id": "1f2e3d4c5b6a", "name": name("t"), "orgs": (name("o"), name("q")), "scopes": ("read", "claim")}
+TOKEN |= {"created_at": NOW, "expires_at": NOW}
+LETTER = {"at": AT, "guid": "72d3162e-cc78-11e3-81ab-4c9367dc0958", "event": "workflow_job", "why": SENTENCE}
+FINDINGS = [
+    ok("configuration", f"pool {name('p')}", "replaced by arc", name("o")),
+    wrong("roles", "workers", SENTENCE, SENTENCE),
+    warning("controllers", "controller", f"http://{name('h')}/events", SENTENCE, "acme"),
+]
+
+OUTPUTS = {
+    "sweep": tables.sweeps_table([SimpleNamespace(**SWEEP)]),
+    "runners": tables.runners_table([RUNNER, RUNNER | {"name": name("s")}], 9, NOW, [RUNNER], 1),
+    "runners: headlines": tables.headlines_text([HEADLINE], NOW),
+    "runners: queues": job_tables.queue_table([QUEUE], NOW),
+    "runners: phantoms": tables.phantoms_table([PHANTOM], NOW),
+    "explain": tables.explanation(RUNNER | {"death": DEATH}, "https://ghapp.example/orgs/acme/runners/1"),
+    "jobs": job_tables.jobs_table([WAITING], 1, NOW),
+    "why": job_tables.job_explanations([WAITING]),
+    "deaths": death_tables.deaths_table([DEATH], 1, NOW),
+    "doctor": tables.findings_table(FINDINGS),
+    "doctor: count": tables.findings_text(FindingCounts.of(FINDINGS), f"https://{name('h')}"),
+    "token list": tables.tokens_table([SimpleNamespace(**TOKEN)], NOW),
+    "deliveries dead": tables.letters_table([LETTER], NOW),
+}
+
+
+def drawn(output, **terminal):
+    out = io.StringIO()
+    console = Console(file=out, color_system=None, markup=False, emoji=False, highlight=False, **terminal)
+    console.print(output, crop=False)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("command", OUTPUTS)
+def test_no_word_is_broken_at_80_columns(command):
+    narrow, whole = (drawn(OUTPUTS[command], width=each, force_terminal=True) for each in (WIDTH, 10_000))
+    headers = re.findall(r"\S+:", narrow)
+    assert set(narrow.split()) <= {*whole.split(), *headers}, "each word is one of the whole output"
+    too_wide = [line for line in map(str.rstrip, narrow.splitlines()) if len(line) > WIDTH]
+    assert all(len(max(line.split(), key=len)) > WIDTH - INDENT for line in too_wide), too_wide
+
+
+@pytest.mark.parametrize("command", OUTPUTS)
+def test_in_a_pipe_no_word_is_broken(command):
+    piped, whole = drawn(OUTPUTS[command], width=250), drawn(OUTPUTS[command], width=10_000)
+    assert set(piped.split()) <= set(whole.split())
