@@ -20,22 +20,25 @@ T = TypeVar("T")
 
 _ID = r"([1-9][0-9]{0,17})"
 _JOB = re.compile(rf"{_ID}|https?://\S*/(?:runs/[0-9]+/job|actions/jobs)/{_ID}(?:[/?#]\S*)?", re.ASCII)
+_OWNER = re.compile(r"https?://[^/\s]+/(?:api/v3/)?(?:repos/)?([^/\s]+)/[^/\s]+/actions/", re.ASCII)
 _RUN = re.compile(rf"https?://\S*/actions/runs/{_ID}(?:[/?#]\S*)?", re.ASCII)
 
 
 class JobReference(NamedTuple):
-    """What a person names: a job, or all jobs of a run."""
+    """What a person names: a job, or all jobs of a run; `owner` is the organization of a URL, empty without one."""
 
     job_id: int | None = None
     run_id: int | None = None
+    owner: str = ""
 
     @classmethod
     def parse(cls, text: str) -> JobReference | None:
         """Parses the id of a job, or the URL of a job or a run, of the pages or of the API; None for anything else."""
+        owner = found[1] if (found := _OWNER.match(text)) else ""
         if found := _JOB.fullmatch(text):
-            return cls(job_id=int(found[1] or found[2]))
+            return cls(job_id=int(found[1] or found[2]), owner=owner)
         if found := _RUN.fullmatch(text):
-            return cls(run_id=int(found[1]))
+            return cls(run_id=int(found[1]), owner=owner)
         return None
 
     def __str__(self) -> str:

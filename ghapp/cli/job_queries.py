@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from ghapp.cli.backend import JobReference
 from ghapp.cli.context import chosen
 from ghapp.errors import GhappError
+from ghapp.health.installation import Installation
 from ghapp.health.job import Job
+from ghapp.health.job_story import NOTHING_KNOWN
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.report.jobs import job_document, select_jobs
 from ghapp.settings import Settings
+from ghapp.store.job_outcomes import load_job_outcomes
 from ghapp.store.org_views import load_job_queue
 from ghapp.store.stores import Stores
 from ghapp.untrusted_text import shell_command
@@ -36,8 +40,14 @@ async def job_documents(
     for installation in await chosen(stores.installations, org):
         queue = await load_job_queue(stores, installation, settings, time.time())
         jobs = [job for job in _selected(queue, state) if pool in (None, queue.pool(job))]
-        found += [{"org": installation.org, **job_document(queue, job)} for job in jobs]
+        found += await _documents(stores, installation, queue, jobs)
     return found
+
+
+async def _documents(stores: Stores, installation: Installation, queue: JobQueue, jobs: Sequence[Job]) -> list[Any]:
+    known = (*queue.inputs.jobs, *queue.inputs.ended)
+    outcomes = await load_job_outcomes(stores, installation.id, jobs, known)
+    return [{"org": installation.org, **job_document(queue, job, outcomes.get(job.id, NOTHING_KNOWN))} for job in jobs]
 
 
 def _selected(queue: JobQueue, state: str | None) -> list[Job]:
@@ -62,7 +72,7 @@ async def jobs_referred_to(settings: Settings, stores: Stores, org: str, referen
         jobs = [job for job in select_jobs(queue) if job.run_id == reference.run_id]
     if not jobs:
         raise GhappError(unknown_job(org, reference))
-    return [{"org": installation.org, **job_document(queue, job)} for job in jobs]
+    return await _documents(stores, installation, queue, jobs)
 
 
 def unknown_job(org: str, reference: JobReference) -> str:

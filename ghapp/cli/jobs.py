@@ -61,21 +61,27 @@ def jobs(
     show(jobs_table(found, limit, time.time()))
 
 
-@click.command(cls=OutputCommand, short_help="Show why a job waits.")
-@click.argument("org")
-@click.argument("job_or_url")
+@click.command(cls=OutputCommand, short_help="Show a job's whole story: why it waits, how it ended.")
+@click.argument("org_and_job", nargs=-1, required=True, metavar="[ORG] JOB_OR_URL")
 @WATCH
 @WEB
 @json_fields(JobDocument, more=["org"])
-def why(org: str, job_or_url: str, *, web: bool, output: CommandOutput) -> None:
-    """Show why a job waits, and what to do. JOB_OR_URL: the id of a job, or the URL of a job or of a run.
+def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> None:
+    """Show a job's whole story: why it waits or waited, which runner took it, how that died, where it runs again.
 
-    Example: ghapp why acme https://github.com/acme/api/actions/runs/41/job/42
+    JOB_OR_URL: the id of a job, or the URL of a job or of a run, which needs no ORG.
+
+    Example: ghapp why https://github.com/acme/api/actions/runs/41/job/42
     """
+    *orgs, job_or_url = org_and_job
+    if len(orgs) > 1:
+        raise click.UsageError(f"one ORG and one JOB_OR_URL, not {len(org_and_job)} arguments")
     reference = JobReference.parse(job_or_url)
     if reference is None:
         message = f"{job_or_url!r} is neither the id of a job nor the URL of a job or of a run"
         raise click.BadParameter(message, param_hint="JOB_OR_URL")
+    if not (org := orgs[0] if orgs else reference.owner):
+        raise click.UsageError("the id of a job needs its ORG: `ghapp why ORG JOB`; the URL of a job needs none")
     if web:
         open_page(links(org).jobs if reference.job_id is None else links(org).job(reference.job_id))
         return

@@ -56,6 +56,8 @@ class Job(NamedTuple):
     """What its steps show, once it has ended badly; None before, or if the delivery does not report them."""
     deploys: bool = False
     """True if the job deploys to an environment, or waited for an approval, as its deliveries report."""
+    waited_for: str = ""
+    """The last `QueueReason` for which it waited before a runner took it; empty if it waited briefly, or not known."""
 
 
 _STATUSES: Mapping[str, Literal["queued", "running", "over"]] = {

@@ -13,6 +13,8 @@ from ghapp.health.queue.explanation import duration
 from ghapp.terminal.tables import ShrinkingTable, ago, constant_column, copyable, count_line, more_line, new_table
 from ghapp.untrusted_text import visible
 
+UNKNOWN_TIME = "time not known"
+
 STATE_COLOURS = {"queued": "yellow", "running": "green", "over": "bright_black"}
 
 
@@ -48,7 +50,7 @@ def queue_table(pools: Sequence[Mapping[str, Any]], now: float) -> RenderableTyp
 
 
 def job_explanations(documents: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """Returns for each job its state, why it waits, and the next steps."""
+    """Returns for each job its state, its story, why it waits, and the next steps."""
     return Group(*(part for each in documents for part in _explanation(each)))
 
 
@@ -57,16 +59,17 @@ def _explanation(document: Mapping[str, Any]) -> list[Text]:
     head = copyable(f"{document['repository']} {name} ({document['job_id']}) is ")
     head.append(document["state"], STATE_COLOURS[document["state"]])
     why = document["why"]
+    lines = [f"{each['at'] or UNKNOWN_TIME}  {each['text']}" for each in document["story"]]
+    if document["html_url"]:
+        lines.append(document["html_url"])
     if why is None:
-        return [head.append(visible(_without_reason(document)))]
+        head.append(visible(_without_reason(document)))
+        return [head, *(copyable(f"  {line}") for line in lines)]
     head.append(f": {why['reason']} since {why['since']}")
-    lines = [why["text"]]
     if why["ahead"] is not None:
         typical = why["typical_wait_seconds"]
         usual = "" if typical is None else f"; the typical wait of the pool is {duration(typical)}"
         lines.append(f"jobs ahead in pool {document['pool']}: {why['ahead']}{usual}")
-    if document["html_url"]:
-        lines.append(document["html_url"])
     for number, each in enumerate(why["next"], 1):
         lines += [f"{number}. {each['step']}", f"   {each['why']}"]
     return [head, *(copyable(f"  {line}") for line in lines)]

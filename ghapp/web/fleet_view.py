@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
+from ghapp.health.job_story import JobOutcome
 from ghapp.health.pods.pod import EphemeralRunner, is_fresh
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.queue.runner_groups import RunnerGroups
@@ -28,6 +29,7 @@ from ghapp.report.documents import never_seen
 from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
 from ghapp.store.fuses import WHOLE_ORG
+from ghapp.store.job_outcomes import load_job_outcomes
 from ghapp.store.org_views import load_org_view
 from ghapp.store.pods import NamespaceView
 from ghapp.store.stores import Stores
@@ -307,6 +309,15 @@ class FleetReader:
             StoreUnavailableError: Redis does not answer.
         """
         return await self._demand.one(org_state.installation.id, job_id)
+
+    async def job_outcomes(self, org_state: OrgState, jobs: Sequence[Job], queue: JobQueue) -> Mapping[int, JobOutcome]:
+        """Returns what is known of jobs beside their deliveries, by id.
+
+        Raises:
+            StoreUnavailableError: Redis does not answer.
+        """
+        known = (*queue.inputs.jobs, *queue.inputs.ended)
+        return await load_job_outcomes(self._stores, org_state.installation.id, jobs, known)
 
     async def objects(self, org_state: OrgState, now: float) -> dict[str, list[EphemeralRunner]]:
         """Returns EphemeralRunners by namespace, for the org's namespaces with a fresh watch snapshot."""

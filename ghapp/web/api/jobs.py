@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ghapp.health.job_story import NOTHING_KNOWN
 from ghapp.report.jobs import JOB_STATES, JobDocument, job_document, select_jobs
 from ghapp.web.api.health import DEFAULT_PAGE, MOST_AT_ONCE, Clock, etag_matches, whole_number
 from ghapp.web.authentication import Authenticator
@@ -58,7 +59,8 @@ class JobEndpoints:
         start = bisect_right(chosen, after, key=lambda job: job.id)
         page = chosen[start : start + limit]
         following = str(page[-1].id) if len(chosen) > start + limit else None
-        documents = [job_document(queue, job) for job in page]
+        outcomes = await self._reader.job_outcomes(org_state, page, queue)
+        documents = [job_document(queue, job, outcomes.get(job.id, NOTHING_KNOWN)) for job in page]
         body = msgspec.json.encode(JobsPage(documents, len(chosen), following))
         tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
         headers = {"ETag": f"W/{tag}"}
@@ -76,5 +78,7 @@ class JobEndpoints:
         job = await self._reader.job(org_state, job_id)
         if job is None:
             return problem(404, f"job {job_id} of {org} is not known: no delivery reported it, or it ended an hour ago")
-        document = job_document(await self._reader.job_queue(org_state, now), job)
+        queue = await self._reader.job_queue(org_state, now)
+        outcome = (await self._reader.job_outcomes(org_state, [job], queue)).get(job_id, NOTHING_KNOWN)
+        document = job_document(queue, job, outcome)
         return Response(msgspec.json.encode(document), media_type="application/json")

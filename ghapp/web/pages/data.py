@@ -16,6 +16,7 @@ from ghapp.health.incidents.fold import IncidentsById, observed, outdated
 from ghapp.health.incidents.loss import is_unrecorded
 from ghapp.health.installation import Installation
 from ghapp.health.job import Job
+from ghapp.health.job_story import NOTHING_KNOWN, JobOutcome
 from ghapp.health.leaks.reaper_status import DAY_SECONDS
 from ghapp.health.pacing import Allowance
 from ghapp.health.pool_matching import OTHER_POOL, rule_named
@@ -283,6 +284,10 @@ class PageData:
             return job_board(await self._reader.job_queue(org_state, self._clock()))
 
         return await self._boards.read(org_state.installation.id, load)
+
+    async def job_outcome(self, org_state: OrgState, job: Job, queue: JobQueue) -> JobOutcome:
+        """Returns what is known of a job beside its deliveries."""
+        return (await self._reader.job_outcomes(org_state, [job], queue)).get(job.id, NOTHING_KNOWN)
 
     async def rerun(self, org_state: OrgState, death: Death) -> RerunKnown:
         """Returns what is known of the re-run of a dead runner's job."""

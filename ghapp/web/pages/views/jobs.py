@@ -139,12 +139,14 @@ def job_board(queue: JobQueue) -> JobSurvey:
 
     Queued jobs that cannot start by themselves come first, then the oldest. Of the others the latest come first.
     """
-    lines = [
-        JobLine(job, queue.pool(job), state_of(job, queue.now), queue.reason(job) in STUCK)
-        for job in select_jobs(queue)
-    ]
+    lines = [job_line(queue, job) for job in select_jobs(queue)]
     known = {each.pool for each in queue.capacities} | {rule.name for rule in queue.inputs.rules}
     return JobSurvey(queue, tuple(sorted(lines, key=_order)), tuple(demand(queue)[0]), frozenset(known))
+
+
+def job_line(queue: JobQueue, job: Job) -> JobLine:
+    """Returns the line of a job."""
+    return JobLine(job, queue.pool(job), state_of(job, queue.now), queue.reason(job) in STUCK)
 
 
 def _order(line: JobLine) -> tuple[int, bool, float, int]:
