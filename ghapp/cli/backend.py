@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ghapp.cli.context import opened, settings_here
 from ghapp.health.gate.judgement import Gate, GateRequest
+from ghapp.health.job import JobSearch
 from ghapp.report.documents import HealthDocument
 from ghapp.report.overview import HeadlineDocument, HeldDocument, PhantomDocument, PoolQueueDocument
 
@@ -93,8 +94,11 @@ class Backend(Protocol):
     async def runner(self, org: str, name_or_id: str) -> dict[str, Any]:
         """Returns the health document of a runner with `death`."""
 
-    async def jobs(self, org: str | None, state: str | None, pool: str | None) -> list[Any]:
-        """Returns jobs, each with its `org`; `state` is `queued`, `running`, `unserved`, or None for the first two."""
+    async def jobs(self, org: str | None, state: str | None, pool: str | None, search: JobSearch) -> list[Any]:
+        """Returns jobs, each with its `org`.
+
+        `state` is `queued`, `running`, `over`, `unserved`, or None: for the first two, or for all that match a search.
+        """
 
     async def jobs_referred_to(self, org: str, reference: JobReference) -> list[Any]:
         """Returns the document of a job, or of each known job of a run."""

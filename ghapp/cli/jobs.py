@@ -22,6 +22,7 @@ from ghapp.cli.options import (
     open_page,
     sort,
 )
+from ghapp.health.job import SHORTEST_SHA, JobSearch, is_sha
 from ghapp.report.jobs import JobDocument
 
 
@@ -29,6 +30,9 @@ from ghapp.report.jobs import JobDocument
 @click.option("--queued", "state", flag_value="queued", help="Only queued jobs.")
 @click.option("--running", "state", flag_value="running", help="Only running jobs.")
 @click.option("--unserved", "state", flag_value="unserved", help="Only queued jobs that no online runner can take.")
+@click.option("--over", "state", flag_value="over", help="Only jobs that ended within the last hour.")
+@click.option("--runner", default="", metavar="NAME", help="Only jobs that this runner took, of the last 30 days.")
+@click.option("--sha", default="", metavar="COMMIT", help="Only jobs of this commit, of the last 30 days.")
 @ORG
 @POOL
 @sort(age="the oldest first", pool="by pool", repository="by repository")
@@ -37,16 +41,30 @@ from ghapp.report.jobs import JobDocument
 @WEB
 @json_fields(JobDocument, more=["org"])
 def jobs(
-    state: str | None, org: str | None, pool: str | None, sort: str, limit: int, *, web: bool, output: CommandOutput
+    state: str | None,
+    runner: str,
+    sha: str,
+    org: str | None,
+    pool: str | None,
+    sort: str,
+    limit: int,
+    *,
+    web: bool,
+    output: CommandOutput,
 ) -> None:
     """List the queued and running jobs of self-hosted runners, and why queued ones wait.
 
+    With --runner or --sha also those that ended within the last 30 days.
+
     Example: ghapp jobs --org acme --queued --pool linux-4vcpu
     """
+    if sha and not is_sha(sha):
+        message = f"{sha!r} is not the id of a commit, or its first {SHORTEST_SHA} digits or more"
+        raise click.BadParameter(message, param_hint="--sha")
     if web:
         open_page(links(org).jobs if org else links("").home)
         return
-    found = query(lambda backend: backend.jobs(org, state, pool))
+    found = query(lambda backend: backend.jobs(org, state, pool, JobSearch(runner, sha)))
     orders: dict[str, Any] = {
         "age": lambda each: (each["queued_at"], each["job_id"]),
         "pool": lambda each: (each["pool"], each["queued_at"], each["job_id"]),

@@ -90,9 +90,14 @@ def state_of(job: Job, now: float) -> JobState:
     return "over" if is_over(job, now) else job.status
 
 
-def select_jobs(queue: JobQueue, state: str | None = None, pool: str | None = None) -> list[Job]:
-    """Returns the jobs in that state and pool (None: any), each once, by id."""
-    known = {job.id: job for job in (*queue.inputs.ended, *queue.inputs.jobs)}
+def select_jobs(
+    queue: JobQueue, state: str | None = None, pool: str | None = None, among: Iterable[Job] | None = None
+) -> list[Job]:
+    """Returns the jobs in that state and pool (None: any), each once, by id.
+
+    `among`: the jobs that a search found; None: those that are not over, and those that ended within the last hour.
+    """
+    known = {job.id: job for job in ((*queue.inputs.ended, *queue.inputs.jobs) if among is None else among)}
     return [
         job
         for _, job in sorted(known.items())

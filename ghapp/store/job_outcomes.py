@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.death import Death
 from ghapp.health.deaths.job_death import is_same_end
 from ghapp.health.deaths.post_mortem import APART_UNSEEN_SECONDS, UNFINISHED
-from ghapp.health.job import Job, was_hosted
+from ghapp.health.job import Job, JobSearch, was_hosted
 from ghapp.health.job_story import JobOutcome, other_attempts
 from ghapp.store.deaths import MOST_READ
 from ghapp.store.stores import Stores
+
+MOST_RUNS = 5
+"""Runs whose ended jobs are searched for other attempts; in longer lists they are sought among the known jobs alone."""
 
 
 async def load_job_outcomes(
@@ -31,7 +36,10 @@ async def load_job_outcomes(
     deaths = await _deaths_of(stores, installation, [job for job in jobs if _may_have_lost_its_runner(job)])
     reruns = await stores.reruns.of_jobs(installation, [*deaths])
     by_run: dict[int | None, list[Job]] = {}
-    for each in known:
+    runs = {job.run_id for job in jobs if job.run_id is not None and (job.attempt > 1 or job.status == "over")}
+    searches = [JobSearch(run_id=each) for each in sorted(runs)] if len(runs) <= MOST_RUNS else []
+    of_runs = await asyncio.gather(*(stores.demand.find_ended(installation, search) for search in searches))
+    for each in chain(known, *of_runs):
         by_run.setdefault(each.run_id, []).append(each)
     found = {}
     for job in jobs:

@@ -21,21 +21,28 @@ STATE_COLOURS = {"queued": "yellow", "running": "green", "over": "bright_black"}
 def jobs_table(documents: Sequence[Mapping[str, Any]], limit: int, now: float) -> RenderableType:
     """Returns a row per job, up to `limit`, and counts of all; `now` is in epoch seconds."""
     shown = documents[:limit]
-    rows = new_table("org", "pool", "job", "repository", "name", "state", "queued", "reason", "runner")
+    rows = new_table("org", "pool", "job", "repository", "workflow / job", "state", "queued", "reason", "runner")
     for each in shown:
-        reason = each["why"]["reason"] if each["why"] is not None else ""
+        reason = each["why"]["reason"] if each["why"] is not None else each["conclusion"] or ""
+        if each["death"] is not None:
+            reason = f"runner died: {each['death']['cause']}"
         state = Text(each["state"], STATE_COLOURS[each["state"]])
         rows.add_row(
-            *(each["org"], each["pool"], str(each["job_id"]), each["repository"], each["name"], state),
+            *(each["org"], each["pool"], str(each["job_id"]), each["repository"], full_name(each), state),
             *(ago(each["queued_at"], now), reason, each["runner"] or ""),
         )
     parts: list[RenderableType] = [
         count_line(len(shown), len(documents), "job", Counter(each["state"] for each in documents)),
-        ShrinkingTable(rows, [*constant_column("org", shown), "runner", "name", "pool"]),
+        ShrinkingTable(rows, [*constant_column("org", shown), "runner", "workflow / job", "pool"]),
     ]
     if len(shown) < len(documents):
         parts.append(more_line(len(documents) - len(shown)))
     return Group(*parts)
+
+
+def full_name(document: Mapping[str, Any]) -> str:
+    """Returns a job's name with its workflow's: many workflows have a job `test`."""
+    return " / ".join(each for each in (document["workflow"], document["name"]) if each)
 
 
 def queue_table(pools: Sequence[Mapping[str, Any]], now: float) -> RenderableType:
@@ -55,8 +62,7 @@ def job_explanations(documents: Sequence[Mapping[str, Any]]) -> RenderableType:
 
 
 def _explanation(document: Mapping[str, Any]) -> list[Text]:
-    name = " / ".join(each for each in (document["workflow"], document["name"]) if each)
-    head = copyable(f"{document['repository']} {name} ({document['job_id']}) is ")
+    head = copyable(f"{document['repository']} {full_name(document)} ({document['job_id']}) is ")
     head.append(document["state"], STATE_COLOURS[document["state"]])
     why = document["why"]
     lines = [f"{each['at'] or UNKNOWN_TIME}  {each['text']}" for each in document["story"]]

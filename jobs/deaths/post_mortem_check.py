@@ -7,6 +7,7 @@ from ghapp.health.deaths.correlation import WEEK_SECONDS, correlation
 from ghapp.health.deaths.death import DeadJob
 from ghapp.health.deaths.rerun import RerunFacts, may_be_repeated, refusal
 from ghapp.health.installation import Installation
+from ghapp.health.job import JobSearch
 from ghapp.health.job_story import JobOutcome, StoryEvent, job_story, other_attempts, rerun_story
 from ghapp.log import logger
 from ghapp.report.post_mortem import NAME, post_mortem_report
@@ -82,6 +83,7 @@ async def _story(
     if job is None:
         outcome = JobOutcome(death, rerun, note)
         return outcome, rerun_story(outcome, now)
-    known = [*await context.demand.all(installation.id), *await context.demand.over(installation.id)]
+    ended = await context.demand.find_ended(installation.id, JobSearch(run_id=job.run_id))
+    known = [*await context.demand.all(installation.id), *ended]
     outcome = JobOutcome(death, rerun, note, other_attempts(job, known))
     return outcome, job_story(job, death.pool, None, outcome, now)

@@ -48,6 +48,10 @@ async def three_jobs(known):
         (["--sort", "repository"], [3, 2, 1]),
         (["--sort", "pool", "--limit", "2"], [3, 2]),
         (["--org", "acme"], [3, 2, 1]),
+        (["--over"], [4]),
+        (["--runner", "linux-1"], [3, 4]),
+        (["--runner", "linux-1", "--running"], [3]),
+        (["--sha", "abcdef0"], []),
     ],
     ids=str,
 )
@@ -140,6 +144,7 @@ async def test_control_characters_in_a_name_are_not_printed(known):
         (("why", "acme", "linux-1"), 2, "neither the id of a job nor the URL"),
         (("jobs", "--org", "globex"), 2, "not installed"),
         (("jobs", "--sort", "colour"), 2, "--sort"),
+        (("jobs", "--sha", "main"), 2, "not the id of a commit"),
     ],
 )
 async def test_an_unknown_or_invalid_value_is_reported_in_one_line(known, words, code, message):
