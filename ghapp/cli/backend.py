@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ghapp.cli.context import UnknownPoolError, no_such_pool, opened, settings_here
 from ghapp.health.gate.judgement import Gate, GateRequest
+from ghapp.health.job import JobSearch
 from ghapp.report.documents import HealthDocument
 from ghapp.report.overview import HeadlineDocument, HeldDocument, PhantomDocument, PoolQueueDocument
 
@@ -20,22 +21,25 @@ T = TypeVar("T")
 
 _ID = r"([1-9][0-9]{0,17})"
 _JOB = re.compile(rf"{_ID}|https?://\S*/(?:runs/[0-9]+/job|actions/jobs)/{_ID}(?:[/?#]\S*)?", re.ASCII)
+_OWNER = re.compile(r"https?://[^/\s]+/(?:api/v3/)?(?:repos/)?([^/\s]+)/[^/\s]+/actions/", re.ASCII)
 _RUN = re.compile(rf"https?://\S*/actions/runs/{_ID}(?:[/?#]\S*)?", re.ASCII)
 
 
 class JobReference(NamedTuple):
-    """What a person names: a job, or all jobs of a run."""
+    """What a person names: a job, or all jobs of a run; `owner` is the organization of a URL, empty without one."""
 
     job_id: int | None = None
     run_id: int | None = None
+    owner: str = ""
 
     @classmethod
     def parse(cls, text: str) -> JobReference | None:
         """Parses the id of a job, or the URL of a job or a run, of the pages or of the API; None for anything else."""
+        owner = found[1] if (found := _OWNER.match(text)) else ""
         if found := _JOB.fullmatch(text):
-            return cls(job_id=int(found[1] or found[2]))
+            return cls(job_id=int(found[1] or found[2]), owner=owner)
         if found := _RUN.fullmatch(text):
-            return cls(run_id=int(found[1]))
+            return cls(run_id=int(found[1]), owner=owner)
         return None
 
     def __str__(self) -> str:
@@ -99,8 +103,11 @@ class Backend(Protocol):
     async def runner(self, org: str, name_or_id: str) -> dict[str, Any]:
         """Returns the health document of a runner with `death`."""
 
-    async def jobs(self, org: str | None, state: str | None, pool: str | None) -> list[Any]:
-        """Returns jobs, each with its `org`; `state` is `queued`, `running`, `unserved`, or None for the first two."""
+    async def jobs(self, org: str | None, state: str | None, pool: str | None, search: JobSearch) -> list[Any]:
+        """Returns jobs, each with its `org`.
+
+        `state` is `queued`, `running`, `over`, `unserved`, or None: for the first two, or for all that match a search.
+        """
 
     async def jobs_referred_to(self, org: str, reference: JobReference) -> list[Any]:
         """Returns the document of a job, or of each known job of a run."""

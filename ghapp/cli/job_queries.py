@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from ghapp.cli.backend import JobReference
 from ghapp.cli.context import chosen
 from ghapp.errors import GhappError
-from ghapp.health.job import Job
+from ghapp.health.installation import Installation
+from ghapp.health.job import EVERY_JOB, Job, JobSearch
+from ghapp.health.job_story import NOTHING_KNOWN
 from ghapp.health.queue.job_queue import JobQueue
-from ghapp.report.jobs import job_document, select_jobs
+from ghapp.report.jobs import JOB_STATES, job_document, select_jobs
 from ghapp.settings import Settings
+from ghapp.store.job_outcomes import load_job_outcomes
 from ghapp.store.org_views import load_job_queue
 from ghapp.store.stores import Stores
 from ghapp.untrusted_text import shell_command
 
 
 async def job_documents(
-    settings: Settings, stores: Stores, org: str | None, state: str | None, pool: str | None
+    settings: Settings, stores: Stores, org: str | None, state: str | None, pool: str | None, search: JobSearch
 ) -> list[Any]:
-    """Returns the documents of the queued and running jobs of an org, or of all orgs, each with its `org`.
+    """Returns the documents of the jobs of an org, or of all orgs, each with its `org`.
 
     Args:
         settings: the configuration.
         stores: read for each org.
         org: its name; None for all.
-        state: `queued`, `running` or `unserved`; None for queued and running ones.
+        state: `queued`, `running`, `over` or `unserved`; None: queued and running ones, or all that match the search.
         pool: only jobs of this pool; None for all.
+        search: for a runner or a commit; then jobs of the last 30 days are found.
 
     Raises:
         UnknownOrgError: the App is not installed there.
@@ -35,15 +40,29 @@ async def job_documents(
     found: list[Any] = []
     for installation in await chosen(stores.installations, org):
         queue = await load_job_queue(stores, installation, settings, time.time())
-        jobs = [job for job in _selected(queue, state) if pool in (None, queue.pool(job))]
-        found += [{"org": installation.org, **job_document(queue, job)} for job in jobs]
+        among = None if search == EVERY_JOB else await _found(stores, installation, queue, search)
+        jobs = _selected(queue, state, pool, among)
+        found += await _documents(stores, installation, queue, jobs)
     return found
 
 
-def _selected(queue: JobQueue, state: str | None) -> list[Job]:
+async def _found(stores: Stores, installation: Installation, queue: JobQueue, search: JobSearch) -> list[Job]:
+    ended = await stores.demand.find_ended(installation.id, search)
+    return [*ended, *filter(search.matches, queue.inputs.jobs)]
+
+
+async def _documents(stores: Stores, installation: Installation, queue: JobQueue, jobs: Sequence[Job]) -> list[Any]:
+    known = (*queue.inputs.jobs, *queue.inputs.ended)
+    outcomes = await load_job_outcomes(stores, installation.id, jobs, known)
+    return [{"org": installation.org, **job_document(queue, job, outcomes.get(job.id, NOTHING_KNOWN))} for job in jobs]
+
+
+def _selected(queue: JobQueue, state: str | None, pool: str | None, among: Sequence[Job] | None) -> list[Job]:
     if state == "unserved":
-        return [job for job, _ in queue.unserved()]
-    return [job for each in ("queued", "running") if state in (None, each) for job in select_jobs(queue, each)]
+        found = [job for job, _ in queue.unserved() if pool in (None, queue.pool(job))]
+        return [job for job in found if among is None or job in among]
+    states = JOB_STATES if state is not None or among is not None else ("queued", "running")
+    return [job for each in states if state in (None, each) for job in select_jobs(queue, each, pool, among)]
 
 
 async def jobs_referred_to(settings: Settings, stores: Stores, org: str, reference: JobReference) -> list[Any]:
@@ -59,15 +78,16 @@ async def jobs_referred_to(settings: Settings, stores: Stores, org: str, referen
         job = await stores.demand.one(installation.id, reference.job_id)
         jobs = [] if job is None else [job]
     else:
-        jobs = [job for job in select_jobs(queue) if job.run_id == reference.run_id]
+        search = JobSearch(run_id=reference.run_id)
+        jobs = select_jobs(queue, among=await _found(stores, installation, queue, search))
     if not jobs:
         raise GhappError(unknown_job(org, reference))
-    return [{"org": installation.org, **job_document(queue, job)} for job in jobs]
+    return await _documents(stores, installation, queue, jobs)
 
 
 def unknown_job(org: str, reference: JobReference) -> str:
     """Returns the message for a job that is not known."""
     return (
-        f"{org} {reference}: not known; jobs are known from deliveries, until an hour after their end; "
+        f"{org} {reference}: not known; jobs are known from deliveries, until 30 days after their end; "
         f"see `{shell_command('ghapp', 'jobs', '--org', org)}`"
     )

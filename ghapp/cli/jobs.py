@@ -11,7 +11,6 @@ from ghapp.cli.backend import JobReference, query, query_of_pool
 from ghapp.cli.context import show
 from ghapp.cli.options import (
     ORG,
-    ORG_ARGUMENT,
     POOL,
     WATCH,
     WEB,
@@ -23,6 +22,7 @@ from ghapp.cli.options import (
     open_page,
     sort,
 )
+from ghapp.health.job import SHORTEST_SHA, JobSearch, is_sha
 from ghapp.report.jobs import JobDocument
 
 
@@ -30,6 +30,9 @@ from ghapp.report.jobs import JobDocument
 @click.option("--queued", "state", flag_value="queued", help="Only queued jobs.")
 @click.option("--running", "state", flag_value="running", help="Only running jobs.")
 @click.option("--unserved", "state", flag_value="unserved", help="Only queued jobs that no online runner can take.")
+@click.option("--over", "state", flag_value="over", help="Only jobs that ended within the last hour.")
+@click.option("--runner", default="", metavar="NAME", help="Only jobs that this runner took, of the last 30 days.")
+@click.option("--sha", default="", metavar="COMMIT", help="Only jobs of this commit, of the last 30 days.")
 @ORG
 @POOL
 @sort(age="the oldest first", pool="by pool", repository="by repository")
@@ -38,16 +41,30 @@ from ghapp.report.jobs import JobDocument
 @WEB
 @json_fields(JobDocument, more=["org"])
 def jobs(
-    state: str | None, org: str | None, pool: str | None, sort: str, limit: int, *, web: bool, output: CommandOutput
+    state: str | None,
+    runner: str,
+    sha: str,
+    org: str | None,
+    pool: str | None,
+    sort: str,
+    limit: int,
+    *,
+    web: bool,
+    output: CommandOutput,
 ) -> None:
     """List the queued and running jobs of self-hosted runners, and why queued ones wait.
 
+    With --runner or --sha also those that ended within the last 30 days.
+
     Example: ghapp jobs --org acme --queued --pool linux-4vcpu
     """
+    if sha and not is_sha(sha):
+        message = f"{sha!r} is not the id of a commit, or its first {SHORTEST_SHA} digits or more"
+        raise click.BadParameter(message, param_hint="--sha")
     if web:
         open_page(links(org).jobs if org else links("").home)
         return
-    found = query_of_pool(lambda backend: backend.jobs(org, state, pool), org, pool)
+    found = query_of_pool(lambda backend: backend.jobs(org, state, pool, JobSearch(runner, sha)), org, pool)
     orders: dict[str, Any] = {
         "age": lambda each: (each["queued_at"], each["job_id"]),
         "pool": lambda each: (each["pool"], each["queued_at"], each["job_id"]),
@@ -62,21 +79,27 @@ def jobs(
     show(jobs_table(found, limit, time.time()))
 
 
-@click.command(cls=OutputCommand, short_help="Show why a job waits.")
-@ORG_ARGUMENT
-@click.argument("job_or_url")
+@click.command(cls=OutputCommand, short_help="Show a job's whole story: why it waits, how it ended.")
+@click.argument("org_and_job", nargs=-1, required=True, metavar="[ORG] JOB_OR_URL")
 @WATCH
 @WEB
 @json_fields(JobDocument, more=["org"])
-def why(org: str, job_or_url: str, *, web: bool, output: CommandOutput) -> None:
-    """Show why a job waits, and what to do. JOB_OR_URL: the id of a job, or the URL of a job or of a run.
+def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> None:
+    """Show a job's whole story: why it waits or waited, which runner took it, how that died, where it runs again.
 
-    Example: ghapp why acme https://github.com/acme/api/actions/runs/41/job/42
+    JOB_OR_URL: the id of a job, or the URL of a job or of a run, which needs no ORG.
+
+    Example: ghapp why https://github.com/acme/api/actions/runs/41/job/42
     """
+    *orgs, job_or_url = org_and_job
+    if len(orgs) > 1:
+        raise click.UsageError(f"one ORG and one JOB_OR_URL, not {len(org_and_job)} arguments")
     reference = JobReference.parse(job_or_url)
     if reference is None:
         message = f"{job_or_url!r} is neither the id of a job nor the URL of a job or of a run"
         raise click.BadParameter(message, param_hint="JOB_OR_URL")
+    if not (org := orgs[0] if orgs else reference.owner):
+        raise click.UsageError("the id of a job needs its ORG: `ghapp why ORG JOB`; the URL of a job needs none")
     if web:
         open_page(links(org).jobs if reference.job_id is None else links(org).job(reference.job_id))
         return

@@ -23,9 +23,11 @@ from ghapp.health.gate.active_shard import Role
 from ghapp.health.gate.judgement import Gate, GateRequest
 from ghapp.health.gate.next_steps import NextStep
 from ghapp.health.gate.shard_checks import Check
+from ghapp.health.job import EVERY_JOB, JobSearch
 from ghapp.health.queue.reason import UNSERVED
 from ghapp.health.runner.verdict import Reason
 from ghapp.nearest_name import meant
+from ghapp.report.jobs import JOB_STATES
 from ghapp.tls import trusted
 from ghapp.web.reachable import is_loopback
 
@@ -120,10 +122,12 @@ class RemoteBackend:
             document = {**document, "name": name, "runner_id": death["runner_id"]}
         return {**document, "death": death}
 
-    async def jobs(self, org: str | None, state: str | None, pool: str | None) -> list[Any]:
+    async def jobs(self, org: str | None, state: str | None, pool: str | None, search: JobSearch) -> list[Any]:
         """Returns jobs, each with its `org`."""
-        states = {"unserved": ("queued",), None: ("queued", "running")}.get(state, (str(state),))
-        chosen = {} if pool is None else {"pool": pool}
+        every: tuple[str, ...] = ("queued", "running") if search == EVERY_JOB else JOB_STATES
+        states = {"unserved": ("queued",), None: every}.get(state, (str(state),))
+        given = {"pool": pool or "", "runner": search.runner, "sha": search.sha}
+        chosen = {name: value for name, value in given.items() if value}
         found = [
             {"org": name, **job}
             for name in await self._orgs(org)
@@ -137,7 +141,7 @@ class RemoteBackend:
         path = f"/v1/orgs/{_part(org)}/jobs"
         (name,) = await self._orgs(org)
         if reference.job_id is None:
-            found = [each async for each in self._pages(path, "jobs") if each["run_id"] == reference.run_id]
+            found = [each async for each in self._pages(path, "jobs", {"run_id": reference.run_id})]
         else:
             await self._get(path, {"limit": 1})  # 404 for an unknown org
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple
 
@@ -56,6 +57,8 @@ class Job(NamedTuple):
     """What its steps show, once it has ended badly; None before, or if the delivery does not report them."""
     deploys: bool = False
     """True if the job deploys to an environment, or waited for an approval, as its deliveries report."""
+    waited_for: str = ""
+    """The last `QueueReason` for which it waited before a runner took it; empty if it waited briefly, or not known."""
 
 
 _STATUSES: Mapping[str, Literal["queued", "running", "over"]] = {
@@ -70,6 +73,38 @@ class KnownStatus(NamedTuple):
 
     status: Literal["queued", "running", "over"]
     waiting: bool = False
+
+
+class JobSearch(NamedTuple):
+    """What jobs are searched by; empty fields select all.
+
+    Attributes:
+        runner: name of the runner that took the job, in any case.
+        sha: of its commit, or the first `SHORTEST_SHA` digits of it or more.
+        run_id: of its workflow run.
+    """
+
+    runner: str = ""
+    sha: str = ""
+    run_id: int | None = None
+
+    def matches(self, job: Job) -> bool:
+        """True if the job has all that is asked for."""
+        is_runners = not self.runner or (job.runner_name or "").lower() == self.runner.lower()
+        return is_runners and job.head_sha.startswith(self.sha.lower()) and self.run_id in (None, job.run_id)
+
+
+SHORTEST_SHA = 7
+"""Digits of a commit's id that a search needs."""
+
+_SHA = re.compile(rf"[0-9a-fA-F]{{{SHORTEST_SHA},64}}")
+
+EVERY_JOB = JobSearch()
+
+
+def is_sha(text: str) -> bool:
+    """True if a text may be the id of a commit, or its beginning."""
+    return _SHA.fullmatch(text) is not None
 
 
 def known_status(status: str) -> KnownStatus:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, TypedDict
 
+from ghapp.health.deaths.cause import HAPPENED, Cause
+from ghapp.health.deaths.death import Death
+from ghapp.health.deaths.rerun import Rerun, RerunState
 from ghapp.health.job import Job, is_over
+from ghapp.health.job_story import NOTHING_KNOWN, JobOutcome, StoryEvent, StoryStep, how_known, job_story
 from ghapp.health.queue.explanation import QueueExplanation, explain
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.queue.reason import QueueReason
@@ -25,8 +30,38 @@ class WhyDocument(TypedDict):
     next: list[StepDocument]
 
 
+class JobDeathDocument(TypedDict):
+    """How a job's runner died, without its logs, which `…/deaths/{runner_name}` has."""
+
+    at: Timestamp
+    cause: Cause
+    reason: str
+    text: str
+    known_by: str
+    advice: str
+
+
+class JobRerunDocument(TypedDict):
+    """The re-run of a job that ghapp requested. `job_id` is null until a delivery of that attempt has come."""
+
+    at: Timestamp
+    by: str
+    state: RerunState
+    attempt: int
+    why: str
+    job_id: int | None
+
+
+class StoryEventDocument(TypedDict):
+    """One event of a job's story. `at` is null if it is not known when it happened."""
+
+    at: Timestamp | None
+    step: StoryStep
+    text: str
+
+
 class JobDocument(TypedDict):
-    """A workflow job. `why` is null unless it is queued and the reason is known."""
+    """A workflow job and its story, in the order of time. `why` is null unless it waits for a known reason."""
 
     job_id: int
     run_id: int | None
@@ -45,6 +80,9 @@ class JobDocument(TypedDict):
     conclusion: str | None
     runner: str | None
     why: WhyDocument | None
+    death: JobDeathDocument | None
+    rerun: JobRerunDocument | None
+    story: list[StoryEventDocument]
 
 
 def state_of(job: Job, now: float) -> JobState:
@@ -52,9 +90,14 @@ def state_of(job: Job, now: float) -> JobState:
     return "over" if is_over(job, now) else job.status
 
 
-def select_jobs(queue: JobQueue, state: str | None = None, pool: str | None = None) -> list[Job]:
-    """Returns the jobs in that state and pool (None: any), each once, by id."""
-    known = {job.id: job for job in (*queue.inputs.ended, *queue.inputs.jobs)}
+def select_jobs(
+    queue: JobQueue, state: str | None = None, pool: str | None = None, among: Iterable[Job] | None = None
+) -> list[Job]:
+    """Returns the jobs in that state and pool (None: any), each once, by id.
+
+    `among`: the jobs that a search found; None: those that are not over, and those that ended within the last hour.
+    """
+    known = {job.id: job for job in ((*queue.inputs.ended, *queue.inputs.jobs) if among is None else among)}
     return [
         job
         for _, job in sorted(known.items())
@@ -62,8 +105,9 @@ def select_jobs(queue: JobQueue, state: str | None = None, pool: str | None = No
     ]
 
 
-def job_document(queue: JobQueue, job: Job) -> JobDocument:
+def job_document(queue: JobQueue, job: Job, outcome: JobOutcome = NOTHING_KNOWN) -> JobDocument:
     """Returns the document of a job; `why` is null unless the job is queued and the reason is known."""
+    why = explain(queue, job)
     return {
         "job_id": job.id,
         "run_id": job.run_id,
@@ -81,8 +125,38 @@ def job_document(queue: JobQueue, job: Job) -> JobDocument:
         "ended_at": _time(job.ended_at),
         "conclusion": job.conclusion or None,
         "runner": job.runner_name,
-        "why": _why(explain(queue, job)),
+        "why": _why(why),
+        "death": None if outcome.death is None else _death(outcome.death),
+        "rerun": None if outcome.rerun is None else _rerun(outcome.rerun, outcome.attempts),
+        "story": [_event(each) for each in job_story(job, queue.pool(job), why, outcome, queue.now)],
     }
+
+
+def _death(death: Death) -> JobDeathDocument:
+    return {
+        "at": timestamp(death.ended_at),
+        "cause": death.cause,
+        "reason": death.reason,
+        "text": HAPPENED[death.cause],
+        "known_by": how_known(death),
+        "advice": death.advice,
+    }
+
+
+def _rerun(rerun: Rerun, attempts: Iterable[Job]) -> JobRerunDocument:
+    number = rerun.attempt + 1
+    return {
+        "at": timestamp(rerun.at),
+        "by": rerun.by,
+        "state": rerun.state,
+        "attempt": number,
+        "why": rerun.why,
+        "job_id": next((each.id for each in attempts if each.attempt == number), None),
+    }
+
+
+def _event(event: StoryEvent) -> StoryEventDocument:
+    return {"at": _time(event.at), "step": event.step, "text": event.text}
 
 
 def _why(found: QueueExplanation | None) -> WhyDocument | None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ghapp.health.deaths.cause import HAPPENED, USED_UP, Cause, not_yours
 from ghapp.health.deaths.correlation import LEAST_OF_BURST, Correlation
 from ghapp.health.deaths.death import DeadJob, Death
-from ghapp.health.deaths.rerun import AUTO, Rerun, RerunState
+from ghapp.health.job_story import StoryEvent
 from ghapp.report.check_run import CheckRunAction, Conclusion, Report, time_of
 from ghapp.report.documents import timestamp
-from ghapp.report.markdown import NOTHING, block, code, heading, row
+from ghapp.report.markdown import NOTHING, block, code, heading, prose, row
 
 NAME = "Runner post-mortem"
 """The check run's name."""
@@ -44,7 +44,7 @@ def post_mortem_report(
     job: DeadJob,
     *,
     is_private: bool,
-    rerun: Rerun | None = None,
+    story: Sequence[StoryEvent] = (),
     has_button: bool = False,
     common: Correlation = NOTHING_COMMON,
 ) -> Report:
@@ -57,7 +57,7 @@ def post_mortem_report(
         death: of the job's runner.
         job: as GitHub has it.
         is_private: True if only members can read the repository: in another one hosts and logs are not shown.
-        rerun: the job's re-run, if one was requested.
+        story: of the job, and of its re-run.
         has_button: True if a person may request the re-run here.
         common: what the death has in common with earlier ones.
     """
@@ -69,8 +69,10 @@ def post_mortem_report(
         happened,
         not_yours(death.cause, death.reason),
         *_last_minutes(death),
-        *_rerun(rerun, has_button=has_button),
+        *_story(story),
     ]
+    if has_button:
+        lines.append(f'The button "{RERUN.label}" of this check runs the job again, and the jobs that depend on it.')
     return Report(
         title=HAPPENED[death.cause],
         summary="\n\n".join((f"{' '.join(lines[:2])}", *lines[2:], f"Job: {_job_link(job)}")),
@@ -109,18 +111,12 @@ def _clock(at: float) -> str:
     return time_of(at)[11:19]
 
 
-def _rerun(rerun: Rerun | None, *, has_button: bool) -> Iterable[str]:
-    if rerun is None:
-        if has_button:
-            yield f'The button "{RERUN.label}" of this check runs the job again, and the jobs that depend on it.'
-        return
-    by = "ghapp, as this pool is configured" if rerun.by == AUTO else code(rerun.by)
-    result = {
-        RerunState.REQUESTED: "GitHub has not confirmed it yet.",
-        RerunState.ACCEPTED: f"It is attempt {rerun.attempt + 1} of the run.",
-        RerunState.REFUSED: f"GitHub refused it: {code(rerun.why)}." if rerun.why else "GitHub refused it.",
-    }[rerun.state]
-    yield f"A re-run was requested at {time_of(rerun.at)} by {by}. {result}"
+def _story(story: Sequence[StoryEvent]) -> Iterable[str]:
+    """The job's story, an event a line."""
+    if story:
+        yield "\n".join(
+            f"- {'Time not known' if each.at is None else time_of(each.at)}: {prose(each.text)}" for each in story
+        )
 
 
 def _common(death: Death, common: Correlation, *, is_private: bool) -> Iterable[str]:

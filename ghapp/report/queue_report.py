@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from ghapp.health.job import Job
 from ghapp.health.queue.explanation import QueueExplanation, duration, explain
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.queue.queue_check import FollowedJob, QueueCheck
-from ghapp.health.queue.reason import STUCK, QueueReason
+from ghapp.health.queue.reason import STUCK, UNSERVED, QueueReason
 from ghapp.report.check_run import LONGEST, Conclusion, Report, time_of
 from ghapp.report.markdown import code, cut, heading, row
 
@@ -51,6 +52,21 @@ _TITLES = {
 }
 """By reason. Titles have no text of others: GitHub shows them as they are."""
 
+_PARTS: Mapping[QueueReason | None, tuple[str, str]] = {
+    QueueReason.NO_RUNNER_WITH_LABELS: ("lacks a label that no runner has", "lack a label that no runner has"),
+    QueueReason.GROUP_EXCLUDES_REPOSITORY: ("is excluded by the runner group", "are excluded by the runner group"),
+    QueueReason.POOL_PAUSED: ("waits for lost runners, paused", "wait for lost runners, paused"),
+    QueueReason.FUSE_STOPPED: ("waits for lost runners, fuse stopped", "wait for lost runners, fuse stopped"),
+    QueueReason.RUNNERS_LOST: ("waits for lost runners", "wait for lost runners"),
+    QueueReason.RUNNERS_OFFLINE: ("waits for offline runners", "wait for offline runners"),
+    QueueReason.ALL_BUSY: ("waits for busy runners", "wait for busy runners"),
+    QueueReason.NOT_ASSIGNED: ("waits while runners are idle", "wait while runners are idle"),
+    QueueReason.HOSTED_BY_GITHUB: ("waits for a GitHub-hosted runner", "wait for GitHub-hosted runners"),
+    QueueReason.UNKNOWN_POOL: ("waits for a runner group", "wait for a runner group"),
+    None: ("is about to be assigned", "are about to be assigned"),
+}
+"""By reason, what one job and several jobs do, where jobs of one commit wait for several reasons."""
+
 
 def queue_report(check: QueueCheck, queue: JobQueue) -> Report:
     """Renders the check run of one commit; without a conclusion while any of its jobs waits."""
@@ -71,7 +87,7 @@ def queue_report(check: QueueCheck, queue: JobQueue) -> Report:
             parts.append(_steps(worst))
     parts.append(f"This check follows the jobs, and completes when none waits. The topic `{QUIET_TOPIC}` turns it off.")
     return Report(
-        title=_title(worst, count),
+        title=_title(waiting, explained, check.more),
         summary="\n\n".join(part for part in parts if part),
         text=_text(waiting, explained, count),
         conclusion=None,
@@ -90,17 +106,35 @@ def _queued(check: QueueCheck, queue: JobQueue) -> list[Job]:
 
 
 def reasons_digest(check: QueueCheck, queue: JobQueue) -> str:
-    """A hash of the waiting jobs and their reasons: it changes only when something happens, numbers do not count."""
-    reasons = {job.id: queue.reason(job) for job in _queued(check, queue)}
-    content = json.dumps([(each.id, reasons.get(each.id)) for each in check.jobs if each.left_at is None])
-    return hashlib.sha256(content.encode()).hexdigest()[:32]
+    """A hash of what the check means: the reasons for which a job cannot start while no runner is online for it.
+
+    How many jobs wait, and whether busy runners are idle for a moment, changes with each event and means nothing else.
+    """
+    reasons = {reason for job in _queued(check, queue) if (reason := queue.reason(job)) in UNSERVED}
+    return hashlib.sha256(json.dumps(sorted(reasons)).encode()).hexdigest()[:32]
 
 
-def _title(worst: QueueExplanation | None, count: int) -> str:
+def _title(waiting: Sequence[FollowedJob], explained: Mapping[int, QueueExplanation | None], more: int) -> str:
+    """Returns how many jobs wait for which reason, those that cannot start by themselves first."""
+    found = (explained.get(each.id) for each in waiting)
+    counts = Counter(None if each is None else each.reason for each in found)
+    if len(counts) == 1 and not more:
+        ((reason, count),) = counts.items()
+        return _title_of_one(reason, count)
+    parts = [
+        f"{count} {_PARTS[reason][count != 1]}"
+        for reason, count in sorted(counts.items(), key=lambda item: (item[0] not in STUCK, -item[1], item[0] or ""))
+    ]
+    first, *others = [*parts, *([f"{more} more {'waits' if more == 1 else 'wait'}"] if more else [])]
+    number, _, rest = first.partition(" ")
+    return ", ".join((f"{number} {'job' if number == '1' else 'jobs'} {rest}", *others))
+
+
+def _title_of_one(reason: QueueReason | None, count: int) -> str:
     jobs = "this job" if count == 1 else f"{count} jobs"
-    if worst is None:
+    if reason is None:
         return f"GitHub has assigned no runner to {jobs} yet"
-    return _TITLES.get(worst.reason, "A job waits for a runner").format(jobs=jobs)
+    return _TITLES.get(reason, "A job waits for a runner").format(jobs=jobs)
 
 
 def _steps(worst: QueueExplanation) -> str:

@@ -154,9 +154,13 @@ class Deaths:
 
     async def of(self, installation: int, runner_name: str) -> Death | None:
         """Returns the latest death of a runner of that name within the last month."""
-        death_id: Any = await self._redis.hget(keys.death_names(installation), runner_name)
-        found = [] if death_id is None else await self._deaths(installation, [death_id])
-        return found[0] if found and found[0].at >= self._oldest() else None
+        return (await self.latest(installation, [runner_name])).get(runner_name)
+
+    async def latest(self, installation: int, names: Sequence[str]) -> dict[str, Death]:
+        """Returns the latest death of each runner of these names within the last month, by name."""
+        ids: Any = await self._redis.hmget(keys.death_names(installation), list(names)) if names else []
+        found = await self._deaths(installation, [each for each in ids if each is not None])
+        return {each.runner_name: each for each in found if each.at >= self._oldest()}
 
     async def namesakes(self, installation: int, runner_name: str, since: float) -> list[Death]:
         """Returns the deaths of runners of that name at `since` (epoch seconds) or later, latest first.

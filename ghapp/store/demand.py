@@ -1,14 +1,19 @@
-"""Queued and running jobs, from deliveries."""
+"""Workflow jobs, from deliveries: queued and running ones, and those that ended within 30 days.
+
+An ended job is found by its id, and by its runner, commit and run through buckets of ids: 4,096 sets of integers for
+each of the three, which take eight bytes a job. What a bucket has too much is filtered after the records are read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from zlib import crc32
 
 from redis.asyncio import Redis
 
 from ghapp.health.gate.shard_status import TakenJob
-from ghapp.health.job import Job, was_hosted
+from ghapp.health.job import Job, JobSearch, is_sha, was_hosted
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.history_counts import COUNT, field, other_field
@@ -17,19 +22,37 @@ from ghapp.store.quarantine import Member, PlainReader, RecordReader
 _jobs = Codec("job", Job, unknown={frozenset({"queued", "running", "over"}): "queued"})
 
 OVER_SECONDS = 3600
-"""How long an ended job is kept: a late delivery of its start must not revive it, and the post-mortem of its runner
-needs its repository."""
+"""The age of jobs that `over` returns. An ended job that is not listed, as a hosted one, is kept for this long: a late
+delivery of its start must not revive it."""
 
 MOST_OVER = 5_000
-"""Maximum of ended jobs per installation that `over` returns, the latest. Older ones are still known by their id."""
+"""Maximum of ended jobs per installation that `over` returns, the latest."""
+
+ENDED_SECONDS = 30 * 86_400
+"""How long an ended job is kept."""
+
+MOST_ENDED = 100_000
+"""Maximum of ended jobs that are kept per installation, the latest; some 66 MB in Redis."""
+
+MOST_FOUND = 5_000
+"""Maximum of jobs that a search reads, the latest by id."""
+
+BUCKETS = 4_096
+
+MOST_LABELS, LONGEST_TEXT = 20, 256
+"""Of the labels and of each text of an ended job, so that its record has a bound in bytes."""
 
 MOST_TAKEN = 20_000
 """Maximum of jobs taken within the last hour that are kept per installation, the latest."""
 
 _NO_POOLS: Mapping[int, str] = {}
 
-_NO_RECORD = b"1"
-"""The value of ended jobs before their records were stored."""
+_KINDS = ("runner", "sha", "run")
+_NO_BUCKET = "-"
+
+READ_AT_ONCE = 1_000
+TRIMMED_AT_ONCE = 200
+"""Ended jobs that are looked at for their age with each batch."""
 
 WAITED_SECONDS = 31 * 86_400
 """How long a job that waits for an approval is known: GitHub ends it after 30 days."""
@@ -60,9 +83,17 @@ that deploy without one, because a later delivery may come without the deploymen
 _RECORD = (
     COUNT
     + """
+local function buckets(member)
+    local found, place = {}, 6
+    for bucket in string.gmatch(member, ' ([^ ]+)') do
+        if bucket ~= '-' then found[#found + 1] = KEYS[place] .. ':' .. bucket end
+        place = place + 1
+    end
+    return found
+end
 local newest
 redis.call('DEL', KEYS[5])
-for i = 1, #ARGV, 9 do
+for i = 1, #ARGV, 10 do
     local id, status, row, ended, waited = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
     local over = KEYS[2] .. ':' .. id
     if waited ~= '' and redis.call('EXISTS', over) == 0 then
@@ -75,10 +106,16 @@ for i = 1, #ARGV, 9 do
     end
     if status == 'over' then
         redis.call('HDEL', KEYS[1], id)
-        redis.call('SET', over, row, 'EX', 3600)
-        if ended ~= '' then
-            redis.call('ZADD', KEYS[3], ended, id)
+        if ended == '' then
+            redis.call('SET', over, row, 'EX', HOUR)
+        else
+            redis.call('SET', over, row, 'EX', MONTH)
+            redis.call('ZADD', KEYS[3], ended, ARGV[i + 9])
             newest = math.max(newest or 0, tonumber(ended))
+            for _, bucket in ipairs(buckets(ARGV[i + 9])) do
+                redis.call('SADD', bucket, id)
+                redis.call('EXPIRE', bucket, MONTH)
+            end
         end
     elseif redis.call('EXISTS', over) == 0 then
         local stored = redis.call('HGET', KEYS[1], id)
@@ -93,9 +130,16 @@ for i = 1, #ARGV, 9 do
     end
 end
 if newest then
-    redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('(%.17g', newest - 3600))
-    redis.call('ZREMRANGEBYRANK', KEYS[3], 0, -MOST - 1)
-    redis.call('EXPIRE', KEYS[3], 3600)
+    local excess = redis.call('ZCARD', KEYS[3]) - MOST
+    local dropped = redis.call('ZRANGE', KEYS[3], 0, math.max(excess, TRIMMED) - 1, 'WITHSCORES')
+    for place = 1, #dropped, 2 do
+        if (place + 1) / 2 > excess and tonumber(dropped[place + 1]) >= newest - MONTH then break end
+        local id = string.match(dropped[place], '^%d+')
+        redis.call('ZREM', KEYS[3], dropped[place])
+        redis.call('DEL', KEYS[2] .. ':' .. id)
+        for _, bucket in ipairs(buckets(dropped[place])) do redis.call('SREM', bucket, id) end
+    end
+    redis.call('EXPIRE', KEYS[3], MONTH)
 end
 """
 )
@@ -114,7 +158,10 @@ class Demand:
         self._redis, self._read = redis, RecordReader(redis, _jobs)
         self._read_taken = PlainReader(redis, "taken-job", _taken)
         self._record_script: Any = redis.register_script(
-            _RECORD.replace("3600", str(OVER_SECONDS)).replace("MOST", str(MOST_OVER))
+            _RECORD.replace("HOUR", str(OVER_SECONDS))
+            .replace("MONTH", str(ENDED_SECONDS))
+            .replace("MOST", str(MOST_ENDED))
+            .replace("TRIMMED", str(TRIMMED_AT_ONCE))
         )
         self._approvals_script: Any = redis.register_script(_APPROVALS.replace("3600", str(OVER_SECONDS)))
 
@@ -147,24 +194,26 @@ class Demand:
     async def record(
         self, installation: int, jobs: Sequence[Job], pools: Mapping[int, str] = _NO_POOLS, now: float = 0.0
     ) -> None:
-        """Records queued and running jobs; those that are over are kept apart, for an hour.
+        """Records queued and running jobs; those that are over are kept apart, for 30 days.
 
         Args:
             installation: the installation.
             jobs: as delivered.
             pools: by job id, the pool of the runner that took the job; the job is then counted in the history, once.
-            now: of the count (epoch seconds).
+            now: of the count (epoch seconds); an end that is dated later counts as of now.
         """
         args: list[str | bytes] = []
         for job in jobs:
             listed = job.ended_at is not None and not was_hosted(job)
             status = "waiting" if job.waiting else job.status
-            args += [str(job.id), status, _jobs.encode(job), repr(job.ended_at) if listed else ""]
+            ended_at = min(job.ended_at or 0.0, now or float("inf"))
+            args += [str(job.id), status, _encoded(job), repr(ended_at) if listed else ""]
             # One batch may have the delivery of a job's creation, too, which has no start.
             pool = None if job.started_at is None or job.runner_id is None else pools.get(job.id)
             args += ["" if pool is None else str(round(max(0.0, (job.started_at or 0.0) - job.queued_at)))]
             for name in ("jobs", "waited_seconds"):
                 args += [field(now, name, pool or ""), other_field(now, name)]
+            args.append(_member(job))
         if args:
             named = [
                 keys.jobs(installation),
@@ -172,6 +221,7 @@ class Demand:
                 keys.ended(installation),
                 keys.history_counts(installation),
                 keys.settled(installation),
+                *(keys.ended_by(installation, kind) for kind in _KINDS),
             ]
             await self._record_script(keys=named, args=args)
         await self._remember_taken(installation, jobs)
@@ -210,14 +260,37 @@ class Demand:
 
     async def over(self, installation: int) -> list[Job]:
         """Returns the jobs that ended within the last hour, the latest `MOST_OVER`, latest first; no hosted ones."""
-        ids: Any = await self._redis.zrevrange(keys.ended(installation), 0, -1)
-        if not ids:
+        key = keys.ended(installation)
+        newest: Any = await self._redis.zrevrange(key, 0, 0, withscores=True)
+        if not newest:
             return []
-        named = [f"{keys.over(installation)}:{job_id.decode()}" for job_id in ids]
-        rows: Any = await self._redis.mget(named)
-        found = {key: row for key, row in zip(named, rows, strict=True) if row not in (None, _NO_RECORD)}
-        read = [await self._read.one(key, row) for key, row in found.items()]
-        return [job for job in read if job is not None]
+        since = newest[0][1] - OVER_SECONDS
+        members: Any = await self._redis.zrevrangebyscore(key, "+inf", since, 0, MOST_OVER)
+        return await self._ended(installation, [member.split()[0].decode() for member in members])
+
+    async def find_ended(self, installation: int, search: JobSearch) -> list[Job]:
+        """Returns the jobs that ended within 30 days and match a search by runner, commit or run; no hosted ones.
+
+        Up to `MOST_FOUND` are read, the latest by id.
+        """
+        sets = [
+            f"{keys.ended_by(installation, kind)}:{bucket}"
+            for kind, bucket in zip(_KINDS, _buckets(search.runner, search.sha, search.run_id), strict=True)
+            if bucket != _NO_BUCKET
+        ]
+        ids: Any = await self._redis.sinter(sets) if sets else ()
+        latest = sorted(map(int, ids), reverse=True)[:MOST_FOUND]
+        return [job for job in await self._ended(installation, list(map(str, latest))) if search.matches(job)]
+
+    async def _ended(self, installation: int, ids: Sequence[str]) -> list[Job]:
+        """Returns the jobs of these ids that are over, in that order; those that are not kept any more are left out."""
+        found: list[Job] = []
+        for start in range(0, len(ids), READ_AT_ONCE):
+            named = [f"{keys.over(installation)}:{job_id}" for job_id in ids[start : start + READ_AT_ONCE]]
+            rows: Any = await self._redis.mget(named)
+            read = [await self._read.one(key, row) for key, row in zip(named, rows, strict=True) if row is not None]
+            found += [job for job in read if job is not None]
+        return found
 
     async def forget(self, installation: int, jobs: Iterable[Job]) -> None:
         """Deletes jobs whose end was never delivered but must have come; a later delivery would add them again."""
@@ -226,11 +299,31 @@ class Demand:
             await self._redis.hdel(keys.jobs(installation), *ids)
 
     async def one(self, installation: int, job_id: int) -> Job | None:
-        """Returns a job that is queued, running, or over for less than an hour; None if it is unknown."""
+        """Returns a job that is queued, running, or over for less than 30 days; None if it is unknown."""
         key, over_key, field = keys.jobs(installation), f"{keys.over(installation)}:{job_id}", str(job_id)
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.hget(key, field)
             pipe.get(over_key)
             present, over = await pipe.execute()
         found = await self._read.one(key, present, field)
-        return found or await self._read.one(over_key, None if over == _NO_RECORD else over)
+        return found or await self._read.one(over_key, over)
+
+
+def _encoded(job: Job) -> bytes:
+    """Returns a job's record; of an ended one, which is kept for long, with a bound."""
+    if job.status != "over":
+        return _jobs.encode(job)
+    texts = {name: getattr(job, name)[:LONGEST_TEXT] for name in ("workflow", "name", "html_url", "runner_group")}
+    labels = tuple(label[:LONGEST_TEXT] for label in job.labels[:MOST_LABELS])
+    return _jobs.encode(job._replace(labels=labels, **texts))
+
+
+def _member(job: Job) -> str:
+    """Returns a job's member of `ended`: its id, and its bucket of each kind."""
+    return " ".join((str(job.id), *_buckets(job.runner_name or "", job.head_sha, job.run_id)))
+
+
+def _buckets(runner: str, sha: str, run_id: int | None) -> tuple[str, str, str]:
+    by_runner = f"{crc32(runner.lower().encode()) % BUCKETS:x}" if runner else _NO_BUCKET
+    by_sha = sha[:3].lower() if is_sha(sha) else _NO_BUCKET
+    return by_runner, by_sha, _NO_BUCKET if run_id is None else f"{run_id % BUCKETS:x}"

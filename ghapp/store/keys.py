@@ -399,11 +399,25 @@ def taken(installation: int) -> str:
 
 
 @keys_of(
-    STRING, KeyBound(number="the jobs that ended within an hour", seconds=HOUR), (WORKER,), (WORKER, WEB, COMMANDS)
+    STRING,
+    KeyBound(number="the 100,000 that `ended` has, and those of the last hour", seconds=MONTH),
+    (WORKER,),
+    (WORKER, WEB, COMMANDS),
 )
 def over(installation: int) -> str:
     """Prefix of keys: the Job of this id, which is over."""
     return f"ghapp:{installation}:over"
+
+
+@keys_of(
+    SET,
+    KeyBound(number="the ids in `ended`, spread over 4,096 keys", seconds=MONTH),
+    (WORKER,),
+    (WORKER, WEB, COMMANDS),
+)
+def ended_by(installation: int, kind: str) -> str:
+    """Prefix of keys: ids of ended jobs whose runner, commit or run falls into this bucket."""
+    return f"ghapp:{installation}:ended-by:{kind}"
 
 
 @keys_of(SORTED_SET, KeyBound(most=480, seconds=HOUR), (WORKER,), (WORKER,))
@@ -434,9 +448,9 @@ def approval(installation: int) -> str:
     return f"ghapp:{installation}:approval"
 
 
-@keys_of(SORTED_SET, KeyBound(most=5_000, seconds=HOUR), (WORKER,), (WEB, WORKER, COMMANDS))
+@keys_of(SORTED_SET, KeyBound(most=100_000, seconds=MONTH), (WORKER,), (WEB, WORKER, COMMANDS))
 def ended(installation: int) -> str:
-    """Id of an ended job → when it ended; no GitHub-hosted jobs."""
+    """Id of an ended job and its buckets in `ended_by` → when it ended; no GitHub-hosted jobs."""
     return f"ghapp:{installation}:ended"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from redis.asyncio import Redis
@@ -31,6 +32,20 @@ class Reruns:
         """Returns the re-run of a job; None if none was requested."""
         row: Any = await self._redis.get(keys.rerun(installation, job_id))
         return await self._read.one(keys.rerun(installation, job_id), row)
+
+    async def of_jobs(
+        self, installation: int, job_ids: Sequence[int]
+    ) -> dict[int, tuple[Rerun | None, RerunNote | None]]:
+        """Returns for each of these jobs what `of` and `noted` return."""
+        places = [keys.rerun(installation, each) for each in job_ids]
+        places += [keys.rerun_note(installation, each) for each in job_ids]
+        rows: Any = await self._redis.mget(places) if places else []
+        found: dict[int, tuple[Rerun | None, RerunNote | None]] = {}
+        for index, job_id in enumerate(job_ids):
+            at_note = index + len(job_ids)
+            rerun = await self._read.one(places[index], rows[index])
+            found[job_id] = rerun, await self._read_note.one(places[at_note], rows[at_note])
+        return found
 
     async def begin(self, installation: int, rerun: Rerun) -> bool:
         """Records the intent, before GitHub is asked; returns False if the job has a re-run already."""

@@ -13,27 +13,36 @@ from ghapp.health.queue.explanation import duration
 from ghapp.terminal.tables import ShrinkingTable, ago, constant_column, copyable, count_line, more_line, new_table
 from ghapp.untrusted_text import visible
 
+UNKNOWN_TIME = "time not known"
+
 STATE_COLOURS = {"queued": "yellow", "running": "green", "over": "bright_black"}
 
 
 def jobs_table(documents: Sequence[Mapping[str, Any]], limit: int, now: float) -> RenderableType:
     """Returns a row per job, up to `limit`, and counts of all; `now` is in epoch seconds."""
     shown = documents[:limit]
-    rows = new_table("org", "pool", "job", "repository", "name", "state", "queued", "reason", "runner")
+    rows = new_table("org", "pool", "job", "repository", "workflow / job", "state", "queued", "reason", "runner")
     for each in shown:
-        reason = each["why"]["reason"] if each["why"] is not None else ""
+        reason = each["why"]["reason"] if each["why"] is not None else each["conclusion"] or ""
+        if each["death"] is not None:
+            reason = f"runner died: {each['death']['cause']}"
         state = Text(each["state"], STATE_COLOURS[each["state"]])
         rows.add_row(
-            *(each["org"], each["pool"], str(each["job_id"]), each["repository"], each["name"], state),
+            *(each["org"], each["pool"], str(each["job_id"]), each["repository"], full_name(each), state),
             *(ago(each["queued_at"], now), reason, each["runner"] or ""),
         )
     parts: list[RenderableType] = [
         count_line(len(shown), len(documents), "job", Counter(each["state"] for each in documents)),
-        ShrinkingTable(rows, [*constant_column("org", shown), "runner", "name", "pool"]),
+        ShrinkingTable(rows, [*constant_column("org", shown), "runner", "workflow / job", "pool"]),
     ]
     if len(shown) < len(documents):
         parts.append(more_line(len(documents) - len(shown), len(shown)))
     return Group(*parts)
+
+
+def full_name(document: Mapping[str, Any]) -> str:
+    """Returns a job's name with its workflow's: many workflows have a job `test`."""
+    return " / ".join(each for each in (document["workflow"], document["name"]) if each)
 
 
 def queue_table(pools: Sequence[Mapping[str, Any]], now: float) -> RenderableType:
@@ -48,25 +57,25 @@ def queue_table(pools: Sequence[Mapping[str, Any]], now: float) -> RenderableTyp
 
 
 def job_explanations(documents: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """Returns for each job its state, why it waits, and the next steps."""
+    """Returns for each job its state, its story, why it waits, and the next steps."""
     return Group(*(part for each in documents for part in _explanation(each)))
 
 
 def _explanation(document: Mapping[str, Any]) -> list[Text]:
-    name = " / ".join(each for each in (document["workflow"], document["name"]) if each)
-    head = copyable(f"{document['repository']} {name} ({document['job_id']}) is ")
+    head = copyable(f"{document['repository']} {full_name(document)} ({document['job_id']}) is ")
     head.append(document["state"], STATE_COLOURS[document["state"]])
     why = document["why"]
+    lines = [f"{each['at'] or UNKNOWN_TIME}  {each['text']}" for each in document["story"]]
+    if document["html_url"]:
+        lines.append(document["html_url"])
     if why is None:
-        return [head.append(visible(_without_reason(document)))]
+        head.append(visible(_without_reason(document)))
+        return [head, *(copyable(f"  {line}") for line in lines)]
     head.append(f": {why['reason']} since {why['since']}")
-    lines = [why["text"]]
     if why["ahead"] is not None:
         typical = why["typical_wait_seconds"]
         usual = "" if typical is None else f"; the typical wait of the pool is {duration(typical)}"
         lines.append(f"jobs ahead in pool {document['pool']}: {why['ahead']}{usual}")
-    if document["html_url"]:
-        lines.append(document["html_url"])
     for number, each in enumerate(why["next"], 1):
         lines += [f"{number}. {each['step']}", f"   {each['why']}"]
     return [head, *(copyable(f"  {line}") for line in lines)]

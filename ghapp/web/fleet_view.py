@@ -17,7 +17,8 @@ from starlette.exceptions import HTTPException
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.installation import Installation
-from ghapp.health.job import Job
+from ghapp.health.job import EVERY_JOB, Job, JobSearch
+from ghapp.health.job_story import JobOutcome
 from ghapp.health.pods.pod import EphemeralRunner, is_fresh
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.queue.runner_groups import RunnerGroups
@@ -28,6 +29,7 @@ from ghapp.report.documents import never_seen
 from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
 from ghapp.store.fuses import WHOLE_ORG
+from ghapp.store.job_outcomes import load_job_outcomes
 from ghapp.store.org_views import load_org_view
 from ghapp.store.pods import NamespaceView
 from ghapp.store.stores import Stores
@@ -301,12 +303,32 @@ class FleetReader:
         return queue
 
     async def job(self, org_state: OrgState, job_id: int) -> Job | None:
-        """Returns a job that is queued, running, or over for less than an hour.
+        """Returns a job that is queued, running, or over for less than 30 days.
 
         Raises:
             StoreUnavailableError: Redis does not answer.
         """
         return await self._demand.one(org_state.installation.id, job_id)
+
+    async def find_jobs(self, org_state: OrgState, queue: JobQueue, search: JobSearch) -> list[Job] | None:
+        """Returns the jobs of the last 30 days that match; None if nothing is searched for.
+
+        Raises:
+            StoreUnavailableError: Redis does not answer.
+        """
+        if search == EVERY_JOB:
+            return None
+        ended = await self._demand.find_ended(org_state.installation.id, search)
+        return [*ended, *filter(search.matches, queue.inputs.jobs)]
+
+    async def job_outcomes(self, org_state: OrgState, jobs: Sequence[Job], queue: JobQueue) -> Mapping[int, JobOutcome]:
+        """Returns what is known of jobs beside their deliveries, by id.
+
+        Raises:
+            StoreUnavailableError: Redis does not answer.
+        """
+        known = (*queue.inputs.jobs, *queue.inputs.ended)
+        return await load_job_outcomes(self._stores, org_state.installation.id, jobs, known)
 
     async def objects(self, org_state: OrgState, now: float) -> dict[str, list[EphemeralRunner]]:
         """Returns EphemeralRunners by namespace, for the org's namespaces with a fresh watch snapshot."""

@@ -7,6 +7,8 @@ from ghapp.health.deaths.correlation import WEEK_SECONDS, correlation
 from ghapp.health.deaths.death import DeadJob
 from ghapp.health.deaths.rerun import RerunFacts, may_be_repeated, refusal
 from ghapp.health.installation import Installation
+from ghapp.health.job import JobSearch
+from ghapp.health.job_story import JobOutcome, StoryEvent, job_story, other_attempts, rerun_story
 from ghapp.log import logger
 from ghapp.report.post_mortem import NAME, post_mortem_report
 from ghapp.store.deaths import identity
@@ -38,14 +40,14 @@ async def post_check_run(
     checks = await open_checks(
         context, installation, job.repository, name=NAME, subject=subject, details_url=details_url
     )
-    rerun = await context.reruns.of(installation.id, job.id)
-    has_button = may_be_repeated(rerun, now) and refusal(facts) is None
+    known_outcome, story = await _story(context, installation, facts)
+    has_button = may_be_repeated(known_outcome.rerun, now) and refusal(facts) is None
     before = await context.deaths.unclean(installation.id, death.at - WEEK_SECONDS, MOST_COMPARED)
     rendered = post_mortem_report(
         death,
         job,
         is_private=bool(await checks.is_private()),
-        rerun=rerun,
+        story=story,
         has_button=has_button,
         common=correlation(death, before),
     )
@@ -69,3 +71,19 @@ async def post_check_run(
         outcome=outcome.value,
     )
     return outcome
+
+
+async def _story(
+    context: JobContext, installation: Installation, facts: RerunFacts
+) -> tuple[JobOutcome, tuple[StoryEvent, ...]]:
+    """Returns what is known of the job of a death, and its story."""
+    death, now = facts.death, context.clock()
+    job = await context.demand.one(installation.id, facts.job.id)
+    rerun, note = (await context.reruns.of_jobs(installation.id, [facts.job.id]))[facts.job.id]
+    if job is None:
+        outcome = JobOutcome(death, rerun, note)
+        return outcome, rerun_story(outcome, now)
+    ended = await context.demand.find_ended(installation.id, JobSearch(run_id=job.run_id))
+    known = [*await context.demand.all(installation.id), *ended]
+    outcome = JobOutcome(death, rerun, note, other_attempts(job, known))
+    return outcome, job_story(job, death.pool, None, outcome, now)

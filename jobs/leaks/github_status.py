@@ -179,4 +179,4 @@ async def _record_end(context: JobContext, installation: Installation, job: Job,
     if job.runner_id is not None:
         fold = partial(observations.job_found_over, job_id=job.id, at=at, completed_at=end.completed_at)
         await context.runners.revise(installation.id, {job.runner_id: fold})
-    await context.demand.record(installation.id, [job._replace(status="over")])
+    await context.demand.record(installation.id, [job._replace(status="over")], now=context.clock())

@@ -65,7 +65,7 @@ async def look_up_unknown_job(
         log.info("no job of the run names the runner", org=installation.org, run=run.id, runner=evidence.name)
         return
     # Record the job first: a runner with a running job also needs the repository in which to query that job.
-    await context.demand.record(installation.id, [job.job])
+    await context.demand.record(installation.id, [job.job], now=context.clock())
     learned = partial(_learned, job=job, at=context.clock())
     await context.runners.revise(installation.id, {evidence.id: learned})
 

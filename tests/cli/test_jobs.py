@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 
 from ghapp.cli.backend import JobReference
+from ghapp.health.deaths.rerun import Rerun, RerunState
 from ghapp.health.job import Job
+from ghapp.store.deaths import Deaths
 from ghapp.store.demand import Demand
+from ghapp.store.reruns import Reruns
 from tests.cli.conftest import ACME
 from tests.cli.test_cli import one_line
 from tests.health.builders import online
+from tests.health.deaths.test_post_mortem import death
 
 PAGE = "https://github.com/acme/api/actions/runs/41/job/"
 
@@ -44,6 +48,10 @@ async def three_jobs(known):
         (["--sort", "repository"], [3, 2, 1]),
         (["--sort", "pool", "--limit", "2"], [3, 2]),
         (["--org", "acme"], [3, 2, 1]),
+        (["--over"], [4]),
+        (["--runner", "linux-1"], [3, 4]),
+        (["--runner", "linux-1", "--running"], [3]),
+        (["--sha", "abcdef0"], []),
     ],
     ids=str,
 )
@@ -99,6 +107,25 @@ async def test_all_known_jobs_of_a_run_are_shown(known):
     assert "(4) is over on linux-1 since " in shown
 
 
+async def test_a_job_whose_runner_died_has_its_whole_story_and_its_url_names_the_org(known):
+    started = {"runner_id": 1, "runner_name": "linux-1", "started_at": known.now - 800}
+    lost = job(known, 5, "over", 900.0, ended_at=known.now - 60, conclusion="failure", **started)
+    again = job(known, 6, "running", 30.0, attempt=2, runner_id=2, runner_name="linux-2", started_at=known.now - 20)
+    await Demand(known.redis).record(ACME, [lost, again])
+    await Deaths(known.redis).record(ACME, death(runner_name="linux-1", runner_id=1, at=known.now - 660, job=None))
+    rerun = Rerun(5, 41, 1, "mona", known.now - 50, RerunState.ACCEPTED)
+    await Reruns(known.redis).keep(ACME, rerun)
+    (found,) = (await known.json("why", f"{PAGE}5"))["jobs"]
+    assert [each["step"] for each in found["story"]] == ["queued", "taken", "died", "ended", "rerun", "next-attempt"]
+    assert (found["org"], found["death"]["cause"], found["rerun"]["by"], found["rerun"]["job_id"]) == (
+        *("acme", "host-oom", "mona"),
+        6,
+    )
+    shown = (await known.ask("why", f"{PAGE}5")).stdout
+    assert "its container ended with exit code 137, signal 9 (OOMKilled)" in shown
+    assert "attempt 2 of the run is job 6: running on runner linux-2" in shown
+
+
 async def test_control_characters_in_a_name_are_not_printed(known):
     await Demand(known.redis).record(ACME, [job(known, 7, name="\x1b[31mred", labels=("\x1b[2J",))])
     for words in (("why", "acme", "7"), ("jobs",)):
@@ -111,9 +138,13 @@ async def test_control_characters_in_a_name_are_not_printed(known):
         (("why", "acme", "99"), 1, "job 99: not known"),
         (("why", "acme", "https://github.com/acme/api/actions/runs/98"), 1, "run 98: not known"),
         (("why", "globex", "1"), 2, "not installed"),
+        (("why", "1"), 2, "needs its ORG"),
+        (("why", "acme", "1", "2"), 2, "not 3 arguments"),
+        (("why", "https://github.com/globex/api/actions/runs/41/job/42"), 2, "not installed"),
         (("why", "acme", "linux-1"), 2, "neither the id of a job nor the URL"),
         (("jobs", "--org", "globex"), 2, "not installed"),
         (("jobs", "--sort", "colour"), 2, "--sort"),
+        (("jobs", "--sha", "main"), 2, "not the id of a commit"),
     ],
 )
 async def test_an_unknown_or_invalid_value_is_reported_in_one_line(known, words, code, message):
@@ -124,13 +155,14 @@ async def test_an_unknown_or_invalid_value_is_reported_in_one_line(known, words,
     ("text", "reference"),
     [
         ("42", JobReference(42)),
-        (f"{PAGE}42", JobReference(42)),
-        (f"{PAGE}42?pr=7#step:3:1", JobReference(42)),
-        ("https://ghe.example.com/acme/api/actions/runs/41/job/42", JobReference(42)),
-        ("https://api.github.com/repos/acme/api/actions/jobs/42", JobReference(42)),
-        ("https://github.com/acme/api/actions/runs/41", JobReference(run_id=41)),
-        ("https://github.com/acme/api/actions/runs/41/attempts/2", JobReference(run_id=41)),
-        ("https://api.github.com/repos/acme/api/actions/runs/41/jobs", JobReference(run_id=41)),
+        (f"{PAGE}42", JobReference(42, owner="acme")),
+        (f"{PAGE}42?pr=7#step:3:1", JobReference(42, owner="acme")),
+        ("https://ghe.example.com/acme/api/actions/runs/41/job/42", JobReference(42, owner="acme")),
+        ("https://ghe.example.com/api/v3/repos/acme/api/actions/jobs/42", JobReference(42, owner="acme")),
+        ("https://api.github.com/repos/acme/api/actions/jobs/42", JobReference(42, owner="acme")),
+        ("https://github.com/acme/api/actions/runs/41", JobReference(run_id=41, owner="acme")),
+        ("https://github.com/acme/api/actions/runs/41/attempts/2", JobReference(run_id=41, owner="acme")),
+        ("https://api.github.com/repos/acme/api/actions/runs/41/jobs", JobReference(run_id=41, owner="acme")),
         ("0", None),
         ("-1", None),
         ("9" * 19, None),

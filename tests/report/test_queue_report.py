@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from ghapp.health.queue.queue_check import FollowedJob, QueueCheck
+from ghapp.health.queue.job_queue import JobQueue, QueueInputs
+from ghapp.health.queue.queue_check import FollowedJob, QueueCheck, is_to_be_posted
 from ghapp.health.queue.reason import QueueReason
 from ghapp.report.check_run import LONGEST, Conclusion
-from ghapp.report.queue_report import _TITLES, queue_report, reasons_digest
+from ghapp.report.queue_report import _PARTS, _TITLES, queue_report, reasons_digest
 from tests.health.builders import NOW
-from tests.health.queue.builders import busy, job, missing, offline, queue
+from tests.health.queue.builders import busy, job, missing, offline, queue, runner
 from tests.health.queue.test_reason import PAUSED
 
 SHA = "f" * 40
@@ -53,9 +56,37 @@ def test_a_step_that_is_a_command_is_shown_as_code():
     assert "1. Run `ghapp resume acme --pool linux-4vcpu`. 1 lost runner is not replaced" in summary
 
 
-def test_the_title_names_a_reason_that_needs_a_person_before_busy_runners():
-    report = rendered([waiting(1), waiting(2, labels=("gpu",))], [busy()])
-    assert report.title == "No runner has the labels of 2 jobs"
+def label_lacks(*numbers):
+    return [waiting(number, labels=("gpu",)) for number in numbers]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "title"),
+    [
+        ([waiting(1), waiting(2)], "All runners of 2 jobs are busy"),
+        (label_lacks(1, 2), "No runner has the labels of 2 jobs"),
+        (
+            [*label_lacks(1, 2), *map(waiting, (3, 4, 5, 6))],
+            "2 jobs lack a label that no runner has, 4 wait for busy runners",
+        ),
+        (
+            [*map(waiting, (3, 4)), *label_lacks(1)],
+            "1 job lacks a label that no runner has, 2 wait for busy runners",
+        ),
+    ],
+    ids=["busy", "labels", "two and four", "one and two"],
+)
+def test_the_title_counts_each_reason_apart_and_what_needs_a_person_first(jobs, title):
+    assert rendered(jobs, [busy()]).title == title
+
+
+def test_the_title_counts_jobs_that_are_not_followed():
+    check = followed(waiting(1))._replace(more=56)
+    assert queue_report(check, queue([waiting(1)], [busy()])).title == "1 job waits for busy runners, 56 more wait"
+
+
+def test_every_reason_has_words_beside_other_reasons():
+    assert _PARTS.keys() == {None, *QueueReason}
 
 
 def test_a_job_that_is_about_to_be_assigned_has_no_reason():
@@ -80,9 +111,39 @@ def test_other_numbers_change_the_report_and_not_the_digest_of_its_reasons():
     assert digest_of([waiting()], [busy()], older[:1]) == digest_of([waiting()], [busy(), busy()], older)
 
 
-def test_another_reason_or_another_job_changes_the_digest_of_its_reasons():
-    cases = (([waiting()], [busy()]), ([waiting()], [offline()]), ([waiting(), waiting(2)], [busy()]), ([], []))
-    assert len({digest_of(*case) for case in cases}) == 4
+def test_the_digest_of_reasons_changes_with_their_meaning_alone():
+    calm = [
+        ([waiting()], [busy()]),
+        ([waiting(), waiting(2)], [busy()]),
+        ([waiting(queued_at=NOW)], [runner()]),
+        ([waiting()], [runner()]),
+        ([], []),
+    ]
+    assert len({digest_of(*case) for case in calm}) == 1
+    bad = [([waiting()], [offline()]), ([waiting()], [missing()]), ([waiting()], [])]
+    assert len({digest_of(*case) for case in (*bad, calm[0])}) == 4
+    assert digest_of([waiting(), waiting(2)], []) == digest_of([waiting()], [])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_in_a_busy_hour_without_an_incident_the_check_changes_at_most_six_times(seed):
+    chance, posts = random.Random(seed), 0
+    jobs = [waiting(number, queued_at=NOW - 2000 - number) for number in range(40)]
+    check = followed(*jobs)
+    for now in range(int(NOW), int(NOW) + 3600, 10):
+        if len(jobs) > 5 and chance.random() < 0.2:  # a job starts: its runner was idle for a moment before
+            jobs.pop(chance.randrange(len(jobs)))
+        runners = [runner() if chance.random() < 0.1 else busy() for _ in range(3)]
+        here = JobQueue(QueueInputs("acme", jobs, runners), now)
+        left = {each.id for each in jobs}
+        check = check._replace(
+            jobs=tuple(each if each.id in left else each._replace(left_at=now) for each in check.jobs)
+        )
+        digest, meaning = queue_report(check, here).digest, reasons_digest(check, here)
+        if is_to_be_posted(check, digest, meaning, now):
+            posts += 1
+            check = check._replace(digest=digest, reasons_digest=meaning, posted_at=now)
+    assert posts <= 6
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""Jobs are stored while they are queued or running, and for an hour after."""
+"""Jobs are stored while they are queued or running, and for 30 days after."""
 
 import pytest
 
 from ghapp.health.gate.shard_status import TakenJob
-from ghapp.health.job import HOSTED_GROUP, Job
+from ghapp.health.job import HOSTED_GROUP, Job, JobSearch
 from ghapp.store import demand as store
 from ghapp.store import keys
 from ghapp.store.demand import Demand
@@ -24,17 +24,12 @@ async def test_a_job_is_found_by_its_id_as_last_reported(redis, statuses):
     assert [await demand.one(7, 43), await demand.one(8, 42)] == [None, None]
 
 
-async def test_a_completed_job_is_kept_for_an_hour_and_cannot_become_queued_again(redis):
+async def test_a_completed_job_is_kept_and_cannot_become_queued_again(redis):
     demand = Demand(redis)
     await demand.record(7, [job("running"), job("over"), job("running")])
     assert await demand.all(7) == []
     assert await demand.one(7, 42) == job("over")
-    assert await redis.ttl(f"{keys.over(7)}:42") == 3600
-
-
-async def test_a_completion_mark_of_an_earlier_version_is_not_a_job(redis):
-    await redis.set(f"{keys.over(7)}:42", b"1")
-    assert await Demand(redis).one(7, 42) is None
+    assert await redis.ttl(f"{keys.over(7)}:42") == 3600, "an end without a date is not listed"
 
 
 async def test_every_started_job_is_counted_for_an_hour(redis):
@@ -71,7 +66,8 @@ async def test_jobs_that_ended_more_than_an_hour_before_the_latest_are_not_liste
     await demand.record(7, [ended(1, NOW), ended(2, NOW + 0.5)])
     await demand.record(7, [ended(3, NOW + 0.5 + 3600)])
     assert [each.id for each in await demand.over(7)] == [3, 2]
-    assert await redis.ttl(keys.ended(7)) == 3600
+    assert await redis.ttl(keys.ended(7)) == 30 * DAY
+    assert await demand.one(7, 1) == ended(1, NOW), "the job is still found by its id"
 
 
 async def test_the_latest_of_many_ended_jobs_are_listed(redis, monkeypatch):
@@ -80,6 +76,70 @@ async def test_the_latest_of_many_ended_jobs_are_listed(redis, monkeypatch):
     await demand.record(7, [ended(each, NOW + each) for each in (1, 2, 3)])
     assert [each.id for each in await demand.over(7)] == [3, 2]
     assert await demand.one(7, 1) == ended(1, NOW + 1), "the job is still found by its id"
+
+
+DAY = 86_400
+OURS = {"runner_id": 3, "runner_name": "Linux-3", "head_sha": "abcdef0" + "1" * 33, "run_id": 41}
+
+
+@pytest.mark.parametrize(
+    ("search", "ids"),
+    [
+        (JobSearch(runner="linux-3"), [3, 1]),
+        (JobSearch(runner="linux-30"), []),
+        (JobSearch(sha="abcdef0"), [3, 1]),
+        (JobSearch(sha="ABCDEF01"), [3, 1]),
+        (JobSearch(sha="abcdef2"), []),
+        (JobSearch(run_id=41), [1]),
+        (JobSearch(run_id=41 + store.BUCKETS), [3]),
+        (JobSearch("linux-3", "abcdef0", 41), [1]),
+        (JobSearch(), []),
+    ],
+)
+async def test_an_ended_job_is_found_by_its_runner_its_commit_and_its_run(redis, search, ids):
+    demand = Demand(redis)
+    others = [ended(2, NOW), ended(4, NOW, runner_group=HOSTED_GROUP, **OURS)]
+    same_bucket = ended(3, NOW + 20 * DAY, **{**OURS, "run_id": 41 + store.BUCKETS})
+    await demand.record(7, [ended(1, NOW, **OURS), *others, same_bucket])
+    await demand.record(7, [ended(1, NOW, **OURS)])  # delivered again
+    assert [each.id for each in await demand.find_ended(7, search)] == ids
+    assert await demand.find_ended(8, search) == []
+
+
+async def test_after_30_days_nothing_is_left_of_a_job(redis):
+    demand = Demand(redis)
+    await demand.record(7, [ended(1, NOW, **OURS)], now=NOW)
+    kept = await redis.dbsize()
+    await demand.record(7, [ended(2, NOW + 30 * DAY, **OURS)], now=NOW + 30 * DAY)
+    assert await demand.one(7, 1) == ended(1, NOW, **OURS)
+    await demand.record(7, [ended(3, NOW + 30 * DAY + 1, **OURS)], now=NOW + 30 * DAY + 1)
+    assert await demand.one(7, 1) is None
+    assert [each.id for each in await demand.find_ended(7, JobSearch(run_id=41))] == [3, 2]
+    assert await redis.dbsize() == kept + 1
+
+
+async def test_of_too_many_ended_jobs_the_latest_are_kept(redis, monkeypatch):
+    monkeypatch.setattr(store, "MOST_ENDED", 2)
+    demand = Demand(redis)
+    await demand.record(7, [ended(each, NOW + each, **OURS) for each in (1, 2, 3)], now=NOW + 9)
+    assert [await demand.one(7, 1), (await demand.one(7, 2)).id] == [None, 2]
+    assert [each.id for each in await demand.find_ended(7, JobSearch(runner="Linux-3"))] == [3, 2]
+    assert await redis.zcard(keys.ended(7)) == 2
+
+
+async def test_an_end_that_is_dated_in_the_future_pushes_no_other_out(redis):
+    demand = Demand(redis)
+    await demand.record(7, [ended(1, NOW, **OURS)], now=NOW)
+    await demand.record(7, [ended(2, NOW + 3650 * DAY, **OURS)], now=NOW + 1)
+    assert [each.id for each in await demand.over(7)] == [2, 1]
+
+
+async def test_an_ended_jobs_record_has_a_bound(redis):
+    demand = Demand(redis)
+    long = ended(1, NOW, labels=("x" * 5000,) * 5000, name="y" * 5000, workflow="z" * 5000)
+    await demand.record(7, [long], now=NOW)
+    assert len(await redis.get(f"{keys.over(7)}:1")) < 8_000
+    assert (await demand.one(7, 1)).name == "y" * store.LONGEST_TEXT
 
 
 @pytest.mark.parametrize("unlisted", [ended(1, NOW, runner_group=HOSTED_GROUP), ended(1, None)])

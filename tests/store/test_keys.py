@@ -355,7 +355,7 @@ FILLS = [
     (keys.deaths_unpublished(ORG), of_deaths, 8, (deaths, "MOST", 5)),
     (keys.creations(ORG), of_creations, 8, (check_creations, "AN_HOUR", 5)),
     (keys.taken(ORG), of_demand, 8, (demand, "MOST_TAKEN", 5)),
-    (keys.ended(ORG), of_demand, 8, (demand, "MOST_OVER", 5)),
+    (keys.ended(ORG), of_demand, 8, (demand, "MOST_ENDED", 5)),
     (keys.REDELIVERED, of_missing, 8, (delivery_status, "MOST_REDELIVERED", 5)),
     (keys.INBOX, of_inbox, 2 * inbox.MOST_AT_ONCE, (inbox, "MOST_WAITING", inbox.MOST_AT_ONCE)),
     (keys.DEAD_LETTERS, of_dead_letters, 8, (inbox, "MOST_DEAD", 5)),

@@ -95,7 +95,7 @@ async def test_a_job_is_run_again_unasked_once_and_its_post_mortem_shows_it(stor
         assert await rerun(app, death, "mona") is RerunRefusal.ALREADY
         assert attempts(app, job) == [1, 2]
         _, posted = await look(app, death)
-        assert "by ghapp, as this pool is configured. It is attempt 2 of the run." in posted["output"]["summary"]
+        assert "by ghapp, as its pool is configured; it is attempt 2 of the run" in posted["output"]["summary"]
         assert posted["actions"] == []
 
 
@@ -114,7 +114,7 @@ async def test_the_button_runs_the_job_again_and_names_who_pressed_it(story):
         done = await rerun(app, death, "mona")
         assert (done.state, done.by) == (RerunState.ACCEPTED, "mona")
         assert attempts(app, job) == [1, 2]
-        assert "by `mona`" in (await look(app, death))[1]["output"]["summary"]
+        assert "requested by mona; it is attempt 2 of the run" in (await look(app, death))[1]["output"]["summary"]
 
 
 async def test_the_buttons_of_the_page_and_of_the_check_run_at_once_run_the_job_again_once(story):
@@ -270,7 +270,7 @@ async def test_what_github_refuses_is_not_asked_again(story):
         assert [await rerun(app, death, by) for by in (AUTO, "mona")] == [RerunRefusal.ALREADY] * 2
         assert attempts(app, job) == [1]
         _, posted = await look(app, death)
-        why = "GitHub refused it: `The workflow run containing this job is already running`."
+        why = "GitHub refused it: The workflow run containing this job is already running"
         assert (posted["actions"], why in posted["output"]["summary"]) == ([], True)
 
 

@@ -154,13 +154,16 @@ def last_minutes(job: Job, evidence: Evidence | None) -> tuple[Sighting, ...]:
 
 
 def is_same_end(known: Death, job: Job) -> bool:
-    """True if a recorded death is the one of this job's runner: of the job, or of its pod while the job ran."""
+    """True if a recorded death is the one of this job's runner: of the job, or of its pod while the job ran.
+
+    Of a job whose end is not known, the time from its start on counts.
+    """
     if known.job is not None:
         return known.job.id == job.id
     if known.runner_id not in (None, job.runner_id):
         return False
     began, ended = job.started_at, job.ended_at
-    return began is not None and ended is not None and began <= known.ended_at <= ended + APART_SECONDS
+    return began is not None and began <= known.ended_at and (ended is None or known.ended_at <= ended + APART_SECONDS)
 
 
 def is_job_death_of(known: Death, pod: Pod, death: Death) -> bool:

@@ -24,8 +24,9 @@ MOST_JOBS = 200
 SETTLE_SECONDS = 60.0
 """Least time between updates while a job waits: a reason may change back and forth with every list of runners."""
 
-REFRESH_SECONDS = 300.0
-"""Least time between updates that only change numbers, such as the jobs ahead."""
+REFRESH_SECONDS = 720.0
+"""Least time between updates whose meaning is the same: jobs started or came, busy runners were idle for a moment, or
+other numbers. So a busy hour has five."""
 
 COMPLETED_SECONDS = 3600.0
 """How long a completed check is kept. If another job of its commit waits later, its check run is found on GitHub."""
@@ -78,7 +79,7 @@ class QueueCheck(NamedTuple):
         jobs: the followed jobs, oldest first.
         check_run: its id; None before it is created, or if that is not known.
         digest: of the last post; empty before the first.
-        reasons_digest: of the jobs and reasons of the last post; empty before the first.
+        reasons_digest: of what the last post meant, see `report.queue_report.reasons_digest`; empty before the first.
         posted_at: when it was last posted.
         over: True if it is completed.
         setback: why the last attempt to post failed; empty if it did not.
@@ -192,7 +193,7 @@ def is_done(check: QueueCheck) -> bool:
 def is_to_be_posted(check: QueueCheck, digest: str, reasons_digest: str, now: float) -> bool:
     """True if GitHub shows something else that is due.
 
-    The completion is due at once, other jobs or reasons once a minute, other numbers every five minutes.
+    The completion is due at once, another meaning once a minute, anything else after `REFRESH_SECONDS`.
     """
     if check.digest == digest:
         return False

@@ -12,6 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ghapp.health.job import SHORTEST_SHA, JobSearch, is_sha
+from ghapp.health.job_story import NOTHING_KNOWN
 from ghapp.report.jobs import JOB_STATES, JobDocument, job_document, select_jobs
 from ghapp.web.api.health import DEFAULT_PAGE, MOST_AT_ONCE, Clock, etag_matches, whole_number
 from ghapp.web.authentication import Authenticator
@@ -52,13 +54,21 @@ class JobEndpoints:
             return problem(400, f"limit takes a number from 1 to {MOST_AT_ONCE}")
         if after is None:
             return problem(400, "cursor takes the next_cursor of the previous page")
+        run_id = whole_number(query["run_id"]) if "run_id" in query else None
+        search = JobSearch(query.get("runner", ""), query.get("sha", ""), run_id)
+        if "run_id" in query and not run_id:
+            return problem(400, "run_id takes the id of a workflow run, a whole number of 1 or more")
+        if search.sha and not is_sha(search.sha):
+            return problem(400, f"sha takes the id of a commit, or its first {SHORTEST_SHA} digits or more")
         org_state = await self._reader.installed(org)
         queue = await self._reader.job_queue(org_state, now)
-        chosen = select_jobs(queue, state, query.get("pool"))
+        found = await self._reader.find_jobs(org_state, queue, search)
+        chosen = select_jobs(queue, state, query.get("pool"), found)
         start = bisect_right(chosen, after, key=lambda job: job.id)
         page = chosen[start : start + limit]
         following = str(page[-1].id) if len(chosen) > start + limit else None
-        documents = [job_document(queue, job) for job in page]
+        outcomes = await self._reader.job_outcomes(org_state, page, queue)
+        documents = [job_document(queue, job, outcomes.get(job.id, NOTHING_KNOWN)) for job in page]
         body = msgspec.json.encode(JobsPage(documents, len(chosen), following))
         tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
         headers = {"ETag": f"W/{tag}"}
@@ -67,7 +77,7 @@ class JobEndpoints:
         return Response(body, headers=headers, media_type="application/json")
 
     async def _one(self, request: Request) -> Response:
-        """One job: queued, running, or over for less than an hour."""
+        """One job: queued, running, or over for less than 30 days."""
         org, given, now = request.path_params["org"], request.path_params["job_id"], self._clock()
         await self._authenticator.require(request, "read", org, now)
         if not (job_id := whole_number(given)):
@@ -75,6 +85,8 @@ class JobEndpoints:
         org_state = await self._reader.installed(org)
         job = await self._reader.job(org_state, job_id)
         if job is None:
-            return problem(404, f"job {job_id} of {org} is not known: no delivery reported it, or it ended an hour ago")
-        document = job_document(await self._reader.job_queue(org_state, now), job)
+            return problem(404, f"job {job_id} of {org} is not known: no delivery reported it, or it ended 30 days ago")
+        queue = await self._reader.job_queue(org_state, now)
+        outcome = (await self._reader.job_outcomes(org_state, [job], queue)).get(job_id, NOTHING_KNOWN)
+        document = job_document(queue, job, outcome)
         return Response(msgspec.json.encode(document), media_type="application/json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ghapp.health.gate.judgement import LONGEST_CHANGE
 from ghapp.health.gate.terraform_log import LONGEST_ERROR
+from ghapp.health.job import SHORTEST_SHA
 from ghapp.health.runner.verdict import State
 from ghapp.report.documents import DeathDocument, HealthDocument
 from ghapp.report.history import HistoryDocument
@@ -103,6 +104,9 @@ def _jobs() -> Schema:
     filters = [
         query("state", {"type": "string", "enum": list(JOB_STATES)}),
         query("pool", TEXT),
+        query("runner", TEXT),
+        query("sha", {"type": "string", "pattern": f"^([0-9a-fA-F]{{{SHORTEST_SHA},64}})?$"}),
+        query("run_id", RUNNER_ID),
         query("limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}),
         query("cursor", {"type": "string", "pattern": "^[0-9]{1,18}$"}),
         header("If-None-Match"),
@@ -110,7 +114,8 @@ def _jobs() -> Schema:
     return {
         "/v1/orgs/{org}/jobs": {
             "get": call(
-                "Jobs, by id, in pages: queued, running, and those that ended within the last hour (the latest 5,000). "
+                "Jobs, by id, in pages: queued, running, and those that ended within the last hour (the latest 5,000); "
+                "with `runner`, `sha` (a commit, or its first digits) or `run_id` those of the last 30 days. "
                 "`why` is the reason why a queued job waits; null in its first minute while a runner is idle.",
                 "read",
                 answer("A page.", JobsPage) | problems(404) | {"304": {"description": "Nothing has changed."}},
@@ -120,7 +125,7 @@ def _jobs() -> Schema:
         },
         "/v1/orgs/{org}/jobs/{job_id}": {
             "get": call(
-                "One job: queued, running, or over for less than an hour.",
+                "One job and its story: queued, running, or over for less than 30 days.",
                 "read",
                 answer("The job.", JobDocument)
                 | problems(404, because="No delivery reported the job, or the App is not installed there."),

@@ -18,6 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from ghapp.health.deaths.death import DeadJob, Death
+from ghapp.health.deaths.rerun import WHY_NOT
 from ghapp.health.pool_matching import LONGEST_POOL
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
@@ -30,7 +31,7 @@ from ghapp.web.pages import layout
 from ghapp.web.pages.access import Visitor
 from ghapp.web.pages.fleet_pages import OrgVisit, PageHost
 from ghapp.web.pages.job_pages import death_path, shown_death
-from ghapp.web.pages.views.death import WHY_NOT, refusal_here
+from ghapp.web.pages.views.death import refusal_here
 from ghapp.web.rate_limit import RateLimit
 from ghapp.web.reachable import address_of
 from ghapp.web.request_body import read_form

@@ -15,7 +15,8 @@ from ghapp.health.history import HOUR_SECONDS, HistoryStep, step_of
 from ghapp.health.incidents.fold import IncidentsById, observed, outdated
 from ghapp.health.incidents.loss import is_unrecorded
 from ghapp.health.installation import Installation
-from ghapp.health.job import Job
+from ghapp.health.job import Job, JobSearch
+from ghapp.health.job_story import NOTHING_KNOWN, JobOutcome
 from ghapp.health.leaks.reaper_status import DAY_SECONDS
 from ghapp.health.pacing import Allowance
 from ghapp.health.pool_matching import OTHER_POOL, rule_named
@@ -247,7 +248,7 @@ class PageData:
         return sorted(await self._reader.pools(org_state))
 
     async def job(self, org_state: OrgState, job_id: int | None) -> Job | None:
-        """Returns the record of a job; None if it is unknown, or over for more than an hour."""
+        """Returns the record of a job; None if it is unknown, or over for more than 30 days."""
         return None if job_id is None else await self._demand.one(org_state.installation.id, job_id)
 
     async def death(self, org_state: OrgState, runner_name: str) -> Death | None:
@@ -283,6 +284,14 @@ class PageData:
             return job_board(await self._reader.job_queue(org_state, self._clock()))
 
         return await self._boards.read(org_state.installation.id, load)
+
+    async def find_jobs(self, org_state: OrgState, queue: JobQueue, search: JobSearch) -> list[Job]:
+        """Returns the jobs of the last 30 days that match a search."""
+        return await self._reader.find_jobs(org_state, queue, search) or []
+
+    async def job_outcome(self, org_state: OrgState, job: Job, queue: JobQueue) -> JobOutcome:
+        """Returns what is known of a job beside its deliveries."""
+        return (await self._reader.job_outcomes(org_state, [job], queue)).get(job.id, NOTHING_KNOWN)
 
     async def rerun(self, org_state: OrgState, death: Death) -> RerunKnown:
         """Returns what is known of the re-run of a dead runner's job."""

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ghapp.health.deaths.death import Death
+from ghapp.store.deaths import identity
 from ghapp.web.api.health import MOST_DIGITS
 from ghapp.web.pages.data import MOST_DEATHS
 from ghapp.web.pages.fleet_pages import OrgVisit, PageHost, base_of, is_live_part
@@ -64,7 +65,12 @@ class JobPages:
         query, board = job_views.read_query(request.query_params), await host.data.board(visit.org_state)
         lines = await host.data.deaths(visit.org_state)
         deaths = {each.job.id: death_views.address_of(each) for each in reversed(lines) if each.job is not None}
-        page = job_views.jobs_page(board, query, visit.reads, host.clock(), deaths)
+        found = [
+            job
+            for search in job_views.searches_of(query.text)
+            for job in await host.data.find_jobs(visit.org_state, board.queue, search)
+        ]
+        page = job_views.jobs_page(board, query, visit.reads, host.clock(), deaths, found)
         chart = None if is_live_part(request) else await host.data.wait_chart(visit.org_state, span_named("day"))
         return self._render(request, visit, "jobs.html", "Jobs", page=page, is_cut=visit.rights.is_cut, view=chart)
 
@@ -73,13 +79,15 @@ class JobPages:
         if isinstance(visit := await host.visit(request), Response):
             return visit
         is_id = given.isascii() and given.isdigit() and len(given) <= MOST_DIGITS
-        board = await host.data.board(visit.org_state)
-        page = job_page(board, int(given), visit.reads, host.clock()) if is_id else None
-        if page is None:
+        job = await host.data.job(visit.org_state, int(given)) if is_id else None
+        if job is None or not visit.reads(job.repository):
             return host.absent(request, visit.visitor)
-        lines = await host.data.deaths(visit.org_state)
-        death = next((each for each in lines if each.job is not None and each.job.id == page.id), None)
-        address = "" if death is None else death_views.address_of(death)
+        queue = (await host.data.board(visit.org_state)).queue
+        outcome = await host.data.job_outcome(visit.org_state, job, queue)
+        page = job_page(queue, job, outcome, host.clock())
+        address = (
+            "" if outcome.death is None else death_views.address(outcome.death.runner_name, identity(outcome.death))
+        )
         return self._render(request, visit, "job.html", "Jobs", page=page, death=address)
 
     async def _deaths(self, request: Request) -> Response:

@@ -21,7 +21,7 @@ from ghapp.health.deaths.post_mortem import (
     next_look_after,
     wants_lines,
 )
-from ghapp.health.deaths.rerun import Rerun, RerunState
+from ghapp.health.job_story import StoryEvent, StoryStep
 from ghapp.report import LONGEST, Conclusion
 from ghapp.report.post_mortem import RERUN, needs_a_person, post_mortem_report
 from tests.health.builders import MICROSECOND, NOW, lost
@@ -219,18 +219,17 @@ def test_the_job_is_linked_only_by_a_plain_address():
 
 
 @pytest.mark.parametrize(
-    ("rerun", "text"),
+    ("at", "text", "line"),
     [
-        (Rerun(42, 1, 1, "auto", NOW, RerunState.ACCEPTED), "by ghapp, as this pool is configured. It is attempt 2 of the run."),
-        (Rerun(42, 1, 1, "mona", NOW, RerunState.ACCEPTED), "by `mona`. It is attempt 2 of the run."),
-        (Rerun(42, 1, 1, "mona", NOW), "by `mona`. GitHub has not confirmed it yet."),
-        (Rerun(42, 1, 1, "mona", NOW, RerunState.REFUSED), "by `mona`. GitHub refused it."),
-        (Rerun(42, 1, 1, "mona", NOW, RerunState.REFUSED, "too [old](x)"), "by `mona`. GitHub refused it: <code>too&#32;&#91;old&#93;&#40;x&#41;</code>."),
+        (NOW, "ended: failure", "- 2026-09-21T14:13:20Z: ended: failure"),
+        (None, "no re-run is known", "- Time not known: no re-run is known"),
+        (NOW, "GitHub refused it: too [old](x)", "- 2026-09-21T14:13:20Z: GitHub refused it: too <code>&#91;old&#93;&#40;x&#41;</code>"),
     ],
 )  # fmt: skip
-def test_a_re_run_is_shown_with_who_requested_it(rerun, text):
-    report = post_mortem_report(death(), death().job, is_private=True, rerun=rerun)
-    assert f"A re-run was requested at 2026-09-21T14:13:20Z {text}" in report.summary
+def test_the_jobs_story_is_listed_an_event_a_line(at, text, line):
+    story = [StoryEvent(NOW - 60, StoryStep.QUEUED, "queued"), StoryEvent(at, StoryStep.ENDED, text)]
+    summary = post_mortem_report(death(), death().job, is_private=True, story=story).summary
+    assert f"- 2026-09-21T14:12:20Z: queued\n{line}\n" in summary
 
 
 def test_the_rerun_button_is_shown_if_it_is_enabled():

@@ -157,7 +157,7 @@ def test_only_jobs_that_are_not_queued_and_not_settled_are_looked_up():
     ],
     ids=["unchanged", "numbers", "numbers too early", "reasons", "reasons too early", "the clock went back"],
 )
-def test_reasons_are_posted_once_a_minute_and_numbers_every_five_minutes(digest, reasons, age, posted):
+def test_another_meaning_is_posted_once_a_minute_and_numbers_every_twelve_minutes(digest, reasons, age, posted):
     assert is_to_be_posted(check(posted_at=NOW - age), digest, reasons, NOW) is posted
 
 

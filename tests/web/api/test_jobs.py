@@ -62,6 +62,12 @@ async def test_a_queued_job_has_its_reason(http):
                 {"step": "register a runner with the label gpu", "why": "GitHub fails the job after 24 hours"},
             ],
         },
+        "death": None,
+        "rerun": None,
+        "story": [
+            {"at": "2027-01-15T07:50:00Z", "step": "queued", "text": "queued for pool gpu as attempt 2 of its run"},
+            {"at": "2027-01-15T07:50:00Z", "step": "waits", "text": "waits: no runner has the label gpu"},
+        ],
     }
 
 
@@ -89,6 +95,11 @@ async def test_a_job_that_is_not_waiting_has_no_reason(http, job_id, state, star
         ("?state=over", [4]),
         ("?pool=linux-4vcpu", [2, 3, 4]),
         ("?pool=gpu&state=running", []),
+        ("?runner=a", [3, 4]),
+        ("?runner=a&state=over", [4]),
+        (f"?sha={'f' * 7}", [1]),
+        ("?run_id=41", [1]),
+        ("?run_id=42", []),
     ],
 )
 async def test_jobs_are_listed_by_state_and_pool(http, query, ids):
@@ -119,6 +130,10 @@ async def test_an_unchanged_page_is_not_sent_again(http):
         ("jobs?limit=0", 400),
         ("jobs?limit=1001", 400),
         ("jobs?cursor=x", 400),
+        ("jobs?sha=xyz", 400),
+        ("jobs?sha=abc", 400),
+        ("jobs?run_id=0", 400),
+        ("jobs?run_id=x", 400),
         ("jobs/0", 400),
         ("jobs/x", 400),
         ("jobs/99", 404),

@@ -9,9 +9,9 @@ import pytest
 from ghapp.health.deaths.cause import HAPPENED, Cause, not_yours
 from ghapp.health.deaths.death import DeadJob, Death, Sighting
 from ghapp.health.deaths.patterns import DeathPattern, PatternKind
-from ghapp.health.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunRules, RerunState
+from ghapp.health.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunRules, RerunState
 from ghapp.store.deaths import identity
-from ghapp.web.pages.views.death import FINAL, WHY_NOT, RerunKnown, death_page, refusal_here
+from ghapp.web.pages.views.death import FINAL, RerunKnown, death_page, refusal_here
 from ghapp.web.pages.views.deaths import (
     CAUSES,
     DeathsQuery,

@@ -145,7 +145,9 @@ async def test_a_job_shows_why_it_waits_and_links_to_its_runners_death(key_holde
     waits = unescape((await key_holder.get("/orgs/acme/jobs/7002")).text)
     assert "No runner has the label project-x." in waits
     assert "NoRunnerWithLabels" in waits
-    assert 'deaths/a">Read why' in (await key_holder.get("/orgs/acme/jobs/7011")).text
+    ended = unescape((await key_holder.get("/orgs/acme/jobs/7011")).text)
+    assert re.search(r'/orgs/acme/deaths/a\?end=[^"]+">Read why', ended)
+    assert "The runner was stopped from outside: " in ended
     assert '/orgs/acme/deaths/a">read why' in (await key_holder.get("/orgs/acme/jobs?state=over")).text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ghapp.health.job_story import NOTHING_KNOWN, JobOutcome
 from ghapp.health.queue.job_queue import JobQueue, QueueInputs
 from ghapp.web.pages.views.job import job_page
 from ghapp.web.pages.views.jobs import (
@@ -16,6 +17,7 @@ from ghapp.web.pages.views.jobs import (
 )
 from ghapp.web.pages.views.paging import HIGHEST_PAGE, PAGE_SIZE
 from tests.health.builders import NOW
+from tests.health.deaths.test_post_mortem import death
 from tests.health.queue.builders import busy, job, queue
 
 POOL = "linux-4vcpu"
@@ -176,8 +178,12 @@ def test_the_numbers_of_a_pool_count_all_repositories():
     assert (pool.oldest.text, pool.query) == ("1 min ago", "pool=linux-4vcpu")
 
 
+def page_of(shown_job, outcome=NOTHING_KNOWN):
+    return job_page(queue([shown_job], [busy()]), shown_job, outcome, NOW)
+
+
 def test_the_page_of_a_queued_job_explains_it_with_steps_as_sentences():
-    page = job_page(board(job(1, labels=("gpu",), head_sha="abcdef0123")), 1, everything, NOW)
+    page = page_of(job(1, labels=("gpu",), head_sha="abcdef0123"))
     assert (page.state, page.mark, page.sha, page.why.reason, page.why.stuck) == (
         *("queued", "stuck"),
         *("abcdef0", "NoRunnerWithLabels", True),
@@ -193,7 +199,7 @@ def test_the_page_of_a_queued_job_explains_it_with_steps_as_sentences():
 
 
 def test_the_page_of_a_completed_job_shows_how_long_it_waited_and_ran():
-    page = job_page(board(ended=(over(4, queued_at=NOW - 360),)), 4, everything, NOW)
+    page = page_of(over(4, queued_at=NOW - 360))
     assert (page.waited, page.ran, page.conclusion, page.runner, page.runner_id) == (
         "5 min",
         "50 s",
@@ -204,9 +210,16 @@ def test_the_page_of_a_completed_job_shows_how_long_it_waited_and_ran():
     assert page.why is None
 
 
-@pytest.mark.parametrize("job_id", [1, 2], ids=["not-for-this-visitor", "unknown"])
-def test_a_job_that_is_unknown_or_not_for_this_visitor_has_no_page(job_id):
-    assert job_page(board(job(1, repository="acme/secret")), job_id, only("acme/api"), NOW) is None
+def test_the_page_has_the_jobs_story_with_the_runners_death():
+    page = page_of(over(4, queued_at=NOW - 360, conclusion="failure"), JobOutcome(death(at=NOW - 20)))
+    assert [(each.at and each.at.text, each.is_bad) for each in page.story] == [
+        ("6 min ago", False),
+        ("1 min ago", False),
+        ("20 s ago", True),
+        ("10 s ago", False),
+        (None, False),
+    ]
+    assert page.story[0].text == "Queued for pool linux-4vcpu."
 
 
 def test_a_command_is_shown_ready_to_copy():

@@ -12,6 +12,7 @@ from ghapp.health.deaths.patterns import death_summary
 from ghapp.health.deaths.post_mortem import JobFacts
 from ghapp.health.deaths.rerun import (
     AUTO,
+    WHY_NOT,
     Rerun,
     RerunFacts,
     RerunNote,
@@ -26,30 +27,6 @@ from ghapp.web.pages.views.deaths import DeathLine, mark_of
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment, web_address
 
 MOST_LOG_LINES = 200
-
-WHY_NOT = {
-    RerunRefusal.OFF: "Re-runs are off for this pool.",
-    RerunRefusal.NOT_GRANTED: "ghapp may not re-run jobs: the installation has not granted actions: write.",
-    RerunRefusal.NOT_FAILED: "The job is not over yet, or did not fail.",
-    RerunRefusal.NOT_AUTOMATIC: "The pool is not configured to run jobs again unasked.",
-    RerunRefusal.CAUSE: "The pool does not run jobs again unasked after this cause.",
-    RerunRefusal.USED_UP: "The job used up what its pod may have; run again unchanged, it ends in the same way.",
-    RerunRefusal.STEP_FAILED: "A step of the job failed by itself.",
-    RerunRefusal.CANCELLED: "The run was cancelled, or a person may have cancelled the job.",
-    RerunRefusal.MERGE_QUEUE: "The run belongs to a merge queue, which has removed the pull request by now.",
-    RerunRefusal.DEPLOYMENT: "The job deploys to an environment, or waited for an approval.",
-    RerunRefusal.LATER_ATTEMPT: "The run has a later attempt.",
-    RerunRefusal.ATTEMPTS: "The job was run again as often as the pool permits.",
-    RerunRefusal.BEGUN: "A step of the job had begun, and the pool does not run such jobs again unasked.",
-    RerunRefusal.FUSE: "The fuse of the pool is not closed.",
-    RerunRefusal.RUN_NOT_OVER: "Other jobs of the run go on; GitHub re-runs a job when its run is over.",
-    RerunRefusal.NEWER_RUN: "A newer run of the same workflow and branch goes on; a re-run may cancel it.",
-    RerunRefusal.TOO_MANY: "GitHub's limit of 50 re-runs of a run is reached.",
-    RerunRefusal.HOURLY: "The repository's limit of unasked re-runs for this hour is reached.",
-    RerunRefusal.ALREADY: "The job has its one re-run.",
-    RerunRefusal.UNSETTLED: "An earlier request has no known outcome yet.",
-}
-"""Why a job is not run again, in a sentence."""
 
 FINAL = frozenset({RerunRefusal.LATER_ATTEMPT.value, RerunRefusal.TOO_MANY.value})
 """Refusals, found by asking GitHub, that do not pass: the button is not shown again."""

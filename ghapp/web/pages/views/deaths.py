@@ -160,7 +160,12 @@ def with_latest(lines: Iterable[DeathLine]) -> list[DeathLine]:
 
 def address_of(line: DeathLine) -> str:
     """Returns the address of a death's page, relative to the list of deaths."""
-    return quote(line.summary.runner_name, safe="") + ("" if line.is_latest else f"?{urlencode({'end': line.id})}")
+    return address(line.summary.runner_name, "" if line.is_latest else line.id)
+
+
+def address(runner_name: str, death_id: str = "") -> str:
+    """Returns the same by the runner's name; with the death's identity, of that death and not of the latest one."""
+    return quote(runner_name, safe="") + (f"?{urlencode({'end': death_id})}" if death_id else "")
 
 
 def is_shown(job: DeadJob | None, reads: Reads) -> bool:

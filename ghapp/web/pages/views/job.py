@@ -1,11 +1,14 @@
-"""The page of one job, and why it waits. Pure."""
+"""The page of one job: its story, and why it waits. Pure."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from ghapp.health.job import Job
+from ghapp.health.job_story import JobOutcome, StoryStep, job_story
 from ghapp.health.queue.explanation import QueueExplanation, QueueStep, explain
-from ghapp.web.pages.views.jobs import JobLine, JobSurvey, Reads, mark_of, name_of, sentence
+from ghapp.health.queue.job_queue import JobQueue
+from ghapp.web.pages.views.jobs import JobLine, job_line, mark_of, name_of, sentence
 from ghapp.web.pages.views.wording import Moment, duration, moment, web_address
 
 SHORT_SHA = 7
@@ -29,6 +32,14 @@ class WhyView(NamedTuple):
     typical: str
     steps: tuple[StepLine, ...]
     stuck: bool
+
+
+class StoryLine(NamedTuple):
+    """One event of the job's story; `at` is None if it is not known when it happened."""
+
+    at: Moment | None
+    text: str
+    is_bad: bool
 
 
 class JobPageView(NamedTuple):
@@ -56,15 +67,12 @@ class JobPageView(NamedTuple):
     ran: str
     why: WhyView | None
     is_held: bool
+    story: tuple[StoryLine, ...]
 
 
-def job_page(board: JobSurvey, job_id: int, reads: Reads, now: float) -> JobPageView | None:
-    """Returns the page of a job; None if it is unknown, over for more than an hour, or not for this visitor."""
-    line = next((each for each in board.lines if each.job.id == job_id), None)
-    if line is None or not reads(line.job.repository):
-        return None
-    job = line.job
-    why = explain(board.queue, job)
+def job_page(queue: JobQueue, job: Job, outcome: JobOutcome, now: float) -> JobPageView:
+    """Returns the page of a job that the visitor may see."""
+    line, why = job_line(queue, job), explain(queue, job)
     begun = job.started_at if line.state != "queued" else None
     waited_until = begun or job.ended_at or now
     return JobPageView(
@@ -90,6 +98,10 @@ def job_page(board: JobSurvey, job_id: int, reads: Reads, now: float) -> JobPage
         ran="" if begun is None else duration(max(0.0, (job.ended_at or now) - begun)),
         why=None if why is None else _why(line, why, now),
         is_held=job.waiting and line.state == "queued",
+        story=tuple(
+            StoryLine(moment(each.at, now), sentence(each.text), is_bad=each.step is StoryStep.DIED)
+            for each in job_story(job, line.pool, why, outcome, now)
+        ),
     )
 
 

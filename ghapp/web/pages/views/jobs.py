@@ -12,7 +12,7 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from ghapp.health.demand import PoolDemand, demand
-from ghapp.health.job import Job
+from ghapp.health.job import Job, JobSearch, is_sha
 from ghapp.health.pool_matching import OTHER_POOL
 from ghapp.health.queue.explanation import QueueExplanation, explain
 from ghapp.health.queue.job_queue import JobQueue
@@ -139,12 +139,14 @@ def job_board(queue: JobQueue) -> JobSurvey:
 
     Queued jobs that cannot start by themselves come first, then the oldest. Of the others the latest come first.
     """
-    lines = [
-        JobLine(job, queue.pool(job), state_of(job, queue.now), queue.reason(job) in STUCK)
-        for job in select_jobs(queue)
-    ]
+    lines = [job_line(queue, job) for job in select_jobs(queue)]
     known = {each.pool for each in queue.capacities} | {rule.name for rule in queue.inputs.rules}
     return JobSurvey(queue, tuple(sorted(lines, key=_order)), tuple(demand(queue)[0]), frozenset(known))
+
+
+def job_line(queue: JobQueue, job: Job) -> JobLine:
+    """Returns the line of a job."""
+    return JobLine(job, queue.pool(job), state_of(job, queue.now), queue.reason(job) in STUCK)
 
 
 def _order(line: JobLine) -> tuple[int, bool, float, int]:
@@ -155,15 +157,36 @@ def _order(line: JobLine) -> tuple[int, bool, float, int]:
     return place, False, -at, -job.id
 
 
+def searches_of(text: str) -> tuple[JobSearch, ...]:
+    """Returns what a text may be of a job that ended long ago: its runner's name, or its commit."""
+    by_commit = (JobSearch(sha=text),) if is_sha(text) else ()
+    return (JobSearch(runner=text), *by_commit) if text else ()
+
+
 def jobs_page(
-    board: JobSurvey, query: JobsQuery, reads: Reads, now: float, deaths: Mapping[int, str] = NO_DEATHS
+    board: JobSurvey,
+    query: JobsQuery,
+    reads: Reads,
+    now: float,
+    deaths: Mapping[int, str] = NO_DEATHS,
+    found: Iterable[Job] = (),
 ) -> JobsPageView:
     """Returns one page of the jobs that match and that the visitor may see.
 
-    `deaths`: the addresses of deaths by the id of their job.
+    Args:
+        board: jobs that are not over, and those that ended within the last hour.
+        query: what is asked for.
+        reads: what the visitor may read.
+        now: the present time.
+        deaths: the addresses of deaths by the id of their job.
+        found: jobs of the last 30 days of the runner or the commit that is asked for; they are shown in any state
+            unless another one is asked for.
     """
-    seen = [each for each in board.lines if reads(each.job.repository)]
-    matching = [each for each in seen if _matches(each, query)]
+    searched = {job.id: job_line(board.queue, job) for job in found}
+    known = [each for each in board.lines if each.job.id not in searched]
+    seen = sorted((each for each in (*known, *searched.values()) if reads(each.job.repository)), key=_order)
+    any_state = query._replace(state=EVERY) if query.state == OPEN else query
+    matching = [each for each in seen if _matches(each, any_state if each.job.id in searched else query)]
     rows, paging = paged(matching, query.page, lambda page: query.address(page=page))
     open_jobs = Counter(reads(each.job.repository) for each in board.lines if each.state != "over")
     return JobsPageView(
@@ -204,7 +227,7 @@ def _matches(line: JobLine, query: JobsQuery) -> bool:
     if query.pool and line.pool != query.pool:
         return False
     text, job = query.text.lower(), line.job
-    words = (job.name, job.repository, job.workflow, job.runner_name or "", *job.labels)
+    words = (job.name, job.repository, job.workflow, job.runner_name or "", job.head_sha, *job.labels)
     return not text or any(text in each.lower() for each in words) or text == str(job.id)
 
 

@@ -1,0 +1,264 @@
+"""The story of one workflow job: what it waited for, which runner took it, how that ended, and where it runs again.
+
+One function composes it for all surfaces: the terminal, the job's page, the API and the check run of the post-mortem.
+What is not known is stated as not known. Pure; times are epoch seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from ghapp.health.deaths.cause import HAPPENED, OwnReason
+from ghapp.health.deaths.death import Death
+from ghapp.health.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunState
+from ghapp.health.job import Job, is_over
+from ghapp.health.queue.capacity import NOT_ASSIGNED_SECONDS
+from ghapp.health.queue.explanation import QueueExplanation, duration
+from ghapp.health.queue.reason import QueueReason
+
+
+class StoryStep(StrEnum):
+    """What an event of the story is about, in the order in which the steps follow each other."""
+
+    QUEUED = "queued"
+    WAITS = "waits"
+    TAKEN = "taken"
+    DIED = "died"
+    ENDED = "ended"
+    RERUN = "rerun"
+    NEXT_ATTEMPT = "next-attempt"
+
+
+_ORDER = {step: place for place, step in enumerate(StoryStep)}
+
+
+class StoryEvent(NamedTuple):
+    """One event: when (None: not known), which step, and what happened, as a part of a sentence."""
+
+    at: float | None
+    step: StoryStep
+    text: str
+
+
+class JobOutcome(NamedTuple):
+    """What is known of a job beside its deliveries.
+
+    Attributes:
+        death: of its runner while it ran; None if none is known.
+        rerun: its one re-run by ghapp; None if none was requested.
+        note: why the last try sent no request; None if there was none.
+        attempts: jobs that may be other attempts of it, see `other_attempts`.
+    """
+
+    death: Death | None = None
+    rerun: Rerun | None = None
+    note: RerunNote | None = None
+    attempts: tuple[Job, ...] = ()
+
+
+NOTHING_KNOWN = JobOutcome()
+
+HELD = "GitHub holds it back, for an approval or for its concurrency group"
+
+_WAITED_FOR = {
+    QueueReason.NO_RUNNER_WITH_LABELS: "no runner had its labels",
+    QueueReason.GROUP_EXCLUDES_REPOSITORY: "the runner group excluded its repository",
+    QueueReason.POOL_PAUSED: "its pool's runners were lost, and remediation was paused",
+    QueueReason.FUSE_STOPPED: "its pool's runners were lost, and the fuse was stopped",
+    QueueReason.RUNNERS_LOST: "its pool's runners were lost",
+    QueueReason.RUNNERS_OFFLINE: "its pool's runners were offline",
+    QueueReason.ALL_BUSY: "all runners of its pool were busy",
+    QueueReason.NOT_ASSIGNED: "runners were idle, and GitHub assigned none",
+}
+
+_KNOWN_BY = {
+    OwnReason.SHUTDOWN_SIGNAL: "GitHub's log of the job has the signal that stopped the runner",
+    OwnReason.LOST_COMMUNICATION: "GitHub reported that the runner lost communication",
+    OwnReason.STEP_LEFT_OPEN: "the end of a step was never reported",
+    OwnReason.WENT_OFFLINE: "GitHub listed the runner as offline while the job ran",
+    OwnReason.REGISTRATION_LOST: "its registration was missing while the job ran",
+    OwnReason.REMOVED: "its controller reported that it removed the runner while the job ran",
+}
+
+
+def job_story(
+    job: Job, pool: str, why: QueueExplanation | None, outcome: JobOutcome, now: float
+) -> tuple[StoryEvent, ...]:
+    """Returns what happened to a job, in the order of time; events without a known time stand where they belong.
+
+    Args:
+        job: as its latest delivery shows it.
+        pool: that it waits for or ran in.
+        why: why it waits; None if it does not, or if that is not known.
+        outcome: what else is known.
+        now: the present time.
+    """
+    events = [_queued(job, pool, outcome), *_waits(job, why, now), *_taken(job, now)]
+    events += [*_died(job, outcome.death, now), *_ended(job, now)]
+    later = [each for each in outcome.attempts if each.attempt > job.attempt]
+    if is_over(job, now):
+        events += [*_rerun(outcome, later, now), *_next_attempts(outcome, later, now)]
+    return tuple(_in_order(events))
+
+
+def rerun_story(outcome: JobOutcome, now: float) -> tuple[StoryEvent, ...]:
+    """Returns the part of the story after the end of a job that no delivery has reported."""
+    return (*_rerun(outcome, (), now), *_next_attempts(outcome, (), now))
+
+
+def other_attempts(job: Job, jobs: Iterable[Job]) -> tuple[Job, ...]:
+    """Returns the jobs that are other attempts of a job, by attempt: GitHub gives each attempt another id.
+
+    Only the name connects them. Of an attempt with several jobs of that name none is taken for this job's.
+    """
+    by_attempt: dict[int, dict[int, Job]] = {}
+    for each in jobs:
+        if (each.run_id, each.repository, each.name) == (job.run_id, job.repository, job.name):
+            by_attempt.setdefault(each.attempt, {})[each.id] = each
+    if job.run_id is None or set(by_attempt.get(job.attempt, ())) - {job.id}:
+        return ()
+    found = (each for attempt, each in sorted(by_attempt.items()) if attempt != job.attempt)
+    return tuple(next(iter(each.values())) for each in found if len(each) == 1)
+
+
+def how_known(death: Death) -> str:
+    """Returns what shows that a runner died, without names of hosts or pods."""
+    if death.exit_code is not None:
+        signal = "" if death.signal is None else f", signal {death.signal}"
+        reason = f" ({death.reason})" if death.reason else ""
+        return f"its container ended with exit code {death.exit_code}{signal}{reason}"
+    if death.reason in _KNOWN_BY:
+        return _KNOWN_BY[OwnReason(death.reason)]
+    reason = f" ({death.reason})" if death.reason else ""
+    return f"its pod disappeared before an end was seen{reason}" if death.pod else f"how is not on record{reason}"
+
+
+def _queued(job: Job, pool: str, outcome: JobOutcome) -> StoryEvent:
+    text = f"queued for pool {pool}" if pool else "queued"
+    if job.attempt > 1:
+        earlier = [each for each in outcome.attempts if each.attempt < job.attempt]
+        before = f", after job {earlier[-1].id} ({_conclusion(earlier[-1])})" if earlier else ""
+        text += f" as attempt {job.attempt} of its run{before}"
+    return StoryEvent(job.queued_at, StoryStep.QUEUED, text)
+
+
+def _waits(job: Job, why: QueueExplanation | None, now: float) -> Iterable[StoryEvent]:
+    if job.status != "queued" or is_over(job, now):
+        return
+    if why is not None:
+        yield StoryEvent(why.since, StoryStep.WAITS, f"waits: {why.text}")
+    elif job.waiting:
+        yield StoryEvent(None, StoryStep.WAITS, f"waits: {HELD}")
+    else:
+        yield StoryEvent(None, StoryStep.WAITS, "waits: GitHub has assigned no runner yet; no other reason is known")
+
+
+def _taken(job: Job, now: float) -> Iterable[StoryEvent]:
+    if job.started_at is None:
+        if job.status == "running":
+            yield StoryEvent(None, StoryStep.TAKEN, f"taken by {_runner(job)}; when is not known")
+        elif is_over(job, now) and job.runner_id is None and job.conclusion:
+            yield StoryEvent(None, StoryStep.TAKEN, f"no runner took it{_reason(job)}")
+        return
+    waited = max(0.0, job.started_at - job.queued_at)
+    text = f"taken by {_runner(job)} after {duration(waited)}"
+    if waited >= NOT_ASSIGNED_SECONDS:
+        text += _reason(job) or "; what it waited for is not known"
+    yield StoryEvent(job.started_at, StoryStep.TAKEN, text)
+
+
+def _reason(job: Job) -> str:
+    words = _WAITED_FOR.get(QueueReason(job.waited_for)) if job.waited_for in set(QueueReason) else job.waited_for
+    return f": {words}" if words else ""
+
+
+def _runner(job: Job) -> str:
+    return f"runner {job.runner_name}" if job.runner_name else "a runner that GitHub did not name"
+
+
+def _died(job: Job, death: Death | None, now: float) -> Iterable[StoryEvent]:
+    if death is None:
+        return
+    words = HAPPENED[death.cause]
+    yield StoryEvent(death.ended_at, StoryStep.DIED, f"{words[:1].lower()}{words[1:]}: {how_known(death)}")
+    if not is_over(job, now):
+        yield StoryEvent(
+            None,
+            StoryStep.ENDED,
+            "GitHub has not ended the job yet: it does so some ten minutes after a runner is lost",
+        )
+
+
+def _ended(job: Job, now: float) -> Iterable[StoryEvent]:
+    if not is_over(job, now):
+        return
+    if job.status != "over":
+        yield StoryEvent(None, StoryStep.ENDED, "must have ended: no delivery reported how, and it is too old to go on")
+    else:
+        yield StoryEvent(job.ended_at, StoryStep.ENDED, f"ended: {_conclusion(job)}")
+
+
+def _conclusion(job: Job) -> str:
+    return job.conclusion.replace("_", " ") or "no conclusion was delivered"
+
+
+def _rerun(outcome: JobOutcome, later: Sequence[Job], now: float) -> Iterable[StoryEvent]:
+    rerun, note = outcome.rerun, outcome.note
+    if rerun is not None:
+        result = {
+            RerunState.REQUESTED: "GitHub has not confirmed it yet",
+            RerunState.ACCEPTED: f"it is attempt {rerun.attempt + 1} of the run",
+            RerunState.REFUSED: f"GitHub refused it{f': {rerun.why}' if rerun.why else ''}",
+        }[rerun.state]
+        text = f"a re-run was requested by {rerun_requester(rerun.by)}; {result}"
+        yield StoryEvent(rerun.at, StoryStep.RERUN, text)
+    elif note is not None:
+        words = WHY_NOT[RerunRefusal(note.reason)] if note.reason in set(RerunRefusal) else f"{note.reason}."
+        again = (note.next_at or 0.0) - now
+        retry = f"; tried again in {duration(again)}" if again > 0 else ""
+        text = f"not run again by {rerun_requester(note.by)}: {words[:1].lower()}{words[1:].removesuffix('.')}{retry}"
+        yield StoryEvent(note.at, StoryStep.RERUN, text)
+    elif outcome.death is not None and not later:
+        yield StoryEvent(None, StoryStep.RERUN, "no re-run is known")
+
+
+def rerun_requester(by: str) -> str:
+    """Returns who requested a re-run."""
+    return "ghapp, as its pool is configured" if by == AUTO else by
+
+
+def _next_attempts(outcome: JobOutcome, later: Sequence[Job], now: float) -> Iterable[StoryEvent]:
+    rerun = outcome.rerun
+    for each in later:
+        is_ours = rerun is not None and rerun.state is RerunState.ACCEPTED and each.attempt == rerun.attempt + 1
+        who = "" if is_ours else ", started at GitHub, it is not known by whom"
+        text = f"attempt {each.attempt} of the run is job {each.id}{who}: {_where(each, now)}"
+        yield StoryEvent(each.queued_at, StoryStep.NEXT_ATTEMPT, text)
+    if rerun is not None and rerun.state is RerunState.ACCEPTED and not later:
+        text = f"no delivery of attempt {rerun.attempt + 1} is known, so neither is where it is now"
+        yield StoryEvent(None, StoryStep.NEXT_ATTEMPT, text)
+
+
+def _where(job: Job, now: float) -> str:
+    if is_over(job, now):
+        on = f" on {job.runner_name}" if job.runner_name else ""
+        return f"over{on}, {_conclusion(job)}"
+    return f"running on {_runner(job)}" if job.status == "running" else "queued"
+
+
+def _in_order(events: Iterable[StoryEvent]) -> list[StoryEvent]:
+    """Sorts by time; an event without a time follows what it depends on, and a runner dies after it took the job.
+
+    A node's clock may be behind GitHub's.
+    """
+    keyed: list[tuple[float, int, StoryEvent]] = []
+    latest = 0.0
+    for each in sorted(events, key=lambda event: _ORDER[event.step]):
+        at = latest if each.at is None else each.at
+        if each.step in (StoryStep.WAITS, StoryStep.TAKEN, StoryStep.DIED):
+            at = max(at, latest)
+        latest = max(latest, at)
+        keyed.append((at, _ORDER[each.step], each))
+    return [each for _, _, each in sorted(keyed, key=lambda item: item[:2])]

@@ -1,0 +1,82 @@
+"""Loads what is known of workflow jobs beside their deliveries: deaths of their runners, re-runs, other attempts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+
+from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.death import Death
+from ghapp.health.deaths.job_death import is_same_end
+from ghapp.health.deaths.post_mortem import APART_UNSEEN_SECONDS, UNFINISHED
+from ghapp.health.job import Job, JobSearch, was_hosted
+from ghapp.health.job_story import JobOutcome, other_attempts
+from ghapp.store.deaths import MOST_READ
+from ghapp.store.stores import Stores
+
+MOST_RUNS = 5
+"""Runs whose ended jobs are searched for other attempts; in longer lists they are sought among the known jobs alone."""
+
+
+async def load_job_outcomes(
+    stores: Stores, installation: int, jobs: Sequence[Job], known: Iterable[Job] = ()
+) -> Mapping[int, JobOutcome]:
+    """Returns the outcomes of jobs by id, in a few round trips for all of them; jobs without any are left out.
+
+    Args:
+        stores: the stores.
+        installation: of the jobs.
+        jobs: as last reported.
+        known: jobs among which their other attempts are.
+
+    Raises:
+        StoreUnavailableError: Redis does not answer.
+    """
+    deaths = await _deaths_of(stores, installation, [job for job in jobs if _may_have_lost_its_runner(job)])
+    reruns = await stores.reruns.of_jobs(installation, [*deaths])
+    by_run: dict[int | None, list[Job]] = {}
+    runs = {job.run_id for job in jobs if job.run_id is not None and (job.attempt > 1 or job.status == "over")}
+    searches = [JobSearch(run_id=each) for each in sorted(runs)] if len(runs) <= MOST_RUNS else []
+    of_runs = await asyncio.gather(*(stores.demand.find_ended(installation, search) for search in searches))
+    for each in chain(known, *of_runs):
+        by_run.setdefault(each.run_id, []).append(each)
+    found = {}
+    for job in jobs:
+        rerun, note = reruns.get(job.id, (None, None))
+        attempts = other_attempts(job, by_run.get(job.run_id, ()))
+        outcome = JobOutcome(deaths.get(job.id), rerun, note, attempts)
+        if outcome != JobOutcome():
+            found[job.id] = outcome
+    return found
+
+
+def _may_have_lost_its_runner(job: Job) -> bool:
+    """True if a death of the job's runner may explain it: the job did not come to a result of its own."""
+    if job.runner_name is None or job.started_at is None or was_hosted(job):
+        return False
+    return job.status == "running" or job.conclusion in ("", *UNFINISHED)
+
+
+async def _deaths_of(stores: Stores, installation: int, jobs: Sequence[Job]) -> dict[int, Death]:
+    """Returns the deaths of these jobs' runners, by job. A later runner of a name may have died since."""
+    latest = await stores.deaths.latest(installation, [*{job.runner_name or "" for job in jobs}])
+    found, missing = dict[int, Death](), list[Job]()
+    for job in jobs:
+        death = latest.get(job.runner_name or "")
+        if death is not None and _ended(death, job):
+            found[job.id] = death
+        elif death is not None and death.ended_at > (job.started_at or 0.0):
+            missing.append(job)
+    if missing:
+        since = min(job.started_at or 0.0 for job in missing) - APART_UNSEEN_SECONDS
+        others = await stores.deaths.unclean(installation, since, MOST_READ)
+        for job in missing:
+            own = (each for each in others if each.runner_name == job.runner_name and _ended(each, job))
+            if (death := next(own, None)) is not None:
+                found[job.id] = death
+    return found
+
+
+def _ended(death: Death, job: Job) -> bool:
+    return death.cause is not Cause.CLEAN_EXIT and is_same_end(death, job)

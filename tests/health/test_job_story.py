@@ -1,0 +1,224 @@
+"""The story of a job, as one table: each row has what is known, and the events in their order."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ghapp.health.deaths.cause import Cause, OwnReason
+from ghapp.health.deaths.rerun import AUTO, Rerun, RerunNote, RerunState
+from ghapp.health.job import Job
+from ghapp.health.job_story import (
+    NOTHING_KNOWN,
+    JobOutcome,
+    StoryStep,
+    how_known,
+    job_story,
+    other_attempts,
+)
+from ghapp.health.queue.explanation import explain
+from tests.health.builders import NOW
+from tests.health.deaths.test_post_mortem import death
+from tests.health.queue.builders import POOL, busy, job, queue
+
+QUEUED = job(7, run_id=41, name="test")
+RUNNING = QUEUED._replace(
+    status="running", queued_at=NOW - 900, started_at=NOW - 880, runner_id=3, runner_name="linux-3"
+)
+FAILED = RUNNING._replace(status="over", ended_at=NOW - 60, conclusion="failure")
+DIED = death(runner_name="linux-3", runner_id=3, at=NOW - 660)
+LOST = death(exit_code=None, signal=None, pod="", cause=Cause.LOST_COMMUNICATION, reason=OwnReason.WENT_OFFLINE)
+AGAIN = QUEUED._replace(id=9, attempt=2, queued_at=NOW - 40)
+ASKED = Rerun(7, 41, 1, "mona", NOW - 50)
+ACCEPTED = ASKED._replace(state=RerunState.ACCEPTED)
+
+TAKEN = "taken by runner linux-3 after 20 s"
+OOM = (
+    "the runner was killed because its container reached its memory limit: "
+    "its container ended with exit code 137, signal 9 (OOMKilled)"
+)
+
+
+BEGUN = "a step of the job had begun, and the pool does not run such jobs again unasked"
+
+
+def story(known, outcome=NOTHING_KNOWN):
+    jobs = queue([known], [busy()])
+    return [each.text for each in job_story(known, POOL, explain(jobs, known), outcome, NOW)]
+
+
+@pytest.mark.parametrize(
+    ("known", "outcome", "events"),
+    [
+        (QUEUED, JobOutcome(), [f"waits: the only runner of {POOL} is busy; 0 jobs ahead"]),
+        (
+            QUEUED._replace(waiting=True),
+            JobOutcome(),
+            ["waits: GitHub holds it back, for an approval or for its concurrency group"],
+        ),
+        (RUNNING, JobOutcome(), [TAKEN]),
+        (
+            RUNNING._replace(queued_at=NOW - 1480),
+            JobOutcome(),
+            ["taken by runner linux-3 after 10 min; what it waited for is not known"],
+        ),
+        (
+            RUNNING._replace(queued_at=NOW - 1480, waited_for="AllBusy"),
+            JobOutcome(),
+            ["taken by runner linux-3 after 10 min: all runners of its pool were busy"],
+        ),
+        (
+            RUNNING._replace(queued_at=NOW - 1480, waited_for="AReasonOfAnotherVersion"),
+            JobOutcome(),
+            ["taken by runner linux-3 after 10 min: AReasonOfAnotherVersion"],
+        ),
+        (RUNNING._replace(runner_name=None), JobOutcome(), ["taken by a runner that GitHub did not name after 20 s"]),
+        (
+            RUNNING,
+            JobOutcome(DIED),
+            [TAKEN, OOM, "GitHub has not ended the job yet: it does so some ten minutes after a runner is lost"],
+        ),
+        (FAILED._replace(conclusion="success"), JobOutcome(), [TAKEN, "ended: success"]),
+        (FAILED._replace(conclusion=""), JobOutcome(), [TAKEN, "ended: no conclusion was delivered"]),
+        (
+            FAILED._replace(started_at=None, runner_id=None, runner_name=None, conclusion="cancelled"),
+            JobOutcome(),
+            ["no runner took it", "ended: cancelled"],
+        ),
+        (FAILED, JobOutcome(DIED), [TAKEN, OOM, "ended: failure", "no re-run is known"]),
+        (
+            FAILED,
+            JobOutcome(DIED, ASKED),
+            [TAKEN, OOM, "ended: failure", "a re-run was requested by mona; GitHub has not confirmed it yet"],
+        ),
+        (
+            FAILED,
+            JobOutcome(DIED, ACCEPTED._replace(by=AUTO)),
+            [
+                *(TAKEN, OOM, "ended: failure"),
+                "a re-run was requested by ghapp, as its pool is configured; it is attempt 2 of the run",
+                "no delivery of attempt 2 is known, so neither is where it is now",
+            ],
+        ),
+        (
+            FAILED,
+            JobOutcome(DIED, ASKED._replace(state=RerunState.REFUSED, why="it is too old")),
+            [
+                *(TAKEN, OOM, "ended: failure"),
+                "a re-run was requested by mona; GitHub refused it: it is too old",
+            ],
+        ),
+        (
+            FAILED,
+            JobOutcome(DIED, note=RerunNote("StepsHadBegun", AUTO, NOW - 50)),
+            [
+                *(TAKEN, OOM, "ended: failure"),
+                f"not run again by ghapp, as its pool is configured: {BEGUN}",
+            ],
+        ),
+        (
+            FAILED,
+            JobOutcome(DIED, note=RerunNote("OfAnotherVersion", "mona", NOW - 50, NOW + 120)),
+            [*(TAKEN, OOM, "ended: failure"), "not run again by mona: ofAnotherVersion; tried again in 2 min"],
+        ),
+        (
+            FAILED,
+            JobOutcome(DIED, ACCEPTED, None, (AGAIN,)),
+            [
+                *(TAKEN, OOM, "ended: failure"),
+                "a re-run was requested by mona; it is attempt 2 of the run",
+                "attempt 2 of the run is job 9: queued",
+            ],
+        ),
+        (
+            FAILED,
+            JobOutcome(
+                DIED,
+                attempts=(AGAIN._replace(status="over", conclusion="success", runner_name="linux-4"),),
+            ),
+            [
+                *(TAKEN, OOM, "ended: failure"),
+                "attempt 2 of the run is job 9, started at GitHub, it is not known by whom: over on linux-4, success",
+            ],
+        ),
+    ],
+    ids=[
+        *("queued", "held back", "running", "waited for an unknown reason", "waited for busy runners"),
+        *("a reason of another version", "a runner without a name", "runner died and GitHub does not know"),
+        *("succeeded", "ended without a conclusion", "cancelled before a runner took it", "failed by its runner"),
+        *("re-run requested", "re-run accepted", "re-run refused", "not run again", "tried again later"),
+        *("run again and queued", "run again at GitHub"),
+    ],
+)
+def test_a_job_has_one_story(known, outcome, events):
+    assert story(known, outcome) == [f"queued for pool {POOL}", *events]
+
+
+def test_a_later_attempt_names_the_one_before():
+    assert story(AGAIN, JobOutcome(attempts=(FAILED,)))[0] == (
+        f"queued for pool {POOL} as attempt 2 of its run, after job 7 (failure)"
+    )
+
+
+def test_a_job_whose_end_was_never_delivered_must_have_ended():
+    assert story(RUNNING._replace(started_at=NOW - 6 * 86_400, queued_at=NOW - 6 * 86_400))[-1] == (
+        "must have ended: no delivery reported how, and it is too old to go on"
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (death(), "its container ended with exit code 137, signal 9 (OOMKilled)"),
+        (death(exit_code=1, signal=None, reason=""), "its container ended with exit code 1"),
+        (death(exit_code=None, reason="PodGone"), "its pod disappeared before an end was seen (PodGone)"),
+        (LOST, "GitHub listed the runner as offline while the job ran"),
+        (LOST._replace(reason="Unheard"), "how is not on record (Unheard)"),
+    ],
+)
+def test_how_a_death_is_known_names_no_host_and_no_pod(found, text):
+    assert how_known(found) == text
+    assert "node-1" not in text
+
+
+@pytest.mark.parametrize(
+    ("others", "ids"),
+    [
+        ([AGAIN, FAILED], [9]),
+        ([AGAIN, AGAIN], [9]),
+        ([AGAIN, AGAIN._replace(id=10, attempt=3)], [9, 10]),
+        ([AGAIN, AGAIN._replace(id=10)], []),
+        ([AGAIN, FAILED._replace(id=8)], []),
+        ([AGAIN._replace(name="lint")], []),
+        ([AGAIN._replace(repository="acme/web")], []),
+        ([AGAIN._replace(run_id=None)], []),
+    ],
+    ids=[
+        *("the next attempt", "delivered twice", "two later ones", "two of one name", "two of its own name"),
+        *("another job", "another repository", "no run"),
+    ],
+)
+def test_other_attempts_are_known_by_run_and_name_alone(others, ids):
+    assert [each.id for each in other_attempts(FAILED, others)] == ids
+
+
+def test_a_job_without_a_run_has_no_other_attempt():
+    assert other_attempts(FAILED._replace(run_id=None), [AGAIN._replace(run_id=None)]) == ()
+
+
+TIMES = st.floats(NOW - 5000, NOW + 5000)
+
+
+@given(TIMES, st.none() | TIMES, st.none() | TIMES, st.none() | TIMES, st.booleans())
+def test_the_runner_takes_the_job_before_it_dies_whatever_the_clocks_say(queued, started, ended, died, asked):
+    known = Job(
+        *(7, "over" if ended else "running", (POOL,), "acme/api", queued, 3, "linux-3", started),
+        ended_at=ended,
+        conclusion="failure",
+    )
+    outcome = JobOutcome(None if died is None else death(at=died), ACCEPTED if asked else None)
+    events = job_story(known, POOL, None, outcome, NOW)
+    steps = [each.step for each in events if each.step in (StoryStep.QUEUED, StoryStep.TAKEN, StoryStep.DIED)]
+    assert steps == sorted(steps, key=list(StoryStep).index)
+    assert events[0].step is StoryStep.QUEUED or known.ended_at is not None
