@@ -39,7 +39,7 @@ from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
 from ghapp.web.gates import LoadedGates, PoolGates, load_gates
 from ghapp.web.pages.prepared import Prepared
 from ghapp.web.pages.views.charts import ChartView, Sparkline
-from ghapp.web.pages.views.cluster import ClusterView, cluster_view
+from ghapp.web.pages.views.cluster import ClusterView, PhantomLine, cluster_view, phantoms_named
 from ghapp.web.pages.views.death import RerunKnown
 from ghapp.web.pages.views.deaths import DeathLine, death_line, with_latest
 from ghapp.web.pages.views.history import SPARK_STEPS, ChartSpan, pool_sparkline, wait_chart
@@ -154,6 +154,11 @@ class PageData:
             return None if summary is None else cluster_view(summary, reaped, now)
 
         return await self._clusters.read(installation, load)
+
+    async def phantoms(self, org_state: OrgState, name: str) -> tuple[PhantomLine, ...]:
+        """Returns the phantoms of a runner's name, as of the last check of the cluster."""
+        summary = await self._stores.cluster_summaries.of(org_state.installation.id)
+        return () if summary is None else phantoms_named(name, summary, self._clock())
 
     async def incidents(self, org_state: OrgState) -> IncidentsById:
         """Returns the incidents of the last month: the recorded ones, with what evidence and fuses show since."""

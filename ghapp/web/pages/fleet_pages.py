@@ -302,6 +302,7 @@ class FleetPages:
             rights=visit.rights,
             base=base_of(shell, installation),
             at_github=at_github,
+            phantoms=await host.data.phantoms(visit.org_state, evidence.name),
             incident=incident,
             web_url=host.settings.web_url,
         )
