@@ -32,6 +32,7 @@ from ghapp.store.deaths import identity
 from ghapp.store.fleet_views import FleetFacts, fleet_view, load_fleet_facts
 from ghapp.store.fuses import WHOLE_ORG, Pause, PauseOutcome, Resumption
 from ghapp.store.inbox import DeadLetter
+from ghapp.store.presses import Press
 from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.cache import Cache
@@ -347,6 +348,14 @@ class PageData:
     async def audited(self, installation: int | None, most: int, trail: Trail = Trail.CHANGES) -> list[AuditEntry]:
         """Returns the latest entries of an organization's audit log; None: of what concerns all organizations."""
         return await self._audit.latest(keys.ALL_ORGS if installation is None else installation, most, trail)
+
+    async def begin_press(self, org_state: OrgState, topic: str, entry: AuditEntry) -> str:
+        """Records a press whose work a worker does, before the work is enqueued; returns its id."""
+        return await self._stores.presses.begin(org_state.installation.id, topic, entry)
+
+    async def press(self, org_state: OrgState, press_id: str) -> Press | None:
+        """Returns a press of the last hour."""
+        return await self._stores.presses.get(org_state.installation.id, press_id)
 
     def change(self, installation: int | None, entry: AuditEntry) -> AbstractAsyncContextManager[ChangeOutcome]:
         """Records a change, as `AuditLog.change`; None: it concerns all organizations."""
