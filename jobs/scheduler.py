@@ -25,7 +25,7 @@ from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.queue.transitions import Enqueued
 from ghapp.redis_clock import MEASURE_SECONDS, SharedClock
-from ghapp.report.check_run_state import repository_of
+from ghapp.report.check_run_state import wants_report
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis, connect, connect_sync
 from ghapp.store.installations import Installations
@@ -234,7 +234,7 @@ class Scheduler:
         self._lost_before = found
 
     async def _report(self) -> None:
-        wanted = await with_report_repository(self._settings, self._installations)
+        wanted = await with_report(self._settings, self._installations)
         jobs.enqueue_for_each(self._queue_redis, JobName.REPORT, wanted)
 
     async def _ask_shards(self) -> None:
@@ -293,12 +293,13 @@ class Scheduler:
             await self._discover()
 
 
-async def with_report_repository(settings: Settings, installations: Installations) -> list[int]:
-    """Returns the ids of installations that have a report repository."""
+async def with_report(settings: Settings, installations: Installations) -> list[int]:
+    """Returns the ids of installations that have a report repository, or pools with pods, whose phantoms are due."""
     return [
         each.id
         for each in await installations.all()
-        if not each.suspended and repository_of(settings.of(each.org).report.repository, each.org) is not None
+        if not each.suspended
+        and wants_report(settings.of(each.org).report.repository, each.org, settings.pools_of(each.org))
     ]
 
 

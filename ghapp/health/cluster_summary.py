@@ -17,9 +17,12 @@ from ghapp.health.pods.phantom_kinds import FoundSince, Phantom, key, lasting
 from ghapp.health.pods.pod import is_fresh
 from ghapp.health.pods.reconcile import NamespaceRule
 
-LASTING_SECONDS = 120.0
-"""A phantom is reported once every check has found it for this long. ARC's objects alone may be listed every 20 s."""
+LASTING_SECONDS = 100.0
+"""A phantom is reported once every check has found it for this long: with a check each 20 s, in about two minutes.
 
+Longer than ARC waits at most before it makes the pod of a failed runner again (80 s); its objects alone may be listed
+every 20 s.
+"""
 BRIDGED_SECONDS = 600.0
 """After a longer gap between two checks, the time between them counts as unknown."""
 

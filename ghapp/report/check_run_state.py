@@ -5,9 +5,12 @@ A check run stays with its commit: when the branch moves on, the report is creat
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum, auto
 from typing import NamedTuple
 
+from ghapp.health.cluster_summary import namespaces_of
+from ghapp.health.pods.reconcile import NamespaceRule
 from ghapp.report.check_run import Report
 
 LOOK_AGAIN_SECONDS = 300.0
@@ -122,3 +125,8 @@ def repository_of(configured: str | None, org: str) -> str | None:
     """Returns the org's report repository, `owner/name`; None if it is unset or belongs to another owner."""
     owner, _, name = (configured or "").partition("/")
     return configured if name and owner.lower() == org.lower() else None
+
+
+def wants_report(configured: str | None, org: str, rules: Iterable[NamespaceRule]) -> bool:
+    """True if a report is due from time to time: it has a repository, or pools with pods, whose phantoms it finds."""
+    return repository_of(configured, org) is not None or bool(namespaces_of(rules))

@@ -14,7 +14,7 @@ from ghapp.health.deaths.patterns import DeathPattern, DeathSummary, PatternKind
 from ghapp.health.leaks.reaper_status import ReaperStatus
 from ghapp.health.leaks.tick import Guard
 from ghapp.health.pods.degraded_sources import DegradedSource
-from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomReason
+from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomReason, command_of
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION
 from ghapp.health.remediation.plan import Mode
 from ghapp.health.runner.evidence import Evidence
@@ -80,7 +80,9 @@ def _phantom_row(alike: Sequence[Phantom], absent: Mapping[str, Evidence], mode:
     replacement = next(iter(done)) if len(done) == 1 else ", ".join(f"{done[each]} {each}" for each in sorted(done))
     detail = next((each.detail for each in sorted(alike) if each.detail), "")
     shown = f"{reason}: {code(detail)}" if detail else reason
-    return row(kind, shown, str(len(alike)), _named(places), replacement, ADVICE[reason])
+    command = command_of(min(alike, key=lambda each: (each.namespace, each.subject)))
+    step = f"{ADVICE[reason]} {code(command)}" if command else ADVICE[reason]
+    return row(kind, shown, str(len(alike)), _named(places), replacement, step)
 
 
 def _replacement_of(lost: Evidence | None, mode: Mode) -> str:

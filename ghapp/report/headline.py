@@ -18,6 +18,7 @@ from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
 from ghapp.health.demand import UnservedJob
+from ghapp.health.pods.phantom_kinds import Phantom, command_of
 from ghapp.health.queue.reason import STUCK
 from ghapp.health.remediation.fuse import (
     FUSE_REASONS,
@@ -86,7 +87,8 @@ class Headline(NamedTuple):
         step: what to do next; empty if nothing has to be done.
         command: the step as a command to copy; empty if there is none.
         since: when it began (epoch seconds); None if that is not known.
-        page: the page that shows more, below the organization's own, as `jobs?state=unserved`.
+        page: the page that shows more, below the organization's own, as `jobs?state=unserved`; or a part of the
+            organization's own, as `#cluster`.
         pool: the pool that it is about; empty for the whole organization.
         short: a few words for a title.
         affected: how many runners, jobs or pods it is about.
@@ -407,22 +409,22 @@ def _gates(fleet: FleetView, now: float) -> Iterator[Headline]:
 
 
 def _phantoms(fleet: FleetView) -> Iterator[Headline]:
-    by_reason: dict[str, list[str]] = {}
-    advice = {}
+    by_reason: dict[str, list[Phantom]] = {}
     for each in fleet.phantoms:
-        by_reason.setdefault(each.reason.value, []).append(each.subject)
-        advice[each.reason.value] = each.advice
-    for reason, subjects in sorted(by_reason.items()):
-        more = f" and {len(subjects) - 1:,} more" if len(subjects) > 1 else ""
-        what = "counts as a runner, and is none" if len(subjects) == 1 else "count as runners, and are none"
+        by_reason.setdefault(each.reason.value, []).append(each)
+    for reason, alike in sorted(by_reason.items()):
+        more = f" and {len(alike) - 1:,} more" if len(alike) > 1 else ""
+        what = "counts as a runner, and is none" if len(alike) == 1 else "count as runners, and are none"
+        advice = alike[-1].advice
         yield Headline(
             HeadlineKind.PHANTOM,
             Severity.ATTENTION,
-            f"{subjects[0]}{more} {what} ({reason}).",
-            advice[reason][:1].lower() + advice[reason][1:].removesuffix("."),
-            page="deaths",
-            short=counted(len(subjects), "phantom"),
-            affected=len(subjects),
+            f"{alike[0].subject}{more} {what} ({reason}).",
+            advice[:1].lower() + advice[1:].removesuffix("."),
+            command_of(alike[0]),
+            page="#cluster",
+            short=counted(len(alike), "phantom"),
+            affected=len(alike),
         )
 
 

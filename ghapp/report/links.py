@@ -59,9 +59,14 @@ class PageLinks:
         return self._page("github")
 
     def below(self, path: str) -> str | None:
-        """A page by its path and query below the organization's own, as headlines have it; the overview if empty."""
+        """A page by its path and query below the organization's own, as headlines have it; the overview if empty.
+
+        A path that begins with `#` is a part of the overview.
+        """
         overview = self.overview
-        return f"{overview}/{path}" if overview is not None and path else overview
+        if overview is None or not path:
+            return overview
+        return f"{overview}{path}" if path.startswith("#") else f"{overview}/{path}"
 
     def runner(self, runner_id: int) -> str | None:
         """One runner."""

@@ -10,6 +10,7 @@ from typing import TypedDict
 
 from ghapp.health.cluster_summary import ClusterSummary, phantom_since
 from ghapp.health.demand import PoolDemand
+from ghapp.health.pods.phantom_kinds import command_of
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.report import fuse_history
 from ghapp.report.documents import Timestamp, pause_in_words, timestamp
@@ -41,7 +42,7 @@ class PoolQueueDocument(TypedDict):
 
 
 class PhantomDocument(TypedDict):
-    """A pod or object that counts as a runner and is none."""
+    """A pod or object that counts as a runner and is none. `command`: the first step, to copy; null: wait."""
 
     org: str
     name: str
@@ -53,6 +54,7 @@ class PhantomDocument(TypedDict):
     since: Timestamp
     detail: str | None
     advice: str
+    command: str | None
 
 
 class HeadlineDocument(TypedDict):
@@ -140,6 +142,7 @@ def phantom_documents(org: str, summary: ClusterSummary | None) -> list[PhantomD
             "since": timestamp(phantom_since(summary, each)),
             "detail": each.detail or None,
             "advice": each.advice,
+            "command": command_of(each) or None,
         }
         for each in summary.phantoms
     ]

@@ -125,6 +125,11 @@ class AuditLog:
         """Records what is done, or was refused."""
         await self._add(keys.audit(installation, trail), _entries.encode(entry))
 
+    async def conclude(self, installation: int, entry: AuditEntry, result: str) -> None:
+        """Replaces the result of an entry that was recorded before its work was done."""
+        key, begun = keys.audit(installation, Trail.CHANGES), _entries.encode(entry)
+        await self._add(key, _entries.encode(entry._replace(result=result)), instead_of=(key, begun))
+
     async def latest(self, installation: int, most: int, trail: Trail = Trail.CHANGES) -> list[AuditEntry]:
         """Returns up to `most` entries, the latest first."""
         key = keys.audit(installation, trail)

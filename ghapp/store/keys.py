@@ -482,6 +482,12 @@ def audit(installation: int, trail: str = "changes") -> str:
     return f"ghapp:{installation}:audit:{trail}"
 
 
+@keys_of(HASH, KeyBound(most=400, seconds=HOUR), (WEB, WORKER), (WEB, WORKER))
+def presses(installation: int) -> str:
+    """Id of a press of a button → Press; the same with `:done` → with its outcome."""
+    return f"ghapp:{installation}:presses"
+
+
 @keys_of(
     HASH,
     KeyBound(number="one entry per pool with losses", time="closed, and of a pool without runners: a week"),

@@ -41,6 +41,7 @@ from ghapp.store.pod_ends import PodEnds
 from ghapp.store.pod_locations import PodLocations
 from ghapp.store.pods import Pods
 from ghapp.store.post_mortems import PostMortems
+from ghapp.store.presses import Presses
 from ghapp.store.quarantine import Quarantine
 from ghapp.store.queue_checks import QueueChecks
 from ghapp.store.rate_limits import SharedRateLimits
@@ -66,6 +67,7 @@ class Stores:
 
     redis: Redis
     audit: AuditLog
+    presses: Presses
     budget: Budget
     cluster_summaries: ClusterSummaries
     counters: MetricCounters
@@ -142,6 +144,7 @@ def stores_over(
     return Stores(
         redis=redis,
         audit=AuditLog(redis),
+        presses=Presses(redis),
         budget=Budget(redis, clock),
         cluster_summaries=ClusterSummaries(redis),
         counters=MetricCounters(redis),

@@ -295,8 +295,12 @@ def post_mortem(death: Mapping[str, Any]) -> RenderableType:
     return Group(head, ShrinkingTable(table))
 
 
+MOST_COMMANDS = 3
+"""Commands shown for phantoms of one reason: the others differ in the name alone."""
+
+
 def phantoms_table(phantoms: Sequence[Mapping[str, Any]], now: float) -> RenderableType:
-    """Returns the phantoms, which are counted as runners but are not, and the advice by reason."""
+    """Returns the phantoms, which are counted as runners but are not; by reason the advice, and each one's command."""
     table = new_table("org", "phantom", "kind", "reason", "found")
     for each in phantoms:
         place = f"{each['namespace']}/{each['name']}" if each["namespace"] else each["name"]
@@ -305,12 +309,12 @@ def phantoms_table(phantoms: Sequence[Mapping[str, Any]], now: float) -> Rendera
     count.append(": counted as runners, but not runners")
     advice = {each["reason"]: each["advice"] for each in phantoms}
     details = {each["reason"]: f" ({each['detail']})" for each in reversed(phantoms) if each["detail"]}
-    return Group(
-        Text(),
-        count,
-        ShrinkingTable(table, [*constant_column("org", phantoms), "kind"]),
-        *(copyable(f" {reason}{details.get(reason, '')} → {what}") for reason, what in advice.items()),
-    )
+    steps: list[RenderableType] = []
+    for reason, what in advice.items():
+        steps.append(copyable(f" {reason}{details.get(reason, '')} → {what}"))
+        commands = [each["command"] for each in phantoms if each["reason"] == reason and each["command"]]
+        steps += [copyable(f"   {command}") for command in commands[:MOST_COMMANDS]]
+    return Group(Text(), count, ShrinkingTable(table, [*constant_column("org", phantoms), "kind"]), *steps)
 
 
 def tokens_table(tokens: Iterable[Any], now: float) -> RenderableType:

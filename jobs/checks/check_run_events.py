@@ -10,6 +10,7 @@ from ghapp.queue.jobs import JobName
 from ghapp.report import NAME, SWEEP, resumes_until
 from ghapp.report.check_run_state import Head
 from ghapp.store.audit import AuditEntry, Channel
+from ghapp.store.presses import SWEEP_TOPIC
 from jobs.checks.gate_report import restart_gate_check
 from jobs.checks.health_report import enqueue_report_if_wanted, repository_for
 from jobs.context import JobContext
@@ -104,8 +105,7 @@ async def _press(context: JobContext, installation: Installation, delivery: Deli
         return "ignored"
     now = context.clock()
     entry = AuditEntry(now, by, Channel.CHECK_RUN, SWEEP.identifier, "", "", "")
-    async with context.audit.change(installation.id, entry) as outcome:
-        await context.schedule.due_at(installation.id, now)
-        outcome.set("queued")
+    await context.presses.begin(installation.id, SWEEP_TOPIC, entry)
+    await context.schedule.due_at(installation.id, now)
     log.info("button used", installation=installation.id, org=installation.org, button=SWEEP.identifier, by=by)
     return "swept"

@@ -6,14 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ghapp.github.checks import Checks
-from ghapp.health.cluster_summary import MOST_DEATHS, ClusterSummary, namespaces_of
+from ghapp.health.cluster_summary import MOST_DEATHS, ClusterSummary
 from ghapp.health.deaths.correlation import WEEK_SECONDS
 from ghapp.health.deaths.patterns import DAY_SECONDS, DeathSummary, death_patterns, death_summary
 from ghapp.health.installation import Installation
 from ghapp.log import logger
 from ghapp.queue import jobs
 from ghapp.report import FleetView, Report, report_on
-from ghapp.report.check_run_state import CheckRunState, CheckRunStep, Head, Posted, PostFailure, next_of, repository_of
+from ghapp.report.check_run_state import (
+    CheckRunState,
+    CheckRunStep,
+    Head,
+    Posted,
+    PostFailure,
+    next_of,
+    repository_of,
+    wants_report,
+)
 from ghapp.store.fleet_views import load_fleet
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
@@ -38,8 +47,8 @@ def enqueue_report_if_wanted(context: JobContext, installation: Installation) ->
 
     The job also summarizes the cluster for the commands, without a check run, too.
     """
-    has_pods = bool(namespaces_of(context.settings.pools_of(installation.org)))
-    if has_pods or repository_for(context, installation) is not None:
+    settings, org = context.settings, installation.org
+    if wants_report(settings.of(org).report.repository, org, settings.pools_of(org)):
         jobs.enqueue_report(context.queue_redis, installation.id)
 
 

@@ -39,6 +39,7 @@ from ghapp.report.post_mortem import NAME, RERUN
 from ghapp.store.audit import AuditEntry, Channel
 from ghapp.store.deaths import identity
 from ghapp.store.locks import OUTLIVING_SECONDS
+from ghapp.store.presses import rerun_topic
 from jobs.context import JobContext, configured, open_context
 
 log = logger(__name__)
@@ -84,12 +85,12 @@ async def rerun_job_of(
             await _try_again(context, installation_id, job_id, which, by, attempt, waited)
             raise
     named = {"installation": installation_id, "org": installation.org, "job": job_id, "by": by}
+    after = None
     if isinstance(outcome, Rerun):
         log.info("re-run", **named, repository=death.job.repository, state=outcome.state.value)
         _have_check_run_updated(context, installation_id, which, outcome)
     else:
         log.info("not re-run", **named, reason=outcome.value)
-        after = None
         if outcome in DEFERRED:
             waited = 1 if outcome is RerunRefusal.RUN_NOT_OVER else waited
             after = await _try_again(context, installation_id, job_id, which, by, attempt, waited)
@@ -99,6 +100,8 @@ async def rerun_job_of(
             await context.reruns.note(installation_id, job_id, note)
     result = outcome.state.value if isinstance(outcome, Rerun) else outcome.value
     await context.counters.add("ghapp_reruns_total", org=installation.org, outcome=result)
+    if after is None:  # else a later try has the outcome
+        await context.presses.conclude(installation_id, rerun_topic(which), lambda _: result)
     return outcome
 
 
@@ -259,8 +262,7 @@ async def request_by_button(context: JobContext, installation: Installation, del
     by = delivery.sender.login if delivery.sender is not None else ""
     key = f"rerun-{installation.id}-{check_run.id}"
     entry = AuditEntry(context.clock(), by, Channel.CHECK_RUN, "re-run", f"the job of {subject}", "", "")
-    async with context.audit.change(installation.id, entry) as outcome:
-        is_new = context.ask(JobName.RERUN, installation.id, posted.death, by or "unknown", key=key)
-        outcome.set("queued" if is_new else "already-queued", has_effect=is_new)
+    await context.presses.begin(installation.id, rerun_topic(posted.death), entry)
+    context.ask(JobName.RERUN, installation.id, posted.death, by or "unknown", key=key)
     log.info("button used", installation=installation.id, org=installation.org, button=action.identifier, by=by)
     return True

@@ -17,7 +17,7 @@ from ghapp.health.pods.reconcile import ArcDemand, find_phantoms, pod_locations
 from jobs.context import JobContext
 
 EVERY_SECONDS = 15.0
-"""A younger summary is used again: nothing is reported before it has lasted for minutes."""
+"""A younger summary is used again: nothing is reported before it has lasted for more than a minute."""
 
 MOST_READ = 2_000
 """Deaths that one summary reads. Clean exits are among them: a death may turn out to be one."""

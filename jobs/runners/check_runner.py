@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from ghapp.errors import GitHubError
+from ghapp.health.installation import Installation
 from ghapp.health.pacing import Purpose
 from ghapp.health.runner import absence
 from ghapp.log import logger
+from ghapp.store.presses import check_topic
+from ghapp.untrusted_text import one_line
 from jobs.context import JobContext, configured, open_context
 from jobs.runners.confirm import ask_to_confirm
 
 log = logger(__name__)
+
+LONGEST_WHY = 200
 
 
 async def check(installation_id: int, runner_id: int) -> None:
@@ -26,14 +31,24 @@ async def check_runner(context: JobContext, installation_id: int, runner_id: int
     installation = await context.installations.one(installation_id)
     if installation is None:
         return
+    outcome = await _look(context, installation, runner_id)
+    await context.presses.conclude(installation_id, check_topic(runner_id), lambda _: outcome)
+
+
+async def _look(context: JobContext, installation: Installation, runner_id: int) -> str:
+    """Records what GitHub says of a runner; returns it in words."""
+    installation_id = installation.id
     try:
         installation_client = await context.installation_client(installation, Purpose.REPORT)
         answer = await installation_client.runner(runner_id)
     except GitHubError as error:
         log.info("runner check failed", installation=installation_id, runner=runner_id, why=str(error))
-        return
+        return f"GitHub gave no usable answer: {one_line(str(error), LONGEST_WHY)}"
     at = context.clock()
     limits, survey = context.settings.of(installation.org).evidence, await context.runners.survey(installation_id)
     revised = await context.runners.revise(installation_id, {runner_id: absence.folds_of_get(answer, at, survey)})
     ask_to_confirm(context, installation_id, absence.confirm_at(revised.values(), survey, at, limits))
     log.info("checked", installation=installation_id, runner=runner_id, there=answer is not None)
+    if answer is None:
+        return "GitHub answered 404: the runner is asked for again before it counts as lost"
+    return f"GitHub lists it as {'online' if answer.online else 'offline'}{' and busy' if answer.busy else ''}"

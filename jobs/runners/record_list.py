@@ -67,6 +67,15 @@ class SweepResult:
     repeats: int = 0
     deferred: bool = False
 
+    @property
+    def outcome(self) -> str:
+        """What it found, in words: of a press of "Sweep now"."""
+        calls = f"{self.calls:,} call{'' if self.calls == 1 else 's'}"
+        if self.flaw:
+            return f"failed: {self.flaw}, {calls}"
+        suspects = f"{self.suspects:,} suspect{'' if self.suspects == 1 else 's'}" if self.suspects else "no suspect"
+        return f"found {suspects}, {calls}"
+
     def logged(self) -> dict[str, object]:
         """Returns what the log has of it."""
         return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import gather
 from dataclasses import replace
+from functools import partial
 
 from ghapp.errors import (
     BudgetSpentError,
@@ -29,6 +30,7 @@ from ghapp.health.runner.verdict import Reason
 from ghapp.health.settled import holds
 from ghapp.log import logger
 from ghapp.store.locks import OUTLIVING_SECONDS
+from ghapp.store.presses import SWEEP_TOPIC, Press
 from jobs.context import JobContext, configured, open_context
 from jobs.deliveries.installations import warn_of_name
 from jobs.remediation.plan_remediation import plan_after_sweep
@@ -87,6 +89,7 @@ async def sweep_installation(
         if swept.deferred:
             return swept
         swept = await _finish(context, installation, swept, began, due_at)
+        await context.presses.conclude(installation_id, SWEEP_TOPIC, partial(_outcome, swept=swept, began=began))
         if not swept.repeats:
             await _record_history(context, installation, seen, began)
     if act:
@@ -94,6 +97,11 @@ async def sweep_installation(
         async with context.all_records(swept.runners):
             await plan_after_sweep(context, installation, at_rest=swept.at_rest)
     return swept
+
+
+def _outcome(press: Press, swept: SweepResult, began: float) -> str:
+    """Returns the outcome of a press of "Sweep now": one that came while the sweep ran joined it."""
+    return f"{'already running: ' if press.entry.at > began else ''}{swept.outcome}"
 
 
 async def _list_and_record(

@@ -39,6 +39,7 @@ async def test_phantoms_are_listed_after_the_runners_with_advice(known):
     assert "runners/ghost" in phantoms
     assert "object-without-pod" in phantoms
     assert phantoms.count(f"PodLost → {ADVICE[LOST]}") == 1
+    assert "\n   kubectl -n runners delete ephemeralrunner ghost\n" in phantoms
 
 
 async def test_the_json_has_the_same_runners_and_phantoms(known):
@@ -57,6 +58,7 @@ async def test_the_json_has_the_same_runners_and_phantoms(known):
         "reason": "PodLost",
         "detail": None,
         "advice": ADVICE[LOST],
+        "command": "kubectl -n runners delete ephemeralrunner ghost",
     }
 
 

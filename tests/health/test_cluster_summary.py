@@ -44,7 +44,7 @@ def view(*seen, at=NOW):
 
 def phantoms_of(runners, seen, rules=(POOL,), **changes):
     found = find_phantoms("acme", runners, survey(**changes), seen, rules, NOW, LIMITS)
-    return [(each.kind.value, each.subject, each.reason.value) for each in found]
+    return [(each.kind.value, each.subject, each.reason.value) for each in found if each.is_old]
 
 
 def death(name="linux-1", at=NOW, cause=Cause.CRASH, **changes):
@@ -181,6 +181,21 @@ def summary_of_reads(*times, found=(STUCK,)):
 )
 def test_a_phantom_is_reported_once_it_was_found_for_lasting_seconds(times, count):
     assert len(summary_of_reads(*times).phantoms) == count
+
+
+@pytest.mark.parametrize("every", [15, 20])
+@pytest.mark.parametrize("missed", [0.0, 19.9], ids=["found at once", "found just before the next check"])
+def test_a_lost_pod_is_reported_within_about_two_minutes_and_not_while_arc_waits_before_it_makes_another(every, missed):
+    """ARC waits 80 s at most. The age of the object, a day or two minutes, changes nothing."""
+    reported, side, at = [], None, NOW + min(missed, every)
+    running = runner_object(created_at=NOW - 20)
+    while at <= NOW + 150:
+        seen = {NAMESPACE: view(running, at=at)}
+        found = find_phantoms("acme", [online()], survey(swept_at=at), seen, [POOL], at, LIMITS)
+        side = summary_after(continued(side, at), found, [], at)
+        reported += [at - NOW for _ in side.phantoms]
+        at += every
+    assert 100 <= reported[0] <= 140
 
 
 def test_a_phantom_missing_from_one_read_starts_again():

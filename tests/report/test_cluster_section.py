@@ -59,7 +59,10 @@ def test_phantoms_are_counted_and_named_with_advice():
         "",
         "| Kind | Reason | Count | Names | Replacement | What to do |",
         "| --- | --- | ---: | --- | --- | --- |",
-        f"| object-without-pod | PodLost | 2 | `runners/a`, `runners/b` | none | {ADVICE[PhantomReason.POD_LOST]} |",
+        (
+            f"| object-without-pod | PodLost | 2 | `runners/a`, `runners/b` | none | {ADVICE[PhantomReason.POD_LOST]} "
+            "`kubectl -n runners delete ephemeralrunner a` |"
+        ),
         f"| runner-without-pod | MachineGone | 1 | `c` | none | {ADVICE[PhantomReason.MACHINE_GONE]} |",
     ]
 

@@ -20,6 +20,7 @@ from ghapp.health.runner.next_attempt import BLINDNESS, NOT_SCHEDULED, OVERDUE, 
 from ghapp.health.runner.verdict import Reason
 from ghapp.report.fleet import by_pool
 from ghapp.report.headline import MOST_PER_KIND, HeadlineKind, Severity, headlines
+from ghapp.report.links import PageLinks
 from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, proving, survey, suspect
 from tests.report.fleets import fleet_of, healed, requested
 
@@ -282,6 +283,12 @@ def test_headlines_of_one_kind_are_bounded_and_the_last_one_counts_the_others(co
     assert len(known) == min(count, MOST_PER_KIND)
     assert sum(each.affected for each in known) == count
     assert (f"and {count - MOST_PER_KIND:,} more like it" in known[-1].sentence) is (count > MOST_PER_KIND)
+
+
+def test_a_phantom_has_the_command_to_copy_and_a_part_of_the_page():
+    (headline,) = found(online(), phantoms=[PHANTOM._replace(namespace="runners")])
+    assert headline.command == "kubectl -n runners delete ephemeralrunner runner-x1"
+    assert PageLinks("https://ghapp.acme.io", "acme").below(headline.page) == "https://ghapp.acme.io/orgs/acme#cluster"
 
 
 def test_the_advice_of_each_phantom_is_its_step():

@@ -35,6 +35,7 @@ from ghapp.store import (
     own_deletions,
     pod_claims,
     pod_ends,
+    presses,
     quarantine,
     runners,
     sessions,
@@ -60,6 +61,7 @@ from ghapp.store.own_deletions import OwnDeletions
 from ghapp.store.pod_claims import PodClaims
 from ghapp.store.pod_ends import PodEnd, PodEnds
 from ghapp.store.post_mortems import PostMortems
+from ghapp.store.presses import SWEEP_TOPIC, Presses
 from ghapp.store.quarantine import Quarantine
 from ghapp.store.queue_checks import QueueChecks
 from ghapp.store.rate_limits import BucketSize, SharedRateLimits
@@ -125,6 +127,7 @@ class FastClock(SharedClock):
 async def write_the_rest(redis):
     await of_own_deletions(redis, 1)
     """What `test_garbage.write` does not write."""
+    await of_presses(redis, 1)
     uninstalled, inbox_store = UninstalledData(redis), Inbox(redis)
     await redis.delete(keys.INBOX_ASKED)
     await redis.set(keys.survey(99), b"")
@@ -181,6 +184,12 @@ async def test_each_kind_has_its_type_and_its_time_and_no_key_is_of_no_kind(redi
 async def of_audit(redis, count):
     for _ in range(count):
         await AuditLog(redis).record(ORG, filled(AuditEntry))
+
+
+async def of_presses(redis, count):
+    for _ in range(count):
+        await Presses(redis).begin(ORG, SWEEP_TOPIC, filled(AuditEntry))
+    await Presses(redis).conclude(ORG, SWEEP_TOPIC, lambda _: "done")
 
 
 async def of_own_deletions(redis, count):
@@ -344,6 +353,7 @@ STREAM_NODE = 100
 
 FILLS = [
     (keys.audit(ORG), of_audit, 8, (audit, "MOST", 5)),
+    (keys.presses(ORG), of_presses, 8, (presses, "MOST", 4)),
     (keys.own_deletions(ORG), of_own_deletions, 8, (own_deletions, "MOST_DELETIONS", 5)),
     (keys.NAME_OWNERS, of_name_owners, 8, (installations, "MOST_OWNERS", 5)),
     (keys.pod_claims(ORG), of_claims, 8, (pod_claims, "MOST", 5)),

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
 from ghapp.health.runner.verdict import State
 from ghapp.store import keys
+from ghapp.store.audit import AuditEntry, Channel
+from ghapp.store.presses import SWEEP_TOPIC, check_topic
 from jobs.runners.check_runner import check_runner
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
@@ -24,6 +30,53 @@ async def test_a_check_of_a_lost_runner_starts_the_time_of_its_confirmation(stor
         assert await state_of(app, lost) is State.SUSPECT
         app.clock.pass_(30)
         assert await confirm_installation(app.context, app.installation) == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "outcome"),
+    [
+        (None, "GitHub lists it as online"),
+        ("lost", "GitHub answered 404: the runner is asked for again before it counts as lost"),
+        (502, "GitHub gave no usable answer: "),
+    ],
+)
+async def test_a_press_of_look_at_this_runner_shows_what_github_answers(story, fault, outcome):
+    async with story() as app:
+        await known_fleet(app)
+        runner_id = next(iter(await app.context.runners.all(app.installation)))
+        if fault == "lost":
+            (runner_id,) = app.sandbox.control.lose("acme", count=1)
+        elif fault is not None:
+            app.sandbox.control.fault(match="/actions/runners/", status=fault)
+        entry = AuditEntry(app.clock(), "mona", Channel.PAGE, "look at", "it", "", "")
+        press_id = await app.context.presses.begin(app.installation, check_topic(runner_id), entry)
+        await check_runner(app.context, app.installation, runner_id)
+        assert (await app.context.presses.get(app.installation, press_id)).outcome.startswith(outcome)
+
+
+@pytest.mark.parametrize(
+    ("fault", "age", "outcome"),
+    [
+        (None, 1.0, "found no suspect, "),
+        ("lost", 1.0, "found 2 suspects, "),
+        (502, 1.0, "failed: GitHubUnavailable, "),
+        ("lost", -1.0, "already running: found 2 suspects, "),
+    ],
+    ids=["all is well", "two are lost", "GitHub does not answer", "pressed while a sweep ran"],
+)
+async def test_a_press_of_sweep_now_shows_what_the_sweep_found_and_cost(story, fault, age, outcome):
+    async with story() as app:
+        await known_fleet(app)
+        if fault == "lost":
+            app.sandbox.control.lose("acme", count=2)
+        elif fault is not None:
+            app.sandbox.control.fault(match="/actions/runners", status=fault)
+        entry = AuditEntry(app.clock() - age, "mona", Channel.PAGE, "sweep", "", "", "")
+        press_id = await app.context.presses.begin(app.installation, SWEEP_TOPIC, entry)
+        await sweep_installation(app.context, app.installation)
+        shown = (await app.context.presses.get(app.installation, press_id)).outcome
+        assert re.fullmatch(re.escape(outcome) + r"\d+ calls?", shown), shown
+        assert [each.result for each in await app.context.audit.latest(app.installation, 9)] == [shown]
 
 
 async def test_a_check_costs_one_call_and_none_when_reports_have_spent_their_share(story):

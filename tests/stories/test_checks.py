@@ -271,6 +271,11 @@ async def test_the_button_sweep_now_asks_for_a_sweep(story):
         assert not await app.context.schedule.is_any_due(app.clock())
         await app.receive()
         assert await app.context.schedule.is_any_due(app.clock())
+        app.clock.pass_(1)
+        await sweep(app)
+        (entry,) = await app.context.audit.latest(app.installation, 9)
+        assert (entry.channel, entry.action) == ("check run", "sweep")
+        assert entry.result.startswith("found no suspect, ")
 
 
 STOPPED = Fuse(Position.STOPPED, since=1.0, batch=3, allowed=3, reason=FuseReason.BATCH_NEVER_ONLINE)

@@ -111,8 +111,11 @@ async def test_the_button_runs_the_job_again_and_names_who_pressed_it(story):
         (key,) = enqueued(app)
         asked = Job.fetch(key, connection=app.context.queue_redis, serializer=JSONSerializer)
         assert asked.args == [app.installation, identity(death), app.sandbox.world.sender["login"]]
+        assert {each.result for each in await app.context.audit.latest(app.installation, 9)} == {"queued"}
         done = await rerun(app, death, "mona")
         assert (done.state, done.by) == (RerunState.ACCEPTED, "mona")
+        presses = await app.context.audit.latest(app.installation, 9)
+        assert {(each.channel, each.result) for each in presses} == {("check run", "accepted")}
         assert attempts(app, job) == [1, 2]
         assert "requested by mona; it is attempt 2 of the run" in (await look(app, death))[1]["output"]["summary"]
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ghapp.health.pods.pod import EphemeralRunner
+from ghapp.untrusted_text import shell_command
 
 
 class PhantomKind(StrEnum):
@@ -110,6 +111,8 @@ class Phantom(NamedTuple):
         pool: empty if GitHub does not list it.
         scale_set: empty if it is not ARC's.
         detail: the cluster's own words for the reason; empty if it has none. Text of others.
+        is_old: False while what is found may be on its way: such a phantom is not reported, but its time counts.
+        is_plain_pod: True for a pod that no EphemeralRunner owns: only such a pod may be deleted.
     """
 
     kind: PhantomKind
@@ -120,6 +123,8 @@ class Phantom(NamedTuple):
     scale_set: str = ""
     namespace: str = ""
     detail: str = ""
+    is_old: bool = True
+    is_plain_pod: bool = False
 
 
 FoundSince = Mapping[str, float]
@@ -134,14 +139,43 @@ def key(phantom: Phantom) -> str:
 def lasting(
     found: Iterable[Phantom], before: FoundSince, now: float, grace_seconds: float
 ) -> tuple[list[Phantom], dict[str, float]]:
-    """Returns the phantoms that every check has found for `grace_seconds`, and the state for the next check.
+    """Returns the old phantoms that every check has found for `grace_seconds`, and the state for the next check.
 
-    Transient ones, as a pod that was deleted between two reads, are never reported. A clock that went back restarts
-    the time.
+    Transient ones, as a pod that was deleted between two reads, are never reported. The time counts from the first
+    check that found one, also while it was young: the age that its kind needs and this time run together. A clock that
+    went back restarts the time.
     """
     phantoms = list(found)
     since = {key(each): min(before.get(key(each), now), now) for each in phantoms}
-    return [each for each in phantoms if now - since[key(each)] >= grace_seconds], since
+    return [each for each in phantoms if each.is_old and now - since[key(each)] >= grace_seconds], since
+
+
+def command_of(phantom: Phantom) -> str:
+    """Returns the command to copy for a phantom: what its advice begins with; empty if there is nothing to do but wait.
+
+    It deletes only where nothing that works can be hit: an EphemeralRunner, never a pod of one. Where a person has to
+    look first, it shows what to look at.
+    """
+    name = phantom.subject
+    words: tuple[str, ...]
+    match phantom.reason:
+        case PhantomReason.POD_LOST | PhantomReason.FAILED_COUNTS_AS_CAPACITY:
+            words = ("delete", "ephemeralrunner", name)
+        case PhantomReason.NOT_REGISTERED | PhantomReason.HANGS_AFTER_JOB:
+            words = ("delete", "pod" if phantom.is_plain_pod else "ephemeralrunner", name)
+        case PhantomReason.POD_NEVER_MADE:
+            words = ("describe", "ephemeralrunner", name)
+        case PhantomReason.OBJECT_GONE:
+            words = ("get", "pod", name, "-o", "jsonpath={.metadata.finalizers}")
+        case PhantomReason.INIT_FAILED:
+            words = ("logs", name, "--all-containers", "--prefix")
+        case PhantomReason.DEMAND_INFLATED:
+            words = ("get", "ephemeralrunners", "-l", f"actions.github.com/scale-set-name={name}")
+        case PhantomReason.MACHINE_GONE | PhantomReason.MACHINE_GONE_AT_WORK:
+            return ""
+        case _:
+            words = ("describe", "pod", name)
+    return shell_command("kubectl", "-n", phantom.namespace, *words)
 
 
 def is_assigned(found: EphemeralRunner) -> bool:

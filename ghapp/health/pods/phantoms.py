@@ -1,7 +1,8 @@
 """Finds phantoms: compares an org's registrations, pods and ARC objects with each other.
 
-The three are read at different times and change in between. So incomplete or old reads are ignored, and so are objects
-younger than the grace at the time of the other read; `phantom_kinds.lasting` keeps only what was found for a while. The
+The three are read at different times and change in between. So incomplete or old reads are ignored, and what was young
+at the time of the other read is found, but not old: `phantom_kinds.lasting` reports only what is old, and was found by
+each check for a while. Both times run together, so that most phantoms are reported two minutes after they began. The
 results are shown to people; they never cause a deletion. Pure; times are epoch seconds.
 """
 
@@ -29,6 +30,9 @@ __all__ = [
 ]
 
 SCALE_SET_LABEL = "actions.github.com/scale-set-name"
+SLOW_STARTS = frozenset({PhantomReason.UNSCHEDULABLE, PhantomReason.CONTAINER_NOT_CREATED})
+"""A node may be on its way, or a large image or a volume: kubelet shows `ContainerCreating` meanwhile."""
+
 ELSEWHERE_LABELS = ("actions.github.com/repository", "actions.github.com/enterprise")
 """Runners of a repository or an enterprise appear in no organization's list."""
 
@@ -70,15 +74,24 @@ class PhantomInputs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PhantomLimits:
-    """Minimum ages of objects and maximum ages of reads, in seconds."""
+    """Minimum ages of objects and maximum ages of reads, in seconds.
 
+    Attributes:
+        settled_seconds: after that no read lacks an object because it is new, where something that existed is lost.
+        grace_seconds: for what takes minutes where all is well: ARC creates many pods one after the other, nodes are
+            added, large images are pulled, processes end after their job, finalizers do their work.
+        startup_seconds: a container that runs may be unregistered this long.
+        stale_seconds: an older read is ignored.
+    """
+
+    settled_seconds: float = 120.0
     grace_seconds: float = 300.0
     startup_seconds: float = 120.0
     stale_seconds: float = 300.0
 
 
 def phantoms(view: PhantomInputs, now: float, limits: PhantomLimits) -> list[Phantom]:
-    """Returns the phantoms of these reads, sorted by kind and name. Each usable pair of reads is compared.
+    """Returns the phantoms of these reads, young ones as well, sorted by kind and name. Each usable pair is compared.
 
     Objects that are being deleted, are finished, or belong to a repository, an enterprise or another org are ignored.
     The exception is a pod of ARC's without an object: the garbage collector deletes such a pod at once, so it is found
@@ -93,11 +106,10 @@ def phantoms(view: PhantomInputs, now: float, limits: PhantomLimits) -> list[Pha
     )
     found: list[Phantom] = []
     if objects_at is not None:
-        found += _failed(objects, objects_at + view.ahead, limits)
+        found += _failed(objects)
     if objects_at is not None and pods_at is not None:
         found += _without_pod(objects, view.pods, pods_at + view.ahead, limits)
-        long_held = [each for each in held if _is_held_long(each, pods_at + view.ahead, limits)]
-        found += _without_object([*pods, *long_held], view.objects, objects_at + view.ahead, limits)
+        found += _without_object([*pods, *held], view.objects, pods_at + view.ahead, objects_at + view.ahead, limits)
     if pods_at is not None:
         found += _not_started(pods, pods_at + view.ahead, limits)
     if known_at is not None and pods_at is not None:
@@ -108,40 +120,48 @@ def phantoms(view: PhantomInputs, now: float, limits: PhantomLimits) -> list[Pha
     return sorted(named, key=lambda each: (each.kind, each.namespace, each.subject))
 
 
-def _failed(objects: Iterable[EphemeralRunner], read_at: float, limits: PhantomLimits) -> Iterator[Phantom]:
+def _failed(objects: Iterable[EphemeralRunner]) -> Iterator[Phantom]:
+    """ARC gives up an object for good, so that its age does not matter."""
     for each in objects:
-        if each.phase == "Failed" and read_at - each.created_at >= limits.grace_seconds:
+        if each.phase == "Failed":
             yield _of_object(PhantomKind.FAILED_OBJECT, each, PhantomReason.FAILED_COUNTS_AS_CAPACITY)
 
 
 def _without_pod(
     objects: Iterable[EphemeralRunner], pods: Iterable[Pod], read_at: float, limits: PhantomLimits
 ) -> Iterator[Phantom]:
-    """Pods that are being deleted count as existing."""
-    places = {(pod.namespace, pod.name) for pod in pods}
+    """Pods that are being deleted count as existing. The pod of a running object existed."""
+    places = {_place(pod) for pod in pods}
     for each in objects:
-        is_old = read_at - each.created_at >= limits.grace_seconds
-        if is_old and each.phase in {"", "Pending", "Running"} and (each.namespace, each.name) not in places:
-            reason = PhantomReason.POD_LOST if each.phase == "Running" else PhantomReason.POD_NEVER_MADE
-            yield _of_object(PhantomKind.OBJECT_WITHOUT_POD, each, reason)
+        if each.phase not in {"", "Pending", "Running"} or _place(each) in places:
+            continue
+        is_lost = each.phase == "Running"
+        reason = PhantomReason.POD_LOST if is_lost else PhantomReason.POD_NEVER_MADE
+        least = limits.settled_seconds if is_lost else limits.grace_seconds
+        phantom = _of_object(PhantomKind.OBJECT_WITHOUT_POD, each, reason)
+        yield phantom._replace(is_old=read_at - each.created_at >= least)
 
 
 def _not_started(pods: Iterable[Pod], read_at: float, limits: PhantomLimits) -> Iterator[Phantom]:
     for pod in pods:
-        why = why_not_started(pod) if pod.is_runners and read_at - pod.created_at >= limits.grace_seconds else None
+        why = why_not_started(pod) if pod.is_runners else None
         if why is not None:
-            yield _of_pod(PhantomKind.POD_NOT_STARTED, pod, why.reason)._replace(detail=why.text)
+            least = limits.grace_seconds if why.reason in SLOW_STARTS else limits.settled_seconds
+            phantom = _of_pod(PhantomKind.POD_NOT_STARTED, pod, why.reason)
+            yield phantom._replace(detail=why.text, is_old=read_at - pod.created_at >= least)
 
 
 def _without_object(
-    pods: Iterable[Pod], objects: Iterable[EphemeralRunner], read_at: float, limits: PhantomLimits
+    pods: Iterable[Pod], objects: Iterable[EphemeralRunner], pods_at: float, objects_at: float, limits: PhantomLimits
 ) -> Iterator[Phantom]:
     """Objects that are being deleted count as existing: ARC deletes their pods itself."""
     uids = {each.uid for each in objects}
     for pod in pods:
         owners = {owner.uid for owner in pod.owners if owner.kind == ARC_KIND}
-        if owners and not owners & uids and read_at - pod.created_at >= limits.grace_seconds:
-            yield _of_pod(PhantomKind.POD_WITHOUT_OBJECT, pod, PhantomReason.OBJECT_GONE)
+        if owners and not owners & uids:
+            is_settled = objects_at - pod.created_at >= limits.settled_seconds
+            is_old = is_settled and (pod.deleting_since is None or _is_held_long(pod, pods_at, limits))
+            yield _of_pod(PhantomKind.POD_WITHOUT_OBJECT, pod, PhantomReason.OBJECT_GONE)._replace(is_old=is_old)
 
 
 def _is_held_long(pod: Pod, read_at: float, limits: PhantomLimits) -> bool:
@@ -158,13 +178,14 @@ def _unknown_to_github(
         container, name = pod.runner, names[_place(pod)]
         if container is None or container.running_since is None or not _is_runners(pod, container.name):
             continue
-        if name in listed or known_at + view.ahead - container.running_since < limits.startup_seconds:
+        if name in listed:
             continue
-        ended_at = view.ended.get(name)
-        if ended_at is None:
-            yield _of_pod(PhantomKind.POD_UNKNOWN_TO_GITHUB, pod, PhantomReason.NOT_REGISTERED)
-        elif pods_at - ended_at >= limits.grace_seconds:
-            yield _of_pod(PhantomKind.POD_UNKNOWN_TO_GITHUB, pod, PhantomReason.HANGS_AFTER_JOB)
+        is_old = known_at + view.ahead - container.running_since >= limits.startup_seconds
+        reason = PhantomReason.NOT_REGISTERED
+        if (ended_at := view.ended.get(name)) is not None:
+            reason = PhantomReason.HANGS_AFTER_JOB
+            is_old = is_old and pods_at - ended_at >= limits.grace_seconds
+        yield _of_pod(PhantomKind.POD_UNKNOWN_TO_GITHUB, pod, reason)._replace(is_old=is_old)
 
 
 def _without_machine(view: PhantomInputs, read_at: float, limits: PhantomLimits) -> Iterator[Phantom]:
@@ -179,10 +200,15 @@ def _without_machine(view: PhantomInputs, read_at: float, limits: PhantomLimits)
     for each in view.known:
         if each.pool not in visible or each.name in excluded or each.ephemeral is False:
             continue
-        silent_since = None if each.offline_since is None else max(each.first_seen, each.offline_since)
-        if silent_since is not None and read_at - silent_since >= limits.grace_seconds:
-            reason = PhantomReason.MACHINE_GONE_AT_WORK if each.busy else PhantomReason.MACHINE_GONE
-            yield Phantom(PhantomKind.RUNNER_WITHOUT_POD, each.name, reason, ADVICE[reason])
+        if each.offline_since is None:
+            continue
+        was_online = each.offline_since > each.first_seen
+        silent_since, least = each.offline_since, limits.settled_seconds
+        if not was_online:  # registered before its pod is made, as controllers do with a just-in-time configuration
+            silent_since, least = each.first_seen, limits.grace_seconds
+        reason = PhantomReason.MACHINE_GONE_AT_WORK if each.busy else PhantomReason.MACHINE_GONE
+        is_old = read_at - silent_since >= least
+        yield Phantom(PhantomKind.RUNNER_WITHOUT_POD, each.name, reason, ADVICE[reason], is_old=is_old)
 
 
 def _place(found: Pod | EphemeralRunner) -> tuple[str, str]:
@@ -213,4 +239,5 @@ def _of_object(kind: PhantomKind, found: EphemeralRunner, reason: PhantomReason)
 
 def _of_pod(kind: PhantomKind, pod: Pod, reason: PhantomReason) -> Phantom:
     scale_set = pod.labels.get(SCALE_SET_LABEL, "")
-    return Phantom(kind, pod.name, reason, ADVICE[reason], scale_set=scale_set, namespace=pod.namespace)
+    phantom = Phantom(kind, pod.name, reason, ADVICE[reason], scale_set=scale_set, namespace=pod.namespace)
+    return phantom._replace(is_plain_pod=all(owner.kind != ARC_KIND for owner in pod.owners))

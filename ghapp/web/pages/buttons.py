@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from ghapp.health.deaths.death import DeadJob, Death
@@ -26,11 +26,13 @@ from ghapp.report.post_mortem import RERUN
 from ghapp.store.audit import AuditEntry, ChangeOutcome, Channel
 from ghapp.store.deaths import identity
 from ghapp.store.fuses import WHOLE_ORG, Pause
+from ghapp.store.presses import QUEUED, SWEEP_TOPIC, check_topic, rerun_topic
 from ghapp.web.api.health import MOST_DIGITS, Enqueue
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import Visitor
 from ghapp.web.pages.fleet_pages import OrgVisit, PageHost
 from ghapp.web.pages.job_pages import death_path, shown_death
+from ghapp.web.pages.shell import banner
 from ghapp.web.pages.views.death import refusal_here
 from ghapp.web.rate_limit import RateLimit
 from ghapp.web.reachable import address_of
@@ -40,6 +42,9 @@ log = logger(__name__)
 
 LARGEST_FORM_BYTES = 16 * 1024
 LONGEST_WHY, LONGEST_ID = 500, 64
+STOP_POLLING = 286
+"""htmx shows such an answer, and asks no more."""
+
 PRESSES_AT_ONCE, PRESSES_AN_HOUR, MOST_VISITORS = 20, 200, 10_000
 
 
@@ -99,7 +104,7 @@ class Buttons:
             "/orgs/{org}/deaths/{runner_name}/rerun": (self._ask_rerun, self._rerun),
             "/system/replay/{letter_id}": (self._ask_replay, self._replay),
         }
-        routes = []
+        routes = [Route("/orgs/{org}/presses/{press_id}", self._host.guarded(self._outcome), methods=["GET"])]
         for path, (ask, act) in buttons.items():
             routes.append(Route(path, self._host.guarded(ask), methods=["GET"]))
             routes.append(Route(path, self._host.guarded(act), methods=["POST"], max_body_size=LARGEST_FORM_BYTES))
@@ -114,10 +119,22 @@ class Buttons:
         if isinstance(allowed := await self._press_of_org(request), Response):
             return allowed
         visit, _ = allowed
-        async with self._change(request, visit.visitor, visit, "sweep", "") as outcome:
-            await self._host.data.sweep_now(visit.org_state)
-            outcome.set("queued")
-        return self._done(request, _org_path(visit), "sweep")
+        press_id = await self._begin(request, visit, SWEEP_TOPIC, "sweep", "")
+        await self._host.data.sweep_now(visit.org_state)
+        return self._done(request, _org_path(visit), "sweep", press_id)
+
+    # The outcome of a press.
+
+    async def _outcome(self, request: Request) -> Response:
+        """Returns the text of the banner, for the page that asks each second until the outcome is known."""
+        if isinstance(visit := await self._host.visit(request), Response):
+            return visit
+        press = await self._host.data.press(visit.org_state, request.path_params["press_id"][:LONGEST_ID])
+        text = "The outcome is no longer known; the list of changes may have it." if press is None else banner(press)
+        headers = layout.headers(scripts=True)
+        if not text:
+            return Response(status_code=204, headers=headers)
+        return HTMLResponse(layout.render("outcome.html", text=text), STOP_POLLING, headers)
 
     # Pause and resume.
 
@@ -217,10 +234,9 @@ class Buttons:
         runner_id, name = runner
         installation = visit.org_state.installation.id
         key = f"check-{installation}-{runner_id}"
-        async with self._change(request, visit.visitor, visit, "look at", f"{name} ({runner_id})") as outcome:
-            await self._enqueue(JobName.CHECK, installation, runner_id, key=key, retry=False)
-            outcome.set("queued")
-        return self._done(request, f"{_org_path(visit)}/runners/{runner_id}", "check")
+        press_id = await self._begin(request, visit, check_topic(runner_id), "look at", f"{name} ({runner_id})")
+        await self._enqueue(JobName.CHECK, installation, runner_id, key=key, retry=False)
+        return self._done(request, f"{_org_path(visit)}/runners/{runner_id}", "check", press_id)
 
     # Re-run the job of a runner that died.
 
@@ -249,10 +265,10 @@ class Buttons:
         installation = visit.org_state.installation.id
         key = f"rerun-{installation}-{job.id}"
         # Everyone who sees the fleet reads the audit log, so it has the runner and not the repository.
-        async with self._change(request, visit.visitor, visit, "re-run", f"the job of {death.runner_name}") as outcome:
-            await self._enqueue(JobName.RERUN, installation, identity(death), visit.visitor.name, key=key)
-            outcome.set("queued")
-        return self._done(request, death_path(visit, request), "rerun")
+        topic, subject = rerun_topic(identity(death)), f"the job of {death.runner_name}"
+        press_id = await self._begin(request, visit, topic, "re-run", subject)
+        await self._enqueue(JobName.RERUN, installation, identity(death), visit.visitor.name, key=key)
+        return self._done(request, death_path(visit, request), "rerun", press_id)
 
     async def _rerunnable(self, request: Request, visit: OrgVisit) -> tuple[Death, DeadJob] | Response:
         """Returns the death and its job if the visitor sees it and nothing is against a re-run; else the refusal."""
@@ -370,14 +386,25 @@ class Buttons:
         org = "" if visit is None else visit.org_state.installation.org
         log.info("button used", who=visitor.name, action=action, subject=subject, org=org, result=outcome.result)
 
+    async def _begin(self, request: Request, visit: OrgVisit, topic: str, action: str, subject: str) -> str:
+        """Records a press whose work a worker does; its outcome follows. Returns its id."""
+        who, address = visit.visitor.name, address_of(request)
+        entry = AuditEntry(self._host.clock(), who, Channel.PAGE, action, subject, "", "", address)
+        press_id = await self._host.data.begin_press(visit.org_state, topic, entry)
+        org = visit.org_state.installation.org
+        log.info("button used", who=who, action=action, subject=subject, org=org, result=QUEUED)
+        return press_id
+
     def _question(
         self, request: Request, visitor: Visitor, org: str, question: Confirmation, status: int = 200, **values: Any
     ) -> Response:
         shell = self._host.shell(request, visitor, org)
         return self._host.render(request, "confirm.html", status, shell=shell, question=question, **values)
 
-    def _done(self, request: Request, path: str, result: str) -> Response:
+    def _done(self, request: Request, path: str, result: str, press_id: str = "") -> Response:
         """Redirects to the page that shows the result, so that a reload does not press the button again."""
+        if press_id:
+            result += f"&press={press_id}"
         root = layout.root_of(request.url.path)
         separator = "&" if "?" in path else "?"
         return RedirectResponse(f"{root}{path}{separator}done={result}", 303, layout.headers(scripts=True))

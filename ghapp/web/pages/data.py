@@ -33,6 +33,7 @@ from ghapp.store.deaths import identity
 from ghapp.store.fleet_views import FleetFacts, fleet_view, load_fleet_facts
 from ghapp.store.fuses import WHOLE_ORG, Pause, PauseOutcome, Resumption
 from ghapp.store.inbox import DeadLetter
+from ghapp.store.presses import Press
 from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock
 from ghapp.web.cache import Cache
@@ -40,7 +41,7 @@ from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
 from ghapp.web.gates import LoadedGates, PoolGates, load_gates
 from ghapp.web.pages.prepared import Prepared
 from ghapp.web.pages.views.charts import ChartView, Sparkline
-from ghapp.web.pages.views.cluster import ClusterView, cluster_view
+from ghapp.web.pages.views.cluster import ClusterView, PhantomLine, cluster_view, phantoms_named
 from ghapp.web.pages.views.death import RerunKnown
 from ghapp.web.pages.views.deaths import DeathLine, death_line, with_latest
 from ghapp.web.pages.views.history import SPARK_STEPS, ChartSpan, pool_sparkline, wait_chart
@@ -155,6 +156,11 @@ class PageData:
             return None if summary is None else cluster_view(summary, reaped, now)
 
         return await self._clusters.read(installation, load)
+
+    async def phantoms(self, org_state: OrgState, name: str) -> tuple[PhantomLine, ...]:
+        """Returns the phantoms of a runner's name, as of the last check of the cluster."""
+        summary = await self._stores.cluster_summaries.of(org_state.installation.id)
+        return () if summary is None else phantoms_named(name, summary, self._clock())
 
     async def incidents(self, org_state: OrgState) -> IncidentsById:
         """Returns the incidents of the last month: the recorded ones, with what evidence and fuses show since."""
@@ -351,6 +357,14 @@ class PageData:
     async def audited(self, installation: int | None, most: int, trail: Trail = Trail.CHANGES) -> list[AuditEntry]:
         """Returns the latest entries of an organization's audit log; None: of what concerns all organizations."""
         return await self._audit.latest(keys.ALL_ORGS if installation is None else installation, most, trail)
+
+    async def begin_press(self, org_state: OrgState, topic: str, entry: AuditEntry) -> str:
+        """Records a press whose work a worker does, before the work is enqueued; returns its id."""
+        return await self._stores.presses.begin(org_state.installation.id, topic, entry)
+
+    async def press(self, org_state: OrgState, press_id: str) -> Press | None:
+        """Returns a press of the last hour."""
+        return await self._stores.presses.get(org_state.installation.id, press_id)
 
     def change(self, installation: int | None, entry: AuditEntry) -> AbstractAsyncContextManager[ChangeOutcome]:
         """Records a change, as `AuditLog.change`; None: it concerns all organizations."""

@@ -16,6 +16,7 @@ from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
 from ghapp.store.audit import MOST as MOST_ENTRIES
 from ghapp.store.audit import Trail
+from ghapp.store.presses import Press
 from ghapp.web.api.health import MOST_DIGITS, Clock
 from ghapp.web.examination import Examination
 from ghapp.web.fleet_view import OrgState
@@ -23,7 +24,7 @@ from ghapp.web.page_key import PARAMETER
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import OrgRights, PageAccess, Visitor
 from ghapp.web.pages.data import PageData
-from ghapp.web.pages.shell import NOTICES, PageShell, navigation
+from ghapp.web.pages.shell import NOTICES, PageShell, banner, navigation
 from ghapp.web.pages.views.findings import findings_view
 from ghapp.web.pages.views.github_status import github_page
 from ghapp.web.pages.views.history import history_page, pool_asked, span_named
@@ -55,6 +56,9 @@ class OrgVisit(NamedTuple):
     def reads(self, repository: str) -> bool:
         """True if the visitor may read a repository (`owner/name`, also by a former name of the owner)."""
         return self.rights.reads(self.org_state.installation.at_github(repository))
+
+
+LONGEST_PRESS = 64
 
 
 def is_live_part(request: Request) -> bool:
@@ -112,6 +116,9 @@ class PageHost:
         rights = None if org_state is None else await self.access.rights(visitor, org_state.installation)
         if org_state is None or rights is None:
             return self.absent(request, visitor)
+        press_id = request.query_params.get("press", "")[:LONGEST_PRESS]
+        if press_id and not is_live_part(request):
+            request.state.press = await self.data.press(org_state, press_id)
         return OrgVisit(visitor, org_state, rights)
 
     def shell(
@@ -120,7 +127,11 @@ class PageHost:
         """Returns the frame of a page."""
         root = layout.root_of(request.url.path)
         here = f"{root}{request.url.path.lstrip('/')}" or "./"
-        query = "&".join(part for part in request.url.query.split("&") if part and not part.startswith("done="))
+        asked = [part for part in request.url.query.split("&") if part]
+        query = "&".join(part for part in asked if not part.startswith(("done=", "press=")))
+        press: Press | None = getattr(request.state, "press", None)
+        outcome = "" if press is None else banner(press)
+        waits_for = "" if press is None or outcome else request.query_params["press"]
         return PageShell(
             root=root,
             current=current,
@@ -129,7 +140,8 @@ class PageHost:
             who=visitor.name,
             is_signed_in=not visitor.has_key,
             form_token=self.access.form_token(visitor),
-            notice=NOTICES.get(request.query_params.get("done", ""), ""),
+            notice=outcome or NOTICES.get(request.query_params.get("done", ""), ""),
+            outcome=f"{root}orgs/{quote(org, safe='')}/presses/{quote(waits_for, safe='')}" if waits_for else "",
             live=(f"{here}?{query}" if query else here) if live else "",
             now=timestamp(float(int(self.clock()))),
         )
@@ -302,6 +314,7 @@ class FleetPages:
             rights=visit.rights,
             base=base_of(shell, installation),
             at_github=at_github,
+            phantoms=await host.data.phantoms(visit.org_state, evidence.name),
             incident=incident,
             web_url=host.settings.web_url,
         )

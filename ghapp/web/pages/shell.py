@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import quote
 
+from ghapp.store.presses import Press
+
 NOTICES = {
-    "sweep": "A sweep is queued. The page shows its result in a few seconds.",
+    "sweep": "A sweep is queued. Its outcome is shown here when it is known.",
     "paused": "Remediation is paused.",
     "already-paused": "Remediation was paused before; that pause, its reason and its end stay in effect.",
     "extended": "The pause ends later now.",
     "changed": "The pause was changed.",
     "resumed": "Remediation is resumed, and a sweep is queued.",
     "nothing-to-resume": "There was no pause and no stopped fuse to resume. A sweep is queued.",
-    "check": "A look at this runner is queued. Its evidence shows the result in a few seconds.",
-    "rerun": "The re-run is requested. This page shows its outcome in a few seconds.",
+    "check": "A look at this runner is queued. Its outcome is shown here when it is known.",
+    "rerun": "The re-run is requested. Its outcome is shown here when it is known.",
     "replayed": "The delivery is in the inbox again.",
     "not-replayed": "This delivery is no longer among the dead letters.",
     "signed-out": "You are signed out.",
@@ -44,6 +46,7 @@ class PageShell:
         is_signed_in: True if the visitor can sign out.
         form_token: for the forms of this browser; empty without a visitor.
         notice: the result of a button; empty for none.
+        outcome: address that has the outcome of the press when it is known; empty if nothing is waited for.
         live: address of the part that is refreshed, relative to the page; empty for a page that is not live.
         now: the time of rendering, for people.
     """
@@ -56,8 +59,17 @@ class PageShell:
     is_signed_in: bool = False
     form_token: str = ""
     notice: str = ""
+    outcome: str = ""
     live: str = ""
     now: str = ""
+
+
+def banner(press: Press) -> str:
+    """Returns what a button did, in a sentence; empty until its outcome is known."""
+    if not press.outcome:
+        return ""
+    did = f"{press.entry.action} {press.entry.subject}".strip()
+    return f"{did[:1].upper()}{did[1:]}: {press.outcome}."
 
 
 def navigation(org: str, *, with_system: bool = True) -> tuple[NavigationLink, ...]:

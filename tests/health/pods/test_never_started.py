@@ -123,14 +123,26 @@ def test_the_clusters_words_are_one_line_of_bounded_length(length, shown):
     assert len(found.text) == shown
 
 
-@pytest.mark.parametrize(("age", "found"), [(299.0, []), (300.0, ["linux-1"])], ids=["younger", "of the grace's age"])
-def test_a_pod_that_has_not_started_is_a_phantom_after_the_grace(age, found):
-    late = pod_of_object(phase="Pending", runner=PULLING, created_at=NOW - age)
-    listed = phantoms(PhantomInputs("acme", pods=[late], pods_at=NOW), NOW, PhantomLimits())
-    assert [each.subject for each in listed] == found
-    assert all(
-        (each.kind, each.detail) == (PhantomKind.POD_NOT_STARTED, PULL_FAILED.waiting_message) for each in listed
-    )
+@pytest.mark.parametrize(
+    ("changes", "seconds"),
+    [
+        ({"runner": PULLING}, 120.0),
+        ({"runner": PULLING._replace(waiting="ContainerCreating", waiting_message="")}, 300.0),
+        ({"runner": None, "node": "", "unschedulable": "0/3 nodes are available: 3 Insufficient cpu."}, 300.0),
+    ],
+    ids=["its image is not pulled", "its container is made, or its image is large", "no node takes it yet"],
+)
+@pytest.mark.parametrize("over", [0.0, -1.0])
+def test_a_pod_that_has_not_started_is_a_phantom_when_it_is_old_enough_for_its_reason(changes, seconds, over):
+    late = pod_of_object(phase="Pending", created_at=NOW - seconds - over)._replace(**changes)
+    (found,) = phantoms(PhantomInputs("acme", pods=[late], pods_at=NOW), NOW, PhantomLimits())
+    assert (found.kind, found.subject, found.is_old) == (PhantomKind.POD_NOT_STARTED, "linux-1", over == 0.0)
+
+
+def test_a_pod_that_has_not_started_is_shown_with_the_clusters_words():
+    late = pod_of_object(phase="Pending", runner=PULLING)
+    (found,) = phantoms(PhantomInputs("acme", pods=[late], pods_at=NOW), NOW, PhantomLimits())
+    assert found.detail == PULL_FAILED.waiting_message
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.pods.phantom_kinds import ADVICE, is_assigned
+from ghapp.health.pods.phantom_kinds import ADVICE, command_of, is_assigned
 from ghapp.health.pods.phantoms import (
     ListedRunner,
     Phantom,
@@ -62,8 +62,8 @@ def view(**changes):
 
 
 def found(now=NOW, **changes):
-    """The kind and the reason of each phantom."""
-    return [(each.kind, each.reason) for each in phantoms(view(**changes), now, LIMITS)]
+    """The kind and the reason of each phantom that is old."""
+    return [(each.kind, each.reason) for each in phantoms(view(**changes), now, LIMITS) if each.is_old]
 
 
 def test_a_healthy_fleet_has_no_phantoms():
@@ -75,9 +75,9 @@ def test_a_healthy_fleet_has_no_phantoms():
 @pytest.mark.parametrize(("age", "is_reported"), [(300.0, True), (300.0 - 1, False)])
 def test_the_age_of_an_object_does_not_depend_on_the_clusters_clock_offset(ahead, age, is_reported):
     born = NOW + ahead - age
-    assert bool(found(ahead=ahead, objects=[runner(created_at=born)])) is is_reported
-    assert bool(found(ahead=ahead, objects=[runner(created_at=born, phase="Failed")])) is is_reported
-    assert bool(found(ahead=ahead, pods=[pod(created_at=born)], known=[known()])) is is_reported
+    assert bool(found(ahead=ahead, objects=[runner(created_at=born, phase="Pending")])) is is_reported
+    held = pod(deleting_since=born, grace_ends_at=born, finalizers=("acme.io/keep",))
+    assert bool(found(ahead=ahead, pods=[held], known=[known()])) is is_reported
 
 
 @pytest.mark.parametrize("ahead", [-3600.0, -300.0, 300.0, 3600.0])
@@ -101,10 +101,20 @@ class TestObjectWithoutPod:
     def test_an_unfinished_object_without_a_pod_is_reported(self, phase, reason):
         assert found(objects=[runner(phase=phase)]) == ([(PhantomKind.OBJECT_WITHOUT_POD, reason)] if reason else [])
 
-    @pytest.mark.parametrize(("age", "is_reported"), [(300.0, True), (300.0 - MICROSECOND, False)])
-    def test_an_object_young_at_the_read_of_pods_is_not_reported(self, age, is_reported):
-        assert bool(found(objects=[runner(created_at=NOW - age)])) is is_reported
-        assert bool(found(NOW + 200, objects=[runner(created_at=NOW - age)])) is is_reported
+    @pytest.mark.parametrize(
+        ("phase", "age", "is_reported"),
+        [
+            ("Running", 120.0, True),
+            ("Running", 120.0 - MICROSECOND, False),
+            ("Pending", 300.0, True),
+            ("Pending", 300.0 - MICROSECOND, False),
+        ],
+    )
+    def test_an_object_young_at_the_read_of_pods_is_not_reported(self, phase, age, is_reported):
+        """ARC makes many pods one after the other; but the pod of a running object existed."""
+        young = runner(created_at=NOW - age, phase=phase)
+        assert bool(found(objects=[young])) is is_reported
+        assert bool(found(NOW + 200, objects=[young])) is is_reported
 
     def test_a_pod_of_the_same_name_in_another_namespace_does_not_count(self):
         assert found(objects=[runner()], pods=[pod(namespace="other", owners=())], known=[known()]) == [
@@ -131,7 +141,7 @@ class TestPodWithoutObject:
     def test_a_pod_not_owned_by_arc_needs_no_object(self, owners):
         assert found(pods=[pod(owners=owners)], known=[known()]) == []
 
-    @pytest.mark.parametrize(("age", "is_reported"), [(300.0, True), (300.0 - MICROSECOND, False)])
+    @pytest.mark.parametrize(("age", "is_reported"), [(120.0, True), (120.0 - MICROSECOND, False)])
     def test_a_pod_young_at_the_read_of_objects_is_not_reported(self, age, is_reported):
         young = pod(created_at=NOW - age)
         assert bool(found(pods=[young], known=[known()])) is is_reported
@@ -174,11 +184,8 @@ class TestFailedObject:
         ]
         assert len(found(objects=[failed], pods_at=None, known_at=None)) == 1
 
-    @pytest.mark.parametrize(("age", "is_reported"), [(300.0, True), (300.0 - MICROSECOND, False)])
-    def test_a_young_failed_object_is_not_reported(self, age, is_reported):
-        failed = runner(phase="Failed", created_at=NOW - age)
-        assert bool(found(objects=[failed])) is is_reported
-        assert bool(found(NOW + 200, objects=[failed])) is is_reported
+    def test_a_failed_object_is_reported_at_any_age_because_arc_has_given_it_up(self):
+        assert len(found(objects=[runner(phase="Failed", created_at=NOW)])) == 1
 
 
 class TestPodUnknownToGitHub:
@@ -255,6 +262,7 @@ class TestRunnerWithoutPod:
     def test_an_offline_registration_without_a_pod_is_reported(self, busy, reason):
         is_reported = phantoms(view(known=[known(busy=busy)]), NOW, LIMITS)
         assert is_reported == [Phantom(PhantomKind.RUNNER_WITHOUT_POD, "linux-1", reason, ADVICE[reason], "linux")]
+        assert is_reported[0].is_old
 
     def test_an_online_runner_without_a_pod_is_not_reported(self):
         assert found(known=[known(offline_since=None)]) == []
@@ -266,10 +274,19 @@ class TestRunnerWithoutPod:
     def test_runners_of_a_pool_without_visible_pods_are_not_reported(self):
         assert found(known=[known(pool="metal"), known("linux-2", pool="metal")]) == []
 
-    @pytest.mark.parametrize("field", ["first_seen", "offline_since"])
-    @pytest.mark.parametrize(("age", "is_reported"), [(300.0, True), (300.0 - MICROSECOND, False)])
-    def test_a_runner_is_reported_only_after_five_minutes_known_and_offline(self, field, age, is_reported):
-        runners = [known(**{field: NOW - age})]
+    @pytest.mark.parametrize(
+        ("was_online", "age", "is_reported"),
+        [
+            (True, 120.0, True),
+            (True, 120.0 - MICROSECOND, False),
+            (False, 300.0, True),
+            (False, 300.0 - MICROSECOND, False),
+        ],
+    )
+    def test_a_runner_that_was_never_online_may_be_registered_before_its_pod_is_made(
+        self, was_online, age, is_reported
+    ):
+        runners = [known(offline_since=NOW - age, first_seen=LONG_AGO if was_online else NOW - age)]
         assert bool(found(known=runners)) is is_reported
         assert bool(found(NOW + 200, known=runners)) is is_reported
         assert bool(found(known=runners, known_at=NOW - 200)) is False
@@ -344,17 +361,54 @@ class TestReads:
         things = view(
             known=[known("left", first_seen=born, offline_since=born)],
             pods=[pod("x", created_at=born, runner=Container("runner", running_since=born))],
-            objects=[runner("y", created_at=born), runner("z", created_at=born, phase="Failed")],
+            objects=[runner("y", created_at=born)],
             known_at=young,
             pods_at=young,
             objects_at=young,
         )
-        assert phantoms(things, young + 300, LIMITS) == []
+        assert [each for each in phantoms(things, young + 300, LIMITS) if each.is_old] == []
 
     def test_every_reason_has_one_sentence_of_advice(self):
         for reason in PhantomReason:
             assert ADVICE[reason].count(". ") == 0
             assert ADVICE[reason].endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_plain_pod", "command"),
+    [
+        (PhantomReason.POD_LOST, False, "kubectl -n runners delete ephemeralrunner 'x y'"),
+        (PhantomReason.FAILED_COUNTS_AS_CAPACITY, False, "kubectl -n runners delete ephemeralrunner 'x y'"),
+        (PhantomReason.NOT_REGISTERED, False, "kubectl -n runners delete ephemeralrunner 'x y'"),
+        (PhantomReason.NOT_REGISTERED, True, "kubectl -n runners delete pod 'x y'"),
+        (PhantomReason.HANGS_AFTER_JOB, False, "kubectl -n runners delete ephemeralrunner 'x y'"),
+        (PhantomReason.HANGS_AFTER_JOB, True, "kubectl -n runners delete pod 'x y'"),
+        (PhantomReason.POD_NEVER_MADE, False, "kubectl -n runners describe ephemeralrunner 'x y'"),
+        (PhantomReason.OBJECT_GONE, False, "kubectl -n runners get pod 'x y' -o 'jsonpath={.metadata.finalizers}'"),
+        (PhantomReason.INIT_FAILED, False, "kubectl -n runners logs 'x y' --all-containers --prefix"),
+        (PhantomReason.POD_REJECTED, False, "kubectl -n runners describe pod 'x y'"),
+        (PhantomReason.UNSCHEDULABLE, False, "kubectl -n runners describe pod 'x y'"),
+        (PhantomReason.IMAGE_NOT_PULLED, False, "kubectl -n runners describe pod 'x y'"),
+        (PhantomReason.CONTAINER_NOT_CREATED, False, "kubectl -n runners describe pod 'x y'"),
+        (
+            PhantomReason.DEMAND_INFLATED,
+            False,
+            "kubectl -n runners get ephemeralrunners -l 'actions.github.com/scale-set-name=x y'",
+        ),
+        (PhantomReason.MACHINE_GONE, False, ""),
+        (PhantomReason.MACHINE_GONE_AT_WORK, False, ""),
+    ],
+)
+def test_the_command_is_for_a_shell_and_deletes_no_pod_of_arc(reason, is_plain_pod, command):
+    named = Phantom(PhantomKind.POD_UNKNOWN_TO_GITHUB, "x y", reason, "", namespace="runners")
+    assert command_of(named._replace(is_plain_pod=is_plain_pod)) == command
+
+
+@pytest.mark.parametrize("owner", ["EphemeralRunner", "ReplicaSet", None])
+def test_only_a_pod_that_no_ephemeralrunner_owns_is_a_plain_pod(owner):
+    unknown = pod(owners=() if owner is None else (Owner(owner, "linux-1", "object-linux-1"),))
+    (phantom,) = phantoms(view(pods=[unknown], objects=[runner()]), NOW, LIMITS)
+    assert phantom.is_plain_pod is (owner != "EphemeralRunner")
 
 
 FLEETING = phantoms(view(objects=[runner()]), NOW, LIMITS)
@@ -368,6 +422,12 @@ class TestLasting:
 
     def test_the_first_read_only_starts_the_clock(self):
         assert lasting(FLEETING, {}, NOW, 300.0) == ([], {key(FLEETING[0]): NOW})
+
+    def test_the_time_counts_while_a_phantom_is_young(self):
+        young = [FLEETING[0]._replace(is_old=False)]
+        before = {key(FLEETING[0]): NOW - 300.0}
+        assert lasting(young, before, NOW, 300.0) == ([], before)
+        assert lasting(FLEETING, before, NOW, 300.0) == (FLEETING, before)
 
     def test_a_phantom_no_longer_found_is_forgotten(self):
         assert lasting([], {key(FLEETING[0]): LONG_AGO}, NOW, 300.0) == ([], {})

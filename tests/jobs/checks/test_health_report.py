@@ -8,7 +8,8 @@ from structlog.testing import capture_logs
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.installation import Installation
 from ghapp.queue.jobs import JobName
-from ghapp.settings import Settings
+from ghapp.report.check_run_state import wants_report
+from ghapp.settings import PoolSettings, Settings
 from ghapp.store.connect import connect_sync
 from ghapp.store.installations import Installations
 from jobs.checks import health_report
@@ -40,6 +41,15 @@ async def test_the_scheduler_enqueues_reports_of_orgs_with_their_own_report_repo
     with connect_sync(redis_url) as queue_redis:
         waiting = Queue("report", connection=queue_redis, serializer=JSONSerializer).jobs
         assert [job.id for job in waiting if job.func_name == JobName.REPORT] == asked
+
+
+@pytest.mark.parametrize(
+    ("configured", "org", "is_due"),
+    [("acme/.github", "Acme", True), (None, "acme", False), (None, "pods", True), ("other/.github", "acme", False)],
+)
+def test_a_report_is_due_where_it_is_posted_or_where_pods_may_be_phantoms(configured, org, is_due):
+    rules = [PoolSettings(org, "linux", namespace="runners" if org == "pods" else None)]
+    assert wants_report(configured, org, rules) is is_due
 
 
 async def test_a_failure_to_post_is_logged_once_and_counted_each_time(story):

@@ -12,6 +12,7 @@ from ghapp.queue.jobs import JobName
 from ghapp.store.audit import AuditEntry, AuditLog, Channel
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.inbox import Inbox
+from ghapp.store.presses import SWEEP_TOPIC, Presses
 from ghapp.store.schedule import Schedule
 from ghapp.web.pages.access import KEY_HOLDER
 from ghapp.web.pages.buttons import LONGEST_WHY, PRESSES_AT_ONCE
@@ -52,10 +53,39 @@ async def entries(redis, installation):
 async def test_sweep_now_makes_a_sweep_due_and_shows_that(signed_in, fleet, redis, clock):
     browser = await signed_in("mona")
     answer = await press(browser, "/orgs/acme/sweep")
-    assert (answer.status_code, answer.headers["location"]) == (303, "../../orgs/acme?done=sweep")
+    address = answer.headers["location"].removeprefix("../..")
+    assert (answer.status_code, address.partition("&press=")[0]) == (303, "/orgs/acme?done=sweep")
     assert await Schedule(redis).next(fleet["acme"]) == clock()
-    assert "A sweep is queued" in (await browser.get("/orgs/acme?done=sweep")).text
+    page = (await browser.get(address)).text
+    assert "A sweep is queued" in page
+    (outcome,) = re.findall(r'id="outcome" hx-get="([^"]+)" hx-trigger="every 1s"', page)
+    asked = await browser.get("/orgs/acme/" + outcome.removeprefix("../orgs/acme/"), headers={"hx-request": "true"})
+    assert (asked.status_code, asked.text) == (204, ""), "the banner stays, and asks again"
     assert await entries(redis, fleet["acme"]) == [("mona", "sweep", "", "", "queued", ELSEWHERE)]
+
+
+async def test_the_banner_and_the_record_show_the_outcome_when_the_work_has_ended(signed_in, fleet, redis):
+    browser = await signed_in("mona")
+    address = (await press(browser, "/orgs/acme/sweep")).headers["location"].removeprefix("../..")
+    await Presses(redis).conclude(fleet["acme"], SWEEP_TOPIC, lambda _: "found 2 suspects, 4 calls")
+    path = f"/orgs/acme/presses/{address.partition('press=')[2]}"
+    asked = await browser.get(path, headers={"hx-request": "true"})
+    assert (asked.status_code, asked.text.strip()) == (286, "Sweep: found 2 suspects, 4 calls."), "htmx asks no more"
+    page = (await browser.get(address)).text
+    assert '<p class="notice" role="status">Sweep: found 2 suspects, 4 calls.</p>' in page, "also without JavaScript"
+    result = "found 2 suspects, 4 calls"
+    assert await entries(redis, fleet["acme"]) == [("mona", "sweep", "", "", result, ELSEWHERE)]
+
+
+async def test_the_outcome_of_a_press_is_for_who_sees_the_organization_and_an_unknown_one_ends_the_asking(
+    signed_in, fleet, redis
+):
+    entry = AuditEntry(NOW, "lisa", Channel.PAGE, "sweep", "", "", "")
+    press_id = await Presses(redis).begin(fleet["acme"], SWEEP_TOPIC, entry)
+    browser = await signed_in("mona")
+    assert (await browser.get(f"/orgs/globex/presses/{press_id}")).status_code in (286, 404)
+    unknown = await browser.get("/orgs/acme/presses/nope")
+    assert (unknown.status_code, "no longer known" in unknown.text) == (286, True)
 
 
 async def test_a_confirmation_that_is_not_confirmed_does_nothing(signed_in, asked, redis, fleet):
@@ -119,7 +149,7 @@ async def test_resume_ends_pauses_restarts_fuses_and_sweeps(signed_in, redis, fl
 async def test_a_check_of_a_runner_is_enqueued(signed_in, fleet, asked):
     browser = await signed_in("mona")
     answer = await press(browser, "/orgs/acme/runners/3/check")
-    assert answer.headers["location"] == "../../../../orgs/acme/runners/3?done=check"
+    assert answer.headers["location"].startswith("../../../../orgs/acme/runners/3?done=check&press=")
     assert asked == [(JobName.CHECK, (fleet["acme"], 3), f"check-{fleet['acme']}-3")]
 
 

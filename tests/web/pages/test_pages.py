@@ -69,15 +69,32 @@ async def test_the_overview_has_no_cluster_where_none_was_checked(key_holder):
 
 
 async def test_the_overview_shows_phantoms_leaks_and_deaths_of_the_cluster(key_holder, redis, fleet):
-    phantom = Phantom(PhantomKind.OBJECT_WITHOUT_POD, "arc-1", PhantomReason.POD_LOST, ADVICE[PhantomReason.POD_LOST])
+    reason = PhantomReason.POD_LOST
+    phantom = Phantom(PhantomKind.OBJECT_WITHOUT_POD, "arc-1", reason, ADVICE[reason], namespace="runners")
     summary = ClusterSummary(NOW, {key(phantom): NOW - 180}, (phantom,))
     await ClusterSummaries(redis).keep(fleet["acme"], summary)
     await Leaks(redis).reaped(fleet["acme"], filled(Orphan), NOW - 60)
     text = (await key_holder.get("/orgs/acme")).text
     assert "1 phantom; 1 leaked pod deleted within a day; 0 runners died within a week." in text
     section = text.partition('id="cluster"')[2].partition('id="audit"')[0]
-    for expected in ("arc-1", "PodLost", "object-without-pod", ADVICE[PhantomReason.POD_LOST]):
+    command = "kubectl -n runners delete ephemeralrunner arc-1"
+    for expected in ("arc-1", "PodLost", "object-without-pod", ADVICE[PhantomReason.POD_LOST], command):
         assert expected in section
+
+
+async def test_a_runners_page_shows_the_phantom_of_its_name_with_the_command(key_holder, redis, fleet):
+    reason = PhantomReason.POD_LOST
+    titles = [(await key_holder.get(f"/orgs/acme/runners/{runner}")).text for runner in (1, 3)]
+    first, other = (re.findall(r"<h1[^>]*>([^<]+)<", each)[0].strip() for each in titles)
+    ghosts = [
+        Phantom(PhantomKind.OBJECT_WITHOUT_POD, name, reason, ADVICE[reason], namespace="runners")
+        for name in (first, "elsewhere")
+    ]
+    await ClusterSummaries(redis).keep(fleet["acme"], ClusterSummary(NOW, {}, tuple(ghosts)))
+    text = (await key_holder.get("/orgs/acme/runners/1")).text
+    assert re.findall("kubectl [^<]+", text) == [f"kubectl -n runners delete ephemeralrunner {first}"]
+    assert first != other
+    assert "<h2>Phantom</h2>" not in (await key_holder.get("/orgs/acme/runners/3")).text
 
 
 async def test_the_overview_shows_the_state_and_the_open_incidents(key_holder):

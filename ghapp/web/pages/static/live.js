@@ -26,7 +26,10 @@
     const place = document.querySelector("[data-live-state]");
     if (place && place.textContent !== text) place.textContent = text;
   };
+  // The banner of a button asks for its outcome by itself; what follows is about the live part alone.
+  const isLive = (event) => event.detail.elt.matches("[data-live]");
   document.addEventListener("htmx:afterRequest", (event) => {
+    if (!isLive(event)) return;
     failed = event.detail.successful ? 0 : failed + 1;
     state(failed ? "Not live: the server does not answer. Trying again." : "Live");
   });
@@ -35,13 +38,14 @@
   let focused = "";
   let shown = "";
   document.addEventListener("htmx:beforeSwap", (event) => {
+    if (!isLive(event)) return;
     if (event.detail.xhr.responseText === shown) event.detail.shouldSwap = false;
     shown = event.detail.xhr.responseText;
     const at = document.activeElement;
     focused = at && at.closest("[data-live]") ? at.id || at.getAttribute("href") || "" : "";
   });
-  document.addEventListener("htmx:afterSwap", () => {
-    if (!focused) return;
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if (!isLive(event) || !focused) return;
     const live = document.querySelector("[data-live]");
     const same = [...live.querySelectorAll("a, button, summary")].find((each) => (each.id || each.getAttribute("href")) === focused);
     if (same) same.focus({ preventScroll: true });

@@ -5,20 +5,22 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ghapp.health.cluster_summary import ClusterSummary, phantom_since
-from ghapp.web.pages.views.wording import Moment, counted, moment
+from ghapp.health.pods.phantom_kinds import Phantom, command_of
+from ghapp.web.pages.views.wording import Moment, TextPart, coded, counted, moment
 
 MOST_PHANTOMS = 20
 
 
 class PhantomLine(NamedTuple):
-    """A phantom: its pod or object, its kind and reason, what to do, since when, and the cluster's own words."""
+    """A phantom: its pod or object, kind, reason, what to do with the command, since when, and the cluster's words."""
 
     subject: str
     kind: str
     reason: str
-    advice: str
+    advice: tuple[TextPart, ...]
+    command: str
     since: Moment | None
-    detail: str = ""
+    detail: str
 
 
 class ClusterView(NamedTuple):
@@ -42,10 +44,23 @@ def cluster_view(summary: ClusterSummary, reaped: int, now: float) -> ClusterVie
         f"{counted(reaped, 'leaked pod')} deleted within a day",
         f"{counted(len(summary.deaths), 'runner')} died within a week",
     ]
-    lines = [
-        PhantomLine(
-            each.subject, each.kind, each.reason, each.advice, moment(phantom_since(summary, each), now), each.detail
-        )
-        for each in summary.phantoms
-    ]
-    return ClusterView("; ".join(parts) + ".", tuple(lines[:MOST_PHANTOMS]), max(0, len(lines) - MOST_PHANTOMS))
+    shown = summary.phantoms[:MOST_PHANTOMS]
+    lines = tuple(_line(each, summary, now) for each in shown)
+    return ClusterView("; ".join(parts) + ".", lines, len(summary.phantoms) - len(shown))
+
+
+def phantoms_named(name: str, summary: ClusterSummary, now: float) -> tuple[PhantomLine, ...]:
+    """Returns the phantoms of a runner's name, for its page."""
+    return tuple(_line(each, summary, now) for each in summary.phantoms if each.subject == name)
+
+
+def _line(phantom: Phantom, summary: ClusterSummary, now: float) -> PhantomLine:
+    return PhantomLine(
+        phantom.subject,
+        phantom.kind,
+        phantom.reason,
+        coded(phantom.advice),
+        command_of(phantom),
+        moment(phantom_since(summary, phantom), now),
+        phantom.detail,
+    )

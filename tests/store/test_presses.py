@@ -1,0 +1,68 @@
+"""Presses of buttons: each gets the outcome of the work that it asked for, once, and so does its audit log entry."""
+
+import pytest
+
+from ghapp.store import keys, presses
+from ghapp.store.audit import AuditEntry, AuditLog, Channel
+from ghapp.store.presses import SWEEP_TOPIC, Presses, check_topic
+
+NOW = 1_790_000_000.0
+ENTRY = AuditEntry(NOW, "mona", Channel.PAGE, "sweep", "", "", "")
+
+
+async def results(redis):
+    return [each.result for each in await AuditLog(redis).latest(7, 9)]
+
+
+async def test_a_press_is_queued_until_its_work_ends(redis):
+    store = Presses(redis)
+    press_id = await store.begin(7, SWEEP_TOPIC, ENTRY)
+    assert ((await store.get(7, press_id)).outcome, await results(redis)) == ("", ["queued"])
+    await store.conclude(7, check_topic(1), lambda _: "another work")
+    await store.conclude(8, SWEEP_TOPIC, lambda _: "another organization's")
+    assert ((await store.get(7, press_id)).outcome, await results(redis)) == ("", ["queued"])
+    await store.conclude(7, SWEEP_TOPIC, lambda _: "found no suspect, 4 calls")
+    assert (await store.get(7, press_id)).outcome == "found no suspect, 4 calls"
+    assert await results(redis) == ["found no suspect, 4 calls"]
+
+
+async def test_the_outcome_of_later_work_is_not_the_presss(redis):
+    store = Presses(redis)
+    press_id = await store.begin(7, SWEEP_TOPIC, ENTRY)
+    for each in ("first", "second"):
+        await store.conclude(7, SWEEP_TOPIC, lambda _, each=each: each)
+    assert ((await store.get(7, press_id)).outcome, await results(redis)) == ("first", ["first"])
+
+
+async def test_presses_of_one_topic_share_the_work_and_each_has_its_entry(redis):
+    store = Presses(redis)
+    ids = [await store.begin(7, SWEEP_TOPIC, ENTRY._replace(who=who)) for who in ("mona", "lisa")]
+    await store.conclude(7, SWEEP_TOPIC, lambda press: f"for {press.entry.who}")
+    assert [(await store.get(7, each)).outcome for each in ids] == ["for mona", "for lisa"]
+    assert sorted(await results(redis)) == ["for lisa", "for mona"]
+
+
+async def test_an_unknown_press_has_none(redis):
+    assert await Presses(redis).get(7, "nope") is None
+
+
+async def test_a_press_beyond_the_most_is_in_the_audit_log(redis, monkeypatch):
+    monkeypatch.setattr(presses, "MOST", 2)
+    store = Presses(redis)
+    first, second = [await store.begin(7, SWEEP_TOPIC, ENTRY._replace(who=who)) for who in ("mona", "lisa")]
+    assert [(await store.get(7, each)) is not None for each in (first, second)] == [True, False]
+    assert await results(redis) == ["queued", "queued"]
+
+
+async def test_presses_expire(redis):
+    await Presses(redis).begin(7, SWEEP_TOPIC, ENTRY)
+    assert 0 < await redis.ttl(keys.presses(7)) <= presses.KEPT_SECONDS
+
+
+@pytest.mark.parametrize("row", [b"garbage", b""])
+async def test_an_unreadable_press_costs_itself_alone(redis, row):
+    store = Presses(redis)
+    await redis.hset(keys.presses(7), "odd", row)
+    press_id = await store.begin(7, SWEEP_TOPIC, ENTRY)
+    await store.conclude(7, SWEEP_TOPIC, lambda _: "done")
+    assert (await store.get(7, press_id)).outcome == "done"
