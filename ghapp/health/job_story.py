@@ -123,6 +123,14 @@ def other_attempts(job: Job, jobs: Iterable[Job]) -> tuple[Job, ...]:
     return tuple(next(iter(each.values())) for each in found if len(each) == 1)
 
 
+def is_run_again(attempt: int, outcome: JobOutcome) -> bool:
+    """True if a job of that attempt was run again: by ghapp, or by a person at GitHub."""
+    rerun = outcome.rerun
+    return (rerun is not None and rerun.state is RerunState.ACCEPTED) or any(
+        each.attempt > attempt for each in outcome.attempts
+    )
+
+
 def how_known(death: Death) -> str:
     """Returns what shows that a runner died, without names of hosts or pods."""
     if death.exit_code is not None:

@@ -254,7 +254,7 @@ def death_document(death: Death) -> DeathDocument:
         "signal": death.signal,
         "reason": death.reason,
         "cause": death.cause,
-        "advice": death.advice,
+        "advice": death.advice_now,
         "pool": death.pool,
         "job": None if death.job is None else _dead_job(death.job),
         "runner_log": list(death.runner_log),

@@ -22,6 +22,8 @@ _NEEDS_A_PERSON = frozenset({Cause.HOST_OOM, Cause.GUEST_OOM_OR_KILL, Cause.VERS
 
 NOTHING_COMMON = Correlation()
 
+NOT_THE_CAUSE = "The job came to its own result, which its runner's end did not decide."
+
 SIGHTINGS = {
     "job-started": "the job started",
     "online": "GitHub listed it as online",
@@ -47,11 +49,13 @@ def post_mortem_report(
     story: Sequence[StoryEvent] = (),
     has_button: bool = False,
     common: Correlation = NOTHING_COMMON,
+    is_settled: bool = False,
+    is_cause: bool = True,
 ) -> Report:
     """Renders the check run on a job's commit.
 
-    The conclusion is neutral, unless a person must change something: the job itself has already failed, and this check
-    run must neither block a merge nor look like another failure of the developer's code.
+    The conclusion is neutral, unless a person must change something before the job can succeed: the job itself has
+    failed, and this check run must neither block a merge nor look like another failure of the developer's code.
 
     Args:
         death: of the job's runner.
@@ -60,6 +64,8 @@ def post_mortem_report(
         story: of the job, and of its re-run.
         has_button: True if a person may request the re-run here.
         common: what the death has in common with earlier ones.
+        is_settled: True if the job was run again, or needs not be.
+        is_cause: False if the job came to its result for another reason than this death.
     """
     node = code(death.node) if death.node and is_private else ""
     # Reason, exit code and signal are for the platform team, in the table below.
@@ -67,17 +73,19 @@ def post_mortem_report(
     happened, _, _ = sentences(shown)
     lines = [
         happened,
-        not_yours(death.cause, death.reason),
+        not_yours(death.cause, death.reason) if is_cause else NOT_THE_CAUSE,
         *_last_minutes(death),
         *_story(story),
     ]
     if has_button:
         lines.append(f'The button "{RERUN.label}" of this check runs the job again, and the jobs that depend on it.')
     return Report(
-        title=HAPPENED[death.cause],
+        title=HAPPENED[death.cause] if is_cause else NOT_THE_CAUSE.removesuffix("."),
         summary="\n\n".join((f"{' '.join(lines[:2])}", *lines[2:], f"Job: {_job_link(job)}")),
         text="\n\n".join(_text(death, job, common, is_private=is_private)),
-        conclusion=Conclusion.ACTION_REQUIRED if needs_a_person(death.cause, death.reason) else Conclusion.NEUTRAL,
+        conclusion=Conclusion.ACTION_REQUIRED
+        if needs_a_person(death.cause, death.reason) and not is_settled
+        else Conclusion.NEUTRAL,
         actions=(RERUN,) if has_button else (),
     )
 

@@ -23,13 +23,15 @@ from ghapp.health.deaths.job_death import (
 )
 from ghapp.health.deaths.post_mortem import APART_UNSEEN_SECONDS
 from ghapp.health.installation import Installation
-from ghapp.health.job import Job
+from ghapp.health.job import Job, JobSearch
+from ghapp.health.job_story import NOTHING_KNOWN, other_attempts
 from ghapp.health.pacing import Purpose
 from ghapp.health.pool_matching import OTHER_POOL
 from ghapp.health.runner.evidence import Evidence
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.store.deaths import identity
+from ghapp.store.job_outcomes import load_job_outcomes
 from jobs.context import JobContext, configured, open_context
 from jobs.deliveries.job_times import configured_pool
 from jobs.events.publish import death_id, publish_death
@@ -55,6 +57,21 @@ async def enqueue_suspicious(
             context.ask(JobName.JOB_DEATH, installation_id, job.id, key=key, after_seconds=EXAMINED_AFTER_SECONDS)
 
 
+async def enqueue_run_again(context: JobContext, installation_id: int, jobs: Iterable[Job]) -> None:
+    """Has the post-mortem of each job updated that was run again, by whomever: a delivery shows the later attempt."""
+    for job in jobs:
+        if job.attempt <= 1 or job.status != "queued":
+            continue
+        ended = await context.demand.find_ended(installation_id, JobSearch(run_id=job.run_id))
+        earlier = [each for each in other_attempts(job, ended) if each.attempt < job.attempt]
+        if not earlier or (installation := await context.installations.one(installation_id)) is None:
+            continue
+        outcome = (await load_job_outcomes(context, installation_id, earlier[-1:])).get(earlier[-1].id, NOTHING_KNOWN)
+        if outcome.death is not None:
+            key = f"post-mortem-{death_id(installation, outcome.death)}-attempt-{job.attempt}"
+            context.ask(JobName.POST_MORTEM, installation_id, identity(outcome.death), key=key)
+
+
 async def examine_job(installation_id: int, job_id: int) -> None:
     """The job: look whether the runner of one job died."""
     async with open_context(configured()) as context:
@@ -76,6 +93,7 @@ async def examine_job_of(context: JobContext, installation_id: int, job_id: int)
         return None
     known = await _recorded_end(context, installation_id, job)
     if known is not None and known.cause is not Cause.CLEAN_EXIT:
+        _have_post_mortem(context, installation, known)  # GitHub has ended the job: its conclusion completes it
         return None
     words, missing = JobWords(), None
     if needs_words(job, evidence):

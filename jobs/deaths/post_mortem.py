@@ -22,6 +22,7 @@ from ghapp.health.deaths.post_mortem import (
     JobFacts,
     failed_for_it,
     has_full_context,
+    is_interrupted,
     may_have_failed_for_it,
     next_look_after,
     wants_lines,
@@ -54,7 +55,7 @@ async def post_mortem(installation_id: int, death_id: str, look: int = 0) -> Non
 
 
 async def look_into(context: JobContext, installation_id: int, which: str, look: int = 0) -> CheckRunOutcome:
-    """One examination: its findings are recorded and published at once; only the check run waits for the conclusion.
+    """One examination: its findings are recorded and published at once, the check run of a running job, too.
 
     Args:
         context: the stores and GitHub.
@@ -90,7 +91,7 @@ async def _look(context: JobContext, installation: Installation, death: Death, l
     await publish_death(context, installation, death, now)
     await deaths.mark_published(installation.id, death)
     try:
-        if facts is not None and may_have_failed_for_it(death, facts):
+        if facts is not None:
             outcome = await _publish(context, installation, death, facts)
     except GitHubError as error:
         trouble = error
@@ -108,19 +109,36 @@ async def _look(context: JobContext, installation: Installation, death: Death, l
 
 
 async def _publish(context: JobContext, installation: Installation, death: Death, job: JobFacts) -> CheckRunOutcome:
-    """If the job failed because of the death: have it run again where its pool says so, and post the check run.
+    """Posts the check run of a job that the death interrupted, at once, and completes it when GitHub has ended the job.
 
-    The re-run comes first, because it needs no right to write checks.
+    A job that failed because of the death is run again where its pool says so. That comes first, because it needs no
+    right to write checks. A job that came to another result after all has its check run corrected.
     """
     if death.job is None:
         return CheckRunOutcome.RECORDED
+    if is_interrupted(death, job):
+        facts = await rerun_facts(context, installation, death, job, "")
+        return await post_check_run(context, installation, facts, death.job)
+    if not job.over:
+        return CheckRunOutcome.RECORDED
+    if not may_have_failed_for_it(death, job):
+        return await _correct(context, installation, death, job)
     client = await context.installation_client(installation, Purpose.REPORT)
     words = await job_words(Jobs(client, installation.at_github(death.job.repository)), job.id)
     if not failed_for_it(death, job, words):
-        return CheckRunOutcome.RECORDED
+        return await _correct(context, installation, death, job)
     facts = (await rerun_facts(context, installation, death, job, ""))._replace(words=words)
     await request_if_automatic(context, facts, installation)
     return await post_check_run(context, installation, facts, death.job)
+
+
+async def _correct(context: JobContext, installation: Installation, death: Death, job: JobFacts) -> CheckRunOutcome:
+    """Updates a check run that was posted before GitHub had ended the job, which the death did not decide."""
+    posted = await context.post_mortems.posted(death_id(installation, death))
+    if posted is None or death.job is None or death.cause is Cause.CLEAN_EXIT:
+        return CheckRunOutcome.RECORDED
+    facts = await rerun_facts(context, installation, death, job, "")
+    return await post_check_run(context, installation, facts, death.job, is_cause=False)
 
 
 async def _with_lines(context: JobContext, installation: Installation, death: Death, look: int) -> tuple[Death, bool]:

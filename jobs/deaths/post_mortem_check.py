@@ -8,7 +8,7 @@ from ghapp.health.deaths.death import DeadJob
 from ghapp.health.deaths.rerun import RerunFacts, may_be_repeated, refusal
 from ghapp.health.installation import Installation
 from ghapp.health.job import JobSearch
-from ghapp.health.job_story import JobOutcome, StoryEvent, job_story, other_attempts, rerun_story
+from ghapp.health.job_story import JobOutcome, StoryEvent, is_run_again, job_story, other_attempts, rerun_story
 from ghapp.log import logger
 from ghapp.report.post_mortem import NAME, post_mortem_report
 from ghapp.store.deaths import identity
@@ -24,15 +24,16 @@ MOST_COMPARED = 500
 
 
 async def post_check_run(
-    context: JobContext, installation: Installation, facts: RerunFacts, job: DeadJob
+    context: JobContext, installation: Installation, facts: RerunFacts, job: DeadJob, *, is_cause: bool = True
 ) -> CheckRunOutcome:
-    """Publish the post-mortem on the commit of the job, which failed because of this death.
+    """Publish the post-mortem on the commit of the job, which this death interrupted.
 
     Args:
         context: the stores and GitHub.
         installation: of the runner.
         facts: of the death and the job, for the button.
         job: the job of the death.
+        is_cause: False if the job came to its result for another reason.
     """
     death, now = facts.death, context.clock()
     post_mortems, subject = context.post_mortems, death_id(installation, death)
@@ -41,13 +42,15 @@ async def post_check_run(
         context, installation, job.repository, name=NAME, subject=subject, details_url=details_url
     )
     known_outcome, story = await _story(context, installation, facts)
-    has_button = may_be_repeated(known_outcome.rerun, now) and refusal(facts) is None
+    has_button = is_cause and may_be_repeated(known_outcome.rerun, now) and refusal(facts) is None
     before = await context.deaths.unclean(installation.id, death.at - WEEK_SECONDS, MOST_COMPARED)
     rendered = post_mortem_report(
         death,
         job,
         is_private=bool(await checks.is_private()),
         story=story,
+        is_settled=not is_cause or is_run_again(facts.job.attempt, known_outcome),
+        is_cause=is_cause,
         has_button=has_button,
         common=correlation(death, before),
     )
@@ -83,6 +86,8 @@ async def _story(
     if job is None:
         outcome = JobOutcome(death, rerun, note)
         return outcome, rerun_story(outcome, now)
+    if facts.job.over and job.status != "over":  # the delivery of its end is late
+        job = job._replace(status="over", ended_at=facts.job.completed_at, conclusion=facts.job.conclusion)
     ended = await context.demand.find_ended(installation.id, JobSearch(run_id=job.run_id))
     known = [*await context.demand.all(installation.id), *ended]
     outcome = JobOutcome(death, rerun, note, other_attempts(job, known))

@@ -16,6 +16,7 @@ from ghapp.health.gate.gate_checks import GateCheck, GateCheckStage
 from ghapp.health.gate.judgement import Gate
 from ghapp.health.gate.next_steps import NextStep
 from ghapp.health.gate.shard_checks import Check
+from ghapp.health.job_story import JobOutcome, job_story
 from ghapp.health.leaks.reaper_status import ReaperStatus
 from ghapp.health.leaks.tick import Guard
 from ghapp.health.notifications import Change, Topic
@@ -82,7 +83,13 @@ def post_mortem(names, *, private=True):
     (name,) = names
     death = nasty_fleet.death(1, name, NOW)
     rerun = Rerun(1, 7, 1, name, NOW, RerunState.REFUSED, name)
-    return post_mortem_report(death, death.job, is_private=private, rerun=rerun, has_button=True)
+    job = nasty_fleet.job(1, name, NOW)._replace(
+        status="over", started_at=NOW, ended_at=NOW, runner_name=name, conclusion=name
+    )
+    again = job._replace(id=2, attempt=2, run_id=7)
+    outcome = JobOutcome(death, rerun, None, (again,))
+    story = job_story(job, name, None, outcome, NOW)
+    return post_mortem_report(death, death.job, is_private=private, story=story, has_button=True)
 
 
 def queued(names):

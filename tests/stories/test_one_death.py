@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from rq.job import Job
+from rq.serializers import JSONSerializer
 
 from ghapp.errors import ClusterUnavailableError
 from ghapp.health.deaths.cause import Cause
@@ -118,6 +120,19 @@ async def test_both_sides_in_any_order_and_twice_make_one_death(story, first, en
         (posted,) = check_runs(app).values()
         assert posted["name"] == "Runner post-mortem"
         assert (await deaths(app))[0].cause is expected
+
+
+async def test_the_end_that_the_watch_sees_is_on_the_commit_with_the_next_job_of_the_queue(story):
+    async with story(pool=IN_CLUSTER) as app:
+        await sweep_installation(app.context, app.installation)
+        job = await a_job_runs(app)
+        assert await recorder(app).record_end(pod_of(app, job, app.clock(), KILLED))
+        queued = [key.decode() for key in app.context.queue_redis.lrange("rq:queue:report", 0, -1)]
+        (key,) = [each for each in queued if each.startswith("post-mortem-")]
+        asked = Job.fetch(key, connection=app.context.queue_redis, serializer=JSONSerializer)
+        assert await look_into(app.context, *asked.args) is CheckRunOutcome.CREATED
+        (posted,) = check_runs(app).values()
+        assert (posted["name"], posted["head_sha"]) == ("Runner post-mortem", job.head_sha)
 
 
 @pytest.mark.parametrize("first", ["cluster", "job"])

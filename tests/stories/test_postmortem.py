@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.post_mortem import LOOKS_AFTER_SECONDS
+from ghapp.report.post_mortem import NOT_THE_CAUSE
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
@@ -16,18 +19,23 @@ async def test_a_developer_learns_on_the_job_s_own_commit_that_the_runner_died(s
         await sweep_installation(app.context, app.installation)
         job = await a_job_runs(app)
         await its_runner_dies(app, job)
-        assert await look(app, job) is CheckRunOutcome.WAITS
+        assert await look(app, job) is CheckRunOutcome.CREATED
         found = await kept(app, job)
         assert (found.job.id, found.job.repository, found.job.name) == (job.id, "acme/api", "test")
         assert (found.job.head_sha, found.job.conclusion, found.pool) == (job.head_sha, "", POOL)
         (reported,) = await app.sent_events("runner.died")
         assert (reported["cause"], reported["job"]["id"], reported["job"]["conclusion"]) == ("host-oom", job.id, None)
-        assert check_runs(app) == {}, "GitHub does not say yet that the job failed"
+        ((check_run, early),) = check_runs(app).items()
+        assert early["head_sha"] == job.head_sha
+        assert "GitHub has not ended the job yet" in early["output"]["summary"]
+        assert early["actions"] == [], "GitHub runs no job again that is not over"
 
-        lease_is_over(app, job)
+        lease_is_over(app, job)  # the delivery of its end is late
         app.sandbox.control.head("acme", repository="api")
-        assert await look(app, job, 2) is CheckRunOutcome.CREATED
-        ((check_run, posted),) = check_runs(app).items()
+        assert await look(app, job, 2) is CheckRunOutcome.UPDATED
+        assert list(check_runs(app)) == [check_run]
+        posted = check_runs(app)[check_run]
+        assert "ended: failure" in posted["output"]["summary"]
         assert (posted["name"], posted["head_sha"]) == ("Runner post-mortem", job.head_sha)
         assert (posted["status"], posted["conclusion"]) == ("completed", "action_required")
         assert posted["output"]["title"] == "The runner was killed because its container reached its memory limit"
@@ -74,12 +82,56 @@ async def test_a_job_that_failed_by_itself_is_its_developer_s_own(story):
         assert check_runs(app) == {}
 
 
+@pytest.mark.parametrize("conclusion", ["success", "failure", "cancelled"])
+async def test_a_job_that_came_to_its_own_result_after_all_has_its_early_post_mortem_corrected(story, conclusion):
+    async with story() as app:
+        job = await a_job_runs(app)
+        await its_runner_dies(app, job)
+        assert await look(app, job) is CheckRunOutcome.CREATED
+        app.sandbox.control.finish("acme", job_id=job.id, conclusion=conclusion)
+        await app.receive()
+        assert await look(app, job, 1) is CheckRunOutcome.UPDATED
+        (posted,) = check_runs(app).values()
+        assert posted["output"]["title"] == NOT_THE_CAUSE.removesuffix(".")
+        assert (posted["conclusion"], posted["actions"]) == ("neutral", [])
+        assert await look(app, job, 2) is CheckRunOutcome.RECORDED
+
+
+async def test_a_runner_that_logged_its_jobs_result_interrupted_nothing(story):
+    async with story() as app:
+        job = await a_job_runs(app)
+        line = "2026-11-20 12:00:00Z: Job test completed with result: Succeeded"
+        await its_runner_dies(app, job, runner_log=(line,))
+        assert await look(app, job) is CheckRunOutcome.WAITS
+        assert check_runs(app) == {}
+
+
+async def test_a_post_mortem_is_neutral_once_a_person_ran_the_job_again_at_github(story):
+    async with story() as app:
+        job = await a_job_runs(app)
+        await its_runner_dies(app, job)
+        lease_is_over(app, job)
+        await app.receive_all()
+        assert await look(app, job) is CheckRunOutcome.CREATED
+        (posted,) = check_runs(app).values()
+        assert posted["conclusion"] == "action_required"
+        again = app.sandbox.fleet.rerun(job, app.clock())
+        await app.receive_all()
+        waiting = app.context.queue_redis.lrange("rq:queue:report", 0, -1)
+        assert [key for key in waiting if key.endswith(b"-attempt-2")]
+        assert await look(app, job) is CheckRunOutcome.UPDATED
+        (posted,) = check_runs(app).values()
+        assert (posted["conclusion"], posted["actions"]) == ("neutral", [])
+        assert f"job {again.id}, started at GitHub" in posted["output"]["summary"].replace("`", "")
+
+
 async def test_a_job_that_is_never_over_is_left_after_the_last_look(story):
     async with story() as app:
         job = await a_job_runs(app)
         await its_runner_dies(app, job)
         looks = [await look(app, job, number) for number in range(len(LOOKS_AFTER_SECONDS) + 1)]
-        assert looks == [CheckRunOutcome.WAITS] * len(LOOKS_AFTER_SECONDS) + [CheckRunOutcome.RECORDED]
+        waits = [CheckRunOutcome.WAITS] * (len(LOOKS_AFTER_SECONDS) - 1)
+        assert looks == [CheckRunOutcome.CREATED, *waits, CheckRunOutcome.RECORDED]
         assert len(await app.sent_events("runner.died")) == 1
 
 

@@ -5,6 +5,7 @@ Some causes may be the job's own fault: too much memory, a step that kills the a
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
 from ghapp.health.deaths.eviction import Shortage, shortage
@@ -141,7 +142,7 @@ _BY_REASON: dict[str, str] = {
     "NodeLost": _NODE_GONE,
     "DeletionByPodGC": _NODE_GONE,
     DEADLINE_EXCEEDED: "The pod exceeded its `activeDeadlineSeconds`: raise it above the longest job, or remove it.",
-    OwnReason.STORAGE_LIMIT: "The job wrote more than the pod may hold: raise `sizeLimit` of the emptyDir or"
+    OwnReason.STORAGE_LIMIT: "More was written than the pod may hold: raise `sizeLimit` of the emptyDir or"
     " `resources.limits.ephemeral-storage`, or give the work directory a volume of its own.",
 }
 _BY_SHORTAGE = {
@@ -172,6 +173,16 @@ def advice_for(cause: Cause, reason: str = "", message: str = "") -> str:
         short = shortage(message)
         return _BY_REASON[OwnReason.STORAGE_LIMIT] if short is Shortage.OWN_STORAGE else _BY_SHORTAGE[short]
     return _BY_REASON.get(reason, _BY_CAUSE[cause])
+
+
+_SPEAKS_OF_JOBS = re.compile(r"\b(?:the|its|longest) jobs?\b|\bbusy runners\b", re.IGNORECASE)
+
+
+def idle_advice(advice: str) -> str:
+    """Returns the advice for a death without a known job: what protects jobs is left out."""
+    if not _SPEAKS_OF_JOBS.search(advice):
+        return advice
+    return f"{advice.partition(':')[0]}, while no job is known to have run: if that was meant, nothing needs to change."
 
 
 HAPPENED = {
@@ -211,6 +222,12 @@ _USED_UP = {
 }
 
 
-def not_yours(cause: Cause, reason: str) -> str:
-    """Returns whether the job's code caused the death, for its developer: one sentence, the second of a post-mortem."""
-    return _USED_UP.get(reason, _NOT_YOURS[cause])
+NO_JOB = "No job is known to have been interrupted."
+
+
+def not_yours(cause: Cause, reason: str, *, has_job: bool = True) -> str:
+    """Returns whether the job's code caused the death, for its developer: one sentence, the second of a post-mortem.
+
+    Without a known job there is no code: the runner was idle, or no delivery has shown its job.
+    """
+    return _USED_UP.get(reason, _NOT_YOURS[cause]) if has_job else NO_JOB

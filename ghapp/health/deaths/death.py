@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ghapp.health.deaths.cause import JOB_REASONS, Cause, OwnReason, advice_for
+from ghapp.health.deaths.cause import JOB_REASONS, Cause, OwnReason, advice_for, idle_advice
 from ghapp.health.deaths.classify import OURS, OUTSIDE, Classification, classify, disruption
 from ghapp.health.deaths.runner_log import LONGEST_LINE, read_runner_log
 from ghapp.health.pods.pod import Container, Ended, Pod
@@ -89,6 +89,11 @@ class Death(NamedTuple):
     image: str = ""
     memory_limit: str = ""
     ahead: float = 0.0
+
+    @property
+    def advice_now(self) -> str:
+        """The advice, for what is known of its job by now."""
+        return self.advice if self.job is not None else idle_advice(self.advice)
 
     @property
     def ended_at(self) -> float:

@@ -12,6 +12,7 @@ from ghapp.health.deaths.cause import Cause, OwnReason
 from ghapp.health.deaths.correlation import is_of
 from ghapp.health.deaths.death import Death, blames_the_platform
 from ghapp.health.deaths.github_words import JobWords
+from ghapp.health.deaths.runner_log import read_runner_log
 from ghapp.health.runner.evidence import Evidence
 
 APART_SECONDS = 60.0
@@ -78,6 +79,15 @@ def may_have_failed_for_it(death: Death, job: JobFacts) -> bool:
     """True if the annotations are worth reading: the runner died, and its job failed or was cancelled."""
     unfinished = job.over and job.conclusion in UNFINISHED
     return unfinished and death.cause is not Cause.CLEAN_EXIT and not _was_over(job.completed_at, death)
+
+
+def is_interrupted(death: Death, job: JobFacts) -> bool:
+    """True if a pod's runner died during a job that goes on at GitHub, which ends it some ten minutes later.
+
+    The runner cannot go on with the job, unless its log has the job's result: then GitHub has not shown it yet.
+    """
+    is_dead = bool(death.pod) and death.cause is not Cause.CLEAN_EXIT
+    return not job.over and is_dead and not read_runner_log(death.runner_log).finished_a_job
 
 
 def failed_for_it(death: Death, job: JobFacts, words: JobWords) -> bool:

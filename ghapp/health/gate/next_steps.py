@@ -170,7 +170,7 @@ def _looks(failure: GateFailure) -> list[NextStep]:
         why = f"it is not active, but GitHub assigned it {jobs} lately. A shard that takes jobs is not "
         found.append(NextStep(f"find out why {shard} takes jobs", why + "destroyed: they may be users' jobs"))
     if "deaths" in failure.failed:
-        advice = next((f"; {death.advice.rstrip('.')}" for death in mine.deaths if death.advice), "")
+        advice = next((f"; {death.advice_now.rstrip('.')}" for death in mine.deaths if death.advice), "")
         why = f"{causes(mine.deaths)}{advice}. Until that is fixed, newly provisioned runners die, too"
         found.append(NextStep(f"find out why runners of {shard} die: `ghapp explain`", why))
     if "canary" in failure.failed and failure.lacks_deploy:

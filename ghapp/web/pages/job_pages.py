@@ -19,6 +19,7 @@ from ghapp.web.pages.views import jobs as job_views
 from ghapp.web.pages.views.death import death_page
 from ghapp.web.pages.views.history import span_named
 from ghapp.web.pages.views.job import job_page
+from ghapp.web.pages.views.runner import evidence_of
 
 LONGEST_ID = 600
 """Characters of a death's identity in an address."""
@@ -107,9 +108,10 @@ class JobPages:
         if death is None:
             return host.absent(request, visit.visitor)
         lines, rerun = await host.data.deaths(visit.org_state), await host.data.rerun(visit.org_state, death)
-        page = death_page(death, lines, rerun, host.clock(), manages=visit.rights.manages)
-        board = await host.data.board(visit.org_state)
-        has_job_page = page.job is not None and any(each.job.id == page.job.id for each in board.lines)
+        runner = None if death.runner_id is None else await host.data.runner(visit.org_state, death.runner_id)
+        facts = evidence_of(death, runner, visit.org_state.view, host.clock())
+        page = death_page(death, lines, rerun, host.clock(), manages=visit.rights.manages, evidence=facts)
+        has_job_page = page.job is not None and await host.data.job(visit.org_state, page.job.id) is not None
         return self._render(
             request,
             visit,

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.deaths.cause import GRACE_TOO_SHORT, HAPPENED, Cause, OwnReason, advice_for, not_yours
+from ghapp.health.deaths.cause import (
+    GRACE_TOO_SHORT,
+    HAPPENED,
+    JOB_REASONS,
+    NO_JOB,
+    Cause,
+    OwnReason,
+    advice_for,
+    idle_advice,
+    not_yours,
+)
 from ghapp.health.deaths.classify import DISRUPTIONS, OUTSIDE, POD_REASONS, UNSEEN, classify, signal_of
 from ghapp.health.deaths.death import DeadJob, Death, blames_the_platform, died, vanished, with_context, with_more_lines
 from ghapp.health.deaths.runner_log import RunnerError, RunnerLog, read_runner_log
@@ -666,3 +676,24 @@ def test_a_death_is_stored_by_position():
         "advice",
     )
     assert read_runner_log([]) == RunnerLog()
+
+
+def test_the_death_of_an_idle_runner_does_not_speak_of_a_job_that_it_had():
+    for cause in Cause:
+        for reason in ("", *sorted(set(OwnReason) - JOB_REASONS), *sorted(OUTSIDE), "SessionConflict"):
+            idle = Death("a", "a", "node-1", NOW, 143, 15, reason, cause, advice_for(cause, reason))
+            assert not re.search(r"\b(the|its|longest) job\b", idle.advice_now, re.IGNORECASE), idle
+            with_job = idle._replace(job=DeadJob(1))
+            assert with_job.advice_now == with_job.advice
+
+
+def test_what_happened_to_an_idle_runner_stays_in_its_advice():
+    advice = advice_for(Cause.TERMINATED, "EvictionByEvictionAPI")
+    assert idle_advice(advice) == (
+        "Its node was drained, while no job is known to have run: if that was meant, nothing needs to change."
+    )
+    assert idle_advice(advice_for(Cause.HOST_OOM)) == advice_for(Cause.HOST_OOM)
+
+
+def test_without_a_known_job_no_code_is_judged():
+    assert {not_yours(cause, "", has_job=False) for cause in Cause} == {NO_JOB}

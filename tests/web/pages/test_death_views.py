@@ -241,7 +241,11 @@ def test_the_last_minutes_of_a_runner_are_in_order_of_time():
         "Its container ended",
         "GitHub ended the job",
     ]
-    assert post_mortem(WORST._replace(exit_code=None)).moments == ()
+    ends = [WORST._replace(exit_code=None), WORST._replace(exit_code=None, pod="", last_minutes=())]
+    assert [[each.text for each in post_mortem(death).moments] for death in ends] == [
+        ["Its pod was found missing"],
+        ["It was lost, as its job shows"],
+    ]
 
 
 def test_the_page_says_what_a_death_has_in_common_with_earlier_ones():

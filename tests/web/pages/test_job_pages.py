@@ -9,7 +9,7 @@ from html import unescape
 
 import pytest
 
-from ghapp.health.deaths.cause import Cause
+from ghapp.health.deaths.cause import NO_JOB, Cause
 from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.health.deaths.rerun import Rerun, RerunNote, RerunState
 from ghapp.health.installation import Installation
@@ -162,6 +162,23 @@ async def test_a_death_page_addresses_the_developer_and_the_platform_team(key_ho
         "jobs/7011",
     ):
         assert words in page
+
+
+async def test_the_death_of_an_idle_runner_has_the_evidence_of_its_runner_and_speaks_of_no_job(
+    key_holder, redis, at_work
+):
+    await Runners(redis).revise(
+        at_work, {3: lambda known: known._replace(job_id=7012, job_started_at=NOW - 600, job_ended_at=NOW - 300)}
+    )
+    idle = Death("c", "c", "node-1", NOW - 5, None, None, "PodGone", Cause.VANISHED, "Its pod went: wait for the job.")
+    await Deaths(redis, lambda: NOW).record(at_work, idle._replace(runner_id=3))
+    page = unescape((await key_holder.get("/orgs/acme/deaths/c")).text)
+    assert NO_JOB in page
+    assert "Its pod went, while no job is known to have run" in page
+    assert "Its pod was found missing" in page
+    assert "First seen" in page
+    assert ("Took a job" in page, "7012" in page) == (True, False)
+    assert "Nothing was recorded" not in page
 
 
 async def test_an_earlier_death_of_a_runner_name_has_its_own_page(key_holder, redis, at_work):

@@ -22,6 +22,7 @@ from ghapp.health.deaths.rerun import (
     may_be_repeated,
     refusal,
 )
+from ghapp.report.documents import Fact
 from ghapp.report.post_mortem import SIGHTINGS, memory_text
 from ghapp.web.pages.views.deaths import DeathLine, mark_of
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment, web_address
@@ -57,7 +58,7 @@ class MomentLine(NamedTuple):
     text: str
 
 
-class Fact(NamedTuple):
+class DeathFact(NamedTuple):
     """A fact for the platform team."""
 
     name: str
@@ -98,14 +99,20 @@ class DeathPageView(NamedTuple):
     rerun: RerunView | None
     advice: tuple[TextPart, ...]
     common: tuple[str, ...]
-    facts: tuple[Fact, ...]
+    facts: tuple[DeathFact, ...]
     runner_log: tuple[str, ...]
     host_log: tuple[str, ...]
     hides_log: bool
 
 
 def death_page(
-    death: Death, others: Iterable[DeathLine], rerun: RerunKnown, now: float, *, manages: bool
+    death: Death,
+    others: Iterable[DeathLine],
+    rerun: RerunKnown,
+    now: float,
+    *,
+    manages: bool,
+    evidence: Iterable[Fact] = (),
 ) -> DeathPageView:
     """Returns the post-mortem of a death that the visitor may see.
 
@@ -118,16 +125,17 @@ def death_page(
         rerun: what is known of the job's re-run.
         now: epoch seconds.
         manages: True if the page's buttons work for the visitor.
+        evidence: of the runner, as its own page has it; empty if its record was deleted.
     """
     job, shows_log = death.job, death.job is not None or manages
     seen = [(each.at, SIGHTINGS.get(each.what, each.what)) for each in death.last_minutes]
-    if death.exit_code is not None:
-        seen = sorted([*seen, (death.at, "its container ended")], key=lambda each: each[0])
+    seen += [(at, text) for at, _, text in evidence] if not seen else []
+    seen = sorted([*seen, *_end(death)], key=lambda each: each[0])
     return DeathPageView(
         runner=death.runner_name,
         runner_id=death.runner_id,
         happened=HAPPENED[death.cause],
-        not_yours=not_yours(death.cause, death.reason),
+        not_yours=not_yours(death.cause, death.reason, has_job=job is not None),
         cause=death.cause.value,
         mark=mark_of(death.cause, death.reason),
         at=moment(death.at, now),
@@ -140,13 +148,23 @@ def death_page(
         ),
         moments=tuple(MomentLine(moment(at, now), _sentence(text)) for at, text in seen),
         rerun=None if job is None or death.cause is Cause.CLEAN_EXIT else _rerun(death, rerun, now, manages=manages),
-        advice=coded(death.advice),
+        advice=coded(death.advice_now),
         common=tuple(_common(death, others, now)),
         facts=tuple(_facts(death)),
         runner_log=death.runner_log[-MOST_LOG_LINES:] if shows_log else (),
         host_log=death.host_log[-MOST_LOG_LINES:] if manages else (),
         hides_log=bool(death.runner_log) and not shows_log,
     )
+
+
+def _end(death: Death) -> Iterable[tuple[float, str]]:
+    """Yields the end of the runner, which is always on record."""
+    if death.exit_code is not None:
+        yield death.at, "its container ended"
+    elif death.pod:
+        yield death.at, "its pod was found missing"
+    elif not death.last_minutes:
+        yield death.at, "it was lost, as its job shows"
 
 
 def refusal_here(death: Death, known: RerunKnown, now: float) -> RerunRefusal | None:
@@ -222,7 +240,7 @@ def _common(death: Death, others: Iterable[DeathLine], now: float) -> Iterable[s
         yield f"It is death number {found.of_pool} of pool {death.pool} in a row that began {since.text}."
 
 
-def _facts(death: Death) -> Iterable[Fact]:
+def _facts(death: Death) -> Iterable[DeathFact]:
     facts = {
         "Cause": death.cause.value,
         "Reason": death.reason,
@@ -233,4 +251,4 @@ def _facts(death: Death) -> Iterable[Fact]:
         "Image": death.image,
         "Memory": memory_text(death, death.memory_limit) if death.memory_limit else "",
     }
-    return [Fact(name, value) for name, value in facts.items() if value]
+    return [DeathFact(name, value) for name, value in facts.items() if value]

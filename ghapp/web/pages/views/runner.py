@@ -13,7 +13,7 @@ from ghapp.health.job import Job
 from ghapp.health.pods.pod_claim import claim_on
 from ghapp.health.remediation.status import ReplacementStage, ReplacementStatus
 from ghapp.health.runner.evidence import Evidence
-from ghapp.report.documents import HealthDocument, death_document, history
+from ghapp.report.documents import Fact, HealthDocument, death_document, history
 from ghapp.report.org_view import OrgView
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
 
@@ -161,7 +161,7 @@ def _entries(
     evidence: Evidence, view: OrgView, death: Death | None, now: float, mask: Callable[[str], str]
 ) -> tuple[TimeLineEntry, ...]:
     """Returns the evidence and the death in order of time, the latest first."""
-    facts: list[tuple[float, str, str]] = [*history(evidence, view.survey, claim_on(view.claimed, evidence.name, now))]
+    facts: list[tuple[float, str, str]] = [*_evidence(evidence, view, now)]
     if death is not None:
         facts.append((death.at, "death", f"{'its container ended' if death.pod else 'it died'}: {death.cause}"))
     facts.sort(key=lambda fact: fact[0], reverse=True)
@@ -170,6 +170,22 @@ def _entries(
         if (when := moment(at, now)) is not None:
             found.append(TimeLineEntry(when, source, SOURCES[source], mask(text[:1].upper() + text[1:])))
     return tuple(found)
+
+
+def evidence_of(death: Death, evidence: Evidence | None, view: OrgView, now: float) -> list[Fact]:
+    """Returns the evidence of a runner that died, as its own page has it, for visitors who may see the death.
+
+    The id of a job is shown only if it is the death's: of another job the visitor may not know.
+    """
+    if evidence is None or not is_of(death, evidence):
+        return []
+    is_deaths = death.job is not None and death.job.id == evidence.job_id
+    mask = _same if is_deaths else _masked
+    return [(at, source, mask(text)) for at, source, text in _evidence(evidence, view, now)]
+
+
+def _evidence(evidence: Evidence, view: OrgView, now: float) -> list[Fact]:
+    return history(evidence, view.survey, claim_on(view.claimed, evidence.name, now))
 
 
 def _job(evidence: Evidence, job: Job | None, reads: Callable[[str], bool]) -> ShownJob | None:
@@ -195,7 +211,7 @@ def _death(death: Death, now: float, *, hides: bool) -> ShownDeath:
     log = () if hides else death.runner_log[-MOST_LOG_LINES:]
     at = moment(death.at, now)
     return ShownDeath(
-        death.cause.value, coded(death.advice), at, death.exit_code, death.reason, death.pod, death.node, log, hides
+        death.cause.value, coded(death.advice_now), at, death.exit_code, death.reason, death.pod, death.node, log, hides
     )
 
 
