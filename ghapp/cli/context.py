@@ -126,16 +126,17 @@ def exit_with(message: str, code: int) -> NoReturn:
 
 def show(renderable: Any) -> None:
     """Prints a table; in a pipe at full width, without colours and trailing blanks."""
-    from rich.console import Console
+    from rich.console import Console, Group
 
     if _Screen.clears:
         click.clear()
         _Screen.clears = False
+    # A group, because `print` takes the lines of a text itself, and would break its words.
     console = Console(markup=False, emoji=False, highlight=False)
     if console.is_terminal:
-        console.print(renderable, crop=False)  # the terminal may wrap a line, but must not cut it
+        console.print(Group(renderable), crop=False)  # the terminal may wrap a line, but must not cut it
         return
     console = Console(width=PIPED_WIDTH, color_system=None, markup=False, emoji=False, highlight=False)
     with console.capture() as captured:
-        console.print(renderable, crop=False)
+        console.print(Group(renderable), crop=False)
     click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))

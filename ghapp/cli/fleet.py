@@ -32,6 +32,7 @@ from ghapp.report.documents import HealthDocument
 from ghapp.settings import Settings
 
 WORST_FIRST = ("invalidated", "suspect", "offline", "unknown", "starting", "retired", "healthy")
+REMOTE_SWEEP_SECONDS = 60.0
 MOST_LISTED = 50
 """Runners in a table without `--limit`: those that are ill come first."""
 
@@ -42,13 +43,34 @@ MOST_LISTED = 50
 def sweep(org: str | None, *, dry_run: bool) -> None:
     """Sweep now, in this process, and print what was found and the calls it cost.
 
+    With GHAPP_URL a worker of the server sweeps, and acts as the mode there says.
+
     Example: ghapp sweep --org acme --dry-run
     """
     settings = settings_here()
+    if settings.url is not None:
+        if dry_run:
+            raise click.UsageError("--dry-run does not work over GHAPP_URL: the server's sweep acts as its mode says")
+        _sweep_remotely(settings.url, settings.token, org)
+        return
     results = run(_sweep(settings, org, act=not dry_run))
     from ghapp.terminal.tables import sweeps_table
 
     show(sweeps_table(results))
+    if any(result.flaw for result in results):
+        sys.exit(FAILED)
+
+
+def _sweep_remotely(url: str, token: str | None, org: str | None) -> None:
+    from ghapp.cli.remote import connected
+    from ghapp.terminal.tables import remote_sweeps_text
+
+    async def sweep() -> list[Any]:
+        async with connected(url, token) as remote:
+            return await remote.sweep(org, REMOTE_SWEEP_SECONDS)
+
+    results = run(sweep())
+    show(remote_sweeps_text(results))
     if any(result.flaw for result in results):
         sys.exit(FAILED)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -35,6 +36,18 @@ TIMEOUT_SECONDS = 30.0
 PAGE = 1000
 NO_ROUTE = "Not Found"
 """The detail of a 404 for a path that the server does not have; those of its own endpoints are sentences."""
+
+
+SWEEP_POLL_SECONDS = 1.0
+NOT_YET = "not swept within {:.0f} s; see `ghapp doctor`"
+
+
+class RemoteSweep(NamedTuple):
+    """A sweep by the server: how many runners it listed, and why it did not; None and a flaw if it did not."""
+
+    org: str
+    runners: int | None
+    flaw: str
 
 
 class RemoteNotFoundError(UnknownOrgError):
@@ -175,6 +188,21 @@ class RemoteBackend:
         """Returns the doctor's findings about the server."""
         return list((await self._get("/v1/doctor"))["findings"])
 
+    async def sweep(self, org: str | None, seconds: float) -> list[RemoteSweep]:
+        """Asks for a sweep of each organization, and waits for the results for at most `seconds` in all."""
+        names = await self._orgs(org)
+        requested = [_json(await self._send("POST", f"/v1/orgs/{_part(name)}/sweep")) for name in names]
+        found: dict[str, RemoteSweep] = {}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while len(found) < len(requested):
+                    for each in requested:
+                        result = await self._get(f"/v1/orgs/{_part(each['org'])}/overview")
+                        if (answer := swept_since(result["sweep"], each["requested_at"])) is not None:
+                            found[each["org"]] = RemoteSweep(each["org"], *answer)
+                    await asyncio.sleep(SWEEP_POLL_SECONDS)
+        return [found.get(each["org"], RemoteSweep(each["org"], None, NOT_YET.format(seconds))) for each in requested]
+
     async def pause(self, org: str, pool: str | None, why: str | None, seconds: float | None) -> list[str]:
         """Pauses remediation; the token's name is recorded."""
         answer = await self._send(
@@ -254,6 +282,15 @@ class RemoteBackend:
         if answer.is_success or answer.status_code == httpx.codes.CONFLICT:
             return answer
         raise _error(answer, f"{url} answered {answer.status_code}: {_detail(answer)}")
+
+
+def swept_since(sweep: dict[str, Any], requested_at: str) -> tuple[int | None, str] | None:
+    """Returns the number of runners and the flaw of the sweep that was asked for; None while it is not over."""
+    at, asked = sweep["at"], datetime.fromisoformat(requested_at)
+    if at is not None and datetime.fromisoformat(at) >= asked:
+        return sweep["runners"], ""
+    failing_since = sweep["failing_since"]
+    return None if failing_since is None else (None, f"{sweep['failure']}, since {failing_since}")
 
 
 def _error(answer: httpx.Response, message: str) -> GhappError:

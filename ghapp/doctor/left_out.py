@@ -26,8 +26,12 @@ FIX = (
 )
 
 
-def of_left_out(left_out: Sequence[LastLeftOut]) -> list[Finding]:
-    """Returns a warning for each kind of row of which something was left out within the last week."""
+LASTS_SECONDS = 3600.0
+"""Lists are read again within minutes: what was not left out for so long can be read again."""
+
+
+def of_left_out(left_out: Sequence[LastLeftOut], now: float) -> list[Finding]:
+    """Returns a warning for each kind of row of which something was left out within the last hour."""
     return [
         warning(
             _GROUPS.get(each.kind, GITHUB),
@@ -37,4 +41,5 @@ def of_left_out(left_out: Sequence[LastLeftOut]) -> list[Finding]:
             FIX,
         )
         for each in left_out
+        if now - each.at < LASTS_SECONDS
     ]

@@ -17,7 +17,6 @@ from ghapp.doctor.tokens import of_tokens
 from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.report.documents import timestamp
 from ghapp.store import keys
-from ghapp.store.left_out import LastLeftOut
 from ghapp.store.probe import probe_write
 from ghapp.store.quarantine import UnreadableRecord
 from ghapp.store.stores import open_stores
@@ -54,14 +53,14 @@ async def check(url: str) -> list[Finding]:
         tokens: list[Finding] = []
         with suppress(StoreRefusedError):
             tokens = of_tokens(await stores.tokens.all(), await stores.now())
-        left_out: list[LastLeftOut] = []
+        left_out: list[Finding] = []
         with suppress(StoreRefusedError):
-            left_out = await stores.left_out.last()
+            left_out = of_left_out(await stores.left_out.last(), await stores.now())
     return [
         *of_redis(url, milliseconds, info, policy, fsync),
         *of_writing(refusal),
         *of_records(unreadable),
-        *of_left_out(left_out),
+        *left_out,
         *tokens,
     ]
 

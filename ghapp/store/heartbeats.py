@@ -16,8 +16,8 @@ SILENT_SECONDS = 30.0
 KEPT_SECONDS = 3600
 """After the last heartbeat of a role, and after the last machine with another time."""
 
-OFF_SECONDS = 600.0
-"""How long a machine with another time is reported; its processes report it again while it has."""
+OFF_SECONDS = 120.0
+"""How long a machine with another time is reported: its processes measure it again within a minute."""
 
 
 class Heartbeats:

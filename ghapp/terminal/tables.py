@@ -70,10 +70,12 @@ class CopyableText(Text):
 def _breaks(text: str, width: int, indent: int) -> list[int]:
     """Returns where a line is wrapped: before the words that would make it wider than `width` cells.
 
-    What follows a break is indented by `indent` cells.
+    What follows a break is indented by `indent` cells. A command in backquotes is wrapped only if it is too
+    long for a line.
     """
     breaks, start = list[int](), 0
-    for word in re.finditer(r"\S+", text):
+    command = rf"`[^`]{{1,{max(1, width - indent - 3)}}}`\S?(?=\s|$)"
+    for word in re.finditer(rf"{command}|\S+", text):
         most = width - indent if breaks else width
         if text[start : word.start()].strip() and cell_len(text[start : word.end()]) > most:
             start = word.start()
@@ -183,6 +185,18 @@ def sweeps_table(accounts: Iterable[Any]) -> RenderableType:
         cells = (*seen, each.calls, each.billable, round(each.milliseconds), each.left)
         table.add_row(each.org, *(str(cell) for cell in cells), f"{each.next_in:.0f} s", each.flaw or "none")
     return ShrinkingTable(table, ["billable", "ms"])
+
+
+def remote_sweeps_text(sweeps: Iterable[Any]) -> RenderableType:
+    """Returns a line for each sweep by a server: how many runners it listed, or why it did not."""
+    return Group(
+        *(
+            copyable(
+                f"{each.org}: {each.flaw or f'swept, {each.runners} runners listed'}", "yellow" if each.flaw else ""
+            )
+            for each in sweeps
+        )
+    )
 
 
 def runners_table(
@@ -346,14 +360,14 @@ def findings_table(findings: Iterable[Any]) -> RenderableType:
     return ShrinkingTable(table)
 
 
-def findings_text(counts: Any, url: str | None) -> Text:
+def findings_text(counts: Any, url: str | None) -> RenderableType:
     """Returns the line below doctor's findings: how many checks failed, and of which server (None: this machine)."""
     style = "red" if counts.problems else "yellow" if counts.warnings else "green"
-    text = copyable(str(counts), style)
+    lines = [copyable(str(counts), style)]
     if url is not None:
         more = "on it, `ghapp doctor` also checks controllers, the cluster's API, active shards and notifications"
-        text.append("\n").append(visible(f"the server at {url}, as its web role sees it; {more}"), "dim italic")
-    return text
+        lines.append(copyable(f"the server at {url}, as its web role sees it; {more}", "dim italic"))
+    return Group(*lines)
 
 
 def letters_table(letters: Iterable[Mapping[str, Any]], now: float) -> RenderableType:

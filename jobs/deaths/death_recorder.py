@@ -185,10 +185,16 @@ class DeathRecorder:
         _log_death(death, pod, org=installation.org)
         if not await deaths.record(installation.id, death):
             return False
-        pool = metric_pool(death.pool, self.settings.pools_of(installation.org))
-        await self.stores.counters.add("ghapp_deaths_total", org=installation.org, pool=pool, cause=death.cause.value)
+        await self._count(installation.org, death)
         await self._have_looked_into(installation, death)
         return True
+
+    async def _count(self, org: str, death: Death) -> None:
+        pool = metric_pool(death.pool, self.settings.pools_of(org))
+        if death.cause is Cause.CLEAN_EXIT:
+            await self.stores.counters.add("ghapp_clean_exits_total", org=org, pool=pool)
+        else:
+            await self.stores.counters.add("ghapp_deaths_total", org=org, pool=pool, cause=death.cause.value)
 
     async def _recorded_end(self, installation: Installation, pod: Pod, death: Death) -> Death | None:
         """Returns the last recorded end of this pod or of its runner; if there is none, the latest of that name.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +17,7 @@ from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.inbox import Entry, Inbox
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
+from ghapp.store.schedule import Schedule
 from ghapp.store.shards import Shards
 from ghapp.store.tokens import Tokens
 from tests.cli.conftest import ACME, Http, Known
@@ -120,6 +122,39 @@ async def test_doctor_speaks_of_the_server_and_not_of_this_machine(site):
     document = json.loads((await site.ask("doctor", "--json")).stdout)
     assert [document[key] for key in ("ok", "checks", "problems", "warnings")] == [True, 2, 0, 1]
     assert [each["name"] for each in document["findings"]] == ["answers", "mode"]
+
+
+async def due(redis):
+    while await Schedule(redis).next(ACME) > time.time():  # noqa: ASYNC110 - it is set by the server
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("result", "code", "text"),
+    [
+        (Survey(swept_at=1.0, total=2), 0, "acme: swept, 2 runners listed"),
+        (
+            Survey(failing_since=1.0, failure="PermissionMissing"),
+            1,
+            "acme: PermissionMissing, since 1970-01-01T00:00:01Z",
+        ),
+    ],
+    ids=["a complete list", "a failure"],
+)
+async def test_a_worker_of_the_server_sweeps(site, redis, result, code, text):
+    await Schedule(redis).add(ACME, site.now + 600)
+    asked = asyncio.create_task(site.ask("sweep"))
+    await asyncio.wait_for(due(redis), 60)
+    at = None if result.swept_at is None else time.time() + 1
+    await Runners(redis).save_survey(ACME, replace(result, swept_at=at))
+    done = await asked
+    assert (done.returncode, done.stdout) == (code, text + "\n")
+
+
+async def test_a_dry_run_over_http_is_wrong_usage(site, redis):
+    await Schedule(redis).add(ACME, site.now + 600)
+    assert "--dry-run" in one_line(await site.ask("sweep", "--dry-run"), 2)
+    assert await Schedule(redis).next(ACME) == site.now + 600
 
 
 async def give_up(redis, *guids):

@@ -23,7 +23,7 @@ from ghapp.doctor.installations import (
     of_sweeps,
     of_unknown_orgs,
 )
-from ghapp.doctor.left_out import of_left_out
+from ghapp.doctor.left_out import LASTS_SECONDS, of_left_out
 from ghapp.doctor.reaper import of_tick
 from ghapp.doctor.redis import MOST_NAMED, of_records, of_redis, of_writing
 from ghapp.doctor.roles import STARTING_SECONDS, of_clocks, of_roles
@@ -68,7 +68,7 @@ def test_every_warning_and_failure_has_a_fix():
         *of_writing(StoreRefusedError("MISCONF")),
         *of_records([UnreadableRecord("runner", "ghapp:7:runners", "1", NOW, b"x")]),
         *of_roles(0, [], {"urgent": 3}, 2),
-        *of_left_out([LastLeftOut("runner", "", "odd", NOW)]),
+        *of_left_out([LastLeftOut("runner", "", "odd", NOW)], NOW),
         *of_clocks({"worker on a": 45.0}),
         *of_inbox(0, 1, has_come=False),
         *of_clock(90),
@@ -424,16 +424,16 @@ def test_a_configured_org_without_the_app_is_reported(tmp_path):
 
 
 def test_what_was_left_out_last_is_named_for_each_kind():
-    assert of_left_out([]) == []
+    assert of_left_out([], NOW) == []
     rows = [LastLeftOut("runner", "runners[3].id", "Expected `int`, got `null`", NOW, is_row=True)]
-    (found,) = of_left_out([*rows])
+    (found,) = of_left_out([*rows], NOW)
     assert (found.status, found.group, found.name) == (FindingStatus.WARNING, "github", "left out: runner")
     assert "runners[3].id: Expected `int`, got `null`" in found.text
 
 
 def test_what_was_left_out_stands_beside_its_source():
     kinds = get_args(Kind)
-    groups = {each.name: each.group for each in of_left_out([LastLeftOut(kind, "", "odd", NOW) for kind in kinds])}
+    groups = {each.name: each.group for each in of_left_out([LastLeftOut(kind, "", "odd", NOW) for kind in kinds], NOW)}
     assert set(groups.values()) < set(GROUPS)
     assert (groups["left out: pod"], groups["left out: delivery"]) == ("cluster", "deliveries")
 
@@ -556,3 +556,8 @@ def test_a_slow_redis_is_a_warning_with_its_time(milliseconds, status):
     answers = of_redis("redis://127.0.0.1", milliseconds, {"aof_enabled": 1}, "noeviction")[0]
     assert answers.status == status
     assert answers.text.startswith("slow: Redis ? in 100.1 ms") is (status == "warning")
+
+
+@pytest.mark.parametrize(("ago", "count"), [(0, 1), (LASTS_SECONDS - 0.001, 1), (LASTS_SECONDS, 0)])
+def test_what_was_not_left_out_for_an_hour_is_read_again(ago, count):
+    assert len(of_left_out([LastLeftOut("runner", "", "odd", NOW - ago)], NOW)) == count

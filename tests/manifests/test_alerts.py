@@ -89,7 +89,7 @@ TABLE = {
         {
             'ghapp_deaths_total{org="acme",cause="host-oom",pool="linux"}': 11,
             'ghapp_deaths_total{org="acme",cause="host-oom",pool="gpu"}': 4,
-            'ghapp_deaths_total{org="acme",cause="clean-exit",pool="gpu"}': 99,
+            'ghapp_deaths_total{org="acme",cause="terminated",pool="gpu"}': 99,
         },
     ),
 }

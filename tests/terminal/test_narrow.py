@@ -7,7 +7,7 @@ import re
 from types import SimpleNamespace
 
 import pytest
-from rich.console import Console
+from rich.console import Console, Group
 
 from ghapp.doctor.finding import FindingCounts, ok, warning, wrong
 from ghapp.terminal import death_tables, job_tables, tables
@@ -145,7 +145,7 @@ OUTPUTS = {
 def drawn(output, **terminal):
     out = io.StringIO()
     console = Console(file=out, color_system=None, markup=False, emoji=False, highlight=False, **terminal)
-    console.print(output, crop=False)
+    console.print(Group(output), crop=False)  # as `ghapp.cli.context.show`
     return out.getvalue()
 
 
@@ -162,3 +162,20 @@ def test_no_word_is_broken_at_80_columns(command):
 def test_in_a_pipe_no_word_is_broken(command):
     piped, whole = drawn(OUTPUTS[command], width=250), drawn(OUTPUTS[command], width=10_000)
     assert set(piped.split()) <= set(whole.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("one two three", ["one two", "three"]),
+        ("  one two three", ["  one two", "  three"]),
+        ("abcdefghijkl", ["abcdefghijkl"]),
+        ("see `a b c d`", ["see", "`a b c d`"]),
+        ("see `a b c d`.", ["see", "`a b c d`."]),
+        ("see `a b c d e f`", ["see `a b c", "d e f`"]),
+        ("日本 日本 日本", ["日本 日本", "日本"]),
+        ("", [""]),
+    ],
+)
+def test_a_line_is_wrapped_between_words_and_commands_stay_whole_where_they_fit(text, lines):
+    assert [each.rstrip() for each in drawn(tables.copyable(text), width=11, force_terminal=True).splitlines()] == lines

@@ -53,7 +53,10 @@ HELP = {
     "(deliver-event).",
     "ghapp_watch_view_age_seconds": "Age of the watch's snapshot of each namespace.",
     "ghapp_phantoms": "Phantoms, which count as runners but are not, by kind.",
-    "ghapp_deaths_total": "Recorded deaths of runners, by cause and configured pool; all others are pool other.",
+    "ghapp_deaths_total": "Recorded deaths of runners, by cause and configured pool; all others are pool other. "
+    "Without clean exits, as on pages and in commands: ghapp_clean_exits_total counts those.",
+    "ghapp_clean_exits_total": "Runners whose process finished its work and exited, by configured pool; all others are "
+    "pool other.",
     "ghapp_reruns_total": "Tries to run a job again whose runner died, by outcome: accepted, refused by GitHub, or the "
     "reason against it.",
     "ghapp_jobs": "Queued and running jobs of self-hosted runners, by pool; pool other: no known pool has the labels. "

@@ -1,4 +1,4 @@
-"""Pause and resume remediation, with a token of scope `admin`; the token's name is recorded."""
+"""Pause and resume remediation, and sweep now, with a token of scope `admin`; the token's name is recorded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from ghapp.health.pool_matching import LONGEST_POOL
 from ghapp.nearest_name import meant
-from ghapp.report.documents import pause_in_words
+from ghapp.report.documents import Timestamp, pause_in_words, timestamp
 from ghapp.settings import Settings
 from ghapp.store.fuses import LONGEST_PAUSE_SECONDS, SHORTEST_PAUSE_SECONDS, WHOLE_ORG, Pause, PauseResult
 from ghapp.store.stores import Stores
@@ -55,6 +55,13 @@ class ResumeResult(msgspec.Struct, frozen=True):
     proving: list[str]
 
 
+class SweepRequested(msgspec.Struct, frozen=True):
+    """A sweep that was made due; `sweep` of the org's overview has its result."""
+
+    org: str
+    requested_at: Timestamp
+
+
 class RemediationEndpoints:
     """The endpoints."""
 
@@ -71,10 +78,11 @@ class RemediationEndpoints:
         self._audit = ApiAudit(stores.audit, authenticator, clock)
 
     def routes(self) -> Sequence[Route]:
-        """Returns both routes."""
+        """Returns all routes."""
         return [
             Route("/v1/orgs/{org}/pause", self._pause, methods=["POST"]),
             Route("/v1/orgs/{org}/resume", self._resume, methods=["POST"]),
+            Route("/v1/orgs/{org}/sweep", self._sweep, methods=["POST"]),
         ]
 
     async def _pause(self, request: Request) -> Response:
@@ -115,6 +123,18 @@ class RemediationEndpoints:
         self._reader.forget(org)
         document = ResumeResult(sorted(done.ended), sorted(done.proving))
         return Response(msgspec.json.encode(document), media_type="application/json")
+
+    async def _sweep(self, request: Request) -> Response:
+        """Makes a sweep due now, as the page's button does; a worker sweeps, within the budget."""
+        org, now = request.path_params["org"], self._clock()
+        await self._authenticator.require(request, "admin", org, now)
+        await read_body(request, LARGEST_BYTES)
+        installation = (await self._reader.installed(org)).installation
+        async with self._audit.change(request, installation.id, "sweep", "") as outcome:
+            await self._schedule.due_at(installation.id, now)
+            outcome.set("queued")
+        document = SweepRequested(installation.org, timestamp(now))
+        return Response(msgspec.json.encode(document), 202, media_type="application/json")
 
     async def _require_pool(self, org_state: OrgState, pool: str | None) -> None:
         """Raises HTTPException if the org has no such pool: a mistyped name would stop or resume nothing."""

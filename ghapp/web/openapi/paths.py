@@ -18,7 +18,7 @@ from ghapp.web.api.gate import PROVISION, DeployBody, GateAnswer
 from ghapp.web.api.health import Batch, BatchResult, RunnersPage
 from ghapp.web.api.jobs import JobsPage
 from ghapp.web.api.overview import DeadDeliveries, OrgsDocument
-from ghapp.web.api.remediation import PauseBody, ResumeBody, ResumeResult
+from ghapp.web.api.remediation import PauseBody, ResumeBody, ResumeResult, SweepRequested
 from ghapp.web.api.status import LiveDocument, ReadyDocument
 from ghapp.web.openapi.operations import (
     NONEMPTY,
@@ -271,6 +271,14 @@ def _remediation() -> Schema:
                 "admin",
                 answer("The pauses cleared, and the pools now proving.", ResumeResult) | problems(404, 413),
                 body=ResumeBody,
+            )
+        },
+        "/v1/orgs/{org}/sweep": {
+            "post": call(
+                "Sweep now: a worker lists the runners, judges them, and acts as the mode says, within the budget. The "
+                "result is in `sweep` of the overview.",
+                "admin",
+                answer("A sweep is due.", SweepRequested, 202) | problems(404, 413),
             )
         },
     }

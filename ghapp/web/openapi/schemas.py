@@ -19,7 +19,7 @@ from ghapp.web.api.gate import DeployBody, GateAnswer
 from ghapp.web.api.health import Batch, BatchResult, RunnersPage
 from ghapp.web.api.jobs import JobsPage
 from ghapp.web.api.overview import DeadDeliveries, OrgsDocument
-from ghapp.web.api.remediation import PauseBody, ResumeBody, ResumeResult
+from ghapp.web.api.remediation import PauseBody, ResumeBody, ResumeResult, SweepRequested
 from ghapp.web.api.status import LiveDocument, ReadyDocument
 from ghapp.web.problems import Problem
 
@@ -41,6 +41,7 @@ DOCUMENTS = (
     DoctorDocument,
     HistoryDocument,
     ResumeResult,
+    SweepRequested,
     LiveDocument,
     ReadyDocument,
     Problem,

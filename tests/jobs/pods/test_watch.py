@@ -176,7 +176,7 @@ async def test_a_runner_replaced_by_ghapp_is_logged_and_not_recorded_as_a_death(
     assert bool(await MetricCounters(redis).all()) is not by_ghapp
 
 
-async def test_the_line_of_a_clean_exit_is_no_warning(recorder, api, asked):
+async def test_a_clean_exit_is_no_warning_and_not_counted_as_a_death(recorder, api, asked, redis):
     done = "2026-11-20 12:01:00Z: Job build completed with result: Succeeded"
     api.control.pod(NS, "a")
     with capture_logs() as logs:
@@ -185,6 +185,7 @@ async def test_the_line_of_a_clean_exit_is_no_warning(recorder, api, asked):
             api.control.container_ends(NS, "a", exit_code=0, reason="Completed", log=[done])
             assert (await death_of(recorder, "a")).cause is Cause.CLEAN_EXIT
     assert [each["log_level"] for each in logs if each["event"] == LINE] == ["info"]
+    assert await MetricCounters(redis).all() == {'ghapp_clean_exits_total{org="acme",pool="other"}': 1}
 
 
 async def test_the_line_has_the_kubelets_reason_and_our_cause(recorder, api, asked):

@@ -1,4 +1,4 @@
-"""Pause and resume over HTTP."""
+"""Pause, resume and sweep over HTTP."""
 
 from __future__ import annotations
 
@@ -185,3 +185,25 @@ async def test_a_body_that_is_too_large_is_a_413_problem(admin, call):
 @pytest.mark.parametrize("call", ["pause", "resume"])
 async def test_pause_and_resume_require_the_scope_admin(http, call):
     assert (await http.post(f"/v1/orgs/acme/{call}", json={"why": "x"})).status_code == 403
+
+
+async def test_a_sweep_is_due_at_once_and_recorded_and_the_overview_has_its_result(admin, redis):
+    await Schedule(redis).add(INSTALLATION, NOW + 60)
+    answer = await admin.post("/v1/orgs/ACME/sweep")
+    assert (answer.status_code, answer.json()) == (202, {"org": "acme", "requested_at": "2027-01-15T08:00:00Z"})
+    assert await Schedule(redis).next(INSTALLATION) == NOW
+    (entry,) = await AuditLog(redis).latest(INSTALLATION, 9)
+    assert (entry.who, entry.action, entry.result) == (named(admin), "sweep", "queued")
+    overview = (await admin.get("/v1/orgs/acme/overview")).json()
+    assert overview["sweep"] == {
+        "at": "2027-01-15T07:59:56.800Z",
+        "runners": 2,
+        "failing_since": None,
+        "failure": None,
+    }
+
+
+async def test_a_sweep_needs_the_scope_admin(http, redis):
+    await Schedule(redis).add(INSTALLATION, NOW + 60)
+    assert (await http.post("/v1/orgs/acme/sweep")).status_code == 403
+    assert await Schedule(redis).next(INSTALLATION) == NOW + 60
