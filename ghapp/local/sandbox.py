@@ -148,8 +148,11 @@ def run_sandbox(folder: Path, webhook_url: str, watchdog: Watchdog, environ: Map
         end(process)
 
 
-def sandbox_environment(sandbox: Mapping[str, Any], folder: Path) -> dict[str, str]:
-    """Returns the environment of a deployment, for the sandbox's App, its controller and its cluster."""
+def sandbox_environment(sandbox: Mapping[str, Any], folder: Path, page_url: str) -> dict[str, str]:
+    """Returns the environment of a deployment, for the sandbox's App, its controller and its cluster.
+
+    `page_url` is the address of the web role, to which check runs link.
+    """
     url = sandbox["controller_url"]
     pools = "".join(POOL.format(name=name, url=url, replacer=replacer) for name, replacer in REPLACERS.items())
     active_url = f"{sandbox['url']}/_sandbox/orgs/acme/active-shard"
@@ -160,6 +163,7 @@ def sandbox_environment(sandbox: Mapping[str, Any], folder: Path) -> dict[str, s
     return {
         "GHAPP_CONFIG": str(policy),
         "GHAPP_STATE_DIR": str(folder),
+        "GHAPP_PUBLIC_URL": page_url,
         "GHAPP_GITHUB_API_URL": sandbox["api_url"],
         "GHAPP_GITHUB_WEB_URL": sandbox["url"],
         "GHAPP_APP_ID": str(sandbox["app_id"]),

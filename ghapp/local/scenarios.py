@@ -103,7 +103,7 @@ SCENARIOS = (
         "phantom",
         "lose-pod",
         {},
-        "The pod of {0} is lost, and ARC still counts its runner. It is reported as a phantom after two minutes.",
+        "The pod of {0} is lost, and ARC still counts its runner. It is a phantom in two minutes; 0 heals it.",
         "/orgs/acme#cluster",
     ),
     Scenario(
@@ -125,13 +125,21 @@ SCENARIOS = (
         "gate",
         "deploy",
         {"shard": "pink", "badly": True, "repository": "infra"},
-        "The shard pink was deployed, and 3 of 4 runners stay away: ghapp gate acme rollout pink",
+        "The shard pink was deployed, and 3 of 4 runners stay away (0 heals it): ghapp gate acme rollout pink",
         "/orgs/acme/gate",
     ),
 )
 """In the order of the number keys."""
 
-KEYS = "123456789"
+HEAL = Scenario(
+    "heal",
+    "heal-by-hand",
+    {"repository": "infra"},
+    "What 5 and 9 leave to a person is done: {0}.",
+    "/orgs/acme",
+)
+
+KEYS, HEAL_KEY = "123456789", "0"
 MOST_SHOWN = 5
 
 DEFAULT = (
@@ -161,7 +169,7 @@ class Director:
 
     def press(self, keys: Iterable[str]) -> None:
         """Schedules the scenarios of these keys; keys without one do nothing."""
-        known = dict(zip(KEYS, SCENARIOS, strict=True))
+        known = {**dict(zip(KEYS, SCENARIOS, strict=True)), HEAL_KEY: HEAL}
         self._waiting += [known[key]._replace(after_seconds=0.0) for key in keys if key in known]
 
     async def start_due(self, now: float) -> None:
@@ -183,7 +191,8 @@ class Director:
 
 def keys_line() -> str:
     """Returns the keys, each with the name of its scenario."""
-    return "  ".join(f"{key} {each.name}" for key, each in zip(KEYS, SCENARIOS, strict=True))
+    names = [f"{key} {each.name}" for key, each in zip(KEYS, SCENARIOS, strict=True)]
+    return "  ".join([*names, f"{HEAL_KEY} heal 5 and 9"])
 
 
 def scenario_called(name: str) -> Scenario:

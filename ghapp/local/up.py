@@ -214,7 +214,7 @@ def up(environ: Mapping[str, str], *, sandbox: bool, show: Show, report: Callabl
         if sandbox:
             webhook_url = f"{local_url(settings)}/webhook"
             simulated = stack.enter_context(run_sandbox(home, webhook_url, watchdog, environ))
-            environ = {**environ, **sandbox_environment(simulated.description, home)}
+            environ = {**environ, **sandbox_environment(simulated.description, home, local_url(settings))}
             _write_environment(home, environ)
 
         def start(name: str, environ: Mapping[str, str]) -> RoleProcess:

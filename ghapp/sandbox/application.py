@@ -17,8 +17,10 @@ from ghapp.sandbox.control import Control
 from ghapp.sandbox.control.http import routes as control_routes
 from ghapp.sandbox.pages.authorize import AuthorizationPages
 from ghapp.sandbox.pages.checkruns import CheckRunPages
+from ghapp.sandbox.pages.html import page
 from ghapp.sandbox.pages.manifest import ManifestPages
 from ghapp.sandbox.pages.runners import RunnerPages
+from ghapp.sandbox.pages.work import WorkPages
 from ghapp.sandbox.rest import apps, checks, hooks, repositories, runners, users
 from ghapp.sandbox.rest.answers import RestError
 from ghapp.sandbox.rest.operation import Operation
@@ -46,6 +48,7 @@ def application(
             *RunnerPages(world).routes(),
             *CheckRunPages(world).routes(),
             *LOGS,
+            *WorkPages(world).routes(),
         ],
         exception_handlers={HTTPException: _refuse},
         lifespan=lifespan,
@@ -61,10 +64,11 @@ def _api(path: str) -> list[BaseRoute]:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    """Answers requests that no route matches, in GitHub's shape."""
-    del request
+    """Answers requests that no route matches, in GitHub's shape: a page for browsers."""
     if not isinstance(error, HTTPException):
         raise error
+    if "text/html" in request.headers.get("accept", ""):
+        return page(error.detail, '<p><a href="/">The organizations</a></p>', error.status_code)
     return RestError(error.status_code, error.detail).response()
 
 

@@ -122,6 +122,21 @@ class FleetPods:
             org.fleet.take_offline([pod.runner], alive=False)
         return pod
 
+    def delete_objects_without_pod(self, org: Organization) -> list[RunnerPod]:
+        """Deletes the EphemeralRunners whose pods were lost, as a person does; their runners are replaced."""
+        lost = [
+            each
+            for each in self._pods.values()
+            if each.org is org
+            and each.pods == "arc"
+            and not each.runner.alive
+            and self._cluster.object("pods", NAMESPACE, each.name) is None
+            and not self._is_deleted(each)
+        ]
+        for each in lost:
+            self._cluster.delete(KINDS["arc"], NAMESPACE, each.name)
+        return lost
+
     def _of(self, org: Organization) -> Iterator[RunnerPod]:
         return (each for each in self._pods.values() if each.org is org and each.runner.alive)
 
@@ -166,6 +181,8 @@ class FleetPods:
             self._delete(pod)
         if is_running:
             barren = self._controller.barren
+            if pod.pods == "arc" and not pod.runner.alive:  # ARC removes the registration of an object that is deleted
+                pod.org.fleet.retire(pod.runner, self._world.now())
             self._world.replace_runner(pod.org, pod.runner.id, pod.runner.pool, barren=barren)
 
     def _end(self, pod: RunnerPod) -> None:

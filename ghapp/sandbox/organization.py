@@ -44,6 +44,11 @@ class ShardLayout:
             self._fleet.come_online_soon(runner, now)
         return runners
 
+    def broken(self) -> list[str]:
+        """Returns the shards of which a machine stays away since a deploy."""
+        away = {each.pool for each in self._fleet.roster.registered.values() if not each.alive}
+        return [shard for shard, pool in self.pools.items() if pool.name in away]
+
     def switch(self, shard: str, now: float) -> None:
         """Activates a shard: users' jobs run on it from now on."""
         self._fleet.set_load(self.pools[self.active].name, 0.0, now)

@@ -7,11 +7,12 @@ import re
 import subprocess
 import sys
 
+import httpx
 import pytest
 
-from ghapp.local.scenarios import KEYS, SCENARIOS
+from ghapp.local.scenarios import HEAL, HEAL_KEY, KEYS, SCENARIOS
 from tests.manifests.rendered import ROOT
-from tests.stories.test_up import OWN_TERMINAL, Terminal, wait_for
+from tests.stories.test_up import OWN_TERMINAL, WITHIN_SECONDS, Terminal, wait_for
 from tests.support.ports import free_port
 
 TOUR = (ROOT / "docs" / "tour.md").read_text()
@@ -27,12 +28,17 @@ EXPECTED = {
     "ghapp deaths --org acme --cause host-oom": (0, "OOMKilled"),
     "ghapp doctor": (0, "acme: reaper"),
     "ghapp runners --org acme --state offline": (0, "OfflineTooLong"),
+    "ghapp runners --org acme": (0, "kubectl -n runners delete ephemeralrunner k8s-arc-"),
     "curl -s http://127.0.0.1:8000/readyz": (0, "PermissionMissing"),
     "ghapp jobs --unserved": (0, "NoRunnerWithLabels"),
     "ghapp why acme JOB": (0, "change linux-4vpcu to linux-4vcpu in runs-on"),
     "ghapp gate acme rollout pink": (1, "purple"),
+    "ghapp gate acme rollout pink --timeout 60": (0, "passed"),
 }
 """The exit code of each line, and what it shows when its scenario has taken effect."""
+
+
+BY_KEY = {**dict(zip(KEYS, SCENARIOS, strict=True)), HEAL_KEY: HEAL}
 
 
 class Site:
@@ -55,9 +61,9 @@ class Site:
 
     def press(self, name):
         """Starts a scenario by its key, and waits until the terminal names what happened."""
-        (number,) = [at for at, each in enumerate(SCENARIOS) if each.name == name]
-        first = re.split(r"\{0\}", SCENARIOS[number].look)[0].strip()
-        os.write(self.terminal.ours, KEYS[number].encode())
+        ((key, scenario),) = [(key, each) for key, each in BY_KEY.items() if each.name == name]
+        first = re.split(r"\{0\}", scenario.look)[0].strip()
+        os.write(self.terminal.ours, key.encode())
         assert wait_for(lambda: first in self.terminal.text), (name, self.terminal.text[-3000:])
 
     def run(self, line):
@@ -116,10 +122,25 @@ def test_make_run_starts_the_sandbox_with_its_scenario(line):
 def test_each_line_shows_what_the_tour_says(site, line):
     if line.startswith("curl"):
         site.press("permission")
+    if line.endswith("--timeout 60"):
+        site.press("heal")
     expected, seen = EXPECTED[line], []
 
     def shown():
         seen.append(site.run(line))
         return seen[-1][0] == expected[0] and expected[1] in seen[-1][1]
 
-    assert wait_for(shown), seen[-1]
+    # A phantom is reported after two minutes, and all others at once.
+    assert wait_for(shown, 240 if "kubectl" in expected[1] else WITHIN_SECONDS), seen[-1]
+
+
+def test_check_runs_link_to_the_page(site):
+    _, web = site.run("echo $GHAPP_GITHUB_WEB_URL")
+    checks = f"{web.strip()}/acme/.github/runs"
+    page = f'href="http://127.0.0.1:{site.port}/orgs/acme"'
+
+    def links():
+        numbers = re.findall(r'href="[^"]*/runs/(\d+)"', httpx.get(checks, timeout=30).text)
+        return any(page in httpx.get(f"{checks}/{number}", timeout=30).text for number in numbers)
+
+    assert wait_for(links)

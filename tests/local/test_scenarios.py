@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ghapp.errors import ConfigurationError
@@ -40,6 +42,7 @@ def test_the_names_are_those_of_the_documentation():
     assert [each.name for each in SCENARIOS] == NAMES
     assert len(KEYS) == len(NAMES)
     assert keys_line().startswith("1 loss  2 mass-loss  3 oom")
+    assert keys_line().endswith("9 gate  0 heal 5 and 9")
 
 
 def test_the_policy_has_each_pool_of_the_sandbox():
@@ -63,6 +66,26 @@ def test_a_scenario_that_needs_a_job_is_tried_again_later(github, sandbox, name)
     assert scenario_called(name).start(sandbox) is not None
 
 
+async def test_a_key_heals_what_a_phantom_and_a_failed_gate_leave_to_a_person(github, sandbox):
+    director = Director(sandbox, ())
+    director.press("0")
+    await director.start_due(0.0)
+    assert director.started[-1].look == "What 5 and 9 leave to a person is done: nothing is left to a person."
+    for name in ("phantom", "gate"):
+        scenario_called(name).start(sandbox)
+    director.press("0")
+    await director.start_due(1.0)
+    assert re.fullmatch(
+        r".*: the EphemeralRunner k8s-arc-\S+ was deleted; the shard pink was deployed again\.",
+        director.started[-1].look,
+    )
+    github.control.in_world(github.pods.follow)
+    github.control.step(seconds=60)
+    assert github.control.heal_by_hand("acme", repository="infra") == "nothing is left to a person"
+    fleet = github.world.orgs["acme"].fleet.roster.registered.values()
+    assert [each.name for each in fleet if not each.online] == []
+
+
 def test_an_unknown_scenario_is_refused_with_the_list():
     with pytest.raises(ConfigurationError) as refused:
         scenario_called("los")
@@ -82,7 +105,7 @@ async def test_scenarios_start_when_they_are_due_and_once(github, sandbox):
 
 async def test_a_key_starts_its_scenario_each_time_and_other_keys_do_nothing(github, sandbox):
     director = Director(sandbox, ())
-    director.press("a70\x1b7")
+    director.press("a7-\x1b7")
     await director.start_due(0.0)
     assert [each.name for each in director.started] == ["no-label", "no-label"]
     assert len(github.fleet.queue) == 2

@@ -31,6 +31,12 @@ def test_a_check_run_is_shown_at_its_html_url_and_cannot_write_html(posted):
         assert expected in page.text
 
 
+def test_it_links_to_the_page_of_its_app_and_to_no_script(acme, posted):
+    for address, is_shown in (("https://ghapp.acme.io/orgs/acme", True), ("javascript:alert(1)", False)):
+        acme.patch(f"/repos/acme/.github/check-runs/{posted['id']}", json={"details_url": address})
+        assert (f'href="{address}"' in httpx.get(posted["html_url"]).text) is is_shown
+
+
 def test_its_tables_are_tables_and_its_links_may_be_followed(acme, sandbox, posted):
     (lost,) = sandbox.control.lose("acme", count=1)
     path = "/organizations/acme/settings/actions/runners"

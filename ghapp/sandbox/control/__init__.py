@@ -44,6 +44,21 @@ class Control(
             place.fleet.set_quiet(quiet, self.world.now())
 
     @exposed
+    def heal_by_hand(self, org: str, *, repository: str) -> str:
+        """Does what a person does after incidents that no program heals; returns what was done.
+
+        Deletes EphemeralRunners whose pods were lost, and deploys broken shards again, with a new commit each.
+        """
+        place = self._org(org)
+        deleted = [each.name for each in self._pods().delete_objects_without_pod(place)]
+        broken = place.shards.broken()
+        for shard in broken:
+            self.deploy(org, shard=shard, repository=repository)
+        done = [f"the EphemeralRunner {name} was deleted" for name in deleted]
+        done += [f"the shard {shard} was deployed again" for shard in broken]
+        return "; ".join(done) or "nothing is left to a person"
+
+    @exposed
     def account(self) -> dict[str, Any]:
         """Returns what the client did since the last reset, as `ledger.statement` describes it."""
         return statement(self.world.account, self.world.deliveries)

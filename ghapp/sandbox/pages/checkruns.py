@@ -56,6 +56,8 @@ class CheckRunPages:
         state = (
             f"Conclusion: <b>{escape(conclusion)}</b>" if conclusion else f"Status: <b>{escape(_status(posted))}</b>"
         )
+        if (details := str(posted.get("details_url") or "")).startswith(("http://", "https://")):
+            state += f' <a href="{escape(details)}">Details</a>'
         content = "".join(markdown(output[key]) for key in ("summary", "text") if output.get(key))
         return page(_title(posted), f"<p>{state}</p>{_buttons(request.url.path, posted)}{content}")
 
