@@ -31,8 +31,11 @@ from ghapp.health.runner.next_attempt import next_attempt
 from ghapp.health.runner.verdict import State
 from ghapp.log import logger, redact
 from ghapp.notifier import Notifier
-from ghapp.report.notification import message, page_of_topic
+from ghapp.report.fleet import by_pool
+from ghapp.report.headline import Headline, headlines
+from ghapp.report.notification import headline_of, message, page_of_topic
 from ghapp.report.org_view import OrgView
+from ghapp.store.fleet_views import load_fleet
 from ghapp.store.notifications import Notifications, PendingNotification
 from ghapp.store.org_views import load_job_queue
 from jobs.context import JobContext, configured, open_context
@@ -107,10 +110,20 @@ async def _observe(context: JobContext, installation: Installation, notifier: No
     moot = moot_conditions(known, view.fuses, gate_checks)
     records, changes = observe(known, conditions, now, unknown, topics, moot)
     links = page_of_topic(context.links(installation))
+    found: list[Headline] = []
+    if any(each.level for each in changes):
+        fleet = await load_fleet(context, installation, context.settings, now)
+        found = headlines(fleet, by_pool(fleet, now), now)
     pending = [
         PendingNotification(
             receiver,
-            *message(installation.called, _dated(each, view), _replaced(view, runners, each), links[each.topic]),
+            *message(
+                installation.called,
+                _dated(each, view),
+                _replaced(view, runners, each),
+                links[each.topic],
+                headline_of(each, found),
+            ),
             now,
             org=installation.org,
             topic=each.topic.value,

@@ -6,17 +6,21 @@ goes through `without_markup`. A command is shown if it survives that, so that w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from ghapp.health.notifications import Change, Topic
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position, resume_command
+from ghapp.report.headline import Headline, HeadlineKind
 from ghapp.report.links import PageLinks
 from ghapp.untrusted_text import shell_command, without_markup
 
 Severity = Literal["info", "success", "warning", "failure"]
 """As Apprise names them; receivers show a colour or an icon."""
 
+
+LONGEST_HEADLINE = 1000
 
 LONGEST_LABELS = 500
 """Characters of the labels of waiting jobs."""
@@ -32,7 +36,28 @@ class Message(NamedTuple):
     severity: Severity
 
 
-def message(org: str, change: Change, replaced: int = 0, link: str | None = None) -> Message:
+KINDS = {
+    Topic.FUSE: (HeadlineKind.LOST, HeadlineKind.FUSE),
+    Topic.BLIND: (HeadlineKind.BLIND,),
+    Topic.UNSERVED: (HeadlineKind.UNSERVED,),
+    Topic.GATE: (HeadlineKind.GATE,),
+}
+"""The headlines that a condition may have opened."""
+
+
+def headline_of(change: Change, found: Sequence[Headline]) -> str:
+    """Returns the sentence with which the other surfaces show a condition now; empty if it ended, or none shows it."""
+    if not change.level:
+        return ""
+    pool = "" if change.subject == WHOLE_INSTALLATION else change.subject.partition("/")[0]
+    about = [each for each in found if each.kind in KINDS[change.topic]]
+    of_pool = next((each for each in about if each.pool == pool), None)
+    if of_pool is None and change.subject == WHOLE_INSTALLATION:
+        of_pool = next(iter(about), None)
+    return "" if of_pool is None else of_pool.sentence
+
+
+def message(org: str, change: Change, replaced: int = 0, link: str | None = None, headline: str = "") -> Message:
     """Renders a change.
 
     Args:
@@ -40,9 +65,12 @@ def message(org: str, change: Change, replaced: int = 0, link: str | None = None
         change: the condition that opened, changed its level, or closed.
         replaced: runners of the pool whose replacement was accepted since a fuse tripped; used when the fuse closes.
         link: address of a page with more; None if there is none.
+        headline: from `headline_of`; the message begins with it.
     """
     title, lines, severity = _OF[change.topic](org, change, replaced)
-    return Message(f"ghapp: {without_markup(org)}: {title}", "\n".join([*lines, *([link] if link else [])]), severity)
+    first = [without_markup(headline, LONGEST_HEADLINE)] if headline else []
+    body = [*first, *lines, *([link] if link else [])]
+    return Message(f"ghapp: {without_markup(org)}: {title}", "\n".join(body), severity)
 
 
 def _fuse(org: str, change: Change, replaced: int) -> Rendered:

@@ -3,7 +3,9 @@
 import pytest
 
 from ghapp.health.notifications import Change, Topic
-from ghapp.report.notification import Message, lasted, message
+from ghapp.report.headline import Headline, HeadlineKind
+from ghapp.report.headline import Severity as HeadlineSeverity
+from ghapp.report.notification import Message, headline_of, lasted, message
 
 AT = 1_790_000_000.0
 TRIPPED = Change(Topic.FUSE, "linux", "proving", "", AT, AT, 40, "MassLoss")
@@ -90,3 +92,31 @@ def test_the_text_for_a_failed_gate():
 )
 def test_a_span_is_shown_in_its_two_largest_units(seconds, text):
     assert lasted(TRIPPED._replace(at=AT + seconds)) == text
+
+
+POOL_LOST = Headline(HeadlineKind.LOST, HeadlineSeverity.CRITICAL, "4 of 9 runners of gpu are lost: …", pool="gpu")
+BLIND_NOW = Headline(HeadlineKind.BLIND, HeadlineSeverity.CRITICAL, "Runners cannot be read: …")
+
+
+@pytest.mark.parametrize(
+    ("topic", "subject", "level", "sentence"),
+    [
+        (Topic.FUSE, "gpu", "stopped", POOL_LOST.sentence),
+        (Topic.FUSE, "*", "proving", POOL_LOST.sentence),
+        (Topic.FUSE, "arm", "stopped", ""),
+        (Topic.FUSE, "gpu", "", ""),
+        (Topic.BLIND, "", "open", BLIND_NOW.sentence),
+        (Topic.GATE, "rollout/pink", "open", ""),
+    ],
+)
+def test_a_message_begins_with_the_headline_that_all_surfaces_show(topic, subject, level, sentence):
+    change = Change(topic, subject, level, "", 1_790_000_000.0, 1_790_000_000.0, 4, "MassLoss")
+    found = headline_of(change, [BLIND_NOW, POOL_LOST])
+    assert found == sentence
+    first = message("acme", change, headline=found).body.splitlines()[0]
+    assert (first == sentence) is bool(sentence)
+
+
+def test_names_in_a_headline_are_text_to_every_receiver():
+    change = Change(Topic.FUSE, "gpu", "stopped", "", 1_790_000_000.0, 1_790_000_000.0, 4, "MassLoss")
+    assert "<!channel>" not in message("acme", change, headline="Paused by <!channel>.").body

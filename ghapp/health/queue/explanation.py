@@ -11,6 +11,7 @@ from ghapp.health.queue.job_queue import JobQueue
 from ghapp.health.queue.labels import LONGEST_LABEL, missing_labels, names_one_run
 from ghapp.health.queue.reason import Placement, QueueReason
 from ghapp.health.remediation.fuse import resume_command
+from ghapp.health.remediation.status import ReplacementBlocker, ReplacementTerms, pool_block
 
 MOST_LABELS = 10
 """Labels that a sentence names."""
@@ -146,18 +147,19 @@ def _busy(queue: JobQueue, job: Job, placement: Placement) -> _Words:
 
 def _held(queue: JobQueue, pool: str, lost: int) -> list[QueueStep]:
     """Returns a step if something prevents the replacement of lost runners."""
-    pause, were = queue.pause_of(pool), "runner is" if lost == 1 else "runners are"
+    terms = ReplacementTerms(queue.fuse_of(pool), queue.pause_of(pool), queue.inputs.mode)
+    if (block := pool_block(terms)) is None:
+        return []
+    blocker, text = block
+    why = f"{_lost(lost, pool)}: {text}"
     resume = resume_command(queue.inputs.org, pool)
-    if pause is not None:
-        why = f"{lost} lost {were} not replaced: paused by {pause.who}: {pause.why}"
-        return [QueueStep(resume, why)]
-    if queue.fuse_of(pool).position == "stopped":
-        why = f"{lost} lost {were} not replaced: the fuse is stopped ({queue.fuse_of(pool).reason})"
-        return [QueueStep(f"ghapp doctor; then {resume}", why)]
-    if queue.inputs.mode != "act":
-        why = f"{lost} lost {were} not replaced: [remediation] mode is {queue.inputs.mode}"
-        return [QueueStep('replace them, or set mode = "act"', why)]
-    return []
+    match blocker:
+        case ReplacementBlocker.PAUSE:
+            return [QueueStep(resume, why)]
+        case ReplacementBlocker.FUSE:
+            return [QueueStep(f"ghapp doctor; then {resume}", why)]
+        case _:
+            return [QueueStep('replace them, or set mode = "act"', why)]
 
 
 def _not_assigned(_queue: JobQueue, _job: Job, placement: Placement) -> _Words:

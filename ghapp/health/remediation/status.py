@@ -276,11 +276,14 @@ def _waiting(block: _Block, since: float | None, *, is_open: bool) -> Replacemen
     return ReplacementStatus(ReplacementStage.WAITING, text, since, blocker, is_open, is_stopped)
 
 
-def _block(
-    evidence: Evidence, verdict: Verdict, terms: ReplacementTerms, now: float, claim: PodClaim | None
-) -> _Block | None:
-    """Returns what blocks the replacement of a lost runner; a person's decisions first, then what is nearest to end."""
-    fuse, is_granted = terms.fuse, evidence.granted_at is not None
+def pool_block(terms: ReplacementTerms) -> tuple[ReplacementBlocker, str] | None:
+    """Returns what blocks every replacement of a pool now, and its words; None if nothing does."""
+    block = _decided(terms) or _stopped(terms)
+    return None if block is None else block[:2]
+
+
+def _decided(terms: ReplacementTerms) -> _Block | None:
+    """Returns the block by what people decided or configured."""
     if terms.mode == "off":
         return ReplacementBlocker.OFF, "nothing is replaced: remediation is off", True
     if terms.mode == "dry-run":
@@ -290,12 +293,30 @@ def _block(
         return ReplacementBlocker.PAUSE, f"remediation is paused by {terms.pause.who}{why}", True
     if not terms.is_configured:
         return ReplacementBlocker.NO_POOL, "its pool is not configured, and no replacer is known for it", True
+    return None
+
+
+def _stopped(terms: ReplacementTerms, *, is_granted: bool = False) -> _Block | None:
+    """Returns the block by a stopped fuse. One whose requests are repeated does not hold what was granted."""
+    fuse = terms.fuse
+    if fuse.holds_requests or (fuse.position is Position.STOPPED and not is_granted):
+        return ReplacementBlocker.FUSE, f"the fuse is stopped: {FUSE_REASONS[fuse.reason]}", True
+    return None
+
+
+def _block(
+    evidence: Evidence, verdict: Verdict, terms: ReplacementTerms, now: float, claim: PodClaim | None
+) -> _Block | None:
+    """Returns what blocks the replacement of a lost runner; a person's decisions first, then what is nearest to end."""
+    fuse, is_granted = terms.fuse, evidence.granted_at is not None
+    if (decided := _decided(terms)) is not None:
+        return decided
     if claim is not None:
         return ReplacementBlocker.CLAIM, f"its controller claims that pod {claim.pod} is busy", False
     if (job := _job(evidence, now)) is not None:
         return job
-    if fuse.holds_requests or (fuse.position is Position.STOPPED and not is_granted):
-        return ReplacementBlocker.FUSE, f"the fuse is stopped: {FUSE_REASONS[fuse.reason]}", True
+    if (stopped := _stopped(terms, is_granted=is_granted)) is not None:
+        return stopped
     deletion = evidence.deletion
     if deletion is not None and deletion.waits_for:
         is_for_a_person = deletion.waits_for in FOR_A_PERSON

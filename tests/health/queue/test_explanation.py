@@ -129,17 +129,17 @@ def test_the_typical_wait_is_the_median_of_the_jobs_that_started_within_the_hour
         (
             {"pauses": PAUSED},
             "ghapp resume acme --pool linux-4vcpu",
-            "1 lost runner is not replaced: paused by mona: maintenance",
+            "1 runner of linux-4vcpu is lost: remediation is paused by mona: maintenance",
         ),
         (
             {"fuses": {POOL: Fuse(Position.STOPPED, NOW, reason=FuseReason.BATCH_NEVER_ONLINE)}},
             "ghapp doctor; then ghapp resume acme --pool linux-4vcpu",
-            "1 lost runner is not replaced: the fuse is stopped (BatchNeverOnline)",
+            "1 runner of linux-4vcpu is lost: the fuse is stopped: no successor of the last batch came online",
         ),
         (
             {"mode": "dry-run"},
             'replace them, or set mode = "act"',
-            "1 lost runner is not replaced: [remediation] mode is dry-run",
+            "1 runner of linux-4vcpu is lost: nothing is replaced: remediation is in dry-run",
         ),
     ],
     ids=["a pause", "a stopped fuse", "dry-run"],
