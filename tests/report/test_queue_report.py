@@ -53,7 +53,7 @@ def test_the_summary_begins_with_the_reason_as_a_sentence_and_its_code():
 
 def test_a_step_that_is_a_command_is_shown_as_code():
     summary = rendered([waiting(private=True)], [missing()], pauses=PAUSED).summary
-    assert "1. Run `ghapp resume acme --pool linux-4vcpu`. 1 lost runner is not replaced" in summary
+    assert "1. Run `ghapp resume acme --pool linux-4vcpu`. 1 runner of linux-4vcpu is lost" in summary
 
 
 def label_lacks(*numbers):
