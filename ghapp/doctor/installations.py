@@ -77,7 +77,7 @@ async def check(
         return recorded
     found = (
         []
-        if known
+        if known or settings.credentials is None  # without an App there is none to install
         else [warning(GROUP, "installed", "the App is not installed anywhere", "install it on an organization")]
     )
     for installation in known:

@@ -227,6 +227,7 @@ async def test_without_an_app_the_finding_says_how_to_create_one(redis_url, tmp_
     assert [(each.group, each.name) for each in found if each.status == "wrong"] == [("configuration", "credentials")]
     (credentials,) = [each for each in found if each.name == "credentials"]
     assert "/setup" in credentials.fix
+    assert not [each for each in found if each.group == "installations"]
     (roles,) = [each for each in found if each.group == "roles"]
     assert roles.text == "workers and clocks start once there are App credentials"
 

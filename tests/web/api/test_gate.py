@@ -180,7 +180,7 @@ async def test_a_demanding_request_fails_no_deploy(http, redis, times):
 
 async def test_what_a_deploy_provisioned_is_compared_with_what_an_earlier_one_destroyed(http):
     def provision(answer):
-        return [each["said"] for each in answer.json()["checks"] if each["name"] == "provision"]
+        return [each["text"] for each in answer.json()["checks"] if each["name"] == "provision"]
 
     assert provision(await http.get(GATE)) == []
     await http.put(PINK, json={"role": "inactive", "ref": "v1", "provision": "0,0,4"})
