@@ -98,7 +98,7 @@ async def check(
 
 
 async def _of_records(
-    settings: Settings, stores: Stores, installation: Installation, started_at: float | None
+    settings: Settings, stores: Stores, installation: Installation, started_at: float | None = None
 ) -> list[Finding]:
     now, policy, org = time.time(), settings.of(installation.org), installation.org
     survey, allowance, sweep_at, discovery_at = await asyncio.gather(
