@@ -144,7 +144,7 @@ async def backend() -> AsyncIterator[Backend]:
         return
     from ghapp.cli.local import LocalBackend
 
-    async with opened(settings) as stores:
+    async with opened(settings, over_http=True) as stores:
         yield LocalBackend(settings, stores)
 
 

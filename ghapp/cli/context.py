@@ -83,22 +83,36 @@ async def chosen(installations: Any, org: str | None) -> list[Installation]:
     return found
 
 
-@asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[Stores]:
-    """Yields the stores, closed at the end of the block."""
-    from ghapp.store.stores import open_stores
+def require_redis_url(settings: Settings, *, over_http: bool = False) -> str:
+    """Returns the URL of Redis.
 
-    if settings.url is not None and settings.redis_url is None:
+    Args:
+        settings: of this machine.
+        over_http: True for a command that can also ask a server.
+
+    Raises:
+        ConfigurationError: it is not known; the message names the ways to run the command.
+    """
+    if settings.redis_url is not None:
+        return settings.redis_url
+    if settings.url is not None:
         raise ConfigurationError(
             "GHAPP_REDIS_URL: not set; this command does not work over GHAPP_URL, which serves the reading commands, "
             "doctor, sweep, pause, resume and gate"
         )
-    if settings.redis_url is None:
-        raise ConfigurationError(
-            "GHAPP_REDIS_URL: not set, and no `ghapp up` runs on this machine; "
-            "set GHAPP_URL and GHAPP_TOKEN to ask a server (which commands can: docs/commands.md)"
-        )
-    async with open_stores(settings.redis_url, settings.named) as stores:
+    ways = "set GHAPP_REDIS_URL" + (", or GHAPP_URL and GHAPP_TOKEN to ask a server" if over_http else NOT_OVER_HTTP)
+    raise ConfigurationError(f"GHAPP_REDIS_URL: not set, and no `ghapp up` runs on this machine; {ways}")
+
+
+NOT_OVER_HTTP = "; GHAPP_URL serves other commands (docs/commands.md)"
+
+
+@asynccontextmanager
+async def opened(settings: Settings, *, over_http: bool = False) -> AsyncIterator[Stores]:
+    """Yields the stores, closed at the end of the block; arguments and errors as of `require_redis_url`."""
+    from ghapp.store.stores import open_stores
+
+    async with open_stores(require_redis_url(settings, over_http=over_http), settings.named) as stores:
         yield stores
 
 

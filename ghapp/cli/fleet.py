@@ -10,7 +10,7 @@ import click
 
 from ghapp.cli.backend import Backend, FleetDocuments, query, require_pool
 from ghapp.cli.completion import complete_runners
-from ghapp.cli.context import chosen, run, settings_here, show
+from ghapp.cli.context import chosen, require_redis_url, run, settings_here, show
 from ghapp.cli.options import (
     ORG,
     ORG_ARGUMENT,
@@ -53,6 +53,7 @@ def sweep(org: str | None, *, dry_run: bool) -> None:
             raise click.UsageError("--dry-run does not work over GHAPP_URL: the server's sweep acts as its mode says")
         _sweep_remotely(settings.url, settings.token, org)
         return
+    require_redis_url(settings, over_http=True)
     results = run(_sweep(settings, org, act=not dry_run))
     from ghapp.terminal.tables import sweeps_table
 

@@ -190,18 +190,18 @@ class RemoteBackend:
 
     async def sweep(self, org: str | None, seconds: float) -> list[RemoteSweep]:
         """Asks for a sweep of each organization, and waits for the results for at most `seconds` in all."""
-        names = await self._orgs(org)
-        requested = [_json(await self._send("POST", f"/v1/orgs/{_part(name)}/sweep")) for name in names]
+        answers = [_json(await self._send("POST", f"/v1/orgs/{_part(name)}/sweep")) for name in await self._orgs(org)]
+        requested_at: dict[str, str] = {each["org"]: each["requested_at"] for each in answers}
         found: dict[str, RemoteSweep] = {}
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while len(found) < len(requested):
-                    for each in requested:
-                        result = await self._get(f"/v1/orgs/{_part(each['org'])}/overview")
-                        if (answer := swept_since(result["sweep"], each["requested_at"])) is not None:
-                            found[each["org"]] = RemoteSweep(each["org"], *answer)
+                while waiting := requested_at.keys() - found.keys():
+                    for name in waiting:
+                        overview = await self._get(f"/v1/orgs/{_part(name)}/overview")
+                        if (result := swept_since(overview["sweep"], requested_at[name])) is not None:
+                            found[name] = RemoteSweep(name, *result)
                     await asyncio.sleep(SWEEP_POLL_SECONDS)
-        return [found.get(each["org"], RemoteSweep(each["org"], None, NOT_YET.format(seconds))) for each in requested]
+        return [found.get(name, RemoteSweep(name, None, NOT_YET.format(seconds))) for name in requested_at]
 
     async def pause(self, org: str, pool: str | None, why: str | None, seconds: float | None) -> list[str]:
         """Pauses remediation; the token's name is recorded."""

@@ -77,7 +77,7 @@ async def check(
         return recorded
     found = (
         []
-        if known
+        if known or settings.credentials is None  # without an App there is none to install
         else [warning(GROUP, "installed", "the App is not installed anywhere", "install it on an organization")]
     )
     for installation in known:
@@ -98,7 +98,7 @@ async def check(
 
 
 async def _of_records(
-    settings: Settings, stores: Stores, installation: Installation, started_at: float | None
+    settings: Settings, stores: Stores, installation: Installation, started_at: float | None = None
 ) -> list[Finding]:
     now, policy, org = time.time(), settings.of(installation.org), installation.org
     survey, allowance, sweep_at, discovery_at = await asyncio.gather(

@@ -16,6 +16,9 @@ GROUP = "roles"
 STARTING_SECONDS = 180.0
 """After the start of the workers: what runs once a minute may not have run yet."""
 
+CLOCKS_DIFFER_SECONDS = 60.0
+"""A worker dates its start by its machine's clock; a start further in the future is no date."""
+
 DELIVERED = "ghapp_deliveries_total"
 
 
@@ -26,7 +29,7 @@ def starting(started_at: float | None, now: float) -> str:
         started_at: when the oldest live worker started (epoch seconds); None: no worker is alive.
         now: epoch seconds.
     """
-    if started_at is None or now - started_at >= STARTING_SECONDS:
+    if started_at is None or not -CLOCKS_DIFFER_SECONDS <= now - started_at < STARTING_SECONDS:
         return ""
     return f"the workers started {max(0.0, now - started_at):.0f} s ago"
 

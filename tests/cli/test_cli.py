@@ -118,7 +118,7 @@ def test_a_stale_socket_of_a_killed_redis_is_ignored(tmp_path):
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(tmp_path / "redis" / "redis.sock"))
     line = one_line(ghapp("runners", GHAPP_STATE_DIR=str(tmp_path)), 2)
-    assert line.startswith("ghapp: GHAPP_REDIS_URL: not set, and no `ghapp up` runs on this machine; set GHAPP_URL ")
+    assert line.startswith("ghapp: GHAPP_REDIS_URL: not set, and no `ghapp up` runs on this machine; ")
 
 
 async def install(url):
@@ -204,9 +204,19 @@ def test_the_help_lists_each_command_once_by_purpose():
     assert "..." not in ghapp(COLUMNS="80").stdout.partition("Look:")[2], "what a command does is not cut off"
 
 
-def test_without_anything_configured_each_way_is_named(tmp_path):
-    line = one_line(ghapp("runners", GHAPP_STATE_DIR=str(tmp_path)), 2)
+@pytest.mark.parametrize("words", ["runners", "sweep", "pause acme --why x", "gate acme linux pink"])
+def test_without_anything_configured_each_way_is_named(words, tmp_path):
+    line = one_line(ghapp(*words.split(), GHAPP_STATE_DIR=str(tmp_path)), 2)
     assert all(each in line for each in ("GHAPP_URL", "GHAPP_TOKEN", "GHAPP_REDIS_URL", "ghapp up"))
+
+
+@pytest.mark.parametrize("words", ["token list", "init", "deliveries replay --all"])
+def test_a_command_that_needs_redis_says_that_the_server_does_not_serve_it(words, tmp_path):
+    line = one_line(ghapp(*words.split(), GHAPP_STATE_DIR=str(tmp_path)), 2)
+    assert line.endswith("set GHAPP_REDIS_URL; GHAPP_URL serves other commands (docs/commands.md)")
+
+
+def test_a_redis_that_is_away_is_reported_with_the_way_over_http():
     assert "GHAPP_URL" in one_line(ghapp("runners", **AWAY), 2)
 
 

@@ -107,7 +107,14 @@ def test_the_last_line_counts_the_checks(findings, text):
 
 @pytest.mark.parametrize(
     ("started", "status"),
-    [(None, "warning"), (STARTING_SECONDS, "warning"), (STARTING_SECONDS - 0.1, "ok"), (0, "ok"), (-5, "ok")],
+    [
+        (None, "warning"),
+        (STARTING_SECONDS, "warning"),
+        (STARTING_SECONDS - 0.1, "ok"),
+        (0, "ok"),
+        (-60, "ok"),
+        (-60.1, "warning"),
+    ],
 )
 def test_what_has_not_run_yet_is_no_problem_while_the_workers_have_just_started(started, status):
     started_at = None if started is None else NOW - started

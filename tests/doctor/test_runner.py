@@ -221,16 +221,19 @@ async def test_an_unavailable_controller_is_reported(story):  # noqa: F811
         assert [each.status for each in found] == ["ok", "wrong"]
 
 
+@pytest.mark.usefixtures("redis")
 async def test_without_an_app_the_finding_says_how_to_create_one(redis_url, tmp_path):
     environ = {"GHAPP_REDIS_URL": redis_url, "GHAPP_STATE_DIR": str(tmp_path)}
     found = await examine(Settings.read(environ), environ)
     assert [(each.group, each.name) for each in found if each.status == "wrong"] == [("configuration", "credentials")]
     (credentials,) = [each for each in found if each.name == "credentials"]
     assert "/setup" in credentials.fix
+    assert not [each for each in found if each.group == "installations"]
     (roles,) = [each for each in found if each.group == "roles"]
     assert roles.text == "workers and clocks start once there are App credentials"
 
 
+@pytest.mark.usefixtures("redis")
 async def test_before_the_set_up_of_a_running_up_its_address_is_what_is_missing(redis_url, tmp_path):
     environ = {"GHAPP_STATE_DIR": str(tmp_path)}
     found = await examine(replace(Settings.read(environ), redis_url=redis_url), environ)
