@@ -106,6 +106,25 @@ async def test_an_ended_job_is_found_by_its_runner_its_commit_and_its_run(redis,
     assert await demand.find_ended(8, search) == []
 
 
+async def test_the_reason_for_which_a_job_waited_is_known_after_it_was_taken(redis):
+    demand = Demand(redis)
+    waits = Job(1, "queued", ("linux",), "acme/api", NOW)
+    await demand.record(7, [waits])
+    await demand.note_reasons(7, {1: "RunnersOffline", 2: "AllBusy"}, {1, 2})
+    await demand.note_reasons(7, {1: "AllBusy"}, {1})
+    runs = waits._replace(status="running", runner_id=3, runner_name="linux-3", started_at=NOW + 600)
+    await demand.record(7, [runs])
+    assert (await demand.one(7, 1)).waited_for == "AllBusy"
+    over = runs._replace(status="over", ended_at=NOW + 900)
+    for _ in range(2):
+        await demand.record(7, [over])
+        assert (await demand.one(7, 1)).waited_for == "AllBusy"
+    await demand.record(7, [runs._replace(id=2)])
+    assert (await demand.one(7, 2)).waited_for == "", "it was dropped with the look at the queue that lacked it"
+    await demand.note_reasons(7, {}, set())
+    assert await redis.exists(keys.waits(7)) == 0
+
+
 async def test_after_30_days_nothing_is_left_of_a_job(redis):
     demand = Demand(redis)
     await demand.record(7, [ended(1, NOW, **OURS)], now=NOW)

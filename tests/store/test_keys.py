@@ -134,6 +134,7 @@ async def write_the_rest(redis):
     await inbox_store.failed(Entry(b"0-2", "guid-8", "ping", b""), "no effect", NOW)
     await inbox_store.done([Entry(b"0-1", "guid-9", "ping", b"")], NOW)
     await inbox_store.mark_ended(ORG, [1], NOW)
+    await Demand(redis).note_reasons(ORG, {1: "AllBusy"}, {1})
     await DeliveryStatus(redis).mark_missing(["guid"], NOW)
     await DeliveryStatus(redis).expect(ORG, NOW)
     await PostMortems(redis).pause_log_store()

@@ -90,6 +90,8 @@ async def test_jobs_for_offline_runners_share_one_check_run_that_completes_when_
         assert (check["status"], check["conclusion"]) == ("completed", "neutral")
         assert check["output"]["title"] == "2 jobs started; the longest wait was 5 min"
         assert await reported(app) == []
+        taken = [await app.context.demand.one(app.installation, each) for each in jobs]
+        assert [each.waited_for for each in taken] == ["RunnersOffline"] * 2
 
 
 async def test_a_check_run_is_opened_again_for_another_job_of_its_commit(story):
