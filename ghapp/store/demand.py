@@ -13,7 +13,7 @@ from zlib import crc32
 from redis.asyncio import Redis
 
 from ghapp.health.gate.shard_status import TakenJob
-from ghapp.health.job import Job, JobSearch, is_sha, was_hosted
+from ghapp.health.job import Job, JobSearch, PullReference, is_sha, was_hosted
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.history_counts import COUNT, field, other_field
@@ -39,6 +39,9 @@ MOST_FOUND = 5_000
 
 WAITS_SECONDS = 6 * 86_400
 """How long a reason is known after the last change of any: longer than a job can run."""
+
+MOST_COMMITS = 100
+"""Maximum of commits of one pull request that are known, the latest."""
 
 BUCKETS = 4_096
 
@@ -309,14 +312,31 @@ class Demand:
 
         Up to `MOST_FOUND` are read, the latest by id.
         """
-        sets = [
-            f"{keys.ended_by(installation, kind)}:{bucket}"
-            for kind, bucket in zip(_KINDS, _buckets(search.runner, search.sha, search.run_id), strict=True)
-            if bucket != _NO_BUCKET
-        ]
-        ids: Any = await self._redis.sinter(sets) if sets else ()
+        ids = set[bytes]()
+        for sha in (search.sha,) if search.commits is None else search.commits:
+            sets = [
+                f"{keys.ended_by(installation, kind)}:{bucket}"
+                for kind, bucket in zip(_KINDS, _buckets(search.runner, sha, search.run_id), strict=True)
+                if bucket != _NO_BUCKET
+            ]
+            found: Any = await self._redis.sinter(sets) if sets else ()
+            ids |= set(found)
         latest = sorted(map(int, ids), reverse=True)[:MOST_FOUND]
         return [job for job in await self._ended(installation, list(map(str, latest))) if search.matches(job)]
+
+    async def note_pull(self, installation: int, pull: PullReference, sha: str, now: float) -> None:
+        """Records that a commit is the head of a pull request."""
+        key = keys.pull(installation, *pull)
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.zadd(key, {sha: now})
+            pipe.zremrangebyrank(key, 0, -MOST_COMMITS - 1)
+            pipe.expire(key, ENDED_SECONDS)
+            await pipe.execute()
+
+    async def of_pull(self, installation: int, pull: PullReference, search: JobSearch) -> JobSearch:
+        """Returns a search, for jobs of a pull request's commits alone: those that were reported as its head."""
+        rows: Any = await self._redis.zrange(keys.pull(installation, *pull), 0, -1)
+        return search._replace(repository=pull.repository, commits=frozenset(row.decode() for row in rows))
 
     async def _ended(self, installation: int, ids: Sequence[str]) -> list[Job]:
         """Returns the jobs of these ids that are over, in that order; those that are not kept any more are left out."""
