@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ghapp.cli.context import UnknownPoolError, no_such_pool, opened, settings_here
 from ghapp.health.gate.judgement import Gate, GateRequest
-from ghapp.health.job import JobSearch
+from ghapp.health.job import JobSearch, PullReference
 from ghapp.report.documents import HealthDocument
 from ghapp.report.overview import HeadlineDocument, HeldDocument, PhantomDocument, PoolQueueDocument
 
@@ -103,8 +103,10 @@ class Backend(Protocol):
     async def runner(self, org: str, name_or_id: str) -> dict[str, Any]:
         """Returns the health document of a runner with `death`."""
 
-    async def jobs(self, org: str | None, state: str | None, pool: str | None, search: JobSearch) -> list[Any]:
-        """Returns jobs, each with its `org`.
+    async def jobs(
+        self, org: str | None, state: str | None, pool: str | None, search: JobSearch, pull: PullReference | None
+    ) -> list[Any]:
+        """Returns jobs, each with its `org`; with `pull` only those of that pull request's commits.
 
         `state` is `queued`, `running`, `over`, `unserved`, or None: for the first two, or for all that match a search.
         """

@@ -10,7 +10,7 @@ from ghapp.cli.backend import JobReference
 from ghapp.cli.context import chosen
 from ghapp.errors import GhappError
 from ghapp.health.installation import Installation
-from ghapp.health.job import EVERY_JOB, Job, JobSearch
+from ghapp.health.job import EVERY_JOB, Job, JobSearch, PullReference
 from ghapp.health.job_story import NOTHING_KNOWN
 from ghapp.health.queue.job_queue import JobQueue
 from ghapp.report.jobs import JOB_STATES, job_document, select_jobs
@@ -22,7 +22,13 @@ from ghapp.untrusted_text import shell_command
 
 
 async def job_documents(
-    settings: Settings, stores: Stores, org: str | None, state: str | None, pool: str | None, search: JobSearch
+    settings: Settings,
+    stores: Stores,
+    org: str | None,
+    state: str | None,
+    pool: str | None,
+    search: JobSearch,
+    pull: PullReference | None,
 ) -> list[Any]:
     """Returns the documents of the jobs of an org, or of all orgs, each with its `org`.
 
@@ -33,6 +39,7 @@ async def job_documents(
         state: `queued`, `running`, `over` or `unserved`; None: queued and running ones, or all that match the search.
         pool: only jobs of this pool; None for all.
         search: for a runner or a commit; then jobs of the last 30 days are found.
+        pull: the same for the commits of a pull request.
 
     Raises:
         UnknownOrgError: the App is not installed there.
@@ -40,7 +47,8 @@ async def job_documents(
     found: list[Any] = []
     for installation in await chosen(stores.installations, org):
         queue = await load_job_queue(stores, installation, settings, time.time())
-        among = None if search == EVERY_JOB else await _found(stores, installation, queue, search)
+        wanted = search if pull is None else await stores.demand.of_pull(installation.id, pull, search)
+        among = None if wanted == EVERY_JOB else await _found(stores, installation, queue, wanted)
         jobs = _selected(queue, state, pool, among)
         found += await _documents(stores, installation, queue, jobs)
     return found

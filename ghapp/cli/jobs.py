@@ -22,7 +22,7 @@ from ghapp.cli.options import (
     open_page,
     sort,
 )
-from ghapp.health.job import SHORTEST_SHA, JobSearch, is_sha
+from ghapp.health.job import SHORTEST_SHA, JobSearch, PullReference, is_sha
 from ghapp.report.jobs import JobDocument
 
 
@@ -33,6 +33,7 @@ from ghapp.report.jobs import JobDocument
 @click.option("--over", "state", flag_value="over", help="Only jobs that ended within the last hour.")
 @click.option("--runner", default="", metavar="NAME", help="Only jobs that this runner took, of the last 30 days.")
 @click.option("--sha", default="", metavar="COMMIT", help="Only jobs of this commit, of the last 30 days.")
+@click.option("--pull", default="", metavar="REPO#N", help="Only jobs of this pull request, of the last 30 days.")
 @ORG
 @POOL
 @sort(age="the oldest first", pool="by pool", repository="by repository")
@@ -44,6 +45,7 @@ def jobs(
     state: str | None,
     runner: str,
     sha: str,
+    pull: str,
     org: str | None,
     pool: str | None,
     sort: str,
@@ -54,7 +56,7 @@ def jobs(
 ) -> None:
     """List the queued and running jobs of self-hosted runners, and why queued ones wait.
 
-    With --runner or --sha also those that ended within the last 30 days.
+    With --runner, --sha or --pull (OWNER/REPO#NUMBER, or its URL) also those that ended within the last 30 days.
 
     Example: ghapp jobs --org acme --queued --pool linux-4vcpu
     """
@@ -64,7 +66,11 @@ def jobs(
     if web:
         open_page(links(org).jobs if org else links("").home)
         return
-    found = query_of_pool(lambda backend: backend.jobs(org, state, pool, JobSearch(runner, sha)), org, pool)
+    reference = PullReference.parse(pull)
+    if pull and reference is None:
+        raise click.BadParameter(f"{pull!r} is neither OWNER/REPO#NUMBER nor a pull request's URL", param_hint="--pull")
+    search = JobSearch(runner, sha)
+    found = query_of_pool(lambda backend: backend.jobs(org, state, pool, search, reference), org, pool)
     orders: dict[str, Any] = {
         "age": lambda each: (each["queued_at"], each["job_id"]),
         "pool": lambda each: (each["pool"], each["queued_at"], each["job_id"]),

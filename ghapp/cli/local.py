@@ -13,7 +13,7 @@ from ghapp.cli.job_queries import job_documents, jobs_referred_to
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.correlation import chooser
 from ghapp.health.deaths.death import Death
-from ghapp.health.job import JobSearch
+from ghapp.health.job import JobSearch, PullReference
 from ghapp.report.documents import death_document, timestamp
 from ghapp.settings import Settings
 from ghapp.store.stores import Stores
@@ -51,9 +51,11 @@ class LocalBackend:
         """Returns the health document of a runner with `death`."""
         return await runner_document(self._settings, self._stores, org, name_or_id)
 
-    async def jobs(self, org: str | None, state: str | None, pool: str | None, search: JobSearch) -> list[Any]:
+    async def jobs(
+        self, org: str | None, state: str | None, pool: str | None, search: JobSearch, pull: PullReference | None
+    ) -> list[Any]:
         """Returns jobs, each with its `org`."""
-        return await job_documents(self._settings, self._stores, org, state, pool, search)
+        return await job_documents(self._settings, self._stores, org, state, pool, search, pull)
 
     async def jobs_referred_to(self, org: str, reference: JobReference) -> list[Any]:
         """Returns the document of a job, or of each known job of a run."""

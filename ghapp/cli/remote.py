@@ -24,7 +24,7 @@ from ghapp.health.gate.active_shard import Role
 from ghapp.health.gate.judgement import Gate, GateRequest
 from ghapp.health.gate.next_steps import NextStep
 from ghapp.health.gate.shard_checks import Check
-from ghapp.health.job import EVERY_JOB, JobSearch
+from ghapp.health.job import EVERY_JOB, JobSearch, PullReference
 from ghapp.health.queue.reason import UNSERVED
 from ghapp.health.runner.verdict import Reason
 from ghapp.nearest_name import meant
@@ -135,11 +135,14 @@ class RemoteBackend:
             document = {**document, "name": name, "runner_id": death["runner_id"]}
         return {**document, "death": death}
 
-    async def jobs(self, org: str | None, state: str | None, pool: str | None, search: JobSearch) -> list[Any]:
+    async def jobs(
+        self, org: str | None, state: str | None, pool: str | None, search: JobSearch, pull: PullReference | None
+    ) -> list[Any]:
         """Returns jobs, each with its `org`."""
-        every: tuple[str, ...] = ("queued", "running") if search == EVERY_JOB else JOB_STATES
+        every: tuple[str, ...] = ("queued", "running") if search == EVERY_JOB and pull is None else JOB_STATES
         states = {"unserved": ("queued",), None: every}.get(state, (str(state),))
         given = {"pool": pool or "", "runner": search.runner, "sha": search.sha}
+        given |= {} if pull is None else {"pull": f"{pull.repository}#{pull.number}"}
         chosen = {name: value for name, value in given.items() if value}
         found = [
             {"org": name, **job}

@@ -112,12 +112,20 @@ class WorkflowJob(msgspec.Struct, frozen=True, omit_defaults=True):
     step_facts: DeliveredSteps | None = None
 
 
+class PullRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A pull request whose head is a commit."""
+
+    number: Count
+
+
 class CheckRun(msgspec.Struct, frozen=True, omit_defaults=True):
     """A check run of this App."""
 
     id: Id
     name: Text = ""
     external_id: Text | None = None
+    head_sha: Text = ""
+    pull_requests: tuple[PullRequest, ...] = ()
 
 
 class CheckSuite(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -126,6 +134,7 @@ class CheckSuite(msgspec.Struct, frozen=True, omit_defaults=True):
     head_branch: Text | None = None
     head_sha: Text = ""
     created_at: Moment | None = None
+    pull_requests: tuple[PullRequest, ...] = ()
 
 
 class RequestedAction(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -82,16 +82,24 @@ class JobSearch(NamedTuple):
         runner: name of the runner that took the job, in any case.
         sha: of its commit, or the first `SHORTEST_SHA` digits of it or more.
         run_id: of its workflow run.
+        repository: `owner/name`, in any case.
+        commits: ids of commits, as those of a pull request; None: any.
     """
 
     runner: str = ""
     sha: str = ""
     run_id: int | None = None
+    repository: str = ""
+    commits: frozenset[str] | None = None
 
     def matches(self, job: Job) -> bool:
         """True if the job has all that is asked for."""
         is_runners = not self.runner or (job.runner_name or "").lower() == self.runner.lower()
-        return is_runners and job.head_sha.startswith(self.sha.lower()) and self.run_id in (None, job.run_id)
+        is_repositorys = not self.repository or job.repository.lower() == self.repository.lower()
+        is_commits = job.head_sha.startswith(self.sha.lower()) and (
+            self.commits is None or job.head_sha in self.commits
+        )
+        return is_runners and is_repositorys and is_commits and self.run_id in (None, job.run_id)
 
 
 SHORTEST_SHA = 7
@@ -100,6 +108,24 @@ SHORTEST_SHA = 7
 _SHA = re.compile(rf"[0-9a-fA-F]{{{SHORTEST_SHA},64}}")
 
 EVERY_JOB = JobSearch()
+
+
+class PullReference(NamedTuple):
+    """A pull request: `owner/name`, and its number."""
+
+    repository: str
+    number: int
+
+    @classmethod
+    def parse(cls, text: str) -> PullReference | None:
+        """Parses `owner/name#7`, or the URL of a pull request; None for anything else."""
+        found = _PULL.fullmatch(text)
+        return None if found is None else cls(found[1], int(found[2]))
+
+
+_PULL = re.compile(
+    r"(?:https?://[^/\s]+/)?([\w.-]{1,100}/[\w.-]{1,100})(?:#|/pull/)([1-9][0-9]{0,9})(?:[/?]\S*)?", re.ASCII
+)
 
 
 def is_sha(text: str) -> bool:

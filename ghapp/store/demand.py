@@ -6,14 +6,14 @@ each of the three, which take eight bytes a job. What a bucket has too much is f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
 from redis.asyncio import Redis
 
 from ghapp.health.gate.shard_status import TakenJob
-from ghapp.health.job import Job, JobSearch, is_sha, was_hosted
+from ghapp.health.job import Job, JobSearch, PullReference, is_sha, was_hosted
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.history_counts import COUNT, field, other_field
@@ -36,6 +36,12 @@ MOST_ENDED = 100_000
 
 MOST_FOUND = 5_000
 """Maximum of jobs that a search reads, the latest by id."""
+
+WAITS_SECONDS = 6 * 86_400
+"""How long a reason is known after the last change of any: longer than a job can run."""
+
+MOST_COMMITS = 100
+"""Maximum of commits of one pull request that are known, the latest."""
 
 BUCKETS = 4_096
 
@@ -203,6 +209,7 @@ class Demand:
             now: of the count (epoch seconds); an end that is dated later counts as of now.
         """
         args: list[str | bytes] = []
+        jobs = await self._with_reasons(installation, jobs)
         for job in jobs:
             listed = job.ended_at is not None and not was_hosted(job)
             status = "waiting" if job.waiting else job.status
@@ -225,6 +232,38 @@ class Demand:
             ]
             await self._record_script(keys=named, args=args)
         await self._remember_taken(installation, jobs)
+
+    async def note_reasons(self, installation: int, reasons: Mapping[int, str], known: Collection[int]) -> None:
+        """Records why queued jobs wait, so that it is still known when a runner took them.
+
+        Args:
+            installation: the installation.
+            reasons: by job id.
+            known: ids of all jobs that are not over; the reasons of others are deleted.
+        """
+        key = keys.waits(installation)
+        stored: Any = await self._redis.hgetall(key)
+        recorded = {int(job_id): reason.decode() for job_id, reason in stored.items()}
+        changed = {job_id: reason for job_id, reason in reasons.items() if recorded.get(job_id) != reason}
+        ended = recorded.keys() - set(known)
+        if not changed and not ended:
+            return
+        async with self._redis.pipeline(transaction=True) as pipe:
+            if changed:
+                pipe.hset(key, mapping={str(job_id): reason for job_id, reason in changed.items()})
+            if ended:
+                pipe.hdel(key, *map(str, ended))
+            pipe.expire(key, WAITS_SECONDS)
+            await pipe.execute()
+
+    async def _with_reasons(self, installation: int, jobs: Sequence[Job]) -> list[Job]:
+        """Returns the jobs; those that were taken have the last recorded reason for which they waited."""
+        taken = [str(job.id) for job in jobs if job.started_at is not None]
+        if not taken:
+            return list(jobs)
+        rows: Any = await self._redis.hmget(keys.waits(installation), taken)
+        reasons = {job_id: row.decode() for job_id, row in zip(taken, rows, strict=True) if row is not None}
+        return [job._replace(waited_for=reasons.get(str(job.id), job.waited_for)) for job in jobs]
 
     async def _remember_taken(self, installation: int, jobs: Iterable[Job]) -> None:
         taken = {
@@ -273,14 +312,31 @@ class Demand:
 
         Up to `MOST_FOUND` are read, the latest by id.
         """
-        sets = [
-            f"{keys.ended_by(installation, kind)}:{bucket}"
-            for kind, bucket in zip(_KINDS, _buckets(search.runner, search.sha, search.run_id), strict=True)
-            if bucket != _NO_BUCKET
-        ]
-        ids: Any = await self._redis.sinter(sets) if sets else ()
+        ids = set[bytes]()
+        for sha in (search.sha,) if search.commits is None else search.commits:
+            sets = [
+                f"{keys.ended_by(installation, kind)}:{bucket}"
+                for kind, bucket in zip(_KINDS, _buckets(search.runner, sha, search.run_id), strict=True)
+                if bucket != _NO_BUCKET
+            ]
+            found: Any = await self._redis.sinter(sets) if sets else ()
+            ids |= set(found)
         latest = sorted(map(int, ids), reverse=True)[:MOST_FOUND]
         return [job for job in await self._ended(installation, list(map(str, latest))) if search.matches(job)]
+
+    async def note_pull(self, installation: int, pull: PullReference, sha: str, now: float) -> None:
+        """Records that a commit is the head of a pull request."""
+        key = keys.pull(installation, *pull)
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.zadd(key, {sha: now})
+            pipe.zremrangebyrank(key, 0, -MOST_COMMITS - 1)
+            pipe.expire(key, ENDED_SECONDS)
+            await pipe.execute()
+
+    async def of_pull(self, installation: int, pull: PullReference, search: JobSearch) -> JobSearch:
+        """Returns a search, for jobs of a pull request's commits alone: those that were reported as its head."""
+        rows: Any = await self._redis.zrange(keys.pull(installation, *pull), 0, -1)
+        return search._replace(repository=pull.repository, commits=frozenset(row.decode() for row in rows))
 
     async def _ended(self, installation: int, ids: Sequence[str]) -> list[Job]:
         """Returns the jobs of these ids that are over, in that order; those that are not kept any more are left out."""

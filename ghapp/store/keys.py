@@ -392,6 +392,27 @@ def jobs(installation: int) -> str:
     return f"ghapp:{installation}:jobs"
 
 
+@keys_of(
+    HASH,
+    KeyBound(
+        number="the jobs that have waited for a minute",
+        seconds=6 * DAY,
+        time="; when the job has ended, with the next look at the queue",
+    ),
+    (WORKER,),
+    (WORKER,),
+)
+def waits(installation: int) -> str:
+    """Job id → the last reason for which the job waited."""
+    return f"ghapp:{installation}:waits"
+
+
+@keys_of(SORTED_SET, KeyBound(most=100, seconds=MONTH), (WORKER,), (WEB, COMMANDS))
+def pull(installation: int, repository: str, number: int) -> str:
+    """Commit that was the head of this pull request → when it became known."""
+    return f"ghapp:{installation}:pull:{repository.lower()}#{number}"
+
+
 @keys_of(SORTED_SET, KeyBound(most=20_000, seconds=HOUR), (WORKER,), (WORKER, WEB, COMMANDS))
 def taken(installation: int) -> str:
     """Job id and runner id → when that runner took that job."""

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.health.installation import Installation
-from ghapp.health.job import EVERY_JOB, Job, JobSearch
+from ghapp.health.job import EVERY_JOB, Job, JobSearch, PullReference
 from ghapp.health.job_story import JobOutcome
 from ghapp.health.pods.pod import EphemeralRunner, is_fresh
 from ghapp.health.queue.job_queue import JobQueue
@@ -309,6 +309,10 @@ class FleetReader:
             StoreUnavailableError: Redis does not answer.
         """
         return await self._demand.one(org_state.installation.id, job_id)
+
+    async def search_of_pull(self, org_state: OrgState, pull: PullReference, search: JobSearch) -> JobSearch:
+        """Returns a search for jobs of a pull request's commits alone."""
+        return await self._demand.of_pull(org_state.installation.id, pull, search)
 
     async def find_jobs(self, org_state: OrgState, queue: JobQueue, search: JobSearch) -> list[Job] | None:
         """Returns the jobs of the last 30 days that match; None if nothing is searched for.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ghapp.github.checks import external_id
 from ghapp.github.deliveries import CheckRun, CheckSuite, Delivery
 from ghapp.health.installation import Installation
+from ghapp.health.job import PullReference, is_sha
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.report import NAME, SWEEP, resumes_until
@@ -15,6 +16,9 @@ from jobs.checks.gate_report import restart_gate_check
 from jobs.checks.health_report import enqueue_report_if_wanted, repository_for
 from jobs.context import JobContext
 from jobs.deaths.rerun import request_by_button
+
+MOST_PULLS = 10
+"""Pull requests of one commit that are recorded."""
 
 log = logger(__name__)
 
@@ -27,6 +31,8 @@ async def handle_check_event(context: JobContext, event: str, delivery: Delivery
     """
     sender = delivery.installation
     installation = await context.installations.one(sender.id) if sender is not None else None
+    if installation is not None:
+        await _note_pulls(context, installation, delivery)
     is_press = installation is not None and (event, delivery.action) == ("check_run", "requested_action")
     if is_press and installation is not None and await request_by_button(context, installation, delivery):
         return "rerun-requested"
@@ -43,6 +49,16 @@ async def handle_check_event(context: JobContext, event: str, delivery: Delivery
         case "check_run", "requested_action" if await _is_ours(context, installation, delivery.check_run):
             return await _press(context, installation, delivery)
     return "began-again" if is_about_gate else "ignored"
+
+
+async def _note_pulls(context: JobContext, installation: Installation, delivery: Delivery) -> None:
+    """Records of which pull requests a commit is the head: deliveries of jobs do not name them."""
+    about = delivery.check_suite or delivery.check_run
+    if about is None or delivery.repository is None or not is_sha(about.head_sha):
+        return
+    for each in about.pull_requests[:MOST_PULLS]:
+        pull = PullReference(delivery.repository.full_name, each.number)
+        await context.demand.note_pull(installation.id, pull, about.head_sha, context.clock())
 
 
 def _report_repository(context: JobContext, installation: Installation, delivery: Delivery) -> str | None:

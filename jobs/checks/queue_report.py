@@ -1,8 +1,9 @@
 """The check run "Runner queue" on the commits of jobs that wait: created once, updated, completed when no job waits.
 
-Enqueued by the scheduler while a job has waited for a minute, or a check run is open. One process at a time publishes
-for an installation. A check is recorded before its check run is created: after a crash in between, the publisher finds
-the check run on the commit. Requests use the budget's share for reports, and are limited by the hour.
+Enqueued by the scheduler while a job has waited for a minute, or a check run is open. It also records why jobs wait,
+for their stories. One process at a time publishes for an installation. A check is recorded before its check run is
+created: after a crash in between, the publisher finds the check run on the commit. Requests use the budget's share for
+reports, and are limited by the hour.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from ghapp.errors import GitHubError
 from ghapp.github.checks import Checks
 from ghapp.github.runner_groups import read_runner_groups
 from ghapp.health.installation import Installation
+from ghapp.health.job import Job
 from ghapp.health.pacing import Purpose
 from ghapp.health.queue.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.health.queue.job_queue import JobQueue
@@ -25,6 +27,7 @@ from ghapp.health.queue.queue_check import (
     unknown_jobs,
     with_outcomes,
 )
+from ghapp.health.queue.reason import QueueReason
 from ghapp.health.queue.runner_groups import RunnerGroups
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
@@ -66,6 +69,11 @@ async def report_queue_of(context: JobContext, installation_id: int) -> dict[str
         now, limits = context.clock(), context.settings.of(installation.org).queue
         queue = await load_job_queue(context, installation, context.settings, now)
         queue = await _with_runner_groups(context, installation, queue)
+        await context.demand.note_reasons(
+            installation_id,
+            {job.id: reason.value for job in queue.queued if (reason := _lasting_reason(queue, job)) is not None},
+            {job.id for job in queue.inputs.jobs},
+        )
         checks = context.queue_checks
         known = await checks.all(installation_id)
         expired = [place for place, check in known.items() if is_forgotten(check, now)]
@@ -84,6 +92,10 @@ async def report_queue_of(context: JobContext, installation_id: int) -> dict[str
             if len(outcomes) >= MOST_AT_ONCE:
                 break
     return outcomes
+
+
+def _lasting_reason(queue: JobQueue, job: Job) -> QueueReason | None:
+    return queue.reason(job) if queue.now - job.queued_at >= NOT_ASSIGNED_SECONDS else None
 
 
 async def _with_runner_groups(context: JobContext, installation: Installation, queue: JobQueue) -> JobQueue:

@@ -181,7 +181,7 @@ def test_the_button_of_the_post_mortem_runs_the_job_again(open_page, fleet):  # 
 
     def is_shown():
         page.reload()
-        return page.get_by_text("It is attempt 2 of the run.").count() == 1
+        return page.get_by_text("it is attempt 2 of the run").count() == 1
 
     assert wait_for(is_shown, 30), fleet.app.log()
     assert page.get_by_role("button", name="Re-run this job").count() == 0

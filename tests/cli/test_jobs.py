@@ -6,7 +6,7 @@ import pytest
 
 from ghapp.cli.backend import JobReference
 from ghapp.health.deaths.rerun import Rerun, RerunState
-from ghapp.health.job import Job
+from ghapp.health.job import Job, PullReference
 from ghapp.store.deaths import Deaths
 from ghapp.store.demand import Demand
 from ghapp.store.reruns import Reruns
@@ -34,7 +34,9 @@ async def three_jobs(known):
         job(known, 3, "running", 900.0, **started),
         job(known, 4, "over", 900.0, ended_at=known.now - 5, conclusion="success", **started),
     ]
+    jobs[0], jobs[3] = (each._replace(head_sha="e" * 40, repository="acme/web") for each in (jobs[0], jobs[3]))
     await Demand(known.redis).record(ACME, jobs)
+    await Demand(known.redis).note_pull(ACME, PullReference("acme/web", 8), "e" * 40, known.now)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +54,8 @@ async def three_jobs(known):
         (["--runner", "linux-1"], [3, 4]),
         (["--runner", "linux-1", "--running"], [3]),
         (["--sha", "abcdef0"], []),
+        (["--pull", "acme/api#7"], []),
+        (["--pull", "https://github.com/acme/web/pull/8"], [4, 1]),
     ],
     ids=str,
 )
@@ -145,6 +149,7 @@ async def test_control_characters_in_a_name_are_not_printed(known):
         (("jobs", "--org", "globex"), 2, "not installed"),
         (("jobs", "--sort", "colour"), 2, "--sort"),
         (("jobs", "--sha", "main"), 2, "not the id of a commit"),
+        (("jobs", "--pull", "8"), 2, "neither OWNER/REPO#NUMBER"),
     ],
 )
 async def test_an_unknown_or_invalid_value_is_reported_in_one_line(known, words, code, message):

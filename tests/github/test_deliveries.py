@@ -41,7 +41,7 @@ RUN = {
     "check_suite": {"id": 5, "head_branch": "main", "head_sha": "a" * 40},
     "app": {"id": 29_310, "slug": "ghapp"},
 }
-OURS = CheckRun(60_000_000_001, "Runner health", "ghapp-7")
+OURS = CheckRun(60_000_000_001, "Runner health", "ghapp-7", "a" * 40)
 SUITE = {
     "id": 5,
     "head_branch": "main",
@@ -66,7 +66,7 @@ HELD = {"id": 7, "account": ACCOUNT, "created_at": 1_557_933_591, "permissions":
         (
             "check_run",
             {"action": "rerequested", "check_run": {**RUN, "external_id": None}, **ENVELOPE},
-            Delivery("rerequested", check_run=CheckRun(OURS.id, OURS.name), **COMMON),
+            Delivery("rerequested", check_run=CheckRun(OURS.id, OURS.name, head_sha=OURS.head_sha), **COMMON),
         ),
         (
             "check_suite",

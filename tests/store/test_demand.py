@@ -3,7 +3,7 @@
 import pytest
 
 from ghapp.health.gate.shard_status import TakenJob
-from ghapp.health.job import HOSTED_GROUP, Job, JobSearch
+from ghapp.health.job import HOSTED_GROUP, Job, JobSearch, PullReference
 from ghapp.store import demand as store
 from ghapp.store import keys
 from ghapp.store.demand import Demand
@@ -104,6 +104,57 @@ async def test_an_ended_job_is_found_by_its_runner_its_commit_and_its_run(redis,
     await demand.record(7, [ended(1, NOW, **OURS)])  # delivered again
     assert [each.id for each in await demand.find_ended(7, search)] == ids
     assert await demand.find_ended(8, search) == []
+
+
+async def test_jobs_are_found_by_the_pull_request_whose_head_their_commit_was(redis):
+    demand, pull = Demand(redis), PullReference("acme/api", 7)
+    other = ended(2, NOW, head_sha="b" * 40)
+    await demand.record(7, [ended(1, NOW, **OURS), other, ended(3, NOW, **{**OURS, "repository": "acme/web"})])
+    assert await demand.find_ended(7, await demand.of_pull(7, pull, JobSearch())) == []
+    for commit in ("c" * 40, OURS["head_sha"], OURS["head_sha"]):
+        await demand.note_pull(7, PullReference("Acme/API", 7), commit, NOW)
+    search = await demand.of_pull(7, pull, JobSearch())
+    assert [each.id for each in await demand.find_ended(7, search)] == [1]
+    assert await demand.find_ended(7, search._replace(runner="another")) == []
+    for number in range(store.MOST_COMMITS):
+        await demand.note_pull(7, pull, f"{number:040x}", NOW + 1 + number)
+    assert len((await demand.of_pull(7, pull, JobSearch())).commits) == store.MOST_COMMITS
+
+
+@pytest.mark.parametrize(
+    ("text", "reference"),
+    [
+        ("acme/api#7", PullReference("acme/api", 7)),
+        ("https://github.com/acme/api/pull/7", PullReference("acme/api", 7)),
+        ("https://ghe.example.com/acme/api/pull/7/files?w=1", PullReference("acme/api", 7)),
+        ("#7", None),
+        ("acme/api#0", None),
+        ("acme/api#7x", None),
+        ("acme/api", None),
+        ("", None),
+    ],
+)
+def test_a_pull_request_is_named_by_its_number_or_its_url(text, reference):
+    assert PullReference.parse(text) == reference
+
+
+async def test_the_reason_for_which_a_job_waited_is_known_after_it_was_taken(redis):
+    demand = Demand(redis)
+    waits = Job(1, "queued", ("linux",), "acme/api", NOW)
+    await demand.record(7, [waits])
+    await demand.note_reasons(7, {1: "RunnersOffline", 2: "AllBusy"}, {1, 2})
+    await demand.note_reasons(7, {1: "AllBusy"}, {1})
+    runs = waits._replace(status="running", runner_id=3, runner_name="linux-3", started_at=NOW + 600)
+    await demand.record(7, [runs])
+    assert (await demand.one(7, 1)).waited_for == "AllBusy"
+    over = runs._replace(status="over", ended_at=NOW + 900)
+    for _ in range(2):
+        await demand.record(7, [over])
+        assert (await demand.one(7, 1)).waited_for == "AllBusy"
+    await demand.record(7, [runs._replace(id=2)])
+    assert (await demand.one(7, 2)).waited_for == "", "it was dropped with the look at the queue that lacked it"
+    await demand.note_reasons(7, {}, set())
+    assert await redis.exists(keys.waits(7)) == 0
 
 
 async def test_after_30_days_nothing_is_left_of_a_job(redis):

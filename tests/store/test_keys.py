@@ -15,6 +15,7 @@ from ghapp.errors import BudgetSpentError, PodClaimsFullError
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.incidents.incident import LossIncident
 from ghapp.health.installation import Installation
+from ghapp.health.job import PullReference
 from ghapp.health.leaks.orphan import Orphan
 from ghapp.health.pacing import CallLimits
 from ghapp.health.redelivery import LastRequest
@@ -137,6 +138,8 @@ async def write_the_rest(redis):
     await inbox_store.failed(Entry(b"0-2", "guid-8", "ping", b""), "no effect", NOW)
     await inbox_store.done([Entry(b"0-1", "guid-9", "ping", b"")], NOW)
     await inbox_store.mark_ended(ORG, [1], NOW)
+    await Demand(redis).note_reasons(ORG, {1: "AllBusy"}, {1})
+    await Demand(redis).note_pull(ORG, PullReference("acme/api", 7), "f" * 40, NOW)
     await DeliveryStatus(redis).mark_missing(["guid"], NOW)
     await DeliveryStatus(redis).expect(ORG, NOW)
     await PostMortems(redis).pause_log_store()
@@ -217,6 +220,11 @@ async def of_deaths(redis, count):
 async def of_creations(redis, count):
     for each in range(count):
         await CheckCreations(redis).take(ORG, str(each), 1.0, NOW + 60 * each)
+
+
+async def of_pulls(redis, count):
+    for each in range(count):
+        await Demand(redis).note_pull(ORG, PullReference("acme/api", 7), f"{each:040x}", NOW + each)
 
 
 async def of_demand(redis, count):
@@ -366,6 +374,7 @@ FILLS = [
     (keys.creations(ORG), of_creations, 8, (check_creations, "AN_HOUR", 5)),
     (keys.taken(ORG), of_demand, 8, (demand, "MOST_TAKEN", 5)),
     (keys.ended(ORG), of_demand, 8, (demand, "MOST_ENDED", 5)),
+    (keys.pull(ORG, "acme/api", 7), of_pulls, 8, (demand, "MOST_COMMITS", 5)),
     (keys.REDELIVERED, of_missing, 8, (delivery_status, "MOST_REDELIVERED", 5)),
     (keys.INBOX, of_inbox, 2 * inbox.MOST_AT_ONCE, (inbox, "MOST_WAITING", inbox.MOST_AT_ONCE)),
     (keys.DEAD_LETTERS, of_dead_letters, 8, (inbox, "MOST_DEAD", 5)),

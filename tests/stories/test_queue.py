@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -12,12 +13,15 @@ import time
 import pytest
 from structlog.testing import capture_logs
 
+from ghapp.github.deliveries import parse
+from ghapp.health.job import JobSearch, PullReference
 from ghapp.health.queue.explanation import explain
 from ghapp.sandbox.config import PoolConfig
 from ghapp.store.fuses import Pause
 from ghapp.store.org_views import load_job_queue
 from ghapp.store.queue_checks import QueueChecks
 from jobs.checks import publisher, queue_report
+from jobs.checks.check_run_events import handle_check_event
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.checks.queue_report import report_queue_of
 from jobs.runners.sweep import sweep_installation
@@ -90,6 +94,8 @@ async def test_jobs_for_offline_runners_share_one_check_run_that_completes_when_
         assert (check["status"], check["conclusion"]) == ("completed", "neutral")
         assert check["output"]["title"] == "2 jobs started; the longest wait was 5 min"
         assert await reported(app) == []
+        taken = [await app.context.demand.one(app.installation, each) for each in jobs]
+        assert [each.waited_for for each in taken] == ["RunnersOffline"] * 2
 
 
 async def test_a_check_run_is_opened_again_for_another_job_of_its_commit(story):
@@ -340,3 +346,20 @@ async def test_waits_and_durations_are_counted_once_by_pool_and_shard(story, poo
         assert counted[f'ghapp_job_queue_seconds_bucket{{le="120",{labels}}}'] == 1
         assert counted[f"ghapp_job_run_seconds_count{{{labels}}}"] == 1
         assert counted[f'ghapp_job_run_seconds_bucket{{le="30",{labels}}}'] == 1
+
+
+@pytest.mark.parametrize("event", ["check_suite", "check_run"])
+async def test_a_commits_pull_requests_are_known_from_its_check_suite_and_check_runs(story, event):
+    async with story() as app:
+        (job_id,) = await queued(app)
+        sha = (await app.context.demand.one(app.installation, job_id)).head_sha
+        about = {"id": 5, "name": "another", "head_sha": sha, "pull_requests": [{"number": 7, "head": {}}]}
+        payload = {
+            "action": "requested",
+            "installation": {"id": app.installation},
+            "repository": {"full_name": "acme/api"},
+            event: about,
+        }
+        await handle_check_event(app.context, event, parse(event, json.dumps(payload).encode(), "application/json"))
+        search = await app.context.demand.of_pull(app.installation, PullReference("acme/api", 7), JobSearch())
+        assert search.commits == {sha}

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.health.job import SHORTEST_SHA, JobSearch, is_sha
+from ghapp.health.job import SHORTEST_SHA, JobSearch, PullReference, is_sha
 from ghapp.health.job_story import NOTHING_KNOWN
 from ghapp.report.jobs import JOB_STATES, JobDocument, job_document, select_jobs
 from ghapp.web.api.health import DEFAULT_PAGE, MOST_AT_ONCE, Clock, etag_matches, whole_number
@@ -60,8 +60,13 @@ class JobEndpoints:
             return problem(400, "run_id takes the id of a workflow run, a whole number of 1 or more")
         if search.sha and not is_sha(search.sha):
             return problem(400, f"sha takes the id of a commit, or its first {SHORTEST_SHA} digits or more")
+        pull = PullReference.parse(query.get("pull", ""))
+        if query.get("pull") and pull is None:
+            return problem(400, "pull takes OWNER/REPOSITORY#NUMBER, or the URL of a pull request")
         org_state = await self._reader.installed(org)
         queue = await self._reader.job_queue(org_state, now)
+        if pull is not None:
+            search = await self._reader.search_of_pull(org_state, pull, search)
         found = await self._reader.find_jobs(org_state, queue, search)
         chosen = select_jobs(queue, state, query.get("pool"), found)
         start = bisect_right(chosen, after, key=lambda job: job.id)

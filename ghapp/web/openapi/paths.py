@@ -107,6 +107,7 @@ def _jobs() -> Schema:
         query("runner", TEXT),
         query("sha", {"type": "string", "pattern": f"^([0-9a-fA-F]{{{SHORTEST_SHA},64}})?$"}),
         query("run_id", RUNNER_ID),
+        query("pull", TEXT),
         query("limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}),
         query("cursor", {"type": "string", "pattern": "^[0-9]{1,18}$"}),
         header("If-None-Match"),
@@ -115,7 +116,8 @@ def _jobs() -> Schema:
         "/v1/orgs/{org}/jobs": {
             "get": call(
                 "Jobs, by id, in pages: queued, running, and those that ended within the last hour (the latest 5,000); "
-                "with `runner`, `sha` (a commit, or its first digits) or `run_id` those of the last 30 days. "
+                "with `runner`, `sha` (a commit, or its first digits), `run_id` or `pull` (`OWNER/REPOSITORY#NUMBER`) "
+                "those of the last 30 days. "
                 "`why` is the reason why a queued job waits; null in its first minute while a runner is idle.",
                 "read",
                 answer("A page.", JobsPage) | problems(404) | {"304": {"description": "Nothing has changed."}},

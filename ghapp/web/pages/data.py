@@ -15,7 +15,7 @@ from ghapp.health.history import HOUR_SECONDS, HistoryStep, step_of
 from ghapp.health.incidents.fold import IncidentsById, observed, outdated
 from ghapp.health.incidents.loss import is_unrecorded
 from ghapp.health.installation import Installation
-from ghapp.health.job import Job, JobSearch
+from ghapp.health.job import EVERY_JOB, Job, PullReference
 from ghapp.health.job_story import NOTHING_KNOWN, JobOutcome
 from ghapp.health.leaks.reaper_status import DAY_SECONDS
 from ghapp.health.pacing import Allowance
@@ -46,7 +46,7 @@ from ghapp.web.pages.views.death import RerunKnown
 from ghapp.web.pages.views.deaths import DeathLine, death_line, with_latest
 from ghapp.web.pages.views.history import SPARK_STEPS, ChartSpan, pool_sparkline, wait_chart
 from ghapp.web.pages.views.incidents import open_incidents
-from ghapp.web.pages.views.jobs import JobSurvey, job_board
+from ghapp.web.pages.views.jobs import JobSurvey, job_board, searches_of
 from ghapp.web.pages.views.overview import OverviewPage, overview
 from ghapp.web.pages.views.runners import RunnerLine, lines
 
@@ -291,9 +291,12 @@ class PageData:
 
         return await self._boards.read(org_state.installation.id, load)
 
-    async def find_jobs(self, org_state: OrgState, queue: JobQueue, search: JobSearch) -> list[Job]:
-        """Returns the jobs of the last 30 days that match a search."""
-        return await self._reader.find_jobs(org_state, queue, search) or []
+    async def find_jobs(self, org_state: OrgState, queue: JobQueue, text: str) -> list[Job]:
+        """Returns the jobs of the last 30 days of the runner, commit or pull request that a text names."""
+        searches = [*searches_of(text)]
+        if (pull := PullReference.parse(text)) is not None:
+            searches.append(await self._reader.search_of_pull(org_state, pull, EVERY_JOB))
+        return [job for each in searches for job in await self._reader.find_jobs(org_state, queue, each) or ()]
 
     async def job_outcome(self, org_state: OrgState, job: Job, queue: JobQueue) -> JobOutcome:
         """Returns what is known of a job beside its deliveries."""

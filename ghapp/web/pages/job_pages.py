@@ -66,11 +66,7 @@ class JobPages:
         query, board = job_views.read_query(request.query_params), await host.data.board(visit.org_state)
         lines = await host.data.deaths(visit.org_state)
         deaths = {each.job.id: death_views.address_of(each) for each in reversed(lines) if each.job is not None}
-        found = [
-            job
-            for search in job_views.searches_of(query.text)
-            for job in await host.data.find_jobs(visit.org_state, board.queue, search)
-        ]
+        found = await host.data.find_jobs(visit.org_state, board.queue, query.text)
         page = job_views.jobs_page(board, query, visit.reads, host.clock(), deaths, found)
         chart = None if is_live_part(request) else await host.data.wait_chart(visit.org_state, span_named("day"))
         return self._render(request, visit, "jobs.html", "Jobs", page=page, is_cut=visit.rights.is_cut, view=chart)

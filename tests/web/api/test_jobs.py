@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.job import Job
+from ghapp.health.job import Job, PullReference
 from ghapp.store.demand import Demand
 from tests.web.conftest import INSTALLATION, NOW
 
@@ -108,6 +108,13 @@ async def test_jobs_are_listed_by_state_and_pool(http, query, ids):
     assert (listed["total"], listed["next_cursor"]) == (len(ids), None)
 
 
+async def test_jobs_are_found_by_their_pull_request(http, redis):
+    await Demand(redis).note_pull(INSTALLATION, PullReference("acme/api", 7), QUEUED.head_sha, NOW)
+    for pull, ids in (("acme/api%237", [1]), ("https://github.com/acme/api/pull/7", [1]), ("acme/api%238", [])):
+        listed = (await http.get(f"/v1/orgs/acme/jobs?pull={pull}")).json()
+        assert [each["job_id"] for each in listed["jobs"]] == ids
+
+
 async def test_pages_follow_each_other(http):
     first = (await http.get("/v1/orgs/acme/jobs?limit=3")).json()
     assert ([each["job_id"] for each in first["jobs"]], first["total"], first["next_cursor"]) == ([1, 2, 3], 4, "3")
@@ -130,6 +137,7 @@ async def test_an_unchanged_page_is_not_sent_again(http):
         ("jobs?limit=0", 400),
         ("jobs?limit=1001", 400),
         ("jobs?cursor=x", 400),
+        ("jobs?pull=7", 400),
         ("jobs?sha=xyz", 400),
         ("jobs?sha=abc", 400),
         ("jobs?run_id=0", 400),

@@ -179,14 +179,14 @@ def jobs_page(
         reads: what the visitor may read.
         now: the present time.
         deaths: the addresses of deaths by the id of their job.
-        found: jobs of the last 30 days of the runner or the commit that is asked for; they are shown in any state
-            unless another one is asked for.
+        found: jobs of the last 30 days of the runner, commit or pull request that is asked for; they are shown in any
+            state unless another one is asked for.
     """
     searched = {job.id: job_line(board.queue, job) for job in found}
     known = [each for each in board.lines if each.job.id not in searched]
     seen = sorted((each for each in (*known, *searched.values()) if reads(each.job.repository)), key=_order)
-    any_state = query._replace(state=EVERY) if query.state == OPEN else query
-    matching = [each for each in seen if _matches(each, any_state if each.job.id in searched else query)]
+    of_found = query._replace(state=EVERY if query.state == OPEN else query.state, text="")
+    matching = [each for each in seen if _matches(each, of_found if each.job.id in searched else query)]
     rows, paging = paged(matching, query.page, lambda page: query.address(page=page))
     open_jobs = Counter(reads(each.job.repository) for each in board.lines if each.state != "over")
     return JobsPageView(
