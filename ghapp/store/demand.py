@@ -8,6 +8,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from ghapp.health.gate.shard_status import TakenJob
+from ghapp.health.history import WAIT_PREFIX, bucket_of
 from ghapp.health.job import Job, was_hosted
 from ghapp.store import keys
 from ghapp.store.codec import Codec
@@ -62,7 +63,7 @@ _RECORD = (
     + """
 local newest
 redis.call('DEL', KEYS[5])
-for i = 1, #ARGV, 9 do
+for i = 1, #ARGV, 11 do
     local id, status, row, ended, waited = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
     local over = KEYS[2] .. ':' .. id
     if waited ~= '' and redis.call('EXISTS', over) == 0 then
@@ -71,6 +72,7 @@ for i = 1, #ARGV, 9 do
         if not (readable and type(known) == 'table' and known[2] == 'running') then
             count(KEYS[4], ARGV[i + 5], ARGV[i + 6], 1)
             if waited ~= '0' then count(KEYS[4], ARGV[i + 7], ARGV[i + 8], waited) end
+            count(KEYS[4], ARGV[i + 9], ARGV[i + 10], 1)
         end
     end
     if status == 'over' then
@@ -162,8 +164,9 @@ class Demand:
             args += [str(job.id), status, _jobs.encode(job), repr(job.ended_at) if listed else ""]
             # One batch may have the delivery of a job's creation, too, which has no start.
             pool = None if job.started_at is None or job.runner_id is None else pools.get(job.id)
-            args += ["" if pool is None else str(round(max(0.0, (job.started_at or 0.0) - job.queued_at)))]
-            for name in ("jobs", "waited_seconds"):
+            waited = round(max(0.0, (job.started_at or 0.0) - job.queued_at))
+            args += ["" if pool is None else str(waited)]
+            for name in ("jobs", "waited_seconds", f"{WAIT_PREFIX}{bucket_of(waited)}"):
                 args += [field(now, name, pool or ""), other_field(now, name)]
         if args:
             named = [
