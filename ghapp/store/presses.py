@@ -68,11 +68,15 @@ class Presses:
         """Records a press before its work is enqueued, in the audit log, too; returns its id."""
         press_id, queued = secrets.token_hex(8), entry._replace(result=QUEUED)
         await self._audit.record(installation, queued)
+        await self.put(installation, press_id, Press(topic, queued))
+        return press_id
+
+    async def put(self, installation: int, press_id: str, press: Press) -> None:
+        """Stores a press whose work has not ended, unless too many are stored."""
         key = keys.presses(installation)
         if await self._redis.hlen(key) < MOST // 2:
-            await self._redis.hset(key, press_id, _presses.encode(Press(topic, queued)))
+            await self._redis.hset(key, press_id, _presses.encode(press))
         await self._redis.expire(key, KEPT_SECONDS)
-        return press_id
 
     async def get(self, installation: int, press_id: str) -> Press | None:
         """Returns a press, with its outcome if its work ended; None if it is unknown, or older than an hour."""
