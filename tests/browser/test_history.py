@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 import time
 
@@ -253,3 +254,19 @@ def test_an_open_page_shows_an_event_within_two_seconds_of_its_record(open_page,
 
         in_a_thread(pause(f"reason {number}"))
         page.get_by_text(f"reason {number}").first.wait_for(timeout=LIVE_MILLISECONDS)
+
+
+@pytest.mark.xdist_group("browser-history")
+def test_the_banner_of_a_button_shows_the_outcome_when_the_work_has_ended(open_page, fleet):  # noqa: F811
+    page = open_page()
+    page.goto(f"{fleet.base}/orgs/acme/sweep")
+    page.get_by_role("button", name="Sweep now").click()
+    banner = page.locator("#outcome")
+    expect(banner).to_contain_text("A sweep is queued")
+
+    outcome = re.compile(r"Sweep: found (no suspect|\d+ suspects?), \d+ calls?\.")
+    expect(banner).to_have_text(outcome, timeout=30_000)
+    found = outcome.match(banner.inner_text())[0].removeprefix("Sweep: ").removesuffix(".")
+    page.reload()
+    expect(page.locator(".notice")).to_have_text(outcome)
+    expect(page.get_by_role("cell", name=found).first).to_be_visible()
