@@ -13,10 +13,14 @@ from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
+from ghapp.errors import StoreRefusedError
+from ghapp.log import logger
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, AuditLog
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader
+
+log = logger(__name__)
 
 QUEUED = "queued"
 """The result of a press whose work has not ended."""
@@ -86,7 +90,16 @@ class Presses:
         return await self._read.one(key, done if done is not None else begun)
 
     async def conclude(self, installation: int, topic: str, outcome_of: Callable[[Press], str]) -> None:
-        """Records the outcome of each press of a topic that has none yet; two processes record one of theirs."""
+        """Records the outcome of each press of a topic that has none yet; two processes record one of theirs.
+
+        What Redis refuses is logged: a banner must not keep a sweep from its confirmations.
+        """
+        try:
+            await self._conclude(installation, topic, outcome_of)
+        except StoreRefusedError as error:
+            log.warning("outcome of a press not recorded", installation=installation, topic=topic, why=error.why)
+
+    async def _conclude(self, installation: int, topic: str, outcome_of: Callable[[Press], str]) -> None:
         key = keys.presses(installation)
         rows: Any = await self._redis.hgetall(key)
         names = {(name.decode() if isinstance(name, bytes) else name): row for name, row in rows.items()}
