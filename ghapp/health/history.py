@@ -7,8 +7,10 @@ sample is a gap: no complete sweep covers it, and its gauges and losses are unkn
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import reduce
 from itertools import zip_longest
 from math import floor
 from typing import NamedTuple
@@ -56,6 +58,14 @@ CAUSES = (
 )
 """Positions of the causes of death; only ever appended. As texts they would double the size of a step."""
 
+SPREAD_BOUNDS = (2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 86400)
+"""Upper bounds of the buckets of waits and of times to heal, in seconds, the last bucket has none; only ever appended.
+From them percentiles are estimated, also over any time: those of short steps could not be joined. They are few, so
+that most steps of five minutes stay below the 64 bytes up to which Redis stores values compactly."""
+
+WAIT_PREFIX, HEAL_PREFIX = "wait:", "heal:"
+"""Before the number of a bucket, in the name of its count."""
+
 OBSERVED = ("lost", "healed", "heal_seconds")
 """Counts that only sweeps find: unknown in a gap."""
 
@@ -80,6 +90,8 @@ class HistoryStep(NamedTuple):
         peak: the highest of the samples, by `GAUGES`.
         counts: by `COUNTS`.
         deaths: number of the deaths that were recorded, by `CAUSES`.
+        waits: number of the jobs of `jobs` by their wait, by the buckets of `SPREAD_BOUNDS`.
+        heals: number of the losses of `healed` by the time that it took, by the same buckets.
     """
 
     samples: int = 0
@@ -89,6 +101,8 @@ class HistoryStep(NamedTuple):
     peak: tuple[int, ...] = ()
     counts: tuple[int, ...] = ()
     deaths: tuple[int, ...] = ()
+    waits: tuple[int, ...] = ()
+    heals: tuple[int, ...] = ()
 
     def count(self, name: str) -> int:
         """Returns one of `COUNTS`."""
@@ -132,7 +146,41 @@ def sampled(gauges: Gauges, at: float) -> HistoryStep:
 def counted(counts: Counted) -> HistoryStep:
     """Returns a step with these counts and no sample."""
     deaths = _trimmed(counts.get(f"{DEATH_PREFIX}{cause}", 0) for cause in CAUSES)
-    return HistoryStep(counts=_trimmed(counts.get(name, 0) for name in COUNTS), deaths=deaths)
+    return HistoryStep(
+        counts=_trimmed(counts.get(name, 0) for name in COUNTS),
+        deaths=deaths,
+        waits=_spread(counts, WAIT_PREFIX),
+        heals=_spread(counts, HEAL_PREFIX),
+    )
+
+
+def bucket_of(seconds: float) -> int:
+    """Returns the number of the bucket of a wait, or of a time to heal."""
+    return bisect_left(SPREAD_BOUNDS, seconds)
+
+
+def percentile(spread: Sequence[int], share: float) -> int | None:
+    """Returns the seconds that a share of the values does not exceed, in whole seconds; None without a value.
+
+    It is estimated within the bucket that contains it, as if values were evenly spread there.
+
+    Args:
+        spread: number of values by bucket.
+        share: as 0.95.
+    """
+    rank, below = share * sum(spread), 0
+    for bucket, number in enumerate(spread):
+        if number and below + number >= rank:
+            low = SPREAD_BOUNDS[bucket - 1] if bucket else 0
+            high = SPREAD_BOUNDS[min(bucket, len(SPREAD_BOUNDS) - 1)]
+            return round(low + (high - low) * max(0.0, rank - below) / number)
+        below += number
+    return None
+
+
+def spread_of(spreads: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """Returns the spread of all values of several ones."""
+    return reduce(_added, map(tuple, spreads), ())
 
 
 def joined(one: HistoryStep, other: HistoryStep) -> HistoryStep:
@@ -145,6 +193,8 @@ def joined(one: HistoryStep, other: HistoryStep) -> HistoryStep:
         peak=_highest(one.peak, other.peak),
         counts=_added(one.counts, other.counts),
         deaths=_added(one.deaths, other.deaths),
+        waits=_added(one.waits, other.waits),
+        heals=_added(one.heals, other.heals),
     )
 
 
@@ -163,7 +213,12 @@ def at_least(step: HistoryStep, counts: Counted) -> HistoryStep:
     A count that was given before and is lower now, because records were deleted since, stays.
     """
     given = counted(counts)
-    raised = step._replace(counts=_highest(step.counts, given.counts), deaths=_highest(step.deaths, given.deaths))
+    raised = step._replace(
+        counts=_highest(step.counts, given.counts),
+        deaths=_highest(step.deaths, given.deaths),
+        waits=_highest(step.waits, given.waits),
+        heals=_highest(step.heals, given.heals),
+    )
     return step if raised == step else raised
 
 
@@ -267,7 +322,9 @@ def losses(
         healed_at = each.healed_at
         if healed_at is not None and since <= healed_at <= until:
             add(pool, healed_at, "healed")
-            add(pool, healed_at, "heal_seconds", round(max(0.0, healed_at - lost_since(each))))
+            seconds = round(max(0.0, healed_at - lost_since(each)))
+            add(pool, healed_at, "heal_seconds", seconds)
+            add(pool, healed_at, f"{HEAL_PREFIX}{bucket_of(seconds)}")
     return dict(found)
 
 
@@ -281,6 +338,10 @@ def _added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
 
 def _highest(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(max(a, b) for a, b in zip_longest(one, other, fillvalue=0))
+
+
+def _spread(counts: Counted, prefix: str) -> tuple[int, ...]:
+    return _trimmed(counts.get(f"{prefix}{bucket}", 0) for bucket in range(len(SPREAD_BOUNDS) + 1))
 
 
 def _trimmed(values: Iterable[int]) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from ghapp.health.history import (
     OBSERVED,
     STEP_SECONDS,
     HistoryStep,
+    percentile,
     step_of,
 )
 from ghapp.health.runner.verdict import State
@@ -26,8 +27,11 @@ MOST_STEPS = 2_304
 
 DEFAULT_SPAN_SECONDS = 86_400.0
 
-FINE_SPAN_SECONDS = 2 * 86_400.0
+FINE_SPAN_SECONDS = 7 * 86_400.0
 """Up to this span the step is 300 s unless another one is asked for."""
+
+MEDIAN, HIGH = 0.5, 0.95
+"""The percentiles that are shown: p50 and p95."""
 
 HISTORY_STATES = tuple(state for state in State if state is not State.RETIRED)
 
@@ -56,8 +60,12 @@ class HistoryDocument(TypedDict):
     lost: list[int | None]
     healed: list[int | None]
     heal_seconds: list[int | None]
+    heal_p50: list[int | None]
+    heal_p95: list[int | None]
     jobs: list[int | None]
     waited_seconds: list[int | None]
+    wait_p50: list[int | None]
+    wait_p95: list[int | None]
     deaths: dict[str, list[int | None]]
     calls: list[int | None] | None
 
@@ -108,6 +116,16 @@ def count_column(steps: Sequence[HistoryStep | None], name: str) -> list[int | N
     return _column(steps, partial(HistoryStep.count, name=name), only_sampled=name in OBSERVED)
 
 
+def wait_column(steps: Sequence[HistoryStep | None], share: float) -> list[int | None]:
+    """Returns a percentile of the waits of each step, in seconds; null where no job was taken."""
+    return [None if step is None else percentile(step.waits, share) for step in steps]
+
+
+def heal_column(steps: Sequence[HistoryStep | None], share: float) -> list[int | None]:
+    """Returns a percentile of the times to heal of each step, in seconds; null where no loss healed."""
+    return [None if step is None else percentile(step.heals, share) for step in steps]
+
+
 def death_columns(steps: Sequence[HistoryStep | None]) -> dict[str, list[int | None]]:
     """Returns a column for each cause of death that occurs."""
     causes = [cause for cause in CAUSES if any(step is not None and step.died_of(cause) for step in steps)]
@@ -152,8 +170,12 @@ def history_document(
         "lost": count_column(found, "lost"),
         "healed": count_column(found, "healed"),
         "heal_seconds": count_column(found, "heal_seconds"),
+        "heal_p50": heal_column(found, MEDIAN),
+        "heal_p95": heal_column(found, HIGH),
         "jobs": count_column(found, "jobs"),
         "waited_seconds": count_column(found, "waited_seconds"),
+        "wait_p50": wait_column(found, MEDIAN),
+        "wait_p95": wait_column(found, HIGH),
         "deaths": death_columns(found),
         "calls": count_column(found, "calls") if pool is None else None,
     }

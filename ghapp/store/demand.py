@@ -13,6 +13,7 @@ from zlib import crc32
 from redis.asyncio import Redis
 
 from ghapp.health.gate.shard_status import TakenJob
+from ghapp.health.history import WAIT_PREFIX, bucket_of
 from ghapp.health.job import Job, JobSearch, PullReference, is_sha, was_hosted
 from ghapp.store import keys
 from ghapp.store.codec import Codec
@@ -99,7 +100,7 @@ local function buckets(member)
 end
 local newest
 redis.call('DEL', KEYS[5])
-for i = 1, #ARGV, 10 do
+for i = 1, #ARGV, 12 do
     local id, status, row, ended, waited = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
     local over = KEYS[2] .. ':' .. id
     if waited ~= '' and redis.call('EXISTS', over) == 0 then
@@ -108,6 +109,7 @@ for i = 1, #ARGV, 10 do
         if not (readable and type(known) == 'table' and known[2] == 'running') then
             count(KEYS[4], ARGV[i + 5], ARGV[i + 6], 1)
             if waited ~= '0' then count(KEYS[4], ARGV[i + 7], ARGV[i + 8], waited) end
+            count(KEYS[4], ARGV[i + 9], ARGV[i + 10], 1)
         end
     end
     if status == 'over' then
@@ -116,9 +118,9 @@ for i = 1, #ARGV, 10 do
             redis.call('SET', over, row, 'EX', HOUR)
         else
             redis.call('SET', over, row, 'EX', MONTH)
-            redis.call('ZADD', KEYS[3], ended, ARGV[i + 9])
+            redis.call('ZADD', KEYS[3], ended, ARGV[i + 11])
             newest = math.max(newest or 0, tonumber(ended))
-            for _, bucket in ipairs(buckets(ARGV[i + 9])) do
+            for _, bucket in ipairs(buckets(ARGV[i + 11])) do
                 redis.call('SADD', bucket, id)
                 redis.call('EXPIRE', bucket, MONTH)
             end
@@ -217,8 +219,9 @@ class Demand:
             args += [str(job.id), status, _encoded(job), repr(ended_at) if listed else ""]
             # One batch may have the delivery of a job's creation, too, which has no start.
             pool = None if job.started_at is None or job.runner_id is None else pools.get(job.id)
-            args += ["" if pool is None else str(round(max(0.0, (job.started_at or 0.0) - job.queued_at)))]
-            for name in ("jobs", "waited_seconds"):
+            waited = round(max(0.0, (job.started_at or 0.0) - job.queued_at))
+            args += ["" if pool is None else str(waited)]
+            for name in ("jobs", "waited_seconds", f"{WAIT_PREFIX}{bucket_of(waited)}"):
                 args += [field(now, name, pool or ""), other_field(now, name)]
             args.append(_member(job))
         if args:

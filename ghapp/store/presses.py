@@ -13,10 +13,14 @@ from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
+from ghapp.errors import StoreRefusedError
+from ghapp.log import logger
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, AuditLog
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader
+
+log = logger(__name__)
 
 QUEUED = "queued"
 """The result of a press whose work has not ended."""
@@ -68,11 +72,15 @@ class Presses:
         """Records a press before its work is enqueued, in the audit log, too; returns its id."""
         press_id, queued = secrets.token_hex(8), entry._replace(result=QUEUED)
         await self._audit.record(installation, queued)
+        await self.put(installation, press_id, Press(topic, queued))
+        return press_id
+
+    async def put(self, installation: int, press_id: str, press: Press) -> None:
+        """Stores a press whose work has not ended, unless too many are stored."""
         key = keys.presses(installation)
         if await self._redis.hlen(key) < MOST // 2:
-            await self._redis.hset(key, press_id, _presses.encode(Press(topic, queued)))
+            await self._redis.hset(key, press_id, _presses.encode(press))
         await self._redis.expire(key, KEPT_SECONDS)
-        return press_id
 
     async def get(self, installation: int, press_id: str) -> Press | None:
         """Returns a press, with its outcome if its work ended; None if it is unknown, or older than an hour."""
@@ -82,7 +90,16 @@ class Presses:
         return await self._read.one(key, done if done is not None else begun)
 
     async def conclude(self, installation: int, topic: str, outcome_of: Callable[[Press], str]) -> None:
-        """Records the outcome of each press of a topic that has none yet; two processes record one of theirs."""
+        """Records the outcome of each press of a topic that has none yet; two processes record one of theirs.
+
+        What Redis refuses is logged: a banner must not keep a sweep from its confirmations.
+        """
+        try:
+            await self._conclude(installation, topic, outcome_of)
+        except StoreRefusedError as error:
+            log.warning("outcome of a press not recorded", installation=installation, topic=topic, why=error.why)
+
+    async def _conclude(self, installation: int, topic: str, outcome_of: Callable[[Press], str]) -> None:
         key = keys.presses(installation)
         rows: Any = await self._redis.hgetall(key)
         names = {(name.decode() if isinstance(name, bytes) else name): row for name, row in rows.items()}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import reduce
 from itertools import pairwise
+from math import ceil
 
 import pytest
 from hypothesis import given
@@ -15,19 +17,23 @@ from ghapp.health.history import (
     COUNTS,
     GAUGES,
     HOUR_SECONDS,
+    SPREAD_BOUNDS,
     STEP_SECONDS,
     SUCCESSOR_SECONDS,
     WHOLE_ORG,
     HistoryStep,
     at_least,
+    bucket_of,
     counted,
     folded,
     joined,
     losses,
+    percentile,
     pool_of_job,
     repeated,
     sample,
     sampled,
+    spread_of,
     step_of,
 )
 from ghapp.health.job import Job
@@ -41,7 +47,8 @@ from tests.health.builders import NOW
 POOL, RULES = "linux-4vcpu", ()
 numbers = st.integers(0, 10_000)
 gauges = st.dictionaries(st.sampled_from(GAUGES), numbers)
-counts = st.dictionaries(st.sampled_from([*COUNTS, *(f"death:{each.value}" for each in Cause)]), numbers)
+SPREADS = [f"{name}:{bucket}" for name in ("wait", "heal") for bucket in range(len(SPREAD_BOUNDS) + 1)]
+counts = st.dictionaries(st.sampled_from([*COUNTS, *(f"death:{each.value}" for each in Cause), *SPREADS]), numbers)
 moments = st.integers(0, 2 * HOUR_SECONDS)
 samples = st.lists(st.tuples(gauges, moments), max_size=8)
 steps = st.builds(
@@ -189,8 +196,45 @@ def test_a_loss_counts_in_the_step_of_its_confirmation_and_its_healing_in_that_o
     lost = lost._replace(replaced_at=NOW - 690, successor=2, healed_at=NOW - 60)
     found = seen_by(lost, builders.online(2)).counts
     assert found[POOL, step_of(NOW - 700)] == found[WHOLE_ORG, step_of(NOW - 700)] == {"lost": 1}
-    assert found[POOL, step_of(NOW - 60)] == {"healed": 1, "heal_seconds": 700}
+    assert found[POOL, step_of(NOW - 60)] == {"healed": 1, "heal_seconds": 700, "heal:9": 1}
     assert len(found) == 4
+
+
+def spread(*seconds):
+    """The spread of these values."""
+    found = counted(Counter(f"wait:{bucket_of(each)}" for each in seconds))
+    return found.waits
+
+
+@pytest.mark.parametrize(
+    ("seconds", "share", "found"),
+    [
+        ((), 0.5, None),
+        ((0,), 0.5, 1),
+        ((20,), 1.0, 20),
+        ((60, 60), 0.5, 45),
+        ((60, 60), 1.0, 60),
+        ((5,) * 95 + (3600,) * 5, 0.5, 4),
+        ((5,) * 95 + (3600,) * 5, 0.95, 5),
+        ((5,) * 94 + (3600,) * 6, 0.95, 2100),
+        ((10**9,), 0.95, 86_400),
+    ],
+)
+def test_a_percentile_is_estimated_within_its_bucket(seconds, share, found):
+    assert percentile(spread(*seconds), share) == found
+
+
+@given(st.lists(st.integers(1, 80_000), min_size=1, max_size=60), st.sampled_from([0.5, 0.95]))
+def test_a_percentile_is_off_by_less_than_its_bucket(seconds, share):
+    exact = sorted(seconds)[ceil(share * len(seconds)) - 1]
+    bucket = bucket_of(exact)
+    low = SPREAD_BOUNDS[bucket - 1] if bucket else 0
+    assert low <= percentile(spread(*seconds), share) <= SPREAD_BOUNDS[bucket]
+
+
+@given(st.lists(st.integers(0, 80_000), max_size=30), st.lists(st.integers(0, 80_000), max_size=30))
+def test_percentiles_of_joined_steps_are_those_of_all_values(some, others):
+    assert spread_of([spread(*some), spread(*others)]) == spread(*some, *others)
 
 
 @pytest.mark.parametrize(("since", "found"), [(NOW - 10, 1), (NOW - 9.9, 0)])

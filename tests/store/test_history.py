@@ -13,6 +13,7 @@ from ghapp.health.history import (
     STEP_SECONDS,
     WHOLE_ORG,
     HistorySample,
+    bucket_of,
     counted,
     step_of,
 )
@@ -106,13 +107,14 @@ async def test_a_job_is_counted_once_for_any_order_of_its_deliveries(redis, deli
     for pool in (POOL, WHOLE_ORG):
         step = (await five_minutes(redis, pool))[STEP]
         assert (step.count("jobs"), step.count("waited_seconds")) == (1, 42)
+        assert step.waits == counted({f"wait:{bucket_of(42)}": 1}).waits
 
 
 async def test_a_job_whose_record_is_unreadable_is_counted_and_recorded(redis):
     await redis.hset(keys.jobs(ORG), str(JOB.id), b"\xc1")
     await Demand(redis).record(ORG, [JOB], {JOB.id: POOL}, NOW)
     assert await Demand(redis).all(ORG) == [JOB]
-    assert await redis.hvals(keys.history_counts(ORG)) == [b"1", b"42"]
+    assert await redis.hvals(keys.history_counts(ORG)) == [b"1", b"42", b"1"]
 
 
 async def test_a_death_is_counted_once_by_its_cause(redis):
@@ -164,7 +166,7 @@ async def test_counts_are_deleted_after_they_were_joined_and_not_before(redis):
     await Demand(redis).record(ORG, [JOB], {JOB.id: POOL}, NOW)
     history, over = HistoryStore(redis), STEP + STEP_SECONDS + JOINED_AFTER_SECONDS
     await history.record(ORG, seen(over), over)
-    assert await redis.hlen(keys.history_counts(ORG)) == 2
+    assert await redis.hlen(keys.history_counts(ORG)) == 3
     await history.record(ORG, seen(over + 1), over + 1)
     assert await redis.exists(keys.history_counts(ORG)) == 0
     await history.record(ORG, seen(over + 2), over + 2)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.store import keys, presses
 from ghapp.store.audit import AuditEntry, AuditLog, Channel
 from ghapp.store.presses import SWEEP_TOPIC, Presses, check_topic
@@ -52,6 +53,18 @@ async def test_a_press_beyond_the_most_is_in_the_audit_log(redis, monkeypatch):
     first, second = [await store.begin(7, SWEEP_TOPIC, ENTRY._replace(who=who)) for who in ("mona", "lisa")]
     assert [(await store.get(7, each)) is not None for each in (first, second)] == [True, False]
     assert await results(redis) == ["queued", "queued"]
+
+
+async def test_what_redis_refuses_is_logged_and_stops_no_sweep(redis, monkeypatch):
+    store = Presses(redis)
+    press_id = await store.begin(7, SWEEP_TOPIC, ENTRY)
+
+    async def refuse(*_):
+        raise StoreRefusedError("OOM command not allowed", Refusal.MEMORY)
+
+    monkeypatch.setattr(redis, "hsetnx", refuse)
+    await store.conclude(7, SWEEP_TOPIC, lambda _: "found no suspect, 1 call")
+    assert (await store.get(7, press_id)).outcome == ""
 
 
 async def test_presses_expire(redis):

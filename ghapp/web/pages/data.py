@@ -216,14 +216,14 @@ class PageData:
     async def history(self, org_state: OrgState, pool: str, span: ChartSpan) -> dict[int, HistoryStep]:
         """Returns the stored steps of a span, by their begin; of an empty pool those of all."""
         now, installation = self._clock(), org_state.installation.id
-        return await self._history.steps(installation, pool or WHOLE_ORG, span.begin(now), span.end(now), span.stored)
+        return await self._history.steps(installation, pool or WHOLE_ORG, span.begin(now), span.end(now), span.width)
 
     async def wait_chart(self, org_state: OrgState, span: ChartSpan) -> ChartView:
         """Returns the waits of jobs by pool, for a page that shows jobs."""
         now, installation = self._clock(), org_state.installation.id
         pools = [*await self._history.pools(installation), OTHER_POOL]
         begin, end = span.begin(now), span.end(now)
-        return wait_chart(await self._history.steps_of_pools(installation, pools, begin, end, span.stored), span, now)
+        return wait_chart(await self._history.steps_of_pools(installation, pools, begin, end, span.width), span, now)
 
     async def sparklines(self, org_state: OrgState, page: OverviewPage) -> dict[str, Sparkline]:
         """Returns a line of the last 24 hours for each pool of the overview."""

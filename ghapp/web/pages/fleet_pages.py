@@ -27,7 +27,7 @@ from ghapp.web.pages.data import PageData
 from ghapp.web.pages.shell import NOTICES, PageShell, banner, navigation
 from ghapp.web.pages.views.findings import findings_view
 from ghapp.web.pages.views.github_status import github_page
-from ghapp.web.pages.views.history import history_page, pool_asked, span_named
+from ghapp.web.pages.views.history import history_page, pool_asked, span_asked
 from ghapp.web.pages.views.incidents import last_incident
 from ghapp.web.pages.views.runner import runner_page
 from ghapp.web.pages.views.runners import read_query, runners_page
@@ -336,9 +336,11 @@ class FleetPages:
         host, given = self._host, request.query_params
         if isinstance(visit := await host.visit(request), Response):
             return visit
-        pools, span = await host.data.history_pools(visit.org_state), span_named(given.get("span", ""))
+        pools = await host.data.history_pools(visit.org_state)
+        now = host.clock()
+        span = span_asked(given.get("span", ""), given.get("from", ""), given.get("to", ""), now)
         pool = pool_asked(given.get("pool", ""), pools)
-        page = history_page(await host.data.history(visit.org_state, pool, span), pool, pools, span, host.clock())
+        page = history_page(await host.data.history(visit.org_state, pool, span), pool, pools, span, now)
         installation = visit.org_state.installation
         shell = host.shell(request, visit.visitor, installation.org, "History")
         return host.render(request, "history.html", shell=shell, page=page, base=base_of(shell, installation))

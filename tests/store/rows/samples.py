@@ -57,6 +57,7 @@ from ghapp.store.pod_claims import PodClaims
 from ghapp.store.pod_ends import PodEnd, PodEnds
 from ghapp.store.pods import PodChange, Pods
 from ghapp.store.post_mortems import PostedMortem, PostMortems
+from ghapp.store.presses import Press, Presses
 from ghapp.store.queue_checks import QueueChecks
 from ghapp.store.reports import Reports
 from ghapp.store.reruns import Reruns
@@ -163,6 +164,7 @@ async def write(redis: Any) -> dict[str, Any]:
     await Reports(redis).record_head(ORG, filled(Head))
     await Reports(redis).put_off(ORG, filled(PostFailure))
     await QueueChecks(redis).keep(ORG, POOL, filled(QueueCheck))
+    await Presses(redis).put(ORG, TEXT, filled(Press))
     await RunnerGroupStore(redis).keep(ORG, filled(RunnerGroups))
     deploy = await Shards(redis).record(ORG, POOL, lambda _: filled(Deploy))
     await Shards(redis).answered(ORG, POOL, filled(ActiveShardAnswer))
@@ -219,6 +221,7 @@ async def write(redis: Any) -> dict[str, Any]:
         "session": session,
         "sign-in": filled(SignInAttempt),
         "audit-entry": filled(AuditEntry),
+        "press": filled(Press),
         "left-out": LastLeftOut("runner", TEXT, TEXT, NOW, is_row=True),
         "incident": filled(LossIncident),
         "delivery": delivery,
@@ -301,6 +304,7 @@ async def read(redis: Any, mint: Any = _never) -> dict[str, Any]:
         "session": await Sessions(redis, PRIVATE_KEY).find(TEXT, NOW),
         "sign-in": await Sessions(redis, PRIVATE_KEY).take(TEXT),
         "audit-entry": _first(await AuditLog(redis).latest(ORG, 10)),
+        "press": await Presses(redis).get(ORG, TEXT),
         "left-out": _first(await LeftOutRecords(redis).last()),
         "incident": _first((await Incidents(redis).all(ORG)).values()),
     }

@@ -31,7 +31,7 @@ async def test_a_day_in_steps_of_five_minutes_is_the_default(http, redis):
 
 async def test_a_step_has_its_gauges_and_counts_and_a_gap_is_null(http, redis):
     counts = {"lost": 2, "healed": 1, "heal_seconds": 90, "jobs": 4, "waited_seconds": 60, "death:crash": 1, "calls": 7}
-    await record(redis, NOW - 900, counts=counts)
+    await record(redis, NOW - 900, counts=counts | {"wait:3": 3, "wait:6": 1, "heal:6": 1})
     await record(redis, NOW - 840, healthy=6)
     document = (await http.get(PATH, params={"from": "2027-01-15T07:40:00Z"})).json()
     assert document["samples"] == [0, 2, 0, 0]
@@ -46,6 +46,8 @@ async def test_a_step_has_its_gauges_and_counts_and_a_gap_is_null(http, redis):
     shown = {name: document[name][1] for name in ("lost", "healed", "heal_seconds", "jobs", "waited_seconds", "calls")}
     assert shown == {name: counts[name] for name in shown}
     assert document["lost"] == [None, 2, None, None]
+    spreads = [document[name] for name in ("wait_p50", "wait_p95", "heal_p50", "heal_p95")]
+    assert spreads == [[None, each, None, None] for each in (17, 108, 90, 117)]
     assert document["deaths"] == {"crash": [None, 1, None, None]}
 
 
@@ -98,8 +100,9 @@ async def test_the_history_is_304_until_a_step_is_recorded(http, redis):
     ("begin", "end", "step", "span"),
     [
         (None, None, None, (STEP - DAY, STEP, 300)),
-        (NOW - 2 * DAY, None, None, (STEP - 2 * DAY, STEP, 300)),
-        (NOW - 2 * DAY - 1, None, None, (STEP - 2 * DAY - HOUR, STEP, HOUR)),
+        (NOW - 7 * DAY, None, None, (STEP - 7 * DAY, STEP, 300)),
+        (NOW - 7 * DAY - 1, None, None, (STEP - 7 * DAY - HOUR, STEP, HOUR)),
+        (NOW - 8 * DAY, NOW - 7 * DAY, None, (STEP - 8 * DAY, STEP - 7 * DAY, HOUR)),
         (NOW - 1, None, None, (STEP - 300, STEP, 300)),
         (NOW - 30 * DAY, NOW - 30 * DAY + 60, None, (STEP - 30 * DAY, STEP - 30 * DAY + HOUR, HOUR)),
         (NOW - 30 * DAY, NOW, 300, (STEP - 7 * DAY, STEP, 300)),

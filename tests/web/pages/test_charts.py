@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from html import unescape
+from pathlib import Path
 
 import pytest
 
@@ -15,11 +17,14 @@ from ghapp.health.history import (
     WHOLE_ORG,
     HistorySample,
     at_least,
+    joined,
     sampled,
     step_of,
 )
 from ghapp.store.history import HistoryStore
+from ghapp.web.pages import static_files
 from ghapp.web.pages.views.charts import (
+    MOST_ROWS,
     SPARK_BOTTOM,
     SPARK_TOP,
     SPARK_WIDTH,
@@ -29,20 +34,23 @@ from ghapp.web.pages.views.charts import (
     sparkline,
 )
 from ghapp.web.pages.views.history import (
-    CAUSE_COLOURS,
+    DAY,
     MOST_LINES,
     SPANS,
     deaths_chart,
     history_page,
     pool_asked,
     pool_sparkline,
+    series_colour,
+    span_asked,
     span_named,
     wait_chart,
 )
 from tests.web.conftest import NOW
 
-DAY, WEEK, MONTH = SPANS
+HOUR, _, WEEK, MONTH, QUARTER = SPANS
 COUNTS = {"lost": 2, "healed": 1, "heal_seconds": 90, "jobs": 4, "waited_seconds": 100, "calls": 7, "death:crash": 1}
+COUNTS |= {"heal:6": 1, "wait:3": 3, "wait:6": 1}
 
 
 def step(at=NOW, counts=COUNTS, **gauges):
@@ -60,21 +68,61 @@ def chart(of, name):
 @pytest.mark.parametrize(
     ("span", "begin"),
     [
-        (DAY, step_of(NOW, 900) - 95 * 900),
-        (WEEK, step_of(NOW, HOUR_SECONDS) - 167 * HOUR_SECONDS),
-        (MONTH, step_of(NOW, 4 * HOUR_SECONDS) - 179 * 4 * HOUR_SECONDS),
+        (HOUR, step_of(NOW) - 11 * STEP_SECONDS),
+        (DAY, step_of(NOW) - 287 * STEP_SECONDS),
+        (WEEK, step_of(NOW) - 2015 * STEP_SECONDS),
+        (MONTH, step_of(NOW, HOUR_SECONDS) - 719 * HOUR_SECONDS),
+        (QUARTER, step_of(NOW, HOUR_SECONDS) - 2159 * HOUR_SECONDS),
     ],
-    ids=["day", "week", "month"],
+    ids=["hour", "day", "week", "month", "quarter"],
 )
 def test_a_span_ends_with_the_current_step(span, begin):
     assert (span.begin(NOW), span.end(NOW)) == (begin, begin + span.steps * span.width)
     assert span.begin(NOW) < NOW < span.end(NOW + 1)
-    assert span.width % span.stored == 0
 
 
-@pytest.mark.parametrize(("name", "span"), [("day", DAY), ("week", WEEK), ("month", MONTH), ("", DAY), ("year", DAY)])
+@pytest.mark.parametrize(
+    ("name", "span"), [("hour", HOUR), ("day", DAY), ("week", WEEK), ("month", MONTH), ("", DAY), ("year", DAY)]
+)
 def test_an_unknown_span_is_a_day(name, span):
     assert span_named(name) is span
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "first", "last", "width"),
+    [
+        ("2027-01-14T07:02", "2027-01-14T07:08", "2027-01-14T07:00", "2027-01-14T07:10", 300),
+        ("2027-01-14T07:00:00+02:00", "2027-01-14T08:00Z", "2027-01-14T05:00", "2027-01-14T08:00", 300),
+        ("2027-01-08T08:00", "", "2027-01-08T08:00", "2027-01-15T08:00", 300),
+        ("2027-01-08T07:00", "", "2027-01-08T07:00", "2027-01-15T08:00", 3600),
+        ("2026-12-01T00:00", "2026-12-01T01:00", "2026-12-01T00:00", "2026-12-01T01:00", 3600),
+        ("", "2027-01-14T08:00", "2027-01-13T08:00", "2027-01-14T08:00", 300),
+        ("1970-01-01T00:00", "2999-01-01T00:00", "2026-10-17T08:00", "2027-01-15T08:00", 3600),
+    ],
+    ids=["minutes", "with offsets", "a week", "over a week", "long ago", "no begin", "all that is kept"],
+)
+def test_any_range_has_steps_as_short_as_they_are_stored(begin, end, first, last, width):
+    span = span_asked("", begin, end, NOW)
+    assert [_utc(at) for at in (span.begin(NOW), span.end(NOW))] == [first, last]
+    assert (span.width, span.end(NOW) - span.begin(NOW)) == (width, span.width * span.steps)
+
+
+def _utc(at):
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M")
+
+
+@pytest.mark.parametrize(("begin", "end"), [("", ""), ("yesterday", "<b>"), ("2027-01-14T08:00", "2027-01-14T07:00")])
+def test_what_is_no_range_is_the_span_of_that_name(begin, end):
+    assert span_asked("week", begin, end, NOW) is WEEK
+
+
+def test_an_incident_of_four_minutes_is_seen_within_the_week():
+    five_days_ago = NOW - 5 * 86_400
+    lost = {"lost": 12, "healed": 12}
+    shown = page({step_of(five_days_ago): step(five_days_ago, lost, invalidated=12)}, span=WEEK)
+    for name, series, value in (("losses", "lost", 12), ("losses", "healed", 12), ("runners", "lost", 12)):
+        (values,) = [each.values for each in chart(shown, name).series if each.name == series]
+        assert [each for each in values if each is not None] == [value]
 
 
 @pytest.mark.parametrize(("given", "pool"), [("linux", "linux"), ("", ""), ("made-up", ""), (WHOLE_ORG, "")])
@@ -88,9 +136,9 @@ def test_each_chart_has_its_values_and_missing_steps_are_gaps():
     assert {name: {series: each[-1] for series, each in of.items()} for name, of in values.items()} == {
         "runners": {"healthy": 3, "starting": 0, "offline": 0, "suspect": 0, "lost": 0, "unknown": 0},
         "losses": {"lost": 2, "healed": 1},
-        "heal-seconds": {"mean time to heal": 90},
-        "queued": {"highest": 6, "mean": 6},
-        "wait": {"mean wait": 25},
+        "heal-seconds": {"p50": 90, "p95": 117},
+        "queued": {"highest": 6, "latest": 6},
+        "wait": {"p50": 17, "p95": 108},
         "deaths": {"crash": 1},
         "calls": {"calls": 7},
     }
@@ -105,12 +153,16 @@ def test_a_step_without_a_loss_has_no_time_to_heal_and_is_not_a_gap():
     assert chart(shown, "runners").missing == "gap"
 
 
-def test_steps_of_five_minutes_are_joined_to_a_quarter_of_an_hour():
-    begin = step_of(NOW, 900)
-    stored = {begin + at: step(begin + at, healthy=healthy) for at, healthy in ((0, 3), (300, 6), (600, 9))}
-    shown = page(stored, now=begin + 899)
-    assert chart(shown, "runners").series[0].values[-1] == 6
-    assert chart(shown, "losses").series[0].values[-1] == 6
+def test_runners_are_whole_numbers_that_were_so_at_the_end_of_the_step():
+    sampled_twice = joined(step(NOW, {}, healthy=253), step(NOW + 60, {}, healthy=254))
+    shown = page({step_of(NOW): sampled_twice})
+    assert chart(shown, "runners").series[0].values[-1] == 254
+
+
+def test_percentiles_of_a_span_are_those_of_all_its_waits_and_heals():
+    shown = page({step_of(NOW) - 600: step(NOW - 600), step_of(NOW): step(NOW)})
+    assert chart(shown, "wait").summary == "From a job's creation to a runner that takes it: p50 17 s, p95 1 min 48 s."
+    assert chart(shown, "heal-seconds").summary.startswith("From the loss of a runner to its successor online: p50 ")
 
 
 def test_no_chart_is_drawn_without_recorded_steps():
@@ -125,14 +177,21 @@ def test_api_calls_are_shown_only_for_all_pools():
 
 def test_links_to_other_spans_keep_the_pool():
     assert [(each.address, each.current) for each in page({}, pool="a b", span=WEEK).spans] == [
+        ("?span=hour&pool=a+b", False),
         ("?pool=a+b", False),
         ("?span=week&pool=a+b", True),
         ("?span=month&pool=a+b", False),
+        ("?span=quarter&pool=a+b", False),
     ]
 
 
 def view(*series, **changes):
     return ChartView("c", "C", "", ChartKind.LINES, step_of(NOW), 900, series)._replace(**changes)
+
+
+def test_a_long_table_has_the_latest_rows():
+    shown = view(ChartSeries("a", "line-1", tuple(range(MOST_ROWS + 1))))
+    assert (len(shown.rows), shown.rows[0][1], shown.rows[-1][1]) == (MOST_ROWS, (f"{MOST_ROWS}",), ("1",))
 
 
 def test_rows_have_the_drawn_numbers_and_the_latest_is_first():
@@ -157,15 +216,19 @@ def test_a_cause_has_the_same_colour_in_every_chart():
     every = deaths_chart({step_of(NOW): step(counts=counts)}, DAY, NOW)
     colours = {each.name: each.colour for each in every.series}
     assert list(colours) == [each for each in CAUSES if each != "clean-exit"]
-    assert len(set(colours.values())) == CAUSE_COLOURS
+    assert len(set(colours.values())) == len(colours)
+    style = Path(static_files.__file__).with_name("static").joinpath("style.css").read_text()
+    for colour in {each.colour for each in every.series} | {series_colour(at) for at in range(9)}:
+        assert style.count(f"--chart-{colour}:") == 2, f"{colour}, light and dark"
+    assert "--chart-cause-host-oom: #b3261e" in style, "memory is red"
     assert [each.colour for each in alone.series] == [colours["crash"]]
 
 
 def test_waits_are_drawn_for_the_pools_with_the_most_jobs():
-    by_pool = {f"pool-{at}": {step_of(NOW): step(counts={"jobs": at, "waited_seconds": 30 * at})} for at in range(12)}
+    by_pool = {f"pool-{at}": {step_of(NOW): step(counts={"jobs": at, "wait:5": at})} for at in range(12)}
     shown = wait_chart(by_pool, DAY, NOW)
     assert [each.name for each in shown.series] == [f"pool-{at}" for at in range(11, 11 - MOST_LINES, -1)]
-    assert {each.values[-1] for each in shown.series} == {30}
+    assert {each.values[-1] for each in shown.series} == {45}
     assert wait_chart({"pool": {step_of(NOW): step(counts={})}}, DAY, NOW).series == ()
 
 
@@ -238,10 +301,16 @@ async def test_the_page_of_jobs_has_a_chart_outside_of_its_live_part(key_holder,
     await record(redis, fleet["acme"])
     text = unescape((await key_holder.get("/orgs/acme/jobs")).text)
     (drawn,) = re.findall(r'data-chart="(.*?)" data-library', text)
-    assert "<h2>Wait by pool</h2>" in text
+    assert "<h2>Median wait by pool</h2>" in text
     assert json.loads(drawn)["begin"] == DAY.begin(NOW)
     assert "data-chart" not in (await key_holder.get("/orgs/acme/jobs", headers={"hx-request": "true"})).text
 
 
-def test_the_steps_that_are_stored_divide_those_that_are_drawn():
-    assert [span.stored for span in SPANS] == [STEP_SECONDS, HOUR_SECONDS, HOUR_SECONDS]
+async def test_a_range_is_in_the_address_and_in_two_inputs(key_holder, redis, fleet):
+    await record(redis, fleet["acme"])
+    page = await key_holder.get("/orgs/acme/history?from=2027-01-15T07:00&to=2027-01-15T08:00&pool=linux-4vcpu")
+    for name, value in (("from", "2027-01-15T07:00"), ("to", "2027-01-15T08:00")):
+        assert f'id="{name}" name="{name}" type="datetime-local" value="{value}"' in page.text
+    assert '<input type="hidden" name="pool" value="linux-4vcpu">' in page.text
+    (first, *_) = re.findall(r'data-chart="(.*?)" data-library', unescape(page.text))
+    assert len(json.loads(first)["series"][0]["values"]) == 12

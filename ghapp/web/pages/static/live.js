@@ -27,7 +27,7 @@
     if (place && place.textContent !== text) place.textContent = text;
   };
   // The banner of a button asks for its outcome by itself; what follows is about the live part alone.
-  const isLive = (event) => event.detail.elt.matches("[data-live]");
+  const isLive = (event) => event.detail?.elt?.matches("[data-live]");
   document.addEventListener("htmx:afterRequest", (event) => {
     if (!isLive(event)) return;
     failed = event.detail.successful ? 0 : failed + 1;

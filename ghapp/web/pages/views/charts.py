@@ -16,6 +16,10 @@ Value = int | float | None
 """None: a gap."""
 
 
+MOST_ROWS = 288
+"""Rows of a table below a chart: a day of steps of five minutes. A shorter range shows earlier ones."""
+
+
 class ChartKind(StrEnum):
     """How the series are drawn."""
 
@@ -75,7 +79,10 @@ class ChartView(NamedTuple):
 
     @property
     def rows(self) -> list[tuple[str, tuple[str, ...]]]:
-        """The time of each step in UTC, and the values as texts; the latest first, as tables are read from the top."""
+        """The time of each step in UTC, and the values as texts; the latest first, as tables are read from the top.
+
+        At most `MOST_ROWS`: a week has 2,016 steps.
+        """
         columns = zip(*(each.values for each in self.series), strict=True)
         rows = [
             (
@@ -84,7 +91,7 @@ class ChartView(NamedTuple):
             )
             for at, row in enumerate(columns)
         ]
-        return rows[::-1]
+        return rows[::-1][:MOST_ROWS]
 
 
 class Sparkline(NamedTuple):

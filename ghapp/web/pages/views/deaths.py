@@ -17,13 +17,14 @@ from ghapp.health.deaths.patterns import DeathPattern, DeathSummary, PatternKind
 from ghapp.report.post_mortem import needs_a_person
 from ghapp.web.pages.views.charts import ChartView
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED, deaths_over_time
-from ghapp.web.pages.views.history import span_of_days
 from ghapp.web.pages.views.jobs import Reads
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, counted, moment
 
 DAY = 86_400.0
 PERIODS = {"1": "24 hours", "7": "7 days", "30": "30 days"}
+CHART_WIDTHS = {"1": 900, "7": 3600, "30": 14_400}
+"""Seconds of a step of the chart, by the same keys."""
 DEFAULT_PERIOD = "7"
 CAUSES = tuple(each.value for each in Cause if each is not Cause.CLEAN_EXIT)
 
@@ -185,7 +186,7 @@ def deaths_page(
         now: epoch seconds.
         is_cut: True if `known` has not all deaths of that time.
     """
-    since, width = now - int(query.days) * DAY, span_of_days(query.days).width
+    since, width = now - int(query.days) * DAY, CHART_WIDTHS[query.days]
     recent = [each for each in known if each.summary.at >= since]
     seen = [each for each in recent if is_shown(each.job, reads)]
     matching = [each for each in seen if _matches(each, query)]

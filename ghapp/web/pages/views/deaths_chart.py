@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ghapp.health.deaths.patterns import DeathSummary
 from ghapp.health.history import step_of
 from ghapp.web.pages.views.charts import ChartKind, ChartSeries, ChartView
-from ghapp.web.pages.views.history import CAUSE_COLOURS, cause_colour
+from ghapp.web.pages.views.history import cause_colour, series_colour
 from ghapp.web.pages.views.wording import counted, duration
 
 CHARTED = ("cause", "pool", "node")
@@ -41,7 +41,7 @@ def deaths_over_time(found: Sequence[DeathSummary], by: str, span: tuple[float, 
     series = tuple(
         ChartSeries(
             name,
-            cause_colour(name) if by == "cause" else f"cause-{at % CAUSE_COLOURS + 1}",
+            cause_colour(name) if by == "cause" else series_colour(at),
             tuple(steps[name][step] for step in range(begin, last + 1, width)),
         )
         for at, name in enumerate(dict.fromkeys(names.values()))

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 from urllib.parse import urlencode
 
 from ghapp.health.deaths.cause import Cause
-from ghapp.health.history import CAUSES, HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistoryStep, folded, step_of
+from ghapp.health.history import (
+    CAUSES,
+    HOUR_SECONDS,
+    STEP_SECONDS,
+    WHOLE_ORG,
+    HistoryStep,
+    percentile,
+    spread_of,
+    step_of,
+)
 from ghapp.health.runner.verdict import State
-from ghapp.report.history import count_column, death_columns
+from ghapp.report.history import HIGH, MEDIAN, count_column, death_columns, heal_column, span_of, wait_column
 from ghapp.web.pages.views.charts import ChartKind, ChartSeries, ChartView, Sparkline, Value, sparkline
 from ghapp.web.pages.views.wording import counted, duration, exact
 
 STATES_SHOWN = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, State.INVALIDATED, State.UNKNOWN)
 """From the lowest area to the highest."""
 
-CAUSE_COLOURS = 8
-"""Colours `--chart-cause-1` and on; more causes use them again."""
+SERIES_COLOURS = 8
+"""Colours `--chart-series-1` and on; more series use them again."""
 
 MOST_LINES = 8
 """Pools in one chart."""
@@ -26,17 +36,17 @@ SPARK_STEPS = 24
 
 
 class ChartSpan(NamedTuple):
-    """A span to choose: its name in addresses and for people, its stored steps, and how many drawn steps it has."""
+    """A span of stored steps: its name in addresses and for people, their length, how many, and its end if not now."""
 
     name: str
     title: str
-    stored: int
     width: int
     steps: int
+    until: float | None = None
 
     def begin(self, now: float) -> int:
-        """Returns the begin of the first step; the last one contains `now`."""
-        return step_of(now, self.width) - (self.steps - 1) * self.width
+        """Returns the begin of the first step; the last one contains the end, or `now`."""
+        return step_of(now if self.until is None else self.until, self.width) - (self.steps - 1) * self.width
 
     def end(self, now: float) -> int:
         """Returns the end of the last step."""
@@ -44,10 +54,18 @@ class ChartSpan(NamedTuple):
 
 
 SPANS = (
-    ChartSpan("day", "24 hours", STEP_SECONDS, 3 * STEP_SECONDS, 96),
-    ChartSpan("week", "7 days", HOUR_SECONDS, HOUR_SECONDS, 168),
-    ChartSpan("month", "30 days", HOUR_SECONDS, 4 * HOUR_SECONDS, 180),
+    ChartSpan("hour", "An hour", STEP_SECONDS, 12),
+    ChartSpan("day", "24 hours", STEP_SECONDS, 288),
+    ChartSpan("week", "7 days", STEP_SECONDS, 2016),
+    ChartSpan("month", "30 days", HOUR_SECONDS, 720),
+    ChartSpan("quarter", "90 days", HOUR_SECONDS, 2160),
 )
+"""Steps are as short as they are stored: an incident of minutes is seen within the week."""
+
+DAY = SPANS[1]
+
+CUSTOM = "range"
+"""The name of a span that was entered."""
 
 
 class SpanLink(NamedTuple):
@@ -59,11 +77,24 @@ class SpanLink(NamedTuple):
 
 
 class HistoryPageView(NamedTuple):
-    """The page's content. `pool` is empty for all pools; `resolution` is the length of a drawn step in words."""
+    """The page's content.
+
+    Attributes:
+        pool: empty for all pools.
+        pools: those to choose from.
+        span: what is shown.
+        since: the begin of what is shown, as an input of date and time has it, in UTC.
+        until: its end.
+        spans: links to other spans.
+        resolution: the length of a step in words.
+        charts: what is drawn.
+    """
 
     pool: str
     pools: tuple[str, ...]
     span: ChartSpan
+    since: str
+    until: str
     spans: tuple[SpanLink, ...]
     resolution: str
     charts: tuple[ChartView, ...]
@@ -71,12 +102,39 @@ class HistoryPageView(NamedTuple):
 
 def span_named(name: str) -> ChartSpan:
     """Returns the span of that name; a day for any other name."""
-    return next((each for each in SPANS if each.name == name), SPANS[0])
+    return next((each for each in SPANS if each.name == name), DAY)
 
 
-def span_of_days(days: str) -> ChartSpan:
-    """Returns the span of a number of days; a day for other numbers."""
-    return {"7": SPANS[1], "30": SPANS[2]}.get(days, SPANS[0])
+def span_asked(name: str, begin: str, end: str, now: float) -> ChartSpan:
+    """Returns the span of an address: between two times in UTC if they are times, else the span of that name.
+
+    Args:
+        name: of a span.
+        begin: as `2026-11-20T00:00`; also with seconds or an offset. Empty: a day before the end.
+        end: the same; empty: now.
+        now: epoch seconds.
+    """
+    since, until = _epoch(begin), _epoch(end)
+    if since is None and until is None:
+        return span_named(name)
+    asked = span_of(since, until, None, now)
+    steps = len(asked.steps)
+    if not steps:
+        return span_named(name)
+    return ChartSpan(CUSTOM, "What you chose", asked.step, steps, float(asked.end - 1))
+
+
+def _epoch(text: str) -> float | None:
+    try:
+        at = datetime.fromisoformat(text)
+        return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _entered(at: float) -> str:
+    """Returns a time as an input of date and time has it."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M")
 
 
 def history_page(
@@ -95,6 +153,8 @@ def history_page(
         pool=pool,
         pools=tuple(pools),
         span=span,
+        since=_entered(span.begin(now)),
+        until=_entered(min(span.end(now), now)),
         spans=tuple(SpanLink(each.title, _address(each, pool), each is span) for each in SPANS),
         resolution=duration(span.width),
         charts=tuple(_charts(stored, span, now, with_calls=not pool)),
@@ -102,21 +162,20 @@ def history_page(
 
 
 def _address(span: ChartSpan, pool: str) -> str:
-    asked = {} if span is SPANS[0] else {"span": span.name}
+    asked = {} if span is DAY else {"span": span.name}
     return "?" + urlencode({**asked, **({"pool": pool} if pool else {})})
 
 
 def wait_chart(by_pool: Mapping[str, Mapping[int, HistoryStep]], span: ChartSpan, now: float) -> ChartView:
-    """Returns the mean wait of the jobs of each pool, of the `MOST_LINES` pools with the most jobs."""
+    """Returns the median wait of the jobs of each pool, of the `MOST_LINES` pools with the most jobs."""
     found = {pool: _steps(stored, span, now) for pool, stored in by_pool.items()}
     jobs = {pool: sum(step.count("jobs") for step in steps if step) for pool, steps in found.items()}
     shown = sorted((pool for pool in jobs if jobs[pool]), key=lambda pool: (-jobs[pool], pool))[:MOST_LINES]
     lines = [
-        ChartSeries(pool, f"cause-{at % CAUSE_COLOURS + 1}", _per(found[pool], "waited_seconds", "jobs"))
-        for at, pool in enumerate(shown)
+        ChartSeries(pool, series_colour(at), tuple(wait_column(found[pool], MEDIAN))) for at, pool in enumerate(shown)
     ]
     every = [step for pool in shown for step in found[pool]]
-    return _chart("wait", "Wait by pool", _wait_summary(every), ChartKind.LINES, span, now, *lines, unit="s")
+    return _chart("wait", "Median wait by pool", _wait_summary(every), ChartKind.LINES, span, now, *lines, unit="s")
 
 
 def deaths_chart(stored: Mapping[int, HistoryStep], span: ChartSpan, now: float) -> ChartView:
@@ -133,22 +192,22 @@ def _charts(stored: Mapping[int, HistoryStep], span: ChartSpan, now: float, *, w
     sampled = [step if step and step.samples else None for step in steps]
     names = {State.INVALIDATED: "lost"}
     states = [
-        ChartSeries(names.get(each, each.value), each.value, _means(sampled, each.value)) for each in STATES_SHOWN
+        ChartSeries(names.get(each, each.value), each.value, _lasts(sampled, each.value)) for each in STATES_SHOWN
     ]
     yield _chart("runners", "Runners by state", _runners_summary(sampled), ChartKind.STACK, span, now, *states)
     lost, healed = count_column(steps, "lost"), count_column(steps, "healed")
     summary = f"{counted(_sum(lost), 'runner')} lost; the successors of {_sum(healed):,} came online."
     losses = ChartSeries("lost", "invalidated", tuple(lost)), ChartSeries("healed", "healthy", tuple(healed))
     yield _chart("losses", "Lost and healed", summary, ChartKind.BARS, span, now, *losses)
-    heal = ChartSeries("mean time to heal", "line-1", _per(steps, "heal_seconds", "healed"))
-    summary = _time_summary(steps, "heal_seconds", "healed", "From the loss of a runner to its successor online")
-    yield _chart("heal-seconds", "Time to heal", summary, ChartKind.LINES, span, now, heal, unit="s")
-    mean, peak = _means(sampled, "queued"), tuple(None if each is None else each.highest("queued") for each in sampled)
+    summary = _time_summary((each.heals for each in steps if each), "From the loss of a runner to its successor online")
+    heal = _percentiles(heal_column(steps, MEDIAN), heal_column(steps, HIGH))
+    yield _chart("heal-seconds", "Time to heal", summary, ChartKind.LINES, span, now, *heal, unit="s")
+    peak = tuple(None if each is None else each.highest("queued") for each in sampled)
     summary = f"At most {counted(max((value or 0 for value in peak), default=0), 'job')} at once."
-    queued = ChartSeries("highest", "line-2", peak), ChartSeries("mean", "line-1", mean)
+    queued = ChartSeries("highest", "line-2", peak), ChartSeries("latest", "line-1", _lasts(sampled, "queued"))
     yield _chart("queued", "Queued jobs", summary, ChartKind.LINES, span, now, *queued)
-    wait = ChartSeries("mean wait", "line-1", _per(steps, "waited_seconds", "jobs"))
-    yield _chart("wait", "Wait in the queue", _wait_summary(steps), ChartKind.LINES, span, now, wait, unit="s")
+    wait = _percentiles(wait_column(steps, MEDIAN), wait_column(steps, HIGH))
+    yield _chart("wait", "Wait in the queue", _wait_summary(steps), ChartKind.LINES, span, now, *wait, unit="s")
     yield deaths_chart(stored, span, now)
     if with_calls:
         calls = count_column(steps, "calls")
@@ -168,20 +227,24 @@ def _chart(
     unit: str = "",
 ) -> ChartView:
     has_values = any(value is not None for each in series for value in each.values)
-    missing = "none" if unit else "gap"  # without a loss or a job in a step there is no mean time
+    missing = "none" if unit else "gap"  # without a loss or a job in a step there is no time
     shown = series if has_values else ()
     return ChartView(name, title, summary, kind, span.begin(now), span.width, shown, unit, missing)
 
 
 def _steps(stored: Mapping[int, HistoryStep], span: ChartSpan, now: float) -> list[HistoryStep | None]:
-    """Returns the drawn steps of a span; None for those of which nothing is stored."""
-    steps, begin = folded(stored, span.width), span.begin(now)
-    return [steps.get(begin + at * span.width) for at in range(span.steps)]
+    """Returns the steps of a span; None for those of which nothing is stored."""
+    return [stored.get(at) for at in range(span.begin(now), span.end(now), span.width)]
 
 
 def cause_colour(cause: str) -> str:
-    """Returns the colour of a cause of death, the same in every chart."""
-    return f"cause-{CAUSES.index(cause) % CAUSE_COLOURS + 1}"
+    """Returns the colour of a cause of death, the same in every chart: red for memory and crashes."""
+    return f"cause-{cause if cause in CAUSES else 'unknown'}"
+
+
+def series_colour(at: int) -> str:
+    """Returns the colour of a series that means nothing by itself, such as a pool, by its position."""
+    return f"series-{at % SERIES_COLOURS + 1}"
 
 
 def pool_sparkline(stored: Mapping[int, HistoryStep], now: float) -> Sparkline:
@@ -202,11 +265,13 @@ def _means(steps: Sequence[HistoryStep | None], gauge: str) -> tuple[Value, ...]
     return tuple(None if step is None else round(step.mean(gauge), 1) for step in steps)
 
 
-def _per(steps: Sequence[HistoryStep | None], total: str, number: str) -> tuple[Value, ...]:
-    """Returns the mean of each step; a step in which nothing was counted has none."""
-    return tuple(
-        round(step.count(total) / step.count(number), 1) if step and step.count(number) else None for step in steps
-    )
+def _lasts(steps: Sequence[HistoryStep | None], gauge: str) -> tuple[Value, ...]:
+    """Returns the last sample of each step: a whole number that was so, and whose parts add up."""
+    return tuple(None if step is None else step.last_of(gauge) for step in steps)
+
+
+def _percentiles(median: Sequence[Value], high: Sequence[Value]) -> tuple[ChartSeries, ChartSeries]:
+    return ChartSeries("p95", "line-2", tuple(high)), ChartSeries("p50", "line-1", tuple(median))
 
 
 def _sum(values: Sequence[int | None]) -> int:
@@ -226,13 +291,16 @@ def _runners_summary(sampled: Sequence[HistoryStep | None]) -> str:
 NOTHING = "Nothing was recorded in this time."
 
 
-def _time_summary(steps: Sequence[HistoryStep | None], total: str, number: str, what: str) -> str:
-    seconds, count = (sum(step.count(name) for step in steps if step) for name in (total, number))
-    return f"{what}: {exact(seconds / count)} on average." if count else f"{what}. {NOTHING}"
+def _time_summary(spreads: Iterable[Sequence[int]], what: str) -> str:
+    spread = spread_of(spreads)
+    median, high = percentile(spread, MEDIAN), percentile(spread, HIGH)
+    if median is None or high is None:
+        return f"{what}. {NOTHING}"
+    return f"{what}: p50 {exact(median)}, p95 {exact(high)}."
 
 
-def _wait_summary(steps: Sequence[HistoryStep | None]) -> str:
-    return _time_summary(steps, "waited_seconds", "jobs", "From a job's creation to a runner that takes it")
+def _wait_summary(steps: Iterable[HistoryStep | None]) -> str:
+    return _time_summary((each.waits for each in steps if each), "From a job's creation to a runner that takes it")
 
 
 def _deaths_summary(deaths: Mapping[str, int]) -> str:
