@@ -37,6 +37,9 @@ from ghapp.web.openapi.schemas import Schema, ref
 RUNNERS = "/v1/orgs/{org}/runners"
 ID, NAME = "runner_id", "name"
 
+PULL = "^([A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}#[1-9][0-9]{0,9})?$"
+"""A pull request, or nothing."""
+
 
 def paths() -> Schema:
     """Returns all paths, in reading order."""
@@ -107,7 +110,7 @@ def _jobs() -> Schema:
         query("runner", TEXT),
         query("sha", {"type": "string", "pattern": f"^([0-9a-fA-F]{{{SHORTEST_SHA},64}})?$"}),
         query("run_id", RUNNER_ID),
-        query("pull", TEXT),
+        query("pull", {"type": "string", "pattern": PULL}),
         query("limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}),
         query("cursor", {"type": "string", "pattern": "^[0-9]{1,18}$"}),
         header("If-None-Match"),
