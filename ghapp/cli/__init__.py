@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -33,8 +33,12 @@ WRONG_USAGE = (
 
 
 @contextmanager
-def _exit_on_error() -> Iterator[None]:
-    """Turns errors into one line on stderr; exits with 2 for configuration and usage errors, else with 1."""
+def _exit_on_error(*, goes_over_http: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """Turns errors into one line on stderr; exits with 2 for configuration and usage errors, else with 1.
+
+    Args:
+        goes_over_http: returns True if the command can also ask a server.
+    """
     try:
         yield
     except click.UsageError as error:
@@ -48,7 +52,8 @@ def _exit_on_error() -> Iterator[None]:
             click.echo(err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
     except StoreUnavailableError as error:
-        exit_with(f"{error}, or set GHAPP_URL and GHAPP_TOKEN to ask a server", MISUSED)
+        hint = ", or set GHAPP_URL and GHAPP_TOKEN to ask a server" if goes_over_http() else ""
+        exit_with(f"{error}{hint}", MISUSED)
     except WRONG_USAGE as error:
         exit_with(str(error), MISUSED)
     except GitHubUnavailableError as error:
@@ -87,7 +92,8 @@ class Group(HelpfulGroup):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command."""
-        with _exit_on_error():
+        over_http = {each.name for title in ("Look", "Act") for each in GROUPS[title]}
+        with _exit_on_error(goes_over_http=lambda: ctx.invoked_subcommand in over_http):
             return super().invoke(ctx)
 
 
