@@ -174,7 +174,7 @@ async def test_lost_runners_are_the_reason_and_what_prevents_their_replacement(s
         await later(app, 120)
         found = await why(app, job)
         assert found.reason == reason
-        assert any("mode is dry-run" in step.why for step in found.next) is (mode == "dry-run")
+        assert any("remediation is in dry-run" in step.why for step in found.next) is (mode == "dry-run")
 
 
 async def test_a_stopped_fuse_is_the_reason(story):
