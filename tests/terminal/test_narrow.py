@@ -86,6 +86,8 @@ WAITING = {
         "typical_wait_seconds": 60,
         "next": [{"step": SENTENCE, "why": SENTENCE}],
     },
+    "death": {"cause": "deleted-registration"},
+    "story": [{"at": AT, "step": "queued", "text": SENTENCE}, {"at": None, "step": "died", "text": SENTENCE}],
 }
 HEADLINE = {
     "org": name("o"),
@@ -102,6 +104,7 @@ PHANTOM = {
     "kind": "demand-inflated",
     "reason": "DemandInflated",
     "since": AT,
+    "command": f"kubectl --namespace runners delete ephemeralrunners.actions.github.com {'p' * 64}",
     "advice": SENTENCE,
     "detail": "",
 }
