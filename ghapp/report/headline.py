@@ -355,6 +355,7 @@ def _unserved(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]
             pool,
             f"{counted(len(jobs), 'job')} without a runner",
             len(jobs),
+            f"without a runner: {reasons}",
         )
 
 
@@ -372,6 +373,7 @@ def _slow(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]:
             pool,
             f"{counted(len(jobs), 'job')} waiting long",
             len(jobs),
+            "waiting long",
         )
 
 

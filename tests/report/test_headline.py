@@ -311,6 +311,17 @@ def test_runners_that_come_and_go_are_no_news_and_each_step_of_a_loss_is():
     assert news(online(1), present(9)) == news(online(1), online(2), present(9))
 
 
+@pytest.mark.parametrize("kind", ["unserved", "slow"])
+def test_the_number_of_jobs_that_wait_is_no_news_and_why_they_wait_is(kind):
+    def news(*jobs):
+        return [each.news for each in found(online(1), **{kind: jobs})]
+
+    busy = QueueReason.ALL_BUSY
+    reason = busy if kind == "slow" else QueueReason.NO_RUNNER_WITH_LABELS
+    assert news(waiting(1, reason, POOL)) == news(waiting(1, reason, POOL), waiting(2, reason, POOL))
+    assert news(waiting(1, reason, POOL)) != news(waiting(1, reason, "another"))
+
+
 def test_successors_are_counted_of_all_runners_that_were_lost_at_the_same_time():
     """Those that were confirmed first healed first."""
     early = [healed(number, NOW, confirmed_at=NOW - 60) for number in range(10, 17)]
