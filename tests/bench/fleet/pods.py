@@ -173,7 +173,7 @@ async def _seconds_of_bursts(watched: Watched) -> tuple[list[float], list[float]
                 raise RuntimeError(f"the simulated cluster needed {sent['seconds']:.1f} s to send a burst")
             seconds.append(max(0.0, await seen - sent["at"]))
             recorded.append(await _all_recorded(stores, watched) - sent["at"])
-        await _require_deaths(stores)
+        await _require_deaths(stores, watched)
     return seconds, recorded, first_seconds
 
 
@@ -214,10 +214,10 @@ async def _all_recorded(stores: Stores, watched: Watched) -> float:
     return time.time()
 
 
-async def _require_deaths(stores: Stores) -> None:
+async def _require_deaths(stores: Stores, watched: Watched) -> None:
     """Raises RuntimeError if an end has no recorded death."""
     found = await stores.deaths.recent(FIRST_INSTALLATION, 0.0, BURSTS * ENDED + 1)
     if len(found) != BURSTS * ENDED:
         raise RuntimeError(f"{len(found)} deaths of {BURSTS * ENDED} are recorded")
-    if not all(death.runner_log and death.runner_id for death in found):
-        raise RuntimeError("deaths are recorded without a log or a runner")
+    if lacking := [death for death in found if not (death.runner_log and death.runner_id)]:
+        raise RuntimeError(f"recorded without a log or a runner: {lacking}: {watched.log.read_text()[-3000:]}")
