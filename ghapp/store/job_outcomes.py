@@ -66,7 +66,7 @@ async def _deaths_of(stores: Stores, installation: int, jobs: Sequence[Job]) -> 
         death = latest.get(job.runner_name or "")
         if death is not None and _ended(death, job):
             found[job.id] = death
-        elif death is not None and death.ended_at > (job.started_at or 0.0):
+        elif death is not None and death.ended_before > (job.started_at or 0.0):
             missing.append(job)
     if missing:
         since = min(job.started_at or 0.0 for job in missing) - APART_UNSEEN_SECONDS

@@ -136,8 +136,8 @@ NOW = 1_790_000_000.0
 
 @pytest.mark.parametrize(
     ("runner_id", "at", "theirs"),
-    [(1, NOW - 9999, True), (2, NOW, False), (None, NOW, True), (None, NOW - 0.1, False)],
-    ids=["same id", "other id", "at its first observation", "before its first observation"],
+    [(1, NOW - 9999, True), (2, NOW, False), (None, NOW, True), (None, NOW - 1, False)],
+    ids=["same id", "other id", "at its first observation", "a second before its first observation"],
 )
 def test_the_death_of_an_earlier_runner_with_the_same_name_is_not_shown(runner_id, at, theirs):
     death = Death("linux-1", "linux-1", "", at, 1, None, "", Cause.CRASH, "", runner_id=runner_id)

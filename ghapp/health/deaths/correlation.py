@@ -75,7 +75,7 @@ def is_of(death: Death, evidence: Evidence) -> bool:
     """
     if death.runner_id is not None:
         return death.runner_id == evidence.id
-    return death.ended_at >= evidence.first_seen
+    return evidence.first_seen < death.ended_before
 
 
 def chooser(pool: str | None, cause: str | None) -> Callable[[Death], bool]:

@@ -21,6 +21,9 @@ FAILED = frozenset({"failure", "timed_out"})
 """Conclusions of a failed job, whatever the cause."""
 
 
+WHOLE_SECONDS = 1.0
+"""Kubernetes states times, and HTTP its `Date`, without fractions of seconds."""
+
 BEFORE_ITS_POD_SECONDS = 300.0
 """A registration may be older than its pod by this much; an older registration had another pod before."""
 
@@ -97,8 +100,13 @@ class Death(NamedTuple):
 
     @property
     def ended_at(self) -> float:
-        """When it ended, by our clock: registrations and jobs are compared with this."""
+        """When it ended, by our clock, give or take `WHOLE_SECONDS`: a job's end is compared with this."""
         return self.at - self.ahead
+
+    @property
+    def ended_before(self) -> float:
+        """What came at this time or later is another runner's: no pod registers, or restarts, within a second."""
+        return self.ended_at + WHOLE_SECONDS
 
 
 def died(pod: Pod, log: Sequence[str], at: float, ahead: float = 0.0) -> Death:

@@ -163,7 +163,8 @@ def is_same_end(known: Death, job: Job) -> bool:
     if known.runner_id not in (None, job.runner_id):
         return False
     began, ended = job.started_at, job.ended_at
-    return began is not None and began <= known.ended_at and (ended is None or known.ended_at <= ended + APART_SECONDS)
+    is_over_before = ended is not None and ended < known.ended_at - APART_SECONDS
+    return began is not None and began < known.ended_before and not is_over_before
 
 
 def is_job_death_of(known: Death, pod: Pod, death: Death) -> bool:

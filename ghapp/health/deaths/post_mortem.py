@@ -71,7 +71,7 @@ def job_at_death(evidence: Evidence, death: Death) -> int | None:
     """
     if evidence.job_id is None or not is_of(death, evidence):
         return None
-    began_later = evidence.job_started_at is not None and evidence.job_started_at > death.ended_at
+    began_later = evidence.job_started_at is not None and evidence.job_started_at >= death.ended_before
     return None if began_later or _was_over(evidence.job_ended_at, death) else evidence.job_id
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from math import floor
+
 import pytest
+from hypothesis import given
+from hypothesis.strategies import floats
 
 from ghapp.health.deaths.cause import Cause
 from ghapp.health.deaths.correlation import is_of
@@ -11,7 +15,7 @@ from ghapp.health.deaths.job_death import is_job_death_of, is_same_end
 from ghapp.health.deaths.post_mortem import job_at_death
 from ghapp.health.job import Job
 from ghapp.health.pods.pod import Container, Pod
-from tests.health.builders import LONG_AGO, NOW, online
+from tests.health.builders import LONG_AGO, MICROSECOND, NOW, online
 from tests.health.deaths.test_post_mortem import death
 
 BY_POD = death(cause=Cause.TERMINATED, reason="Evicted", job=None)
@@ -131,5 +135,28 @@ def test_a_pod_that_was_missed_late_had_vanished_before_the_next_one_of_its_name
     assert vanished(pod, NOW + 600, next_created_at).at == at
 
 
-def test_a_registration_that_was_seen_after_the_end_is_not_the_dead_runner():
-    assert [is_of(BY_POD, each) for each in (FIRST, SECOND)] == [True, False]
+@pytest.mark.parametrize(
+    ("first_seen", "is_its"),
+    [(NOW, True), (NOW + 1 - MICROSECOND, True), (NOW + 1, False), (NOW + 20, False)],
+    ids=["by the second of the end", "within the second", "a second later", "later"],
+)
+def test_a_registration_that_was_seen_after_the_second_of_the_end_is_not_the_dead_runner(first_seen, is_its):
+    assert is_of(BY_POD, runner(2, first_seen, None)) is is_its
+
+
+@given(
+    ended_at=floats(NOW, NOW + 2),
+    worked_for=floats(0, 5),
+    cluster_ahead=floats(-900, 900),
+    asked_before=floats(0, 600),
+)
+def test_however_soon_a_runner_ends_after_its_first_sight_and_its_jobs_start_the_death_is_its_own(
+    ended_at, worked_for, cluster_ahead, asked_before
+):
+    """GitHub and Kubernetes state whole seconds, `Date` included, and the cluster has a clock of its own."""
+    began_at, asked_at = ended_at - worked_for, ended_at - asked_before
+    ahead = floor(asked_at + cluster_ahead) - asked_at
+    dead = BY_POD._replace(at=floor(ended_at + cluster_ahead), ahead=ahead)
+    evidence = runner(1, began_at, floor(began_at))
+    assert is_of(dead, evidence)
+    assert job_at_death(evidence, dead) == evidence.job_id
