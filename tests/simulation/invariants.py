@@ -98,6 +98,8 @@ class Audit(Liveness):
         job = machine.job
         if over_at is None and job is not None and job.id == job_id and job.started_at > machine.removal_reported_at:
             machine.removal_reported = False  # a job proves that the report was mistaken, as a list does
+            is_long_after = job.started_at > machine.removal_reported_at + STALE_LIST_SECONDS
+            machine.is_disproved = machine.is_disproved or is_long_after
         for each in (machine, machine.job):
             if each is machine or (each is not None and each.id == job_id):
                 each.first_delivery_at = self._engine.now if each.first_delivery_at is None else each.first_delivery_at
@@ -379,6 +381,7 @@ class Audit(Liveness):
                 machine.contradictions += 1
                 is_stale = machine.contradictions <= 1 or since_report <= STALE_LIST_SECONDS
                 machine.removal_reported = machine.removal_reported and is_stale
+                machine.is_disproved = machine.is_disproved or not is_stale
         covered = {*look.runners}
         if look.flaw is None:
             missed = (each for each in self._engine.store.runners.values() if each.id not in covered)

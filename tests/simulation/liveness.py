@@ -194,8 +194,8 @@ class Liveness:
         may_be_spent = had_job and machine.pool.kind is not Kind.PERSISTENT and not is_proven
         # Without deliveries of its jobs, a runner last shown busy is kept for as long as the longest job.
         may_be_spent = may_be_spent or self._was_shown_busy(machine)
-        if machine.removal_reported and evidence is not None and evidence.retired_at is not None:
-            return  # no list contradicted the report so far
+        if not machine.is_disproved and evidence is not None and evidence.retired_at is not None:
+            return  # nothing contradicted the report for certain so far
         is_replaced = evidence is not None and evidence.event_id in self._engine.store.events  # if not yet accepted
         if evidence is None or not evidence.registered or evidence.not_needed_at is not None:
             return  # unknown; or written off, and back between two lists alone: a job that waits brings it back

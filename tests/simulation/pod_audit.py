@@ -263,6 +263,8 @@ class PodAudit:
             return True
         if evidence is not None and evidence.running_job is not None:
             return True  # no delivery reported its end
+        if any(each.name == pod.name and not each.registered for each in engine.store.runners.values()):
+            return True  # a runner of its name that no list shows, as one of a repository, may work in it for a day
         if engine.pod_life.limits.mode != "act" or not audit.is_fair or audit.is_skewed or not audit.sees_github:
             return True
         if any(fuse.position is not Position.CLOSED for fuse in engine.store.fuses.values()):

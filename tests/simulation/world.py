@@ -66,6 +66,8 @@ class Machine:
     removal_reported_at: float = 0.0
     contradictions: int = 0
     """Lists that showed it long after its removal was reported."""
+    is_disproved: bool = False
+    """Whether GitHub contradicted that report for certain: later lists, or a job that began long after it."""
     absences: int = 0
     successor: Machine | None = None
     is_successor: bool = False

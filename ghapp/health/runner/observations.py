@@ -59,6 +59,16 @@ def _still_retired(evidence: Evidence, at: float, *, listed: bool, alone: bool) 
     return None if alone or is_second_list else retired_at
 
 
+def _retired_despite_job(retired_at: float | None, started_at: float | None) -> float | None:
+    """Returns None once a job contradicts the controller's report: GitHub gave the runner one long after that.
+
+    The margin is for clocks that differ: GitHub dates the job, and we date the report.
+    """
+    if retired_at is None or started_at is None or started_at <= retired_at + STALE_LIST_SECONDS:
+        return retired_at
+    return None
+
+
 def _may_have_outlived_its_job(evidence: Evidence, registration: Registration) -> bool:
     """True if this observation may prove a runner persistent although GitHub does not report it: online after a job."""
     is_unpublished = registration.ephemeral is None and evidence.ephemeral is None
@@ -340,6 +350,7 @@ def job_started(evidence: Evidence, job_id: int, at: float) -> Evidence:
         event_id=None if is_at_work else evidence.event_id,
         past_loss=_past_loss(evidence, at) if is_at_work else evidence.past_loss,
         incident=None if is_at_work else evidence.incident,
+        retired_at=_retired_despite_job(evidence.retired_at, at),
         ephemeral=_after_another_job(evidence, job_id),
         job_lookups=0 if evidence.job_id != job_id else evidence.job_lookups,
         job_looked_up_at=None if evidence.job_id != job_id else evidence.job_looked_up_at,
@@ -385,6 +396,7 @@ def job_ended(
         was_online=True,
         last_delivery_at=last_delivery_at if dated else evidence.last_delivery_at,
         job_end_dated=dated,
+        retired_at=_retired_despite_job(evidence.retired_at, started_at),
         ephemeral=_after_another_job(evidence, job_id),
     )
 
@@ -418,7 +430,7 @@ def removal_reported(evidence: Evidence | None, runner_id: int, at: float) -> Ev
 
 def retired_by_controller(evidence: Evidence, at: float) -> Evidence:
     """A controller reported that it removed this runner on purpose."""
-    if evidence.retired_at is not None:
+    if evidence.retired_at is not None or _retired_despite_job(at, evidence.job_started_at) is None:
         return evidence
     return evidence._replace(retired_at=at, listed=False, observed_at=at)
 

@@ -403,6 +403,24 @@ def test_a_report_of_a_removal_ends_when_github_contradicts_it(seen, retired_at)
     assert evidence.retired_at == retired_at
 
 
+@pytest.mark.parametrize(
+    ("began_at", "retired_at"),
+    [(NOW - 1, NOW), (NOW + 60, NOW), (NOW + 60.001, None)],
+    ids=["before the report", "within what clocks may differ", "later"],
+)
+@pytest.mark.parametrize("is_over", [False, True], ids=["its start", "its end first"])
+def test_a_report_of_a_removal_ends_when_github_gave_the_runner_a_job_long_after_it(began_at, retired_at, is_over):
+    """The report may come after the job, and it is still the earlier of both."""
+    observations = [
+        lambda evidence: retired_by_controller(evidence, NOW),
+        lambda evidence: (
+            job_ended(evidence, 42, began_at + 5, began_at) if is_over else job_started(evidence, 42, began_at)
+        ),
+    ]
+    for first, second in (observations, reversed(observations)):
+        assert second(first(online())).retired_at == retired_at
+
+
 def test_the_first_retirement_by_a_controller_is_kept():
     evidence = retired_by_controller(online(), NOW)
     assert retired_by_controller(evidence, NOW + 60) is evidence
