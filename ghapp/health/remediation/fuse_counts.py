@@ -125,7 +125,10 @@ def _count_loss(
     *,
     acting: bool,
 ) -> None:
-    if state is State.INVALIDATED:
+    if evidence.removed_at is not None and evidence.confirmed_at is None:  # for being offline
+        count.lost += evidence.removed_at > window_start
+        count.replaced += (evidence.replaced_at or 0.0) > window_start
+    elif state is State.INVALIDATED:
         is_waiting = evidence.granted_at is None
         count.waiting += is_waiting
         # a waiting runner has not healed when the fuse closed, and is still lost after a long pause
@@ -139,9 +142,6 @@ def _count_loss(
         if not runs_a_job(evidence, now) and (not may_run_an_unknown_job(evidence) or since > window_start):
             count.lost += 1
             count.changed_at = max(count.changed_at, since)
-    elif evidence.removed_at is not None and evidence.confirmed_at is None:  # for being offline
-        count.lost += evidence.removed_at > window_start
-        count.replaced += (evidence.replaced_at or 0.0) > window_start
     elif state is State.OFFLINE and is_offline_too_long(evidence, patience, survey, now):
         count.waiting += evidence.granted_at is None
         count.lost += 1

@@ -120,7 +120,7 @@ def _judged(evidence: Evidence, survey: Survey, now: float, limits: Limits, *, s
         if is_spent(evidence) and not hanging:
             return State.RETIRED, Reason.JOB_COMPLETED, evidence.job_ended_at or missing_since(evidence)
         if evidence.removed_at is not None and evidence.confirmed_at is None:
-            return State.RETIRED, Reason.REPLACED_WHILE_OFFLINE, evidence.removed_at
+            return State.INVALIDATED, Reason.REPLACED_WHILE_OFFLINE, evidence.removed_at
         if evidence.not_needed_at is not None:
             return State.RETIRED, Reason.NOT_NEEDED, evidence.not_needed_at
         if was_taken_down(evidence) and not runs_a_job(evidence, now):

@@ -54,7 +54,7 @@ def test_a_runner_without_evidence_is_unknown():
         (lost(ephemeral=None, job_id=9), State.INVALIDATED, Reason.REGISTRATION_INVALIDATED),
         (lost(retired_at=NOW), State.RETIRED, Reason.REMOVED_BY_CONTROLLER),
         (online(retired_at=NOW), State.RETIRED, Reason.REMOVED_BY_CONTROLLER),
-        (suspect(removed_at=NOW), State.RETIRED, Reason.REPLACED_WHILE_OFFLINE),
+        (suspect(removed_at=NOW), State.INVALIDATED, Reason.REPLACED_WHILE_OFFLINE),
         (lost(removed_at=NOW), State.INVALIDATED, Reason.REGISTRATION_INVALIDATED),
         (online(), State.HEALTHY, Reason.ONLINE),
         (online(busy=True), State.HEALTHY, Reason.BUSY),
