@@ -72,7 +72,7 @@ def _sweep_remotely(url: str, token: str | None, org: str | None) -> None:
 
     results = run(sweep())
     show(remote_sweeps_text(results))
-    if any(result.flaw for result in results):
+    if any(result.failed for result in results):
         sys.exit(FAILED)
 
 

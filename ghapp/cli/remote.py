@@ -40,14 +40,15 @@ NO_ROUTE = "Not Found"
 
 SWEEP_POLL_SECONDS = 1.0
 NOT_YET = "not swept within {:.0f} s; see `ghapp doctor`"
+NO_OUTCOME = "swept, and its outcome is not known: too many sweeps were asked for within the hour"
 
 
 class RemoteSweep(NamedTuple):
-    """A sweep by the server: how many runners it listed, and why it did not; None and a flaw if it did not."""
+    """A sweep by the server: what it found and cost, or why it failed."""
 
     org: str
-    runners: int | None
-    flaw: str
+    outcome: str
+    failed: bool
 
 
 class RemoteNotFoundError(UnknownOrgError):
@@ -192,19 +193,27 @@ class RemoteBackend:
         return list((await self._get("/v1/doctor"))["findings"])
 
     async def sweep(self, org: str | None, seconds: float) -> list[RemoteSweep]:
-        """Asks for a sweep of each organization, and waits for the results for at most `seconds` in all."""
+        """Asks for a sweep of each organization, and waits for the outcomes for at most `seconds` in all."""
         answers = [_json(await self._send("POST", f"/v1/orgs/{_part(name)}/sweep")) for name in await self._orgs(org)]
-        requested_at: dict[str, str] = {each["org"]: each["requested_at"] for each in answers}
-        found: dict[str, RemoteSweep] = {}
+        waiting = {each["org"]: each["sweep_id"] for each in answers}
+        found = {name: RemoteSweep(name, NOT_YET.format(seconds), failed=True) for name in waiting}
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while waiting := requested_at.keys() - found.keys():
-                    for name in waiting:
-                        overview = await self._get(f"/v1/orgs/{_part(name)}/overview")
-                        if (result := swept_since(overview["sweep"], requested_at[name])) is not None:
-                            found[name] = RemoteSweep(name, *result)
+                while waiting:
+                    for name, sweep_id in [*waiting.items()]:
+                        if (swept := await self._swept(name, sweep_id)) is not None:
+                            found[name] = swept
+                            del waiting[name]
                     await asyncio.sleep(SWEEP_POLL_SECONDS)
-        return [found.get(name, RemoteSweep(name, None, NOT_YET.format(seconds))) for name in requested_at]
+        return [*found.values()]
+
+    async def _swept(self, org: str, sweep_id: str) -> RemoteSweep | None:
+        """Returns the outcome of a sweep; None while it is not over."""
+        try:
+            answer = await self._get(f"/v1/orgs/{_part(org)}/sweeps/{_part(sweep_id)}")
+        except RemoteNotFoundError:
+            return RemoteSweep(org, NO_OUTCOME, failed=False)
+        return None if answer["outcome"] is None else RemoteSweep(org, answer["outcome"], answer["failed"])
 
     async def pause(self, org: str, pool: str | None, why: str | None, seconds: float | None) -> list[str]:
         """Pauses remediation; the token's name is recorded."""
@@ -285,15 +294,6 @@ class RemoteBackend:
         if answer.is_success or answer.status_code == httpx.codes.CONFLICT:
             return answer
         raise _error(answer, f"{url} answered {answer.status_code}: {_detail(answer)}")
-
-
-def swept_since(sweep: dict[str, Any], requested_at: str) -> tuple[int | None, str] | None:
-    """Returns the number of runners and the flaw of the sweep that was asked for; None while it is not over."""
-    at, asked = sweep["at"], datetime.fromisoformat(requested_at)
-    if at is not None and datetime.fromisoformat(at) >= asked:
-        return sweep["runners"], ""
-    failing_since = sweep["failing_since"]
-    return None if failing_since is None else (None, f"{sweep['failure']}, since {failing_since}")
 
 
 def _error(answer: httpx.Response, message: str) -> GhappError:

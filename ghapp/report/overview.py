@@ -12,7 +12,6 @@ from ghapp.health.cluster_summary import ClusterSummary, phantom_since
 from ghapp.health.demand import PoolDemand
 from ghapp.health.pods.phantom_kinds import command_of
 from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
-from ghapp.health.runner.evidence import Survey
 from ghapp.report import fuse_history
 from ghapp.report.documents import Timestamp, pause_in_words, timestamp
 from ghapp.report.fleet import FleetView, by_pool
@@ -80,19 +79,10 @@ class ShardPoolDocument(TypedDict):
     settle_seconds: float | None
 
 
-class SweepDocument(TypedDict):
-    """The last complete list (`at`: null before the first), its runners, and since when and why sweeps fail."""
-
-    at: Timestamp | None
-    runners: int
-    failing_since: Timestamp | None
-    failure: str | None
-
-
 class OverviewDocument(TypedDict):
     """An org without its runners: what is wrong now, the worst first.
 
-    `pool_names` are all its pools, `sweep` the last sweeps, `sweep_seconds` the time between two of them.
+    `pool_names` are all its pools, `sweep_seconds` is the time between two sweeps.
     """
 
     org: str
@@ -102,18 +92,7 @@ class OverviewDocument(TypedDict):
     pool_names: list[str]
     phantoms: list[PhantomDocument]
     shard_pools: list[ShardPoolDocument]
-    sweep: SweepDocument
     sweep_seconds: float
-
-
-def sweep_document(survey: Survey) -> SweepDocument:
-    """Returns what is known of the last sweeps."""
-    return {
-        "at": None if survey.swept_at is None else timestamp(survey.swept_at),
-        "runners": survey.total,
-        "failing_since": None if survey.failing_since is None else timestamp(survey.failing_since),
-        "failure": survey.failure or None,
-    }
 
 
 def held_documents(view: OrgView) -> list[HeldDocument]:

@@ -1,4 +1,4 @@
-"""Pressed buttons whose work a worker does: which ones wait for an outcome, and the outcome of each.
+"""Pressed buttons, and requests of commands, whose work a worker does: which wait for an outcome, and each outcome.
 
 A press is in the audit log as `queued` until the work that it asked for ends; then its entry has the outcome, and so
 has the page on which the button was pressed. Presses of one topic, such as a sweep of the organization, share one
@@ -27,6 +27,9 @@ QUEUED = "queued"
 
 SWEEP_TOPIC = "sweep"
 
+FAILED = "failed: "
+"""In an outcome, before the reason why the work failed."""
+
 MOST = 400
 """Presses and outcomes that are kept, half of it presses. One beyond has its entry in the audit log, and no outcome."""
 
@@ -47,6 +50,11 @@ class Press(NamedTuple):
     topic: str
     entry: AuditEntry
     outcome: str = ""
+
+    @property
+    def has_failed(self) -> bool:
+        """True if the work ended with a failure."""
+        return FAILED in self.outcome
 
 
 _presses = Codec("press", Press)

@@ -188,15 +188,8 @@ def sweeps_table(accounts: Iterable[Any]) -> RenderableType:
 
 
 def remote_sweeps_text(sweeps: Iterable[Any]) -> RenderableType:
-    """Returns a line for each sweep by a server: how many runners it listed, or why it did not."""
-    return Group(
-        *(
-            copyable(
-                f"{each.org}: {each.flaw or f'swept, {each.runners} runners listed'}", "yellow" if each.flaw else ""
-            )
-            for each in sweeps
-        )
-    )
+    """Returns a line for each sweep by a server: what it found and cost, or why it failed."""
+    return Group(*(copyable(f"{each.org}: {each.outcome}", "yellow" if each.failed else "") for each in sweeps))
 
 
 def runners_table(

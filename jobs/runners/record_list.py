@@ -18,6 +18,7 @@ from ghapp.health.runner.evidence import Evidence, Survey
 from ghapp.health.runner.remains import RemainsKind
 from ghapp.health.runner.verdict import is_absent
 from ghapp.health.settled import Settled, is_settled
+from ghapp.store.presses import FAILED
 from jobs.context import JobContext
 from jobs.deliveries.completeness import expect_deliveries
 from jobs.pods.remains import observe_remains
@@ -69,10 +70,10 @@ class SweepResult:
 
     @property
     def outcome(self) -> str:
-        """What it found, in words: of a press of "Sweep now"."""
+        """What it found, in words: of "Sweep now"."""
         calls = f"{self.calls:,} call{'' if self.calls == 1 else 's'}"
         if self.flaw:
-            return f"failed: {self.flaw}, {calls}"
+            return f"{FAILED}{self.flaw}, {calls}"
         suspects = f"{self.suspects:,} suspect{'' if self.suspects == 1 else 's'}" if self.suspects else "no suspect"
         return f"found {suspects}, {calls}"
 

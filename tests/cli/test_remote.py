@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -16,6 +15,7 @@ from ghapp.health.runner.evidence import Survey
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.inbox import Entry, Inbox
 from ghapp.store.installations import Installations
+from ghapp.store.presses import SWEEP_TOPIC, Presses
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from ghapp.store.shards import Shards
@@ -130,25 +130,15 @@ async def due(redis):
 
 
 @pytest.mark.parametrize(
-    ("result", "code", "text"),
-    [
-        (Survey(swept_at=1.0, total=2), 0, "acme: swept, 2 runners listed"),
-        (
-            Survey(failing_since=1.0, failure="PermissionMissing"),
-            1,
-            "acme: PermissionMissing, since 1970-01-01T00:00:01Z",
-        ),
-    ],
-    ids=["a complete list", "a failure"],
+    ("outcome", "code"), [("found 2 suspects, 4 calls", 0), ("failed: PermissionMissing, 1 call", 1)]
 )
-async def test_a_worker_of_the_server_sweeps(site, redis, result, code, text):
+async def test_a_worker_of_the_server_sweeps(site, redis, outcome, code):
     await Schedule(redis).add(ACME, site.now + 600)
     asked = asyncio.create_task(site.ask("sweep"))
     await asyncio.wait_for(due(redis), 60)
-    at = None if result.swept_at is None else time.time() + 1
-    await Runners(redis).save_survey(ACME, replace(result, swept_at=at))
+    await Presses(redis).conclude(ACME, SWEEP_TOPIC, lambda _: outcome)
     done = await asked
-    assert (done.returncode, done.stdout) == (code, text + "\n")
+    assert (done.returncode, done.stdout) == (code, f"acme: {outcome}\n")
 
 
 async def test_a_dry_run_over_http_is_wrong_usage(site, redis):

@@ -30,7 +30,11 @@ class ApiAudit:
         trail: Trail = Trail.CHANGES,
     ) -> AsyncIterator[ChangeOutcome]:
         """Records what an admin's token changes, or a controller declares, as `AuditLog.change`."""
-        who = await self._authenticator.who(request)
-        entry = AuditEntry(self._clock(), who, Channel.API, action, subject, why, "", address_of(request))
+        entry = await self.entry(request, action, subject, why)
         async with self._log.change(installation, entry, trail) as outcome:
             yield outcome
+
+    async def entry(self, request: Request, action: str, subject: str, why: str = "") -> AuditEntry:
+        """Returns an entry of the audit log without a result."""
+        who = await self._authenticator.who(request)
+        return AuditEntry(self._clock(), who, Channel.API, action, subject, why, "", address_of(request))

@@ -19,7 +19,6 @@ from ghapp.report.overview import (
     held_documents,
     phantom_documents,
     pool_queue_documents,
-    sweep_document,
 )
 from ghapp.settings import Settings
 from ghapp.store.fleet_views import fleet_view, load_fleet_facts
@@ -99,7 +98,6 @@ class OverviewEndpoints:
                 for rule in rules
                 if has_shards(rule)
             ],
-            "sweep": sweep_document(org_state.view.survey),
             "sweep_seconds": self._settings.of(name).sweep.interval_seconds,
         }
         return _json(document)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from ghapp.nearest_name import meant
 from ghapp.report.documents import Timestamp, pause_in_words, timestamp
 from ghapp.settings import Settings
 from ghapp.store.fuses import LONGEST_PAUSE_SECONDS, SHORTEST_PAUSE_SECONDS, WHOLE_ORG, Pause, PauseResult
+from ghapp.store.presses import SWEEP_TOPIC
 from ghapp.store.stores import Stores
 from ghapp.web.api.audit import ApiAudit
 from ghapp.web.api.health import Clock
@@ -26,6 +28,7 @@ from ghapp.web.request_body import parse_json, read_body
 
 LARGEST_BYTES = 64 * 1024
 TAKES = '{"pool": name or null}, and a pause also its "why" and optionally "for_seconds" (60 to 2592000)'
+SWEEP_ID = re.compile("[0-9a-f]{16}")
 NEEDS_REASON = "no pause is running there that could be changed; `why` is the reason of a new one"
 PoolName = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_POOL)]
 
@@ -56,10 +59,20 @@ class ResumeResult(msgspec.Struct, frozen=True):
 
 
 class SweepRequested(msgspec.Struct, frozen=True):
-    """A sweep that was made due; `sweep` of the org's overview has its result."""
+    """A sweep that was made due; `…/sweeps/{sweep_id}` has its outcome."""
 
     org: str
     requested_at: Timestamp
+    sweep_id: str
+
+
+class SweepOutcome(msgspec.Struct, frozen=True):
+    """What a sweep that was asked for found and cost, or why it failed; null while it is not over."""
+
+    org: str
+    sweep_id: str
+    outcome: str | None
+    failed: bool
 
 
 class RemediationEndpoints:
@@ -74,7 +87,7 @@ class RemediationEndpoints:
         clock: Clock,
     ) -> None:
         self._settings, self._reader, self._authenticator, self._clock = settings, reader, authenticator, clock
-        self._fuses, self._schedule = stores.fuses, stores.schedule
+        self._fuses, self._schedule, self._presses = stores.fuses, stores.schedule, stores.presses
         self._audit = ApiAudit(stores.audit, authenticator, clock)
 
     def routes(self) -> Sequence[Route]:
@@ -83,6 +96,7 @@ class RemediationEndpoints:
             Route("/v1/orgs/{org}/pause", self._pause, methods=["POST"]),
             Route("/v1/orgs/{org}/resume", self._resume, methods=["POST"]),
             Route("/v1/orgs/{org}/sweep", self._sweep, methods=["POST"]),
+            Route("/v1/orgs/{org}/sweeps/{sweep_id}", self._swept, methods=["GET"]),
         ]
 
     async def _pause(self, request: Request) -> Response:
@@ -130,11 +144,22 @@ class RemediationEndpoints:
         await self._authenticator.require(request, "admin", org, now)
         await read_body(request, LARGEST_BYTES)
         installation = (await self._reader.installed(org)).installation
-        async with self._audit.change(request, installation.id, "sweep", "") as outcome:
-            await self._schedule.due_at(installation.id, now)
-            outcome.set("queued")
-        document = SweepRequested(installation.org, timestamp(now))
+        entry = await self._audit.entry(request, "sweep", "")
+        sweep_id = await self._presses.begin(installation.id, SWEEP_TOPIC, entry)
+        await self._schedule.due_at(installation.id, now)
+        document = SweepRequested(installation.org, timestamp(now), sweep_id)
         return Response(msgspec.json.encode(document), 202, media_type="application/json")
+
+    async def _swept(self, request: Request) -> Response:
+        """Returns the outcome of a sweep that was asked for within the hour, here or on the page."""
+        org, sweep_id = request.path_params["org"], request.path_params["sweep_id"]
+        await self._authenticator.require(request, "read", org, self._clock())
+        installation = (await self._reader.installed(org)).installation
+        press = await self._presses.get(installation.id, sweep_id) if SWEEP_ID.fullmatch(sweep_id) else None
+        if press is None or press.topic != SWEEP_TOPIC:
+            raise HTTPException(404, f"{installation.org} has no such sweep of the last hour")
+        document = SweepOutcome(installation.org, sweep_id, press.outcome or None, press.has_failed)
+        return Response(msgspec.json.encode(document), media_type="application/json")
 
     async def _require_pool(self, org_state: OrgState, pool: str | None) -> None:
         """Raises HTTPException if the org has no such pool: a mistyped name would stop or resume nothing."""

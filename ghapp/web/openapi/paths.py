@@ -18,7 +18,7 @@ from ghapp.web.api.gate import PROVISION, DeployBody, GateAnswer
 from ghapp.web.api.health import Batch, BatchResult, RunnersPage
 from ghapp.web.api.jobs import JobsPage
 from ghapp.web.api.overview import DeadDeliveries, OrgsDocument
-from ghapp.web.api.remediation import PauseBody, ResumeBody, ResumeResult, SweepRequested
+from ghapp.web.api.remediation import PauseBody, ResumeBody, ResumeResult, SweepOutcome, SweepRequested
 from ghapp.web.api.status import LiveDocument, ReadyDocument
 from ghapp.web.openapi.operations import (
     NONEMPTY,
@@ -280,10 +280,17 @@ def _remediation() -> Schema:
         },
         "/v1/orgs/{org}/sweep": {
             "post": call(
-                "Sweep now: a worker lists the runners, judges them, and acts as the mode says, within the budget. The "
-                "result is in `sweep` of the overview.",
+                "Sweep now: a worker lists the runners, judges them, and acts as the mode says, within the budget.",
                 "admin",
                 answer("A sweep is due.", SweepRequested, 202) | problems(404, 413),
+            )
+        },
+        "/v1/orgs/{org}/sweeps/{sweep_id}": {
+            "get": call(
+                "What a sweep that was asked for within the hour found and cost.",
+                "read",
+                answer("Its outcome; null while it is not over.", SweepOutcome) | problems(404),
+                ["sweep_id"],
             )
         },
     }

@@ -19,7 +19,7 @@ from ghapp.web.api.gate import DeployBody, GateAnswer
 from ghapp.web.api.health import Batch, BatchResult, RunnersPage
 from ghapp.web.api.jobs import JobsPage
 from ghapp.web.api.overview import DeadDeliveries, OrgsDocument
-from ghapp.web.api.remediation import PauseBody, ResumeBody, ResumeResult, SweepRequested
+from ghapp.web.api.remediation import PauseBody, ResumeBody, ResumeResult, SweepOutcome, SweepRequested
 from ghapp.web.api.status import LiveDocument, ReadyDocument
 from ghapp.web.problems import Problem
 
@@ -42,6 +42,7 @@ DOCUMENTS = (
     HistoryDocument,
     ResumeResult,
     SweepRequested,
+    SweepOutcome,
     LiveDocument,
     ReadyDocument,
     Problem,

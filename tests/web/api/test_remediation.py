@@ -9,8 +9,9 @@ import pytest
 
 from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.store import fuses
-from ghapp.store.audit import AuditLog, Trail
+from ghapp.store.audit import AuditEntry, AuditLog, Channel, Trail
 from ghapp.store.fuses import Fuses, Pause
+from ghapp.store.presses import SWEEP_TOPIC, Press, Presses, check_topic
 from ghapp.store.schedule import Schedule
 from ghapp.store.tokens import Tokens
 from tests.web.conftest import INSTALLATION, NOW
@@ -187,20 +188,36 @@ async def test_pause_and_resume_require_the_scope_admin(http, call):
     assert (await http.post(f"/v1/orgs/acme/{call}", json={"why": "x"})).status_code == 403
 
 
-async def test_a_sweep_is_due_at_once_and_recorded_and_the_overview_has_its_result(admin, redis):
+async def test_a_sweep_is_due_at_once_and_recorded_and_its_outcome_follows(admin, redis):
     await Schedule(redis).add(INSTALLATION, NOW + 60)
     answer = await admin.post("/v1/orgs/ACME/sweep")
-    assert (answer.status_code, answer.json()) == (202, {"org": "acme", "requested_at": "2027-01-15T08:00:00Z"})
+    asked = answer.json()
+    assert (answer.status_code, asked["org"], asked["requested_at"]) == (202, "acme", "2027-01-15T08:00:00Z")
     assert await Schedule(redis).next(INSTALLATION) == NOW
+    address, swept = f"/v1/orgs/acme/sweeps/{asked['sweep_id']}", {"org": "acme", "sweep_id": asked["sweep_id"]}
+    assert (await admin.get(address)).json() == {**swept, "outcome": None, "failed": False}
+    await Presses(redis).conclude(INSTALLATION, SWEEP_TOPIC, lambda _: "found 2 suspects, 4 calls")
+    assert (await admin.get(address)).json() == {**swept, "outcome": "found 2 suspects, 4 calls", "failed": False}
     (entry,) = await AuditLog(redis).latest(INSTALLATION, 9)
-    assert (entry.who, entry.action, entry.result) == (named(admin), "sweep", "queued")
-    overview = (await admin.get("/v1/orgs/acme/overview")).json()
-    assert overview["sweep"] == {
-        "at": "2027-01-15T07:59:56.800Z",
-        "runners": 2,
-        "failing_since": None,
-        "failure": None,
-    }
+    assert (entry.who, entry.channel, entry.action) == (named(admin), Channel.API, "sweep")
+    assert entry.result == "found 2 suspects, 4 calls"
+
+
+async def test_a_sweep_that_failed_says_so(admin, redis):
+    sweep_id = (await admin.post("/v1/orgs/acme/sweep")).json()["sweep_id"]
+    await Presses(redis).conclude(
+        INSTALLATION, SWEEP_TOPIC, lambda _: "already running: failed: ListIncomplete, 2 calls"
+    )
+    assert (await admin.get(f"/v1/orgs/acme/sweeps/{sweep_id}")).json()["failed"] is True
+
+
+@pytest.mark.parametrize("sweep_id", ["0123456789abcdef", "0123456789abcdef:done", "x"])
+async def test_an_unknown_sweep_is_a_404_problem_and_so_is_another_press(admin, redis, sweep_id):
+    entry = AuditEntry(NOW, "mona", Channel.PAGE, "check", "1", "", "")
+    await Presses(redis).put(INSTALLATION, "fedcba9876543210", Press(check_topic(1), entry))
+    for each in (sweep_id, "fedcba9876543210"):
+        answer = await admin.get(f"/v1/orgs/acme/sweeps/{each}")
+        assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
 
 
 async def test_a_sweep_needs_the_scope_admin(http, redis):

@@ -43,8 +43,6 @@ def test_every_field_of_a_document_is_required(shape):
 
 DATED = {
     ("SweepRequested", "requested_at"),
-    ("SweepDocument", "at"),
-    ("SweepDocument", "failing_since"),
     ("HealthDocument", "since"),
     ("RemediationDocument", "since"),
     ("HeadlineDocument", "since"),
