@@ -12,7 +12,7 @@ import pytest
 
 from ghapp.local.scenarios import HEAL, HEAL_KEY, KEYS, SCENARIOS
 from tests.manifests.rendered import ROOT
-from tests.stories.test_up import OWN_TERMINAL, WITHIN_SECONDS, Terminal, wait_for
+from tests.stories.test_up import COMMAND_PAUSE, OWN_TERMINAL, WITHIN_SECONDS, Terminal, wait_for
 from tests.support.ports import free_port
 
 TOUR = (ROOT / "docs" / "tour.md").read_text()
@@ -131,7 +131,7 @@ def test_each_line_shows_what_the_tour_says(site, line):
         return seen[-1][0] == expected[0] and expected[1] in seen[-1][1]
 
     # A phantom is reported after two minutes, and all others at once.
-    assert wait_for(shown, 240 if "kubectl" in expected[1] else WITHIN_SECONDS), seen[-1]
+    assert wait_for(shown, 240 if "kubectl" in expected[1] else WITHIN_SECONDS, COMMAND_PAUSE), seen[-1]
 
 
 def test_check_runs_link_to_the_page(site):
