@@ -1,0 +1,1 @@
+"""Deliveries of webhooks: which ones GitHub is asked for again."""

@@ -1,0 +1,1 @@
+"""Installations of the App: their accounts, pools and pace."""

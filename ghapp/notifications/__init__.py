@@ -1,0 +1,1 @@
+"""Notifications of people: which conditions they are told of, and when."""
