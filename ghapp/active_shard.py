@@ -16,8 +16,8 @@ from contextlib import suppress
 
 import httpx
 
-from ghapp.health.gate.active_shard import ActiveShardAnswer
-from ghapp.health.shards import is_shard
+from ghapp.gate.active_shard import ActiveShardAnswer
+from ghapp.gate.shards import is_shard
 from ghapp.settings import PoolSettings, Settings
 from ghapp.settings.pools import COMMAND_ENV
 

@@ -15,8 +15,8 @@ from ghapp.decoding import LeftOutRows
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.github.api import GitHub
 from ghapp.github.installation_client import InstallationClient
-from ghapp.health.installation import Installation
-from ghapp.health.pacing import Purpose, call_limits, token_limits
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Purpose, call_limits, token_limits
 from ghapp.queue import jobs
 from ghapp.redis_clock import SharedClock
 from ghapp.report.links import PageLinks

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from rq.timeouts import BaseTimeoutException
 
 from ghapp.errors import NotificationError, StoreUnavailableError
-from ghapp.health.installation import Installation
-from ghapp.health.job import Job
-from ghapp.health.notifications import (
+from ghapp.installations.installation import Installation
+from ghapp.log import logger, redact
+from ghapp.notifications.conditions import (
     Change,
     Condition,
     Topic,
@@ -24,20 +24,20 @@ from ghapp.health.notifications import (
     unserved_conditions,
     unserved_subject,
 )
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
-from ghapp.health.remediation.status import is_loss_over
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.next_attempt import next_attempt
-from ghapp.health.runner.verdict import State
-from ghapp.log import logger, redact
 from ghapp.notifier import Notifier
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
+from ghapp.remediation.status import is_loss_over
 from ghapp.report.fleet import by_pool
 from ghapp.report.headline import Headline, headlines
 from ghapp.report.notification import headline_of, message, page_of_topic
 from ghapp.report.org_view import OrgView
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.next_attempt import next_attempt
+from ghapp.runners.verdict import State
 from ghapp.store.fleet_views import load_fleet
 from ghapp.store.notifications import Notifications, PendingNotification
 from ghapp.store.org_views import load_job_queue
+from ghapp.workflow_jobs.job import Job
 from jobs.context import JobContext, configured, open_context
 
 log = logger(__name__)

@@ -17,9 +17,8 @@ from itertools import compress
 from typing import Any
 
 from ghapp.errors import ConfigurationError, GhappError, StoreRefusedError, StoreUnavailableError
-from ghapp.health.gate.gate_checks import open_gate_checks, superseded
-from ghapp.health.installation import Installation
-from ghapp.health.queue.capacity import NOT_ASSIGNED_SECONDS
+from ghapp.gate.gate_checks import open_gate_checks, superseded
+from ghapp.installations.installation import Installation
 from ghapp.log import logger
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
@@ -30,6 +29,7 @@ from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis, connect, connect_sync
 from ghapp.store.installations import Installations
 from ghapp.store.stores import Stores, stores_over
+from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from jobs.events.deliver_event import EventDelivery
 
 log = logger(__name__)

@@ -21,15 +21,15 @@ from ghapp.decoding import (
 from ghapp.github import wire
 from ghapp.github.deliveries import LARGEST_STEPS_BYTES, MOST_ODD, MOST_PERMISSIONS, decode, encode, parse
 from ghapp.github.jobs import Jobs
-from ghapp.health.notifications import LONGEST_LABELS, unserved_conditions, unserved_subject
-from ghapp.health.notifications import MOST_LABELS as MOST_SETS
-from ghapp.health.pool_matching import LONGEST_POOL
-from ghapp.health.queue.explanation import MOST_HINTS, explain
-from ghapp.health.queue.job_queue import MOST_COMPARISONS
+from ghapp.installations.pool_matching import LONGEST_POOL
+from ghapp.notifications.conditions import LONGEST_LABELS, unserved_conditions, unserved_subject
+from ghapp.notifications.conditions import MOST_LABELS as MOST_SETS
+from ghapp.workflow_jobs.explanation import MOST_HINTS, explain
+from ghapp.workflow_jobs.job_queue import MOST_COMPARISONS
 from tests.cluster.shapes import encoded
 from tests.cluster.shapes import ephemeral_runner as shaped_runner
 from tests.cluster.shapes import pod as shaped_pod
-from tests.health.queue.builders import job, queue, runner
+from tests.rules.workflow_jobs.builders import job, queue, runner
 from tests.test_odd_rows import HERE, Answers
 
 

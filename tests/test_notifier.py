@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 import requests
 
-from ghapp.health.notifications import Change, Topic
+from ghapp.notifications.conditions import Change, Topic
 from ghapp.notifier import Notifier
 from ghapp.report import notification
 from ghapp.report.notification import message

@@ -26,7 +26,7 @@ from ghapp.github.jobs import Jobs
 from ghapp.github.response import GitHubResponse
 from ghapp.github.runner_groups import read_runner_groups
 from ghapp.github.user_authorization import UserAuthorization
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.report import Report
 from ghapp.store.codec import CODECS
 from jobs.deliveries.inbox import _folds, _job

@@ -12,10 +12,10 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ghapp.cli.context import UnknownPoolError, no_such_pool, opened, settings_here
-from ghapp.health.gate.judgement import Gate, GateRequest
-from ghapp.health.job import JobSearch, PullReference
+from ghapp.gate.judgement import Gate, GateRequest
 from ghapp.report.documents import HealthDocument
 from ghapp.report.overview import HeadlineDocument, HeldDocument, PhantomDocument, PoolQueueDocument
+from ghapp.workflow_jobs.job import JobSearch, PullReference
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ import click
 
 from ghapp import log
 from ghapp.errors import ConfigurationError, GhappError
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.nearest_name import meant
 from ghapp.settings import Settings
 from ghapp.untrusted_text import one_line

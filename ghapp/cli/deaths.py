@@ -19,7 +19,7 @@ from ghapp.cli.options import (
     open_page,
     sort,
 )
-from ghapp.health.deaths.cause import Cause
+from ghapp.deaths.cause import Cause
 from ghapp.report.documents import DeathDocument
 
 

@@ -27,8 +27,8 @@ from ghapp.cli.options import (
 )
 from ghapp.errors import GhappError
 from ghapp.exit_codes import FAILED
-from ghapp.health.runner.verdict import State
 from ghapp.report.documents import HealthDocument
+from ghapp.runners.verdict import State
 from ghapp.settings import Settings
 
 WORST_FIRST = ("invalidated", "suspect", "offline", "unknown", "starting", "retired", "healthy")

@@ -17,9 +17,9 @@ from ghapp.cli.completion import complete_pools
 from ghapp.cli.gate_wait import GateTimeouts, watch
 from ghapp.cli.options import ORG_ARGUMENT, WEB, CommandOutput, OutputCommand, json_fields, links, open_page
 from ghapp.exit_codes import FAILED, INTERRUPTED
-from ghapp.health.gate.judgement import LONGEST_CHANGE, Gate, GateRequest
-from ghapp.health.gate.terraform_log import LARGEST_BYTES, TerraformRun, read_terraform_log
-from ghapp.health.shards import is_shard
+from ghapp.gate.judgement import LONGEST_CHANGE, Gate, GateRequest
+from ghapp.gate.shards import is_shard
+from ghapp.gate.terraform_log import LARGEST_BYTES, TerraformRun, read_terraform_log
 from ghapp.report.documents import GateDocument, gate_document
 from ghapp.report.gate_report import mark_of
 from ghapp.untrusted_text import visible

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from ghapp.cli.context import chosen
 from ghapp.errors import ConfigurationError
-from ghapp.health.gate.active_shard import ActiveShardAnswer
-from ghapp.health.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_gate
-from ghapp.health.gate.shard_checks import unknown_shard
-from ghapp.health.shards import has_shards
+from ghapp.gate.active_shard import ActiveShardAnswer
+from ghapp.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_gate
+from ghapp.gate.shard_checks import unknown_shard
+from ghapp.gate.shards import has_shards
 from ghapp.nearest_name import meant
 from ghapp.settings import PoolSettings, Settings
 

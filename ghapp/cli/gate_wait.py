@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from ghapp.errors import ServerUnavailableError, StoreUnavailableError
-from ghapp.health.gate.gate_checks import Stability, stability_after
-from ghapp.health.gate.judgement import Gate, held_for
+from ghapp.gate.gate_checks import Stability, stability_after
+from ghapp.gate.judgement import Gate, held_for
 
 POLL_SECONDS = 1.0
 

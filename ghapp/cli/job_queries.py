@@ -8,17 +8,17 @@ from typing import Any
 
 from ghapp.cli.backend import JobReference
 from ghapp.cli.context import chosen
+from ghapp.deaths.job_story import NOTHING_KNOWN
 from ghapp.errors import GhappError
-from ghapp.health.installation import Installation
-from ghapp.health.job import EVERY_JOB, Job, JobSearch, PullReference
-from ghapp.health.job_story import NOTHING_KNOWN
-from ghapp.health.queue.job_queue import JobQueue
+from ghapp.installations.installation import Installation
 from ghapp.report.jobs import JOB_STATES, job_document, select_jobs
 from ghapp.settings import Settings
 from ghapp.store.job_outcomes import load_job_outcomes
 from ghapp.store.org_views import load_job_queue
 from ghapp.store.stores import Stores
 from ghapp.untrusted_text import shell_command
+from ghapp.workflow_jobs.job import EVERY_JOB, Job, JobSearch, PullReference
+from ghapp.workflow_jobs.job_queue import JobQueue
 
 
 async def job_documents(

@@ -22,8 +22,8 @@ from ghapp.cli.options import (
     open_page,
     sort,
 )
-from ghapp.health.job import SHORTEST_SHA, JobSearch, PullReference, is_sha
 from ghapp.report.jobs import JobDocument
+from ghapp.workflow_jobs.job import SHORTEST_SHA, JobSearch, PullReference, is_sha
 
 
 @click.command(cls=OutputCommand, short_help="List workflow jobs, and why queued ones wait.")

@@ -10,13 +10,13 @@ from ghapp.cli.context import chosen
 from ghapp.cli.fleet_queries import fleet_documents, runner_document
 from ghapp.cli.gate_query import GateQuery, blue_green
 from ghapp.cli.job_queries import job_documents, jobs_referred_to
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.correlation import chooser
-from ghapp.health.deaths.death import Death
-from ghapp.health.job import JobSearch, PullReference
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.correlation import chooser
+from ghapp.deaths.death import Death
 from ghapp.report.documents import death_document, timestamp
 from ghapp.settings import Settings
 from ghapp.store.stores import Stores
+from ghapp.workflow_jobs.job import JobSearch, PullReference
 
 
 class LocalBackend:

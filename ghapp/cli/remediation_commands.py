@@ -5,8 +5,8 @@ from __future__ import annotations
 from ghapp.cli.audit import change, user_here
 from ghapp.cli.context import UnknownPoolError, chosen, no_such_pool
 from ghapp.errors import ConfigurationError
-from ghapp.health.installation import Installation
-from ghapp.health.remediation.fuse import Position, resume_command
+from ghapp.installations.installation import Installation
+from ghapp.remediation.fuse import Position, resume_command
 from ghapp.report.documents import pause_in_words, timestamp
 from ghapp.settings import Settings
 from ghapp.store.fuses import WHOLE_ORG, Pause, PauseResult

@@ -18,19 +18,19 @@ from ghapp.cli.fleet_queries import unknown_runner
 from ghapp.cli.gate_query import no_such_pool
 from ghapp.cli.job_queries import unknown_job
 from ghapp.cli.remediation_commands import pause_words
+from ghapp.deaths.cause import Cause
 from ghapp.errors import ConfigurationError, GhappError, ServerUnavailableError
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.gate.active_shard import Role
-from ghapp.health.gate.judgement import Gate, GateRequest
-from ghapp.health.gate.next_steps import NextStep
-from ghapp.health.gate.shard_checks import Check
-from ghapp.health.job import EVERY_JOB, JobSearch, PullReference
-from ghapp.health.queue.reason import UNSERVED
-from ghapp.health.runner.verdict import Reason
+from ghapp.gate.active_shard import Role
+from ghapp.gate.judgement import Gate, GateRequest
+from ghapp.gate.next_steps import NextStep
+from ghapp.gate.shard_checks import Check
 from ghapp.nearest_name import meant
 from ghapp.report.jobs import JOB_STATES
+from ghapp.runners.verdict import Reason
 from ghapp.tls import trusted
 from ghapp.web.reachable import is_loopback
+from ghapp.workflow_jobs.job import EVERY_JOB, JobSearch, PullReference
+from ghapp.workflow_jobs.reason import UNSERVED
 
 TIMEOUT_SECONDS = 30.0
 PAGE = 1000

@@ -16,7 +16,7 @@ from ghapp.cli.completion import complete_orgs
 from ghapp.cli.context import chosen, opened, run, settings_here, show
 from ghapp.cli.options import HelpfulGroup
 from ghapp.errors import GhappError
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.store.stores import Stores
 
 MOST_DAYS = 3_650

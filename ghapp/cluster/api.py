@@ -33,8 +33,8 @@ from ghapp.cluster.wire import answers, envelope, ephemeralrunners, pods, scale_
 from ghapp.cluster.wire.answers import change_of
 from ghapp.decoding import LeftOutRows
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ConflictError, ResourceMissingError
-from ghapp.health.pods.pod import EphemeralRunner, Pod
-from ghapp.health.pods.scale_sets import ScaleSet
+from ghapp.pods.pod import EphemeralRunner, Pod
+from ghapp.pods.scale_sets import ScaleSet
 
 W = TypeVar("W", Pod, EphemeralRunner)
 

@@ -6,7 +6,7 @@ from ghapp.cluster.api_errors import BAD_REQUEST, RefusedError
 from ghapp.cluster.request import PODS, ClusterRequest
 from ghapp.cluster.transport import ClusterTransport
 from ghapp.errors import ResourceMissingError
-from ghapp.health.pods.pod import Pod
+from ghapp.pods.pod import Pod
 
 MOST_BYTES = 256 * 1024
 LONGEST_CHARACTER = 4

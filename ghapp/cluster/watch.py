@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchEvent, WatchFailure
 from ghapp.errors import ClusterError, ClusterUnavailableError, ResourceVersionExpiredError
-from ghapp.health.pods.pod import EphemeralRunner, Pod
+from ghapp.pods.pod import EphemeralRunner, Pod
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from ghapp.health.deaths.eviction import Shortage, shortage
+from ghapp.deaths.eviction import Shortage, shortage
 
 
 class Cause(StrEnum):

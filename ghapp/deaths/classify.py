@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ghapp.health.deaths.cause import DEADLINE_EXCEEDED, GRACE_TOO_SHORT, Cause, OwnReason, advice_for
-from ghapp.health.deaths.eviction import Shortage, shortage
-from ghapp.health.deaths.runner_log import INTERRUPTED, RUNNING, ListenerExit, RunnerError, RunnerLog, read_runner_log
-from ghapp.health.pods.pod import Ended, Pod
+from ghapp.deaths.cause import DEADLINE_EXCEEDED, GRACE_TOO_SHORT, Cause, OwnReason, advice_for
+from ghapp.deaths.eviction import Shortage, shortage
+from ghapp.deaths.runner_log import INTERRUPTED, RUNNING, ListenerExit, RunnerError, RunnerLog, read_runner_log
+from ghapp.pods.pod import Ended, Pod
 
 SIGKILL, SIGTERM = 9, 15
 SIGNALS = range(1, 65)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.correlation import WEEK_SECONDS
-from ghapp.health.deaths.death import Death
-from ghapp.health.deaths.patterns import DeathSummary, death_summary
-from ghapp.health.pods.phantom_kinds import FoundSince, Phantom, key, lasting
-from ghapp.health.pods.pod import is_fresh
-from ghapp.health.pods.reconcile import NamespaceRule
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.correlation import WEEK_SECONDS
+from ghapp.deaths.death import Death
+from ghapp.deaths.patterns import DeathSummary, death_summary
+from ghapp.pods.phantom_kinds import FoundSince, Phantom, key, lasting
+from ghapp.pods.pod import is_fresh
+from ghapp.pods.reconcile import NamespaceRule
 
 LASTING_SECONDS = 100.0
 """A phantom is reported once every check has found it for this long: with a check each 20 s, in about two minutes.

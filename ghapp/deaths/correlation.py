@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import Death
-from ghapp.health.runner.evidence import Evidence
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import Death
+from ghapp.runners.evidence import Evidence
 
 WEEK_SECONDS = 7 * 86_400.0
 BURST_SECONDS = 3600.0

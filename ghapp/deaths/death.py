@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ghapp.health.deaths.cause import JOB_REASONS, Cause, OwnReason, advice_for, idle_advice
-from ghapp.health.deaths.classify import OURS, OUTSIDE, Classification, classify, disruption
-from ghapp.health.deaths.runner_log import LONGEST_LINE, read_runner_log
-from ghapp.health.pods.pod import Container, Ended, Pod
-from ghapp.health.runner.evidence import Evidence
+from ghapp.deaths.cause import JOB_REASONS, Cause, OwnReason, advice_for, idle_advice
+from ghapp.deaths.classify import OURS, OUTSIDE, Classification, classify, disruption
+from ghapp.deaths.runner_log import LONGEST_LINE, read_runner_log
+from ghapp.pods.pod import Container, Ended, Pod
+from ghapp.runners.evidence import Evidence
 
 MOST_LINES = 200
 """Lines kept of each log."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ghapp.health.deaths.cause import Cause, OwnReason, advice_for
-from ghapp.health.deaths.death import DeadJob, Death, Sighting
-from ghapp.health.deaths.github_words import JobWords
-from ghapp.health.deaths.post_mortem import APART_SECONDS, APART_UNSEEN_SECONDS, UNFINISHED
-from ghapp.health.job import Job, was_hosted
-from ghapp.health.job_steps import JobSteps
-from ghapp.health.pods.pod import Pod
-from ghapp.health.runner.evidence import Evidence
+from ghapp.deaths.cause import Cause, OwnReason, advice_for
+from ghapp.deaths.death import DeadJob, Death, Sighting
+from ghapp.deaths.github_words import JobWords
+from ghapp.deaths.post_mortem import APART_SECONDS, APART_UNSEEN_SECONDS, UNFINISHED
+from ghapp.pods.pod import Pod
+from ghapp.runners.evidence import Evidence
+from ghapp.workflow_jobs.job import Job, was_hosted
+from ghapp.workflow_jobs.job_steps import JobSteps
 
 UNKNOWN_STEPS = JobSteps()
 

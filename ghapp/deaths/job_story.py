@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.health.deaths.cause import HAPPENED, OwnReason
-from ghapp.health.deaths.death import Death
-from ghapp.health.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunState
-from ghapp.health.job import Job, is_over
-from ghapp.health.queue.capacity import NOT_ASSIGNED_SECONDS
-from ghapp.health.queue.explanation import QueueExplanation, duration
-from ghapp.health.queue.reason import QueueReason
+from ghapp.deaths.cause import HAPPENED, OwnReason
+from ghapp.deaths.death import Death
+from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunState
+from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
+from ghapp.workflow_jobs.explanation import QueueExplanation, duration
+from ghapp.workflow_jobs.job import Job, is_over
+from ghapp.workflow_jobs.reason import QueueReason
 
 
 class StoryStep(StrEnum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ghapp.health.pods.pod import Pod
+from ghapp.pods.pod import Pod
 
 
 def ended_before_deletion(pod: Pod) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.correlation import BURST_SECONDS, LEAST_OF_BURST, WEEK_SECONDS
-from ghapp.health.deaths.death import Death
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.correlation import BURST_SECONDS, LEAST_OF_BURST, WEEK_SECONDS
+from ghapp.deaths.death import Death
 
 DAY_SECONDS = 86_400.0
 LEAST_ON_NODE = 3

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ghapp.health.deaths.cause import Cause, OwnReason
-from ghapp.health.deaths.correlation import is_of
-from ghapp.health.deaths.death import Death, blames_the_platform
-from ghapp.health.deaths.github_words import JobWords
-from ghapp.health.deaths.runner_log import read_runner_log
-from ghapp.health.runner.evidence import Evidence
+from ghapp.deaths.cause import Cause, OwnReason
+from ghapp.deaths.correlation import is_of
+from ghapp.deaths.death import Death, blames_the_platform
+from ghapp.deaths.github_words import JobWords
+from ghapp.deaths.runner_log import read_runner_log
+from ghapp.runners.evidence import Evidence
 
 APART_SECONDS = 60.0
 """A job that ended earlier than this before its runner's death was not interrupted. Clocks may differ."""

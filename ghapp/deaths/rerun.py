@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-from ghapp.health.deaths.cause import USED_UP
-from ghapp.health.deaths.classify import OUTSIDE
-from ghapp.health.deaths.death import Death
-from ghapp.health.deaths.github_words import JobWords
-from ghapp.health.deaths.post_mortem import UNFINISHED, JobFacts
+from ghapp.deaths.cause import USED_UP
+from ghapp.deaths.classify import OUTSIDE
+from ghapp.deaths.death import Death
+from ghapp.deaths.github_words import JobWords
+from ghapp.deaths.post_mortem import UNFINISHED, JobFacts
 
 RerunMode = Literal["off", "button", "auto"]
 

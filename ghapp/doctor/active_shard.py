@@ -10,7 +10,7 @@ from ghapp.active_shard import query_active_shard
 from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.doctor.probe import probe
 from ghapp.doctor.roles import starting
-from ghapp.health.gate.active_shard import ActiveShardAnswer
+from ghapp.gate.active_shard import ActiveShardAnswer
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.stores import open_stores
 

@@ -13,8 +13,8 @@ from ghapp.doctor import log_store, pod_locations, rbac, reaper, watch
 from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
 from ghapp.doctor.probe import probe
 from ghapp.errors import ClusterForbiddenError, GhappError, ResourceMissingError
-from ghapp.health.pods.pod import RUNNER_CONTAINER, Pod
 from ghapp.log import redact
+from ghapp.pods.pod import RUNNER_CONTAINER, Pod
 from ghapp.settings import PoolSettings, Settings
 
 GROUP = "cluster"

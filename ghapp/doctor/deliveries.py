@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.github.app import Delivered, HookConfig
-from ghapp.health.delivery_lag import HOLD_SECONDS, DeliveryGap, GapCause, duration, in_words
 from ghapp.report.documents import timestamp
+from ghapp.runners.delivery_lag import HOLD_SECONDS, DeliveryGap, GapCause, duration, in_words
 from ghapp.store.inbox import MOST_SCANNED, MOST_WAITING
 
 GROUP = "deliveries"

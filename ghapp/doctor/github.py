@@ -18,8 +18,8 @@ from ghapp.errors import GhappError, UnauthorizedError
 from ghapp.github.api import GitHub
 from ghapp.github.app import AppRegistration, hook, latest_deliveries, registration, server_date
 from ghapp.github.checks import Checks
-from ghapp.health.installation import NEEDED, Installation
-from ghapp.health.pacing import CallLimits
+from ghapp.installations.installation import NEEDED, Installation
+from ghapp.installations.pacing import CallLimits
 from ghapp.settings import Settings
 from ghapp.store.budget import skew
 from ghapp.store.stores import open_stores

@@ -11,16 +11,16 @@ from ghapp.doctor.finding import Finding, FindingStatus, ok, warning, wrong
 from ghapp.doctor.github import report_repositories
 from ghapp.doctor.probe import probe
 from ghapp.doctor.roles import starting
-from ghapp.health.delivery_lag import completeness, was_confirmed_without_deliveries
-from ghapp.health.installation import Installation, known_as, stale_name
-from ghapp.health.pacing import left
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, resume_command
-from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.next_attempt import BLINDNESS, UNKNOWN_BLINDNESS, NextAttempt, next_attempt
-from ghapp.health.runner.verdict import Reason, judge
+from ghapp.installations.installation import Installation, known_as, stale_name
+from ghapp.installations.pacing import left
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, resume_command
 from ghapp.report import fuse_history
 from ghapp.report.check_run_state import PostFailure, repository_of
 from ghapp.report.documents import pause_in_words, timestamp
+from ghapp.runners.delivery_lag import completeness, was_confirmed_without_deliveries
+from ghapp.runners.evidence import Survey
+from ghapp.runners.next_attempt import BLINDNESS, UNKNOWN_BLINDNESS, NextAttempt, next_attempt
+from ghapp.runners.verdict import Reason, judge
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis
 from ghapp.store.fuses import WHOLE_ORG, Pause

@@ -7,7 +7,7 @@ from functools import partial
 
 from ghapp.doctor.finding import Finding, ok, warning
 from ghapp.doctor.probe import probe
-from ghapp.health.pool_matching import runner_pool
+from ghapp.installations.pool_matching import runner_pool
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.stores import open_stores
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from ghapp.doctor.finding import Finding, ok, warning
 from ghapp.doctor.probe import probe
 from ghapp.doctor.roles import starting
-from ghapp.health.leaks.orphan import Orphan
-from ghapp.health.leaks.reaper_status import is_overdue
-from ghapp.health.leaks.tick import Guard
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION
+from ghapp.leaks.orphan import Orphan
+from ghapp.leaks.reaper_status import is_overdue
+from ghapp.leaks.tick import Guard
 from ghapp.log import redact
+from ghapp.remediation.fuse import WHOLE_INSTALLATION
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
 from ghapp.store.leaks import Tick

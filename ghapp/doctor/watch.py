@@ -7,8 +7,8 @@ from functools import partial
 
 from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.doctor.probe import probe
-from ghapp.health.pods.degraded_sources import sources_of
-from ghapp.health.pods.pod import is_fresh
+from ghapp.pods.degraded_sources import sources_of
+from ghapp.pods.pod import is_fresh
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
 from ghapp.store.locks import ROLE

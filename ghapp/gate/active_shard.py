@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.health.gate.terraform_log import TerraformRun
+from ghapp.gate.terraform_log import TerraformRun
 
 CONFIGURED, GITHUB, DEPLOY = "the configuration", "GitHub", "the last deploy"
 """Names of the three sources in messages."""

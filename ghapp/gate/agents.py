@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from ghapp.health.deaths.correlation import is_of
-from ghapp.health.deaths.death import Death
-from ghapp.health.pods.never_started import why_not_started
-from ghapp.health.pods.pod import Pod
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.verdict import missing_since
+from ghapp.deaths.correlation import is_of
+from ghapp.deaths.death import Death
+from ghapp.pods.never_started import why_not_started
+from ghapp.pods.pod import Pod
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.verdict import missing_since
 from ghapp.untrusted_text import one_line
 
 LONGEST_LINE = 160

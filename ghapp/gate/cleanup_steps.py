@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ghapp.health.gate.active_shard import MOST_CANARIES, Deploy, Role, ShardRole, counted
-from ghapp.health.gate.next_steps import NextStep, StepLevel, warning
-from ghapp.health.gate.shard_status import ShardStatus
+from ghapp.gate.active_shard import MOST_CANARIES, Deploy, Role, ShardRole, counted
+from ghapp.gate.next_steps import NextStep, StepLevel, warning
+from ghapp.gate.shard_status import ShardStatus
 
 
 def cleanup_steps(

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ghapp.health.gate.active_shard import Deploy, Role
-from ghapp.health.gate.terraform_log import TerraformRun
+from ghapp.gate.active_shard import Deploy, Role
+from ghapp.gate.terraform_log import TerraformRun
 
 MOST_FAILURES = 1_000_000
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
-from ghapp.health.gate.active_shard import Deploy
-from ghapp.health.gate.judgement import Gate, held_for
+from ghapp.gate.active_shard import Deploy
+from ghapp.gate.judgement import Gate, held_for
 
 
 class Stability(NamedTuple):

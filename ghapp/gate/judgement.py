@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import floor
 
-from ghapp.health.gate import active_shard, next_steps, shard_checks
-from ghapp.health.gate.active_shard import (
+from ghapp.gate import active_shard, next_steps, shard_checks
+from ghapp.gate.active_shard import (
     ACTIVE_SECONDS,
     ActiveShardAnswer,
     Deploy,
@@ -22,13 +22,13 @@ from ghapp.health.gate.active_shard import (
     SourceStatement,
     counted,
 )
-from ghapp.health.gate.agents import agent_facts
-from ghapp.health.gate.cleanup_steps import cleanup_steps
-from ghapp.health.gate.deploy_results import failures_now, provision_of
-from ghapp.health.gate.next_steps import GateFailure, NextStep, UserImpact
-from ghapp.health.gate.shard_checks import Check
-from ghapp.health.gate.shard_status import ShardInputs, ShardStatus, shard_statuses, waiting
-from ghapp.health.gate.terraform_log import TerraformRun
+from ghapp.gate.agents import agent_facts
+from ghapp.gate.cleanup_steps import cleanup_steps
+from ghapp.gate.deploy_results import failures_now, provision_of
+from ghapp.gate.next_steps import GateFailure, NextStep, UserImpact
+from ghapp.gate.shard_checks import Check
+from ghapp.gate.shard_status import ShardInputs, ShardStatus, shard_statuses, waiting
+from ghapp.gate.terraform_log import TerraformRun
 
 TWO_MINUTES = 120
 MOST_AGENTS = 3

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-from ghapp.health.gate.active_shard import Role, ShardRole, counted
-from ghapp.health.gate.agents import ON_A_MACHINE
-from ghapp.health.gate.shard_status import RunningJob, ShardStatus, causes
-from ghapp.health.gate.terraform_log import TerraformRun
+from ghapp.gate.active_shard import Role, ShardRole, counted
+from ghapp.gate.agents import ON_A_MACHINE
+from ghapp.gate.shard_status import RunningJob, ShardStatus, causes
+from ghapp.gate.terraform_log import TerraformRun
 
 MOST_NAMED = 5
 """Maximum runners or jobs named in a sentence."""

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from math import ceil
 from typing import NamedTuple
 
-from ghapp.health.gate import next_steps
-from ghapp.health.gate.active_shard import ActiveShardAnswer, Deploy, Role, ShardRole, counted
-from ghapp.health.gate.shard_status import ShardInputs, ShardStatus, causes, members_of
-from ghapp.health.gate.terraform_log import TerraformRun
-from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.observations import OVERTAKING_SECONDS
-from ghapp.health.runner.verdict import Limits, why_stale
-from ghapp.health.shards import shard_of
+from ghapp.gate import next_steps
+from ghapp.gate.active_shard import ActiveShardAnswer, Deploy, Role, ShardRole, counted
+from ghapp.gate.shard_status import ShardInputs, ShardStatus, causes, members_of
+from ghapp.gate.shards import shard_of
+from ghapp.gate.terraform_log import TerraformRun
 from ghapp.nearest_name import meant
+from ghapp.runners.evidence import Survey
+from ghapp.runners.observations import OVERTAKING_SECONDS
+from ghapp.runners.verdict import Limits, why_stale
 
 GITHUB, ROLE, SINCE_DEPLOY = "github", "role", "since-deploy"
 """Checks without which the shard itself is not judged."""

@@ -7,18 +7,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ghapp.health import pool_matching
-from ghapp.health.deaths.cause import DEADLINE_EXCEEDED, Cause, OwnReason
-from ghapp.health.deaths.correlation import is_of
-from ghapp.health.deaths.death import Death
-from ghapp.health.gate.active_shard import ACTIVE_SECONDS
-from ghapp.health.job import RUNNING_TOO_LONG_SECONDS, Job, is_over
-from ghapp.health.pods.pod import Pod
-from ghapp.health.pool_matching import pool_of, runner_pool
-from ghapp.health.runner.evidence import Evidence, Survey
-from ghapp.health.runner.observations import OVERTAKING_SECONDS
-from ghapp.health.runner.verdict import Limits, State, judge
-from ghapp.health.shards import ShardRule, shard_named, shard_of
+from ghapp.deaths.cause import DEADLINE_EXCEEDED, Cause, OwnReason
+from ghapp.deaths.correlation import is_of
+from ghapp.deaths.death import Death
+from ghapp.gate.active_shard import ACTIVE_SECONDS
+from ghapp.gate.shards import ShardRule, shard_named, shard_of
+from ghapp.installations import pool_matching
+from ghapp.installations.pool_matching import pool_of, runner_pool
+from ghapp.pods.pod import Pod
+from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.observations import OVERTAKING_SECONDS
+from ghapp.runners.verdict import Limits, State, judge
+from ghapp.workflow_jobs.job import RUNNING_TOO_LONG_SECONDS, Job, is_over
 
 WAITING_SECONDS = 60.0
 """After this time without a runner accepting it, GitHub queues a job again: from then on, a user is waiting."""

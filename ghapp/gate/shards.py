@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Protocol
 
-from ghapp.health import pool_matching
-from ghapp.health.pool_matching import PoolRule
-from ghapp.health.runner.evidence import Evidence
+from ghapp.installations import pool_matching
+from ghapp.installations.pool_matching import PoolRule
+from ghapp.runners.evidence import Evidence
 
 LONGEST_SHARD = 100
 LONGEST_PATTERN = 200

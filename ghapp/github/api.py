@@ -20,8 +20,8 @@ from ghapp.github import wire
 from ghapp.github.installation_client import InstallationClient, RateLimitedCall
 from ghapp.github.ports import RateLimiter, TokenCache
 from ghapp.github.response import NOT_FOUND, PER_PAGE, GitHubResponse, expect
-from ghapp.health.installation import Installation
-from ghapp.health.pacing import CallLimits
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import CallLimits
 
 if TYPE_CHECKING:
     import httpx

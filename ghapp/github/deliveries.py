@@ -16,7 +16,7 @@ import msgspec
 from ghapp.decoding import MOST_LABELS, Count, Id, LeftOut, Moment, Name, RowDecoder, Text
 from ghapp.decoding import decode as decode_json
 from ghapp.errors import MalformedDeliveryError
-from ghapp.health.job_steps import StepState, job_steps
+from ghapp.workflow_jobs.job_steps import StepState, job_steps
 
 FORM = "application/x-www-form-urlencoded"
 SIGNATURE_PREFIX = "sha256="

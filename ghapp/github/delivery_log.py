@@ -9,12 +9,12 @@ import httpx
 import msgspec
 
 from ghapp.decoding import Count, Id, Moment, Name, RowDecoder, Text
+from ghapp.deliveries.redelivery import Attempt
 from ghapp.errors import NotFoundError
 from ghapp.github import wire
 from ghapp.github.api import GitHub
 from ghapp.github.response import PER_PAGE, expect
-from ghapp.health.pacing import ACTING_SHARE, REDELIVERY_POINTS, CallLimits
-from ghapp.health.redelivery import Attempt
+from ghapp.installations.pacing import ACTING_SHARE, REDELIVERY_POINTS, CallLimits
 
 MOST_PAGES = 10
 """A thousand failures per search, a job of a few seconds; the next search continues where this one stopped."""

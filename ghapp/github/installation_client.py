@@ -14,9 +14,9 @@ from ghapp.errors import GitHubUnavailableError, RateLimitedError, UnauthorizedE
 from ghapp.github import wire
 from ghapp.github.ports import CachedToken, RateLimiter, TokenCache
 from ghapp.github.response import NOT_FOUND, PER_PAGE, UNPROCESSABLE, GitHubResponse, expect
-from ghapp.health.installation import Installation
-from ghapp.health.pacing import READ_POINTS, WRITE_POINTS, CallLimits
-from ghapp.health.runner.evidence import Registration
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import READ_POINTS, WRITE_POINTS, CallLimits
+from ghapp.runners.evidence import Registration
 
 if TYPE_CHECKING:
     from ghapp.github.transport import GitHubTransport

@@ -8,17 +8,17 @@ from urllib.parse import quote
 
 import msgspec
 
+from ghapp.deaths.github_words import JobAnnotation
+from ghapp.deaths.post_mortem import JobFacts
+from ghapp.deaths.rerun import RunFacts
 from ghapp.decoding import MOST_LABELS, Count, Id, Moment, Name, RowDecoder, Text
 from ghapp.errors import GitHubUnavailableError
 from ghapp.github.installation_client import InstallationClient
 from ghapp.github.response import PER_PAGE, expect
 from ghapp.github.wire import read, read_rows
-from ghapp.health.deaths.github_words import JobAnnotation
-from ghapp.health.deaths.post_mortem import JobFacts
-from ghapp.health.deaths.rerun import RunFacts
-from ghapp.health.job import Job, known_status
-from ghapp.health.job_steps import StepState, job_steps
-from ghapp.health.pods.assigned_job import JobOfRun
+from ghapp.pods.assigned_job import JobOfRun
+from ghapp.workflow_jobs.job import Job, known_status
+from ghapp.workflow_jobs.job_steps import StepState, job_steps
 
 MOST_RUN_PAGES = 20
 """2,000 jobs: a run has at most 256 for each attempt."""

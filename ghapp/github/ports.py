@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from ghapp.github import wire
-from ghapp.health.pacing import CallLimits
+from ghapp.installations.pacing import CallLimits
 
 Mint = Callable[[], Awaitable[wire.InstallationToken]]
 

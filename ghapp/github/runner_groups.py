@@ -11,7 +11,7 @@ from ghapp.errors import NotFoundError, PermissionMissingError
 from ghapp.github.installation_client import InstallationClient
 from ghapp.github.response import PER_PAGE, expect
 from ghapp.github.wire import read_rows
-from ghapp.health.queue.runner_groups import RunnerGroup
+from ghapp.workflow_jobs.runner_groups import RunnerGroup
 
 MOST_PAGES = 10
 """1,000 groups, and 1,000 repositories of a group. The access to a larger group counts as unknown."""

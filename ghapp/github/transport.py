@@ -28,7 +28,7 @@ from ghapp.errors import (
     UnauthorizedError,
 )
 from ghapp.github.response import GitHubResponse
-from ghapp.health.rate_limit import rate_limit_wait
+from ghapp.installations.rate_limit import rate_limit_wait
 from ghapp.proxies import through_proxy
 from ghapp.tls import trusted
 

@@ -12,8 +12,8 @@ import msgspec
 
 from ghapp.decoding import MOST_LABELS, Count, Decoded, Id, LeftOut, LeftOutRows, Moment, Name, RowDecoder, Text, decode
 from ghapp.errors import GitHubUnavailableError
-from ghapp.health.installation import Installation
-from ghapp.health.runner.evidence import Registration
+from ghapp.installations.installation import Installation
+from ghapp.runners.evidence import Registration
 
 T = TypeVar("T")
 

@@ -13,11 +13,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from ghapp.health.incidents.fuse_steps import recorded_steps, unrecorded_steps
-from ghapp.health.incidents.incident import FuseStep, LossIncident, incident_of, spans
-from ghapp.health.incidents.loss import LossEnd, RunnerLoss, Span, returned
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseCounts, Position
-from ghapp.health.runner.evidence import Evidence
+from ghapp.incidents.fuse_steps import recorded_steps, unrecorded_steps
+from ghapp.incidents.incident import FuseStep, LossIncident, incident_of, spans
+from ghapp.incidents.loss import LossEnd, RunnerLoss, Span, returned
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseCounts, Position
+from ghapp.runners.evidence import Evidence
 
 IncidentsById = Mapping[str, LossIncident]
 """By id."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from ghapp.health.incidents.incident import FuseStep, LossIncident
-from ghapp.health.remediation.fuse import Fuse, FuseCounts, FuseReason, Position
+from ghapp.incidents.incident import FuseStep, LossIncident
+from ghapp.remediation.fuse import Fuse, FuseCounts, FuseReason, Position
 
 
 def recorded_steps(incidents: Iterable[LossIncident]) -> dict[str, list[FuseStep]]:

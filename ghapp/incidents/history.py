@@ -15,11 +15,11 @@ from itertools import zip_longest
 from math import floor
 from typing import NamedTuple
 
-from ghapp.health.job import Job, may_be_ours
-from ghapp.health.pool_matching import OTHER_POOL, PoolMatcher, PoolRule, pool_of, runner_pool
-from ghapp.health.runner.evidence import Evidence, Survey
-from ghapp.health.runner.verdict import Limits, State, judge
-from ghapp.health.successors import lost_since
+from ghapp.installations.pool_matching import OTHER_POOL, PoolMatcher, PoolRule, pool_of, runner_pool
+from ghapp.remediation.successors import lost_since
+from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.verdict import Limits, State, judge
+from ghapp.workflow_jobs.job import Job, may_be_ours
 
 STEP_SECONDS, HOUR_SECONDS = 300, 3600
 WIDTHS = (STEP_SECONDS, HOUR_SECONDS)

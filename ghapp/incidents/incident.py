@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ghapp.health.incidents.loss import RunnerLoss, Span
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, FuseReason, Position
+from ghapp.incidents.loss import RunnerLoss, Span
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, FuseReason, Position
 
 
 class FuseStep(NamedTuple):

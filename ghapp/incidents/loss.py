@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.health.runner.evidence import LIST_LASTS_SECONDS, Evidence, PastLoss
-from ghapp.health.runner.verdict import Reason, State, Verdict, is_absent, is_zombie, missing_since
-from ghapp.health.successors import HEALED_WITHIN_SECONDS
+from ghapp.remediation.successors import HEALED_WITHIN_SECONDS
+from ghapp.runners.evidence import LIST_LASTS_SECONDS, Evidence, PastLoss
+from ghapp.runners.verdict import Reason, State, Verdict, is_absent, is_zombie, missing_since
 
 
 class LossEnd(StrEnum):

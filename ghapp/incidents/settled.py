@@ -18,10 +18,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from ghapp.health.history import STEP_SECONDS, step_of
-from ghapp.health.remediation.decision import is_undisturbed
-from ghapp.health.runner.evidence import Evidence, Survey
-from ghapp.health.runner.verdict import Limits, State, is_absent, judge
+from ghapp.incidents.history import STEP_SECONDS, step_of
+from ghapp.remediation.decision import is_undisturbed
+from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.verdict import Limits, State, is_absent, judge
 
 
 class Settled(NamedTuple):

@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from ghapp.health.leaks.leak_fuse import LeakCounts, LeakFuse, ReapedPod, next_leak_fuse, room
-from ghapp.health.leaks.tick import Guard, TickInputs
-from ghapp.health.pods.pod import Pod
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
+from ghapp.leaks.leak_fuse import LeakCounts, LeakFuse, ReapedPod, next_leak_fuse, room
+from ghapp.leaks.tick import Guard, TickInputs
+from ghapp.pods.pod import Pod
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
 
 _CLOSED = LeakFuse()
 

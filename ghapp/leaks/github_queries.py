@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import floor, log2
 
-from ghapp.health.delivery_lag import DeliveryGap
-from ghapp.health.job import Job
-from ghapp.health.leaks.runner_activity import Patience, RunnerActivity, never, runner_activity
-from ghapp.health.runner.evidence import Evidence, Registration, Survey
+from ghapp.leaks.runner_activity import Patience, RunnerActivity, never, runner_activity
+from ghapp.runners.delivery_lag import DeliveryGap
+from ghapp.runners.evidence import Evidence, Registration, Survey
+from ghapp.workflow_jobs.job import Job
 
 FIRST_ASKED_SECONDS = 300.0
 """GitHub is asked about a job that seems over at this age, and then each time the age doubles."""

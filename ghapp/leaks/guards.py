@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from ghapp.health.delivery_lag import HOLD_SECONDS, overlaps
-from ghapp.health.leaks.fuse_limit import held_back
-from ghapp.health.leaks.runner_activity import RunnerActivity
-from ghapp.health.leaks.tick import FuseView, Guard, LeakLimits, TickInputs, TickMemory, TickResult
-from ghapp.health.pods.pod import ARC_KIND, Container, Ended, Pod, lasted
-from ghapp.health.pods.pod_claim import claim_on
-from ghapp.health.runner.evidence import covered_seconds
-from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS
+from ghapp.leaks.fuse_limit import held_back
+from ghapp.leaks.runner_activity import RunnerActivity
+from ghapp.leaks.tick import FuseView, Guard, LeakLimits, TickInputs, TickMemory, TickResult
+from ghapp.pods.pod import ARC_KIND, Container, Ended, Pod, lasted
+from ghapp.pods.pod_claim import claim_on
+from ghapp.runners.delivery_lag import HOLD_SECONDS, overlaps
+from ghapp.runners.evidence import covered_seconds
+from ghapp.runners.verdict import LONGEST_JOB_SECONDS
 
 __all__ = [
     "TERMINAL_SECONDS",

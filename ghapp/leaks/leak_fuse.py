@@ -21,10 +21,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.health.leaks.runner_activity import RunnerActivity
-from ghapp.health.pods.pod import Pod
-from ghapp.health.remediation.fuse import FuseLimits, Position, threshold
-from ghapp.health.runner.evidence import Survey, covered_seconds
+from ghapp.leaks.runner_activity import RunnerActivity
+from ghapp.pods.pod import Pod
+from ghapp.remediation.fuse import FuseLimits, Position, threshold
+from ghapp.runners.evidence import Survey, covered_seconds
 
 PROVEN_SHARE = 0.4
 """The next batch begins after this share of `prove_seconds`: 120 s by default, in which GitHub notices that a runner

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ghapp.health.leaks.guards import TERMINAL_SECONDS
-from ghapp.health.leaks.runner_activity import RunnerActivity
-from ghapp.health.pods.pod import Pod
+from ghapp.leaks.guards import TERMINAL_SECONDS
+from ghapp.leaks.runner_activity import RunnerActivity
+from ghapp.pods.pod import Pod
 
 Fact = tuple[float, str, str]
 """Time (epoch seconds), source (`pod`, `claim`, `delivery`, `list`), and statement."""

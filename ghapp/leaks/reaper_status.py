@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ghapp.health.leaks.leak_fuse import LeakFuse
-from ghapp.health.leaks.tick import Guard, TickResult
-from ghapp.health.remediation.fuse import Position
+from ghapp.leaks.leak_fuse import LeakFuse
+from ghapp.leaks.tick import Guard, TickResult
+from ghapp.remediation.fuse import Position
 
 DAY_SECONDS = 86_400.0
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-from ghapp.health.delivery_lag import DeliveryGap
-from ghapp.health.leaks.leak_fuse import LeakFuse, ReapedPod, StopReason
-from ghapp.health.leaks.runner_activity import RunnerActivity
-from ghapp.health.pods.pod import Pod
-from ghapp.health.pods.pod_claim import Claimed
-from ghapp.health.remediation.fuse import FuseLimits
-from ghapp.health.runner.evidence import Survey
+from ghapp.leaks.leak_fuse import LeakFuse, ReapedPod, StopReason
+from ghapp.leaks.runner_activity import RunnerActivity
+from ghapp.pods.pod import Pod
+from ghapp.pods.pod_claim import Claimed
+from ghapp.remediation.fuse import FuseLimits
+from ghapp.runners.delivery_lag import DeliveryGap
+from ghapp.runners.evidence import Survey
 
 
 class Guard(StrEnum):

@@ -18,13 +18,12 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.text import Text
 
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.cluster_summary import ClusterSummary
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.incidents.incident import LossIncident
-from ghapp.health.installation import UNINSTALLED_DISCOVERY_SECONDS, Installation
-from ghapp.health.leaks.reaper_status import DAY_SECONDS
-from ghapp.health.runner.verdict import State
+from ghapp.incidents.incident import LossIncident
+from ghapp.installations.installation import UNINSTALLED_DISCOVERY_SECONDS, Installation
+from ghapp.leaks.reaper_status import DAY_SECONDS
 from ghapp.local.browser import open_in_browser
 from ghapp.local.pressed_keys import pressed_keys
 from ghapp.local.scenarios import DEFAULT, Director, Scenario, keys_line
@@ -35,6 +34,7 @@ from ghapp.redis_errors import without_number
 from ghapp.report.documents import timestamp
 from ghapp.report.fleet import FleetView, by_pool
 from ghapp.report.headline import Headline, headlines
+from ghapp.runners.verdict import State
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
 from ghapp.store.fleet_views import load_fleet

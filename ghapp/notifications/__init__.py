@@ -1,1 +1,1 @@
-"""Notifications of people: which conditions they are told of, and when."""
+"""Notifications of people: which conditions are reported, when each opens and closes, and never a storm. Pure."""

@@ -15,15 +15,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.health.gate.gate_checks import GateCheck
-from ghapp.health.job import Job
-from ghapp.health.pool_matching import pool_of
-from ghapp.health.queue.job_queue import JobQueue
-from ghapp.health.queue.labels import missing_labels
-from ghapp.health.queue.reason import QueueReason
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.health.runner.evidence import Survey
+from ghapp.gate.gate_checks import GateCheck
+from ghapp.installations.pool_matching import pool_of
+from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.runners.evidence import Survey
 from ghapp.untrusted_text import one_line
+from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.labels import missing_labels
+from ghapp.workflow_jobs.reason import QueueReason
 
 BLIND_SECONDS = 300.0
 """Without a complete list for this long, an installation counts as blind."""

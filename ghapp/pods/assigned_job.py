@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ghapp.health.installation import Installation
-from ghapp.health.job import Job
-from ghapp.health.pods.pod import EphemeralRunner
-from ghapp.health.runner import observations
-from ghapp.health.runner.evidence import Evidence
+from ghapp.installations.installation import Installation
+from ghapp.pods.pod import EphemeralRunner
+from ghapp.runners import observations
+from ghapp.runners.evidence import Evidence
+from ghapp.workflow_jobs.job import Job
 
 _NAME = re.compile(r"(?!\.{1,2}$)[\w.-]+", re.ASCII)
 """A repository's name. The object's text becomes part of a URL path and must not lead elsewhere."""

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.health.pods.blockers import Blocker
-from ghapp.health.pods.pod import EphemeralRunner, Pod
+from ghapp.pods.blockers import Blocker
+from ghapp.pods.pod import EphemeralRunner, Pod
 
 
 class DeletionVerdict(StrEnum):

@@ -7,12 +7,12 @@ our clock may have jumped or be off.
 
 from __future__ import annotations
 
-from ghapp.health.pods.blockers import Blocker
-from ghapp.health.pods.deletion_decision import BlockedBy, DeletionVerdict, Preconditions
-from ghapp.health.pods.pod import ARC_KIND, ORGANIZATION_LABEL, EphemeralRunner, Pod, is_in
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.remains import RemainsKind
-from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS, is_absent, may_run_an_unknown_job, missing_since
+from ghapp.pods.blockers import Blocker
+from ghapp.pods.deletion_decision import BlockedBy, DeletionVerdict, Preconditions
+from ghapp.pods.pod import ARC_KIND, ORGANIZATION_LABEL, EphemeralRunner, Pod, is_in
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.remains import RemainsKind
+from ghapp.runners.verdict import LONGEST_JOB_SECONDS, is_absent, may_run_an_unknown_job, missing_since
 
 REGISTRATION_FINALIZER = "ephemeralrunner.actions.github.com/runner-registration-finalizer"
 """Asks GitHub to remove the registration; up to ARC 0.14.2 it treats a 404 as a failure and retries forever."""

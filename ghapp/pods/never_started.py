@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ghapp.health.pods.phantom_kinds import PhantomReason
-from ghapp.health.pods.pod import Container, Ended, Pod
+from ghapp.pods.phantom_kinds import PhantomReason
+from ghapp.pods.pod import Container, Ended, Pod
 from ghapp.untrusted_text import one_line
 
 IMAGE_REASONS = frozenset(

@@ -10,12 +10,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from ghapp.health.pods.pod import EphemeralRunner, Pod, is_fresh
-from ghapp.health.pods.reconcile import NamespaceSnapshot, pod_locations
-from ghapp.health.pool_matching import ScaledRule, runner_pool
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.remains import RemainsKind
-from ghapp.health.runner.verdict import is_absent, missing_since
+from ghapp.installations.pool_matching import ScaledRule, runner_pool
+from ghapp.pods.pod import EphemeralRunner, Pod, is_fresh
+from ghapp.pods.reconcile import NamespaceSnapshot, pod_locations
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.remains import RemainsKind
+from ghapp.runners.verdict import is_absent, missing_since
 
 IN_CLUSTER = frozenset({"arc", "pods"})
 """Replacers whose runners are pods of the same name, or ARC's objects."""

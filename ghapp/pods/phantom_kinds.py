@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.health.pods.pod import EphemeralRunner
+from ghapp.pods.pod import EphemeralRunner
 from ghapp.untrusted_text import shell_command
 
 

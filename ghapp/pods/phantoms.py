@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ghapp.health.pods.never_started import LONGEST_TEXT, why_not_started
-from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key, lasting
-from ghapp.health.pods.pod import ARC_KIND, ORGANIZATION_LABEL, RUNNER_CONTAINER, EphemeralRunner, Pod, is_in
+from ghapp.pods.never_started import LONGEST_TEXT, why_not_started
+from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key, lasting
+from ghapp.pods.pod import ARC_KIND, ORGANIZATION_LABEL, RUNNER_CONTAINER, EphemeralRunner, Pod, is_in
 from ghapp.untrusted_text import one_line
 
 __all__ = [

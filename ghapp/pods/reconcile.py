@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from ghapp.health.job import Job
-from ghapp.health.pods.phantom_kinds import Phantom
-from ghapp.health.pods.phantoms import ListedRunner, PhantomInputs, PhantomLimits, phantoms
-from ghapp.health.pods.pod import ARC_KIND, EphemeralRunner, Pod, is_fresh
-from ghapp.health.pods.scale_sets import ScaleSet, inflated_demand
-from ghapp.health.pool_matching import PoolRule, runner_pool
-from ghapp.health.runner.evidence import Evidence, Survey
-from ghapp.health.runner.verdict import Limits, State, is_absent, is_spent, judge, missing_since, silent_since
+from ghapp.installations.pool_matching import PoolRule, runner_pool
+from ghapp.pods.phantom_kinds import Phantom
+from ghapp.pods.phantoms import ListedRunner, PhantomInputs, PhantomLimits, phantoms
+from ghapp.pods.pod import ARC_KIND, EphemeralRunner, Pod, is_fresh
+from ghapp.pods.scale_sets import ScaleSet, inflated_demand
+from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.verdict import Limits, State, is_absent, is_spent, judge, missing_since, silent_since
+from ghapp.workflow_jobs.job import Job
 
 
 class NamespaceRule(PoolRule, Protocol):

@@ -12,10 +12,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from ghapp.health.job import Job, is_over
-from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, is_assigned
-from ghapp.health.pods.pod import EphemeralRunner, is_in
-from ghapp.health.runner.evidence import Survey, covered_seconds
+from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, is_assigned
+from ghapp.pods.pod import EphemeralRunner, is_in
+from ghapp.runners.evidence import Survey, covered_seconds
+from ghapp.workflow_jobs.job import Job, is_over
 
 IDLE_SECONDS = 600.0
 """A runner without a job for this long is not about to get one: GitHub assigns a waiting job within seconds."""

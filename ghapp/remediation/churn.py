@@ -17,9 +17,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ghapp.health.remediation.fuse import FuseLimits
-from ghapp.health.runner.evidence import Evidence, Survey, covered_seconds
-from ghapp.health.runner.verdict import State
+from ghapp.remediation.fuse import FuseLimits
+from ghapp.runners.evidence import Evidence, Survey, covered_seconds
+from ghapp.runners.verdict import State
 
 CHURN_SECONDS = 3600.0
 """How long before a batch the churn is looked at."""

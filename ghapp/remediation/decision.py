@@ -13,9 +13,9 @@ from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from ghapp.health.pods.pod_claim import NO_CLAIMS, Claimed, claim_on
-from ghapp.health.pool_matching import PoolMatcher, PoolRule
-from ghapp.health.remediation.fuse import (
+from ghapp.installations.pool_matching import PoolMatcher, PoolRule
+from ghapp.pods.pod_claim import NO_CLAIMS, Claimed, claim_on
+from ghapp.remediation.fuse import (
     WHOLE_INSTALLATION,
     Fuse,
     FuseCounts,
@@ -30,13 +30,13 @@ from ghapp.health.remediation.fuse import (
     room,
     stop,
 )
-from ghapp.health.remediation.fuse_counts import combined, fuse_counts
-from ghapp.health.remediation.fuse_moves import after_moves, with_runners
-from ghapp.health.remediation.plan import Candidate, Plan, PoolCapacity, RemediationLimits, plan
-from ghapp.health.runner.deletion_progress import is_deferred
-from ghapp.health.runner.evidence import Evidence, Survey
-from ghapp.health.runner.transitions import published_state
-from ghapp.health.runner.verdict import Limits, State, is_offline_too_long, judge, runs_a_job, silent_since
+from ghapp.remediation.fuse_counts import combined, fuse_counts
+from ghapp.remediation.fuse_moves import after_moves, with_runners
+from ghapp.remediation.plan import Candidate, Plan, PoolCapacity, RemediationLimits, plan
+from ghapp.runners.deletion_progress import is_deferred
+from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.transitions import published_state
+from ghapp.runners.verdict import Limits, State, is_offline_too_long, judge, runs_a_job, silent_since
 
 _CLOSED = Fuse()
 

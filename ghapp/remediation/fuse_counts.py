@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
-from ghapp.health.remediation.churn import successors
-from ghapp.health.remediation.fuse import Fuse, FuseCounts, FuseLimits
-from ghapp.health.runner.evidence import Evidence, Survey, covered_seconds
-from ghapp.health.runner.verdict import (
+from ghapp.remediation.churn import successors
+from ghapp.remediation.fuse import Fuse, FuseCounts, FuseLimits
+from ghapp.remediation.successors import HEALED_WITHIN_SECONDS
+from ghapp.runners.evidence import Evidence, Survey, covered_seconds
+from ghapp.runners.verdict import (
     State,
     is_absent,
     is_offline_too_long,
@@ -20,7 +21,6 @@ from ghapp.health.runner.verdict import (
     needs_no_replacement,
     runs_a_job,
 )
-from ghapp.health.successors import HEALED_WITHIN_SECONDS
 
 Members = Iterable[tuple[Evidence, State]]
 """The runners of a pool, each with its current state."""

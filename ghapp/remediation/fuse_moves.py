@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position, strictest
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position, strictest
 
 MOST_RUNNERS = 500
 """How many of its lost runners a fuse remembers, spread over all of them: any part of the pool may become another."""

@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.health.pods.blockers import Blocker, sentence
-from ghapp.health.pods.pod_claim import PodClaim
-from ghapp.health.remediation.fuse import FUSE_REASONS, Fuse, Position
-from ghapp.health.remediation.pause import PauseView
-from ghapp.health.remediation.plan import Mode
-from ghapp.health.remediation.steps import ReplacementPath, may_act
-from ghapp.health.runner.evidence import LIST_LASTS_SECONDS, Evidence, Survey
-from ghapp.health.runner.failed_calls import failed_calls
-from ghapp.health.runner.verdict import (
+from ghapp.pods.blockers import Blocker, sentence
+from ghapp.pods.pod_claim import PodClaim
+from ghapp.remediation.fuse import FUSE_REASONS, Fuse, Position
+from ghapp.remediation.pause import PauseView
+from ghapp.remediation.plan import Mode
+from ghapp.remediation.steps import ReplacementPath, may_act
+from ghapp.remediation.successors import HEALED_WITHIN_SECONDS
+from ghapp.runners.evidence import LIST_LASTS_SECONDS, Evidence, Survey
+from ghapp.runners.failed_calls import failed_calls
+from ghapp.runners.verdict import (
     Reason,
     State,
     Verdict,
@@ -30,7 +31,6 @@ from ghapp.health.runner.verdict import (
     missing_since,
     runs_a_job,
 )
-from ghapp.health.successors import HEALED_WITHIN_SECONDS
 
 SUCCESSOR_PATIENCE_SECONDS = HEALED_WITHIN_SECONDS + LIST_LASTS_SECONDS
 """A successor may be observed by the list after the hour in which it came online."""

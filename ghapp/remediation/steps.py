@@ -6,14 +6,14 @@ import uuid
 from collections.abc import Iterable
 from enum import StrEnum
 
-from ghapp.health.pool_matching import ReplacerRule
-from ghapp.health.remediation.fuse import Fuse
-from ghapp.health.remediation.plan import Mode
-from ghapp.health.runner.deletion_progress import is_deferred
-from ghapp.health.runner.evidence import Evidence, Registration
-from ghapp.health.runner.failed_calls import may_call
-from ghapp.health.runner.observations import replaced
-from ghapp.health.runner.verdict import State, Verdict, needs_no_replacement, runs_a_job
+from ghapp.installations.pool_matching import ReplacerRule
+from ghapp.remediation.fuse import Fuse
+from ghapp.remediation.plan import Mode
+from ghapp.runners.deletion_progress import is_deferred
+from ghapp.runners.evidence import Evidence, Registration
+from ghapp.runners.failed_calls import may_call
+from ghapp.runners.observations import replaced
+from ghapp.runners.verdict import State, Verdict, needs_no_replacement, runs_a_job
 
 REPLACE = "ghapp.runner.replace.v1"
 """The type of the events that request a replacement."""

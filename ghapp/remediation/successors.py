@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ghapp.health.runner.evidence import Evidence
+from ghapp.runners.evidence import Evidence
 
 HEALED_WITHIN_SECONDS = 3600.0
 """A newcomer that came online later than this after the request is not its result."""

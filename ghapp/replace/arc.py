@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 
 from ghapp.cluster.api import Cluster
 from ghapp.errors import ClusterUnavailableError
-from ghapp.health.pods.blockers import Blocker
-from ghapp.health.pods.deletion_decision import DeletionDecision, DeletionVerdict, Preconditions
-from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER, may_delete_object
-from ghapp.health.pods.pod import EphemeralRunner, Pod
-from ghapp.health.runner.evidence import Evidence
+from ghapp.pods.blockers import Blocker
+from ghapp.pods.deletion_decision import DeletionDecision, DeletionVerdict, Preconditions
+from ghapp.pods.deletion_guards import REGISTRATION_FINALIZER, may_delete_object
+from ghapp.pods.pod import EphemeralRunner, Pod
+from ghapp.runners.evidence import Evidence
 
 
 async def find(cluster: Cluster, namespace: str, evidence: Evidence, preconditions: Preconditions) -> DeletionDecision:

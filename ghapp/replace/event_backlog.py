@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ghapp.health.backoff import doubled
+from ghapp.runners.backoff import doubled
 
 PER_URL = 4
 """Requests in flight per URL."""

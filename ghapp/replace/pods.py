@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.request import PODS, SERVICE_ACCOUNTS, ClusterRequest
-from ghapp.health.pods.deletion_decision import DeletionDecision, DeletionVerdict, Preconditions
-from ghapp.health.pods.deletion_guards import may_delete_pod
-from ghapp.health.runner.evidence import Evidence
+from ghapp.pods.deletion_decision import DeletionDecision, DeletionVerdict, Preconditions
+from ghapp.pods.deletion_guards import may_delete_pod
 from ghapp.replace.arc import describe_pod
+from ghapp.runners.evidence import Evidence
 
 SHARED_ACCOUNT = "default"
 """Exists in every namespace, and is shared by its pods."""

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from enum import Enum, auto
 from typing import NamedTuple
 
-from ghapp.health.cluster_summary import namespaces_of
-from ghapp.health.pods.reconcile import NamespaceRule
+from ghapp.deaths.cluster_summary import namespaces_of
+from ghapp.pods.reconcile import NamespaceRule
 from ghapp.report.check_run import Report
 
 LOOK_AGAIN_SECONDS = 300.0

@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ghapp.health.cluster_summary import MOST_DEATHS, StaleNamespace
-from ghapp.health.deaths.cause import Cause, advice_for
-from ghapp.health.deaths.patterns import DeathPattern, DeathSummary, PatternKind
-from ghapp.health.leaks.reaper_status import ReaperStatus
-from ghapp.health.leaks.tick import Guard
-from ghapp.health.pods.degraded_sources import DegradedSource
-from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomReason, command_of
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION
-from ghapp.health.remediation.plan import Mode
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.verdict import is_absent
+from ghapp.deaths.cause import Cause, advice_for
+from ghapp.deaths.cluster_summary import MOST_DEATHS, StaleNamespace
+from ghapp.deaths.patterns import DeathPattern, DeathSummary, PatternKind
+from ghapp.leaks.reaper_status import ReaperStatus
+from ghapp.leaks.tick import Guard
+from ghapp.pods.degraded_sources import DegradedSource
+from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomReason, command_of
+from ghapp.remediation.fuse import WHOLE_INSTALLATION
+from ghapp.remediation.plan import Mode
 from ghapp.report.check_run import time_of
 from ghapp.report.fleet import FleetView
 from ghapp.report.markdown import code, cut, heading, row
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.verdict import is_absent
 
 MOST_NAMES = 10
 """Maximum names in one row; the others are counted."""

@@ -13,17 +13,18 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypedDict
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import DeadJob, Death
-from ghapp.health.gate.active_shard import Role
-from ghapp.health.gate.judgement import Gate
-from ghapp.health.leaks.orphan import Orphan
-from ghapp.health.pods.blockers import sentence
-from ghapp.health.pods.pod_claim import PodClaim
-from ghapp.health.pool_matching import rule_named
-from ghapp.health.remediation.fuse import Position
-from ghapp.health.remediation.pause import PauseView
-from ghapp.health.remediation.status import (
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import DeadJob, Death
+from ghapp.gate.active_shard import Role
+from ghapp.gate.judgement import Gate
+from ghapp.gate.shards import ShardRule, shard_of
+from ghapp.installations.pool_matching import rule_named
+from ghapp.leaks.orphan import Orphan
+from ghapp.pods.blockers import sentence
+from ghapp.pods.pod_claim import PodClaim
+from ghapp.remediation.fuse import Position
+from ghapp.remediation.pause import PauseView
+from ghapp.remediation.status import (
     NO_REPLACEMENT,
     ReplacementBlocker,
     ReplacementStage,
@@ -33,11 +34,10 @@ from ghapp.health.remediation.status import (
     replacement_status,
     should_replace,
 )
-from ghapp.health.runner.deletion_progress import Deletion, outcome
-from ghapp.health.runner.evidence import Evidence, FailedCalls, Survey, observed_at
-from ghapp.health.runner.failed_calls import failed_calls, retry_at
-from ghapp.health.runner.verdict import Reason, State, Verdict
-from ghapp.health.shards import ShardRule, shard_of
+from ghapp.runners.deletion_progress import Deletion, outcome
+from ghapp.runners.evidence import Evidence, FailedCalls, Survey, observed_at
+from ghapp.runners.failed_calls import failed_calls, retry_at
+from ghapp.runners.verdict import Reason, State, Verdict
 
 Timestamp = Annotated[str, "RFC 3339 in UTC"]
 """The result of `timestamp`. The API's description marks fields of this type as `date-time`."""

@@ -7,22 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ghapp.health.cluster_summary import StaleNamespace
-from ghapp.health.deaths.patterns import DeathPattern, DeathSummary
-from ghapp.health.demand import PoolDemand, UnservedJob
-from ghapp.health.gate.gate_checks import GateCheck
-from ghapp.health.leaks.reaper_status import ReaperStatus
-from ghapp.health.pods.degraded_sources import DegradedSource
-from ghapp.health.pods.phantom_kinds import Phantom
-from ghapp.health.pods.pod_claim import claim_on
-from ghapp.health.pool_matching import PoolMatcher
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position
-from ghapp.health.remediation.pause import PauseView
-from ghapp.health.remediation.status import NO_REPLACEMENT, ReplacementStage, ReplacementStatus, replacement_status
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.next_attempt import NextAttempt
-from ghapp.health.runner.verdict import Limits, Reason, State, Verdict
+from ghapp.deaths.cluster_summary import StaleNamespace
+from ghapp.deaths.patterns import DeathPattern, DeathSummary
+from ghapp.gate.gate_checks import GateCheck
+from ghapp.installations.pool_matching import PoolMatcher
+from ghapp.leaks.reaper_status import ReaperStatus
+from ghapp.pods.degraded_sources import DegradedSource
+from ghapp.pods.phantom_kinds import Phantom
+from ghapp.pods.pod_claim import claim_on
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position
+from ghapp.remediation.pause import PauseView
+from ghapp.remediation.status import NO_REPLACEMENT, ReplacementStage, ReplacementStatus, replacement_status
 from ghapp.report.org_view import OrgView
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.next_attempt import NextAttempt
+from ghapp.runners.verdict import Limits, Reason, State, Verdict
+from ghapp.workflow_jobs.demand import PoolDemand, UnservedJob
 
 
 @dataclass(frozen=True, slots=True)

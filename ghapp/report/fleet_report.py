@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ghapp.health.remediation.fuse import Position
+from ghapp.remediation.fuse import Position
 from ghapp.report.check_run import LONGEST, SWEEP, Conclusion, Report, digest_of, resume_of
 from ghapp.report.cluster_section import cluster_text
 from ghapp.report.fleet import FleetView, PoolView, by_pool

@@ -15,10 +15,10 @@ import json
 import re
 from collections.abc import Iterable
 
-from ghapp.health.gate.active_shard import Role
-from ghapp.health.gate.gate_checks import GateCheck, GateCheckStage
-from ghapp.health.gate.judgement import SETTLED, Gate
-from ghapp.health.gate.shard_checks import SINCE_DEPLOY, Check
+from ghapp.gate.active_shard import Role
+from ghapp.gate.gate_checks import GateCheck, GateCheckStage
+from ghapp.gate.judgement import SETTLED, Gate
+from ghapp.gate.shard_checks import SINCE_DEPLOY, Check
 from ghapp.report import LONGEST, Conclusion, Report
 from ghapp.report.documents import timestamp
 from ghapp.report.markdown import code, cut, heading, row

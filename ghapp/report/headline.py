@@ -17,10 +17,8 @@ from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
-from ghapp.health.demand import UnservedJob
-from ghapp.health.pods.phantom_kinds import Phantom, command_of
-from ghapp.health.queue.reason import STUCK
-from ghapp.health.remediation.fuse import (
+from ghapp.pods.phantom_kinds import Phantom, command_of
+from ghapp.remediation.fuse import (
     FUSE_REASONS,
     WHOLE_INSTALLATION,
     Fuse,
@@ -28,17 +26,19 @@ from ghapp.health.remediation.fuse import (
     Position,
     resume_command,
 )
-from ghapp.health.remediation.pause import PauseView
-from ghapp.health.remediation.status import (
+from ghapp.remediation.pause import PauseView
+from ghapp.remediation.status import (
     ReplacementBlocker,
     ReplacementStage,
     ReplacementStatus,
     is_unanswered,
 )
-from ghapp.health.runner.next_attempt import BLINDNESS, UNKNOWN_BLINDNESS
-from ghapp.health.runner.verdict import State
 from ghapp.report.fleet import FleetView, PoolView
+from ghapp.runners.next_attempt import BLINDNESS, UNKNOWN_BLINDNESS
+from ghapp.runners.verdict import State
 from ghapp.untrusted_text import shell_command
+from ghapp.workflow_jobs.demand import UnservedJob
+from ghapp.workflow_jobs.reason import STUCK
 
 MOST_PER_KIND = 20
 """Headlines of one kind: pools, gates and phantoms can be any number. Those beyond are counted by the last one."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypedDict
 
-from ghapp.health.history import (
+from ghapp.incidents.history import (
     CAUSES,
     HOUR_SECONDS,
     KEPT_SECONDS,
@@ -19,8 +19,8 @@ from ghapp.health.history import (
     percentile,
     step_of,
 )
-from ghapp.health.runner.verdict import State
 from ghapp.report.documents import Timestamp, timestamp
+from ghapp.runners.verdict import State
 
 MOST_STEPS = 2_304
 """Steps of one document: 8 days of 300 s, or 96 days of an hour."""

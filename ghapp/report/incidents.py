@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ghapp.health.incidents.loss import LossEnd, RunnerLoss, losses_of
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.verdict import Reason
+from ghapp.incidents.loss import LossEnd, RunnerLoss, losses_of
 from ghapp.report.org_view import OrgView
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.verdict import Reason
 
 ENDS = {
     LossEnd.OPEN: "no successor online yet",

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, TypedDict
 
-from ghapp.health.deaths.cause import HAPPENED, Cause
-from ghapp.health.deaths.death import Death
-from ghapp.health.deaths.rerun import Rerun, RerunState
-from ghapp.health.job import Job, is_over
-from ghapp.health.job_story import NOTHING_KNOWN, JobOutcome, StoryEvent, StoryStep, how_known, job_story
-from ghapp.health.queue.explanation import QueueExplanation, explain
-from ghapp.health.queue.job_queue import JobQueue
-from ghapp.health.queue.reason import QueueReason
+from ghapp.deaths.cause import HAPPENED, Cause
+from ghapp.deaths.death import Death
+from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, StoryEvent, StoryStep, how_known, job_story
+from ghapp.deaths.rerun import Rerun, RerunState
 from ghapp.report.documents import StepDocument, Timestamp, timestamp
+from ghapp.workflow_jobs.explanation import QueueExplanation, explain
+from ghapp.workflow_jobs.job import Job, is_over
+from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.reason import QueueReason
 
 JobState = Literal["queued", "running", "over"]
 JOB_STATES: tuple[JobState, ...] = ("queued", "running", "over")

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
-from ghapp.health.notifications import Change, Topic
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position, resume_command
+from ghapp.notifications.conditions import Change, Topic
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position, resume_command
 from ghapp.report.headline import Headline, HeadlineKind
 from ghapp.report.links import PageLinks
 from ghapp.untrusted_text import shell_command, without_markup

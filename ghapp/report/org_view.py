@@ -6,21 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ghapp.health.job import Job
-from ghapp.health.pods.pod_claim import PodClaim, claim_on
-from ghapp.health.pool_matching import ReplacerRule, rule_named, runner_pool
-from ghapp.health.queue.capacity import available_runners
-from ghapp.health.queue.job_queue import JobQueue, QueueInputs
-from ghapp.health.queue.runner_groups import RunnerGroups
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, fuse_of
-from ghapp.health.remediation.pause import PauseView
-from ghapp.health.remediation.plan import Mode
-from ghapp.health.remediation.status import ReplacementStatus, ReplacementTerms, replacement_status
-from ghapp.health.remediation.steps import may_terminate, replacement_path
-from ghapp.health.runner.evidence import Evidence, Survey
-from ghapp.health.runner.verdict import Limits, Verdict, judge
-from ghapp.health.shards import ShardRule
+from ghapp.gate.shards import ShardRule
+from ghapp.installations.pool_matching import ReplacerRule, rule_named, runner_pool
+from ghapp.pods.pod_claim import PodClaim, claim_on
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, fuse_of
+from ghapp.remediation.pause import PauseView
+from ghapp.remediation.plan import Mode
+from ghapp.remediation.status import ReplacementStatus, ReplacementTerms, replacement_status
+from ghapp.remediation.steps import may_terminate, replacement_path
 from ghapp.report.documents import HealthDocument, health_document
+from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.verdict import Limits, Verdict, judge
+from ghapp.workflow_jobs.capacity import available_runners
+from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
+from ghapp.workflow_jobs.runner_groups import RunnerGroups
 
 
 class FleetRule(ShardRule, ReplacerRule, Protocol):

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypedDict
 
-from ghapp.health.cluster_summary import ClusterSummary, phantom_since
-from ghapp.health.demand import PoolDemand
-from ghapp.health.pods.phantom_kinds import command_of
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
+from ghapp.deaths.cluster_summary import ClusterSummary, phantom_since
+from ghapp.pods.phantom_kinds import command_of
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.report import fuse_history
 from ghapp.report.documents import Timestamp, pause_in_words, timestamp
 from ghapp.report.fleet import FleetView, by_pool
 from ghapp.report.headline import HeadlineKind, Severity, headlines
 from ghapp.report.links import PageLinks
 from ghapp.report.org_view import OrgView
+from ghapp.workflow_jobs.demand import PoolDemand
 
 
 class HeldDocument(TypedDict):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.health.remediation.pause import PauseView
-from ghapp.health.runner.next_attempt import OVERDUE
-from ghapp.health.runner.verdict import State
+from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.remediation.pause import PauseView
 from ghapp.report.check_run import LONGEST, time_of
 from ghapp.report.fleet import FleetView, PoolView
 from ghapp.report.markdown import NOTHING, code, cut, heading, row
+from ghapp.runners.next_attempt import OVERDUE
+from ghapp.runners.verdict import State
 
 LONGEST_WHY = 200
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ghapp.health.deaths.cause import HAPPENED, USED_UP, Cause, not_yours
-from ghapp.health.deaths.correlation import LEAST_OF_BURST, Correlation
-from ghapp.health.deaths.death import DeadJob, Death
-from ghapp.health.job_story import StoryEvent
+from ghapp.deaths.cause import HAPPENED, USED_UP, Cause, not_yours
+from ghapp.deaths.correlation import LEAST_OF_BURST, Correlation
+from ghapp.deaths.death import DeadJob, Death
+from ghapp.deaths.job_story import StoryEvent
 from ghapp.report.check_run import CheckRunAction, Conclusion, Report, time_of
 from ghapp.report.documents import timestamp
 from ghapp.report.markdown import NOTHING, block, code, heading, prose, row

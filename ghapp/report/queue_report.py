@@ -12,13 +12,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ghapp.health.job import Job
-from ghapp.health.queue.explanation import QueueExplanation, duration, explain
-from ghapp.health.queue.job_queue import JobQueue
-from ghapp.health.queue.queue_check import FollowedJob, QueueCheck
-from ghapp.health.queue.reason import STUCK, UNSERVED, QueueReason
 from ghapp.report.check_run import LONGEST, Conclusion, Report, time_of
 from ghapp.report.markdown import code, cut, heading, row
+from ghapp.workflow_jobs.explanation import QueueExplanation, duration, explain
+from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.queue_check import FollowedJob, QueueCheck
+from ghapp.workflow_jobs.reason import STUCK, UNSERVED, QueueReason
 
 QUEUE_CHECK = "Runner queue"
 """The check run's name."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ghapp.health.demand import PoolDemand
-from ghapp.health.job import Job
 from ghapp.report.check_run import time_of
 from ghapp.report.fleet import FleetView
 from ghapp.report.markdown import NOTHING, code, cut, heading, row
 from ghapp.untrusted_text import shell_command
+from ghapp.workflow_jobs.demand import PoolDemand
+from ghapp.workflow_jobs.job import Job
 
 ROOM = 12_000
 """Maximum characters of each part."""

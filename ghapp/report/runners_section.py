@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.health.remediation.plan import Mode
-from ghapp.health.remediation.status import ReplacementStage, ReplacementStatus
-from ghapp.health.runner.verdict import Reason, State, is_absent
+from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.remediation.plan import Mode
+from ghapp.remediation.status import ReplacementStage, ReplacementStatus
 from ghapp.report.check_run import time_of
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
 from ghapp.report.markdown import NOTHING, code, cut, heading, prose, row
 from ghapp.report.pools_section import fuse_history, paused_by
+from ghapp.runners.verdict import Reason, State, is_absent
 
 MOST_LABELS = 20
 

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ghapp.health.pool_matching import pool_of
-from ghapp.health.queue.labels import names_one_run
-from ghapp.health.runner.evidence import Evidence
+from ghapp.installations.pool_matching import pool_of
+from ghapp.runners.evidence import Evidence
 from ghapp.untrusted_text import toml_string
+from ghapp.workflow_jobs.labels import names_one_run
 
 SHARD_LABEL = "shard"
 """Labels like `shard:pink` are no pool's own: they become `shard_label = "shard"`."""

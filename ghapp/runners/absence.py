@@ -13,13 +13,13 @@ from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ghapp.health.backoff import doubled
-from ghapp.health.installation import Installation
-from ghapp.health.pacing import mean_changed
-from ghapp.health.runner import observations
-from ghapp.health.runner.evidence import Evidence, Fold, Registration, Survey, looks_hosted, with_blind_span
-from ghapp.health.runner.failed_calls import call_answered, may_call, retry_at
-from ghapp.health.runner.verdict import (
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import mean_changed
+from ghapp.runners import observations
+from ghapp.runners.backoff import doubled
+from ghapp.runners.evidence import Evidence, Fold, Registration, Survey, looks_hosted, with_blind_span
+from ghapp.runners.failed_calls import call_answered, may_call, retry_at
+from ghapp.runners.verdict import (
     LONGEST_JOB_SECONDS,
     Limits,
     Reason,

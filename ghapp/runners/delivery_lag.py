@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.health.runner.evidence import LIST_LASTS_SECONDS, Evidence, Survey, covered_seconds
-from ghapp.health.runner.observations import LIST_LAG_SECONDS
-from ghapp.health.runner.verdict import is_absent, missing_since
+from ghapp.runners.evidence import LIST_LASTS_SECONDS, Evidence, Survey, covered_seconds
+from ghapp.runners.observations import LIST_LAG_SECONDS
+from ghapp.runners.verdict import is_absent, missing_since
 
 HOLD_SECONDS = 3600.0
 """An absence waits at most this long for deliveries, counted in time that complete lists cover."""

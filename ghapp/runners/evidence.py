@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ghapp.health.runner.deletion_progress import Deletion
-from ghapp.health.runner.remains import Remains
+from ghapp.runners.deletion_progress import Deletion
+from ghapp.runners.remains import Remains
 
 SECOND = 1.0
 """GitHub dates a job's end by the second in which it was."""

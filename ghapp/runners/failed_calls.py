@@ -7,9 +7,9 @@ the budget or a rate limit holds back are not counted: none is sent meanwhile. P
 
 from __future__ import annotations
 
-from ghapp.health.backoff import doubled
-from ghapp.health.runner.evidence import Evidence, FailedCalls
-from ghapp.health.runner.verdict import is_absent, missing_since
+from ghapp.runners.backoff import doubled
+from ghapp.runners.evidence import Evidence, FailedCalls
+from ghapp.runners.verdict import is_absent, missing_since
 
 RETRY_SECONDS = (30.0, 960.0)
 """Time from a failed call to the next one: at first, and the maximum; doubled in between."""

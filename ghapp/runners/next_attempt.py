@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ghapp.health.installation import Installation
-from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.verdict import Reason
+from ghapp.installations.installation import Installation
+from ghapp.runners.evidence import Survey
+from ghapp.runners.verdict import Reason
 
 OVERDUE_SECONDS = 60.0
 """A sweep overdue by more than this was picked up by no scheduler or no worker."""

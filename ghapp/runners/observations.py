@@ -9,12 +9,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Protocol
 
-from ghapp.health.backoff import doubled
-from ghapp.health.runner import remains as cluster
-from ghapp.health.runner.deletion_progress import Deletion
-from ghapp.health.runner.evidence import Evidence, Fold, PastLoss, Registration, Survey, observed_at
-from ghapp.health.runner.remains import RemainsKind
-from ghapp.health.runner.verdict import (
+from ghapp.runners import remains as cluster
+from ghapp.runners.backoff import doubled
+from ghapp.runners.deletion_progress import Deletion
+from ghapp.runners.evidence import Evidence, Fold, PastLoss, Registration, Survey, observed_at
+from ghapp.runners.remains import RemainsKind
+from ghapp.runners.verdict import (
     LONGEST_JOB_SECONDS,
     is_absent,
     may_run_an_unknown_job,

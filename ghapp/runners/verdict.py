@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.health.runner.evidence import Evidence, Survey, covered_seconds, observed_at
-from ghapp.health.runner.remains import PROCESS_ENDED, RemainsKind
+from ghapp.runners.evidence import Evidence, Survey, covered_seconds, observed_at
+from ghapp.runners.remains import PROCESS_ENDED, RemainsKind
 
 JOB_LEASE_SECONDS = 600.0
 """GitHub gives up a job whose runner has been silent for this long; after that, a delivery no longer proves a job."""

@@ -1,4 +1,4 @@
-"""The tables of the policy and of its pools, with defaults. Tables for `ghapp.health` are defined there."""
+"""The tables of the policy and of its pools, with defaults. Tables that a rule reads are defined beside it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ghapp.health.deaths.rerun import RerunRules
-from ghapp.health.leaks.guards import LeakLimits
-from ghapp.health.pacing import BudgetLimits
-from ghapp.health.queue.queue_check import QueueLimits
-from ghapp.health.remediation.fuse import FuseLimits
-from ghapp.health.remediation.plan import RemediationLimits
-from ghapp.health.runner.verdict import Limits
+from ghapp.deaths.rerun import RerunRules
+from ghapp.installations.pacing import BudgetLimits
+from ghapp.leaks.guards import LeakLimits
+from ghapp.remediation.fuse import FuseLimits
+from ghapp.remediation.plan import RemediationLimits
+from ghapp.runners.verdict import Limits
+from ghapp.workflow_jobs.queue_check import QueueLimits
 
 
 @dataclass(frozen=True, slots=True)

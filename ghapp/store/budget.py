@@ -17,9 +17,9 @@ from typing import Any
 from redis.asyncio import Redis
 
 from ghapp.errors import BudgetSpentError, SpentLimit
-from ghapp.health.history import WHOLE_ORG
-from ghapp.health.pacing import MOST_IN_FLIGHT, Allowance, CallLimits
-from ghapp.health.rate_limit import FAR_SECONDS, http_date
+from ghapp.incidents.history import WHOLE_ORG
+from ghapp.installations.pacing import MOST_IN_FLIGHT, Allowance, CallLimits
+from ghapp.installations.rate_limit import FAR_SECONDS, http_date
 from ghapp.store import keys
 from ghapp.store.history_counts import COUNT, field, other_field
 from ghapp.store.quarantine import PlainReader, finite

@@ -6,9 +6,9 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.health.cluster_summary import BRIDGED_SECONDS, ClusterSummary
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.pods.phantom_kinds import PhantomKind, PhantomReason
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.cluster_summary import BRIDGED_SECONDS, ClusterSummary
+from ghapp.pods.phantom_kinds import PhantomKind, PhantomReason
 from ghapp.store import keys
 from ghapp.store.codec import DROPPED, Codec
 from ghapp.store.quarantine import RecordReader

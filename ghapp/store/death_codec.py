@@ -5,8 +5,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import DeadJob, Death
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import DeadJob, Death
 from ghapp.store.codec import Codec
 
 MOST_LINES, LONGEST_LINE, MOST_CHARACTERS = 200, 2_000, 32_768

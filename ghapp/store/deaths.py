@@ -15,10 +15,10 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import Death
-from ghapp.health.history import DEATH_PREFIX
-from ghapp.health.pool_matching import OTHER_POOL
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import Death
+from ghapp.incidents.history import DEATH_PREFIX
+from ghapp.installations.pool_matching import OTHER_POOL
 from ghapp.store import death_codec, keys
 from ghapp.store.compare_and_set import RecordWriter
 from ghapp.store.history_counts import COUNT, field, other_field

@@ -7,7 +7,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.health.delivery_lag import DeliveryArrivals, DeliveryFacts, DeliveryLog
+from ghapp.runners.delivery_lag import DeliveryArrivals, DeliveryFacts, DeliveryLog
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import PlainReader, RecordReader, finite

@@ -12,13 +12,13 @@ from zlib import crc32
 
 from redis.asyncio import Redis
 
-from ghapp.health.gate.shard_status import TakenJob
-from ghapp.health.history import WAIT_PREFIX, bucket_of
-from ghapp.health.job import Job, JobSearch, PullReference, is_sha, was_hosted
+from ghapp.gate.shard_status import TakenJob
+from ghapp.incidents.history import WAIT_PREFIX, bucket_of
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.history_counts import COUNT, field, other_field
 from ghapp.store.quarantine import Member, PlainReader, RecordReader
+from ghapp.workflow_jobs.job import Job, JobSearch, PullReference, is_sha, was_hosted
 
 _jobs = Codec("job", Job, unknown={frozenset({"queued", "running", "over"}): "queued"})
 

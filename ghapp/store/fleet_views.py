@@ -6,20 +6,20 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ghapp.health.demand import UnservedJob, demand
-from ghapp.health.gate.gate_checks import GateCheck
-from ghapp.health.installation import Installation
-from ghapp.health.pods.phantom_kinds import Phantom
-from ghapp.health.queue.job_queue import JobQueue
-from ghapp.health.queue.reason import QueueReason
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.next_attempt import next_attempt
+from ghapp.gate.gate_checks import GateCheck
+from ghapp.installations.installation import Installation
+from ghapp.pods.phantom_kinds import Phantom
 from ghapp.report.fleet import FleetView
 from ghapp.report.org_view import OrgView
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.next_attempt import next_attempt
 from ghapp.settings import Settings
 from ghapp.store.org_views import load_org_view
 from ghapp.store.stores import Stores
 from ghapp.store.unseen import Unseen, load_unseen
+from ghapp.workflow_jobs.demand import UnservedJob, demand
+from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.reason import QueueReason
 
 
 class FleetFacts(NamedTuple):

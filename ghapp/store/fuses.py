@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
-from ghapp.health.installation import Installation
-from ghapp.health.leaks import leak_fuse
-from ghapp.health.leaks.leak_fuse import LeakFuse, StopReason
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position, resume
+from ghapp.installations.installation import Installation
+from ghapp.leaks import leak_fuse
+from ghapp.leaks.leak_fuse import LeakFuse, StopReason
 from ghapp.log import logger
 from ghapp.redis_clock import redis_time
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position, resume
 from ghapp.store import keys
 from ghapp.store.codec import Codec, Record
 from ghapp.store.compare_and_set import RecordWriter

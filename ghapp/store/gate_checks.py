@@ -6,7 +6,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.health.gate.gate_checks import GateCheck
+from ghapp.gate.gate_checks import GateCheck
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader

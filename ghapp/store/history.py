@@ -21,7 +21,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.health.history import (
+from ghapp.incidents.history import (
     HOUR_SECONDS,
     KEPT_SECONDS,
     MOST_POOLS,
@@ -36,7 +36,7 @@ from ghapp.health.history import (
     sampled,
     step_of,
 )
-from ghapp.health.pool_matching import OTHER_POOL
+from ghapp.installations.pool_matching import OTHER_POOL
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.history_counts import parsed

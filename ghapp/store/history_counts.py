@@ -6,8 +6,8 @@ A sweep joins the counts to the history; see `ghapp.store.history`.
 
 from __future__ import annotations
 
-from ghapp.health.history import step_of
-from ghapp.health.pool_matching import OTHER_POOL
+from ghapp.incidents.history import step_of
+from ghapp.installations.pool_matching import OTHER_POOL
 
 MOST_COUNTS = 20_000
 """Fields of an installation; beyond them counts go to the pool `other`. Sweeps keep the fields of a few steps only."""

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
+from ghapp.deliveries.redelivery import LastRequest
 from ghapp.errors import StoreRefusedError, StoreUnavailableError
-from ghapp.health.redelivery import LastRequest
 from ghapp.redis_errors import FOREIGN, translated
 from ghapp.store import keys
 from ghapp.store.quarantine import PlainReader, finite

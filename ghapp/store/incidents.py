@@ -9,11 +9,11 @@ from typing import Any
 from redis.asyncio import Redis
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.incidents.fold import KEPT_SECONDS, IncidentsById, outdated
-from ghapp.health.incidents.incident import LossIncident
-from ghapp.health.incidents.loss import LossEnd
-from ghapp.health.remediation.fuse import FuseReason, Position
-from ghapp.health.runner.verdict import Reason
+from ghapp.incidents.fold import KEPT_SECONDS, IncidentsById, outdated
+from ghapp.incidents.incident import LossIncident
+from ghapp.incidents.loss import LossEnd
+from ghapp.remediation.fuse import FuseReason, Position
+from ghapp.runners.verdict import Reason
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.compare_and_set import ATTEMPTS, RecordWriter

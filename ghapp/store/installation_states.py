@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader

@@ -7,7 +7,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.health.installation import Installation, known_as, named_by
+from ghapp.installations.installation import Installation, known_as, named_by
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.compare_and_set import RecordWriter

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import Death
-from ghapp.health.deaths.job_death import is_same_end
-from ghapp.health.deaths.post_mortem import APART_UNSEEN_SECONDS, UNFINISHED
-from ghapp.health.job import Job, JobSearch, was_hosted
-from ghapp.health.job_story import JobOutcome, other_attempts
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import Death
+from ghapp.deaths.job_death import is_same_end
+from ghapp.deaths.job_story import JobOutcome, other_attempts
+from ghapp.deaths.post_mortem import APART_UNSEEN_SECONDS, UNFINISHED
 from ghapp.store.deaths import MOST_READ
 from ghapp.store.stores import Stores
+from ghapp.workflow_jobs.job import Job, JobSearch, was_hosted
 
 MOST_RUNS = 5
 """Runs whose ended jobs are searched for other attempts; in longer lists they are sought among the known jobs alone."""

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import msgspec
 from redis.asyncio import Redis
 
-from ghapp.health.leaks.guards import TickMemory
-from ghapp.health.leaks.leak_fuse import ReapedPod
-from ghapp.health.leaks.orphan import Orphan
-from ghapp.health.leaks.reaper_status import Example, Stop
+from ghapp.leaks.guards import TickMemory
+from ghapp.leaks.leak_fuse import ReapedPod
+from ghapp.leaks.orphan import Orphan
+from ghapp.leaks.reaper_status import Example, Stop
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import Member, PlainReader, RecordReader

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
-from ghapp.health.notifications import Notified, Topic
+from ghapp.notifications.conditions import Notified, Topic
 from ghapp.store import keys
 from ghapp.store.codec import DROPPED, Codec
 from ghapp.store.quarantine import RecordReader

@@ -6,19 +6,19 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ghapp.health.gate.active_shard import ACTIVE_SECONDS
-from ghapp.health.gate.shard_status import LOOP_SECONDS, ShardInputs, shard_statuses
-from ghapp.health.installation import Installation
-from ghapp.health.pods.pod import Pod, is_fresh
-from ghapp.health.pods.pod_claim import by_name
-from ghapp.health.queue.job_queue import JobQueue
-from ghapp.health.remediation.status import is_loss_over
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.verdict import State
+from ghapp.gate.active_shard import ACTIVE_SECONDS
+from ghapp.gate.shard_status import LOOP_SECONDS, ShardInputs, shard_statuses
+from ghapp.installations.installation import Installation
+from ghapp.pods.pod import Pod, is_fresh
+from ghapp.pods.pod_claim import by_name
+from ghapp.remediation.status import is_loss_over
 from ghapp.report.org_view import OrgView
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.verdict import State
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.deaths import identity
 from ghapp.store.stores import Stores
+from ghapp.workflow_jobs.job_queue import JobQueue
 
 MOST_DEATHS = 500
 """Deaths that the gate reads, the latest."""

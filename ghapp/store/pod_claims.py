@@ -9,7 +9,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from ghapp.errors import PodClaimsFullError
-from ghapp.health.pods.pod_claim import PodClaim
+from ghapp.pods.pod_claim import PodClaim
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import Member, PlainReader, RecordReader, text

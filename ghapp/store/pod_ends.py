@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 
-from ghapp.health.pods.pod import Pod
+from ghapp.pods.pod import Pod
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader

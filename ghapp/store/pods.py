@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 
-from ghapp.health.pods.pod import EphemeralRunner, Pod
+from ghapp.pods.pod import EphemeralRunner, Pod
 from ghapp.store import keys
 from ghapp.store.codec import Codec, Record
 from ghapp.store.pod_ends import PodEnd, PodEnds

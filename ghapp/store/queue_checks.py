@@ -6,10 +6,10 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.health.queue.queue_check import QueueCheck
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader
+from ghapp.workflow_jobs.queue_check import QueueCheck
 
 KEPT_SECONDS = 3 * 86_400
 """After the last change: longer than a job can wait, so that a check is completed and never created twice."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.health.deaths.rerun import Rerun, RerunNote, RerunState
+from ghapp.deaths.rerun import Rerun, RerunNote, RerunState
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader

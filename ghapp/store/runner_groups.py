@@ -6,10 +6,10 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.health.queue.runner_groups import RunnerGroups
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader
+from ghapp.workflow_jobs.runner_groups import RunnerGroups
 
 KEPT_SECONDS = 2 * 3600
 """They are read once an hour. Older ones give no reason for a job to wait."""

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
-from ghapp.health.runner.evidence import Evidence, Fold, Survey
-from ghapp.health.runner.remains import RemainsKind
+from ghapp.runners.evidence import Evidence, Fold, Survey
+from ghapp.runners.remains import RemainsKind
 from ghapp.store import keys
 from ghapp.store.codec import DROPPED, Codec
 from ghapp.store.compare_and_set import RecordWriter

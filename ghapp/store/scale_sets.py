@@ -7,7 +7,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.health.pods.scale_sets import ScaleSet
+from ghapp.pods.scale_sets import ScaleSet
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader

@@ -11,8 +11,8 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.health.history import STEP_SECONDS
-from ghapp.health.settled import Settled
+from ghapp.incidents.history import STEP_SECONDS
+from ghapp.incidents.settled import Settled
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.quarantine import RecordReader

@@ -7,7 +7,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from ghapp.health.gate.active_shard import (
+from ghapp.gate.active_shard import (
     ANSWER_SECONDS,
     ActiveShardAnswer,
     Deploy,
@@ -15,9 +15,9 @@ from ghapp.health.gate.active_shard import (
     last_deploy,
     with_deploy,
 )
-from ghapp.health.gate.deploy_results import is_same, judged
-from ghapp.health.gate.judgement import ActiveShardSources, GateRequest, judge_gate
-from ghapp.health.gate.shard_status import ShardInputs
+from ghapp.gate.deploy_results import is_same, judged
+from ghapp.gate.judgement import ActiveShardSources, GateRequest, judge_gate
+from ghapp.gate.shard_status import ShardInputs
 from ghapp.store import keys
 from ghapp.store.codec import Codec
 from ghapp.store.compare_and_set import RecordWriter

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ghapp.health.cluster_summary import StaleNamespace, namespaces_of, stale_namespaces
-from ghapp.health.pods.degraded_sources import DegradedSource, sources_of
-from ghapp.health.pods.reconcile import NamespaceRule
+from ghapp.deaths.cluster_summary import StaleNamespace, namespaces_of, stale_namespaces
+from ghapp.pods.degraded_sources import DegradedSource, sources_of
+from ghapp.pods.reconcile import NamespaceRule
 from ghapp.store.stores import Stores
 
 

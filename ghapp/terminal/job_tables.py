@@ -9,9 +9,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ghapp.health.queue.explanation import duration
 from ghapp.terminal.tables import ShrinkingTable, ago, constant_column, copyable, count_line, more_line, new_table
 from ghapp.untrusted_text import visible
+from ghapp.workflow_jobs.explanation import duration
 
 UNKNOWN_TIME = "time not known"
 

@@ -16,7 +16,7 @@ from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
 
-from ghapp.health.pool_matching import LONGEST_POOL
+from ghapp.installations.pool_matching import LONGEST_POOL
 from ghapp.report.documents import timestamp
 from ghapp.untrusted_text import visible
 

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from ghapp.health.pods.pod_claim import PodClaim, claim_on
-from ghapp.health.remediation.status import ReplacementStatus
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.verdict import Verdict
+from ghapp.pods.pod_claim import PodClaim, claim_on
+from ghapp.remediation.status import ReplacementStatus
 from ghapp.report.documents import Fact, HealthDocument, evidence_document, last_listing, timestamp
 from ghapp.report.org_view import OrgView
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.verdict import Verdict
 
 MOST_ENCODED = 100_000
 """A document takes about a kilobyte."""

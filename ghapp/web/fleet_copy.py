@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from cachetools import LRUCache
 
-from ghapp.health.runner.evidence import Evidence
+from ghapp.runners.evidence import Evidence
 from ghapp.store.runners import Runners
 
 RELOAD_SECONDS = 60.0

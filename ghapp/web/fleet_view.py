@@ -15,18 +15,15 @@ from typing import NamedTuple
 from cachetools import TTLCache
 from starlette.exceptions import HTTPException
 
+from ghapp.deaths.job_story import JobOutcome
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.installation import Installation
-from ghapp.health.job import EVERY_JOB, Job, JobSearch, PullReference
-from ghapp.health.job_story import JobOutcome
-from ghapp.health.pods.pod import EphemeralRunner, is_fresh
-from ghapp.health.queue.job_queue import JobQueue
-from ghapp.health.queue.runner_groups import RunnerGroups
-from ghapp.health.remediation.status import is_healed
-from ghapp.health.remediation.steps import has_looked
-from ghapp.health.runner.evidence import Evidence, Fold, Survey
+from ghapp.installations.installation import Installation
+from ghapp.pods.pod import EphemeralRunner, is_fresh
+from ghapp.remediation.status import is_healed
+from ghapp.remediation.steps import has_looked
 from ghapp.report.documents import never_seen
 from ghapp.report.org_view import OrgView
+from ghapp.runners.evidence import Evidence, Fold, Survey
 from ghapp.settings import Settings
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.job_outcomes import load_job_outcomes
@@ -36,6 +33,9 @@ from ghapp.store.stores import Stores
 from ghapp.web.cache import FRESH_SECONDS, Cache
 from ghapp.web.encoded_documents import EncodedDocument, EncodedDocuments, encoded
 from ghapp.web.fleet_copy import NO_RUNNERS, Fleet, FleetCopies
+from ghapp.workflow_jobs.job import EVERY_JOB, Job, JobSearch, PullReference
+from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.runner_groups import RunnerGroups
 
 MOST_ORGS = 1_000
 MOST_FILTERS = 100

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Collection
 from typing import NamedTuple
 
-from ghapp.health.gate.active_shard import Deploy
-from ghapp.health.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_gate
-from ghapp.health.gate.shard_checks import known_shards
-from ghapp.health.gate.shard_status import ShardInputs
-from ghapp.health.installation import Installation
-from ghapp.health.shards import has_shards
+from ghapp.gate.active_shard import Deploy
+from ghapp.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_gate
+from ghapp.gate.shard_checks import known_shards
+from ghapp.gate.shard_status import ShardInputs
+from ghapp.gate.shards import has_shards
+from ghapp.installations.installation import Installation
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.org_views import load_shard_inputs
 from ghapp.store.stores import Stores

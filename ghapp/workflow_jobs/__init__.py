@@ -1,1 +1,6 @@
-"""Judges why a queued job waits: one reason for each job, and what to do about it. Pure."""
+"""Workflow jobs, and why a queued one waits: one reason for each job, and what to do about it. Pure.
+
+`job` is a job as deliveries report it, `job_steps` how far it came, `demand` what the jobs of an installation need.
+`job_queue` joins jobs and runners, `reason` finds why a job waits, `explanation` puts it into words, and `queue_check`
+decides when the check run "Runner queue" is posted.
+"""

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ghapp.health.pool_matching import PoolMatcher, PoolRule
-from ghapp.health.queue.labels import folded
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.verdict import is_absent, is_spent, missing_since, was_taken_down
+from ghapp.installations.pool_matching import PoolMatcher, PoolRule
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.verdict import is_absent, is_spent, missing_since, was_taken_down
+from ghapp.workflow_jobs.labels import folded
 
 NOT_ASSIGNED_SECONDS = 60.0
 """GitHub assigns a job to an idle runner within seconds; a job that none accepts is queued again after a minute."""

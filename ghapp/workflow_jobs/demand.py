@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ghapp.health.job import Job, is_over
-from ghapp.health.pods.phantom_kinds import is_assigned
-from ghapp.health.pods.pod import EphemeralRunner
-from ghapp.health.pool_matching import ScaledRule, pool_of, rule_named
-from ghapp.health.queue.job_queue import JobQueue
-from ghapp.health.queue.reason import QueueReason
+from ghapp.installations.pool_matching import ScaledRule, pool_of, rule_named
+from ghapp.pods.phantom_kinds import is_assigned
+from ghapp.pods.pod import EphemeralRunner
+from ghapp.workflow_jobs.job import Job, is_over
+from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.reason import QueueReason
 
 NONE_ASSIGNED: Mapping[str, int] = MappingProxyType({})
 

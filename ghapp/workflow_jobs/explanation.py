@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ghapp.health.job import Job
-from ghapp.health.queue.capacity import NOT_ASSIGNED_SECONDS
-from ghapp.health.queue.job_queue import JobQueue
-from ghapp.health.queue.labels import LONGEST_LABEL, missing_labels, names_one_run
-from ghapp.health.queue.reason import Placement, QueueReason
-from ghapp.health.remediation.fuse import resume_command
-from ghapp.health.remediation.status import ReplacementBlocker, ReplacementTerms, pool_block
+from ghapp.remediation.fuse import resume_command
+from ghapp.remediation.status import ReplacementBlocker, ReplacementTerms, pool_block
+from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
+from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.labels import LONGEST_LABEL, missing_labels, names_one_run
+from ghapp.workflow_jobs.reason import Placement, QueueReason
 
 MOST_LABELS = 10
 """Labels that a sentence names."""

@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Literal, NamedTuple
 
-from ghapp.health.job_steps import JobSteps
-from ghapp.health.runner.evidence import looks_hosted
-from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS
+from ghapp.runners.evidence import looks_hosted
+from ghapp.runners.verdict import LONGEST_JOB_SECONDS
+from ghapp.workflow_jobs.job_steps import JobSteps
 
 QUEUED_TOO_LONG_SECONDS = 24 * 3600.0
 """GitHub fails a job that no runner took within a day; an older queued job lost its later deliveries."""

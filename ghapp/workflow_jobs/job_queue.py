@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median
 
-from ghapp.health.job import Job, asks_for_hosted, is_over, may_be_ours
-from ghapp.health.pool_matching import EVERY_RUNNER, UNKNOWN_POOL, PoolRule, pool_of
-from ghapp.health.queue.capacity import AvailableRunner, Capacity, capacities
-from ghapp.health.queue.labels import folded, names_one_run, nearest_label
-from ghapp.health.queue.reason import UNSERVED, Brakes, Placement, QueueReason, reason_of
-from ghapp.health.queue.runner_groups import RunnerGroup, RunnerGroups, by_id, excludes
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
-from ghapp.health.remediation.pause import PauseView
-from ghapp.health.remediation.plan import Mode
+from ghapp.installations.pool_matching import EVERY_RUNNER, UNKNOWN_POOL, PoolRule, pool_of
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
+from ghapp.remediation.pause import PauseView
+from ghapp.remediation.plan import Mode
+from ghapp.workflow_jobs.capacity import AvailableRunner, Capacity, capacities
+from ghapp.workflow_jobs.job import Job, asks_for_hosted, is_over, may_be_ours
+from ghapp.workflow_jobs.labels import folded, names_one_run, nearest_label
+from ghapp.workflow_jobs.reason import UNSERVED, Brakes, Placement, QueueReason, reason_of
+from ghapp.workflow_jobs.runner_groups import RunnerGroup, RunnerGroups, by_id, excludes
 
 MOST_COMPARISONS = 5_000
 """Pairs of labels that are compared for hints, some ten to a hundred microseconds each."""

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ghapp.health.job import Job, is_over
-from ghapp.health.queue.job_queue import JobQueue
-from ghapp.health.queue.reason import STUCK, QueueReason
+from ghapp.workflow_jobs.job import Job, is_over
+from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.reason import STUCK, QueueReason
 
 MOST_JOBS = 200
 """Jobs of one commit that its check run follows: those that wait, the oldest first, and then others. A matrix has up to

@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.health.job import Job
-from ghapp.health.queue.capacity import NOT_ASSIGNED_SECONDS, Capacity
+from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS, Capacity
+from ghapp.workflow_jobs.job import Job
 
 
 class QueueReason(StrEnum):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ghapp.health.job import Job
+from ghapp.workflow_jobs.job import Job
 
 
 class RunnerGroup(NamedTuple):

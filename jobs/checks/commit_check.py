@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from typing import ClassVar, TypeVar
 
 from ghapp.errors import CreationsSpentError
-from ghapp.health.gate.gate_checks import GateCheck
-from ghapp.health.installation import Installation
-from ghapp.health.queue.queue_check import QueueCheck
+from ghapp.gate.gate_checks import GateCheck
+from ghapp.installations.installation import Installation
 from ghapp.log import logger
+from ghapp.workflow_jobs.queue_check import QueueCheck
 from jobs.checks.publisher import POSTED, RETRY_SECONDS, CheckRunOutcome, outcome_of, retry_after
 from jobs.context import JobContext
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from functools import partial
 
 from ghapp.errors import GitHubError
-from ghapp.github.checks import Checks
-from ghapp.health.gate.active_shard import Deploy
-from ghapp.health.gate.gate_checks import (
+from ghapp.gate.active_shard import Deploy
+from ghapp.gate.gate_checks import (
     GateCheck,
     GateCheckStage,
     ended_undecided,
@@ -24,16 +23,17 @@ from ghapp.health.gate.gate_checks import (
     subject_of,
     superseded,
 )
-from ghapp.health.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_gate
-from ghapp.health.gate.shard_status import ShardInputs
-from ghapp.health.installation import Installation
-from ghapp.health.queue.queue_check import QueueCheck
+from ghapp.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_gate
+from ghapp.gate.shard_status import ShardInputs
+from ghapp.github.checks import Checks
+from ghapp.installations.installation import Installation
 from ghapp.log import logger
 from ghapp.queue import jobs
 from ghapp.report.gate_report import gate_report, name_of, summary_digest, superseded_report
 from ghapp.settings import PoolSettings
 from ghapp.store.locks import OUTLIVING_SECONDS
 from ghapp.store.org_views import load_shard_inputs
+from ghapp.workflow_jobs.queue_check import QueueCheck
 from jobs.checks.commit_check import CommitCheckPost
 from jobs.checks.publisher import TRANSIENT, CheckRunOutcome, open_checks, outcome_of, publish
 from jobs.context import JobContext

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ghapp.deaths.cluster_summary import MOST_DEATHS, ClusterSummary
+from ghapp.deaths.correlation import WEEK_SECONDS
+from ghapp.deaths.patterns import DAY_SECONDS, DeathSummary, death_patterns, death_summary
 from ghapp.github.checks import Checks
-from ghapp.health.cluster_summary import MOST_DEATHS, ClusterSummary
-from ghapp.health.deaths.correlation import WEEK_SECONDS
-from ghapp.health.deaths.patterns import DAY_SECONDS, DeathSummary, death_patterns, death_summary
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.log import logger
 from ghapp.queue import jobs
 from ghapp.report import FleetView, Report, report_on

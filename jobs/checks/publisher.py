@@ -21,8 +21,8 @@ from ghapp.errors import (
     UnauthorizedError,
 )
 from ghapp.github.checks import Checks
-from ghapp.health.installation import Installation
-from ghapp.health.pacing import Purpose
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Purpose
 from ghapp.report import NAME, Report
 from ghapp.report.post_mortem import NAME as POST_MORTEM
 from ghapp.report.queue_report import QUEUE_CHECK

@@ -13,12 +13,18 @@ from dataclasses import replace
 from ghapp.errors import GitHubError
 from ghapp.github.checks import Checks
 from ghapp.github.runner_groups import read_runner_groups
-from ghapp.health.installation import Installation
-from ghapp.health.job import Job
-from ghapp.health.pacing import Purpose
-from ghapp.health.queue.capacity import NOT_ASSIGNED_SECONDS
-from ghapp.health.queue.job_queue import JobQueue
-from ghapp.health.queue.queue_check import (
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Purpose
+from ghapp.log import logger
+from ghapp.queue.jobs import JobName
+from ghapp.report.queue_report import QUEUE_CHECK, QUIET_TOPIC, queue_report, reasons_digest
+from ghapp.store.locks import OUTLIVING_SECONDS
+from ghapp.store.org_views import load_job_queue
+from ghapp.store.queue_checks import MOST
+from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
+from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.queue_check import (
     QueueCheck,
     checks_to_follow,
     is_done,
@@ -27,14 +33,8 @@ from ghapp.health.queue.queue_check import (
     unknown_jobs,
     with_outcomes,
 )
-from ghapp.health.queue.reason import QueueReason
-from ghapp.health.queue.runner_groups import RunnerGroups
-from ghapp.log import logger
-from ghapp.queue.jobs import JobName
-from ghapp.report.queue_report import QUEUE_CHECK, QUIET_TOPIC, queue_report, reasons_digest
-from ghapp.store.locks import OUTLIVING_SECONDS
-from ghapp.store.org_views import load_job_queue
-from ghapp.store.queue_checks import MOST
+from ghapp.workflow_jobs.reason import QueueReason
+from ghapp.workflow_jobs.runner_groups import RunnerGroups
 from jobs.checks.commit_check import CommitCheckPost
 from jobs.checks.publisher import CheckRunOutcome, open_checks, publish
 from jobs.context import JobContext

@@ -7,10 +7,10 @@ pause is a person's, and no button of a check run ends it: the page does, the AP
 from __future__ import annotations
 
 from ghapp.github.checks import Checks
-from ghapp.health.installation import Installation
-from ghapp.health.pacing import Purpose
-from ghapp.health.remediation.decision import DecisionInputs, by_pool, counts_for
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Purpose
 from ghapp.log import logger
+from ghapp.remediation.decision import DecisionInputs, by_pool, counts_for
 from ghapp.report import RESUME
 from ghapp.store.audit import AuditEntry, Channel, Trail
 from ghapp.store.fuses import WHOLE_ORG

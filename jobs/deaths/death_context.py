@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.correlation import is_of
+from ghapp.deaths.death import DeadJob, Death, with_context, with_more_lines
+from ghapp.deaths.post_mortem import JobFacts, job_at_death, wants_lines
 from ghapp.errors import PermissionMissingError
 from ghapp.github.jobs import Jobs
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.correlation import is_of
-from ghapp.health.deaths.death import DeadJob, Death, with_context, with_more_lines
-from ghapp.health.deaths.post_mortem import JobFacts, job_at_death, wants_lines
-from ghapp.health.installation import Installation
-from ghapp.health.pacing import Purpose
-from ghapp.health.pods.degraded_sources import HOST_LINES, RUNNER_LINES
-from ghapp.health.pool_matching import runner_pool
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Purpose
+from ghapp.installations.pool_matching import runner_pool
 from ghapp.loki.client import LogStore
+from ghapp.pods.degraded_sources import HOST_LINES, RUNNER_LINES
 from jobs.context import JobContext
 
 

@@ -16,20 +16,20 @@ from redis import Redis as SyncRedis
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.failure_grace import FailureGrace
 from ghapp.cluster.request import PODS, ClusterRequest
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.correlation import is_of
+from ghapp.deaths.death import Death, died, has_worked, vanished
+from ghapp.deaths.job_death import completed_by_pod, is_job_death_of
+from ghapp.deaths.own_deletion import ended_before_deletion
 from ghapp.errors import ClusterError, ClusterForbiddenError
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.correlation import is_of
-from ghapp.health.deaths.death import Death, died, has_worked, vanished
-from ghapp.health.deaths.job_death import completed_by_pod, is_job_death_of
-from ghapp.health.deaths.own_deletion import ended_before_deletion
-from ghapp.health.installation import Installation
-from ghapp.health.pods.degraded_sources import logs_source
-from ghapp.health.pods.pod import ORGANIZATION_LABEL, Pod, is_in
-from ghapp.health.pool_matching import metric_pool, runner_pool
-from ghapp.health.runner.evidence import Evidence
+from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import metric_pool, runner_pool
 from ghapp.log import logger, redact
+from ghapp.pods.degraded_sources import logs_source
+from ghapp.pods.pod import ORGANIZATION_LABEL, Pod, is_in
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
+from ghapp.runners.evidence import Evidence
 from ghapp.settings import Settings
 from ghapp.store.deaths import identity
 from ghapp.store.stores import Stores

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ghapp.errors import GitHubUnavailableError, NotFoundError, PermissionMissingError
-from ghapp.github.jobs import Jobs
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import Death
-from ghapp.health.deaths.github_words import JobWords, read_words
-from ghapp.health.deaths.job_death import (
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import Death
+from ghapp.deaths.github_words import JobWords, read_words
+from ghapp.deaths.job_death import (
     completed_by_job,
     death_of_job,
     is_same_end,
@@ -21,17 +19,19 @@ from ghapp.health.deaths.job_death import (
     job_death,
     needs_words,
 )
-from ghapp.health.deaths.post_mortem import APART_UNSEEN_SECONDS
-from ghapp.health.installation import Installation
-from ghapp.health.job import Job, JobSearch
-from ghapp.health.job_story import NOTHING_KNOWN, other_attempts
-from ghapp.health.pacing import Purpose
-from ghapp.health.pool_matching import OTHER_POOL
-from ghapp.health.runner.evidence import Evidence
+from ghapp.deaths.job_story import NOTHING_KNOWN, other_attempts
+from ghapp.deaths.post_mortem import APART_UNSEEN_SECONDS
+from ghapp.errors import GitHubUnavailableError, NotFoundError, PermissionMissingError
+from ghapp.github.jobs import Jobs
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Purpose
+from ghapp.installations.pool_matching import OTHER_POOL
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
+from ghapp.runners.evidence import Evidence
 from ghapp.store.deaths import identity
 from ghapp.store.job_outcomes import load_job_outcomes
+from ghapp.workflow_jobs.job import Job, JobSearch
 from jobs.context import JobContext, configured, open_context
 from jobs.deliveries.job_times import configured_pool
 from jobs.events.publish import death_id, publish_death

@@ -7,6 +7,17 @@ once and updated.
 
 from __future__ import annotations
 
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import Death
+from ghapp.deaths.post_mortem import (
+    JobFacts,
+    failed_for_it,
+    has_full_context,
+    is_interrupted,
+    may_have_failed_for_it,
+    next_look_after,
+    wants_lines,
+)
 from ghapp.errors import (
     CreationsSpentError,
     GhappError,
@@ -16,22 +27,11 @@ from ghapp.errors import (
     PermissionMissingError,
 )
 from ghapp.github.jobs import Jobs
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import Death
-from ghapp.health.deaths.post_mortem import (
-    JobFacts,
-    failed_for_it,
-    has_full_context,
-    is_interrupted,
-    may_have_failed_for_it,
-    next_look_after,
-    wants_lines,
-)
-from ghapp.health.installation import Installation
-from ghapp.health.pacing import Purpose
-from ghapp.health.pods.degraded_sources import HOST_LINES, RUNNER_LINES
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Purpose
 from ghapp.log import logger
 from ghapp.loki.client import LogStoreUnreachableError
+from ghapp.pods.degraded_sources import HOST_LINES, RUNNER_LINES
 from ghapp.queue.jobs import JobName
 from ghapp.store.deaths import identity
 from ghapp.store.locks import OUTLIVING_SECONDS

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from ghapp.deaths.correlation import WEEK_SECONDS, correlation
+from ghapp.deaths.death import DeadJob
+from ghapp.deaths.job_story import JobOutcome, StoryEvent, is_run_again, job_story, other_attempts, rerun_story
+from ghapp.deaths.rerun import RerunFacts, may_be_repeated, refusal
 from ghapp.errors import NotFoundError
-from ghapp.health.deaths.correlation import WEEK_SECONDS, correlation
-from ghapp.health.deaths.death import DeadJob
-from ghapp.health.deaths.rerun import RerunFacts, may_be_repeated, refusal
-from ghapp.health.installation import Installation
-from ghapp.health.job import JobSearch
-from ghapp.health.job_story import JobOutcome, StoryEvent, is_run_again, job_story, other_attempts, rerun_story
+from ghapp.installations.installation import Installation
 from ghapp.log import logger
 from ghapp.report.post_mortem import NAME, post_mortem_report
 from ghapp.store.deaths import identity
 from ghapp.store.post_mortems import PostedMortem
+from ghapp.workflow_jobs.job import JobSearch
 from jobs.checks.publisher import CheckRunOutcome, open_checks, publish
 from jobs.context import JobContext
 from jobs.events.publish import death_id

@@ -6,14 +6,10 @@ the job's attempts at GitHub settle it before anything is asked again.
 
 from __future__ import annotations
 
-from ghapp.errors import GitHubError, NotFoundError, PermissionMissingError
-from ghapp.github.checks import external_id
-from ghapp.github.deliveries import Delivery
-from ghapp.github.jobs import Jobs
-from ghapp.health.deaths.death import Death
-from ghapp.health.deaths.github_words import JobWords, read_words
-from ghapp.health.deaths.post_mortem import JobFacts
-from ghapp.health.deaths.rerun import (
+from ghapp.deaths.death import Death
+from ghapp.deaths.github_words import JobWords, read_words
+from ghapp.deaths.post_mortem import JobFacts
+from ghapp.deaths.rerun import (
     AUTO,
     DEFERRED,
     Rerun,
@@ -29,12 +25,16 @@ from ghapp.health.deaths.rerun import (
     refusal,
     settled,
 )
-from ghapp.health.installation import Installation
-from ghapp.health.pacing import Purpose
-from ghapp.health.pool_matching import rule_named
-from ghapp.health.remediation.fuse import Position, fuse_of
+from ghapp.errors import GitHubError, NotFoundError, PermissionMissingError
+from ghapp.github.checks import external_id
+from ghapp.github.deliveries import Delivery
+from ghapp.github.jobs import Jobs
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Purpose
+from ghapp.installations.pool_matching import rule_named
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
+from ghapp.remediation.fuse import Position, fuse_of
 from ghapp.report.post_mortem import NAME, RERUN
 from ghapp.store.audit import AuditEntry, Channel
 from ghapp.store.deaths import identity

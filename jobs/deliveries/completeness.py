@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import partial
 
-from ghapp.health.delivery_lag import (
+from ghapp.installations.installation import Installation
+from ghapp.log import logger
+from ghapp.runners.delivery_lag import (
     DeliveryGap,
     completeness,
     confirmation_deferred,
@@ -14,10 +16,8 @@ from ghapp.health.delivery_lag import (
     in_words,
     may_be_explained,
 )
-from ghapp.health.installation import Installation
-from ghapp.health.runner.evidence import Evidence, Survey
-from ghapp.health.runner.verdict import missing_since
-from ghapp.log import logger
+from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.verdict import missing_since
 from jobs.context import JobContext
 from jobs.deliveries.delivery_log import log_read_since
 

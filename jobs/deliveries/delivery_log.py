@@ -6,12 +6,12 @@ end. Of very many failures one read covers a part; redelivery continues before i
 
 from __future__ import annotations
 
+from ghapp.deliveries.redelivery import KEPT_SECONDS, Redeliveries, by_installation, to_redeliver
 from ghapp.errors import GitHubError
 from ghapp.github.delivery_log import CONFIRMATION_LIMITS, LIMITS, Failures, failed_attempts
-from ghapp.health.delivery_lag import DeliveryLog, LogReading, MissingDeliveries, log_after, log_after_failure
-from ghapp.health.pacing import CallLimits
-from ghapp.health.redelivery import KEPT_SECONDS, Redeliveries, by_installation, to_redeliver
+from ghapp.installations.pacing import CallLimits
 from ghapp.log import logger
+from ghapp.runners.delivery_lag import DeliveryLog, LogReading, MissingDeliveries, log_after, log_after_failure
 from ghapp.store.inbox import TOP, RedeliveryCursor
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.context import JobContext

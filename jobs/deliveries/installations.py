@@ -9,11 +9,11 @@ from __future__ import annotations
 from math import floor
 
 from ghapp.github.deliveries import Delivery
-from ghapp.health.installation import UNINSTALLED_DISCOVERY_SECONDS, Installation, stale_name
-from ghapp.health.runner.absence import survey_after_failure
-from ghapp.health.runner.next_attempt import why_not_swept
+from ghapp.installations.installation import UNINSTALLED_DISCOVERY_SECONDS, Installation, stale_name
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
+from ghapp.runners.absence import survey_after_failure
+from ghapp.runners.next_attempt import why_not_swept
 from jobs.context import JobContext, configured, open_context
 from jobs.runners.forget import forget_unswept
 from jobs.scheduler import DISCOVER_SECONDS

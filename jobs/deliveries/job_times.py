@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from ghapp.health.history import pool_of_job
-from ghapp.health.installation import Installation
-from ghapp.health.job import Job, was_hosted
-from ghapp.health.pool_matching import metric_pool, pool_of, rule_named
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.shards import shard_of
+from ghapp.gate.shards import shard_of
+from ghapp.incidents.history import pool_of_job
+from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import metric_pool, pool_of, rule_named
+from ghapp.runners.evidence import Evidence
 from ghapp.settings import PoolSettings
 from ghapp.store.metric_counters import CounterBatch
+from ghapp.workflow_jobs.job import Job, was_hosted
 from jobs.context import JobContext
 
 QUEUE_BUCKETS = (5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14_400.0)

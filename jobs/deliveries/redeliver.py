@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from math import ceil
 
+from ghapp.deliveries.redelivery import LastRequest, may_request
 from ghapp.errors import BudgetSpentError, GitHubError, RateLimitedError
 from ghapp.github.delivery_log import deliver_again
-from ghapp.health.pacing import POINTS_SECONDS, REDELIVERY_POINTS, WRITE_POINTS
-from ghapp.health.redelivery import LastRequest, may_request
+from ghapp.installations.pacing import POINTS_SECONDS, REDELIVERY_POINTS, WRITE_POINTS
 from ghapp.log import logger
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.context import JobContext, configured, open_context

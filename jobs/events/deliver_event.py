@@ -25,9 +25,10 @@ import msgspec
 from httpx import AsyncClient
 
 from ghapp.errors import LockLostError, ReplacerUnavailableError, StoreUnavailableError
-from ghapp.health.pool_matching import rule_named, runner_pool
-from ghapp.health.remediation.fuse import Fuse, fuse_of, fuse_of_runner
-from ghapp.health.remediation.steps import (
+from ghapp.installations.pool_matching import rule_named, runner_pool
+from ghapp.log import logger
+from ghapp.remediation.fuse import Fuse, fuse_of, fuse_of_runner
+from ghapp.remediation.steps import (
     REPLACE,
     ReplacementPath,
     RequestStep,
@@ -35,7 +36,6 @@ from ghapp.health.remediation.steps import (
     replacement_path,
     request_step,
 )
-from ghapp.log import logger
 from ghapp.replace.cloudevents import open_client, post
 from ghapp.replace.outbox_copy import OutboxCopy, OutboxGroup
 from ghapp.settings import PoolSettings, Settings

@@ -6,18 +6,18 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ghapp.health.deaths.death import Death
-from ghapp.health.installation import Installation
-from ghapp.health.leaks.orphan import Orphan
-from ghapp.health.pool_matching import rule_named
-from ghapp.health.remediation.decision import JudgedRunner
-from ghapp.health.remediation.fuse import Fuse, FuseCounts, FuseReason, Position, changed_at
-from ghapp.health.remediation.steps import REPLACE, ReplacementPath, replacement_path
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.transitions import published_state, transition
+from ghapp.deaths.death import Death
+from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import rule_named
+from ghapp.leaks.orphan import Orphan
 from ghapp.log import logger
+from ghapp.remediation.decision import JudgedRunner
+from ghapp.remediation.fuse import Fuse, FuseCounts, FuseReason, Position, changed_at
+from ghapp.remediation.steps import REPLACE, ReplacementPath, replacement_path
 from ghapp.report.documents import death_document, orphan_document, timestamp
 from ghapp.report.org_view import OrgView
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.transitions import published_state, transition
 from jobs.context import JobContext
 
 log = logger(__name__)

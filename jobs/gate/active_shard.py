@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ghapp.active_shard import query_active_shard
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.settings import PoolSettings

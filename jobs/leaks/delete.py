@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.api_errors import RefusedError
 from ghapp.errors import ClusterError, ClusterForbiddenError, ConflictError
-from ghapp.health.installation import Installation
-from ghapp.health.leaks.guards import LeakLimits, TickMemory, TickResult, leaks
-from ghapp.health.leaks.orphan import Orphan, orphan
-from ghapp.health.leaks.runner_activity import RunnerActivity
-from ghapp.health.pods.pod import Pod
+from ghapp.installations.installation import Installation
+from ghapp.leaks.guards import LeakLimits, TickMemory, TickResult, leaks
+from ghapp.leaks.orphan import Orphan, orphan
+from ghapp.leaks.runner_activity import RunnerActivity
 from ghapp.log import logger
+from ghapp.pods.pod import Pod
 from ghapp.replace.pods import delete_account, require_permissions
 from ghapp.store.leaks import Leaks
 from jobs.context import JobContext

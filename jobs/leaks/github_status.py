@@ -10,17 +10,17 @@ from typing import NamedTuple
 from ghapp.errors import GitHubError, NotFoundError
 from ghapp.github.installation_client import InstallationClient
 from ghapp.github.wire import JobEnd
-from ghapp.health.installation import Installation
-from ghapp.health.job import Job
-from ghapp.health.leaks.github_queries import is_due, is_worth_a_query, with_answer, without_proof
-from ghapp.health.leaks.guards import TickMemory
-from ghapp.health.leaks.runner_activity import RunnerActivity
-from ghapp.health.pacing import Purpose
-from ghapp.health.pods.pod import Pod
-from ghapp.health.pods.pod_claim import claim_on
-from ghapp.health.runner import observations
-from ghapp.health.runner.evidence import Evidence
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Purpose
+from ghapp.leaks.github_queries import is_due, is_worth_a_query, with_answer, without_proof
+from ghapp.leaks.guards import TickMemory
+from ghapp.leaks.runner_activity import RunnerActivity
 from ghapp.log import logger
+from ghapp.pods.pod import Pod
+from ghapp.pods.pod_claim import claim_on
+from ghapp.runners import observations
+from ghapp.runners.evidence import Evidence
+from ghapp.workflow_jobs.job import Job
 from jobs.context import JobContext
 from jobs.leaks.snapshot import RecordedRunners, Snapshot, names_of
 

@@ -1,7 +1,7 @@
 """Reaps leaked pods: read, judge, query GitHub about the few candidates, judge again, and delete.
 
 A failed read skips the tick: nothing is reaped on partial knowledge. A namespace that RBAC forbids to read is left out.
-The guards, by their numbers, are in the docstring of `ghapp.health.leaks.guards.leaks`.
+The guards, by their numbers, are in the docstring of `ghapp.leaks.guards.leaks`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from ghapp.deaths.cluster_summary import namespaces_of
 from ghapp.errors import ClusterError, ClusterForbiddenError, ConfigurationError, GhappError
-from ghapp.health.cluster_summary import namespaces_of
-from ghapp.health.installation import Installation
-from ghapp.health.leaks.guards import Guard, TickMemory, TickResult, leaks
-from ghapp.health.leaks.leak_fuse import LeakFuse
-from ghapp.health.leaks.reaper_status import examples, kept_by_guard, stops
-from ghapp.health.pods.degraded_sources import leaks_source
-from ghapp.health.pods.pod import Pod
+from ghapp.installations.installation import Installation
+from ghapp.leaks.guards import Guard, TickMemory, TickResult, leaks
+from ghapp.leaks.leak_fuse import LeakFuse
+from ghapp.leaks.reaper_status import examples, kept_by_guard, stops
 from ghapp.log import logger, redact
+from ghapp.pods.degraded_sources import leaks_source
+from ghapp.pods.pod import Pod
 from ghapp.queue.jobs import JobName
 from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.leaks import Leaks, Tick

@@ -9,25 +9,25 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ghapp.cluster.api import Cluster
+from ghapp.deaths.cluster_summary import namespaces_of
 from ghapp.errors import ClusterForbiddenError
-from ghapp.health.cluster_summary import namespaces_of
-from ghapp.health.delivery_lag import DeliveryGap, has_waited
-from ghapp.health.installation import Installation
-from ghapp.health.job import Job
-from ghapp.health.leaks.github_queries import combined_activity
-from ghapp.health.leaks.guards import FuseView, TickInputs, TickMemory
-from ghapp.health.leaks.leak_fuse import reason_in_use
-from ghapp.health.leaks.runner_activity import Patience, RunnerActivity, is_ours
-from ghapp.health.pods.degraded_sources import leaks_source
-from ghapp.health.pods.pod import Pod
-from ghapp.health.pods.pod_claim import Claimed, by_name
-from ghapp.health.pool_matching import PoolMatcher, runner_pool
-from ghapp.health.remediation.fuse_moves import open_pools
-from ghapp.health.runner.evidence import Evidence, Survey
-from ghapp.health.runner.verdict import is_absent, missing_since
+from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import PoolMatcher, runner_pool
+from ghapp.leaks.github_queries import combined_activity
+from ghapp.leaks.guards import FuseView, TickInputs, TickMemory
+from ghapp.leaks.leak_fuse import reason_in_use
+from ghapp.leaks.runner_activity import Patience, RunnerActivity, is_ours
 from ghapp.log import redact
+from ghapp.pods.degraded_sources import leaks_source
+from ghapp.pods.pod import Pod
+from ghapp.pods.pod_claim import Claimed, by_name
+from ghapp.remediation.fuse_moves import open_pools
+from ghapp.runners.delivery_lag import DeliveryGap, has_waited
+from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.verdict import is_absent, missing_since
 from ghapp.settings import Settings
 from ghapp.store.fuses import WHOLE_ORG
+from ghapp.workflow_jobs.job import Job
 from jobs.context import JobContext
 from jobs.deliveries.completeness import delivery_gaps
 

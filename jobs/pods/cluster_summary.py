@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ghapp.health.cluster_summary import (
+from ghapp.deaths.cluster_summary import (
     MOST_DEATHS,
     ClusterSummary,
     continued,
@@ -10,10 +10,10 @@ from ghapp.health.cluster_summary import (
     summary_after,
     unread_since,
 )
-from ghapp.health.installation import Installation
-from ghapp.health.leaks.reaper_status import DAY_SECONDS, ReaperStatus, reaper_status
-from ghapp.health.pods.pod import is_fresh
-from ghapp.health.pods.reconcile import ArcDemand, find_phantoms, pod_locations
+from ghapp.installations.installation import Installation
+from ghapp.leaks.reaper_status import DAY_SECONDS, ReaperStatus, reaper_status
+from ghapp.pods.pod import is_fresh
+from ghapp.pods.reconcile import ArcDemand, find_phantoms, pod_locations
 from jobs.context import JobContext
 
 EVERY_SECONDS = 15.0

@@ -14,8 +14,8 @@ from ghapp.cluster.api import Cluster
 from ghapp.cluster.watch import follow_objects
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchEvent, WatchFailure
 from ghapp.errors import ClusterError, ClusterForbiddenError, ResourceMissingError
-from ghapp.health.pods.degraded_sources import changes_source, objects_source
-from ghapp.health.pods.pod import EphemeralRunner
+from ghapp.pods.degraded_sources import changes_source, objects_source
+from ghapp.pods.pod import EphemeralRunner
 from ghapp.settings import Settings
 from ghapp.store.stores import Stores
 from jobs.pods.namespace_cache import Clock, NamespaceCache

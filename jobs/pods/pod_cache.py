@@ -13,8 +13,8 @@ from functools import partial
 
 from ghapp.cluster.watch import follow
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchEvent, WatchFailure
-from ghapp.health.pods.degraded_sources import deaths_source, pods_source
-from ghapp.health.pods.pod import Pod
+from ghapp.pods.degraded_sources import deaths_source, pods_source
+from ghapp.pods.pod import Pod
 from ghapp.store.pod_ends import PodEnd, UnrecordedEnd
 from ghapp.store.pods import PodChange
 from jobs.deaths.death_recorder import DeathRecorder

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from ghapp.health.installation import Installation
-from ghapp.health.pods.observed_remains import ObservedRemains, by_namespace, observed_remains
-from ghapp.health.pods.reconcile import pod_locations
-from ghapp.health.runner import observations
-from ghapp.health.runner.evidence import Evidence, Fold
+from ghapp.installations.installation import Installation
+from ghapp.pods.observed_remains import ObservedRemains, by_namespace, observed_remains
+from ghapp.pods.reconcile import pod_locations
+from ghapp.runners import observations
+from ghapp.runners.evidence import Evidence, Fold
 from jobs.context import JobContext
 
 

@@ -9,14 +9,14 @@ from typing import NamedTuple
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.api_errors import RefusedError
 from ghapp.errors import ClusterForbiddenError, ConflictError, ResourceMissingError
-from ghapp.health.installation import Installation
-from ghapp.health.pacing import Purpose
-from ghapp.health.pods.blockers import Blocker
-from ghapp.health.pods.deletion_decision import DeletionDecision, DeletionVerdict, Preconditions
-from ghapp.health.remediation.steps import present, successor_of
-from ghapp.health.runner import absence, deletion_progress, observations
-from ghapp.health.runner.evidence import Evidence
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Purpose
+from ghapp.pods.blockers import Blocker
+from ghapp.pods.deletion_decision import DeletionDecision, DeletionVerdict, Preconditions
+from ghapp.remediation.steps import present, successor_of
 from ghapp.report.org_view import OrgView
+from ghapp.runners import absence, deletion_progress, observations
+from ghapp.runners.evidence import Evidence
 from ghapp.settings import PoolSettings
 from jobs.context import JobContext
 from jobs.remediation.job_lookup import look_up_known_job, look_up_unknown_job

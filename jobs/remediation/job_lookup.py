@@ -7,16 +7,16 @@ from functools import partial
 
 from ghapp.errors import GitHubError
 from ghapp.github.jobs import Jobs
-from ghapp.health.installation import Installation
-from ghapp.health.pacing import Purpose
-from ghapp.health.pods.assigned_job import JobOfRun, job_observed, job_of_runner, run_of
-from ghapp.health.pods.observed_remains import by_namespace
-from ghapp.health.pods.pod import EphemeralRunner, is_fresh
-from ghapp.health.runner import absence, observations
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.remains import RemainsKind
-from ghapp.health.runner.verdict import may_run_an_unknown_job
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Purpose
 from ghapp.log import logger
+from ghapp.pods.assigned_job import JobOfRun, job_observed, job_of_runner, run_of
+from ghapp.pods.observed_remains import by_namespace
+from ghapp.pods.pod import EphemeralRunner, is_fresh
+from ghapp.runners import absence, observations
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.remains import RemainsKind
+from ghapp.runners.verdict import may_run_an_unknown_job
 from jobs.context import JobContext
 
 log = logger(__name__)

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 
-from ghapp.health.installation import Installation
-from ghapp.health.job import is_over
-from ghapp.health.pool_matching import rule_named, runner_pool
-from ghapp.health.remediation.decision import (
+from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import rule_named, runner_pool
+from ghapp.log import logger
+from ghapp.queue.jobs import enqueue_remediation
+from ghapp.remediation.decision import (
     Decision,
     DecisionInputs,
     FuseChange,
@@ -19,10 +20,10 @@ from ghapp.health.remediation.decision import (
     deliveries_flow,
     is_as_planned,
 )
-from ghapp.health.remediation.decision import decide as decided
-from ghapp.health.remediation.fuse import Fuse, Position, has_stepped, is_long_closed
-from ghapp.health.remediation.plan import Plan
-from ghapp.health.remediation.steps import (
+from ghapp.remediation.decision import decide as decided
+from ghapp.remediation.fuse import Fuse, Position, has_stepped, is_long_closed
+from ghapp.remediation.plan import Plan
+from ghapp.remediation.steps import (
     REPLACE,
     ReplacementPath,
     awaits_remediation,
@@ -30,13 +31,12 @@ from ghapp.health.remediation.steps import (
     replacement_path,
     request_id,
 )
-from ghapp.health.runner import observations
-from ghapp.health.runner.evidence import Evidence
-from ghapp.log import logger
-from ghapp.queue.jobs import enqueue_remediation
 from ghapp.report.org_view import OrgView
+from ghapp.runners import observations
+from ghapp.runners.evidence import Evidence
 from ghapp.settings import PoolSettings
 from ghapp.store.locks import OUTLIVING_SECONDS
+from ghapp.workflow_jobs.job import is_over
 from jobs.checks.health_report import enqueue_report_if_wanted
 from jobs.context import JobContext
 from jobs.deliveries.completeness import delivery_gaps

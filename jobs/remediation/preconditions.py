@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ghapp.health.installation import Installation
-from ghapp.health.pods.deletion_decision import DeletionDecision, Preconditions
-from ghapp.health.pods.pod import is_fresh
-from ghapp.health.pods.pod_claim import by_name
-from ghapp.health.pool_matching import runner_pool
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.verdict import is_absent, missing_since
+from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import runner_pool
+from ghapp.pods.deletion_decision import DeletionDecision, Preconditions
+from ghapp.pods.pod import is_fresh
+from ghapp.pods.pod_claim import by_name
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.verdict import is_absent, missing_since
 from jobs.context import JobContext
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ghapp.health.installation import Installation
-from ghapp.health.pods.blockers import Blocker
-from ghapp.health.pods.deletion_decision import DeletionDecision
-from ghapp.health.pods.deletion_guards import CLOCK_SLACK_SECONDS, TERMINATING_SECONDS
-from ghapp.health.runner import deletion_progress, observations
-from ghapp.health.runner.deletion_progress import Deletion
-from ghapp.health.runner.evidence import Evidence
+from ghapp.installations.installation import Installation
 from ghapp.log import logger, redact
+from ghapp.pods.blockers import Blocker
+from ghapp.pods.deletion_decision import DeletionDecision
+from ghapp.pods.deletion_guards import CLOCK_SLACK_SECONDS, TERMINATING_SECONDS
 from ghapp.queue.jobs import JobName
+from ghapp.runners import deletion_progress, observations
+from ghapp.runners.deletion_progress import Deletion
+from ghapp.runners.evidence import Evidence
 from jobs.context import JobContext
 
 log = logger(__name__)

@@ -8,17 +8,17 @@ from functools import partial
 
 from ghapp.errors import BudgetSpentError, GitHubError, RateLimitedError
 from ghapp.github.installation_client import Removal
-from ghapp.health.installation import Installation
-from ghapp.health.pacing import Purpose
-from ghapp.health.pool_matching import rule_named, runner_pool
-from ghapp.health.remediation.fuse import fuse_of_runner
-from ghapp.health.remediation.steps import RemediationStep, is_open, may_act, present, step_after, successor_of
-from ghapp.health.runner import absence, observations
-from ghapp.health.runner.evidence import Evidence, Fold
-from ghapp.health.runner.failed_calls import call_answered, failed_calls, may_call
-from ghapp.health.runner.verdict import runs_a_job
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Purpose
+from ghapp.installations.pool_matching import rule_named, runner_pool
 from ghapp.log import logger
+from ghapp.remediation.fuse import fuse_of_runner
+from ghapp.remediation.steps import RemediationStep, is_open, may_act, present, step_after, successor_of
 from ghapp.report.org_view import OrgView
+from ghapp.runners import absence, observations
+from ghapp.runners.evidence import Evidence, Fold
+from ghapp.runners.failed_calls import call_answered, failed_calls, may_call
+from ghapp.runners.verdict import runs_a_job
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.context import JobContext, configured, open_context
 from jobs.events.publish import publish_replacement_request

@@ -10,11 +10,11 @@ from ghapp.errors import (
     ConflictError,
     ResourceMissingError,
 )
-from ghapp.health.installation import Installation
-from ghapp.health.pods.blockers import Blocker
-from ghapp.health.runner.evidence import Evidence
+from ghapp.installations.installation import Installation
 from ghapp.log import logger
+from ghapp.pods.blockers import Blocker
 from ghapp.replace import arc, pods
+from ghapp.runners.evidence import Evidence
 from ghapp.settings import PoolSettings
 from jobs.context import JobContext
 from jobs.remediation.cluster_replacement import ClusterReplacement, RemediationOps, Replacer

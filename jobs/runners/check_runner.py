@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ghapp.errors import GitHubError
-from ghapp.health.installation import Installation
-from ghapp.health.pacing import Purpose
-from ghapp.health.runner import absence
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Purpose
 from ghapp.log import logger
+from ghapp.runners import absence
 from ghapp.store.presses import check_topic
 from ghapp.untrusted_text import one_line
 from jobs.context import JobContext, configured, open_context

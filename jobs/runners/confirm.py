@@ -11,17 +11,17 @@ from ghapp.errors import BudgetSpentError, GhappError, GitHubError, GitHubUnavai
 from ghapp.github.installation_client import InstallationClient
 from ghapp.github.response import PER_PAGE
 from ghapp.github.wire import JobEnd
-from ghapp.health.installation import Installation
-from ghapp.health.job import RUNNING_TOO_LONG_SECONDS, Job, is_over
-from ghapp.health.pacing import Purpose
-from ghapp.health.runner import absence, observations
-from ghapp.health.runner.absence import GetResult, RunnerList
-from ghapp.health.runner.evidence import Evidence, Fold, Registration, Survey
-from ghapp.health.runner.verdict import is_absent
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Purpose
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
+from ghapp.runners import absence, observations
+from ghapp.runners.absence import GetResult, RunnerList
+from ghapp.runners.evidence import Evidence, Fold, Registration, Survey
+from ghapp.runners.verdict import is_absent
 from ghapp.store.installation_states import MEMORY_SECONDS, InstallationState
 from ghapp.store.locks import OUTLIVING_SECONDS
+from ghapp.workflow_jobs.job import RUNNING_TOO_LONG_SECONDS, Job, is_over
 from jobs.context import JobContext, configured, open_context
 from jobs.deliveries.completeness import without_deferred
 from jobs.remediation.plan_remediation import plan_remediation

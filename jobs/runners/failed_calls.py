@@ -1,4 +1,4 @@
-"""Records calls about single runners that GitHub refused or did not answer: `ghapp.health.runner.failed_calls`."""
+"""Records calls about single runners that GitHub refused or did not answer: `ghapp.runners.failed_calls`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import partial
 
 from ghapp.errors import BudgetSpentError, GitHubError, RateLimitedError
-from ghapp.health.installation import Installation
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.failed_calls import call_failed
+from ghapp.installations.installation import Installation
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.failed_calls import call_failed
 from jobs.context import JobContext
 
 

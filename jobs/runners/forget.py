@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from ghapp.health.installation import Installation
-from ghapp.health.job import Job, is_over
-from ghapp.health.remediation.fuse import open_since
-from ghapp.health.runner.evidence import Evidence, Survey
-from ghapp.health.runner.transitions import is_expendable, may_be_forgotten
-from ghapp.health.runner.verdict import Limits, judge
+from ghapp.installations.installation import Installation
 from ghapp.log import logger
+from ghapp.remediation.fuse import open_since
+from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.transitions import is_expendable, may_be_forgotten
+from ghapp.runners.verdict import Limits, judge
+from ghapp.workflow_jobs.job import Job, is_over
 from jobs.context import JobContext
 from jobs.runners.incidents import record_deleted
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection
 
-from ghapp.health.installation import Installation
-from ghapp.health.pool_matching import metric_pool, rule_named, runner_pool
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.observations import succeeded_by, succeeding
-from ghapp.health.shards import shard_of
-from ghapp.health.successors import heals
+from ghapp.gate.shards import shard_of
+from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import metric_pool, rule_named, runner_pool
+from ghapp.remediation.successors import heals
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.observations import succeeded_by, succeeding
 from jobs.context import JobContext
 from jobs.deliveries.job_times import pool_labels
 

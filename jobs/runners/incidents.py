@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from ghapp.health.incidents.fold import IncidentsById, observed, places_of, with_losses
-from ghapp.health.incidents.loss import LossEnd, RunnerLoss, is_unrecorded
-from ghapp.health.installation import Installation
-from ghapp.health.remediation.fuse import Fuse, FuseCounts, Position
-from ghapp.health.runner.evidence import Evidence
+from ghapp.incidents.fold import IncidentsById, observed, places_of, with_losses
+from ghapp.incidents.loss import LossEnd, RunnerLoss, is_unrecorded
+from ghapp.installations.installation import Installation
+from ghapp.remediation.fuse import Fuse, FuseCounts, Position
 from ghapp.report.incidents import losses_in
 from ghapp.report.org_view import OrgView
+from ghapp.runners.evidence import Evidence
 from jobs.context import JobContext
 
 

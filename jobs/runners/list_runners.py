@@ -11,10 +11,10 @@ from ghapp.errors import GitHubError, GitHubUnavailableError
 from ghapp.github import wire
 from ghapp.github.installation_client import InstallationClient
 from ghapp.github.response import PER_PAGE
-from ghapp.health.runner.absence import GetResult, RunnerList
-from ghapp.health.runner.evidence import Registration
-from ghapp.health.runner.verdict import Reason
 from ghapp.log import logger
+from ghapp.runners.absence import GetResult, RunnerList
+from ghapp.runners.evidence import Registration
+from ghapp.runners.verdict import Reason
 from ghapp.store.etag_pages import EtagPage, EtagPages
 
 log = logger(__name__)

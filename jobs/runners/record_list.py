@@ -7,17 +7,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ghapp.errors import GitHubError
-from ghapp.health.history import HistorySample, sample
-from ghapp.health.installation import Installation
-from ghapp.health.pacing import Purpose
-from ghapp.health.pods.observed_remains import by_namespace
-from ghapp.health.remediation.decision import are_at_rest
-from ghapp.health.runner import absence
-from ghapp.health.runner.absence import GetResult, RunnerList
-from ghapp.health.runner.evidence import Evidence, Survey
-from ghapp.health.runner.remains import RemainsKind
-from ghapp.health.runner.verdict import is_absent
-from ghapp.health.settled import Settled, is_settled
+from ghapp.incidents.history import HistorySample, sample
+from ghapp.incidents.settled import Settled, is_settled
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Purpose
+from ghapp.pods.observed_remains import by_namespace
+from ghapp.remediation.decision import are_at_rest
+from ghapp.runners import absence
+from ghapp.runners.absence import GetResult, RunnerList
+from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.remains import RemainsKind
+from ghapp.runners.verdict import is_absent
 from ghapp.store.presses import FAILED
 from jobs.context import JobContext
 from jobs.deliveries.completeness import expect_deliveries

@@ -21,14 +21,14 @@ from ghapp.errors import (
     UnauthorizedError,
 )
 from ghapp.github.response import PER_PAGE
-from ghapp.health.history import HistorySample
-from ghapp.health.installation import Installation
-from ghapp.health.pacing import Purpose, least_interval, left, next_sweep_at, next_sweep_in
-from ghapp.health.runner import absence
-from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.verdict import Reason
-from ghapp.health.settled import holds
+from ghapp.incidents.history import HistorySample
+from ghapp.incidents.settled import holds
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Purpose, least_interval, left, next_sweep_at, next_sweep_in
 from ghapp.log import logger
+from ghapp.runners import absence
+from ghapp.runners.evidence import Survey
+from ghapp.runners.verdict import Reason
 from ghapp.store.locks import OUTLIVING_SECONDS
 from ghapp.store.presses import SWEEP_TOPIC, Press
 from jobs.context import JobContext, configured, open_context

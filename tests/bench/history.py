@@ -8,7 +8,7 @@ from collections import Counter
 from functools import reduce
 from pathlib import Path
 
-from ghapp.health.history import (
+from ghapp.incidents.history import (
     HOUR_SECONDS,
     KEPT_SECONDS,
     STEP_SECONDS,

@@ -7,12 +7,12 @@ import time
 from http.client import HTTPConnection
 from pathlib import Path
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import DeadJob, Death
-from ghapp.health.history import HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistorySample, step_of
-from ghapp.health.job import Job
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import DeadJob, Death
+from ghapp.incidents.history import HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistorySample, step_of
 from ghapp.store.stores import open_stores
 from ghapp.web.page_key import key_cookie
+from ghapp.workflow_jobs.job import Job
 from tests.bench.figure import Figure, middle
 from tests.bench.places import PAGE_KEY, POOL, web
 from tests.bench.reads import fill

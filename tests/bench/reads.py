@@ -14,9 +14,9 @@ from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 
-from ghapp.health.installation import NEEDED, Installation
-from ghapp.health.runner.evidence import Registration, Survey
-from ghapp.health.runner.observations import registration_seen
+from ghapp.installations.installation import NEEDED, Installation
+from ghapp.runners.evidence import Registration, Survey
+from ghapp.runners.observations import registration_seen
 from ghapp.store.connect import connect
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners

@@ -11,7 +11,7 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from ghapp.health.history import HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistorySample, step_of
+from ghapp.incidents.history import HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistorySample, step_of
 from ghapp.store.connect import connect
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.history import HistoryStore

@@ -14,9 +14,9 @@ from rq.job import Job
 from rq.registry import ScheduledJobRegistry, StartedJobRegistry
 from rq.serializers import JSONSerializer
 
-from ghapp.health.pacing import MOST_IN_FLIGHT
-from ghapp.health.remediation.fuse import Position
+from ghapp.installations.pacing import MOST_IN_FLIGHT
 from ghapp.queue.jobs import QUEUES
+from ghapp.remediation.fuse import Position
 from ghapp.store.connect import connect_sync
 from ghapp.store.events import Events
 from ghapp.store.fuses import Fuses

@@ -10,9 +10,9 @@ from random import Random
 
 from redis.asyncio import Redis
 
-from ghapp.health.redelivery import FIRST_WAIT_SECONDS
-from ghapp.health.remediation.fuse import Position
+from ghapp.deliveries.redelivery import FIRST_WAIT_SECONDS
 from ghapp.queue.jobs import BACKOFF_SECONDS
+from ghapp.remediation.fuse import Position
 from ghapp.store.fuses import Fuses
 from ghapp.store.installations import Installations
 from tests.chaos.accounting import Account, account_of

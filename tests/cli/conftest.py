@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager, nullcontext
 
 import pytest
 
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import DeadJob, Death
 from ghapp.doctor.finding import ok, warning
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import DeadJob, Death
-from ghapp.health.installation import Installation
-from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.observations import looked_again
+from ghapp.installations.installation import Installation
 from ghapp.queue.jobs import JobName
+from ghapp.runners.evidence import Survey
+from ghapp.runners.observations import looked_again
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
 from ghapp.store.deaths import Deaths
@@ -24,7 +24,7 @@ from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
 from ghapp.web.app import Server, build
 from tests.cli.test_cli import CREDENTIALS, ghapp
-from tests.health.builders import online
+from tests.rules.builders import online
 
 ACME = 7
 WATCHED = '[[pools]]\norg = "acme"\nname = "linux-4vcpu"\nlabels = ["linux-4vcpu"]\nnamespace = "runners"\n'

@@ -13,7 +13,7 @@ import pytest
 
 from ghapp import active_shard
 from ghapp.active_shard import LARGEST_BYTES, query_active_shard
-from ghapp.health.gate.active_shard import ActiveShardAnswer
+from ghapp.gate.active_shard import ActiveShardAnswer
 from ghapp.settings import PoolSettings, Settings
 from tests.stories.processes import wait_for
 

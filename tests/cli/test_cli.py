@@ -13,7 +13,7 @@ import pytest
 
 from ghapp.cli import main
 from ghapp.exit_codes import MISUSED, REDIS_UNAVAILABLE
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.sandbox import SandboxConfig, SandboxServer
 from ghapp.store.connect import connect
 from ghapp.store.installations import Installations

@@ -17,14 +17,14 @@ from types import ModuleType
 import pytest
 from standardwebhooks import Webhook
 
-from ghapp.health.installation import Installation
-from ghapp.health.runner.evidence import Survey
+from ghapp.installations.installation import Installation
+from ghapp.runners.evidence import Survey
 from ghapp.settings import Settings
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
 from tests.cli.conftest import ACME, Http, Known
-from tests.health.builders import online
+from tests.rules.builders import online
 
 PAGE = (Path(__file__).parents[2] / "docs" / "controllers.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import DeadJob, Death
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import DeadJob, Death
 from ghapp.store.deaths import Deaths
 from tests.cli.conftest import ACME
 from tests.cli.test_cli import one_line

@@ -6,18 +6,18 @@ import re
 
 import pytest
 
-from ghapp.health.cluster_summary import ClusterSummary
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.correlation import is_of
-from ghapp.health.deaths.death import Death
-from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.cluster_summary import ClusterSummary
+from ghapp.deaths.correlation import is_of
+from ghapp.deaths.death import Death
+from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
 from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.pod_claims import PodClaims
 from ghapp.store.pods import Pods
 from tests.cli.conftest import ACME
 from tests.cli.test_cli import one_line
-from tests.health.builders import online
+from tests.rules.builders import online
 from tests.support.snapshots import record_snapshot
 
 LOST = PhantomReason.POD_LOST

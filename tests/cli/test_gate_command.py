@@ -13,16 +13,16 @@ from threading import Thread
 
 import pytest
 
-from ghapp.health.gate.active_shard import Deploy, Role
-from ghapp.health.gate.terraform_log import LARGEST_BYTES
-from ghapp.health.installation import Installation
-from ghapp.health.job import Job
-from ghapp.health.runner.evidence import Registration, Survey
-from ghapp.health.runner.observations import job_started, registration_seen
+from ghapp.gate.active_shard import Deploy, Role
+from ghapp.gate.terraform_log import LARGEST_BYTES
+from ghapp.installations.installation import Installation
+from ghapp.runners.evidence import Registration, Survey
+from ghapp.runners.observations import job_started, registration_seen
 from ghapp.store.demand import Demand
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.store.shards import Shards
+from ghapp.workflow_jobs.job import Job
 from tests.support import commands
 
 ORG = 7

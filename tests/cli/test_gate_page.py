@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from ghapp.cli import main
-from ghapp.health.gate.judgement import STOP
+from ghapp.gate.judgement import STOP
 from ghapp.settings import PoolSettings, Settings
 from ghapp.web.api.gate import DeployBody
 
@@ -150,7 +150,7 @@ def test_requests_to_the_sandbox_are_json_that_its_controls_take():
 def steps():
     """The first words of each step of the gate, from its source."""
     for name in ("next_steps", "judgement"):
-        tree = ast.parse((ROOT / "ghapp" / "health" / "gate" / f"{name}.py").read_text())
+        tree = ast.parse((ROOT / "ghapp" / "gate" / f"{name}.py").read_text())
         for call in ast.walk(tree):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "NextStep":
                 step = call.args[0]
@@ -167,7 +167,7 @@ def test_every_step_is_explained(step):
 def checks():
     """The names of all checks, from their source."""
     for name in ("shard_checks", "judgement"):
-        source = (ROOT / "ghapp" / "health" / "gate" / f"{name}.py").read_text()
+        source = (ROOT / "ghapp" / "gate" / f"{name}.py").read_text()
         yield from re.findall(r"Check\(\s*\"([\w-]+)\"", source)
     yield "settled"
 

@@ -6,9 +6,9 @@ import pytest
 
 from ghapp.cli.gate_wait import POLL_SECONDS, GateTimeouts, watch
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.gate.active_shard import Role
-from ghapp.health.gate.judgement import Gate
-from ghapp.health.gate.shard_checks import Check
+from ghapp.gate.active_shard import Role
+from ghapp.gate.judgement import Gate
+from ghapp.gate.shard_checks import Check
 
 NOW = 1_790_000_000.0
 

@@ -6,7 +6,7 @@ import pytest
 
 from ghapp.settings import Settings
 from tests.cli.test_cli import one_line
-from tests.health.builders import lost, online
+from tests.rules.builders import lost, online
 
 pytestmark = pytest.mark.parametrize("known", ["Redis"], indirect=True)
 

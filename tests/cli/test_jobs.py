@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from ghapp.cli.backend import JobReference
-from ghapp.health.deaths.rerun import Rerun, RerunState
-from ghapp.health.job import Job, PullReference
+from ghapp.deaths.rerun import Rerun, RerunState
 from ghapp.store.deaths import Deaths
 from ghapp.store.demand import Demand
 from ghapp.store.reruns import Reruns
+from ghapp.workflow_jobs.job import Job, PullReference
 from tests.cli.conftest import ACME
 from tests.cli.test_cli import one_line
-from tests.health.builders import online
-from tests.health.deaths.test_post_mortem import death
+from tests.rules.builders import online
+from tests.rules.deaths.test_post_mortem import death
 
 PAGE = "https://github.com/acme/api/actions/runs/41/job/"
 

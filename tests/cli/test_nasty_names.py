@@ -7,8 +7,8 @@ import tomllib
 
 import pytest
 
-from ghapp.health.installation import Installation
-from ghapp.health.pool_matching import LONGEST_POOL
+from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import LONGEST_POOL
 from ghapp.store.tokens import Tokens
 from ghapp.untrusted_text import visible
 from tests.cli.conftest import ACME, Known

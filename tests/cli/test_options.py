@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from ghapp.cli import main
 from ghapp.cli.options import CommandOutput
 from tests.cli.test_cli import ghapp, one_line
-from tests.health.builders import online, present
+from tests.rules.builders import online, present
 from tests.support.commands import Forked, inherited
 
 

@@ -4,8 +4,8 @@ import getpass
 import json
 import time
 
-from ghapp.health.installation import Installation
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.installations.installation import Installation
+from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.report.documents import pause_in_words, timestamp
 from ghapp.store.audit import AuditLog, Trail
 from ghapp.store.fuses import Fuses, Pause

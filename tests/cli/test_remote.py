@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from ghapp.health.gate.active_shard import Deploy, Role
-from ghapp.health.installation import Installation
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.health.runner.evidence import Survey
+from ghapp.gate.active_shard import Deploy, Role
+from ghapp.installations.installation import Installation
+from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.runners.evidence import Survey
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.inbox import Entry, Inbox
 from ghapp.store.installations import Installations

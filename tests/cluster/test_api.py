@@ -12,7 +12,7 @@ from ghapp.errors import (
     ResourceMissingError,
     ResourceVersionExpiredError,
 )
-from ghapp.health.pods.pod import Ended
+from ghapp.pods.pod import Ended
 
 NAMES = [f"linux-{number}" for number in range(5)]
 

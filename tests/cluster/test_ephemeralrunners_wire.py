@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ghapp.cluster.wire import ephemeralrunners
 from ghapp.errors import ClusterUnavailableError
-from ghapp.health.pods.pod import EphemeralRunner
+from ghapp.pods.pod import EphemeralRunner
 from tests.cluster.shapes import CREATED_AT, encoded, ephemeral_runner, listed
 
 NAME = "linux-4vcpu-x7k2p-runner-abcde"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ghapp.cluster.wire import envelope, pods
 from ghapp.errors import ClusterUnavailableError
-from ghapp.health.pods.pod import Container, Ended, Owner, Pod
+from ghapp.pods.pod import Container, Ended, Owner, Pod
 from tests.cluster.shapes import CREATED_AT, KILLED, RUNNING, encoded, listed, pod
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ghapp.cluster.api import Cluster
 from ghapp.errors import ClusterForbiddenError
-from ghapp.health.pods.scale_sets import ScaleSet
+from ghapp.pods.scale_sets import ScaleSet
 from ghapp.sandbox.cluster.rbac import RbacRule
 from tests.cluster.conftest import client
 

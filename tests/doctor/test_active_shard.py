@@ -9,8 +9,8 @@ import pytest
 from ghapp.doctor import active_shard
 from ghapp.doctor.active_shard import of_answers
 from ghapp.doctor.finding import FindingStatus
-from ghapp.health.gate.active_shard import ActiveShardAnswer
-from ghapp.health.installation import Installation
+from ghapp.gate.active_shard import ActiveShardAnswer
+from ghapp.installations.installation import Installation
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.installations import Installations
 from ghapp.store.shards import Shards

@@ -16,8 +16,8 @@ from ghapp.doctor.finding import FindingStatus
 from ghapp.doctor.log_store import LOOK_BACK_SECONDS
 from ghapp.doctor.rbac import RbacPlace, needs, role_of
 from ghapp.doctor.watch import of_ages, of_holder
-from ghapp.health.pods.pod import Container, Pod
 from ghapp.loki.client import JOURNAL_SELECTORS
+from ghapp.pods.pod import Container, Pod
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store import keys

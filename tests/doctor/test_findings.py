@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 
+from ghapp.deaths.rerun import RerunRules
 from ghapp.decoding import Kind
 from ghapp.doctor.configuration import of_configuration
 from ghapp.doctor.controllers import of_url
@@ -31,14 +32,13 @@ from ghapp.doctor.runner import GROUPS
 from ghapp.doctor.tokens import SOON_SECONDS, of_tokens
 from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.github.app import AppRegistration, Delivered, HookConfig
-from ghapp.health.deaths.rerun import RerunRules
-from ghapp.health.delivery_lag import DeliveryGap, GapCause
-from ghapp.health.installation import NEEDED, Installation
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.next_attempt import NextAttempt
+from ghapp.installations.installation import NEEDED, Installation
+from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.report.check_run_state import PostFailure
 from ghapp.report.documents import timestamp
+from ghapp.runners.delivery_lag import DeliveryGap, GapCause
+from ghapp.runners.evidence import Survey
+from ghapp.runners.next_attempt import NextAttempt
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.fuses import Pause
 from ghapp.store.leaks import Tick

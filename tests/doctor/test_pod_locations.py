@@ -6,9 +6,9 @@ import pytest
 
 from ghapp.doctor import pod_locations
 from ghapp.doctor.finding import FindingStatus
-from ghapp.health.installation import Installation
-from ghapp.health.runner.evidence import Registration
-from ghapp.health.runner.observations import registration_seen
+from ghapp.installations.installation import Installation
+from ghapp.runners.evidence import Registration
+from ghapp.runners.observations import registration_seen
 from ghapp.settings import Settings
 from ghapp.store.installations import Installations
 from ghapp.store.pod_locations import PodLocations

@@ -9,8 +9,8 @@ import pytest
 from ghapp.doctor import cluster
 from ghapp.doctor.finding import FindingStatus
 from ghapp.doctor.reaper import check, of_tick, of_unfinished
-from ghapp.health.installation import Installation
-from ghapp.health.leaks.orphan import Orphan
+from ghapp.installations.installation import Installation
+from ghapp.leaks.orphan import Orphan
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
 from ghapp.store.installations import Installations

@@ -14,8 +14,8 @@ from rq import Worker
 from ghapp.doctor import controllers, probe
 from ghapp.doctor.runner import GROUPS, examine, examine_for_page
 from ghapp.github import installation_client
-from ghapp.health.runner.verdict import State
 from ghapp.queue.jobs import QUEUES
+from ghapp.runners.verdict import State
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.connect import connect_sync

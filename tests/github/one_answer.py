@@ -6,7 +6,7 @@ import msgspec
 
 from ghapp.decoding import LeftOutRows
 from ghapp.github.response import GitHubResponse
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 
 
 class OneAnswer:

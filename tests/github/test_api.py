@@ -16,8 +16,8 @@ from ghapp.github.api import THE_APP, GitHub, InstallationList
 from ghapp.github.installation_client import Removal, fingerprint
 from ghapp.github.transport import open_client
 from ghapp.github.wire import JobEnd
-from ghapp.health.installation import Installation
-from ghapp.health.pacing import CallLimits
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import CallLimits
 from ghapp.sandbox.config import SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.store.token_cache import SharedToken

@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from ghapp import errors
 from ghapp.credentials import AppCredentials
+from ghapp.deaths.github_words import JobAnnotation
+from ghapp.deaths.rerun import RunFacts
 from ghapp.decoding import LeftOutRows
 from ghapp.github import app as itself
 from ghapp.github import wire
@@ -28,12 +30,10 @@ from ghapp.github.manifest import convert
 from ghapp.github.runner_groups import read_runner_groups
 from ghapp.github.transport import GitHubTransport
 from ghapp.github.wire import JobEnd
-from ghapp.health.deaths.github_words import JobAnnotation
-from ghapp.health.deaths.rerun import RunFacts
-from ghapp.health.installation import Installation
-from ghapp.health.queue.runner_groups import RunnerGroup
+from ghapp.installations.installation import Installation
 from ghapp.report import RESUME, SWEEP, Conclusion, Report
 from ghapp.store.token_cache import SharedToken
+from ghapp.workflow_jobs.runner_groups import RunnerGroup
 from tests.support.keys import private_key
 
 pytestmark = pytest.mark.block_network

@@ -11,7 +11,7 @@ from ghapp.credentials import AppCredentials
 from ghapp.errors import GitHubUnavailableError
 from ghapp.github.api import GitHub
 from ghapp.github.checks import Checks, external_id
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.report import RESUME, SWEEP, Conclusion, Report
 from ghapp.report.check_run_state import Head
 from ghapp.sandbox.config import OrgConfig, SandboxConfig, pools_of

@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from ghapp.deaths.github_words import JobAnnotation
+from ghapp.deaths.post_mortem import JobFacts
 from ghapp.errors import GitHubUnavailableError, NotFoundError
 from ghapp.github.checks import Checks, external_id
 from ghapp.github.jobs import Jobs
 from ghapp.github.response import GitHubResponse
-from ghapp.health.deaths.github_words import JobAnnotation
-from ghapp.health.deaths.post_mortem import JobFacts
-from ghapp.health.job import Job
 from ghapp.report import Conclusion, Report
 from ghapp.report.post_mortem import NAME
+from ghapp.workflow_jobs.job import Job
 from tests.github.one_answer import OneAnswer
 
 HERE = "acme/api"

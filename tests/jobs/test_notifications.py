@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.installation import Installation
-from ghapp.health.runner.absence import survey_after_failure
-from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.verdict import Reason
+from ghapp.installations.installation import Installation
 from ghapp.notifier import Notifier, digest
+from ghapp.runners.absence import survey_after_failure
+from ghapp.runners.evidence import Survey
+from ghapp.runners.verdict import Reason
 from ghapp.settings import Settings
 from ghapp.store.connect import StorePipeline, connect_sync
 from ghapp.store.notifications import Notifications, PendingNotification

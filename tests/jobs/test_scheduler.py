@@ -12,9 +12,7 @@ from structlog.testing import capture_logs
 
 from ghapp import redis_clock
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.installation import Installation
-from ghapp.health.job import Job as QueuedJob
-from ghapp.health.queue.queue_check import QueueCheck
+from ghapp.installations.installation import Installation
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.settings import Settings
@@ -26,6 +24,8 @@ from ghapp.store.inbox import Inbox
 from ghapp.store.installations import Installations
 from ghapp.store.queue_checks import QueueChecks
 from ghapp.store.schedule import Schedule
+from ghapp.workflow_jobs.job import Job as QueuedJob
+from ghapp.workflow_jobs.queue_check import QueueCheck
 from jobs import scheduler
 from jobs.scheduler import (
     ADDED_JOB_SECONDS,

@@ -7,22 +7,22 @@ from enum import Enum
 
 import pytest
 
-from ghapp.health.deaths.cause import Cause, OwnReason
-from ghapp.health.deaths.rerun import RerunRefusal, RerunState
-from ghapp.health.deaths.runner_log import RunnerError
-from ghapp.health.gate.active_shard import Role
-from ghapp.health.incidents.loss import LossEnd
-from ghapp.health.leaks.leak_fuse import StopReason
-from ghapp.health.leaks.tick import Guard
-from ghapp.health.pods.blockers import Blocker
-from ghapp.health.pods.phantom_kinds import PhantomKind, PhantomReason
-from ghapp.health.queue.reason import QueueReason
-from ghapp.health.remediation.fuse import FuseReason, Position
-from ghapp.health.remediation.plan import Deferral
-from ghapp.health.remediation.status import ReplacementBlocker, ReplacementStage
-from ghapp.health.runner.next_attempt import NOT_SCHEDULED, OVERDUE
-from ghapp.health.runner.verdict import Reason, State
+from ghapp.deaths.cause import Cause, OwnReason
+from ghapp.deaths.rerun import RerunRefusal, RerunState
+from ghapp.deaths.runner_log import RunnerError
+from ghapp.gate.active_shard import Role
+from ghapp.incidents.loss import LossEnd
+from ghapp.leaks.leak_fuse import StopReason
+from ghapp.leaks.tick import Guard
+from ghapp.pods.blockers import Blocker
+from ghapp.pods.phantom_kinds import PhantomKind, PhantomReason
+from ghapp.remediation.fuse import FuseReason, Position
+from ghapp.remediation.plan import Deferral
+from ghapp.remediation.status import ReplacementBlocker, ReplacementStage
 from ghapp.report.headline import HeadlineKind
+from ghapp.runners.next_attempt import NOT_SCHEDULED, OVERDUE
+from ghapp.runners.verdict import Reason, State
+from ghapp.workflow_jobs.reason import QueueReason
 from tests.manifests.rendered import ROOT
 
 PAGE = (ROOT / "docs" / "glossary.md").read_text()

@@ -12,15 +12,11 @@ import pytest
 from rich.console import Console
 from rich.errors import MarkupError
 
+from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.cluster_summary import ClusterSummary
-from ghapp.health.demand import PoolDemand
-from ghapp.health.incidents.incident import FuseStep, LossIncident, incident_of
-from ghapp.health.incidents.loss import LossEnd, RunnerLoss
-from ghapp.health.installation import Installation
-from ghapp.health.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason
-from ghapp.health.remediation.fuse import Position
-from ghapp.health.runner.evidence import Survey
+from ghapp.incidents.incident import FuseStep, LossIncident, incident_of
+from ghapp.incidents.loss import LossEnd, RunnerLoss
+from ghapp.installations.installation import Installation
 from ghapp.local import dashboard
 from ghapp.local.dashboard import (
     EVENTS_SHOWN,
@@ -34,9 +30,12 @@ from ghapp.local.dashboard import (
     jobs_line,
     worth_a_line,
 )
+from ghapp.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason
+from ghapp.remediation.fuse import Position
 from ghapp.report.documents import timestamp
 from ghapp.report.fleet import by_pool
 from ghapp.report.headline import headlines
+from ghapp.runners.evidence import Survey
 from ghapp.settings import Settings
 from ghapp.store.events import Events
 from ghapp.store.fuses import Pause
@@ -44,9 +43,10 @@ from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from ghapp.untrusted_text import visible
-from tests.health.builders import NOW as BUILT
-from tests.health.builders import lost
+from ghapp.workflow_jobs.demand import PoolDemand
 from tests.report.fleets import fleet_of
+from tests.rules.builders import NOW as BUILT
+from tests.rules.builders import lost
 from tests.support import nasty_fleet
 from tests.support.keys import private_key
 from tests.support.nasty_names import NASTY, PLAIN, not_seen

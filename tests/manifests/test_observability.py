@@ -7,11 +7,11 @@ import re
 import pytest
 import yaml
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.pods.phantom_kinds import PhantomKind
-from ghapp.health.remediation.fuse import Position
-from ghapp.health.runner.verdict import State
+from ghapp.deaths.cause import Cause
 from ghapp.loki import client
+from ghapp.pods.phantom_kinds import PhantomKind
+from ghapp.remediation.fuse import Position
+from ghapp.runners.verdict import State
 from ghapp.web.api.metrics import HELP, family_of
 from jobs.leaks import delete
 from tests.manifests.rendered import MANIFESTS, ROOT, kinds

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 import yaml
 
-from ghapp.health.runner.verdict import Limits
+from ghapp.runners.verdict import Limits
 from ghapp.web.problems import TYPE
 from tests.manifests.rendered import MANIFESTS
 

@@ -11,7 +11,6 @@ from rq.job import Job
 from rq.registry import ScheduledJobRegistry
 from rq.serializers import JSONSerializer
 
-from ghapp.health.runner.observations import OVERTAKING_SECONDS
 from ghapp.queue.jobs import (
     ASKED_AGAIN,
     BACKOFF_SECONDS,
@@ -28,6 +27,7 @@ from ghapp.queue.jobs import (
     promote_due,
 )
 from ghapp.queue.worker import worker
+from ghapp.runners.observations import OVERTAKING_SECONDS
 from ghapp.store.connect import connect_sync
 from jobs.worker import FUNCTIONS, _log_failure
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ghapp.cluster.api_errors import rbac_lacks
 from ghapp.cluster.watch_events import Listed
 from ghapp.errors import ClusterForbiddenError, ConflictError
-from ghapp.health.pods.pod import EphemeralRunner, Pod
-from tests.health.pods.builders import NAMESPACE
+from ghapp.pods.pod import EphemeralRunner, Pod
+from tests.rules.pods.builders import NAMESPACE
 
 
 class FakeCluster:

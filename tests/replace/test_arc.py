@@ -5,14 +5,14 @@ import pytest
 from ghapp.cluster.watch_events import Listed
 from ghapp.decoding import LeftOut
 from ghapp.errors import ClusterUnavailableError, ConflictError
-from ghapp.health.pods.blockers import Blocker
-from ghapp.health.pods.deletion_decision import DeletionVerdict
-from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER
-from ghapp.health.runner.deletion_progress import Deletion
+from ghapp.pods.blockers import Blocker
+from ghapp.pods.deletion_decision import DeletionVerdict
+from ghapp.pods.deletion_guards import REGISTRATION_FINALIZER
 from ghapp.replace import arc
-from tests.health.builders import LONG_AGO, NOW, lost
-from tests.health.pods.builders import ARCS_OTHER_FINALIZER, NAMESPACE, pod, pod_of_object, preconditions, runner_object
+from ghapp.runners.deletion_progress import Deletion
 from tests.replace.cluster import FakeCluster, execute
+from tests.rules.builders import LONG_AGO, NOW, lost
+from tests.rules.pods.builders import ARCS_OTHER_FINALIZER, NAMESPACE, pod, pod_of_object, preconditions, runner_object
 
 
 async def look(cluster, evidence=None, **around):

@@ -7,14 +7,14 @@ import pytest
 
 from ghapp.cluster.connection import open_cluster
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ConflictError, ResourceMissingError
-from ghapp.health.pods.deletion_decision import DeletionVerdict, Preconditions
-from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER
-from ghapp.health.runner.deletion_progress import Deletion
+from ghapp.pods.deletion_decision import DeletionVerdict, Preconditions
+from ghapp.pods.deletion_guards import REGISTRATION_FINALIZER
 from ghapp.replace import arc, pods
+from ghapp.runners.deletion_progress import Deletion
 from ghapp.sandbox.cluster.rbac import RbacRule
-from tests.health.builders import lost as lost_in_september
-from tests.health.pods.builders import ARCS_OTHER_FINALIZER, NAMESPACE
 from tests.replace.cluster import execute
+from tests.rules.builders import lost as lost_in_september
+from tests.rules.pods.builders import ARCS_OTHER_FINALIZER, NAMESPACE
 
 NAME = "linux-1"
 

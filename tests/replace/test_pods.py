@@ -3,12 +3,12 @@
 import pytest
 
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ConflictError
-from ghapp.health.pods.blockers import Blocker
-from ghapp.health.pods.deletion_decision import DeletionVerdict
+from ghapp.pods.blockers import Blocker
+from ghapp.pods.deletion_decision import DeletionVerdict
 from ghapp.replace import pods
-from tests.health.builders import NOW, lost
-from tests.health.pods.builders import NAMESPACE, container, pod, pod_of_object, preconditions
 from tests.replace.cluster import FakeCluster, execute
+from tests.rules.builders import NOW, lost
+from tests.rules.pods.builders import NAMESPACE, container, pod, pod_of_object, preconditions
 
 BOTH = ["delete pod linux-1", "delete account linux-1"]
 

@@ -1,10 +1,10 @@
 """Builds the state of an organization for tests of reports, headlines and pages."""
 
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION as WHOLE
-from ghapp.health.runner.verdict import Limits
+from ghapp.remediation.fuse import WHOLE_INSTALLATION as WHOLE
 from ghapp.report.fleet import FleetView
 from ghapp.report.org_view import OrgView
-from tests.health.builders import lost, survey
+from ghapp.runners.verdict import Limits
+from tests.rules.builders import lost, survey
 
 VIEW_FIELDS = ("org", "rules", "limits", "survey", "fuses", "pauses", "claimed", "mode")
 

@@ -15,7 +15,7 @@ from ghapp.report.check_run_state import (
     next_of,
     repository_of,
 )
-from tests.health.builders import MICROSECOND, NOW
+from tests.rules.builders import MICROSECOND, NOW
 
 HERE = "acme/.github"
 HEAD = Head(HERE, "main", "aaa", at=NOW - 500, confirmed_at=NOW)

@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ghapp.health.cluster_summary import MOST_DEATHS, DeathSummary, StaleNamespace
-from ghapp.health.deaths.cause import Cause, OwnReason, advice_for
-from ghapp.health.leaks.reaper_status import ReaperStatus
-from ghapp.health.pods.degraded_sources import DegradedSource
-from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
-from ghapp.health.runner.deletion_progress import Deletion
+from ghapp.deaths.cause import Cause, OwnReason, advice_for
+from ghapp.deaths.cluster_summary import MOST_DEATHS, DeathSummary, StaleNamespace
+from ghapp.leaks.reaper_status import ReaperStatus
+from ghapp.pods.degraded_sources import DegradedSource
+from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
 from ghapp.report import LONGEST, Conclusion, report_on
 from ghapp.report.cluster_section import LEAKS_HEADING, rough
 from ghapp.report.documents import timestamp
 from ghapp.report.markdown import code
-from tests.health.builders import NOW, online, present
-from tests.health.builders import lost as a_lost_runner
+from ghapp.runners.deletion_progress import Deletion
 from tests.report.test_fleet_report import fleet, many
+from tests.rules.builders import NOW, online, present
+from tests.rules.builders import lost as a_lost_runner
 
 KIND_OF = {
     PhantomReason.POD_NEVER_MADE: PhantomKind.OBJECT_WITHOUT_POD,

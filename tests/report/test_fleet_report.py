@@ -8,16 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ghapp.health.demand import PoolDemand, UnservedJob
-from ghapp.health.job import Job
-from ghapp.health.pods.blockers import Blocker
-from ghapp.health.queue.reason import QueueReason
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION as WHOLE
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.health.runner.deletion_progress import Deletion
-from ghapp.health.runner.next_attempt import NextAttempt
-from ghapp.health.runner.remains import Remains, RemainsKind
-from ghapp.health.runner.verdict import HANG_SECONDS, Limits, Reason
+from ghapp.pods.blockers import Blocker
+from ghapp.remediation.fuse import WHOLE_INSTALLATION as WHOLE
+from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.report import (
     LONGEST,
     RESUME,
@@ -31,8 +24,15 @@ from ghapp.report import (
 )
 from ghapp.report.documents import timestamp
 from ghapp.report.runners_section import NOTES
-from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, proving, survey, suspect
+from ghapp.runners.deletion_progress import Deletion
+from ghapp.runners.next_attempt import NextAttempt
+from ghapp.runners.remains import Remains, RemainsKind
+from ghapp.runners.verdict import HANG_SECONDS, Limits, Reason
+from ghapp.workflow_jobs.demand import PoolDemand, UnservedJob
+from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.reason import QueueReason
 from tests.report.fleets import fleet_of, healed, requested
+from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, proving, survey, suspect
 
 LIMITS = Limits()
 STOPPED = proving(position=Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.gate.active_shard import Role
-from ghapp.health.gate.gate_checks import GIVE_UP_SECONDS, GateCheck, GateCheckStage
-from ghapp.health.gate.judgement import ActiveShardSources, Gate
-from ghapp.health.gate.next_steps import NextStep
-from ghapp.health.gate.shard_checks import Check
+from ghapp.gate.active_shard import Role
+from ghapp.gate.gate_checks import GIVE_UP_SECONDS, GateCheck, GateCheckStage
+from ghapp.gate.judgement import ActiveShardSources, Gate
+from ghapp.gate.next_steps import NextStep
+from ghapp.gate.shard_checks import Check
 from ghapp.report import LONGEST, Conclusion
 from ghapp.report.gate_report import gate_report, name_of, summary_digest, superseded_report
-from tests.health.builders import present
-from tests.health.gate.builders import at_work, deploy, gate, on, pink
+from tests.rules.builders import present
+from tests.rules.gate.builders import at_work, deploy, gate, on, pink
 
 NOW = 1_790_000_000.0
 BEGUN = GateCheck("0" * 40, NOW - 60, "acme/infra", NOW - GIVE_UP_SECONDS)

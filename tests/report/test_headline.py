@@ -5,24 +5,24 @@ from types import SimpleNamespace
 
 import pytest
 
-from ghapp.health.cluster_summary import StaleNamespace
-from ghapp.health.demand import UnservedJob
-from ghapp.health.gate.gate_checks import GateCheck
-from ghapp.health.job import Job
-from ghapp.health.pods.blockers import Blocker
-from ghapp.health.pods.degraded_sources import DegradedSource
-from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
-from ghapp.health.queue.reason import QueueReason
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION as WHOLE
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.health.runner.deletion_progress import Deletion
-from ghapp.health.runner.next_attempt import BLINDNESS, NOT_SCHEDULED, OVERDUE, NextAttempt
-from ghapp.health.runner.verdict import Reason
+from ghapp.deaths.cluster_summary import StaleNamespace
+from ghapp.gate.gate_checks import GateCheck
+from ghapp.pods.blockers import Blocker
+from ghapp.pods.degraded_sources import DegradedSource
+from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
+from ghapp.remediation.fuse import WHOLE_INSTALLATION as WHOLE
+from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.report.fleet import by_pool
 from ghapp.report.headline import MOST_PER_KIND, HeadlineKind, Severity, headlines
 from ghapp.report.links import PageLinks
-from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, proving, survey, suspect
+from ghapp.runners.deletion_progress import Deletion
+from ghapp.runners.next_attempt import BLINDNESS, NOT_SCHEDULED, OVERDUE, NextAttempt
+from ghapp.runners.verdict import Reason
+from ghapp.workflow_jobs.demand import UnservedJob
+from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.reason import QueueReason
 from tests.report.fleets import fleet_of, healed, requested
+from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, proving, survey, suspect
 
 POOL = "linux-4vcpu"
 PAUSE = SimpleNamespace(who="mona", why="network maintenance", at=LONG_AGO, until=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.notifications import Topic
+from ghapp.notifications.conditions import Topic
 from ghapp.report.links import PageLinks
 from ghapp.report.notification import page_of_topic
 

@@ -7,33 +7,33 @@ from types import SimpleNamespace
 
 import pytest
 
-from ghapp.health.cluster_summary import StaleNamespace
-from ghapp.health.deaths.patterns import DeathPattern, PatternKind, death_summary
-from ghapp.health.deaths.rerun import Rerun, RerunState
-from ghapp.health.demand import PoolDemand, UnservedJob
-from ghapp.health.gate.active_shard import Role
-from ghapp.health.gate.gate_checks import GateCheck, GateCheckStage
-from ghapp.health.gate.judgement import Gate
-from ghapp.health.gate.next_steps import NextStep
-from ghapp.health.gate.shard_checks import Check
-from ghapp.health.job_story import JobOutcome, job_story
-from ghapp.health.leaks.reaper_status import ReaperStatus
-from ghapp.health.leaks.tick import Guard
-from ghapp.health.notifications import Change, Topic
-from ghapp.health.pods.degraded_sources import DegradedSource
-from ghapp.health.pool_matching import pool_of
-from ghapp.health.queue.queue_check import FollowedJob, QueueCheck
-from ghapp.health.queue.reason import QueueReason
+from ghapp.deaths.cluster_summary import StaleNamespace
+from ghapp.deaths.job_story import JobOutcome, job_story
+from ghapp.deaths.patterns import DeathPattern, PatternKind, death_summary
+from ghapp.deaths.rerun import Rerun, RerunState
+from ghapp.gate.active_shard import Role
+from ghapp.gate.gate_checks import GateCheck, GateCheckStage
+from ghapp.gate.judgement import Gate
+from ghapp.gate.next_steps import NextStep
+from ghapp.gate.shard_checks import Check
+from ghapp.installations.pool_matching import pool_of
+from ghapp.leaks.reaper_status import ReaperStatus
+from ghapp.leaks.tick import Guard
+from ghapp.notifications.conditions import Change, Topic
+from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.report import report_on
 from ghapp.report.gate_report import gate_report, superseded_report
 from ghapp.report.markdown import code
 from ghapp.report.notification import message
 from ghapp.report.post_mortem import post_mortem_report
 from ghapp.report.queue_report import queue_report
-from tests.health.builders import NOW, proving, survey
-from tests.health.queue.builders import busy, missing, queue
-from tests.health.queue.builders import job as waiting_job
+from ghapp.workflow_jobs.demand import PoolDemand, UnservedJob
+from ghapp.workflow_jobs.queue_check import FollowedJob, QueueCheck
+from ghapp.workflow_jobs.reason import QueueReason
 from tests.report.fleets import fleet_of
+from tests.rules.builders import NOW, proving, survey
+from tests.rules.workflow_jobs.builders import busy, missing, queue
+from tests.rules.workflow_jobs.builders import job as waiting_job
 from tests.support import nasty_fleet
 from tests.support.nasty_names import GFM, NASTY, PLAIN, markdown_faults, not_seen, tags
 

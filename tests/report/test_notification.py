@@ -2,7 +2,7 @@
 
 import pytest
 
-from ghapp.health.notifications import Change, Topic
+from ghapp.notifications.conditions import Change, Topic
 from ghapp.report.headline import Headline, HeadlineKind
 from ghapp.report.headline import Severity as HeadlineSeverity
 from ghapp.report.notification import Message, headline_of, lasted, message

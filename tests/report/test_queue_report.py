@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from ghapp.health.queue.job_queue import JobQueue, QueueInputs
-from ghapp.health.queue.queue_check import FollowedJob, QueueCheck, is_to_be_posted
-from ghapp.health.queue.reason import QueueReason
 from ghapp.report.check_run import LONGEST, Conclusion
 from ghapp.report.queue_report import _PARTS, _TITLES, queue_report, reasons_digest
-from tests.health.builders import NOW
-from tests.health.queue.builders import busy, job, missing, offline, queue, runner
-from tests.health.queue.test_reason import PAUSED
+from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
+from ghapp.workflow_jobs.queue_check import FollowedJob, QueueCheck, is_to_be_posted
+from ghapp.workflow_jobs.reason import QueueReason
+from tests.rules.builders import NOW
+from tests.rules.workflow_jobs.builders import busy, job, missing, offline, queue, runner
+from tests.rules.workflow_jobs.test_reason import PAUSED
 
 SHA = "f" * 40
 PAGE = "https://github.com/acme/api/actions/runs/40000000001/job/40000000002"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.pool_matching import runner_pool
+from ghapp.installations.pool_matching import runner_pool
 from ghapp.report.suggested_config import MOST_POOLS, suggested_config
 from ghapp.settings import Settings
-from tests.health.builders import online
+from tests.rules.builders import online
 
 BIG = ("gpu", "linux")
 

@@ -1,7 +1,7 @@
 """Inputs for tests of the rules. Each builder defaults to the worst case: a value on which a wrong rule would act."""
 
-from ghapp.health.remediation.fuse import Fuse, FuseCounts, Position
-from ghapp.health.runner.evidence import Evidence, Registration, Survey
+from ghapp.remediation.fuse import Fuse, FuseCounts, Position
+from ghapp.runners.evidence import Evidence, Registration, Survey
 
 NOW = 1_790_000_000.0
 """A round time, far from zero, which `or` would take for no time."""

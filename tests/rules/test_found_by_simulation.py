@@ -2,20 +2,20 @@
 
 import pytest
 
-from ghapp.health.remediation.decision import DecisionInputs, decide
-from ghapp.health.remediation.fuse import FuseLimits
-from ghapp.health.remediation.fuse_counts import fuse_counts
-from ghapp.health.remediation.plan import RemediationLimits
-from ghapp.health.runner.absence import RunnerList, folds_of_get, folds_of_list
-from ghapp.health.runner.observations import (
+from ghapp.remediation.decision import DecisionInputs, decide
+from ghapp.remediation.fuse import FuseLimits
+from ghapp.remediation.fuse_counts import fuse_counts
+from ghapp.remediation.plan import RemediationLimits
+from ghapp.runners.absence import RunnerList, folds_of_get, folds_of_list
+from ghapp.runners.observations import (
     LIST_LAG_SECONDS,
     STALE_LIST_SECONDS,
     job_ended,
     job_started,
     registration_seen,
 )
-from ghapp.health.runner.verdict import Limits, State, judge
-from tests.health.builders import NOW, lost, online, present, proving, registration, survey
+from ghapp.runners.verdict import Limits, State, judge
+from tests.rules.builders import NOW, lost, online, present, proving, registration, survey
 
 
 def test_only_the_first_batch_is_granted_after_a_return_before_the_plan():

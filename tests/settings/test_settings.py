@@ -6,10 +6,10 @@ from typing import get_args
 import pytest
 
 from ghapp.credentials import AppCredentials
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.rerun import RerunCause, RerunRules
 from ghapp.errors import ConfigurationError
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.rerun import RerunCause, RerunRules
-from ghapp.health.runner.verdict import Limits
+from ghapp.runners.verdict import Limits
 from ghapp.settings import Policy, Settings
 from tests.support.keys import private_key
 

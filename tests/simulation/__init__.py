@@ -3,7 +3,7 @@
 In this order: `lies` (what GitHub may do, and where the model ends), `invariants` and `bound` (what must hold),
 `driver` and `acting` (the jobs, step by step), `engine` (time, processes, crashes). A share of the days has a cluster:
 `cluster` (the API server and its pods), `pod_life` (controllers, kubelets, incidents), `reaper` (the reaper, step by
-step), `pod_audit` (what must hold of it). What decides is `ghapp.health` alone, the real one; `mutations` breaks its
+step), `pod_audit` (what must hold of it). What decides is the real judgement of `ghapp`; `mutations` breaks its
 rules in turn, and each is caught.
 
     make simulate                                   ten thousand days on all cores

@@ -7,17 +7,17 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ghapp.health.pacing import Purpose
-from ghapp.health.pods.pod_claim import PodClaim, claim_on
-from ghapp.health.pool_matching import pool_of
-from ghapp.health.remediation import decision, steps
-from ghapp.health.remediation.fuse import Position, fuse_of
-from ghapp.health.remediation.status import ReplacementTerms, replacement_status, should_replace
-from ghapp.health.remediation.steps import RemediationStep, RequestStep
-from ghapp.health.runner import absence, observations
-from ghapp.health.runner.evidence import Evidence, Fold
-from ghapp.health.runner.verdict import judge, runs_a_job
+from ghapp.installations.pacing import Purpose
+from ghapp.installations.pool_matching import pool_of
+from ghapp.pods.pod_claim import PodClaim, claim_on
+from ghapp.remediation import decision, steps
+from ghapp.remediation.fuse import Position, fuse_of
+from ghapp.remediation.status import ReplacementTerms, replacement_status, should_replace
+from ghapp.remediation.steps import RemediationStep, RequestStep
 from ghapp.replace.event_backlog import BREAKER_SECONDS
+from ghapp.runners import absence, observations
+from ghapp.runners.evidence import Evidence, Fold
+from ghapp.runners.verdict import judge, runs_a_job
 from tests.simulation.calls import CALL, STEP, Calls, Steps
 from tests.simulation.fleet import Refused
 from tests.simulation.folds import as_planned, if_known

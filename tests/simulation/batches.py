@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.verdict import State, may_run_an_unknown_job, missing_since
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason, Position
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.verdict import State, may_run_an_unknown_job, missing_since
 from tests.simulation.world import Fate
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import ceil, log2
 
 from ghapp.github.installation_client import SETTLING_SECONDS
-from ghapp.health.runner.absence import LOOKUP_SECONDS
-from ghapp.health.runner.verdict import JOB_LEASE_SECONDS
 from ghapp.queue.jobs import BRIEF_BACKOFF_SECONDS, TIMEOUT_SECONDS
+from ghapp.runners.absence import LOOKUP_SECONDS
+from ghapp.runners.verdict import JOB_LEASE_SECONDS
 from tests.simulation.lies import Lie, Weather, jump_of
 from tests.simulation.scenario import Config
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ghapp.github.installation_client import SETTLING_SECONDS
-from ghapp.health.pacing import Purpose
-from ghapp.health.runner.absence import GetResult, RunnerList
-from ghapp.health.runner.verdict import Reason
+from ghapp.installations.pacing import Purpose
+from ghapp.runners.absence import GetResult, RunnerList
+from ghapp.runners.verdict import Reason
 from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.runners.list_runners import flaw_of
 from tests.simulation.changes import Rule

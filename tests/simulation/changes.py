@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
-from ghapp.health.remediation.plan import Mode
+from ghapp.remediation.plan import Mode
 from tests.simulation.scenario import Controller, Episode, Pool, Scenario
 from tests.simulation.world import Fate, Machine
 

@@ -7,7 +7,7 @@ from math import inf
 from random import Random
 from typing import TYPE_CHECKING
 
-from ghapp.health.pods.pod_claim import Claimed, PodClaim, by_name
+from ghapp.pods.pod_claim import Claimed, PodClaim, by_name
 from tests.simulation.world import Fate, Machine
 
 if TYPE_CHECKING:

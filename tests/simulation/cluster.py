@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ghapp.health.pods.pod import RUNNER_CONTAINER, Container, Ended, Pod
+from ghapp.pods.pod import RUNNER_CONTAINER, Container, Ended, Pod
 from tests.simulation.lies import Lie
 from tests.simulation.scenario import Pool
 from tests.simulation.world import Fate, Machine

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
-from ghapp.health.delivery_lag import (
+from ghapp.runners.delivery_lag import (
     DeliveryArrivals,
     DeliveryFacts,
     DeliveryGap,
@@ -22,7 +22,7 @@ from ghapp.health.delivery_lag import (
     log_after,
     log_after_failure,
 )
-from ghapp.health.runner.evidence import Evidence
+from ghapp.runners.evidence import Evidence
 from tests.simulation.github import INSTALLATION
 from tests.simulation.lies import Lie
 from tests.simulation.scenario import DAY

@@ -1,7 +1,7 @@
 """Sweeps, confirmations and deliveries: `jobs.scheduler`, `jobs.runners.sweep`, `…confirm`, `jobs.deliveries.inbox`, step by step.
 
 Each job is a generator. It yields for as long as a call takes, and between any two writes, so that others come in
-between, or it dies there. Whatever it decides is decided by `ghapp.health`, as in `jobs`.
+between, or it dies there. Whatever it decides is decided by the rules of `ghapp`, as in `jobs`.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ghapp.health import pacing
-from ghapp.health.delivery_lag import confirmation_deferred, has_waited, may_be_explained
-from ghapp.health.installation import Installation
-from ghapp.health.pacing import Purpose
-from ghapp.health.remediation import fuse
-from ghapp.health.remediation.fuse import Position, open_since
-from ghapp.health.runner import absence, observations
-from ghapp.health.runner.absence import GetResult, RunnerList
-from ghapp.health.runner.evidence import Evidence, Fold, Survey
-from ghapp.health.runner.observations import removal_reported
-from ghapp.health.runner.transitions import ANSWERABLE_SECONDS, WAITING_SECONDS, may_be_forgotten
-from ghapp.health.runner.verdict import Reason, State, is_absent, judge
-from ghapp.health.settled import Settled, holds, is_settled
+from ghapp.incidents.settled import Settled, holds, is_settled
+from ghapp.installations import pacing
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Purpose
+from ghapp.remediation import fuse
+from ghapp.remediation.fuse import Position, open_since
+from ghapp.runners import absence, observations
+from ghapp.runners.absence import GetResult, RunnerList
+from ghapp.runners.delivery_lag import confirmation_deferred, has_waited, may_be_explained
+from ghapp.runners.evidence import Evidence, Fold, Survey
+from ghapp.runners.observations import removal_reported
+from ghapp.runners.transitions import ANSWERABLE_SECONDS, WAITING_SECONDS, may_be_forgotten
+from ghapp.runners.verdict import Reason, State, is_absent, judge
 from jobs.runners.due_sweeps import RETRY_SECONDS
 from tests.simulation.acting import Acting
 from tests.simulation.calls import CALL, STEP, Steps

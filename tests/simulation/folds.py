@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ghapp.health.remediation.decision import is_as_planned
-from ghapp.health.runner.evidence import Evidence, Fold
+from ghapp.remediation.decision import is_as_planned
+from ghapp.runners.evidence import Evidence, Fold
 
 
 def if_known(change: Callable[[Evidence], Evidence]) -> Fold:

@@ -10,9 +10,9 @@ from random import Random
 from typing import NamedTuple
 
 from ghapp.github.wire import JobEnd
-from ghapp.health.installation import NEEDED, Installation
-from ghapp.health.runner.evidence import Registration
-from ghapp.health.runner.verdict import Reason
+from ghapp.installations.installation import NEEDED, Installation
+from ghapp.runners.evidence import Registration
+from ghapp.runners.verdict import Reason
 from tests.simulation.lies import Lie, Weather
 from tests.simulation.world import Fate, Machine, World
 

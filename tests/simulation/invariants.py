@@ -9,16 +9,16 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from ghapp.health.delivery_lag import HOLD_SECONDS
-from ghapp.health.pacing import Purpose
-from ghapp.health.remediation.decision import Pools
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position
-from ghapp.health.remediation.status import ReplacementStage, ReplacementStatus
-from ghapp.health.remediation.steps import LOOK_LASTS_SECONDS
-from ghapp.health.runner.absence import RunnerList
-from ghapp.health.runner.evidence import Evidence, Registration, Survey
-from ghapp.health.runner.observations import STALE_LIST_SECONDS
-from ghapp.health.runner.verdict import State, judge
+from ghapp.installations.pacing import Purpose
+from ghapp.remediation.decision import Pools
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position
+from ghapp.remediation.status import ReplacementStage, ReplacementStatus
+from ghapp.remediation.steps import LOOK_LASTS_SECONDS
+from ghapp.runners.absence import RunnerList
+from ghapp.runners.delivery_lag import HOLD_SECONDS
+from ghapp.runners.evidence import Evidence, Registration, Survey
+from ghapp.runners.observations import STALE_LIST_SECONDS
+from ghapp.runners.verdict import State, judge
 from tests.simulation.github import HOURLY_LIMIT
 from tests.simulation.liveness import ACT_LIFE, JOB_LIFE, Accepted, Liveness, Loss, ShownBusy, Violation
 from tests.simulation.world import Fate, Machine

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ghapp.health.delivery_lag import HOLD_SECONDS
-from ghapp.health.remediation.churn import CHURN_SECONDS
-from ghapp.health.remediation.decision import deliveries_flow
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position, fuse_of
-from ghapp.health.runner.evidence import LIST_LASTS_SECONDS
-from ghapp.health.runner.verdict import is_absent, missing_since
+from ghapp.remediation.churn import CHURN_SECONDS
+from ghapp.remediation.decision import deliveries_flow
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseReason, Position, fuse_of
+from ghapp.runners.delivery_lag import HOLD_SECONDS
+from ghapp.runners.evidence import LIST_LASTS_SECONDS
+from ghapp.runners.verdict import is_absent, missing_since
 from tests.simulation.batches import Batches
 from tests.simulation.bound import noticed_within, tail_of
 from tests.simulation.lies import Lie, Weather

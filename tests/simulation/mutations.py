@@ -9,15 +9,15 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from ghapp.health import pacing
-from ghapp.health.history import step_of
-from ghapp.health.leaks import fuse_limit, guards, leak_fuse, runner_activity
-from ghapp.health.leaks.guards import Guard, TickInputs, TickMemory
-from ghapp.health.leaks.runner_activity import RunnerActivity
-from ghapp.health.pods import pod
-from ghapp.health.remediation import churn, decision, fuse, fuse_counts, steps
-from ghapp.health.remediation.steps import RemediationStep
-from ghapp.health.runner import absence, evidence, observations, transitions, verdict
+from ghapp.incidents.history import step_of
+from ghapp.installations import pacing
+from ghapp.leaks import fuse_limit, guards, leak_fuse, runner_activity
+from ghapp.leaks.guards import Guard, TickInputs, TickMemory
+from ghapp.leaks.runner_activity import RunnerActivity
+from ghapp.pods import pod
+from ghapp.remediation import churn, decision, fuse, fuse_counts, steps
+from ghapp.remediation.steps import RemediationStep
+from ghapp.runners import absence, evidence, observations, transitions, verdict
 from tests.simulation import acting, calls, cluster, driver, folds, reaper, store
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from math import ceil, log2
 from typing import TYPE_CHECKING, NamedTuple
 
-from ghapp.health.leaks.guards import MOST_GAP_SECONDS, TERMINAL_SECONDS, TickResult
-from ghapp.health.leaks.leak_fuse import PROVEN_SHARE
-from ghapp.health.pods.pod import Pod
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position, threshold
-from ghapp.health.runner.evidence import Registration
-from ghapp.health.runner.verdict import may_run_an_unknown_job
+from ghapp.leaks.guards import MOST_GAP_SECONDS, TERMINAL_SECONDS, TickResult
+from ghapp.leaks.leak_fuse import PROVEN_SHARE
+from ghapp.pods.pod import Pod
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position, threshold
+from ghapp.runners.evidence import Registration
+from ghapp.runners.verdict import may_run_an_unknown_job
 from tests.simulation.cluster import TruePod
 from tests.simulation.invariants import ACT_LIFE, JOB_LIFE
 from tests.simulation.lies import Lie

@@ -10,7 +10,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
-from ghapp.health.leaks.guards import LeakLimits
+from ghapp.leaks.guards import LeakLimits
 from tests.simulation.cluster import TruePod
 from tests.simulation.lies import Lie, cluster_weather
 from tests.simulation.scenario import HOUR, Pool

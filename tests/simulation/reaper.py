@@ -1,4 +1,4 @@
-"""The reaper: `jobs.leaks.reap` and `jobs.leaks`, step by step. `ghapp.health.leaks` decides which pods are leaks."""
+"""The reaper: `jobs.leaks.reap` and `jobs.leaks`, step by step. `ghapp.leaks` decides which pods are leaks."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ghapp.health.demand import Job
-from ghapp.health.leaks import guards
-from ghapp.health.leaks.github_queries import is_due, is_worth_a_query, with_answer, without_proof
-from ghapp.health.leaks.guards import FuseView, Guard, LeakLimits, TickInputs, TickMemory, TickResult
-from ghapp.health.leaks.leak_fuse import ReapedPod, reason_in_use
-from ghapp.health.leaks.orphan import Orphan, orphan
-from ghapp.health.leaks.runner_activity import RunnerActivity
-from ghapp.health.pacing import Purpose
-from ghapp.health.pods.pod import Pod
-from ghapp.health.pods.pod_claim import by_name, claim_on
-from ghapp.health.pool_matching import pool_of
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION
-from ghapp.health.remediation.fuse_moves import open_pools
-from ghapp.health.runner import observations
-from ghapp.health.runner.evidence import Evidence
+from ghapp.installations.pacing import Purpose
+from ghapp.installations.pool_matching import pool_of
+from ghapp.leaks import guards
+from ghapp.leaks.github_queries import is_due, is_worth_a_query, with_answer, without_proof
+from ghapp.leaks.guards import FuseView, Guard, LeakLimits, TickInputs, TickMemory, TickResult
+from ghapp.leaks.leak_fuse import ReapedPod, reason_in_use
+from ghapp.leaks.orphan import Orphan, orphan
+from ghapp.leaks.runner_activity import RunnerActivity
+from ghapp.pods.pod import Pod
+from ghapp.pods.pod_claim import by_name, claim_on
+from ghapp.remediation.fuse import WHOLE_INSTALLATION
+from ghapp.remediation.fuse_moves import open_pools
+from ghapp.runners import observations
+from ghapp.runners.evidence import Evidence
+from ghapp.workflow_jobs.demand import Job
 from jobs.leaks.github_status import MOST_JOBS, MOST_RUNNERS, GitHubStatus
 from jobs.leaks.snapshot import RecordedRunners, Snapshot, names_of
 from tests.simulation.calls import CALL, STEP, Calls, Steps

@@ -16,16 +16,16 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import DeadJob, Death
+from ghapp.deaths.github_words import JobAnnotation
+from ghapp.deaths.post_mortem import LOOKS_AFTER_SECONDS, JobFacts, may_have_failed_for_it
+from ghapp.deaths.rerun import AUTO, Rerun, RerunRules, RerunState, RunFacts
 from ghapp.errors import GitHubError, GitHubUnavailableError, PermissionMissingError
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import DeadJob, Death
-from ghapp.health.deaths.github_words import JobAnnotation
-from ghapp.health.deaths.post_mortem import LOOKS_AFTER_SECONDS, JobFacts, may_have_failed_for_it
-from ghapp.health.deaths.rerun import AUTO, Rerun, RerunRules, RerunState, RunFacts
-from ghapp.health.installation import Installation
-from ghapp.health.job import Job
-from ghapp.health.pods.assigned_job import JobOfRun
-from ghapp.health.remediation.fuse import Fuse, Position
+from ghapp.installations.installation import Installation
+from ghapp.pods.assigned_job import JobOfRun
+from ghapp.remediation.fuse import Fuse, Position
+from ghapp.workflow_jobs.job import Job
 from jobs.deaths import rerun as tries
 from tests.simulation.liveness import Violation
 

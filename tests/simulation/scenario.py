@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
 
-from ghapp.health.pacing import BudgetLimits
-from ghapp.health.remediation.fuse import FuseLimits
-from ghapp.health.remediation.plan import RemediationLimits
-from ghapp.health.runner.verdict import Limits
+from ghapp.installations.pacing import BudgetLimits
+from ghapp.remediation.fuse import FuseLimits
+from ghapp.remediation.plan import RemediationLimits
+from ghapp.runners.verdict import Limits
 from tests.simulation.lies import Weather, weather
 
 MIDNIGHT = 1_790_000_000.0

@@ -13,8 +13,8 @@ from math import ceil
 from random import Random
 from typing import TYPE_CHECKING
 
-from ghapp.health.remediation.fuse import Position
-from ghapp.health.runner.evidence import Evidence
+from ghapp.remediation.fuse import Position
+from ghapp.runners.evidence import Evidence
 from tests.simulation.calls import CALL
 from tests.simulation.github import PER_PAGE
 from tests.simulation.lies import Lie, Weather

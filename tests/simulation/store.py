@@ -7,17 +7,17 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from ghapp.health import pacing
-from ghapp.health.installation import Installation
-from ghapp.health.leaks.guards import TickMemory
-from ghapp.health.leaks.leak_fuse import LeakFuse, ReapedPod
-from ghapp.health.leaks.orphan import Orphan
-from ghapp.health.pacing import Allowance, BudgetLimits, Purpose
-from ghapp.health.pods.pod_claim import PodClaim
-from ghapp.health.remediation.fuse import Fuse, FuseReason
-from ghapp.health.runner.evidence import Evidence, Fold, Survey
-from ghapp.health.runner.verdict import Reason
-from ghapp.health.settled import Settled
+from ghapp.incidents.settled import Settled
+from ghapp.installations import pacing
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Allowance, BudgetLimits, Purpose
+from ghapp.leaks.guards import TickMemory
+from ghapp.leaks.leak_fuse import LeakFuse, ReapedPod
+from ghapp.leaks.orphan import Orphan
+from ghapp.pods.pod_claim import PodClaim
+from ghapp.remediation.fuse import Fuse, FuseReason
+from ghapp.runners.evidence import Evidence, Fold, Survey
+from ghapp.runners.verdict import Reason
 from ghapp.store.budget import FAR_SECONDS, FLIGHT_SECONDS
 from ghapp.store.locks import LEASE_SECONDS
 from tests.simulation.github import HOURLY_LIMIT, GitHub, NoAnswer

@@ -6,8 +6,8 @@ from unittest.mock import patch
 
 import pytest
 
-from ghapp.health.deaths import rerun
-from ghapp.health.deaths.rerun import RerunRefusal, RerunState
+from ghapp.deaths import rerun
+from ghapp.deaths.rerun import RerunRefusal, RerunState
 from jobs.deaths import rerun as tries
 from tests.simulation.liveness import Violation
 from tests.simulation.reruns import simulate

@@ -8,15 +8,15 @@ import time
 
 import pytest
 
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import Death
 from ghapp.errors import Refusal, StoreRefusedError
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import Death
-from ghapp.health.pacing import CallLimits
-from ghapp.health.pods.pod import Pod
-from ghapp.health.runner.observations import first_observation
+from ghapp.installations.pacing import CallLimits
 from ghapp.local.redis_servers import find_supported_servers
+from ghapp.pods.pod import Pod
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
+from ghapp.runners.observations import first_observation
 from ghapp.store.budget import Budget
 from ghapp.store.connect import connect, connect_sync
 from ghapp.store.deaths import Deaths

@@ -9,7 +9,7 @@ from email.utils import formatdate
 import pytest
 
 from ghapp.errors import BudgetSpentError, SpentLimit
-from ghapp.health.pacing import (
+from ghapp.installations.pacing import (
     MOST_IN_FLIGHT,
     MOST_POINTS,
     SWEEPING_POINTS,

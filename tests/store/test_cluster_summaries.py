@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.cluster_summary import BRIDGED_SECONDS, ClusterSummary, DeathSummary
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
-from ghapp.health.pods.pod import EphemeralRunner, Pod
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.cluster_summary import BRIDGED_SECONDS, ClusterSummary, DeathSummary
+from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
+from ghapp.pods.pod import EphemeralRunner, Pod
 from ghapp.store import keys
 from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.pods import Pods

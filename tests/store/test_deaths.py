@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import DeadJob, Death
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import DeadJob, Death
 from ghapp.store import deaths as module
 from ghapp.store import keys
 from ghapp.store.compare_and_set import ATTEMPTS

@@ -2,11 +2,11 @@
 
 import pytest
 
-from ghapp.health.gate.shard_status import TakenJob
-from ghapp.health.job import HOSTED_GROUP, Job, JobSearch, PullReference
+from ghapp.gate.shard_status import TakenJob
 from ghapp.store import demand as store
 from ghapp.store import keys
 from ghapp.store.demand import Demand
+from ghapp.workflow_jobs.job import HOSTED_GROUP, Job, JobSearch, PullReference
 
 NOW = 1_790_000_000.0
 

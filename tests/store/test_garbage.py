@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.history import WHOLE_ORG, WIDTHS
-from ghapp.health.leaks.orphan import Orphan
-from ghapp.health.pacing import CallLimits
-from ghapp.health.pool_matching import OTHER_POOL
-from ghapp.health.remediation.steps import REPLACE
+from ghapp.incidents.history import WHOLE_ORG, WIDTHS
+from ghapp.installations.pacing import CallLimits
+from ghapp.installations.pool_matching import OTHER_POOL
+from ghapp.leaks.orphan import Orphan
+from ghapp.remediation.steps import REPLACE
 from ghapp.store import keys
 from ghapp.store.budget import Budget
 from ghapp.store.degraded_sources import DegradedSources

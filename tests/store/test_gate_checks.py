@@ -1,6 +1,6 @@
 """The gate checks of deployed commits."""
 
-from ghapp.health.gate.gate_checks import GateCheck
+from ghapp.gate.gate_checks import GateCheck
 from ghapp.store import keys
 from ghapp.store.gate_checks import GateChecks
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from redis.asyncio.connection import AbstractConnection
 
-from ghapp.health.history import (
+from ghapp.incidents.history import (
     HOUR_SECONDS,
     MOST_POOLS,
     STEP_SECONDS,
@@ -17,14 +17,14 @@ from ghapp.health.history import (
     counted,
     step_of,
 )
-from ghapp.health.job import Job
-from ghapp.health.pool_matching import OTHER_POOL
+from ghapp.installations.pool_matching import OTHER_POOL
 from ghapp.store import history_counts, keys
 from ghapp.store.budget import Budget
 from ghapp.store.deaths import Deaths
 from ghapp.store.demand import Demand
 from ghapp.store.history import FORGOTTEN_SECONDS, JOINED_AFTER_SECONDS, HistoryStore
 from ghapp.store.quarantine import Quarantine
+from ghapp.workflow_jobs.job import Job
 from tests.store.rows import next_version, samples
 
 ORG, POOL = 7, "linux"

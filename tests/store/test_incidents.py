@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.incidents.fold import KEPT_SECONDS, MOST_INCIDENTS, with_losses
-from ghapp.health.incidents.incident import LossIncident, incident_of
-from ghapp.health.incidents.loss import LossEnd, RunnerLoss
+from ghapp.incidents.fold import KEPT_SECONDS, MOST_INCIDENTS, with_losses
+from ghapp.incidents.incident import LossIncident, incident_of
+from ghapp.incidents.loss import LossEnd, RunnerLoss
 from ghapp.store import incidents as module
 from ghapp.store import keys
 from ghapp.store.incidents import MOST_BYTES, Incidents

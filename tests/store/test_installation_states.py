@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.store import keys
 from ghapp.store.installation_states import MEMORY_SECONDS, InstallationState, InstallationStates
 

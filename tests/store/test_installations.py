@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.store import installations as module
 from ghapp.store import keys
 from ghapp.store.connect import connect

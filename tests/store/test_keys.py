@@ -11,14 +11,13 @@ from contextlib import suppress
 
 import pytest
 
+from ghapp.deaths.cause import Cause
+from ghapp.deliveries.redelivery import LastRequest
 from ghapp.errors import BudgetSpentError, PodClaimsFullError
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.incidents.incident import LossIncident
-from ghapp.health.installation import Installation
-from ghapp.health.job import PullReference
-from ghapp.health.leaks.orphan import Orphan
-from ghapp.health.pacing import CallLimits
-from ghapp.health.redelivery import LastRequest
+from ghapp.incidents.incident import LossIncident
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import CallLimits
+from ghapp.leaks.orphan import Orphan
 from ghapp.redis_clock import SharedClock
 from ghapp.report.check_run_state import Head, Posted, PostFailure
 from ghapp.store import (
@@ -72,6 +71,7 @@ from ghapp.store.runners import Runners
 from ghapp.store.sessions import Sessions, SignInAttempt
 from ghapp.store.settled import SettledSweeps
 from ghapp.store.uninstalled import UninstalledData
+from ghapp.workflow_jobs.job import PullReference
 from tests.store import keys_page, test_garbage
 from tests.store.rows import samples
 from tests.store.rows.samples import NAMESPACE, NOW, ORG, POOL, filled

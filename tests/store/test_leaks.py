@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from ghapp.health.leaks.guards import TickMemory
-from ghapp.health.leaks.leak_fuse import ReapedPod
-from ghapp.health.leaks.orphan import Orphan
+from ghapp.leaks.guards import TickMemory
+from ghapp.leaks.leak_fuse import ReapedPod
+from ghapp.leaks.orphan import Orphan
 from ghapp.store import keys
 from ghapp.store import leaks as module
 from ghapp.store.leaks import KEPT_SECONDS, Leaks, Tick

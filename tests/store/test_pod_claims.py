@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ghapp.errors import PodClaimsFullError
-from ghapp.health.pods.pod_claim import PodClaim
+from ghapp.pods.pod_claim import PodClaim
 from ghapp.store import keys
 from ghapp.store import pod_claims as module
 from ghapp.store.pod_claims import LEEWAY_SECONDS, LONGEST_SECONDS, MOST, PodClaims

@@ -1,6 +1,6 @@
 """The namespaces in which the pods of each pool were seen."""
 
-from ghapp.health.pods.pod import EphemeralRunner, Pod
+from ghapp.pods.pod import EphemeralRunner, Pod
 from ghapp.store import keys
 from ghapp.store.pod_locations import KEPT_SECONDS, PodLocations
 from ghapp.store.pods import Pods

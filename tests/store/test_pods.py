@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.pods.pod import Container, Ended, EphemeralRunner, Owner, Pod
+from ghapp.pods.pod import Container, Ended, EphemeralRunner, Owner, Pod
 from ghapp.store import keys
 from ghapp.store.pod_ends import PodEnd, PodEnds
 from ghapp.store.pods import KEPT_SECONDS, PodChange, Pods

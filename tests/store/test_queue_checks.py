@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.queue.queue_check import FollowedJob, QueueCheck
 from ghapp.store import keys
 from ghapp.store.queue_checks import KEPT_SECONDS, POSTS_AN_HOUR, QUIET_SECONDS, QueueChecks
+from ghapp.workflow_jobs.queue_check import FollowedJob, QueueCheck
 
 NOW = 1_790_000_000.0
 CHECK = QueueCheck("acme/api", "f" * 40, (FollowedJob(1, NOW, "test"),), 9, "digest", "summary", NOW)

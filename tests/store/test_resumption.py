@@ -6,9 +6,9 @@ from unittest.mock import AsyncMock
 import pytest
 from structlog.testing import capture_logs
 
-from ghapp.health.installation import Installation
-from ghapp.health.remediation.fuse import Fuse, FuseLimits, FuseReason, Position
+from ghapp.installations.installation import Installation
 from ghapp.redis_clock import redis_time
+from ghapp.remediation.fuse import Fuse, FuseLimits, FuseReason, Position
 from ghapp.store import fuses
 from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause, PauseResult
 

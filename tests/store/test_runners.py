@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.runners.evidence import Evidence, Survey
 from ghapp.store import keys
 from ghapp.store.compare_and_set import ATTEMPTS, CHUNK
 from ghapp.store.connect import connect, connect_sync

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.job import Job
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.settled import Settled
+from ghapp.incidents.settled import Settled
+from ghapp.runners.evidence import Evidence
 from ghapp.store import keys
 from ghapp.store.demand import Demand
 from ghapp.store.quarantine import Quarantine
 from ghapp.store.runners import Runners
 from ghapp.store.settled import SettledSweeps
+from ghapp.workflow_jobs.job import Job
 
 ORG, OTHER = 7, 8
 NOW = 1_790_000_000.0

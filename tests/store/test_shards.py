@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.gate.active_shard import ANSWER_SECONDS, MOST_DEPLOYS, ActiveShardAnswer, Deploy, Role
+from ghapp.gate.active_shard import ANSWER_SECONDS, MOST_DEPLOYS, ActiveShardAnswer, Deploy, Role
 from ghapp.store import keys
 from ghapp.store.shards import Shards
 

@@ -7,8 +7,8 @@ import pytest
 
 from ghapp.decoding import LeftOut, LeftOutRows
 from ghapp.errors import ConfigurationError, StoreUnavailableError
-from ghapp.health.installation import Installation
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.installations.installation import Installation
+from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.store import keys
 from ghapp.store.connect import _sentinel, connect
 from ghapp.store.etag_pages import EtagPage, EtagPages

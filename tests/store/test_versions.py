@@ -9,13 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ghapp.health.delivery_lag import DeliveryArrivals, DeliveryLog
-from ghapp.health.installation import Installation
-from ghapp.health.job import Job
-from ghapp.health.pods.pod_claim import PodClaim
-from ghapp.health.remediation.fuse import Fuse, FuseLimits, FuseReason, Position
-from ghapp.health.runner.evidence import Evidence, Survey
-from ghapp.health.runner.remains import Remains, RemainsKind
+from ghapp.installations.installation import Installation
+from ghapp.pods.pod_claim import PodClaim
+from ghapp.remediation.fuse import Fuse, FuseLimits, FuseReason, Position
+from ghapp.runners.delivery_lag import DeliveryArrivals, DeliveryLog
+from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.remains import Remains, RemainsKind
 from ghapp.store import keys, quarantine
 from ghapp.store.codec import CODECS, Codec, UnreadableError
 from ghapp.store.connect import connect
@@ -29,6 +28,7 @@ from ghapp.store.quarantine import Quarantine
 from ghapp.store.runners import ABANDONED_SECONDS, Runners
 from ghapp.store.token_cache import SharedToken
 from ghapp.store.tokens import Token
+from ghapp.workflow_jobs.job import Job
 from tests.store.rows import next_version, samples
 from tests.store.rows.samples import NOW, ORG, POD_NAME, POOL
 

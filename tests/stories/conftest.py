@@ -17,8 +17,8 @@ import pytest
 from ghapp.errors import ReplacerUnavailableError
 from ghapp.github import installation_client
 from ghapp.github.deliveries import encode, parse
-from ghapp.health.remediation.steps import is_open
-from ghapp.health.runner.verdict import State, judge
+from ghapp.remediation.steps import is_open
+from ghapp.runners.verdict import State, judge
 from ghapp.sandbox.config import OrgConfig, Pace, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings

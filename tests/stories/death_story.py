@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import Death
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import Death
 from ghapp.store.deaths import Deaths, identity
 from jobs.deaths.post_mortem import look_into
 from tests.stories.conftest import POOL

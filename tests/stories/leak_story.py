@@ -10,7 +10,7 @@ from unittest import mock
 
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.connection import open_cluster
-from ghapp.health.runner import observations
+from ghapp.runners import observations
 from ghapp.sandbox import deliveries
 from ghapp.sandbox.cluster import ClusterServer
 from jobs.leaks.reap import reap_installation

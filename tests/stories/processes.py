@@ -9,7 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from ghapp.health.pacing import Purpose
+from ghapp.installations.pacing import Purpose
 from ghapp.settings import Settings
 from jobs.context import open_context
 from jobs.deliveries.installations import discover_installations

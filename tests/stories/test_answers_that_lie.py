@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from ghapp.health.runner.verdict import State, judge
 from ghapp.report import report_on
+from ghapp.runners.verdict import State, judge
 from jobs.checks.health_report import _fleet
 from jobs.deliveries.installations import discover_installations
 from jobs.runners.confirm import confirm_installation

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.remediation.fuse import Position
-from ghapp.health.runner.evidence import Registration
-from ghapp.health.runner.observations import job_ended, job_started, registration_seen
-from ghapp.health.runner.verdict import State
+from ghapp.remediation.fuse import Position
+from ghapp.runners.evidence import Registration
+from ghapp.runners.observations import job_ended, job_started, registration_seen
+from ghapp.runners.verdict import State
 from jobs.events import publish
 from jobs.events.publish import publish_replacement_request
 from jobs.remediation import plan_remediation as module

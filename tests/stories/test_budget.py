@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 
 from ghapp.errors import BudgetSpentError
-from ghapp.health.pacing import Purpose
-from ghapp.health.runner.verdict import State
+from ghapp.installations.pacing import Purpose
+from ghapp.runners.verdict import State
 from ghapp.store import keys
 from jobs.deliveries.redeliver import redeliver_failed
 from jobs.runners.confirm import confirm_installation

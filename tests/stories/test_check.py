@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ghapp.health.runner.verdict import State
+from ghapp.runners.verdict import State
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, Channel
 from ghapp.store.presses import SWEEP_TOPIC, check_topic

@@ -11,7 +11,7 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 
 from ghapp.errors import GitHubUnavailableError
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.store.audit import Trail
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.reports import Reports

@@ -9,11 +9,11 @@ from functools import partial
 import pytest
 
 from ghapp.cluster.access import NEAR_RUNNERS
-from ghapp.health.pods.blockers import Blocker
-from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER, TERMINATING_SECONDS
-from ghapp.health.runner.deletion_progress import LEAST_PAUSE_SECONDS
+from ghapp.pods.blockers import Blocker
+from ghapp.pods.deletion_guards import REGISTRATION_FINALIZER, TERMINATING_SECONDS
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
+from ghapp.runners.deletion_progress import LEAST_PAUSE_SECONDS
 from ghapp.sandbox.cluster import FINALIZER, users_of
 from ghapp.store.leaks import Leaks
 from jobs.pods.watch import LOCK_SECONDS

@@ -9,9 +9,9 @@ import asyncio
 
 import pytest
 
-from ghapp.health.runner.verdict import State
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
+from ghapp.runners.verdict import State
 from ghapp.store import keys
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation

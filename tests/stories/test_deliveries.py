@@ -13,10 +13,10 @@ from rq.timeouts import JobTimeoutException
 
 from ghapp.decoding import LeftOut
 from ghapp.errors import StoreUnavailableError
+from ghapp.gate.shard_status import TakenJob
 from ghapp.github.deliveries import encode, parse
-from ghapp.health.gate.shard_status import TakenJob
-from ghapp.health.runner.verdict import Reason, State, judge
 from ghapp.queue.jobs import JobName, promote_due
+from ghapp.runners.verdict import Reason, State, judge
 from ghapp.store import keys
 from ghapp.store.inbox import MOST_TRIES
 from jobs.deliveries import inbox

@@ -11,8 +11,8 @@ import pytest
 
 from ghapp.doctor import installations
 from ghapp.github.deliveries import encode, parse
-from ghapp.health.delivery_lag import GapCause, completeness, was_confirmed_without_deliveries
-from ghapp.health.runner.verdict import Reason, State, judge
+from ghapp.runners.delivery_lag import GapCause, completeness, was_confirmed_without_deliveries
+from ghapp.runners.verdict import Reason, State, judge
 from ghapp.sandbox.config import Pace
 from ghapp.store import keys
 from jobs.deliveries.inbox import drain_inbox

@@ -10,9 +10,9 @@ from functools import partial
 
 import pytest
 
-from ghapp.health.runner.evidence import Registration
-from ghapp.health.runner.observations import registration_seen
 from ghapp.replace.event_backlog import BREAKER_FAILURES, PER_URL
+from ghapp.runners.evidence import Registration
+from ghapp.runners.observations import registration_seen
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.stores import open_stores
 from jobs.events import deliver_event as delivery_module

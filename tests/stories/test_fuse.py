@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from ghapp.health.remediation.fuse import FuseReason, Position
-from ghapp.health.runner.verdict import State
+from ghapp.remediation.fuse import FuseReason, Position
+from ghapp.runners.verdict import State
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from tests.stories.conftest import POOL
 

@@ -8,9 +8,9 @@ import pytest
 
 from ghapp.cli.gate_query import GateQuery
 from ghapp.cli.gate_wait import GateTimeouts, watch
-from ghapp.health.gate.active_shard import Role
-from ghapp.health.gate.deploy_results import DeployReport, reported
-from ghapp.health.gate.judgement import GateRequest
+from ghapp.gate.active_shard import Role
+from ghapp.gate.deploy_results import DeployReport, reported
+from ghapp.gate.judgement import GateRequest
 from ghapp.sandbox.config import OrgConfig, Pace, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings

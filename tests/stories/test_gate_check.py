@@ -12,8 +12,8 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 from structlog.testing import capture_logs
 
+from ghapp.gate.gate_checks import FORGET_SECONDS, GIVE_UP_SECONDS
 from ghapp.github.checks import Checks
-from ghapp.health.gate.gate_checks import FORGET_SECONDS, GIVE_UP_SECONDS
 from ghapp.store import keys
 from ghapp.store.gate_checks import GateChecks
 from ghapp.store.metric_counters import MetricCounters

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from ghapp.github.deliveries import encode, parse
-from ghapp.health.history import HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistoryStep, folded
+from ghapp.incidents.history import HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistoryStep, folded
 from ghapp.store import keys
 from jobs.deliveries.inbox import drain_inbox
 from jobs.runners.sweep import sweep_installation

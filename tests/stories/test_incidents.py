@@ -11,9 +11,9 @@ import time
 
 import pytest
 
-from ghapp.health.incidents.loss import LossEnd
-from ghapp.health.remediation.fuse import FuseReason, Position
-from ghapp.health.runner.transitions import WAITING_SECONDS
+from ghapp.incidents.loss import LossEnd
+from ghapp.remediation.fuse import FuseReason, Position
+from ghapp.runners.transitions import WAITING_SECONDS
 from ghapp.store.incidents import Incidents
 from jobs.remediation.plan_remediation import plan_remediation
 from jobs.runners.sweep import sweep_installation

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.github.installation_client import InstallationClient
-from ghapp.health.runner.verdict import State
+from ghapp.runners.verdict import State
 from jobs.runners import confirm, due_sweeps, sweep
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.due_sweeps import sweep_due_installations

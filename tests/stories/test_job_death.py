@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ghapp.deaths.cause import Cause
 from ghapp.errors import GitHubUnavailableError
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.runner.observations import retired_by_controller
+from ghapp.runners.observations import retired_by_controller
 from ghapp.sandbox.fleet.jobs import SHUTDOWN_SIGNAL
 from ghapp.store.deaths import identity
 from jobs.checks.publisher import CheckRunOutcome

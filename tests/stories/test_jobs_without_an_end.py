@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from ghapp.health.job import QUEUED_TOO_LONG_SECONDS, RUNNING_TOO_LONG_SECONDS, Job
-from ghapp.health.runner.absence import LOOKUP_SECONDS
-from ghapp.health.runner.verdict import State
+from ghapp.runners.absence import LOOKUP_SECONDS
+from ghapp.runners.verdict import State
+from ghapp.workflow_jobs.job import QUEUED_TOO_LONG_SECONDS, RUNNING_TOO_LONG_SECONDS, Job
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL

@@ -9,12 +9,12 @@ import pytest
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from ghapp.health import pacing
-from ghapp.health.job import Job
-from ghapp.health.runner import absence
-from ghapp.health.runner.absence import LOOKUP_SECONDS
-from ghapp.health.runner.observations import job_started, removed
-from ghapp.health.runner.verdict import State, judge
+from ghapp.installations import pacing
+from ghapp.runners import absence
+from ghapp.runners.absence import LOOKUP_SECONDS
+from ghapp.runners.observations import job_started, removed
+from ghapp.runners.verdict import State, judge
+from ghapp.workflow_jobs.job import Job
 from jobs.remediation.remediate import remediate_runner
 from jobs.runners import confirm
 from jobs.runners.confirm import confirm_installation

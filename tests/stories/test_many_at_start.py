@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ghapp.health.pacing import SWEEPING_POINTS, WRITE_POINTS, CallLimits
-from ghapp.health.runner.next_attempt import NextAttempt, next_attempt
-from ghapp.health.runner.verdict import Reason, State
+from ghapp.installations.pacing import SWEEPING_POINTS, WRITE_POINTS, CallLimits
+from ghapp.runners.next_attempt import NextAttempt, next_attempt
+from ghapp.runners.verdict import Reason, State
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, FuseReason, Position
-from ghapp.health.runner.observations import replaced
-from ghapp.health.runner.verdict import State
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, FuseReason, Position
+from ghapp.runners.observations import replaced
+from ghapp.runners.verdict import State
 from ghapp.sandbox.config import PoolConfig
 from ghapp.store import keys
 from ghapp.store.fuses import Pause

@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 
 from ghapp.github.deliveries import encode, parse
-from ghapp.health.runner.evidence import MOST_BLIND_SPANS
+from ghapp.runners.evidence import MOST_BLIND_SPANS
 from ghapp.store import keys
 from jobs.deliveries.inbox import drain_inbox
 from jobs.runners.sweep import sweep_installation

@@ -7,9 +7,9 @@ from unittest import mock
 import pytest
 
 import jobs.deliveries.delivery_log
+from ghapp.deliveries.redelivery import Attempt
 from ghapp.github import delivery_log
-from ghapp.health.redelivery import Attempt
-from ghapp.health.runner import observations
+from ghapp.runners import observations
 from jobs.deliveries.installations import discover_installations
 from jobs.deliveries.redeliver import redeliver_failed
 from tests.stories.conftest import POOL

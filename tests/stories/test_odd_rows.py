@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from ghapp.github.installation_client import InstallationClient, Listing
-from ghapp.health.runner.verdict import State, judge
+from ghapp.runners.verdict import State, judge
 from ghapp.store.left_out import LeftOutRecords
 from tests.support import commands
 

@@ -8,10 +8,10 @@ import pytest
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
+from ghapp.deaths.cause import Cause
 from ghapp.errors import ClusterUnavailableError
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.pods.pod import Container, Ended, Pod
-from ghapp.health.runner.observations import job_ended, job_started
+from ghapp.pods.pod import Container, Ended, Pod
+from ghapp.runners.observations import job_ended, job_started
 from ghapp.store.deaths import identity
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.deaths.death_recorder import DeathRecorder

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.post_mortem import LOOKS_AFTER_SECONDS
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.post_mortem import LOOKS_AFTER_SECONDS
 from ghapp.report.post_mortem import NOT_THE_CAUSE
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.runners.sweep import sweep_installation

@@ -6,9 +6,9 @@ from functools import partial
 
 import pytest
 
-from ghapp.health.history import STEP_SECONDS, step_of
-from ghapp.health.runner.observations import retired_by_controller
-from ghapp.health.runner.verdict import State
+from ghapp.incidents.history import STEP_SECONDS, step_of
+from ghapp.runners.observations import retired_by_controller
+from ghapp.runners.verdict import State
 from ghapp.store.runners import Runners
 from jobs.deliveries.inbox import drain_inbox
 from jobs.runners.sweep import sweep_installation

@@ -10,7 +10,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from ghapp.github.installation_client import InstallationClient
-from ghapp.health.remediation.fuse import Fuse, FuseLimits, Position
+from ghapp.remediation.fuse import Fuse, FuseLimits, Position
 from ghapp.sandbox.config import Pace
 from ghapp.store import keys
 from ghapp.store.fuses import WHOLE_ORG

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from ghapp.health.runner.observations import removed, retired_by_controller
+from ghapp.runners.observations import removed, retired_by_controller
 from jobs.remediation.remediate import remediate_runner
 from jobs.runners.sweep import sweep_installation
 from tests.jobs.remediation.test_remediate import evidence_of, granted, lost

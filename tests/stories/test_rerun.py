@@ -14,10 +14,10 @@ import pytest
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
+from ghapp.deaths.death import DeadJob
+from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunState
 from ghapp.errors import GitHubUnavailableError
-from ghapp.health.deaths.death import DeadJob
-from ghapp.health.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunState
-from ghapp.health.remediation.fuse import Fuse, Position
+from ghapp.remediation.fuse import Fuse, Position
 from ghapp.report.post_mortem import RERUN
 from ghapp.sandbox.config import LEAST_PRIVILEGE
 from ghapp.store.deaths import identity

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
-from ghapp.health.runner.verdict import State
+from ghapp.runners.verdict import State
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.connect import connect

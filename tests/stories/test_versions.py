@@ -14,9 +14,9 @@ from rq import Queue
 from rq.registry import FailedJobRegistry
 from rq.serializers import JSONSerializer
 
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.verdict import Limits, State, judge
 from ghapp.queue import jobs
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.verdict import Limits, State, judge
 from ghapp.sandbox.config import OrgConfig, Pace, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.store import keys

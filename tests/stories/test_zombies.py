@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER
-from ghapp.health.pods.phantom_kinds import PhantomKind, PhantomReason
-from ghapp.health.remediation.fuse import Position
-from ghapp.health.runner.remains import RemainsKind
-from ghapp.health.runner.verdict import HANG_SECONDS, JOB_LEASE_SECONDS, Reason, State
+from ghapp.pods.deletion_guards import REGISTRATION_FINALIZER
+from ghapp.pods.phantom_kinds import PhantomKind, PhantomReason
+from ghapp.remediation.fuse import Position
+from ghapp.runners.remains import RemainsKind
+from ghapp.runners.verdict import HANG_SECONDS, JOB_LEASE_SECONDS, Reason, State
 from tests.stories.zombie_story import NAMESPACE, zombie_story
 
 BOTH = pytest.mark.parametrize("replacer", ["arc", "pods"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from ghapp.health.runner.verdict import is_absent, judge
+from ghapp.runners.verdict import is_absent, judge
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.sandbox.cluster.shapes import REGISTRATION_FINALIZER, AssignedJob
 from ghapp.settings import Settings

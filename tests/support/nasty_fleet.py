@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ghapp.health.cluster_summary import ClusterSummary
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import DeadJob, Death
-from ghapp.health.deaths.patterns import death_summary
-from ghapp.health.incidents.incident import LossIncident
-from ghapp.health.incidents.loss import RunnerLoss
-from ghapp.health.installation import Installation
-from ghapp.health.job import Job
-from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
-from ghapp.health.pool_matching import pool_of
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.health.runner.evidence import Evidence, Survey
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.cluster_summary import ClusterSummary
+from ghapp.deaths.death import DeadJob, Death
+from ghapp.deaths.patterns import death_summary
+from ghapp.incidents.incident import LossIncident
+from ghapp.incidents.loss import RunnerLoss
+from ghapp.installations.installation import Installation
+from ghapp.installations.pool_matching import pool_of
+from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
+from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.report.documents import timestamp
+from ghapp.runners.evidence import Evidence, Survey
 from ghapp.store.audit import AuditEntry, AuditLog
 from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.deaths import Deaths
@@ -27,7 +26,8 @@ from ghapp.store.inbox import Inbox
 from ghapp.store.incidents import Incidents
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners
-from tests.health.builders import lost, online
+from ghapp.workflow_jobs.job import Job
+from tests.rules.builders import lost, online
 
 FIRST_RUNNER, FIRST_JOB = 101, 1001
 LABEL = "self-hosted"

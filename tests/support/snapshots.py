@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ghapp.health.pods.pod import EphemeralRunner, Pod
+from ghapp.pods.pod import EphemeralRunner, Pod
 from ghapp.store.pods import Pods
 
 

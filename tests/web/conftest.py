@@ -12,10 +12,10 @@ import pytest
 from starlette.routing import compile_path
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.installation import Installation
-from ghapp.health.runner.evidence import Registration, Survey
-from ghapp.health.runner.observations import absence_confirmed, get_missed, looked_again, registration_seen, unlisted
+from ghapp.installations.installation import Installation
 from ghapp.queue.jobs import JobName
+from ghapp.runners.evidence import Registration, Survey
+from ghapp.runners.observations import absence_confirmed, get_missed, looked_again, registration_seen, unlisted
 from ghapp.settings import Settings
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners

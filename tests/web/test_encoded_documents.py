@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.installation import Installation
-from ghapp.health.pods.pod_claim import PodClaim
-from ghapp.health.remediation.fuse import Fuse, Position
-from ghapp.health.runner.evidence import Evidence, Survey
-from ghapp.health.runner.remains import Remains, RemainsKind
-from ghapp.health.runner.verdict import Limits, Reason
+from ghapp.installations.installation import Installation
+from ghapp.pods.pod_claim import PodClaim
+from ghapp.remediation.fuse import Fuse, Position
 from ghapp.report.org_view import OrgView
+from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.remains import Remains, RemainsKind
+from ghapp.runners.verdict import Limits, Reason
 from ghapp.web import encoded_documents as module
 from ghapp.web.encoded_documents import EncodedDocuments
 from ghapp.web.fleet_view import OrgState
-from tests.health.builders import NOW, lost, online
+from tests.rules.builders import NOW, lost, online
 
 ACME = Installation(7, "acme", 1)
 SWEPT = Survey(NOW, 412)

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.settings import Settings
 from ghapp.store.installations import Installations
 from ghapp.store.stores import stores_over

@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.store.connect import connect
 from ghapp.store.installations import Installations
 from ghapp.store.tokens import SCOPES, Tokens

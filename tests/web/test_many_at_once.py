@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ghapp.health.installation import NEEDED, Installation
+from ghapp.installations.installation import NEEDED, Installation
 from ghapp.store import connect as connections
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.settings.tables import PoolSettings
 from ghapp.store.installations import Installations
 from ghapp.store.runners import Runners

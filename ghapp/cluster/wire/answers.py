@@ -15,7 +15,7 @@ from ghapp.cluster.wire import envelope
 from ghapp.cluster.wire.envelope import NonEmpty, read
 from ghapp.decoding import LeftOut, LeftOutRows
 from ghapp.errors import ClusterUnavailableError
-from ghapp.health.pods.pod import EphemeralRunner, Pod
+from ghapp.pods.pod import EphemeralRunner, Pod
 
 
 class _Decision(msgspec.Struct):

@@ -14,7 +14,7 @@ import msgspec
 
 from ghapp.decoding import LeftOut, RowDecoder, decode
 from ghapp.errors import ClusterUnavailableError
-from ghapp.health.pods.pod import Owner as OwnerValue
+from ghapp.pods.pod import Owner as OwnerValue
 
 T = TypeVar("T")
 V = TypeVar("V")

@@ -14,7 +14,7 @@ import msgspec
 from ghapp.cluster.wire import envelope
 from ghapp.cluster.wire.envelope import Items, Meta, ObjectPage
 from ghapp.decoding import LONGEST_TEXT, RowDecoder
-from ghapp.health.pods.pod import EphemeralRunner
+from ghapp.pods.pod import EphemeralRunner
 
 SCALE_SET = "actions.github.com/scale-set-name"
 ORGANIZATION = "actions.github.com/organization"

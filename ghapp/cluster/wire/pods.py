@@ -13,7 +13,7 @@ import msgspec
 from ghapp.cluster.wire import envelope
 from ghapp.cluster.wire.envelope import Items, Meta, ObjectPage, Timestamp
 from ghapp.decoding import LONGEST_TEXT, RowDecoder
-from ghapp.health.pods.pod import Container, Ended, Pod, may_run_agent, runner_container
+from ghapp.pods.pod import Container, Ended, Pod, may_run_agent, runner_container
 
 
 class _Resources(msgspec.Struct):

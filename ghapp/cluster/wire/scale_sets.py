@@ -11,7 +11,7 @@ import msgspec
 from ghapp.cluster.wire import envelope
 from ghapp.cluster.wire.envelope import Items, Meta, ObjectPage
 from ghapp.decoding import RowDecoder
-from ghapp.health.pods.scale_sets import ScaleSet
+from ghapp.pods.scale_sets import ScaleSet
 
 
 class _AutoscalingSpec(msgspec.Struct, rename="camel"):

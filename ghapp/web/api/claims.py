@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ghapp.errors import PodClaimsFullError
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.store.audit import ChangeOutcome, Trail
 from ghapp.store.pod_claims import LONGEST_SECONDS, SHORTEST_SECONDS
 from ghapp.store.stores import Stores

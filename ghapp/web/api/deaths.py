@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.correlation import chooser, is_of
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.correlation import chooser, is_of
 from ghapp.report.documents import DeathDocument, death_document
 from ghapp.store.stores import Stores
 from ghapp.web.api.health import DEFAULT_PAGE, MISSING_ID, MOST_AT_ONCE, Clock, runner_number, whole_number

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import msgspec
 
-from ghapp.health.demand import NONE_ASSIGNED, demand
-from ghapp.health.queue.job_queue import JobQueue
-from ghapp.health.queue.reason import QueueReason
-from ghapp.health.runner.evidence import Survey
 from ghapp.report.documents import Timestamp, timestamp
+from ghapp.runners.evidence import Survey
+from ghapp.workflow_jobs.demand import NONE_ASSIGNED, demand
+from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.reason import QueueReason
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 

@@ -21,8 +21,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.pool_matching import rule_named, runner_pool
-from ghapp.health.remediation.steps import REPLACE, may_hand_out, replacement_path
+from ghapp.installations.pool_matching import rule_named, runner_pool
+from ghapp.remediation.steps import REPLACE, may_hand_out, replacement_path
 from ghapp.settings import Settings
 from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock

@@ -17,13 +17,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.health.gate.active_shard import Deploy, Role
-from ghapp.health.gate.deploy_results import DeployReport, reported
-from ghapp.health.gate.gate_checks import commit_of
-from ghapp.health.gate.judgement import LONGEST_CHANGE, Gate, GateRequest, judge_gate
-from ghapp.health.gate.shard_checks import unknown_shard
-from ghapp.health.gate.terraform_log import LONGEST_ERROR, TerraformRun
-from ghapp.health.shards import has_shards, is_shard
+from ghapp.gate.active_shard import Deploy, Role
+from ghapp.gate.deploy_results import DeployReport, reported
+from ghapp.gate.gate_checks import commit_of
+from ghapp.gate.judgement import LONGEST_CHANGE, Gate, GateRequest, judge_gate
+from ghapp.gate.shard_checks import unknown_shard
+from ghapp.gate.shards import has_shards, is_shard
+from ghapp.gate.terraform_log import LONGEST_ERROR, TerraformRun
 from ghapp.queue.jobs import JobName, gates_key
 from ghapp.report.documents import CheckDocument, StepDocument, Timestamp, gate_document, timestamp
 from ghapp.settings import PoolSettings, Settings

@@ -14,13 +14,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.demand import assigned_by_pool
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.observations import removal_reported, replaced
-from ghapp.health.runner.verdict import State
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName, remediation_key
 from ghapp.report.documents import HealthDocument
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.observations import removal_reported, replaced
+from ghapp.runners.verdict import State
 from ghapp.settings import Settings
 from ghapp.store.audit import Trail
 from ghapp.store.rate_limits import BucketSize
@@ -32,6 +31,7 @@ from ghapp.web.fleet_view import MOST_ORGS, FleetPage, FleetReader, Termination
 from ghapp.web.problems import problem
 from ghapp.web.rate_limit import RateLimit
 from ghapp.web.request_body import parse_json, read_body
+from ghapp.workflow_jobs.demand import assigned_by_pool
 
 log = logger(__name__)
 

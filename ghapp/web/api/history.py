@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.health.history import WHOLE_ORG, WIDTHS
-from ghapp.health.pool_matching import OTHER_POOL
+from ghapp.incidents.history import WHOLE_ORG, WIDTHS
+from ghapp.installations.pool_matching import OTHER_POOL
 from ghapp.report.history import history_document, span_of
 from ghapp.store.stores import Stores
 from ghapp.web.api.health import Clock, etag_matches

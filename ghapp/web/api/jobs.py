@@ -12,13 +12,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.health.job import SHORTEST_SHA, JobSearch, PullReference, is_sha
-from ghapp.health.job_story import NOTHING_KNOWN
+from ghapp.deaths.job_story import NOTHING_KNOWN
 from ghapp.report.jobs import JOB_STATES, JobDocument, job_document, select_jobs
 from ghapp.web.api.health import DEFAULT_PAGE, MOST_AT_ONCE, Clock, etag_matches, whole_number
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.problems import problem
+from ghapp.workflow_jobs.job import SHORTEST_SHA, JobSearch, PullReference, is_sha
 
 
 class JobsPage(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.health.shards import has_shards
+from ghapp.gate.shards import has_shards
 from ghapp.report.documents import Timestamp, timestamp
 from ghapp.report.links import PageLinks
 from ghapp.report.overview import (

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.health.pool_matching import LONGEST_POOL
+from ghapp.installations.pool_matching import LONGEST_POOL
 from ghapp.nearest_name import meant
 from ghapp.report.documents import Timestamp, pause_in_words, timestamp
 from ghapp.settings import Settings

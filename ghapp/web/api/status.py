@@ -14,27 +14,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.errors import Refusal, StoreRefusedError, StoreUnavailableError
-from ghapp.health.cluster_summary import ClusterSummary
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.delivery_lag import completeness, in_words
-from ghapp.health.demand import demand
-from ghapp.health.installation import Installation
-from ghapp.health.job import Job, is_over
-from ghapp.health.pacing import Allowance, left
-from ghapp.health.pods.phantom_kinds import PhantomKind
-from ghapp.health.pool_matching import OTHER_POOL, PoolRule, pool_of, rule_named, runner_pool
-from ghapp.health.queue.capacity import available_runners
-from ghapp.health.queue.job_queue import JobQueue
-from ghapp.health.queue.runner_groups import RunnerGroups
-from ghapp.health.remediation.fuse import Fuse
-from ghapp.health.remediation.status import is_healed, is_loss_over
-from ghapp.health.runner.evidence import Evidence, Survey
-from ghapp.health.runner.next_attempt import NextAttempt, next_attempt
-from ghapp.health.runner.verdict import State, judge
-from ghapp.health.shards import has_shards, shard_of
+from ghapp.gate.shards import has_shards, shard_of
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Allowance, left
+from ghapp.installations.pool_matching import OTHER_POOL, PoolRule, pool_of, rule_named, runner_pool
+from ghapp.pods.phantom_kinds import PhantomKind
+from ghapp.remediation.fuse import Fuse
+from ghapp.remediation.status import is_healed, is_loss_over
 from ghapp.report.documents import Timestamp, timestamp
 from ghapp.report.org_view import OrgView
+from ghapp.runners.delivery_lag import completeness, in_words
+from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.next_attempt import NextAttempt, next_attempt
+from ghapp.runners.verdict import State, judge
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.fuses import Pause
 from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD, series_name
@@ -44,6 +39,11 @@ from ghapp.store.unseen import load_unseen
 from ghapp.web.api.expositions import Exposition, Expositions
 from ghapp.web.api.health import Clock
 from ghapp.web.api.metrics import FORMATS, Sample, exposition, format_for
+from ghapp.workflow_jobs.capacity import available_runners
+from ghapp.workflow_jobs.demand import demand
+from ghapp.workflow_jobs.job import Job, is_over
+from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.runner_groups import RunnerGroups
 
 T = TypeVar("T")
 

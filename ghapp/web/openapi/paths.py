@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from ghapp.health.gate.judgement import LONGEST_CHANGE
-from ghapp.health.gate.terraform_log import LONGEST_ERROR
-from ghapp.health.job import SHORTEST_SHA
-from ghapp.health.runner.verdict import State
+from ghapp.gate.judgement import LONGEST_CHANGE
+from ghapp.gate.terraform_log import LONGEST_ERROR
 from ghapp.report.documents import DeathDocument, HealthDocument
 from ghapp.report.history import HistoryDocument
 from ghapp.report.jobs import JOB_STATES, JobDocument
 from ghapp.report.overview import OverviewDocument
+from ghapp.runners.verdict import State
 from ghapp.web.api.claims import ClaimBody
 from ghapp.web.api.deaths import CAUSES, CURSOR, DeathsPage
 from ghapp.web.api.demand import DemandDocument
@@ -33,6 +32,7 @@ from ghapp.web.openapi.operations import (
     unguarded,
 )
 from ghapp.web.openapi.schemas import Schema, ref
+from ghapp.workflow_jobs.job import SHORTEST_SHA
 
 RUNNERS = "/v1/orgs/{org}/runners"
 ID, NAME = "runner_id", "name"

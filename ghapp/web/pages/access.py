@@ -22,7 +22,7 @@ from ghapp.credentials import AppCredentials
 from ghapp.decoding import LeftOutRows
 from ghapp.errors import GitHubError, UnauthorizedError
 from ghapp.github.user_authorization import MOST_LISTED, UserAuthorization
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.log import logger
 from ghapp.settings import Settings
 from ghapp.store import keys

@@ -17,9 +17,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from ghapp.health.deaths.death import DeadJob, Death
-from ghapp.health.deaths.rerun import WHY_NOT
-from ghapp.health.pool_matching import LONGEST_POOL
+from ghapp.deaths.death import DeadJob, Death
+from ghapp.deaths.rerun import WHY_NOT
+from ghapp.installations.pool_matching import LONGEST_POOL
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.report.post_mortem import RERUN

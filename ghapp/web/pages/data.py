@@ -9,23 +9,21 @@ from typing import NamedTuple
 
 from cachetools import LRUCache
 
-from ghapp.health.deaths.death import Death
-from ghapp.health.deaths.rerun import RerunRules
-from ghapp.health.history import HOUR_SECONDS, HistoryStep, step_of
-from ghapp.health.incidents.fold import IncidentsById, observed, outdated
-from ghapp.health.incidents.loss import is_unrecorded
-from ghapp.health.installation import Installation
-from ghapp.health.job import EVERY_JOB, Job, PullReference
-from ghapp.health.job_story import NOTHING_KNOWN, JobOutcome
-from ghapp.health.leaks.reaper_status import DAY_SECONDS
-from ghapp.health.pacing import Allowance
-from ghapp.health.pool_matching import OTHER_POOL, rule_named
-from ghapp.health.queue.job_queue import JobQueue
-from ghapp.health.runner.evidence import Evidence
+from ghapp.deaths.death import Death
+from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome
+from ghapp.deaths.rerun import RerunRules
+from ghapp.incidents.fold import IncidentsById, observed, outdated
+from ghapp.incidents.history import HOUR_SECONDS, HistoryStep, step_of
+from ghapp.incidents.loss import is_unrecorded
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Allowance
+from ghapp.installations.pool_matching import OTHER_POOL, rule_named
+from ghapp.leaks.reaper_status import DAY_SECONDS
 from ghapp.queue.jobs import Load
 from ghapp.report.fleet import FleetView
 from ghapp.report.incidents import losses_in
 from ghapp.report.org_view import OrgView
+from ghapp.runners.evidence import Evidence
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, ChangeOutcome, Trail
@@ -49,6 +47,8 @@ from ghapp.web.pages.views.incidents import open_incidents
 from ghapp.web.pages.views.jobs import JobSurvey, job_board, searches_of
 from ghapp.web.pages.views.overview import OverviewPage, overview
 from ghapp.web.pages.views.runners import RunnerLine, lines
+from ghapp.workflow_jobs.job import EVERY_JOB, Job, PullReference
+from ghapp.workflow_jobs.job_queue import JobQueue
 
 MOST_DEATHS = 2_000
 """Deaths of the last 30 days that the pages know, the latest; clean exits are not among them."""

@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from ghapp.errors import GitHubError, StoreUnavailableError
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
 from ghapp.store.audit import MOST as MOST_ENTRIES

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from ghapp.health.incidents.fold import current
+from ghapp.incidents.fold import current
 from ghapp.web.pages import layout
 from ghapp.web.pages.fleet_pages import PageHost, base_of
 from ghapp.web.pages.views.incident import incident_page

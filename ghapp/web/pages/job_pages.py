@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.health.deaths.death import Death
+from ghapp.deaths.death import Death
 from ghapp.store.deaths import identity
 from ghapp.web.api.health import MOST_DIGITS
 from ghapp.web.pages.data import MOST_DEATHS

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from ghapp.health.history import STEP_SECONDS
+from ghapp.incidents.history import STEP_SECONDS
 from ghapp.web.page_key import key_cookie
 from tests.bench.figure import Figure, middle
 from tests.bench.fleet.github import Config

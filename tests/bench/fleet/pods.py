@@ -17,9 +17,9 @@ import httpx
 import msgspec
 import yaml
 
-from ghapp.health.installation import Installation
-from ghapp.health.runner.evidence import Fold, Registration
-from ghapp.health.runner.observations import registration_seen
+from ghapp.installations.installation import Installation
+from ghapp.runners.evidence import Fold, Registration
+from ghapp.runners.observations import registration_seen
 from ghapp.store.stores import Stores, open_stores
 from tests.bench.figure import Figure, middle
 from tests.bench.fleet.cluster import NAMESPACE, Burst, Config, Report, name_of

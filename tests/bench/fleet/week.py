@@ -24,7 +24,7 @@ import msgspec
 
 from ghapp.errors import ReplacerUnavailableError, StoreRefusedError, StoreUnavailableError
 from ghapp.github.deliveries import encode, parse
-from ghapp.health.history import HistorySample, sample
+from ghapp.incidents.history import HistorySample, sample
 from ghapp.settings import Settings
 from jobs.context import JobContext, open_context
 from jobs.deliveries.inbox import drain_inbox

@@ -7,9 +7,9 @@ import time
 import pytest
 from rq.job import Job
 
-from ghapp.health.gate.active_shard import Deploy, Role
-from ghapp.health.gate.gate_checks import GateCheck
-from ghapp.health.installation import Installation
+from ghapp.gate.active_shard import Deploy, Role
+from ghapp.gate.gate_checks import GateCheck
+from ghapp.installations.installation import Installation
 from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
 from ghapp.store.gate_checks import GateChecks

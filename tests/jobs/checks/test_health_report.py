@@ -6,7 +6,7 @@ from rq.serializers import JSONSerializer
 from structlog.testing import capture_logs
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.queue.jobs import JobName
 from ghapp.report.check_run_state import wants_report
 from ghapp.settings import PoolSettings, Settings

@@ -10,10 +10,10 @@ from rq.registry import ScheduledJobRegistry
 from rq.serializers import JSONSerializer
 from structlog.testing import capture_logs
 
+from ghapp.deaths.cause import Cause
 from ghapp.errors import GitHubUnavailableError
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.installation import NEEDED
-from ghapp.health.pods.degraded_sources import HOST_LINES, RUNNER_LINES
+from ghapp.installations.installation import NEEDED
+from ghapp.pods.degraded_sources import HOST_LINES, RUNNER_LINES
 from ghapp.queue.jobs import QUEUE_OF, JobName
 from ghapp.store import keys
 from ghapp.store.deaths import Deaths, identity

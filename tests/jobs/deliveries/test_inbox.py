@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from ghapp.github.deliveries import decode, encode, parse
-from ghapp.health.job import HOSTED_GROUP, was_hosted
+from ghapp.workflow_jobs.job import HOSTED_GROUP, was_hosted
 from jobs.deliveries.inbox import _job, _with_approval
 from jobs.deliveries.job_times import taken_jobs
 

@@ -13,9 +13,9 @@ from rq.serializers import JSONSerializer
 from ghapp.errors import GitHubUnavailableError
 from ghapp.github.api import InstallationList
 from ghapp.github.deliveries import Account, DeliveredInstallation, Delivery
-from ghapp.health.installation import Installation
-from ghapp.health.runner.next_attempt import next_attempt
+from ghapp.installations.installation import Installation
 from ghapp.report.check_run_state import PostFailure
+from ghapp.runners.next_attempt import next_attempt
 from ghapp.store import keys
 from jobs.deliveries.installations import (
     BEGUN,

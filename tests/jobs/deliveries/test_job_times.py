@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.job import Job
 from ghapp.settings import PoolSettings
+from ghapp.workflow_jobs.job import Job
 from jobs.deliveries.job_times import configured_pool
-from tests.health.builders import online
+from tests.rules.builders import online
 
 RULES = (PoolSettings("acme", "linux", ("linux-4vcpu",)), PoolSettings("acme", "big", ("big",)))
 

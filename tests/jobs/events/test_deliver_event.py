@@ -10,9 +10,9 @@ from datetime import datetime
 import pytest
 
 from ghapp.errors import ReplacerUnavailableError
-from ghapp.health.remediation.steps import LOOK_LASTS_SECONDS, is_open
-from ghapp.health.runner.evidence import Registration
-from ghapp.health.runner.observations import registration_seen, replaced
+from ghapp.remediation.steps import LOOK_LASTS_SECONDS, is_open
+from ghapp.runners.evidence import Registration
+from ghapp.runners.observations import registration_seen, replaced
 from jobs.context import open_context
 from jobs.deliveries.installations import discover_installations
 from jobs.events.deliver_event import GIVEN_UP_SECONDS, REPLACE

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from ghapp.health.runner.verdict import State
+from ghapp.runners.verdict import State
 from jobs.events.publish import publish_replacement_request, publish_runners
-from tests.health.builders import lost, present, survey
+from tests.rules.builders import lost, present, survey
 
 
 @pytest.mark.parametrize(("ends_after", "claims"), [(601.0, 1), (600.0, 0)], ids=["active claim", "expired claim"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rq.job import Job
 
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
 from ghapp.store.installations import Installations

@@ -11,14 +11,13 @@ from ghapp.cluster.access import NEAR_RUNNERS
 from ghapp.cluster.api import Cluster
 from ghapp.doctor.reaper import of_tick
 from ghapp.errors import ClusterForbiddenError
-from ghapp.health.installation import Installation
-from ghapp.health.job import Job
-from ghapp.health.leaks.reaper_status import ReaperStatus
-from ghapp.health.pods.degraded_sources import leaks_source
-from ghapp.health.pods.pod_claim import PodClaim
-from ghapp.health.remediation.fuse import FuseLimits
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.observations import job_ended, job_started
+from ghapp.installations.installation import Installation
+from ghapp.leaks.reaper_status import ReaperStatus
+from ghapp.pods.degraded_sources import leaks_source
+from ghapp.pods.pod_claim import PodClaim
+from ghapp.remediation.fuse import FuseLimits
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.observations import job_ended, job_started
 from ghapp.store import keys
 from ghapp.store import leaks as store
 from ghapp.store.deaths import Deaths
@@ -27,6 +26,7 @@ from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.leaks import Leaks
 from ghapp.store.pod_claims import PodClaims
 from ghapp.store.runners import Runners
+from ghapp.workflow_jobs.job import Job
 from jobs.deaths.death_recorder import DeathRecorder
 from jobs.leaks import github_status
 from jobs.leaks.reap import reap_installation

@@ -16,7 +16,7 @@ from ghapp.cluster.watch import cancel_tasks
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
 from ghapp.decoding import LeftOut
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, StoreUnavailableError
-from ghapp.health.pods.degraded_sources import changes_source, objects_source
+from ghapp.pods.degraded_sources import changes_source, objects_source
 from ghapp.sandbox.cluster.rbac import RbacRule
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings

@@ -6,11 +6,11 @@ import pytest
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from ghapp.health.cluster_summary import StaleNamespace
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import Death
-from ghapp.health.pods.degraded_sources import HOST_LINES, DegradedSource
-from ghapp.health.pods.pod import Container, Pod
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.cluster_summary import StaleNamespace
+from ghapp.deaths.death import Death
+from ghapp.pods.degraded_sources import HOST_LINES, DegradedSource
+from ghapp.pods.pod import Container, Pod
 from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.deaths import Deaths
 from ghapp.store.pod_locations import PodLocations

@@ -10,7 +10,7 @@ import pytest
 from ghapp.cluster.watch import cancel_tasks
 from ghapp.cluster.watch_events import Listed, WatchChange
 from ghapp.decoding import LeftOut
-from ghapp.health.pods.pod import Container, Ended, Pod
+from ghapp.pods.pod import Container, Ended, Pod
 from ghapp.settings import Settings
 from ghapp.store.pod_ends import PodEnd, PodEnds
 from ghapp.store.pods import PodChange, Pods

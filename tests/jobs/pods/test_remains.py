@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.runner import observations
-from ghapp.health.runner.remains import Remains, RemainsKind
+from ghapp.runners import observations
+from ghapp.runners.remains import Remains, RemainsKind
 from ghapp.store.pod_locations import PodLocations
 from ghapp.store.pods import Pods
 from jobs.pods.remains import observe_remains
-from tests.health.builders import lost, online
-from tests.health.pods.builders import NAMESPACE, pod_of_object, runner_object
 from tests.jobs.remediation.test_remediate_cluster import config
+from tests.rules.builders import lost, online
+from tests.rules.pods.builders import NAMESPACE, pod_of_object, runner_object
 from tests.stories.conftest import POOL
 from tests.support.snapshots import record_snapshot
 

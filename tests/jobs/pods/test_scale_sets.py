@@ -9,8 +9,8 @@ import httpx2
 
 from ghapp.cluster.api import Cluster
 from ghapp.errors import ClusterUnavailableError
-from ghapp.health.delivery_lag import DeliveryArrivals, LateArrival
-from ghapp.health.pods.scale_sets import IDLE_SECONDS
+from ghapp.pods.scale_sets import IDLE_SECONDS
+from ghapp.runners.delivery_lag import DeliveryArrivals, LateArrival
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.sandbox.cluster.shapes import AssignedJob
 from ghapp.store.pods import Pods

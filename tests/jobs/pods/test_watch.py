@@ -16,15 +16,15 @@ from ghapp.cluster.access import needed_near
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.watch import cancel_tasks
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
+from ghapp.deaths.cause import Cause
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, StoreUnavailableError
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.installation import Installation
-from ghapp.health.pods.degraded_sources import deaths_source, logs_source, pods_source, sources_of
-from ghapp.health.pods.pod import Container, Ended, Pod
-from ghapp.health.runner.evidence import Evidence, Registration
-from ghapp.health.runner.observations import job_started, registration_seen
+from ghapp.installations.installation import Installation
+from ghapp.pods.degraded_sources import deaths_source, logs_source, pods_source, sources_of
+from ghapp.pods.pod import Container, Ended, Pod
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
+from ghapp.runners.evidence import Evidence, Registration
+from ghapp.runners.observations import job_started, registration_seen
 from ghapp.sandbox.cluster.rbac import RbacRule
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from ghapp.health.remediation import plan as remediation_plan
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.health.remediation.steps import is_open
+from ghapp.remediation import plan as remediation_plan
+from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.remediation.steps import is_open
 from jobs.events.publish import CHANGE_PUBLISHED_SECONDS
 from jobs.remediation import plan_remediation
 from jobs.runners.sweep import sweep_installation

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from ghapp.health.remediation.plan import Deferral
-from ghapp.health.runner.observations import removed
+from ghapp.remediation.plan import Deferral
+from ghapp.runners.observations import removed
 from jobs.remediation.plan_remediation import plan_remediation
 from jobs.remediation.remediate import remediate_runner
 from jobs.runners.confirm import confirm_installation

@@ -20,22 +20,22 @@ from ghapp.errors import (
     ResourceMissingError,
 )
 from ghapp.github.installation_client import InstallationClient, Removal
-from ghapp.health.job import Job
-from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER
-from ghapp.health.runner.evidence import Registration
-from ghapp.health.runner.observations import job_started, registration_seen
-from ghapp.health.runner.remains import Remains, RemainsKind
-from ghapp.health.runner.verdict import State
+from ghapp.pods.deletion_guards import REGISTRATION_FINALIZER
+from ghapp.runners.evidence import Registration
+from ghapp.runners.observations import job_started, registration_seen
+from ghapp.runners.remains import Remains, RemainsKind
+from ghapp.runners.verdict import State
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import Settings
 from ghapp.store.fuses import Pause
 from ghapp.store.pod_locations import PodLocations
 from ghapp.store.pods import Pods
+from ghapp.workflow_jobs.job import Job
 from jobs.context import open_context
 from jobs.remediation.plan_remediation import plan_remediation
 from jobs.remediation.remediate import remediate_runner
-from tests.health.pods.builders import NAMESPACE, container, pod, pod_of_object, runner_object
 from tests.replace.cluster import FakeCluster
+from tests.rules.pods.builders import NAMESPACE, container, pod, pod_of_object, runner_object
 from tests.stories.conftest import POOL
 from tests.stories.test_main_job import lose_and_confirm, state_of, sweep
 

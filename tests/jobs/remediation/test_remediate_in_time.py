@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from ghapp.health.installation import Installation
-from ghapp.health.pods.pod import Pod
-from ghapp.health.remediation.fuse import Fuse, Position
-from ghapp.health.runner.evidence import Registration
-from ghapp.health.runner.observations import registration_seen
+from ghapp.installations.installation import Installation
+from ghapp.pods.pod import Pod
+from ghapp.remediation.fuse import Fuse, Position
+from ghapp.runners.evidence import Registration
+from ghapp.runners.observations import registration_seen
 from ghapp.settings import PoolSettings
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.pod_locations import PodLocations
 from ghapp.store.pods import Pods
-from tests.health.pods.builders import NAMESPACE
 from tests.jobs.remediation.test_remediate_cluster import fleet, offline_for_too_long, standing
+from tests.rules.pods.builders import NAMESPACE
 from tests.support.snapshots import record_snapshot
 
 OTHER = 4711

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from ghapp.errors import BudgetSpentError, ClusterUnavailableError
-from ghapp.health.remediation.fuse import Position
+from ghapp.remediation.fuse import Position
 from ghapp.store import keys
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from jobs.remediation.remediate import remediate_runner

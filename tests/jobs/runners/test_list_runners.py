@@ -12,11 +12,11 @@ import pytest
 from ghapp.decoding import LeftOutRows
 from ghapp.errors import GitHubUnavailableError, StoreUnavailableError
 from ghapp.github.installation_client import Listing
-from ghapp.health.installation import Installation
-from ghapp.health.runner.verdict import Reason
+from ghapp.installations.installation import Installation
+from ghapp.runners.verdict import Reason
 from ghapp.store.etag_pages import EtagPages
 from jobs.runners.list_runners import get_each, list_runners
-from tests.health.builders import NOW
+from tests.rules.builders import NOW
 
 ACME = Installation(7, "acme", 1)
 

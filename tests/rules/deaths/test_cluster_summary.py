@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.cluster_summary import (
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.cluster_summary import (
     BRIDGED_SECONDS,
     LASTING_SECONDS,
     MOST_DEATHS,
@@ -17,16 +18,15 @@ from ghapp.health.cluster_summary import (
     summary_after,
     unread_since,
 )
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.correlation import WEEK_SECONDS
-from ghapp.health.deaths.death import Death
-from ghapp.health.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason, key
-from ghapp.health.pods.reconcile import find_phantoms
-from ghapp.health.runner.verdict import Limits
+from ghapp.deaths.correlation import WEEK_SECONDS
+from ghapp.deaths.death import Death
+from ghapp.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason, key
+from ghapp.pods.reconcile import find_phantoms
+from ghapp.runners.verdict import Limits
 from ghapp.settings import PoolSettings
 from ghapp.store.pods import NamespaceView
-from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, survey
-from tests.health.pods.builders import NAMESPACE, container, pod, pod_of_object, runner_object
+from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, survey
+from tests.rules.pods.builders import NAMESPACE, container, pod, pod_of_object, runner_object
 
 LIMITS = Limits()
 POOL = PoolSettings("acme", "linux-4vcpu", ("linux-4vcpu",), "arc", namespace=NAMESPACE)

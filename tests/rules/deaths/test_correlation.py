@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.correlation import BURST_SECONDS, WEEK_SECONDS, Correlation, correlation, counted
-from ghapp.health.deaths.death import Death
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.correlation import BURST_SECONDS, WEEK_SECONDS, Correlation, correlation, counted
+from ghapp.deaths.death import Death
 
 NOW = 1_000_000.0
 

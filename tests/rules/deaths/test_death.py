@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.deaths.cause import (
+from ghapp.deaths.cause import (
     GRACE_TOO_SHORT,
     HAPPENED,
     JOB_REASONS,
@@ -17,13 +17,13 @@ from ghapp.health.deaths.cause import (
     idle_advice,
     not_yours,
 )
-from ghapp.health.deaths.classify import DISRUPTIONS, OUTSIDE, POD_REASONS, UNSEEN, classify, signal_of
-from ghapp.health.deaths.death import DeadJob, Death, blames_the_platform, died, vanished, with_context, with_more_lines
-from ghapp.health.deaths.runner_log import RunnerError, RunnerLog, read_runner_log
-from ghapp.health.pods.pod import Container, Ended, Pod
+from ghapp.deaths.classify import DISRUPTIONS, OUTSIDE, POD_REASONS, UNSEEN, classify, signal_of
+from ghapp.deaths.death import DeadJob, Death, blames_the_platform, died, vanished, with_context, with_more_lines
+from ghapp.deaths.runner_log import RunnerError, RunnerLog, read_runner_log
+from ghapp.pods.pod import Container, Ended, Pod
 from ghapp.report.documents import death_document
 from ghapp.report.post_mortem import sentences
-from tests.health.builders import LONG_AGO, NOW
+from tests.rules.builders import LONG_AGO, NOW
 
 FINISHED_AT = NOW - 5.0
 RUN = "2026-11-20 12:00:00Z: Running job: build"

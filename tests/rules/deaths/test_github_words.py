@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.deaths.github_words import JobAnnotation, JobWords, read_words
+from ghapp.deaths.github_words import JobAnnotation, JobWords, read_words
 
 LOST = "The self-hosted runner: vm-1 lost communication with the server. Verify the machine is running and has a healthy network connection. Anything in your workflow that terminates the runner process, starves it for CPU/Memory, or blocks its network access can cause this error."
 SHUTDOWN = "The runner has received a shutdown signal. This can happen when the runner service is stopped, or a manually started runner is canceled."

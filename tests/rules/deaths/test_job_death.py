@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.deaths.cause import Cause, OwnReason
-from ghapp.health.deaths.death import Sighting
-from ghapp.health.deaths.github_words import JobWords
-from ghapp.health.deaths.job_death import (
+from ghapp.deaths.cause import Cause, OwnReason
+from ghapp.deaths.death import Sighting
+from ghapp.deaths.github_words import JobWords
+from ghapp.deaths.job_death import (
     completed_by_pod,
     death_of_job,
     is_job_death_of,
@@ -17,10 +17,10 @@ from ghapp.health.deaths.job_death import (
     last_minutes,
     needs_words,
 )
-from ghapp.health.job import HOSTED_GROUP, Job
-from ghapp.health.job_steps import JobSteps, StepState, job_steps
-from ghapp.health.pods.pod import Pod
-from ghapp.health.runner.evidence import Evidence
+from ghapp.pods.pod import Pod
+from ghapp.runners.evidence import Evidence
+from ghapp.workflow_jobs.job import HOSTED_GROUP, Job
+from ghapp.workflow_jobs.job_steps import JobSteps, StepState, job_steps
 
 BEGAN, ENDED = 1_000.0, 2_000.0
 OPEN, FAILED, ENDED_WELL = JobSteps(left_open=True), JobSteps(failed=True), JobSteps()

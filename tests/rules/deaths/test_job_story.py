@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.deaths.cause import Cause, OwnReason
-from ghapp.health.deaths.rerun import AUTO, Rerun, RerunNote, RerunState
-from ghapp.health.job import Job
-from ghapp.health.job_story import (
+from ghapp.deaths.cause import Cause, OwnReason
+from ghapp.deaths.job_story import (
     NOTHING_KNOWN,
     JobOutcome,
     StoryStep,
@@ -17,10 +15,12 @@ from ghapp.health.job_story import (
     job_story,
     other_attempts,
 )
-from ghapp.health.queue.explanation import explain
-from tests.health.builders import NOW
-from tests.health.deaths.test_post_mortem import death
-from tests.health.queue.builders import POOL, busy, job, queue
+from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunState
+from ghapp.workflow_jobs.explanation import explain
+from ghapp.workflow_jobs.job import Job
+from tests.rules.builders import NOW
+from tests.rules.deaths.test_post_mortem import death
+from tests.rules.workflow_jobs.builders import POOL, busy, job, queue
 
 QUEUED = job(7, run_id=41, name="test")
 RUNNING = QUEUED._replace(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.deaths.own_deletion import ended_before_deletion
-from ghapp.health.pods.pod import Ended
-from tests.health.builders import NOW
-from tests.health.pods.builders import container, pod
+from ghapp.deaths.own_deletion import ended_before_deletion
+from ghapp.pods.pod import Ended
+from tests.rules.builders import NOW
+from tests.rules.pods.builders import container, pod
 
 
 def ended(at):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.correlation import BURST_SECONDS, WEEK_SECONDS
-from ghapp.health.deaths.patterns import (
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.correlation import BURST_SECONDS, WEEK_SECONDS
+from ghapp.deaths.patterns import (
     DAY_SECONDS,
     MOST_PATTERNS,
     DeathPattern,

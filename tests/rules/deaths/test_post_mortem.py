@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.correlation import Correlation
-from ghapp.health.deaths.death import DeadJob, Death, Sighting, blames_the_platform
-from ghapp.health.deaths.github_words import JobWords
-from ghapp.health.deaths.post_mortem import (
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.correlation import Correlation
+from ghapp.deaths.death import DeadJob, Death, Sighting, blames_the_platform
+from ghapp.deaths.github_words import JobWords
+from ghapp.deaths.job_story import StoryEvent, StoryStep
+from ghapp.deaths.post_mortem import (
     LOOKS_AFTER_SECONDS,
     JobFacts,
     failed_for_it,
@@ -21,10 +22,9 @@ from ghapp.health.deaths.post_mortem import (
     next_look_after,
     wants_lines,
 )
-from ghapp.health.job_story import StoryEvent, StoryStep
 from ghapp.report import LONGEST, Conclusion
 from ghapp.report.post_mortem import RERUN, needs_a_person, post_mortem_report
-from tests.health.builders import MICROSECOND, NOW, lost
+from tests.rules.builders import MICROSECOND, NOW, lost
 
 LOST, STOPPED = JobWords(lost=True), JobWords(shutdown=True)
 KILLED_TOO = JobWords(shutdown=True, killed=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import DeadJob
-from ghapp.health.deaths.github_words import JobWords
-from ghapp.health.deaths.post_mortem import JobFacts
-from ghapp.health.deaths.rerun import (
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import DeadJob
+from ghapp.deaths.github_words import JobWords
+from ghapp.deaths.post_mortem import JobFacts
+from ghapp.deaths.rerun import (
     AUTO,
     DEFERRED,
     GIVEN_BACK_SECONDS,
@@ -28,8 +28,8 @@ from ghapp.health.deaths.rerun import (
     refusal,
     settled,
 )
-from tests.health.builders import MICROSECOND
-from tests.health.deaths.test_post_mortem import death
+from tests.rules.builders import MICROSECOND
+from tests.rules.deaths.test_post_mortem import death
 
 JOB = JobFacts(7, "test", "a" * 40, over=True, conclusion="failure", run_id=1, attempt=1, begun=False)
 RUN = RunFacts(1, over=True, conclusion="failure", event="push", branch="main", workflow_id=5)

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import floats
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.correlation import is_of
-from ghapp.health.deaths.death import DeadJob, vanished
-from ghapp.health.deaths.job_death import is_job_death_of, is_same_end
-from ghapp.health.deaths.post_mortem import job_at_death
-from ghapp.health.job import Job
-from ghapp.health.pods.pod import Container, Pod
-from tests.health.builders import LONG_AGO, MICROSECOND, NOW, online
-from tests.health.deaths.test_post_mortem import death
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.correlation import is_of
+from ghapp.deaths.death import DeadJob, vanished
+from ghapp.deaths.job_death import is_job_death_of, is_same_end
+from ghapp.deaths.post_mortem import job_at_death
+from ghapp.pods.pod import Container, Pod
+from ghapp.workflow_jobs.job import Job
+from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, online
+from tests.rules.deaths.test_post_mortem import death
 
 BY_POD = death(cause=Cause.TERMINATED, reason="Evicted", job=None)
 """The first runner's pod was evicted at NOW; which runner that was is not on record."""

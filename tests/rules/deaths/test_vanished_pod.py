@@ -2,9 +2,9 @@
 
 import pytest
 
-from ghapp.health.deaths.death import BEFORE_ITS_POD_SECONDS, has_worked
-from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost
-from tests.health.pods.builders import pod
+from ghapp.deaths.death import BEFORE_ITS_POD_SECONDS, has_worked
+from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost
+from tests.rules.pods.builders import pod
 
 MADE = NOW - 600
 PENDING = pod(created_at=MADE, runner=None)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.redelivery import (
+from ghapp.deliveries.redelivery import (
     TRIAL_SECONDS,
     Attempt,
     LastRequest,
@@ -12,7 +12,7 @@ from ghapp.health.redelivery import (
     may_request,
     to_redeliver,
 )
-from tests.health.builders import MICROSECOND, NOW
+from tests.rules.builders import MICROSECOND, NOW
 
 OLD = NOW - 7200
 

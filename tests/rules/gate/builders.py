@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import Death
-from ghapp.health.gate.active_shard import Deploy, Role
-from ghapp.health.gate.judgement import ActiveShardSources, GateRequest, judge_gate
-from ghapp.health.gate.next_steps import StepLevel
-from ghapp.health.gate.shard_status import ShardInputs
-from ghapp.health.job import Job
-from tests.health.builders import LONG_AGO, NOW, online, survey
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import Death
+from ghapp.gate.active_shard import Deploy, Role
+from ghapp.gate.judgement import ActiveShardSources, GateRequest, judge_gate
+from ghapp.gate.next_steps import StepLevel
+from ghapp.gate.shard_status import ShardInputs
+from ghapp.workflow_jobs.job import Job
+from tests.rules.builders import LONG_AGO, NOW, online, survey
 
 DEPLOYED_AT = NOW - 1800
 

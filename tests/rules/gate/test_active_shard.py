@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.gate.active_shard import (
+from ghapp.gate.active_shard import (
     ANSWER_SECONDS,
     CONFIGURED,
     DEPLOY,
@@ -22,7 +22,7 @@ from ghapp.health.gate.active_shard import (
     switched_at,
     with_deploy,
 )
-from tests.health.builders import MICROSECOND, NOW
+from tests.rules.builders import MICROSECOND, NOW
 
 
 def deploy(shard, role, at=NOW - 3600):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.gate.agents import ON_A_MACHINE
-from ghapp.health.gate.judgement import MOST_AGENTS, GateRequest
-from ghapp.health.pods.pod import Container, Ended, Pod
-from tests.health.builders import NOW, lost, present, suspect
-from tests.health.gate.builders import at_work, death, gate, on, why
+from ghapp.deaths.cause import Cause
+from ghapp.gate.agents import ON_A_MACHINE
+from ghapp.gate.judgement import MOST_AGENTS, GateRequest
+from ghapp.pods.pod import Container, Ended, Pod
+from tests.rules.builders import NOW, lost, present, suspect
+from tests.rules.gate.builders import at_work, death, gate, on, why
 
 RUNNER = "check the agents of pink: pink-1"
 

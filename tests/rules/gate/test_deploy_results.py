@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.gate.active_shard import Role
-from ghapp.health.gate.deploy_results import DeployReport, failures_after, failures_now, judged, provision_of, reported
-from ghapp.health.gate.judgement import ActiveShardSources, GateRequest
-from ghapp.health.gate.next_steps import StepLevel
-from ghapp.health.gate.terraform_log import TerraformRun
-from tests.health.builders import MICROSECOND, NOW, present, survey
-from tests.health.gate.builders import at_work, check, deploy, gate, on, pink
+from ghapp.gate.active_shard import Role
+from ghapp.gate.deploy_results import DeployReport, failures_after, failures_now, judged, provision_of, reported
+from ghapp.gate.judgement import ActiveShardSources, GateRequest
+from ghapp.gate.next_steps import StepLevel
+from ghapp.gate.terraform_log import TerraformRun
+from tests.rules.builders import MICROSECOND, NOW, present, survey
+from tests.rules.gate.builders import at_work, check, deploy, gate, on, pink
 
 STARTUP = 120.0
 

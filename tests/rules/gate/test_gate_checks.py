@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from ghapp.health.gate.active_shard import Deploy, Role
-from ghapp.health.gate.gate_checks import (
+from ghapp.gate.active_shard import Deploy, Role
+from ghapp.gate.gate_checks import (
     FORGET_SECONDS,
     GIVE_UP_SECONDS,
     REFRESH_SECONDS,
@@ -22,8 +22,8 @@ from ghapp.health.gate.gate_checks import (
     subject_of,
     superseded,
 )
-from ghapp.health.gate.judgement import Gate
-from ghapp.health.gate.shard_checks import Check
+from ghapp.gate.judgement import Gate
+from ghapp.gate.shard_checks import Check
 
 NOW = 1_790_000_000.0
 SHA = "0123456789abcdef0123456789abcdef01234567"

@@ -7,14 +7,14 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.gate.active_shard import ActiveShardAnswer, Role
-from ghapp.health.gate.judgement import STOP, ActiveShardSources, GateRequest
-from ghapp.health.gate.next_steps import StepLevel
-from ghapp.health.gate.terraform_log import TerraformRun
+from ghapp.deaths.cause import Cause
+from ghapp.gate.active_shard import ActiveShardAnswer, Role
+from ghapp.gate.judgement import STOP, ActiveShardSources, GateRequest
+from ghapp.gate.next_steps import StepLevel
+from ghapp.gate.terraform_log import TerraformRun
 from ghapp.report.documents import gate_document
-from tests.health.builders import NOW, lost, online, present, survey
-from tests.health.gate.builders import check, death, deploy, gate, on, steps, waits
+from tests.rules.builders import NOW, lost, online, present, survey
+from tests.rules.gate.builders import check, death, deploy, gate, on, steps, waits
 
 MINUTES = st.sampled_from([None, NOW - 3600, NOW - 601, NOW - 599, NOW - 60, NOW - 1, NOW + 100])
 KINDS = st.sampled_from(

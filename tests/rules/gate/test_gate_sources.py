@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.gate.active_shard import ActiveShardAnswer, Deploy, Role
-from ghapp.health.gate.judgement import STOP, ActiveShardSources, GateRequest
-from ghapp.health.job import Job
-from tests.health.builders import MICROSECOND, NOW, online
-from tests.health.gate.builders import (
+from ghapp.gate.active_shard import ActiveShardAnswer, Deploy, Role
+from ghapp.gate.judgement import STOP, ActiveShardSources, GateRequest
+from ghapp.workflow_jobs.job import Job
+from tests.rules.builders import MICROSECOND, NOW, online
+from tests.rules.gate.builders import (
     DEPLOYED_AT,
     PURPLE_IS_ACTIVE,
     at_work,

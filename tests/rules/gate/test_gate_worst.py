@@ -8,15 +8,15 @@ from __future__ import annotations
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.gate.active_shard import ActiveShardAnswer, Deploy, Role
-from ghapp.health.gate.judgement import STOP, ActiveShardSources, GateRequest
-from ghapp.health.gate.next_steps import StepLevel
-from ghapp.health.gate.shard_status import HARMLESS
-from ghapp.health.gate.terraform_log import TerraformRun
-from ghapp.health.job import Job
-from tests.health.builders import LONG_AGO, NOW, lost, online, present, survey
-from tests.health.gate.builders import death, gate, on, steps
+from ghapp.deaths.cause import Cause
+from ghapp.gate.active_shard import ActiveShardAnswer, Deploy, Role
+from ghapp.gate.judgement import STOP, ActiveShardSources, GateRequest
+from ghapp.gate.next_steps import StepLevel
+from ghapp.gate.shard_status import HARMLESS
+from ghapp.gate.terraform_log import TerraformRun
+from ghapp.workflow_jobs.job import Job
+from tests.rules.builders import LONG_AGO, NOW, lost, online, present, survey
+from tests.rules.gate.builders import death, gate, on, steps
 
 EXAMPLES = 300
 COLOURS = st.sampled_from(["pink", "purple", "green"])

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.gate.active_shard import Role
-from ghapp.health.gate.judgement import ActiveShardSources, GateRequest
-from ghapp.health.gate.shard_status import LOOP_SECONDS
-from ghapp.health.job import Job
-from ghapp.health.runner.observations import OVERTAKING_SECONDS
+from ghapp.deaths.cause import Cause
+from ghapp.gate.active_shard import Role
+from ghapp.gate.judgement import ActiveShardSources, GateRequest
+from ghapp.gate.shard_status import LOOP_SECONDS
 from ghapp.report.documents import gate_document
-from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey
-from tests.health.gate.builders import DEPLOYED_AT, at_work, check, death, deploy, done, gate, on, pink, steps, waits
+from ghapp.runners.observations import OVERTAKING_SECONDS
+from ghapp.workflow_jobs.job import Job
+from tests.rules.builders import MICROSECOND, NOW, lost, online, present, survey
+from tests.rules.gate.builders import DEPLOYED_AT, at_work, check, death, deploy, done, gate, on, pink, steps, waits
 
 
 def test_a_clean_rollout_passes_and_has_a_next_step():

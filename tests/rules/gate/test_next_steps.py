@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.gate import next_steps
-from ghapp.health.gate.active_shard import ActiveShardAnswer, Role, ShardRole
-from ghapp.health.gate.judgement import NOT_SHOWN, ActiveShardSources, GateRequest
-from ghapp.health.gate.shard_status import WAITING_SECONDS, ShardStatus
-from ghapp.health.gate.terraform_log import TerraformRun
-from tests.health.builders import MICROSECOND, NOW, lost, online, present
-from tests.health.gate.builders import DESTROYS, at_work, check, deploy, failed, gate, on, pink, steps, waits, why
+from ghapp.gate import next_steps
+from ghapp.gate.active_shard import ActiveShardAnswer, Role, ShardRole
+from ghapp.gate.judgement import NOT_SHOWN, ActiveShardSources, GateRequest
+from ghapp.gate.shard_status import WAITING_SECONDS, ShardStatus
+from ghapp.gate.terraform_log import TerraformRun
+from tests.rules.builders import MICROSECOND, NOW, lost, online, present
+from tests.rules.gate.builders import DESTROYS, at_work, check, deploy, failed, gate, on, pink, steps, waits, why
 
 
 def test_a_failing_inactive_shard_is_reported_as_no_outage_with_the_steps():

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ghapp.health.gate.active_shard import ActiveShardAnswer
-from ghapp.health.gate.judgement import METRICS, STOP, ActiveShardSources, GateRequest
-from ghapp.health.gate.next_steps import SEVERAL_FAILURES, StepLevel
-from ghapp.health.gate.terraform_log import TerraformRun
-from tests.health.builders import NOW, online, present
-from tests.health.gate.builders import DESTROYS, PURPLE_IS_ACTIVE, at_work, deploy, gate, on, pink, steps, why
+from ghapp.gate.active_shard import ActiveShardAnswer
+from ghapp.gate.judgement import METRICS, STOP, ActiveShardSources, GateRequest
+from ghapp.gate.next_steps import SEVERAL_FAILURES, StepLevel
+from ghapp.gate.terraform_log import TerraformRun
+from tests.rules.builders import NOW, online, present
+from tests.rules.gate.builders import DESTROYS, PURPLE_IS_ACTIVE, at_work, deploy, gate, on, pink, steps, why
 
 PAGE = (Path(__file__).parents[3] / "docs" / "gate.md").read_text()
 SECTION = PAGE.split("## What to do when it fails\n")[1].split("\n## ")[0]

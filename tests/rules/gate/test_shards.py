@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ghapp.health.shards import LONGEST_PATTERN, flaw_of, has_shards, is_shard, shard_of
-from tests.health.builders import online
+from ghapp.gate.shards import LONGEST_PATTERN, flaw_of, has_shards, is_shard, shard_of
+from tests.rules.builders import online
 
 
 @dataclass

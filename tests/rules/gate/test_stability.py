@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from ghapp.health.gate.gate_checks import Stability, stability_after
-from ghapp.health.gate.judgement import held_for
-from tests.health.builders import NOW, survey
-from tests.health.gate.builders import at_work, check, gate, pink, steps
+from ghapp.gate.gate_checks import Stability, stability_after
+from ghapp.gate.judgement import held_for
+from tests.rules.builders import NOW, survey
+from tests.rules.gate.builders import at_work, check, gate, pink, steps
 
 
 def test_passing_is_measured_between_lists_and_not_between_checks():

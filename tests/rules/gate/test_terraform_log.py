@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.gate.terraform_log import MOST_ERRORS, TerraformRun, read_terraform_log
+from ghapp.gate.terraform_log import MOST_ERRORS, TerraformRun, read_terraform_log
 
 NOTHING = "Apply complete! Resources: 0 added, 0 changed, 0 destroyed."
 ERROR = "╷\n│ Error: creating EC2 Instance: InsufficientInstanceCapacity\n│ \n│   on main.tf line 3\n╵"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.incidents.fold import (
+from ghapp.incidents.fold import (
     KEPT_SECONDS,
     MOST_INCIDENTS,
     MOST_LOSSES,
@@ -18,10 +18,10 @@ from ghapp.health.incidents.fold import (
     places_of,
     with_losses,
 )
-from ghapp.health.incidents.incident import FuseStep, LossIncident
-from ghapp.health.incidents.loss import LossEnd, RunnerLoss
-from ghapp.health.remediation.fuse import Fuse, FuseCounts, FuseReason, Position
-from tests.health.builders import NOW, lost, present
+from ghapp.incidents.incident import FuseStep, LossIncident
+from ghapp.incidents.loss import LossEnd, RunnerLoss
+from ghapp.remediation.fuse import Fuse, FuseCounts, FuseReason, Position
+from tests.rules.builders import NOW, lost, present
 
 OPEN, ENDED = LossEnd.OPEN, LossEnd.SUCCESSOR_ONLINE
 TRIPPED = Fuse(Position.PROVING, NOW, 3, 3, reason=FuseReason.MASS_LOSS, batch_at=NOW, tripped_for=FuseReason.MASS_LOSS)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.history import (
+from ghapp.deaths.cause import Cause
+from ghapp.incidents.history import (
     CAUSES,
     COUNTS,
     GAUGES,
@@ -36,13 +36,13 @@ from ghapp.health.history import (
     spread_of,
     step_of,
 )
-from ghapp.health.job import Job
-from ghapp.health.pool_matching import OTHER_POOL, PoolMatcher
-from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.verdict import Limits
+from ghapp.installations.pool_matching import OTHER_POOL, PoolMatcher
+from ghapp.runners.evidence import Survey
+from ghapp.runners.verdict import Limits
 from ghapp.settings import PoolSettings
-from tests.health import builders
-from tests.health.builders import NOW
+from ghapp.workflow_jobs.job import Job
+from tests.rules import builders
+from tests.rules.builders import NOW
 
 POOL, RULES = "linux-4vcpu", ()
 numbers = st.integers(0, 10_000)

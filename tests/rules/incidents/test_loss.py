@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.incidents.loss import LossEnd, is_unrecorded, losses_of, returned
-from ghapp.health.runner.evidence import LIST_LASTS_SECONDS, PastLoss, Survey
-from ghapp.health.runner.observations import (
+from ghapp.incidents.loss import LossEnd, is_unrecorded, losses_of, returned
+from ghapp.remediation.successors import HEALED_WITHIN_SECONDS
+from ghapp.runners.evidence import LIST_LASTS_SECONDS, PastLoss, Survey
+from ghapp.runners.observations import (
     busy_after_all,
     job_started,
     not_needed,
@@ -17,10 +18,9 @@ from ghapp.health.runner.observations import (
     retired_by_controller,
     succeeded_by,
 )
-from ghapp.health.runner.remains import Remains, RemainsKind
-from ghapp.health.runner.verdict import Limits, Reason, judge
-from ghapp.health.successors import HEALED_WITHIN_SECONDS
-from tests.health.builders import NOW, lost, present, registration, suspect
+from ghapp.runners.remains import Remains, RemainsKind
+from ghapp.runners.verdict import Limits, Reason, judge
+from tests.rules.builders import NOW, lost, present, registration, suspect
 
 LATER = NOW + 100
 HOUR = HEALED_WITHIN_SECONDS + LIST_LASTS_SECONDS

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.history import STEP_SECONDS, step_of
-from ghapp.health.remediation.decision import DecisionInputs, are_at_rest, by_pool, decide
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason
-from ghapp.health.remediation.plan import Plan, RemediationLimits
-from ghapp.health.runner import absence
-from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.transitions import published_state
-from ghapp.health.runner.verdict import Limits, judge
-from ghapp.health.settled import Settled, holds, is_settled
-from tests.health.builders import MICROSECOND, NOW, lost, online, present, registration, survey, suspect
+from ghapp.incidents.history import STEP_SECONDS, step_of
+from ghapp.incidents.settled import Settled, holds, is_settled
+from ghapp.remediation.decision import DecisionInputs, are_at_rest, by_pool, decide
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseLimits, FuseReason
+from ghapp.remediation.plan import Plan, RemediationLimits
+from ghapp.runners import absence
+from ghapp.runners.evidence import Survey
+from ghapp.runners.transitions import published_state
+from ghapp.runners.verdict import Limits, judge
+from tests.rules.builders import MICROSECOND, NOW, lost, online, present, registration, survey, suspect
 
 LIMITS = Limits(confirm_seconds=30, startup_seconds=120, offline_seconds=300, stale_seconds=300)
 BEGIN = float(step_of(NOW))

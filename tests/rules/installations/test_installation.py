@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.installation import MOST_NAMES, Installation, known_as, named_by, stale_name
+from ghapp.installations.installation import MOST_NAMES, Installation, known_as, named_by, stale_name
 
 ACME = Installation(7, "acme", 70)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.pacing import (
+from ghapp.installations.pacing import (
     AVERAGED_SWEEPS,
     LEAST_SWEEPS_LEFT,
     POINTS_SECONDS,

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ghapp.health.pool_matching import LONGEST_POOL, UNLABELLED, pool_of, shard_of
+from ghapp.installations.pool_matching import LONGEST_POOL, UNLABELLED, pool_of, shard_of
 
 
 class Rule(NamedTuple):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ghapp.health.rate_limit import (
+from ghapp.installations.rate_limit import (
     DEFAULT_SECONDS,
     FAR_SECONDS,
     LEAST_SECONDS,

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.job import Job
-from ghapp.health.leaks.github_queries import (
+from ghapp.leaks.github_queries import (
     FIRST_ASKED_SECONDS,
     LONG_SECONDS,
     combined_activity,
@@ -16,9 +15,10 @@ from ghapp.health.leaks.github_queries import (
     with_answer,
     without_proof,
 )
-from ghapp.health.leaks.runner_activity import RunnerActivity
-from ghapp.health.runner.evidence import Registration
-from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey
+from ghapp.leaks.runner_activity import RunnerActivity
+from ghapp.runners.evidence import Registration
+from ghapp.workflow_jobs.job import Job
+from tests.rules.builders import MICROSECOND, NOW, lost, online, present, survey
 
 STALE = 300.0
 

@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.delivery_lag import HOLD_SECONDS, DeliveryGap, GapCause
-from ghapp.health.leaks.github_queries import combined_activity
-from ghapp.health.leaks.guards import FuseView, Guard, LeakLimits, TickInputs, TickMemory, leaks
-from ghapp.health.leaks.leak_fuse import LeakFuse, ReapedPod, StopReason
-from ghapp.health.leaks.runner_activity import RunnerActivity, runner_activity
-from ghapp.health.pods.pod import Container, Ended, Owner, Pod
-from ghapp.health.pods.pod_claim import PodClaim, by_name
-from ghapp.health.remediation.fuse import FuseLimits, Position
-from ghapp.health.runner.observations import job_found_over, job_started
-from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey
+from ghapp.leaks.github_queries import combined_activity
+from ghapp.leaks.guards import FuseView, Guard, LeakLimits, TickInputs, TickMemory, leaks
+from ghapp.leaks.leak_fuse import LeakFuse, ReapedPod, StopReason
+from ghapp.leaks.runner_activity import RunnerActivity, runner_activity
+from ghapp.pods.pod import Container, Ended, Owner, Pod
+from ghapp.pods.pod_claim import PodClaim, by_name
+from ghapp.remediation.fuse import FuseLimits, Position
+from ghapp.runners.delivery_lag import HOLD_SECONDS, DeliveryGap, GapCause
+from ghapp.runners.observations import job_found_over, job_started
+from tests.rules.builders import MICROSECOND, NOW, lost, online, present, survey
 
 LIMITS = LeakLimits(mode="act")
 NO_FUSE = FuseView(FuseLimits(floor=10_000))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.leaks.leak_fuse import (
+from ghapp.leaks.leak_fuse import (
     LeakCounts,
     LeakFuse,
     ReapedPod,
@@ -14,10 +14,10 @@ from ghapp.health.leaks.leak_fuse import (
     resume,
     room,
 )
-from ghapp.health.leaks.runner_activity import RunnerActivity
-from ghapp.health.pods.pod import Pod
-from ghapp.health.remediation.fuse import FuseLimits, Position
-from tests.health.builders import MICROSECOND, NOW, survey
+from ghapp.leaks.runner_activity import RunnerActivity
+from ghapp.pods.pod import Pod
+from ghapp.remediation.fuse import FuseLimits, Position
+from tests.rules.builders import MICROSECOND, NOW, survey
 
 LIMITS = FuseLimits()
 CLOSED = LeakFuse()

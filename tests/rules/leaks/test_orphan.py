@@ -2,12 +2,12 @@
 
 import pytest
 
-from ghapp.health.leaks.orphan import NEVER_NAMED, orphan
-from ghapp.health.leaks.runner_activity import RunnerActivity
-from ghapp.health.pods.pod import Ended
+from ghapp.leaks.orphan import NEVER_NAMED, orphan
+from ghapp.leaks.runner_activity import RunnerActivity
+from ghapp.pods.pod import Ended
 from ghapp.report.documents import orphan_document
-from tests.health.builders import NOW
-from tests.health.pods.builders import container, pod
+from tests.rules.builders import NOW
+from tests.rules.pods.builders import container, pod
 
 
 def found(**changes):

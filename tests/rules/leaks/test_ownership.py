@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.leaks.runner_activity import is_ours
+from ghapp.leaks.runner_activity import is_ours
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ghapp.health.leaks.reaper_status import (
+from ghapp.leaks.reaper_status import (
     OVERDUE_SECONDS,
     ReaperStatus,
     examples,
@@ -10,9 +10,9 @@ from ghapp.health.leaks.reaper_status import (
     kept_by_guard,
     reaper_status,
 )
-from ghapp.health.leaks.tick import Guard, TickResult
-from tests.health.builders import MICROSECOND, NOW
-from tests.health.pods.builders import pod
+from ghapp.leaks.tick import Guard, TickResult
+from tests.rules.builders import MICROSECOND, NOW
+from tests.rules.pods.builders import pod
 
 
 def status_at(at=NOW, failing_since=None):

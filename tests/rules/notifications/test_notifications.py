@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.gate.gate_checks import GateCheck, ended_undecided
-from ghapp.health.job import Job
-from ghapp.health.notifications import (
+from ghapp.gate.gate_checks import GateCheck, ended_undecided
+from ghapp.notifications.conditions import (
     BLIND_SECONDS,
     HOUR,
     MOST_AN_HOUR,
@@ -25,12 +24,13 @@ from ghapp.health.notifications import (
     unserved_conditions,
     unserved_subject,
 )
-from ghapp.health.queue.runner_groups import RunnerGroup, RunnerGroups
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
-from tests.health.builders import MICROSECOND, NOW, survey
-from tests.health.gate.builders import Rule
-from tests.health.queue.builders import POOL, missing, queue
-from tests.health.queue.builders import job as a_job
+from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.runner_groups import RunnerGroup, RunnerGroups
+from tests.rules.builders import MICROSECOND, NOW, survey
+from tests.rules.gate.builders import Rule
+from tests.rules.workflow_jobs.builders import POOL, missing, queue
+from tests.rules.workflow_jobs.builders import job as a_job
 
 TRIPPED = Condition(Topic.FUSE, "linux", "proving", NOW, 40, "MassLoss")
 STOPPED = TRIPPED._replace(level="stopped", affected=37, detail="BatchNeverOnline")

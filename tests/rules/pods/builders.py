@@ -1,9 +1,9 @@
 """The pod and the object of runner 1 in the cluster. Each builder defaults to a state that a wrong rule would delete."""
 
-from ghapp.health.pods.deletion_decision import Preconditions
-from ghapp.health.pods.deletion_guards import REGISTRATION_FINALIZER
-from ghapp.health.pods.pod import Container, EphemeralRunner, Owner, Pod
-from tests.health.builders import LONG_AGO, NOW
+from ghapp.pods.deletion_decision import Preconditions
+from ghapp.pods.deletion_guards import REGISTRATION_FINALIZER
+from ghapp.pods.pod import Container, EphemeralRunner, Owner, Pod
+from tests.rules.builders import LONG_AGO, NOW
 
 NAMESPACE = "runners"
 GRACE = 120.0

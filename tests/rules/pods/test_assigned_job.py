@@ -2,11 +2,11 @@
 
 import pytest
 
-from ghapp.health.installation import Installation
-from ghapp.health.job import Job
-from ghapp.health.pods.assigned_job import JobOfRun, job_observed, job_of_runner, run_of
-from tests.health.builders import NOW, lost
-from tests.health.pods.builders import runner_object
+from ghapp.installations.installation import Installation
+from ghapp.pods.assigned_job import JobOfRun, job_observed, job_of_runner, run_of
+from ghapp.workflow_jobs.job import Job
+from tests.rules.builders import NOW, lost
+from tests.rules.pods.builders import runner_object
 
 ACME = Installation(7, "acme", 1)
 

@@ -1,6 +1,6 @@
 """The names of the sources that may be degraded."""
 
-from ghapp.health.pods.degraded_sources import (
+from ghapp.pods.degraded_sources import (
     HOST_LINES,
     RUNNER_LINES,
     changes_source,

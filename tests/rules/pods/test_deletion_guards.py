@@ -6,21 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.pods.blockers import SENTENCES, Blocker
-from ghapp.health.pods.deletion_decision import BlockedBy, DeletionVerdict
-from ghapp.health.pods.deletion_guards import (
+from ghapp.pods.blockers import SENTENCES, Blocker
+from ghapp.pods.deletion_decision import BlockedBy, DeletionVerdict
+from ghapp.pods.deletion_guards import (
     NO_POD_SECONDS,
     REGISTRATION_FINALIZER,
     TERMINATING_SECONDS,
     may_delete_object,
     may_delete_pod,
 )
-from ghapp.health.pods.pod import Ended, Owner
-from ghapp.health.runner.deletion_progress import Deletion
-from ghapp.health.runner.remains import Remains, RemainsKind
-from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS
-from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, present
-from tests.health.pods.builders import (
+from ghapp.pods.pod import Ended, Owner
+from ghapp.runners.deletion_progress import Deletion
+from ghapp.runners.remains import Remains, RemainsKind
+from ghapp.runners.verdict import LONGEST_JOB_SECONDS
+from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, present
+from tests.rules.pods.builders import (
     ARCS_OTHER_FINALIZER,
     GRACE,
     container,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.pods.never_started import LONGEST_TEXT, why_not_started
-from ghapp.health.pods.phantom_kinds import PhantomKind, PhantomReason
-from ghapp.health.pods.phantoms import PhantomInputs, PhantomLimits, phantoms
-from ghapp.health.pods.pod import Container, Ended
-from tests.health.builders import NOW
-from tests.health.pods.builders import container, pod, pod_of_object, runner_object
+from ghapp.pods.never_started import LONGEST_TEXT, why_not_started
+from ghapp.pods.phantom_kinds import PhantomKind, PhantomReason
+from ghapp.pods.phantoms import PhantomInputs, PhantomLimits, phantoms
+from ghapp.pods.pod import Container, Ended
+from tests.rules.builders import NOW
+from tests.rules.pods.builders import container, pod, pod_of_object, runner_object
 
 R = PhantomReason
 FAILED_INIT = Container("init-dind-externals", ended=Ended(1, reason="Error", message="cp: no space left"))

@@ -2,13 +2,13 @@
 
 import pytest
 
-from ghapp.health.pods.observed_remains import SETTLED_SECONDS, SUCCESSOR_SECONDS, by_namespace, observed_remains
-from ghapp.health.pods.pod import FRESH_SECONDS, Ended
-from ghapp.health.runner.remains import Remains, RemainsKind
+from ghapp.pods.observed_remains import SETTLED_SECONDS, SUCCESSOR_SECONDS, by_namespace, observed_remains
+from ghapp.pods.pod import FRESH_SECONDS, Ended
+from ghapp.runners.remains import Remains, RemainsKind
 from ghapp.settings import PoolSettings
 from ghapp.store.pods import NamespaceView
-from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online
-from tests.health.pods.builders import NAMESPACE, container, pod, pod_of_object, runner_object
+from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online
+from tests.rules.pods.builders import NAMESPACE, container, pod, pod_of_object, runner_object
 
 POOL = "linux-4vcpu"
 KNOWN = {(POOL, NAMESPACE)}

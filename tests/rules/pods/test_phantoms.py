@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.pods.phantom_kinds import ADVICE, command_of, is_assigned
-from ghapp.health.pods.phantoms import (
+from ghapp.pods.phantom_kinds import ADVICE, command_of, is_assigned
+from ghapp.pods.phantoms import (
     ListedRunner,
     Phantom,
     PhantomInputs,
@@ -16,8 +16,8 @@ from ghapp.health.pods.phantoms import (
     lasting,
     phantoms,
 )
-from ghapp.health.pods.pod import Container, Ended, EphemeralRunner, Owner, Pod
-from tests.health.builders import LONG_AGO, MICROSECOND, NOW
+from ghapp.pods.pod import Container, Ended, EphemeralRunner, Owner, Pod
+from tests.rules.builders import LONG_AGO, MICROSECOND, NOW
 
 LIMITS = PhantomLimits()
 ORGANIZATION = "actions.github.com/organization"

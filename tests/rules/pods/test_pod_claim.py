@@ -2,12 +2,12 @@
 
 import pytest
 
-from ghapp.health.pods.pod_claim import NO_CLAIMS, PodClaim, by_name, claim_on
-from ghapp.health.remediation.fuse import Fuse, Position
-from ghapp.health.remediation.status import ReplacementTerms, should_replace
-from ghapp.health.runner.verdict import Limits, judge
+from ghapp.pods.pod_claim import NO_CLAIMS, PodClaim, by_name, claim_on
+from ghapp.remediation.fuse import Fuse, Position
+from ghapp.remediation.status import ReplacementTerms, should_replace
 from ghapp.report.documents import health_document, history
-from tests.health.builders import MICROSECOND, NOW, lost, survey
+from ghapp.runners.verdict import Limits, judge
+from tests.rules.builders import MICROSECOND, NOW, lost, survey
 
 CLAIM = PodClaim("pod-1", "linux-1", 42, NOW + 60, NOW)
 

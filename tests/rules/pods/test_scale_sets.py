@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.job import Job
-from ghapp.health.pods.scale_sets import IDLE_SECONDS, ScaleSet, inflated_demand
-from tests.health.builders import MICROSECOND, NOW, survey
-from tests.health.pods.builders import NAMESPACE, runner_object
+from ghapp.pods.scale_sets import IDLE_SECONDS, ScaleSet, inflated_demand
+from ghapp.workflow_jobs.job import Job
+from tests.rules.builders import MICROSECOND, NOW, survey
+from tests.rules.pods.builders import NAMESPACE, runner_object
 
 NAME = "linux-4vcpu"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.remediation.churn import CHURN_SECONDS, successors
-from ghapp.health.remediation.fuse import FuseLimits
-from ghapp.health.runner.verdict import State
-from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, survey, suspect
+from ghapp.remediation.churn import CHURN_SECONDS, successors
+from ghapp.remediation.fuse import FuseLimits
+from ghapp.runners.verdict import State
+from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, survey, suspect
 
 LIMITS = FuseLimits()
 SEEN = survey(swept_at=NOW + 7200)

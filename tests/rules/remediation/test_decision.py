@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from ghapp.health.pods.pod_claim import PodClaim, by_name
-from ghapp.health.remediation.decision import DecisionInputs, are_at_rest, by_pool, decide, deliveries_flow
-from ghapp.health.remediation.fuse import (
+from ghapp.pods.pod_claim import PodClaim, by_name
+from ghapp.remediation.decision import DecisionInputs, are_at_rest, by_pool, decide, deliveries_flow
+from ghapp.remediation.fuse import (
     WHOLE_INSTALLATION,
     Fuse,
     FuseLimits,
@@ -15,11 +15,11 @@ from ghapp.health.remediation.fuse import (
     fuse_of,
     has_stepped,
 )
-from ghapp.health.remediation.fuse_counts import fuse_counts
-from ghapp.health.remediation.plan import Deferral, Plan, RemediationLimits
-from ghapp.health.runner.evidence import PastLoss
-from ghapp.health.runner.verdict import Limits
-from tests.health.builders import MICROSECOND, NOW, lost, online, present, proving, survey, suspect
+from ghapp.remediation.fuse_counts import fuse_counts
+from ghapp.remediation.plan import Deferral, Plan, RemediationLimits
+from ghapp.runners.evidence import PastLoss
+from ghapp.runners.verdict import Limits
+from tests.rules.builders import MICROSECOND, NOW, lost, online, present, proving, survey, suspect
 
 POOL = "linux-4vcpu"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ghapp.health.remediation.fuse import (
+from ghapp.remediation.fuse import (
     FORGOTTEN_SECONDS,
     Fuse,
     FuseCounts,
@@ -20,13 +20,13 @@ from ghapp.health.remediation.fuse import (
     room,
     threshold,
 )
-from ghapp.health.remediation.fuse_counts import combined, fuse_counts
-from ghapp.health.remediation.plan import Candidate, PoolCapacity, RemediationLimits, plan
-from ghapp.health.runner.absence import RunnerList, survey_after, survey_after_failure
-from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.observations import not_needed, registration_seen, replaced
-from ghapp.health.runner.verdict import Limits, Reason, State, judge
-from tests.health.builders import (
+from ghapp.remediation.fuse_counts import combined, fuse_counts
+from ghapp.remediation.plan import Candidate, PoolCapacity, RemediationLimits, plan
+from ghapp.runners.absence import RunnerList, survey_after, survey_after_failure
+from ghapp.runners.evidence import Survey
+from ghapp.runners.observations import not_needed, registration_seen, replaced
+from ghapp.runners.verdict import Limits, Reason, State, judge
+from tests.rules.builders import (
     LONG_AGO,
     MICROSECOND,
     NOW,

@@ -6,9 +6,9 @@ from itertools import permutations
 
 import pytest
 
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position, fuse_of_runner
-from ghapp.health.remediation.fuse_moves import MOST_RUNNERS, after_moves, with_runners
-from tests.health.builders import NOW, proving
+from ghapp.remediation.fuse import Fuse, FuseReason, Position, fuse_of_runner
+from ghapp.remediation.fuse_moves import MOST_RUNNERS, after_moves, with_runners
+from tests.rules.builders import NOW, proving
 
 STOPPED = proving(position=Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE, stopped_at=NOW, runners=(1, 2))
 PROVING = proving(runners=(3, 4))

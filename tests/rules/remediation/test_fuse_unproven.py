@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.remediation.decision import is_as_planned
-from ghapp.health.remediation.fuse import (
+from ghapp.remediation.decision import is_as_planned
+from ghapp.remediation.fuse import (
     Fuse,
     FuseCounts,
     FuseLimits,
@@ -17,7 +17,7 @@ from ghapp.health.remediation.fuse import (
     next_fuse,
     resume,
 )
-from tests.health.builders import MICROSECOND, NOW, lost, mass_loss, proving
+from tests.rules.builders import MICROSECOND, NOW, lost, mass_loss, proving
 
 LIMITS = FuseLimits()
 UNPROVEN = Fuse(healed_at=NOW - 86_400.0, reason=FuseReason.UNPROVEN)

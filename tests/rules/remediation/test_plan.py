@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.remediation.plan import MOST_OPEN, Candidate, Deferral, Plan, PoolCapacity, RemediationLimits, plan
-from tests.health.builders import NOW
+from ghapp.remediation.plan import MOST_OPEN, Candidate, Deferral, Plan, PoolCapacity, RemediationLimits, plan
+from tests.rules.builders import NOW
 
 LIMITS = RemediationLimits(mode="act")
 

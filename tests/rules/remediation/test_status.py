@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from ghapp.health.pods.blockers import SENTENCES, Blocker
-from ghapp.health.pods.pod_claim import PodClaim
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.health.remediation.status import (
+from ghapp.pods.blockers import SENTENCES, Blocker
+from ghapp.pods.pod_claim import PodClaim
+from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.remediation.status import (
     FOR_A_PERSON,
     SUCCESSOR_PATIENCE_SECONDS,
     ReplacementBlocker,
@@ -20,11 +20,11 @@ from ghapp.health.remediation.status import (
     replacement_status,
     should_replace,
 )
-from ghapp.health.remediation.steps import ReplacementPath
-from ghapp.health.runner.deletion_progress import Deletion
-from ghapp.health.runner.evidence import FailedCalls
-from ghapp.health.runner.verdict import Limits, judge
-from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, proving, survey, suspect
+from ghapp.remediation.steps import ReplacementPath
+from ghapp.runners.deletion_progress import Deletion
+from ghapp.runners.evidence import FailedCalls
+from ghapp.runners.verdict import Limits, judge
+from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, proving, survey, suspect
 
 LIMITS = Limits()
 TERMS = ReplacementTerms(survey=survey())

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.health.remediation.steps import (
+from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.remediation.steps import (
     LOOK_LASTS_SECONDS,
     RemediationStep,
     ReplacementPath,
@@ -17,9 +17,9 @@ from ghapp.health.remediation.steps import (
     step_after,
     successor_of,
 )
-from ghapp.health.runner.deletion_progress import Deletion
-from ghapp.health.runner.verdict import State
-from tests.health.builders import MICROSECOND, NOW, lost, online, present, registration
+from ghapp.runners.deletion_progress import Deletion
+from ghapp.runners.verdict import State
+from tests.rules.builders import MICROSECOND, NOW, lost, online, present, registration
 
 GRANTED = lost(granted_at=NOW, event_id="e1")
 STOPPED = Fuse(Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.successors import HEALED_WITHIN_SECONDS, Heal, heals
+from ghapp.remediation.successors import HEALED_WITHIN_SECONDS, Heal, heals
+from ghapp.runners.evidence import Evidence
 
 NOW, LOST_AT, ACCEPTED_AT = 1_000.0, 500.0, 600.0
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from ghapp.health.installation import Installation
-from ghapp.health.remediation.fuse import FuseLimits
-from ghapp.health.runner import absence, observations
-from ghapp.health.runner.absence import MOST_AHEAD_SECONDS, MOST_ASKED, MOST_SAMPLED, GetResult, RunnerList
-from ghapp.health.runner.evidence import BLIND_KEPT_SECONDS, MOST_BLIND_SPANS, Survey, covered_seconds
-from ghapp.health.runner.remains import Remains, RemainsKind
-from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS, Limits, Reason, State, judge
-from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, registration, survey, suspect
+from ghapp.installations.installation import Installation
+from ghapp.remediation.fuse import FuseLimits
+from ghapp.runners import absence, observations
+from ghapp.runners.absence import MOST_AHEAD_SECONDS, MOST_ASKED, MOST_SAMPLED, GetResult, RunnerList
+from ghapp.runners.evidence import BLIND_KEPT_SECONDS, MOST_BLIND_SPANS, Survey, covered_seconds
+from ghapp.runners.remains import Remains, RemainsKind
+from ghapp.runners.verdict import LONGEST_JOB_SECONDS, Limits, Reason, State, judge
+from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, registration, survey, suspect
 
 FUSE = FuseLimits()
 LIMITS = Limits()

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.remediation.fuse import Fuse, Position
-from ghapp.health.remediation.plan import Candidate, Deferral, PoolCapacity, RemediationLimits, plan
-from ghapp.health.remediation.steps import is_open, may_act
-from ghapp.health.runner.deletion_progress import (
+from ghapp.remediation.fuse import Fuse, Position
+from ghapp.remediation.plan import Candidate, Deferral, PoolCapacity, RemediationLimits, plan
+from ghapp.remediation.steps import is_open, may_act
+from ghapp.report.documents import history
+from ghapp.runners.deletion_progress import (
     LEAST_PAUSE_SECONDS,
     MOST_PAUSE_SECONDS,
     Deletion,
@@ -18,10 +19,9 @@ from ghapp.health.runner.deletion_progress import (
     over,
     waits,
 )
-from ghapp.health.runner.observations import grant_revoked, registration_seen
-from ghapp.health.runner.verdict import State
-from ghapp.report.documents import history
-from tests.health.builders import MICROSECOND, NOW, lost, registration, survey
+from ghapp.runners.observations import grant_revoked, registration_seen
+from ghapp.runners.verdict import State
+from tests.rules.builders import MICROSECOND, NOW, lost, registration, survey
 
 FOUND = found(None, NOW, "object-1", "runners/linux-1", left_to_arc=True)
 

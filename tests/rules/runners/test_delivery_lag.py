@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.delivery_lag import (
+from ghapp.runners.delivery_lag import (
     HOLD_SECONDS,
     LATE_SECONDS,
     LATEST_SECONDS,
@@ -32,11 +32,11 @@ from ghapp.health.delivery_lag import (
     may_be_explained,
     was_confirmed_without_deliveries,
 )
-from ghapp.health.runner.evidence import LIST_LASTS_SECONDS
-from ghapp.health.runner.observations import LIST_LAG_SECONDS
-from ghapp.health.runner.verdict import Limits, Reason, State, judge
-from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, survey
-from tests.health.builders import suspect as persistent_suspect
+from ghapp.runners.evidence import LIST_LASTS_SECONDS
+from ghapp.runners.observations import LIST_LAG_SECONDS
+from ghapp.runners.verdict import Limits, Reason, State, judge
+from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, survey
+from tests.rules.builders import suspect as persistent_suspect
 
 ORG, ANOTHER = 7, 8
 AT = NOW - 60

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.remediation.steps import ReplacementPath, RequestStep, awaits_remediation, request_step
-from ghapp.health.runner import absence
-from ghapp.health.runner.evidence import FailedCalls
-from ghapp.health.runner.failed_calls import call_failed, failed_calls, may_call, retry_at
-from ghapp.health.runner.verdict import Limits
-from tests.health.builders import MICROSECOND, NOW, lost, online, present, registration, survey, suspect
+from ghapp.remediation.steps import ReplacementPath, RequestStep, awaits_remediation, request_step
+from ghapp.runners import absence
+from ghapp.runners.evidence import FailedCalls
+from ghapp.runners.failed_calls import call_failed, failed_calls, may_call, retry_at
+from ghapp.runners.verdict import Limits
+from tests.rules.builders import MICROSECOND, NOW, lost, online, present, registration, survey, suspect
 
 LIMITS = Limits()
 DAY = 86_400.0

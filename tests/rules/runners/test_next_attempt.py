@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from ghapp.health.installation import NEEDED, Installation
-from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.next_attempt import NOT_SCHEDULED, OVERDUE, OVERDUE_SECONDS, NextAttempt, next_attempt
-from tests.health.builders import MICROSECOND, NOW, survey
+from ghapp.installations.installation import NEEDED, Installation
+from ghapp.runners.evidence import Survey
+from ghapp.runners.next_attempt import NOT_SCHEDULED, OVERDUE, OVERDUE_SECONDS, NextAttempt, next_attempt
+from tests.rules.builders import MICROSECOND, NOW, survey
 
 HEALTHY = Installation(7, "acme", 1, NEEDED)
 SUSPENDED = replace(HEALTHY, suspended=True)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.runner.evidence import Evidence, Survey, observed_at
-from ghapp.health.runner.observations import (
+from ghapp.runners.evidence import Evidence, Survey, observed_at
+from ghapp.runners.observations import (
     LIST_LAG_SECONDS,
     OVERTAKING_SECONDS,
     STALE_LIST_SECONDS,
@@ -22,7 +22,7 @@ from ghapp.health.runner.observations import (
     retired_by_controller,
     unlisted,
 )
-from ghapp.health.runner.verdict import (
+from ghapp.runners.verdict import (
     LONGEST_JOB_SECONDS,
     Limits,
     Reason,
@@ -31,7 +31,7 @@ from ghapp.health.runner.verdict import (
     judge,
     may_run_an_unknown_job,
 )
-from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, registration, survey, suspect
+from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, registration, survey, suspect
 
 LIMITS = Limits()
 

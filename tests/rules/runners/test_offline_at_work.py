@@ -2,9 +2,9 @@
 
 import pytest
 
-from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.verdict import LONGEST_JOB_SECONDS, is_offline_too_long
-from tests.health.builders import MICROSECOND, NOW, present
+from ghapp.runners.evidence import Survey
+from ghapp.runners.verdict import LONGEST_JOB_SECONDS, is_offline_too_long
+from tests.rules.builders import MICROSECOND, NOW, present
 
 
 @pytest.mark.parametrize(

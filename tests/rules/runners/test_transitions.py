@@ -2,16 +2,16 @@
 
 import pytest
 
-from ghapp.health.runner.deletion_progress import Deletion
-from ghapp.health.runner.transitions import (
+from ghapp.runners.deletion_progress import Deletion
+from ghapp.runners.transitions import (
     ANSWERABLE_SECONDS,
     WAITING_SECONDS,
     Transition,
     may_be_forgotten,
     transition,
 )
-from ghapp.health.runner.verdict import Limits, judge
-from tests.health.builders import MICROSECOND, NOW, lost, online, present, survey, suspect
+from ghapp.runners.verdict import Limits, judge
+from tests.rules.builders import MICROSECOND, NOW, lost, online, present, survey, suspect
 
 LIMITS = Limits()
 

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.observations import first_observation, get_missed, job_started, retired_by_controller, unlisted
-from ghapp.health.runner.remains import Remains, RemainsKind
-from ghapp.health.runner.verdict import JOB_LEASE_SECONDS, Limits, Reason, State, is_spent, judge
-from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, survey, suspect
+from ghapp.runners.evidence import Survey
+from ghapp.runners.observations import first_observation, get_missed, job_started, retired_by_controller, unlisted
+from ghapp.runners.remains import Remains, RemainsKind
+from ghapp.runners.verdict import JOB_LEASE_SECONDS, Limits, Reason, State, is_spent, judge
+from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, survey, suspect
 
 LIMITS = Limits()
 FAILURES = [

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ghapp.health.job import Job
-from ghapp.health.queue.capacity import AvailableRunner
-from ghapp.health.queue.job_queue import JobQueue, QueueInputs
-from tests.health.builders import LONG_AGO, NOW
+from ghapp.workflow_jobs.capacity import AvailableRunner
+from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
+from tests.rules.builders import LONG_AGO, NOW
 
 POOL = "linux-4vcpu"
 LABELS = ("self-hosted", "Linux", "X64", POOL)

@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.demand import NONE_ASSIGNED, PoolDemand, assigned_by_pool
-from ghapp.health.demand import demand as demand_of
-from ghapp.health.job import QUEUED_TOO_LONG_SECONDS, RUNNING_TOO_LONG_SECONDS, Job, is_over
-from ghapp.health.pods.pod import EphemeralRunner
-from ghapp.health.queue.capacity import AvailableRunner
-from ghapp.health.queue.job_queue import JobQueue, QueueInputs
-from ghapp.health.queue.reason import QueueReason
+from ghapp.pods.pod import EphemeralRunner
 from ghapp.settings import PoolSettings
-from tests.health.builders import MICROSECOND, NOW
-from tests.health.test_pool_matching import Rule
+from ghapp.workflow_jobs.capacity import AvailableRunner
+from ghapp.workflow_jobs.demand import NONE_ASSIGNED, PoolDemand, assigned_by_pool
+from ghapp.workflow_jobs.demand import demand as demand_of
+from ghapp.workflow_jobs.job import QUEUED_TOO_LONG_SECONDS, RUNNING_TOO_LONG_SECONDS, Job, is_over
+from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
+from ghapp.workflow_jobs.reason import QueueReason
+from tests.rules.builders import MICROSECOND, NOW
+from tests.rules.installations.test_pool_matching import Rule
 
 LINUX = ("self-hosted", "Linux", "linux-4vcpu")
 

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.health.queue.explanation import duration, explain
-from ghapp.health.queue.labels import LONGEST_LABEL, edit_distance, nearest_label
-from ghapp.health.queue.reason import QueueReason
-from ghapp.health.queue.runner_groups import RunnerGroup, RunnerGroups
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
-from tests.health.builders import NOW
-from tests.health.queue.builders import POOL, busy, job, missing, offline, queue, runner
-from tests.health.queue.test_reason import PAUSED
-from tests.health.test_pool_matching import Rule
+from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.workflow_jobs.explanation import duration, explain
+from ghapp.workflow_jobs.labels import LONGEST_LABEL, edit_distance, nearest_label
+from ghapp.workflow_jobs.reason import QueueReason
+from ghapp.workflow_jobs.runner_groups import RunnerGroup, RunnerGroups
+from tests.rules.builders import NOW
+from tests.rules.installations.test_pool_matching import Rule
+from tests.rules.workflow_jobs.builders import POOL, busy, job, missing, offline, queue, runner
+from tests.rules.workflow_jobs.test_reason import PAUSED
 
 
 def explained(runners, jobs=(), **inputs):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.queue.queue_check import (
+from ghapp.runners.evidence import HOSTED_IMAGES
+from ghapp.workflow_jobs.queue_check import (
     COMPLETED_SECONDS,
     FORGOTTEN_SECONDS,
     MOST_JOBS,
@@ -22,9 +23,8 @@ from ghapp.health.queue.queue_check import (
     unknown_jobs,
     with_outcomes,
 )
-from ghapp.health.runner.evidence import HOSTED_IMAGES
-from tests.health.builders import MICROSECOND, NOW
-from tests.health.queue.builders import busy, job, missing, offline, queue, runner
+from tests.rules.builders import MICROSECOND, NOW
+from tests.rules.workflow_jobs.builders import busy, job, missing, offline, queue, runner
 
 LIMITS = QueueLimits()
 SHA = "f" * 40

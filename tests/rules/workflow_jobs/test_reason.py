@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 import pytest
 
-from ghapp.health.job import QUEUED_TOO_LONG_SECONDS
-from ghapp.health.pool_matching import UNKNOWN_POOL
-from ghapp.health.queue.capacity import SUCCESSOR_SECONDS, available_runners
-from ghapp.health.queue.reason import STUCK, UNSERVED, QueueReason
-from ghapp.health.queue.runner_groups import RunnerGroup, RunnerGroups
-from ghapp.health.remediation.fuse import Fuse, Position
-from tests.health.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, suspect
-from tests.health.queue.builders import POOL, busy, job, missing, offline, queue, runner
-from tests.health.test_pool_matching import Rule
+from ghapp.installations.pool_matching import UNKNOWN_POOL
+from ghapp.remediation.fuse import Fuse, Position
+from ghapp.workflow_jobs.capacity import SUCCESSOR_SECONDS, available_runners
+from ghapp.workflow_jobs.job import QUEUED_TOO_LONG_SECONDS
+from ghapp.workflow_jobs.reason import STUCK, UNSERVED, QueueReason
+from ghapp.workflow_jobs.runner_groups import RunnerGroup, RunnerGroups
+from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, suspect
+from tests.rules.installations.test_pool_matching import Rule
+from tests.rules.workflow_jobs.builders import POOL, busy, job, missing, offline, queue, runner
 
 
 class Pause(NamedTuple):

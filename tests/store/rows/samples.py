@@ -10,31 +10,28 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from ghapp.deaths.cluster_summary import ClusterSummary
+from ghapp.deaths.death import Death
+from ghapp.deaths.rerun import Rerun, RerunNote
 from ghapp.decoding import LeftOut, LeftOutRows
+from ghapp.gate.active_shard import ActiveShardAnswer, Deploy
+from ghapp.gate.gate_checks import GateCheck
 from ghapp.github import deliveries
 from ghapp.github.deliveries import Delivery
-from ghapp.health.cluster_summary import ClusterSummary
-from ghapp.health.deaths.death import Death
-from ghapp.health.deaths.rerun import Rerun, RerunNote
-from ghapp.health.delivery_lag import DeliveryArrivals, DeliveryLog
-from ghapp.health.gate.active_shard import ActiveShardAnswer, Deploy
-from ghapp.health.gate.gate_checks import GateCheck
-from ghapp.health.history import HistorySample, HistoryStep, at_least, sampled, step_of
-from ghapp.health.incidents.incident import LossIncident
-from ghapp.health.installation import Installation
-from ghapp.health.job import Job
-from ghapp.health.leaks.leak_fuse import LeakFuse
-from ghapp.health.leaks.orphan import Orphan
-from ghapp.health.notifications import Notified
-from ghapp.health.pods.pod import EphemeralRunner, Pod
-from ghapp.health.pods.pod_claim import PodClaim
-from ghapp.health.pods.scale_sets import ScaleSet
-from ghapp.health.queue.queue_check import QueueCheck
-from ghapp.health.queue.runner_groups import RunnerGroups
-from ghapp.health.remediation.fuse import Fuse, Position
-from ghapp.health.runner.evidence import Evidence, Survey
-from ghapp.health.settled import Settled
+from ghapp.incidents.history import HistorySample, HistoryStep, at_least, sampled, step_of
+from ghapp.incidents.incident import LossIncident
+from ghapp.incidents.settled import Settled
+from ghapp.installations.installation import Installation
+from ghapp.leaks.leak_fuse import LeakFuse
+from ghapp.leaks.orphan import Orphan
+from ghapp.notifications.conditions import Notified
+from ghapp.pods.pod import EphemeralRunner, Pod
+from ghapp.pods.pod_claim import PodClaim
+from ghapp.pods.scale_sets import ScaleSet
+from ghapp.remediation.fuse import Fuse, Position
 from ghapp.report.check_run_state import Head, Posted, PostFailure
+from ghapp.runners.delivery_lag import DeliveryArrivals, DeliveryLog
+from ghapp.runners.evidence import Evidence, Survey
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, AuditLog
 from ghapp.store.cluster_summaries import ClusterSummaries
@@ -69,6 +66,9 @@ from ghapp.store.settled import SettledSweeps
 from ghapp.store.shards import Shards
 from ghapp.store.token_cache import SharedTokens
 from ghapp.store.tokens import Tokens, digest
+from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.queue_check import QueueCheck
+from ghapp.workflow_jobs.runner_groups import RunnerGroups
 from tests.support.snapshots import record_snapshot
 
 ORG = 7

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.pods.pod_claim import PodClaim
-from ghapp.health.runner.observations import granted
+from ghapp.pods.pod_claim import PodClaim
+from ghapp.runners.observations import granted
 from ghapp.store import pod_claims as module
 from ghapp.store.audit import AuditLog, Trail
 from ghapp.store.pod_claims import PodClaims

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import DeadJob, Death
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import DeadJob, Death
 from ghapp.store.deaths import Deaths
 from tests.web.conftest import INSTALLATION, NOW
 

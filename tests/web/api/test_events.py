@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from ghapp.health.remediation.steps import REPLACE
+from ghapp.remediation.steps import REPLACE
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store import keys
 from ghapp.store.events import START, Events

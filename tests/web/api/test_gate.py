@@ -7,13 +7,13 @@ import asyncio
 import httpx
 import pytest
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import Death
-from ghapp.health.gate.active_shard import ActiveShardAnswer, Role
-from ghapp.health.pods.pod import Container, Pod
-from ghapp.health.runner.evidence import Registration, Survey
-from ghapp.health.runner.observations import job_started, registration_seen
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import Death
+from ghapp.gate.active_shard import ActiveShardAnswer, Role
+from ghapp.pods.pod import Container, Pod
 from ghapp.queue.jobs import JobName
+from ghapp.runners.evidence import Registration, Survey
+from ghapp.runners.observations import job_started, registration_seen
 from ghapp.settings import Settings
 from ghapp.store.audit import AuditLog, Trail
 from ghapp.store.deaths import Deaths

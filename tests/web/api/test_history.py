@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.history import WHOLE_ORG, HistorySample, step_of
+from ghapp.incidents.history import WHOLE_ORG, HistorySample, step_of
 from ghapp.report.history import MOST_STEPS, HistorySpan, span_of
 from ghapp.store.history import HistoryStore
 from tests.web.conftest import INSTALLATION, NOW

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.job import Job, PullReference
 from ghapp.store.demand import Demand
+from ghapp.workflow_jobs.job import Job, PullReference
 from tests.web.conftest import INSTALLATION, NOW
 
 QUEUED = Job(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.settings import PoolSettings
 from ghapp.store.degraded_sources import DegradedSources
 from ghapp.store.fuses import Fuses, Pause

@@ -11,13 +11,13 @@ from functools import partial
 import pytest
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.health.remediation.fuse import Fuse, Position
-from ghapp.health.remediation.steps import LOOK_LASTS_SECONDS, TERMINATION_SECONDS
-from ghapp.health.runner import observations
-from ghapp.health.runner.absence import survey_after_failure
-from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.verdict import Reason
 from ghapp.queue.jobs import JobName
+from ghapp.remediation.fuse import Fuse, Position
+from ghapp.remediation.steps import LOOK_LASTS_SECONDS, TERMINATION_SECONDS
+from ghapp.runners import observations
+from ghapp.runners.absence import survey_after_failure
+from ghapp.runners.evidence import Survey
+from ghapp.runners.verdict import Reason
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.pod_claims import PodClaims
 from ghapp.store.rate_limits import SharedRateLimits

@@ -7,7 +7,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.store import fuses
 from ghapp.store.audit import AuditEntry, AuditLog, Channel, Trail
 from ghapp.store.fuses import Fuses, Pause

@@ -11,15 +11,14 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from ghapp.health.cluster_summary import ClusterSummary
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.delivery_lag import DeliveryLog, MissingDeliveries
-from ghapp.health.installation import NEEDED, Installation
-from ghapp.health.job import Job
-from ghapp.health.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason
-from ghapp.health.remediation.fuse import Fuse, Position
-from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.observations import granted, registration_seen, replaced, succeeded_by
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.cluster_summary import ClusterSummary
+from ghapp.installations.installation import NEEDED, Installation
+from ghapp.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason
+from ghapp.remediation.fuse import Fuse, Position
+from ghapp.runners.delivery_lag import DeliveryLog, MissingDeliveries
+from ghapp.runners.evidence import Survey
+from ghapp.runners.observations import granted, registration_seen, replaced, succeeded_by
 from ghapp.settings import PoolSettings
 from ghapp.store import keys
 from ghapp.store.budget import Budget
@@ -38,6 +37,7 @@ from ghapp.store.schedule import Schedule
 from ghapp.web.api import expositions
 from ghapp.web.api.metrics import HELP
 from ghapp.web.api.status import by_shard
+from ghapp.workflow_jobs.job import Job
 from tests.support.snapshots import record_snapshot
 from tests.web.conftest import INSTALLATION, NOW, healthy, runner, served
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from openapi_spec_validator import validate
 
-from ghapp.health.runner.verdict import Reason, State
+from ghapp.runners.verdict import Reason, State
 from ghapp.web.openapi.description import description
 from ghapp.web.openapi.schemas import DOCUMENTS
 

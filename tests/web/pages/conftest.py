@@ -7,11 +7,11 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 import pytest
 
-from ghapp.health.installation import Installation
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.observations import replaced
+from ghapp.installations.installation import Installation
 from ghapp.queue.jobs import Load
+from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.runners.evidence import Survey
+from ghapp.runners.observations import replaced
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ghapp.health.history import (
+from ghapp.incidents.history import (
     CAUSES,
     HOUR_SECONDS,
     STEP_SECONDS,

@@ -6,10 +6,10 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from ghapp.health.deaths.cause import HAPPENED, Cause, not_yours
-from ghapp.health.deaths.death import DeadJob, Death, Sighting
-from ghapp.health.deaths.patterns import DeathPattern, PatternKind
-from ghapp.health.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunRules, RerunState
+from ghapp.deaths.cause import HAPPENED, Cause, not_yours
+from ghapp.deaths.death import DeadJob, Death, Sighting
+from ghapp.deaths.patterns import DeathPattern, PatternKind
+from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunRules, RerunState
 from ghapp.store.deaths import identity
 from ghapp.web.pages.views.death import FINAL, RerunKnown, death_page, refusal_here
 from ghapp.web.pages.views.deaths import (
@@ -26,7 +26,7 @@ from ghapp.web.pages.views.deaths import (
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED
 from ghapp.web.pages.views.paging import PAGE_SIZE
 from ghapp.web.pages.views.wording import coded
-from tests.health.builders import NOW
+from tests.rules.builders import NOW
 
 DAY = 86_400.0
 JOB = DeadJob(70, "acme/api", "build", "a" * 40, "failure", "https://github.example/acme/api/actions/runs/1/job/70")

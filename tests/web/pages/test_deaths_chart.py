@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.patterns import DeathSummary
-from ghapp.health.history import CAUSES
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.patterns import DeathSummary
+from ghapp.incidents.history import CAUSES
 from ghapp.web.pages.views.deaths_chart import MOST_COUNTED, deaths_over_time
 from ghapp.web.pages.views.history import cause_colour
 

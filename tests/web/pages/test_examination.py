@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from ghapp.doctor.finding import ok, warning, wrong
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.settings import Settings
 from ghapp.store.installations import Installations
 from ghapp.store.tokens import Tokens

@@ -9,17 +9,17 @@ import pytest
 
 from ghapp.cli.gate import lines
 from ghapp.cli.gate_query import GateQuery
-from ghapp.health.gate.active_shard import ActiveShardAnswer, Deploy, Role
-from ghapp.health.gate.judgement import GateRequest
-from ghapp.health.job import Job
-from ghapp.health.runner.evidence import Registration, Survey
-from ghapp.health.runner.observations import job_started, registration_seen
+from ghapp.gate.active_shard import ActiveShardAnswer, Deploy, Role
+from ghapp.gate.judgement import GateRequest
+from ghapp.runners.evidence import Registration, Survey
+from ghapp.runners.observations import job_started, registration_seen
 from ghapp.settings import Settings
 from ghapp.store.demand import Demand
 from ghapp.store.runners import Runners
 from ghapp.store.shards import Shards
 from ghapp.store.stores import stores_over
 from ghapp.store.tokens import Tokens
+from ghapp.workflow_jobs.job import Job
 from tests.web.conftest import NOW
 
 PAGE = "/orgs/acme/gate"

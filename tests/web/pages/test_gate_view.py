@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.gate.active_shard import Deploy, Role
-from ghapp.health.gate.judgement import Gate
-from ghapp.health.gate.next_steps import NextStep
-from ghapp.health.gate.shard_checks import Check
+from ghapp.gate.active_shard import Deploy, Role
+from ghapp.gate.judgement import Gate
+from ghapp.gate.next_steps import NextStep
+from ghapp.gate.shard_checks import Check
 from ghapp.settings import PoolSettings
 from ghapp.web.gates import PoolGates
 from ghapp.web.pages.views.gate import gate_page

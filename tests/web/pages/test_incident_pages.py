@@ -8,13 +8,13 @@ from urllib.parse import urljoin
 
 import pytest
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import Death
-from ghapp.health.incidents.fold import KEPT_SECONDS, with_losses
-from ghapp.health.incidents.incident import LossIncident
-from ghapp.health.incidents.loss import LossEnd, RunnerLoss
-from ghapp.health.runner.observations import succeeded_by
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import Death
+from ghapp.incidents.fold import KEPT_SECONDS, with_losses
+from ghapp.incidents.incident import LossIncident
+from ghapp.incidents.loss import LossEnd, RunnerLoss
 from ghapp.report.links import PageLinks
+from ghapp.runners.observations import succeeded_by
 from ghapp.store.deaths import Deaths, identity
 from ghapp.store.incidents import Incidents
 from ghapp.store.runners import Runners

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.incidents.incident import FuseStep, LossIncident, incident_of
-from ghapp.health.incidents.loss import LossEnd, RunnerLoss
-from ghapp.health.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position
-from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.verdict import Reason
+from ghapp.incidents.incident import FuseStep, LossIncident, incident_of
+from ghapp.incidents.loss import LossEnd, RunnerLoss
+from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position
 from ghapp.report.incidents import ENDS, PROOFS
+from ghapp.runners.evidence import Survey
+from ghapp.runners.verdict import Reason
 from ghapp.settings import PoolSettings
 from ghapp.web.pages.views.incident import (
     MOST_ENTRIES,

@@ -9,11 +9,10 @@ from html import unescape
 
 import pytest
 
-from ghapp.health.deaths.cause import NO_JOB, Cause
-from ghapp.health.deaths.death import DeadJob, Death
-from ghapp.health.deaths.rerun import Rerun, RerunNote, RerunState
-from ghapp.health.installation import Installation
-from ghapp.health.job import Job
+from ghapp.deaths.cause import NO_JOB, Cause
+from ghapp.deaths.death import DeadJob, Death
+from ghapp.deaths.rerun import Rerun, RerunNote, RerunState
+from ghapp.installations.installation import Installation
 from ghapp.queue.jobs import JobName
 from ghapp.store import keys
 from ghapp.store.audit import AuditLog
@@ -24,6 +23,7 @@ from ghapp.store.reruns import Reruns
 from ghapp.store.runners import Runners
 from ghapp.web.pages import prepared
 from ghapp.web.pages.access import ASK_SECONDS
+from ghapp.workflow_jobs.job import Job
 from tests.web.conftest import NOW
 
 SECRETS = ("acme/infra", "launch", "Rocket", "a secret line", "project-x", "7002", "7012")

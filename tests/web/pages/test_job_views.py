@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.job_story import NOTHING_KNOWN, JobOutcome
-from ghapp.health.queue.job_queue import JobQueue, QueueInputs
+from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome
 from ghapp.web.pages.views.job import job_page
 from ghapp.web.pages.views.jobs import (
     HELD,
@@ -16,9 +15,10 @@ from ghapp.web.pages.views.jobs import (
     sentence,
 )
 from ghapp.web.pages.views.paging import HIGHEST_PAGE, PAGE_SIZE
-from tests.health.builders import NOW
-from tests.health.deaths.test_post_mortem import death
-from tests.health.queue.builders import busy, job, queue
+from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
+from tests.rules.builders import NOW
+from tests.rules.deaths.test_post_mortem import death
+from tests.rules.workflow_jobs.builders import busy, job, queue
 
 POOL = "linux-4vcpu"
 

@@ -6,7 +6,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.store.installations import Installations
 from tests.support import nasty_fleet
 from tests.support.nasty_fleet import FIRST_JOB, FIRST_RUNNER

@@ -7,20 +7,20 @@ from html import unescape
 
 import pytest
 
-from ghapp.health.cluster_summary import ClusterSummary
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import DeadJob, Death
-from ghapp.health.job import Job
-from ghapp.health.leaks.orphan import Orphan
-from ghapp.health.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
-from ghapp.health.runner.evidence import Registration
-from ghapp.health.runner.observations import registration_seen
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.cluster_summary import ClusterSummary
+from ghapp.deaths.death import DeadJob, Death
+from ghapp.leaks.orphan import Orphan
+from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
+from ghapp.runners.evidence import Registration
+from ghapp.runners.observations import registration_seen
 from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.deaths import Deaths
 from ghapp.store.demand import Demand
 from ghapp.store.leaks import Leaks
 from ghapp.store.runners import Runners
 from ghapp.web.pages.views.paging import PAGE_SIZE
+from ghapp.workflow_jobs.job import Job
 from tests.store.rows.samples import filled
 from tests.web.conftest import NOW, healthy
 

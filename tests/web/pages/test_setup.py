@@ -14,7 +14,7 @@ import pytest
 from ghapp.credentials import kept
 from ghapp.errors import ConfigurationError
 from ghapp.github.manifest import convert
-from ghapp.health.installation import Installation
+from ghapp.installations.installation import Installation
 from ghapp.queue.jobs import JobName
 from ghapp.sandbox.config import SandboxConfig
 from ghapp.sandbox.server import SandboxServer
@@ -26,7 +26,7 @@ from ghapp.store.runners import Runners
 from ghapp.web.app import build
 from ghapp.web.page_key import key_cookie
 from ghapp.web.reachable import can_deliver
-from tests.health.builders import online
+from tests.rules.builders import online
 from tests.support.keys import private_key
 from tests.web.pages.conftest import port_of
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.deaths.death import DeadJob, Death
-from ghapp.health.demand import PoolDemand
-from ghapp.health.installation import NEEDED, Installation
-from ghapp.health.job import Job
-from ghapp.health.pacing import Allowance, BudgetLimits
-from ghapp.health.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.health.runner.evidence import Survey
-from ghapp.health.runner.next_attempt import NextAttempt
-from ghapp.health.runner.observations import replaced
-from ghapp.health.runner.verdict import Limits
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import DeadJob, Death
+from ghapp.installations.installation import NEEDED, Installation
+from ghapp.installations.pacing import Allowance, BudgetLimits
 from ghapp.queue.jobs import Load
+from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.report.headline import Severity
 from ghapp.report.org_view import OrgView
+from ghapp.runners.evidence import Survey
+from ghapp.runners.next_attempt import NextAttempt
+from ghapp.runners.observations import replaced
+from ghapp.runners.verdict import Limits
 from ghapp.store.audit import AuditEntry
 from ghapp.store.fuses import Pause
 from ghapp.store.inbox import DeadLetter
@@ -28,6 +26,8 @@ from ghapp.web.pages.views.runner import SUCCESSOR_SECONDS, runner_page
 from ghapp.web.pages.views.runners import RunnerLine, RunnerQuery, lines, read_query, runners_page
 from ghapp.web.pages.views.system import audit_lines, system_page
 from ghapp.web.pages.views.wording import counted, due, duration, moment
+from ghapp.workflow_jobs.demand import PoolDemand
+from ghapp.workflow_jobs.job import Job
 from tests.report.fleets import fleet_of, healed
 from tests.web.conftest import NOW, healthy, invalidated
 

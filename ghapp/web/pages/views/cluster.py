@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ghapp.health.cluster_summary import ClusterSummary, phantom_since
-from ghapp.health.pods.phantom_kinds import Phantom, command_of
+from ghapp.deaths.cluster_summary import ClusterSummary, phantom_since
+from ghapp.pods.phantom_kinds import Phantom, command_of
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, counted, moment
 
 MOST_PHANTOMS = 20

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ghapp.health.deaths.cause import HAPPENED, Cause, not_yours
-from ghapp.health.deaths.correlation import LEAST_OF_BURST, correlation
-from ghapp.health.deaths.death import Death
-from ghapp.health.deaths.patterns import death_summary
-from ghapp.health.deaths.post_mortem import JobFacts
-from ghapp.health.deaths.rerun import (
+from ghapp.deaths.cause import HAPPENED, Cause, not_yours
+from ghapp.deaths.correlation import LEAST_OF_BURST, correlation
+from ghapp.deaths.death import Death
+from ghapp.deaths.patterns import death_summary
+from ghapp.deaths.post_mortem import JobFacts
+from ghapp.deaths.rerun import (
     AUTO,
     WHY_NOT,
     Rerun,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from ghapp.health.deaths.patterns import DeathSummary
-from ghapp.health.history import step_of
+from ghapp.deaths.patterns import DeathSummary
+from ghapp.incidents.history import step_of
 from ghapp.web.pages.views.charts import ChartKind, ChartSeries, ChartView
 from ghapp.web.pages.views.history import cause_colour, series_colour
 from ghapp.web.pages.views.wording import counted, duration

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ghapp.health.gate.active_shard import Role, last_deploy
-from ghapp.health.gate.judgement import STOP, Gate
-from ghapp.health.gate.next_steps import NextStep
+from ghapp.gate.active_shard import Role, last_deploy
+from ghapp.gate.judgement import STOP, Gate
+from ghapp.gate.next_steps import NextStep
 from ghapp.report.gate_report import mark_of
 from ghapp.web.gates import PoolGates
 from ghapp.web.pages.views.wording import Moment, moment

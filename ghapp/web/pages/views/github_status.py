@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ghapp.health.installation import Installation
-from ghapp.health.pacing import Allowance, BudgetLimits, left
+from ghapp.installations.installation import Installation
+from ghapp.installations.pacing import Allowance, BudgetLimits, left
 from ghapp.report.fleet import FleetView
 from ghapp.web.pages.views.wording import Moment, due, duration, moment
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from ghapp.health.deaths.cause import Cause
-from ghapp.health.history import (
+from ghapp.deaths.cause import Cause
+from ghapp.incidents.history import (
     CAUSES,
     HOUR_SECONDS,
     STEP_SECONDS,
@@ -18,8 +18,8 @@ from ghapp.health.history import (
     spread_of,
     step_of,
 )
-from ghapp.health.runner.verdict import State
 from ghapp.report.history import HIGH, MEDIAN, count_column, death_columns, heal_column, span_of, wait_column
+from ghapp.runners.verdict import State
 from ghapp.web.pages.views.charts import ChartKind, ChartSeries, ChartView, Sparkline, Value, sparkline
 from ghapp.web.pages.views.wording import counted, duration, exact
 

@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ghapp.health.incidents.incident import FuseStep, LossIncident
-from ghapp.health.incidents.loss import LossEnd, RunnerLoss
-from ghapp.health.remediation.fuse import FUSE_REASONS, FuseReason, Position
-from ghapp.health.runner.verdict import Reason
+from ghapp.incidents.incident import FuseStep, LossIncident
+from ghapp.incidents.loss import LossEnd, RunnerLoss
+from ghapp.remediation.fuse import FUSE_REASONS, FuseReason, Position
 from ghapp.report.documents import timestamp
 from ghapp.report.incidents import ENDS, PROOFS
+from ghapp.runners.verdict import Reason
 from ghapp.web.pages.views.incidents import (
     CodedCount,
     ends_of,

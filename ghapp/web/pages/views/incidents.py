@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from ghapp.health.incidents.incident import LossIncident
-from ghapp.health.incidents.loss import LossEnd, RunnerLoss
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
+from ghapp.incidents.incident import LossIncident
+from ghapp.incidents.loss import LossEnd, RunnerLoss
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.report.incidents import ENDS, PROOFS
 from ghapp.web.pages.views.paging import Paging, paged, query_string
 from ghapp.web.pages.views.wording import Moment, counted, duration, exact, moment

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ghapp.health.job import Job
-from ghapp.health.job_story import JobOutcome, StoryStep, job_story
-from ghapp.health.queue.explanation import QueueExplanation, QueueStep, explain
-from ghapp.health.queue.job_queue import JobQueue
+from ghapp.deaths.job_story import JobOutcome, StoryStep, job_story
 from ghapp.web.pages.views.jobs import JobLine, job_line, mark_of, name_of, sentence
 from ghapp.web.pages.views.wording import Moment, duration, moment, web_address
+from ghapp.workflow_jobs.explanation import QueueExplanation, QueueStep, explain
+from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.job_queue import JobQueue
 
 SHORT_SHA = 7
 

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from ghapp.health.demand import PoolDemand, demand
-from ghapp.health.job import Job, JobSearch, is_sha
-from ghapp.health.pool_matching import OTHER_POOL
-from ghapp.health.queue.explanation import QueueExplanation, explain
-from ghapp.health.queue.job_queue import JobQueue
-from ghapp.health.queue.reason import STUCK
+from ghapp.installations.pool_matching import OTHER_POOL
 from ghapp.report.jobs import JOB_STATES, select_jobs, state_of
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, duration, moment
+from ghapp.workflow_jobs.demand import PoolDemand, demand
+from ghapp.workflow_jobs.explanation import QueueExplanation, explain
+from ghapp.workflow_jobs.job import Job, JobSearch, is_sha
+from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.reason import STUCK
 
 OPEN = ""
 """The state of a query without one: queued and running jobs."""

@@ -8,14 +8,14 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from ghapp.health.demand import PoolDemand
-from ghapp.health.remediation.fuse import WHOLE_INSTALLATION, Position
-from ghapp.health.remediation.pause import PauseView
-from ghapp.health.runner.verdict import State
+from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
+from ghapp.remediation.pause import PauseView
 from ghapp.report.fleet import FleetView, PoolView, by_pool
 from ghapp.report.headline import Headline, HeadlineKind, Severity, headlines
 from ghapp.report.pools_section import fuse_history
+from ghapp.runners.verdict import State
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
+from ghapp.workflow_jobs.demand import PoolDemand
 
 SHOWN = (State.HEALTHY, State.STARTING, State.OFFLINE, State.SUSPECT, State.INVALIDATED, State.UNKNOWN)
 """In the order of the bar and of the table. `invalidated` counts lost runners until their successors are online."""

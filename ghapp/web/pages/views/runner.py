@@ -7,15 +7,15 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ghapp.health.deaths.correlation import is_of
-from ghapp.health.deaths.death import Death
-from ghapp.health.job import Job
-from ghapp.health.pods.pod_claim import claim_on
-from ghapp.health.remediation.status import ReplacementStage, ReplacementStatus
-from ghapp.health.runner.evidence import Evidence
+from ghapp.deaths.correlation import is_of
+from ghapp.deaths.death import Death
+from ghapp.pods.pod_claim import claim_on
+from ghapp.remediation.status import ReplacementStage, ReplacementStatus
 from ghapp.report.documents import Fact, HealthDocument, death_document, history
 from ghapp.report.org_view import OrgView
+from ghapp.runners.evidence import Evidence
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
+from ghapp.workflow_jobs.job import Job
 
 MOST_SUCCESSORS = 5
 SUCCESSOR_SECONDS = 900.0

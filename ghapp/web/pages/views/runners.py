@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from ghapp.health.pool_matching import PoolMatcher
-from ghapp.health.remediation.status import is_healed, is_loss_over
-from ghapp.health.runner.evidence import Evidence
-from ghapp.health.runner.verdict import State, judge
+from ghapp.installations.pool_matching import PoolMatcher
+from ghapp.remediation.status import is_healed, is_loss_over
 from ghapp.report.org_view import OrgView
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.verdict import State, judge
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, moment
 
