@@ -22,10 +22,6 @@ LOOKS_AFTER_SECONDS = (0.0, 5.0, 30.0, 60.0, 90.0, 120.0, 300.0)
 """When the controller selects pods to claim, in seconds before and after each incident."""
 
 
-INSTANT = 1.0
-"""Seconds between the reads of one tick."""
-
-
 class Claiming:
     """Claims and releases pods. It has its own random numbers, so that days without claims are as without it."""
 
@@ -83,15 +79,12 @@ class Claiming:
             self._engine.after(give_back_in, partial(self._give_back, pod, claim))
 
     def was_claimed_since(self, name: str, at: float) -> bool:
-        """True if a claim on that name has been active since then. One that ended in an instant is seen by no tick."""
-        until = self._until.get(name, 0.0)
-        return until > at and (until > self._engine.now or until - self._since.get(name, 0.0) > INSTANT)
+        """True if a claim on that name has been active since then, however briefly."""
+        return self._until.get(name, 0.0) > at
 
     def unclaimed_for(self, name: str) -> float:
-        """Seconds since the end of the last claim on that name that was long enough for a tick to see it."""
-        until = self._until.get(name, 0.0)
-        was_seen = until - self._since.get(name, 0.0) > INSTANT
-        return self._engine.now - until if was_seen or until > self._engine.now else inf
+        """Seconds since the end of the last claim on that name; infinite if there was none."""
+        return self._engine.now - self._until.get(name, -inf)
 
     def release(self, pod: str) -> None:
         """Its controller releases a pod at this moment."""
