@@ -23,7 +23,7 @@ from ghapp.sandbox.pages.runners import RunnerPages
 from ghapp.sandbox.pages.work import WorkPages
 from ghapp.sandbox.rest import apps, checks, hooks, repositories, runners, users
 from ghapp.sandbox.rest.answers import RestError
-from ghapp.sandbox.rest.operation import Operation
+from ghapp.sandbox.rest.operation import RestOperation
 from ghapp.sandbox.rest.repositories import LOGS
 from ghapp.sandbox.world import World
 
@@ -92,7 +92,7 @@ def rest_routes() -> list[Route]:
     ]
 
 
-def _templates(operation: Operation) -> Iterator[str]:
+def _templates(operation: RestOperation) -> Iterator[str]:
     template = operation.template.replace("{ref}", "{ref:path}")
     yield template
     if template.startswith("/orgs/{org}/"):

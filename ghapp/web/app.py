@@ -33,13 +33,13 @@ from ghapp.web.api.doctor import DoctorEndpoint
 from ghapp.web.api.events import EventStream
 from ghapp.web.api.fast_health import FastHealth
 from ghapp.web.api.gate import GateEndpoints
-from ghapp.web.api.health import Clock, Enqueue, HealthEndpoints
+from ghapp.web.api.health import Enqueue, HealthEndpoints
 from ghapp.web.api.history import HistoryEndpoints
 from ghapp.web.api.jobs import JobEndpoints
 from ghapp.web.api.overview import OverviewEndpoints
 from ghapp.web.api.remediation import RemediationEndpoints
 from ghapp.web.api.status import StatusEndpoints
-from ghapp.web.api.webhook import Webhook
+from ghapp.web.api.webhook import RECEIVE_DELIVERY, Webhook
 from ghapp.web.authentication import Authenticator
 from ghapp.web.bounded_connection import Connections, allow_connections, bounded_config
 from ghapp.web.cache import NoCachedValueError
@@ -47,6 +47,7 @@ from ghapp.web.examination import Examination, Examine, FindingLike, in_own_thre
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.held_bodies import HeldBodies
 from ghapp.web.openapi import description
+from ghapp.web.operation import Clock, TokenCheck, routes
 from ghapp.web.pages import static_files
 from ghapp.web.pages.access import PageAccess
 from ghapp.web.pages.buttons import Buttons
@@ -63,7 +64,7 @@ GC_THRESHOLD = 10_000
 """New objects between two collections. A page of 10,000 runners makes 30,000; with the default, 700, it takes a fifth
 longer."""
 
-WEBHOOK = "/webhook"
+WEBHOOK = RECEIVE_DELIVERY.path
 
 log = logger(__name__)
 
@@ -78,7 +79,10 @@ class WebApplication(Starlette):
     """
 
     def __init__(self, webhook: Webhook, health: FastHealth, **options: Any) -> None:
-        super().__init__(routes=[Route(WEBHOOK, webhook, methods=["POST"]), *options.pop("routes")], **options)
+        super().__init__(
+            routes=[Route(WEBHOOK, webhook, methods=["POST"]), *options.pop("routes")],
+            **options,
+        )
         self._webhook, self._health = webhook, health
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -137,20 +141,23 @@ def build(
         Webhook(stores.inbox, setup.webhook_secrets),
         FastHealth(reader, authenticator, clock),
         routes=[
-            *HealthEndpoints(settings, stores, reader, authenticator, enqueue_job, clock).routes(),
-            *JobEndpoints(reader, authenticator, clock).routes(),
-            *OverviewEndpoints(settings, reading, reader, authenticator, clock).routes(),
+            *routes(
+                TokenCheck(authenticator, clock),
+                HealthEndpoints(settings, stores, reader, authenticator, enqueue_job, clock),
+                JobEndpoints(reader, clock),
+                OverviewEndpoints(settings, reading, reader, authenticator, clock),
+                RemediationEndpoints(settings, stores, reader, authenticator, clock),
+                ClaimEndpoints(stores, reader, authenticator, clock),
+                GateEndpoints(settings, stores, reader, authenticator, enqueue_job, clock),
+                DeathEndpoints(stores, reader),
+                HistoryEndpoints(reading, reader, clock),
+                EventStream(settings, stores, reader, authenticator, clock, stopping),
+                status,
+                DoctorEndpoint(reading.installations, examination, authenticator, clock),
+            ),
             *setup.routes(),
-            *RemediationEndpoints(settings, stores, reader, authenticator, clock).routes(),
-            *ClaimEndpoints(stores, reader, authenticator, clock).routes(),
-            *GateEndpoints(settings, stores, reader, authenticator, enqueue_job, clock).routes(),
-            *DeathEndpoints(stores, reader, authenticator, clock).routes(),
-            *HistoryEndpoints(reading, reader, authenticator, clock).routes(),
-            *EventStream(settings, stores, reader, authenticator, clock, stopping).routes(),
-            *status.routes(),
             *description.routes(),
             *SignInEndpoints(settings, access, clock).routes(),
-            *DoctorEndpoint(reading.installations, examination, authenticator, clock).routes(),
             *_page_routes(host, examination, enqueue_job),
         ],
         exception_handlers={

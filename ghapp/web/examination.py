@@ -13,7 +13,7 @@ from threading import Thread
 from typing import NamedTuple, Protocol
 
 from ghapp.log import logger
-from ghapp.web.api.health import Clock
+from ghapp.web.operation import Clock
 
 log = logger(__name__)
 

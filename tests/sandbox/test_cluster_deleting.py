@@ -32,7 +32,7 @@ class TestPreconditions:
         made = api.control.object(kind, "runners", "a")
         answer = api.remove(f"{path}/a", preconditions={"uid": "another"})
         text = (
-            f'Operation cannot be fulfilled on {called} "a": the UID in the precondition (another) does not match the'
+            f'RestOperation cannot be fulfilled on {called} "a": the UID in the precondition (another) does not match the'
             f" UID in record ({made['metadata']['uid']}). The object might have been deleted and then recreated"
         )
         assert status(answer) == (409, "Conflict", text)
@@ -44,7 +44,7 @@ class TestPreconditions:
         changed = api.control.set_status("ephemeralrunners", "runners", "a", jobId="1")
         answer = api.remove(f"{RUNNERS}/a", preconditions={"uid": made["metadata"]["uid"], "resourceVersion": old})
         text = (
-            'Operation cannot be fulfilled on EphemeralRunner.actions.github.com "a": the ResourceVersion in the'
+            'RestOperation cannot be fulfilled on EphemeralRunner.actions.github.com "a": the ResourceVersion in the'
             f" precondition ({old}) does not match the ResourceVersion in record"
             f" ({changed['metadata']['resourceVersion']}). The object might have been modified"
         )

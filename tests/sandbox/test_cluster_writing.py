@@ -128,7 +128,7 @@ class TestUpdate:
             read["spec"]["runnerScaleSetId"] = scale_set
             answer = api.merge(f"{RUNNERS}/made", read)
         expected = (
-            'Operation cannot be fulfilled on ephemeralrunners.actions.github.com "made": the object has been modified;'
+            'RestOperation cannot be fulfilled on ephemeralrunners.actions.github.com "made": the object has been modified;'
             " please apply your changes to the latest version and try again"
         )
         assert status(answer) == (409, "Conflict", expected)

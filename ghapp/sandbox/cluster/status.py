@@ -83,7 +83,7 @@ def conflict(kind: ObjectKind, name: str, why: str, *, by_kind: bool = False) ->
     """A precondition did not hold; those of a DELETE name the object by its kind."""
     called = kind.kind if by_kind else kind.plural
     qualified = f"{called}.{kind.group}" if kind.group else called
-    message = f'Operation cannot be fulfilled on {qualified} "{name}": {why}'
+    message = f'RestOperation cannot be fulfilled on {qualified} "{name}": {why}'
     return StatusError(HTTPStatus.CONFLICT, "Conflict", message, _details(name, kind.group, called))
 
 

@@ -11,7 +11,7 @@ from ghapp.sandbox.apps import SandboxInstallation, holds
 from ghapp.sandbox.documents.accounts import rfc3339
 from ghapp.sandbox.rest.answers import RestError, Window, json_response, not_found, unprocessable
 from ghapp.sandbox.rest.call import Caller, RestCall
-from ghapp.sandbox.rest.operation import Operation
+from ghapp.sandbox.rest.operation import RestOperation
 
 
 class TokenRequest(msgspec.Struct):
@@ -93,10 +93,10 @@ def _own_installation(call: RestCall) -> SandboxInstallation:
 
 
 OPERATIONS = [
-    Operation("GET", "/app", get_app, Caller.APP),
-    Operation("GET", "/app/installations", list_installations, Caller.APP),
-    Operation("GET", "/app/installations/{installation_id}", get_installation, Caller.APP),
-    Operation("POST", "/app/installations/{installation_id}/access_tokens", mint_token, Caller.APP),
-    Operation("GET", "/orgs/{org}/installation", get_org_installation, Caller.APP),
-    Operation("POST", "/app-manifests/{code}/conversions", convert_manifest, Caller.ANYONE),
+    RestOperation("GET", "/app", get_app, Caller.APP),
+    RestOperation("GET", "/app/installations", list_installations, Caller.APP),
+    RestOperation("GET", "/app/installations/{installation_id}", get_installation, Caller.APP),
+    RestOperation("POST", "/app/installations/{installation_id}/access_tokens", mint_token, Caller.APP),
+    RestOperation("GET", "/orgs/{org}/installation", get_org_installation, Caller.APP),
+    RestOperation("POST", "/app-manifests/{code}/conversions", convert_manifest, Caller.ANYONE),
 ]

@@ -13,7 +13,7 @@ from ghapp.sandbox.documents.accounts import Document, rfc3339
 from ghapp.sandbox.documents.work import check_run_document, job_check_run
 from ghapp.sandbox.rest.answers import RestError, Window, json_response, not_found, unprocessable
 from ghapp.sandbox.rest.call import RestCall
-from ghapp.sandbox.rest.operation import Operation
+from ghapp.sandbox.rest.operation import RestOperation
 from ghapp.sandbox.rest.repositories import job_in_path
 
 READ = ("checks", "read")
@@ -170,9 +170,9 @@ def _document(call: RestCall, check_run_id: int) -> Document:
 _CHECK_RUNS = "/repos/{owner}/{repo}/check-runs"
 
 OPERATIONS = [
-    Operation("POST", _CHECK_RUNS, create_check_run, needs=WRITE),
-    Operation("GET", f"{_CHECK_RUNS}/{{check_run_id}}", get_check_run, needs=READ),
-    Operation("PATCH", f"{_CHECK_RUNS}/{{check_run_id}}", update_check_run, needs=WRITE),
-    Operation("GET", f"{_CHECK_RUNS}/{{check_run_id}}/annotations", list_annotations, needs=READ),
-    Operation("GET", "/repos/{owner}/{repo}/commits/{ref}/check-runs", list_check_runs, needs=READ),
+    RestOperation("POST", _CHECK_RUNS, create_check_run, needs=WRITE),
+    RestOperation("GET", f"{_CHECK_RUNS}/{{check_run_id}}", get_check_run, needs=READ),
+    RestOperation("PATCH", f"{_CHECK_RUNS}/{{check_run_id}}", update_check_run, needs=WRITE),
+    RestOperation("GET", f"{_CHECK_RUNS}/{{check_run_id}}/annotations", list_annotations, needs=READ),
+    RestOperation("GET", "/repos/{owner}/{repo}/commits/{ref}/check-runs", list_check_runs, needs=READ),
 ]

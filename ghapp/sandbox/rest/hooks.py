@@ -12,7 +12,7 @@ from ghapp.sandbox.delivery import SentDelivery
 from ghapp.sandbox.documents.accounts import rfc3339
 from ghapp.sandbox.rest.answers import RestError, Window, json_response, not_found, unprocessable
 from ghapp.sandbox.rest.call import Caller, RestCall
-from ghapp.sandbox.rest.operation import Operation
+from ghapp.sandbox.rest.operation import RestOperation
 
 
 class HookChange(msgspec.Struct):
@@ -110,9 +110,9 @@ def _item(call: RestCall, delivery: SentDelivery) -> dict[str, Any]:
 
 
 OPERATIONS = [
-    Operation("GET", "/app/hook/config", get_hook, Caller.APP),
-    Operation("PATCH", "/app/hook/config", change_hook, Caller.APP),
-    Operation("GET", "/app/hook/deliveries", list_deliveries, Caller.APP),
-    Operation("GET", "/app/hook/deliveries/{delivery_id}", get_delivery, Caller.APP),
-    Operation("POST", "/app/hook/deliveries/{delivery_id}/attempts", redeliver, Caller.APP),
+    RestOperation("GET", "/app/hook/config", get_hook, Caller.APP),
+    RestOperation("PATCH", "/app/hook/config", change_hook, Caller.APP),
+    RestOperation("GET", "/app/hook/deliveries", list_deliveries, Caller.APP),
+    RestOperation("GET", "/app/hook/deliveries/{delivery_id}", get_delivery, Caller.APP),
+    RestOperation("POST", "/app/hook/deliveries/{delivery_id}/attempts", redeliver, Caller.APP),
 ]

@@ -28,7 +28,7 @@ Act = Callable[[RestCall], Response]
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class RestOperation:
     """A method and a path template of the API, and the checks before its act; an ASGI application.
 
     Attributes:

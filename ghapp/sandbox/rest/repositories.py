@@ -14,7 +14,7 @@ from ghapp.sandbox.fleet.jobs import Run, SandboxJob
 from ghapp.sandbox.people import person_called
 from ghapp.sandbox.rest.answers import RestError, Window, json_response, not_found
 from ghapp.sandbox.rest.call import RestCall
-from ghapp.sandbox.rest.operation import Operation
+from ghapp.sandbox.rest.operation import RestOperation
 
 ACTIONS = ("actions", "read")
 RERUN = ("actions", "write")
@@ -157,14 +157,14 @@ def get_rate_limit(call: RestCall) -> Response:
 
 
 OPERATIONS = [
-    Operation("GET", "/installation/repositories", list_repositories),
-    Operation("GET", "/repos/{owner}/{repo}", get_repository, needs=METADATA),
-    Operation("GET", "/repos/{owner}/{repo}/collaborators/{username}/permission", get_permission, needs=METADATA),
-    Operation("GET", "/repos/{owner}/{repo}/actions/runs", list_runs, needs=ACTIONS),
-    Operation("GET", "/repos/{owner}/{repo}/actions/runs/{run_id}/jobs", list_run_jobs, needs=ACTIONS),
-    Operation("GET", "/repos/{owner}/{repo}/actions/jobs/{job_id}", get_job, needs=ACTIONS),
-    Operation("GET", "/repos/{owner}/{repo}/actions/runs/{run_id}", get_run, needs=ACTIONS),
-    Operation("POST", "/repos/{owner}/{repo}/actions/jobs/{job_id}/rerun", rerun_job, needs=RERUN),
-    Operation("GET", "/repos/{owner}/{repo}/actions/jobs/{job_id}/logs", get_job_log, needs=ACTIONS),
-    Operation("GET", "/rate_limit", get_rate_limit, counted=False),
+    RestOperation("GET", "/installation/repositories", list_repositories),
+    RestOperation("GET", "/repos/{owner}/{repo}", get_repository, needs=METADATA),
+    RestOperation("GET", "/repos/{owner}/{repo}/collaborators/{username}/permission", get_permission, needs=METADATA),
+    RestOperation("GET", "/repos/{owner}/{repo}/actions/runs", list_runs, needs=ACTIONS),
+    RestOperation("GET", "/repos/{owner}/{repo}/actions/runs/{run_id}/jobs", list_run_jobs, needs=ACTIONS),
+    RestOperation("GET", "/repos/{owner}/{repo}/actions/jobs/{job_id}", get_job, needs=ACTIONS),
+    RestOperation("GET", "/repos/{owner}/{repo}/actions/runs/{run_id}", get_run, needs=ACTIONS),
+    RestOperation("POST", "/repos/{owner}/{repo}/actions/jobs/{job_id}/rerun", rerun_job, needs=RERUN),
+    RestOperation("GET", "/repos/{owner}/{repo}/actions/jobs/{job_id}/logs", get_job_log, needs=ACTIONS),
+    RestOperation("GET", "/rate_limit", get_rate_limit, counted=False),
 ]

@@ -14,7 +14,7 @@ from ghapp.sandbox.documents.work import runner_document
 from ghapp.sandbox.fleet.runners import DEFAULT_GROUP_ID, DEFAULT_GROUP_NAME
 from ghapp.sandbox.rest.answers import JSON, RestError, Window, json_response, no_content, not_found, unprocessable
 from ghapp.sandbox.rest.call import RestCall
-from ghapp.sandbox.rest.operation import Operation
+from ghapp.sandbox.rest.operation import RestOperation
 
 READ = ("organization_self_hosted_runners", "read")
 WRITE = ("organization_self_hosted_runners", "write")
@@ -141,14 +141,14 @@ _GROUPS = "/orgs/{org}/actions/runner-groups"
 _REPOSITORY_RUNNERS = "/repos/{owner}/{repo}/actions/runners"
 
 OPERATIONS = [
-    Operation("GET", _RUNNERS, list_runners, needs=READ),
-    Operation("GET", f"{_RUNNERS}/{{runner_id}}", get_runner, needs=READ),
-    Operation("DELETE", f"{_RUNNERS}/{{runner_id}}", delete_runner, needs=WRITE),
-    Operation("POST", f"{_RUNNERS}/generate-jitconfig", generate_jitconfig, needs=WRITE),
-    Operation("GET", _GROUPS, list_groups, needs=READ),
-    Operation("GET", f"{_GROUPS}/{{runner_group_id}}/runners", list_group_runners, needs=READ),
-    Operation("GET", f"{_GROUPS}/{{runner_group_id}}/repositories", list_group_repositories, needs=READ),
-    Operation("GET", _REPOSITORY_RUNNERS, list_repository_runners, needs=ADMINISTRATION_READ),
-    Operation("GET", f"{_REPOSITORY_RUNNERS}/{{runner_id}}", no_repository_runner, needs=ADMINISTRATION_READ),
-    Operation("DELETE", f"{_REPOSITORY_RUNNERS}/{{runner_id}}", no_repository_runner, needs=ADMINISTRATION_WRITE),
+    RestOperation("GET", _RUNNERS, list_runners, needs=READ),
+    RestOperation("GET", f"{_RUNNERS}/{{runner_id}}", get_runner, needs=READ),
+    RestOperation("DELETE", f"{_RUNNERS}/{{runner_id}}", delete_runner, needs=WRITE),
+    RestOperation("POST", f"{_RUNNERS}/generate-jitconfig", generate_jitconfig, needs=WRITE),
+    RestOperation("GET", _GROUPS, list_groups, needs=READ),
+    RestOperation("GET", f"{_GROUPS}/{{runner_group_id}}/runners", list_group_runners, needs=READ),
+    RestOperation("GET", f"{_GROUPS}/{{runner_group_id}}/repositories", list_group_repositories, needs=READ),
+    RestOperation("GET", _REPOSITORY_RUNNERS, list_repository_runners, needs=ADMINISTRATION_READ),
+    RestOperation("GET", f"{_REPOSITORY_RUNNERS}/{{runner_id}}", no_repository_runner, needs=ADMINISTRATION_READ),
+    RestOperation("DELETE", f"{_REPOSITORY_RUNNERS}/{{runner_id}}", no_repository_runner, needs=ADMINISTRATION_WRITE),
 ]

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ghapp.sandbox.apps import SandboxInstallation
 from ghapp.sandbox.rest.answers import RestError, Window, json_response, not_found, unprocessable
 from ghapp.sandbox.rest.call import Caller, RestCall
-from ghapp.sandbox.rest.operation import Operation
+from ghapp.sandbox.rest.operation import RestOperation
 
 
 def get_user(call: RestCall) -> Response:
@@ -81,8 +81,8 @@ def _visible(call: RestCall) -> list[SandboxInstallation]:
 
 
 OPERATIONS = [
-    Operation("GET", "/user", get_user, Caller.USER),
-    Operation("GET", "/user/installations", list_user_installations, Caller.USER),
-    Operation("GET", "/user/installations/{installation_id}/repositories", list_user_repositories, Caller.USER),
-    Operation("DELETE", "/applications/{client_id}/token", revoke_user_token, Caller.ANYONE, counted=False),
+    RestOperation("GET", "/user", get_user, Caller.USER),
+    RestOperation("GET", "/user/installations", list_user_installations, Caller.USER),
+    RestOperation("GET", "/user/installations/{installation_id}/repositories", list_user_repositories, Caller.USER),
+    RestOperation("DELETE", "/applications/{client_id}/token", revoke_user_token, Caller.ANYONE, counted=False),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Annotated
@@ -12,7 +12,6 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from ghapp.errors import PodClaimsFullError
 from ghapp.installations.installation import Installation
@@ -20,9 +19,9 @@ from ghapp.store.audit import ChangeOutcome, Trail
 from ghapp.store.pod_claims import LONGEST_SECONDS, SHORTEST_SECONDS
 from ghapp.store.stores import Stores
 from ghapp.web.api.audit import ApiAudit
-from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
+from ghapp.web.operation import Answer, Clock, Handler, Operation, Schema, problems
 from ghapp.web.problems import problem
 from ghapp.web.request_body import parse_json, read_body
 
@@ -43,21 +42,43 @@ class ClaimBody(msgspec.Struct, forbid_unknown_fields=True):
     job_id: Annotated[int, msgspec.Meta(ge=1, lt=LARGEST_ID)] | None = None
 
 
+POD: Schema = {"type": "string", "pattern": f"^{POD_NAME.pattern}$", "maxLength": LONGEST_NAME}
+
+CLAIM_POD = Operation(
+    "PUT",
+    "/v1/orgs/{org}/claims/{pod}",
+    "Claim a pod as busy for `ttl_seconds`: its runner is not replaced, and the pod is not reaped. `runner_name` "
+    "(default: the pod's name) and `job_id` are optional.",
+    {204: Answer("The pod is claimed; a new claim replaces an earlier one."), **problems(404, 413, 507)},
+    "claim",
+    in_path={"pod": POD},
+    body=ClaimBody,
+)
+RELEASE_POD = Operation(
+    "DELETE",
+    "/v1/orgs/{org}/claims/{pod}",
+    "Release a claim.",
+    {204: Answer("The pod is not claimed, or never was."), **problems(404)},
+    "claim",
+    in_path={"pod": POD},
+)
+OPERATIONS = (CLAIM_POD, RELEASE_POD)
+
+
 class ClaimEndpoints:
     """The endpoints. Requests may be repeated: the latest claim replaces earlier ones."""
 
     def __init__(self, stores: Stores, reader: FleetReader, authenticator: Authenticator, clock: Clock) -> None:
-        self._reader, self._authenticator, self._clock = reader, authenticator, clock
+        self._reader, self._clock = reader, clock
         self._claims, self._audit = stores.pod_claims, ApiAudit(stores.audit, authenticator, clock)
 
-    def routes(self) -> Sequence[Route]:
-        """Returns both routes."""
-        path = "/v1/orgs/{org}/claims/{pod}"
-        return [Route(path, self._claim, methods=["PUT"]), Route(path, self._release, methods=["DELETE"])]
+    def handlers(self) -> Mapping[Operation, Handler]:
+        """Returns both handlers."""
+        return {CLAIM_POD: self._claim, RELEASE_POD: self._release}
 
     async def _claim(self, request: Request) -> Response:
         org, pod, now = request.path_params["org"], request.path_params["pod"], self._clock()
-        installation = await self._authorized(request, org, pod, now)
+        installation = await self._installation(org, pod)
         claim = parse_json(ClaimBody, await read_body(request, LARGEST_BYTES), TAKES)
         runner_name = claim.runner_name or pod
         put = partial(self._claims.claim, installation.id, pod, runner_name, claim.job_id, now + claim.ttl_seconds)
@@ -73,8 +94,8 @@ class ClaimEndpoints:
         return Response(status_code=204)
 
     async def _release(self, request: Request) -> Response:
-        org, pod, now = request.path_params["org"], request.path_params["pod"], self._clock()
-        installation = await self._authorized(request, org, pod, now)
+        org, pod = request.path_params["org"], request.path_params["pod"]
+        installation = await self._installation(org, pod)
         async with self._declaration(request, installation, "release", pod) as outcome:
             outcome.has_effect = await self._claims.release(installation.id, pod)
         self._reader.forget(org)
@@ -85,9 +106,8 @@ class ClaimEndpoints:
     ) -> AbstractAsyncContextManager[ChangeOutcome]:
         return self._audit.change(request, installation.id, action, pod, trail=Trail.CONTROLLERS)
 
-    async def _authorized(self, request: Request, org: str, pod: str, now: float) -> Installation:
+    async def _installation(self, org: str, pod: str) -> Installation:
         """Returns the pod's installation; raises HTTPException if the request is rejected."""
-        await self._authenticator.require(request, "claim", org, now)
         if len(pod) > LONGEST_NAME or POD_NAME.fullmatch(pod) is None:
             raise HTTPException(
                 400, f"{pod[:LONGEST_NAME]!r} is not a pod's name; it takes lower-case letters, digits, - and ."

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.correlation import chooser, is_of
 from ghapp.report.documents import DeathDocument, death_document
 from ghapp.store.stores import Stores
-from ghapp.web.api.health import DEFAULT_PAGE, MISSING_ID, MOST_AT_ONCE, Clock, runner_number, whole_number
-from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
+from ghapp.web.operation import Answer, Handler, Operation, Parameter, problems
+from ghapp.web.parameters import (
+    DEFAULT_PAGE,
+    LIMIT,
+    MISSING_ID,
+    MOST_AT_ONCE,
+    NOT_A_CURSOR,
+    NOT_A_LIMIT,
+    POOL,
+    RUNNER_ID,
+    runner_number,
+    whole_number,
+)
 from ghapp.web.problems import problem
 
 CAUSES = tuple(each.value for each in Cause)
@@ -45,32 +55,55 @@ def _cursor(text: str) -> tuple[float, str] | None:
     return float(at), bytes.fromhex(death_id).decode(errors="replace")
 
 
+LIST_DEATHS = Operation(
+    "GET",
+    "/v1/orgs/{org}/deaths",
+    "Deaths of runners of the last 30 days, newest first, in pages.",
+    {200: Answer("A page.", DeathsPage), **problems(404)},
+    "read",
+    parameters=[
+        POOL,
+        Parameter("cause", {"type": "string", "enum": list(CAUSES)}),
+        LIMIT,
+        Parameter("cursor", {"type": "string", "pattern": f"^{CURSOR}$"}),
+    ],
+)
+GET_DEATH = Operation(
+    "GET",
+    "/v1/orgs/{org}/deaths/{runner_name}",
+    "The latest death of a runner of that name, in the last 30 days; with `runner_id` only if that runner died, and "
+    "not an earlier one of the same name.",
+    {
+        200: Answer("The post-mortem.", DeathDocument),
+        **problems(404, because="No such death was recorded, or the App is not installed there."),
+    },
+    "read",
+    parameters=[Parameter("runner_id", RUNNER_ID)],
+)
+OPERATIONS = (LIST_DEATHS, GET_DEATH)
+
+
 class DeathEndpoints:
     """The endpoints. Post-mortems are read rarely, so they are not cached."""
 
-    def __init__(self, stores: Stores, reader: FleetReader, authenticator: Authenticator, clock: Clock) -> None:
-        self._reader, self._authenticator, self._clock = reader, authenticator, clock
-        self._deaths = stores.deaths
+    def __init__(self, stores: Stores, reader: FleetReader) -> None:
+        self._reader, self._deaths = reader, stores.deaths
 
-    def routes(self) -> Sequence[Route]:
-        """Returns all routes."""
-        return [
-            Route("/v1/orgs/{org}/deaths", self._list, methods=["GET"]),
-            Route("/v1/orgs/{org}/deaths/{runner_name}", self._of, methods=["GET"]),
-        ]
+    def handlers(self) -> Mapping[Operation, Handler]:
+        """Returns the handlers."""
+        return {LIST_DEATHS: self._list, GET_DEATH: self._of}
 
     async def _list(self, request: Request) -> Response:
         """A page of the last month's deaths, newest first."""
         org, query = request.path_params["org"], request.query_params
-        await self._authenticator.require(request, "read", org, self._clock())
         pool, cause, given = query.get("pool"), query.get("cause"), query.get("cursor")
         limit, cursor = whole_number(query.get("limit", str(DEFAULT_PAGE))), None if given is None else _cursor(given)
         if cause is not None and cause not in CAUSES:
             return problem(400, f"{cause!r} is not a cause of death; causes are {', '.join(CAUSES)}")
         if limit is None or not 1 <= limit <= MOST_AT_ONCE:
-            return problem(400, f"limit takes a number from 1 to {MOST_AT_ONCE}")
+            return problem(400, NOT_A_LIMIT)
         if given is not None and cursor is None:
-            return problem(400, "cursor takes the next_cursor of the previous page")
+            return problem(400, NOT_A_CURSOR)
         org_state = await self._reader.installed(org)
         found, following = await self._deaths.page(org_state.installation.id, chooser(pool, cause), limit, cursor)
         page = DeathsPage([death_document(each) for each in found], None if following is None else _text_of(following))
@@ -80,7 +113,6 @@ class DeathEndpoints:
         """The latest death of that name; with `runner_id` only if that runner died, and not an earlier one."""
         org, name = request.path_params["org"], request.path_params["runner_name"]
         given = request.query_params.get("runner_id")
-        await self._authenticator.require(request, "read", org, self._clock())
         if given is not None and runner_number(given) is None:
             return problem(400, f"{given!r}: {MISSING_ID}")
         org_state = await self._reader.installed(org)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Annotated, Literal, cast
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from ghapp.store.installations import Installations
-from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
 from ghapp.web.examination import Examination
+from ghapp.web.operation import Answer, Clock, Handler, Operation, problems
 from ghapp.web.problems import problem
 
 Status = Literal["ok", "warning", "wrong"]
@@ -42,6 +42,16 @@ class DoctorDocument(msgspec.Struct, frozen=True):
     findings: list[FindingDocument]
 
 
+GET_DOCTOR = Operation(
+    "GET",
+    "/v1/doctor",
+    "The checks of `ghapp doctor`, as the web role of this server makes them. They may concern any organization, so "
+    "the token needs the scope `admin` for each where the App is installed.",
+    {200: Answer("The findings.", DoctorDocument), **problems(401, 403, 503)},
+)
+OPERATIONS = (GET_DOCTOR,)
+
+
 class DoctorEndpoint:
     """The endpoint."""
 
@@ -51,9 +61,9 @@ class DoctorEndpoint:
         self._installations, self._examination = installations, examination
         self._authenticator, self._clock = authenticator, clock
 
-    def routes(self) -> list[Route]:
-        """Returns the route."""
-        return [Route("/v1/doctor", self._doctor, methods=["GET"])]
+    def handlers(self) -> Mapping[Operation, Handler]:
+        """Returns the handler."""
+        return {GET_DOCTOR: self._doctor}
 
     async def _doctor(self, request: Request) -> Response:
         """The findings of now. They concern any org, so the token must be an admin's of every org."""

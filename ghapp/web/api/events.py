@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,7 +17,6 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ghapp.errors import StoreUnavailableError
@@ -25,10 +24,10 @@ from ghapp.installations.pool_matching import rule_named, runner_pool
 from ghapp.remediation.steps import REPLACE, may_hand_out, replacement_path
 from ghapp.settings import Settings
 from ghapp.store.stores import Stores
-from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
 from ghapp.web.cache import Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader
+from ghapp.web.operation import Answer, Clock, Handler, Operation, Parameter, problems
 from ghapp.web.problems import problem
 
 POLL_SECONDS = 0.5
@@ -77,6 +76,17 @@ class _Request(msgspec.Struct):
     data: _RequestData
 
 
+STREAM_EVENTS = Operation(
+    "GET",
+    "/v1/orgs/{org}/events",
+    "Events as server-sent CloudEvents.",
+    {200: Answer("CloudEvents.", media_types=[MEDIA_TYPE]), **problems(404, 429)},
+    "read",
+    parameters=[Parameter("Last-Event-ID", place="header")],
+)
+OPERATIONS = (STREAM_EVENTS,)
+
+
 class EventStream:
     """The endpoint. Streams end when `stopping` is set, and when their token expires or is revoked."""
 
@@ -97,13 +107,13 @@ class EventStream:
         self._open: Counter[str] = Counter()
         """The number of streams by the token's id."""
 
-    def routes(self) -> list[Route]:
-        """Returns the route."""
-        return [Route("/v1/orgs/{org}/events", self._events, methods=["GET"])]
+    def handlers(self) -> Mapping[Operation, Handler]:
+        """Returns the handler."""
+        return {STREAM_EVENTS: self._events}
 
     async def _events(self, request: Request) -> Response:
         org = request.path_params["org"]
-        token = await self._authenticator.require(request, "read", org, self._clock())
+        token = await self._authenticator.token(request, self._clock())
         last_id = request.headers.get("last-event-id")
         if last_id is not None and not STREAM_ID.fullmatch(last_id):
             return problem(400, "Last-Event-ID takes the id of an event of this stream, or 0 for all stored events")

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 
 from starlette.types import Scope
 
-from ghapp.web.api.health import MOST_DIGITS, Clock
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
+from ghapp.web.operation import Clock
+from ghapp.web.parameters import MOST_DIGITS
 
 _PATH = re.compile(rf"/v1/orgs/([\w.-]+)/runners/([1-9][0-9]{{0,{MOST_DIGITS - 1}}})/health", re.ASCII)
 

@@ -7,7 +7,7 @@ cached data: all its inputs are read from Redis, and while Redis is unavailable 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Literal, TypedDict
 
@@ -15,7 +15,6 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from ghapp.gate.active_shard import Deploy, Role
 from ghapp.gate.deploy_results import DeployReport, reported
@@ -31,10 +30,12 @@ from ghapp.store.audit import Trail
 from ghapp.store.org_views import load_shard_inputs
 from ghapp.store.stores import Stores
 from ghapp.web.api.audit import ApiAudit
-from ghapp.web.api.health import Clock, Enqueue
+from ghapp.web.api.health import Enqueue
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader, OrgState
 from ghapp.web.gates import load_sources
+from ghapp.web.operation import TEXT, Answer, Clock, Handler, Operation, Parameter, problems
+from ghapp.web.parameters import COUNT
 from ghapp.web.problems import problem
 from ghapp.web.request_body import parse_json, read_body
 
@@ -119,6 +120,41 @@ class DeployBody(msgspec.Struct, forbid_unknown_fields=True):
     provision_error: Annotated[str, msgspec.Meta(max_length=LONGEST_ERROR)] | None = None
 
 
+SHARD = "/v1/orgs/{org}/pools/{pool}/shards/{shard}"
+
+GET_GATE = Operation(
+    "GET",
+    f"{SHARD}/gate",
+    "Whether this shard may take over, judged once; `ghapp gate` can also wait. `provision` has the numbers of "
+    "resources that the preceding Terraform run added, changed and destroyed, and of those that earlier runs destroyed "
+    "and none added again; `provision_error` its first error; `changed` what was changed since the failure; `failures` "
+    "how often in a row it failed, where no deploy is reported.",
+    {200: Answer("Whether it passes, and the next steps.", GateAnswer), **problems(404)},
+    "read",
+    parameters=[
+        Parameter("min_online", COUNT),
+        Parameter("canary", {"type": "boolean", "default": False}),
+        Parameter("version", TEXT),
+        Parameter("expect_new", {"type": "boolean", "default": False}),
+        Parameter("failures", COUNT),
+        Parameter("provision", {"type": "string", "pattern": f"^{PROVISION}$"}),
+        Parameter("provision_error", {"type": "string", "minLength": 1, "maxLength": LONGEST_ERROR}),
+        Parameter("changed", {"type": "string", "minLength": 1, "maxLength": LONGEST_CHANGE}),
+    ],
+)
+REPORT_DEPLOY = Operation(
+    "PUT",
+    SHARD,
+    "Report a deploy to this shard. Missing fields keep their value; another `ref` is a new deploy, dated now. Where "
+    'the pool names a `deploy_repository` and `ref` is a commit, the check run "Runner gate" is updated on that commit '
+    "until the shard passes.",
+    {204: Answer("Recorded; a new report replaces an earlier one."), **problems(404, 413)},
+    "claim",
+    body=DeployBody,
+)
+OPERATIONS = (GET_GATE, REPORT_DEPLOY)
+
+
 class GateEndpoints:
     """The endpoints."""
 
@@ -136,18 +172,13 @@ class GateEndpoints:
         self._stores, self._shards = stores, stores.shards
         self._audit = ApiAudit(stores.audit, authenticator, clock)
 
-    def routes(self) -> Sequence[Route]:
-        """Returns both routes."""
-        shard = "/v1/orgs/{org}/pools/{pool}/shards/{shard}"
-        return [
-            Route(f"{shard}/gate", self._judge, methods=["GET"]),
-            Route(shard, self._record_deploy, methods=["PUT"]),
-        ]
+    def handlers(self) -> Mapping[Operation, Handler]:
+        """Returns both handlers."""
+        return {GET_GATE: self._judge, REPORT_DEPLOY: self._record_deploy}
 
     async def _judge(self, request: Request) -> Response:
         """Answers whether this shard may take over."""
         org, shard, now = request.path_params["org"], request.path_params["shard"], self._clock()
-        await self._authenticator.require(request, "read", org, now)
         org_state = await self._reader.installed(org)
         pool = self._pool(org_state, request.path_params["pool"])
         if not is_shard(shard):
@@ -183,7 +214,6 @@ class GateEndpoints:
     async def _record_deploy(self, request: Request) -> Response:
         """Records a deploy's report about its shard."""
         org, shard, now = request.path_params["org"], request.path_params["shard"].lower(), self._clock()
-        await self._authenticator.require(request, "claim", org, now)
         report = parse_json(DeployBody, await read_body(request, LARGEST_BYTES), TAKES)
         org_state = await self._reader.installed(org)
         pool = self._pool(org_state, request.path_params["pool"])

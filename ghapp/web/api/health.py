@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from math import ceil
 from typing import Annotated, Protocol, cast
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.log import logger
@@ -25,9 +24,26 @@ from ghapp.store.audit import Trail
 from ghapp.store.rate_limits import BucketSize
 from ghapp.store.stores import Stores
 from ghapp.web.api.audit import ApiAudit
-from ghapp.web.api.demand import demand_document
+from ghapp.web.api.demand import DemandDocument, demand_document
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import MOST_ORGS, FleetPage, FleetReader, Termination
+from ghapp.web.operation import NONEMPTY, Answer, Clock, Handler, Operation, Parameter, problems, ref
+from ghapp.web.parameters import (
+    CURSOR,
+    DEFAULT_PAGE,
+    IF_NONE_MATCH,
+    LIMIT,
+    MISSING_ID,
+    MOST_AT_ONCE,
+    MOST_DIGITS,
+    NOT_A_CURSOR,
+    NOT_A_LIMIT,
+    POOL,
+    RUNNER_ID,
+    etag_matches,
+    runner_number,
+    whole_number,
+)
 from ghapp.web.problems import problem
 from ghapp.web.rate_limit import RateLimit
 from ghapp.web.request_body import parse_json, read_body
@@ -35,9 +51,6 @@ from ghapp.workflow_jobs.demand import assigned_by_pool
 
 log = logger(__name__)
 
-Clock = Callable[[], float]
-
-MOST_AT_ONCE = 1000
 LARGEST_BATCH_BYTES = 1024 * 1024
 LOOK_SECONDS, LOOK_AGAIN_SECONDS = 2.5, 0.1
 """How long `…/alive` waits for GitHub's answer about a lost runner, and between two reads of its record."""
@@ -48,15 +61,10 @@ LOOKS = BucketSize(at_once=60, an_hour=540)
 ALIVE_SECONDS = 0.5
 """A probe times out after a second, and counts that as a failure."""
 
-DEFAULT_PAGE = 100
-MOST_DIGITS = 18
-"""Fits 64 bits."""
-
 CHECKS_AT_ONCE, CHECKS_AN_HOUR = 50, 250
 """Limit per installation and web process: a twentieth of the smallest rate limit that GitHub grants."""
 
 TOO_MANY_CHECKS = "too many checks were requested; sweeps cover every runner anyway, or try again later"
-MISSING_ID = "a runner id is a whole number of 1 or more"
 FLAGS = {None: None, "true": True, "false": False}
 STATES = {state.value for state in State}
 
@@ -92,6 +100,100 @@ class RunnersPage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
+RUNNERS = "/v1/orgs/{org}/runners"
+OF_A_RUNNER = {"runner_id": RUNNER_ID}
+
+GET_HEALTH = Operation(
+    "GET",
+    f"{RUNNERS}/{{runner_id}}/health",
+    "One runner. Unknown runners are `unknown`, not 404.",
+    {200: Answer("The health document.", HealthDocument)},
+    "read",
+    in_path=OF_A_RUNNER,
+)
+FIND_HEALTH = Operation(
+    "GET",
+    f"{RUNNERS}/health",
+    "One runner, by name.",
+    {200: Answer("The health document.", HealthDocument)},
+    "read",
+    parameters=[Parameter("name", NONEMPTY, required=True)],
+)
+BATCH_HEALTH = Operation(
+    "POST",
+    f"{RUNNERS}/health",
+    "Up to 1,000 runners, in the order asked, ids first.",
+    {200: Answer("The documents.", BatchResult), **problems(413)},
+    "read",
+    body=Batch,
+)
+LIST_RUNNERS = Operation(
+    "GET",
+    RUNNERS,
+    "The fleet, by id, in pages. `total` counts the matches, `healed` those invalidated whose replacement runner is "
+    "online; `healed=false` leaves these out.",
+    {200: Answer("A page.", RunnersPage), 304: Answer("Only ages have changed.")},
+    "read",
+    parameters=[
+        Parameter("state", ref(State)),
+        POOL,
+        Parameter("healed", {"type": "boolean"}),
+        LIMIT,
+        CURSOR,
+        IF_NONE_MATCH,
+    ],
+)
+REPORT_REMOVAL = Operation(
+    "DELETE",
+    f"{RUNNERS}/{{runner_id}}",
+    "Report that this runner was removed on purpose.",
+    {204: Answer("It is retired.")},
+    "claim",
+    in_path=OF_A_RUNNER,
+)
+REPORT_REPLACEMENT = Operation(
+    "POST",
+    f"{RUNNERS}/{{runner_id}}/replaced",
+    "Report that its replacement was requested.",
+    {204: Answer("Recorded.")},
+    "claim",
+    in_path=OF_A_RUNNER,
+)
+CHECK_RUNNER = Operation(
+    "POST",
+    f"{RUNNERS}/{{runner_id}}/check",
+    "Check it now, within the budget.",
+    {202: Answer("Queued."), **problems(404, 429)},
+    "read",
+    in_path=OF_A_RUNNER,
+)
+GET_ALIVE = Operation(
+    "GET",
+    f"{RUNNERS}/{{name}}/alive",
+    "For a livenessProbe. Fails open.",
+    {200: Answer("Alive, or unknown."), 410: Answer("Invalidated, and being replaced: stop the pod.")},
+    needs_token=False,
+)
+GET_DEMAND = Operation(
+    "GET",
+    "/v1/orgs/{org}/demand",
+    "Jobs by pool, and jobs that no runner can take.",
+    {200: Answer("The demand.", DemandDocument), **problems(404)},
+    "read",
+)
+OPERATIONS = (
+    GET_HEALTH,
+    FIND_HEALTH,
+    BATCH_HEALTH,
+    LIST_RUNNERS,
+    REPORT_REMOVAL,
+    REPORT_REPLACEMENT,
+    CHECK_RUNNER,
+    GET_ALIVE,
+    GET_DEMAND,
+)
+
+
 class HealthEndpoints:
     """The endpoints."""
 
@@ -115,38 +217,34 @@ class HealthEndpoints:
         self._rate_limits = stores.rate_limits
         self._audit = ApiAudit(stores.audit, authenticator, clock)
 
-    def routes(self) -> Sequence[Route]:
-        """Returns all routes, the most used first, because routes are tried in order."""
-        runners = "/v1/orgs/{org}/runners"
-        return [
-            Route(f"{runners}/{{runner_id}}/health", self._by_id, methods=["GET"]),
-            Route(f"{runners}/health", self._by_name, methods=["GET"]),
-            Route(f"{runners}/health", self._batch, methods=["POST"]),
-            Route(f"{runners}/{{name}}/alive", self._alive, methods=["GET"]),
-            Route(f"{runners}/{{runner_id}}", self._retired, methods=["DELETE"]),
-            Route(f"{runners}/{{runner_id}}/replaced", self._replaced, methods=["POST"]),
-            Route(f"{runners}/{{runner_id}}/check", self._check, methods=["POST"]),
-            Route(runners, self._fleet, methods=["GET"]),
-            Route("/v1/orgs/{org}/demand", self._demand, methods=["GET"]),
-        ]
+    def handlers(self) -> Mapping[Operation, Handler]:
+        """Returns the handlers, the most used first."""
+        return {
+            GET_HEALTH: self._by_id,
+            FIND_HEALTH: self._by_name,
+            BATCH_HEALTH: self._batch,
+            GET_ALIVE: self._alive,
+            REPORT_REMOVAL: self._retired,
+            REPORT_REPLACEMENT: self._replaced,
+            CHECK_RUNNER: self._check,
+            LIST_RUNNERS: self._fleet,
+            GET_DEMAND: self._demand,
+        }
 
     async def _by_id(self, request: Request) -> Response:
         org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
-        await self._authenticator.require(request, "read", org, now)
         if (runner_id := runner_number(given)) is None:
             return problem(400, f"{given!r}: {MISSING_ID}")
         return _document((await self._reader.by_id(org, runner_id, now)).at(now))
 
     async def _by_name(self, request: Request) -> Response:
         org, name, now = request.path_params["org"], request.query_params.get("name"), self._clock()
-        await self._authenticator.require(request, "read", org, now)
         if not name:
             return problem(400, "name the runner: ?name=…")
         return _document((await self._reader.by_name(org, name, now)).at(now))
 
     async def _batch(self, request: Request) -> Response:
         org, now = request.path_params["org"], self._clock()
-        await self._authenticator.require(request, "read", org, now)
         batch = parse_json(Batch, await read_body(request, LARGEST_BATCH_BYTES), '{"ids": [1, 2], "names": ["a"]}')
         if len(batch.ids) + len(batch.names) > MOST_AT_ONCE:
             return problem(400, f"a request may name at most {MOST_AT_ONCE} runners")
@@ -156,15 +254,14 @@ class HealthEndpoints:
 
     async def _fleet(self, request: Request) -> Response:
         org, now, query = request.path_params["org"], self._clock(), request.query_params
-        await self._authenticator.require(request, "read", org, now)
         state, pool, cursor = query.get("state"), query.get("pool"), query.get("cursor", "0")
         limit, after = whole_number(query.get("limit", str(DEFAULT_PAGE))), whole_number(cursor)
         if state is not None and state not in STATES:
             return problem(400, f"{state!r} is not a state; states are {', '.join(sorted(STATES))}")
         if limit is None or not 1 <= limit <= MOST_AT_ONCE:
-            return problem(400, f"limit takes a number from 1 to {MOST_AT_ONCE}")
+            return problem(400, NOT_A_LIMIT)
         if after is None:
-            return problem(400, "cursor takes the next_cursor of the previous page")
+            return problem(400, NOT_A_CURSOR)
         if (healed := query.get("healed")) not in FLAGS:
             return problem(400, "healed takes true or false")
         page = await self._reader.fleet(org, state, pool, after, limit, now, healed=FLAGS[healed])
@@ -182,7 +279,6 @@ class HealthEndpoints:
         self, request: Request, action: str, fold: Callable[[Evidence | None, int, float], Evidence | None]
     ) -> Response:
         org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
-        await self._authenticator.require(request, "claim", org, now)
         if (runner_id := runner_number(given)) is None:
             return problem(400, f"{given!r}: {MISSING_ID}")
         if (org_state := await self._reader.org(org)) is not None:
@@ -227,7 +323,6 @@ class HealthEndpoints:
         check per installation is queued at a time: any number is a valid id, but the queue is finite.
         """
         org, given, now = request.path_params["org"], request.path_params["runner_id"], self._clock()
-        await self._authenticator.require(request, "read", org, now)
         if (runner_id := runner_number(given)) is None:
             return problem(400, f"{given!r}: {MISSING_ID}")
         org_state = await self._reader.installed(org)
@@ -240,7 +335,6 @@ class HealthEndpoints:
 
     async def _demand(self, request: Request) -> Response:
         org, now = request.path_params["org"], self._clock()
-        await self._authenticator.require(request, "read", org, now)
         org_state = await self._reader.installed(org)
         named, rules = org_state.installation.org, self._settings.pools_of(org_state.installation.org)
         assigned = assigned_by_pool(named, await self._reader.objects(org_state, now), rules)
@@ -266,21 +360,6 @@ def _raw(documents: Iterable[bytes]) -> list[HealthDocument]:
 
 def _replaced(evidence: Evidence | None, _: int, at: float) -> Evidence | None:
     return evidence if evidence is None or evidence.granted_at is None else replaced(evidence, at)
-
-
-def etag_matches(tag: str, known: str | None) -> bool:
-    """True if an `If-None-Match` header, which may list several tags, has that tag or `*`."""
-    return known is not None and (tag in known or known.strip() == "*")
-
-
-def runner_number(given: str) -> int | None:
-    """Returns a runner id; None if it is not a whole number of 1 or more."""
-    return whole_number(given) or None
-
-
-def whole_number(given: str) -> int | None:
-    """Returns a whole number of at most `MOST_DIGITS` digits; else None."""
-    return int(given) if given.isascii() and given.isdigit() and len(given) <= MOST_DIGITS else None
 
 
 def _document(encoded: bytes) -> Response:

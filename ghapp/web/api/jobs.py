@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from ghapp.deaths.job_story import NOTHING_KNOWN
 from ghapp.report.jobs import JOB_STATES, JobDocument, job_document, select_jobs
-from ghapp.web.api.health import DEFAULT_PAGE, MOST_AT_ONCE, Clock, etag_matches, whole_number
-from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
+from ghapp.web.operation import Answer, Clock, Handler, Operation, Parameter, problems
+from ghapp.web.parameters import (
+    CURSOR,
+    DEFAULT_PAGE,
+    IF_NONE_MATCH,
+    LIMIT,
+    MOST_AT_ONCE,
+    NOT_A_CURSOR,
+    NOT_A_LIMIT,
+    POOL,
+    RUNNER_ID,
+    etag_matches,
+    whole_number,
+)
 from ghapp.web.problems import problem
 from ghapp.workflow_jobs.job import SHORTEST_SHA, JobSearch, PullReference, is_sha
 
@@ -29,31 +40,64 @@ class JobsPage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
+PULL = "^([A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}#[1-9][0-9]{0,9})?$"
+"""A pull request, or nothing."""
+
+LIST_JOBS = Operation(
+    "GET",
+    "/v1/orgs/{org}/jobs",
+    "Jobs, by id, in pages: queued, running, and those that ended within the last hour (the latest 5,000); with "
+    "`runner`, `sha` (a commit, or its first digits), `run_id` or `pull` (`OWNER/REPOSITORY#NUMBER`) those of the last "
+    "30 days. `why` is the reason why a queued job waits; null in its first minute while a runner is idle.",
+    {200: Answer("A page.", JobsPage), 304: Answer("Nothing has changed."), **problems(404)},
+    "read",
+    parameters=[
+        Parameter("state", {"type": "string", "enum": list(JOB_STATES)}),
+        POOL,
+        Parameter("runner"),
+        Parameter("sha", {"type": "string", "pattern": f"^([0-9a-fA-F]{{{SHORTEST_SHA},64}})?$"}),
+        Parameter("run_id", RUNNER_ID),
+        Parameter("pull", {"type": "string", "pattern": PULL}),
+        LIMIT,
+        CURSOR,
+        IF_NONE_MATCH,
+    ],
+)
+GET_JOB = Operation(
+    "GET",
+    "/v1/orgs/{org}/jobs/{job_id}",
+    "One job and its story: queued, running, or over for less than 30 days.",
+    {
+        200: Answer("The job.", JobDocument),
+        **problems(404, because="No delivery reported the job, or the App is not installed there."),
+    },
+    "read",
+    in_path={"job_id": RUNNER_ID},
+)
+OPERATIONS = (LIST_JOBS, GET_JOB)
+
+
 class JobEndpoints:
     """The endpoints."""
 
-    def __init__(self, reader: FleetReader, authenticator: Authenticator, clock: Clock) -> None:
-        self._reader, self._authenticator, self._clock = reader, authenticator, clock
+    def __init__(self, reader: FleetReader, clock: Clock) -> None:
+        self._reader, self._clock = reader, clock
 
-    def routes(self) -> Sequence[Route]:
-        """Returns all routes."""
-        return [
-            Route("/v1/orgs/{org}/jobs", self._list, methods=["GET"]),
-            Route("/v1/orgs/{org}/jobs/{job_id}", self._one, methods=["GET"]),
-        ]
+    def handlers(self) -> Mapping[Operation, Handler]:
+        """Returns the handlers."""
+        return {LIST_JOBS: self._list, GET_JOB: self._one}
 
     async def _list(self, request: Request) -> Response:
         """A page of jobs by id; 304 if it is the page that the client has."""
         org, now, query = request.path_params["org"], self._clock(), request.query_params
-        await self._authenticator.require(request, "read", org, now)
         state, cursor = query.get("state"), query.get("cursor", "0")
         limit, after = whole_number(query.get("limit", str(DEFAULT_PAGE))), whole_number(cursor)
         if state is not None and state not in JOB_STATES:
             return problem(400, f"{state!r} is not a state of a job; states are {', '.join(JOB_STATES)}")
         if limit is None or not 1 <= limit <= MOST_AT_ONCE:
-            return problem(400, f"limit takes a number from 1 to {MOST_AT_ONCE}")
+            return problem(400, NOT_A_LIMIT)
         if after is None:
-            return problem(400, "cursor takes the next_cursor of the previous page")
+            return problem(400, NOT_A_CURSOR)
         run_id = whole_number(query["run_id"]) if "run_id" in query else None
         search = JobSearch(query.get("runner", ""), query.get("sha", ""), run_id)
         if "run_id" in query and not run_id:
@@ -84,7 +128,6 @@ class JobEndpoints:
     async def _one(self, request: Request) -> Response:
         """One job: queued, running, or over for less than 30 days."""
         org, given, now = request.path_params["org"], request.path_params["job_id"], self._clock()
-        await self._authenticator.require(request, "read", org, now)
         if not (job_id := whole_number(given)):
             return problem(400, f"{given!r}: a job id is a whole number of 1 or more")
         org_state = await self._reader.installed(org)

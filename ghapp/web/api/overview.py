@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from ghapp.gate.shards import has_shards
 from ghapp.report.documents import Timestamp, timestamp
@@ -23,9 +22,9 @@ from ghapp.report.overview import (
 from ghapp.settings import Settings
 from ghapp.store.fleet_views import fleet_view, load_fleet_facts
 from ghapp.store.stores import Stores
-from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
+from ghapp.web.operation import Answer, Clock, Handler, Operation, problems
 
 
 class OrgsDocument(msgspec.Struct, frozen=True):
@@ -50,6 +49,30 @@ class DeadDeliveries(msgspec.Struct, frozen=True):
     deliveries: list[DeadDeliveryDocument]
 
 
+LIST_ORGS = Operation(
+    "GET",
+    "/v1/orgs",
+    "The organizations where the App is installed and that the token may read.",
+    {200: Answer("Their names.", OrgsDocument), **problems(401, 503)},
+)
+GET_OVERVIEW = Operation(
+    "GET",
+    "/v1/orgs/{org}/overview",
+    "An organization without its runners: what is wrong now, pauses and fuses, queues of the pools, phantoms, and the "
+    "pools with shards.",
+    {200: Answer("The overview.", OverviewDocument), **problems(404)},
+    "read",
+)
+LIST_DEAD_DELIVERIES = Operation(
+    "GET",
+    "/v1/deliveries/dead",
+    "Deliveries that were given up. They may be of any organization, so the token needs the scope `admin` for each "
+    "organization where the App is installed.",
+    {200: Answer("The deliveries.", DeadDeliveries), **problems(401, 403, 503)},
+)
+OPERATIONS = (LIST_ORGS, GET_OVERVIEW, LIST_DEAD_DELIVERIES)
+
+
 class OverviewEndpoints:
     """The endpoints."""
 
@@ -59,13 +82,9 @@ class OverviewEndpoints:
         self._settings, self._stores, self._reader = settings, stores, reader
         self._authenticator, self._clock = authenticator, clock
 
-    def routes(self) -> Sequence[Route]:
-        """Returns all routes."""
-        return [
-            Route("/v1/orgs", self._orgs, methods=["GET"]),
-            Route("/v1/orgs/{org}/overview", self._overview, methods=["GET"]),
-            Route("/v1/deliveries/dead", self._dead, methods=["GET"]),
-        ]
+    def handlers(self) -> Mapping[Operation, Handler]:
+        """Returns the handlers."""
+        return {LIST_ORGS: self._orgs, GET_OVERVIEW: self._overview, LIST_DEAD_DELIVERIES: self._dead}
 
     async def _orgs(self, request: Request) -> Response:
         token = await self._authenticator.token(request, self._clock())
@@ -75,7 +94,6 @@ class OverviewEndpoints:
 
     async def _overview(self, request: Request) -> Response:
         org, now = request.path_params["org"], self._clock()
-        await self._authenticator.require(request, "read", org, now)
         org_state = await self._reader.installed(org)
         name, rules = org_state.installation.org, self._settings.pools_of(org_state.installation.org)
         queue = await self._reader.job_queue(org_state, now, with_ended=False)

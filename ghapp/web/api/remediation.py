@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from ghapp.installations.pool_matching import LONGEST_POOL
 from ghapp.nearest_name import meant
@@ -20,9 +19,9 @@ from ghapp.store.fuses import LONGEST_PAUSE_SECONDS, SHORTEST_PAUSE_SECONDS, WHO
 from ghapp.store.presses import SWEEP_TOPIC
 from ghapp.store.stores import Stores
 from ghapp.web.api.audit import ApiAudit
-from ghapp.web.api.health import Clock
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader, OrgState
+from ghapp.web.operation import Answer, Clock, Handler, Operation, problems
 from ghapp.web.problems import problem
 from ghapp.web.request_body import parse_json, read_body
 
@@ -75,6 +74,43 @@ class SweepOutcome(msgspec.Struct, frozen=True):
     failed: bool
 
 
+PAUSE = Operation(
+    "POST",
+    "/v1/orgs/{org}/pause",
+    "Stop remediation, of a pool or of the whole org, or put off the end of a pause that is running.",
+    {
+        204: Answer("Remediation is paused there."),
+        **problems(404, 413),
+        **problems(409, because="Already paused, by whom and why is in `detail`; that pause stays in effect."),
+    },
+    "admin",
+    body=PauseBody,
+)
+RESUME = Operation(
+    "POST",
+    "/v1/orgs/{org}/resume",
+    "Clear pauses and restart stopped fuses, which then prove that replacements work.",
+    {200: Answer("The pauses cleared, and the pools now proving.", ResumeResult), **problems(404, 413)},
+    "admin",
+    body=ResumeBody,
+)
+SWEEP = Operation(
+    "POST",
+    "/v1/orgs/{org}/sweep",
+    "Sweep now: a worker lists the runners, judges them, and acts as the mode says, within the budget.",
+    {202: Answer("A sweep is due.", SweepRequested), **problems(404, 413)},
+    "admin",
+)
+GET_SWEEP = Operation(
+    "GET",
+    "/v1/orgs/{org}/sweeps/{sweep_id}",
+    "What a sweep that was asked for within the hour found and cost.",
+    {200: Answer("Its outcome; null while it is not over.", SweepOutcome), **problems(404)},
+    "read",
+)
+OPERATIONS = (PAUSE, RESUME, SWEEP, GET_SWEEP)
+
+
 class RemediationEndpoints:
     """The endpoints."""
 
@@ -90,18 +126,12 @@ class RemediationEndpoints:
         self._fuses, self._schedule, self._presses = stores.fuses, stores.schedule, stores.presses
         self._audit = ApiAudit(stores.audit, authenticator, clock)
 
-    def routes(self) -> Sequence[Route]:
-        """Returns all routes."""
-        return [
-            Route("/v1/orgs/{org}/pause", self._pause, methods=["POST"]),
-            Route("/v1/orgs/{org}/resume", self._resume, methods=["POST"]),
-            Route("/v1/orgs/{org}/sweep", self._sweep, methods=["POST"]),
-            Route("/v1/orgs/{org}/sweeps/{sweep_id}", self._swept, methods=["GET"]),
-        ]
+    def handlers(self) -> Mapping[Operation, Handler]:
+        """Returns the handlers."""
+        return {PAUSE: self._pause, RESUME: self._resume, SWEEP: self._sweep, GET_SWEEP: self._swept}
 
     async def _pause(self, request: Request) -> Response:
         org, now = request.path_params["org"], self._clock()
-        await self._authenticator.require(request, "admin", org, now)
         body = parse_json(PauseBody, await read_body(request, LARGEST_BYTES), TAKES)
         org_state = await self._reader.installed(org)
         await self._require_pool(org_state, body.pool)
@@ -123,7 +153,6 @@ class RemediationEndpoints:
     async def _resume(self, request: Request) -> Response:
         """Clears pauses, restarts stopped fuses, and makes a sweep due."""
         org, now = request.path_params["org"], self._clock()
-        await self._authenticator.require(request, "admin", org, now)
         body = parse_json(ResumeBody, await read_body(request, LARGEST_BYTES) or b"{}", TAKES)
         org_state = await self._reader.installed(org)
         await self._require_pool(org_state, body.pool)
@@ -141,7 +170,6 @@ class RemediationEndpoints:
     async def _sweep(self, request: Request) -> Response:
         """Makes a sweep due now, as the page's button does; a worker sweeps, within the budget."""
         org, now = request.path_params["org"], self._clock()
-        await self._authenticator.require(request, "admin", org, now)
         await read_body(request, LARGEST_BYTES)
         installation = (await self._reader.installed(org)).installation
         entry = await self._audit.entry(request, "sweep", "")
@@ -153,7 +181,6 @@ class RemediationEndpoints:
     async def _swept(self, request: Request) -> Response:
         """Returns the outcome of a sweep that was asked for within the hour, here or on the page."""
         org, sweep_id = request.path_params["org"], request.path_params["sweep_id"]
-        await self._authenticator.require(request, "read", org, self._clock())
         installation = (await self._reader.installed(org)).installation
         press = await self._presses.get(installation.id, sweep_id) if SWEEP_ID.fullmatch(sweep_id) else None
         if press is None or press.topic != SWEEP_TOPIC:

@@ -12,7 +12,6 @@ from typing import Annotated, Literal, NamedTuple, TypeVar
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import ClusterSummary
@@ -37,8 +36,8 @@ from ghapp.store.probe import probe_write
 from ghapp.store.stores import Stores
 from ghapp.store.unseen import load_unseen
 from ghapp.web.api.expositions import Exposition, Expositions
-from ghapp.web.api.health import Clock
 from ghapp.web.api.metrics import FORMATS, Sample, exposition, format_for
+from ghapp.web.operation import Answer, Clock, Handler, Operation, problems
 from ghapp.workflow_jobs.capacity import available_runners
 from ghapp.workflow_jobs.demand import demand
 from ghapp.workflow_jobs.job import Job, is_over
@@ -128,6 +127,26 @@ class ReadyDocument(msgspec.Struct, frozen=True):
     degraded: list[str] = []
 
 
+GET_LIVEZ = Operation(
+    "GET", "/livez", "Whether the process is alive.", {200: Answer("It is.", LiveDocument)}, needs_token=False
+)
+GET_READYZ = Operation(
+    "GET",
+    "/readyz",
+    "Whether its dependencies answer.",
+    {200: Answer("They do.", ReadyDocument), 503: Answer("They do not.", ReadyDocument)},
+    needs_token=False,
+)
+GET_METRICS = Operation(
+    "GET",
+    "/metrics",
+    "Metrics for Prometheus, as text or, where `Accept` asks for it, in OpenMetrics' format.",
+    {200: Answer("Metrics.", media_types=["text/plain", "application/openmetrics-text"]), **problems(503)},
+    needs_token=False,
+)
+OPERATIONS = (GET_LIVEZ, GET_READYZ, GET_METRICS)
+
+
 class StatusEndpoints:
     """The endpoints. Reads of many installations are pipelined into a few round trips."""
 
@@ -141,13 +160,9 @@ class StatusEndpoints:
         self._demand, self._runner_groups = stores.demand, stores.runner_groups
         self._expositions = Expositions()
 
-    def routes(self) -> list[Route]:
-        """Returns all routes."""
-        return [
-            Route("/livez", self._livez, methods=["GET"]),
-            Route("/readyz", self._readyz, methods=["GET"]),
-            Route("/metrics", self._metrics, methods=["GET"]),
-        ]
+    def handlers(self) -> Mapping[Operation, Handler]:
+        """Returns the handlers."""
+        return {GET_LIVEZ: self._livez, GET_READYZ: self._readyz, GET_METRICS: self._metrics}
 
     async def _livez(self, _: Request) -> Response:
         return _json(LiveDocument())

@@ -15,6 +15,7 @@ from ghapp.errors import MalformedDeliveryError
 from ghapp.github.deliveries import encode, parse, verify
 from ghapp.log import logger
 from ghapp.store.inbox import Inbox
+from ghapp.web.operation import Answer, Operation, Parameter, problems
 from ghapp.web.problems import problem
 
 log = logger(__name__)
@@ -34,7 +35,21 @@ ACCEPTED = Response(status_code=202)
 TOO_LARGE = problem(413, f"a delivery has at most {LARGEST_BYTES} bytes")
 UNSIGNED = problem(401, "X-Hub-Signature-256 is missing, or was not made with this App's webhook secret")
 
-Answer = Callable[[Response], None]
+Respond = Callable[[Response], None]
+
+RECEIVE_DELIVERY = Operation(
+    "POST",
+    "/webhook",
+    "GitHub's deliveries.",
+    {202: Answer("The delivery is stored."), **problems(400, 401, 413, 503)},
+    needs_token=False,
+    parameters=[
+        Parameter(name, place="header", required=True)
+        for name in ("X-GitHub-Event", "X-GitHub-Delivery", "X-Hub-Signature-256")
+    ],
+    bodies={"application/json": {"type": "object"}, "application/x-www-form-urlencoded": {"type": "object"}},
+)
+OPERATIONS = (RECEIVE_DELIVERY,)
 
 
 class Webhook:
@@ -42,7 +57,7 @@ class Webhook:
 
     def __init__(self, inbox: Inbox, secrets: Callable[[], Sequence[str]]) -> None:
         self._inbox, self._secrets = inbox, secrets
-        self._arrived: deque[tuple[Mapping[bytes, bytes], bytes, Answer]] = deque()
+        self._arrived: deque[tuple[Mapping[bytes, bytes], bytes, Respond]] = deque()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one delivery. A body that cannot be valid is not read."""
@@ -90,14 +105,14 @@ class Webhook:
                 log.exception("delivery not stored")
                 answer(problem(500, "internal error; see the log"))
 
-    def _store(self, headers: Mapping[bytes, bytes], body: bytes, answer: Answer) -> None:
+    def _store(self, headers: Mapping[bytes, bytes], body: bytes, answer: Respond) -> None:
         """Begins to store a delivery. Nothing in it is read before its signature was verified."""
         if verify(body, _text(headers, b"x-hub-signature-256"), self._secrets()):
             self._keep(headers, body, answer)
         else:
             answer(UNSIGNED)
 
-    def _keep(self, headers: Mapping[bytes, bytes], body: bytes, answer: Answer) -> None:
+    def _keep(self, headers: Mapping[bytes, bytes], body: bytes, answer: Respond) -> None:
         event, guid = _text(headers, b"x-github-event"), _text(headers, b"x-github-delivery")
         if not event or not guid:
             answer(problem(400, "a delivery has the headers X-GitHub-Event and X-GitHub-Delivery"))

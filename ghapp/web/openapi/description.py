@@ -9,10 +9,40 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ghapp.web.openapi.paths import paths
-from ghapp.web.openapi.schemas import Schema, components
+from ghapp.web.api import (
+    claims,
+    deaths,
+    doctor,
+    events,
+    gate,
+    health,
+    history,
+    jobs,
+    overview,
+    remediation,
+    status,
+    webhook,
+)
+from ghapp.web.openapi.schemas import components
+from ghapp.web.operation import Schema
 from ghapp.web.pages import layout
 from ghapp.web.pages.docs import page
+
+OPERATIONS = (
+    *health.OPERATIONS,
+    *jobs.OPERATIONS,
+    *overview.OPERATIONS,
+    *events.OPERATIONS,
+    *claims.OPERATIONS,
+    *deaths.OPERATIONS,
+    *history.OPERATIONS,
+    *remediation.OPERATIONS,
+    *gate.OPERATIONS,
+    *doctor.OPERATIONS,
+    *webhook.OPERATIONS,
+    *status.OPERATIONS,
+)
+"""All operations, in reading order."""
 
 
 def routes() -> list[Route]:
@@ -33,12 +63,19 @@ def description() -> Schema:
             "scopes, and any other org is 403. `…/runners/{name}/alive` needs no token, so that runners' pods need no "
             "secret.",
         },
-        "paths": paths(),
+        "paths": _paths(),
         "components": {
-            "schemas": components(),
+            "schemas": components(OPERATIONS),
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         },
     }
+
+
+def _paths() -> Schema:
+    paths: Schema = {}
+    for each in OPERATIONS:
+        paths.setdefault(each.path, {})[each.method.lower()] = each.described()
+    return paths
 
 
 @cache

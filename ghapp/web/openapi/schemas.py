@@ -2,69 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any, get_args, get_type_hints, is_typeddict
+from collections.abc import Iterable
+from typing import get_args, get_type_hints, is_typeddict
 
 import msgspec
 
-from ghapp.report.documents import DeathDocument, HealthDocument, Timestamp
-from ghapp.report.history import HistoryDocument
-from ghapp.report.jobs import JobDocument
-from ghapp.report.overview import OverviewDocument
-from ghapp.web.api.claims import ClaimBody
-from ghapp.web.api.deaths import DeathsPage
-from ghapp.web.api.demand import DemandDocument
-from ghapp.web.api.doctor import DoctorDocument
-from ghapp.web.api.gate import DeployBody, GateAnswer
-from ghapp.web.api.health import Batch, BatchResult, RunnersPage
-from ghapp.web.api.jobs import JobsPage
-from ghapp.web.api.overview import DeadDeliveries, OrgsDocument
-from ghapp.web.api.remediation import PauseBody, ResumeBody, ResumeResult, SweepOutcome, SweepRequested
-from ghapp.web.api.status import LiveDocument, ReadyDocument
-from ghapp.web.problems import Problem
-
-Schema = dict[str, Any]
-
-DOCUMENTS = (
-    HealthDocument,
-    BatchResult,
-    RunnersPage,
-    DemandDocument,
-    JobDocument,
-    JobsPage,
-    DeathDocument,
-    DeathsPage,
-    GateAnswer,
-    OrgsDocument,
-    OverviewDocument,
-    DeadDeliveries,
-    DoctorDocument,
-    HistoryDocument,
-    ResumeResult,
-    SweepRequested,
-    SweepOutcome,
-    LiveDocument,
-    ReadyDocument,
-    Problem,
-)
-"""What the API sends."""
-
-BODIES = (Batch, ClaimBody, PauseBody, ResumeBody, DeployBody)
-"""What the API accepts. These types forbid unknown fields."""
-
-_PLACE = "#/components/schemas/"
+from ghapp.report.documents import Timestamp
+from ghapp.web.operation import SCHEMAS, Operation, Schema
 
 
-def ref(shape: type) -> Schema:
-    """Returns a reference to the schema of a type in `DOCUMENTS` or `BODIES`, or of an enumeration in one of them."""
-    return {"$ref": _PLACE + shape.__name__}
-
-
-@cache
-def components() -> Schema:
-    """Returns the schemas by name, those of nested types included."""
-    _, found = msgspec.json.schema_components((*DOCUMENTS, *BODIES), ref_template=_PLACE + "{name}")
-    shapes = {each.__name__: each for shape in (*DOCUMENTS, *BODIES) for each in _with_nested(shape)}
+def components(operations: Iterable[Operation]) -> Schema:
+    """Returns the schemas of what these operations send and take by name, those of nested types included."""
+    used = {shape.__name__: shape for operation in operations for shape in operation.shapes}
+    _, found = msgspec.json.schema_components(used.values(), ref_template=SCHEMAS + "{name}")
+    shapes = {each.__name__: each for shape in used.values() for each in _with_nested(shape)}
     return {name: _completed(shapes[name], found[name]) if name in shapes else found[name] for name in sorted(found)}
 
 

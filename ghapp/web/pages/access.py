@@ -30,8 +30,8 @@ from ghapp.store.audit import AuditEntry, Channel, Trail
 from ghapp.store.sealing import derived_key
 from ghapp.store.sessions import OrgAccess, Session, Sessions
 from ghapp.store.stores import Stores
-from ghapp.web.api.health import Clock
 from ghapp.web.cookies import cookie_of
+from ghapp.web.operation import Clock
 from ghapp.web.page_key import PageKey
 from ghapp.web.reachable import address_of, is_own_origin
 

@@ -27,13 +27,14 @@ from ghapp.store.audit import AuditEntry, ChangeOutcome, Channel
 from ghapp.store.deaths import identity
 from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.presses import QUEUED, SWEEP_TOPIC, check_topic, rerun_topic
-from ghapp.web.api.health import MOST_DIGITS, Enqueue
+from ghapp.web.api.health import Enqueue
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import Visitor
 from ghapp.web.pages.fleet_pages import OrgVisit, PageHost
 from ghapp.web.pages.job_pages import death_path, shown_death
 from ghapp.web.pages.shell import banner
 from ghapp.web.pages.views.death import refusal_here
+from ghapp.web.parameters import MOST_DIGITS
 from ghapp.web.rate_limit import RateLimit
 from ghapp.web.reachable import address_of
 from ghapp.web.request_body import read_form

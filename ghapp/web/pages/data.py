@@ -33,10 +33,10 @@ from ghapp.store.fuses import WHOLE_ORG, Pause, PauseOutcome, Resumption
 from ghapp.store.inbox import DeadLetter
 from ghapp.store.presses import Press
 from ghapp.store.stores import Stores
-from ghapp.web.api.health import Clock
 from ghapp.web.cache import Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
 from ghapp.web.gates import LoadedGates, PoolGates, load_gates
+from ghapp.web.operation import Clock
 from ghapp.web.pages.prepared import Prepared
 from ghapp.web.pages.views.charts import ChartView, Sparkline
 from ghapp.web.pages.views.cluster import ClusterView, PhantomLine, cluster_view, phantoms_named

@@ -17,9 +17,9 @@ from ghapp.settings import Settings
 from ghapp.store.audit import MOST as MOST_ENTRIES
 from ghapp.store.audit import Trail
 from ghapp.store.presses import Press
-from ghapp.web.api.health import MOST_DIGITS, Clock
 from ghapp.web.examination import Examination
 from ghapp.web.fleet_view import OrgState
+from ghapp.web.operation import Clock
 from ghapp.web.page_key import PARAMETER
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import OrgRights, PageAccess, Visitor
@@ -32,6 +32,7 @@ from ghapp.web.pages.views.incidents import last_incident
 from ghapp.web.pages.views.runner import runner_page
 from ghapp.web.pages.views.runners import read_query, runners_page
 from ghapp.web.pages.views.system import audit_lines, system_page
+from ghapp.web.parameters import MOST_DIGITS
 
 LATEST_ENTRIES = 20
 """Of each part of an audit log, on pages that are live."""

@@ -11,7 +11,6 @@ from starlette.routing import Route
 
 from ghapp.deaths.death import Death
 from ghapp.store.deaths import identity
-from ghapp.web.api.health import MOST_DIGITS
 from ghapp.web.pages.data import MOST_DEATHS
 from ghapp.web.pages.fleet_pages import OrgVisit, PageHost, base_of, is_live_part
 from ghapp.web.pages.views import deaths as death_views
@@ -20,6 +19,7 @@ from ghapp.web.pages.views.death import death_page
 from ghapp.web.pages.views.history import span_named
 from ghapp.web.pages.views.job import job_page
 from ghapp.web.pages.views.runner import evidence_of
+from ghapp.web.parameters import MOST_DIGITS
 
 LONGEST_ID = 600
 """Characters of a death's identity in an address."""

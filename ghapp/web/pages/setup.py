@@ -30,7 +30,8 @@ from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, Channel, Trail
 from ghapp.store.org_views import load_current_runners
 from ghapp.store.stores import Stores
-from ghapp.web.api.health import Clock, Enqueue
+from ghapp.web.api.health import Enqueue
+from ghapp.web.operation import Clock
 from ghapp.web.page_key import PARAMETER, PageKey
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import KEY_HOLDER, is_of_our_page

@@ -15,8 +15,8 @@ from ghapp.errors import CodeRefusedError, GitHubError
 from ghapp.log import logger
 from ghapp.settings import Settings
 from ghapp.store.sessions import ATTEMPT_SECONDS, SESSION_SECONDS, Session, SignInAttempt
-from ghapp.web.api.health import Clock
 from ghapp.web.cookies import cookie_of, delete_cookie, set_cookie
+from ghapp.web.operation import Clock
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import SESSION_COOKIE, PageAccess
 from ghapp.web.pages.shell import NOTICES, PageShell

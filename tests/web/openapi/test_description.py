@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from openapi_spec_validator import validate
 
 from ghapp.runners.verdict import Reason, State
-from ghapp.web.openapi.description import description
-from ghapp.web.openapi.schemas import DOCUMENTS
+from ghapp.store.tokens import Tokens
+from ghapp.web.openapi.description import OPERATIONS, description
+from tests.web.conftest import NOW
+
+DOCUMENTS = {each.document for operation in OPERATIONS for each in operation.answers.values() if each.document}
 
 
 def test_the_description_is_valid():
@@ -29,7 +32,7 @@ def test_a_document_has_no_fields_but_those_described(name):
     assert SCHEMAS[name]["additionalProperties"] is False
 
 
-@pytest.mark.parametrize("shape", DOCUMENTS)
+@pytest.mark.parametrize("shape", sorted(DOCUMENTS, key=lambda each: each.__name__))
 def test_every_field_of_a_document_is_required(shape):
     schema = SCHEMAS[shape.__name__]
     defaults = (
@@ -97,6 +100,21 @@ async def test_every_route_is_described_and_every_described_route_exists(http):
     }
     found = {(method.upper(), path) for path, methods in description()["paths"].items() for method in methods}
     assert found == routes
+
+
+SCOPED = [operation for operation in OPERATIONS if operation.scope is not None]
+
+
+@pytest.mark.parametrize("operation", SCOPED, ids=lambda each: f"{each.method} {each.path}")
+async def test_an_operation_needs_a_token_that_allows_its_scope_in_its_organization(http, redis, operation):
+    path = re.sub(r"{\w+}", "1", operation.path.replace("{org}", "acme"))
+    lesser = {"read": (), "claim": ("read",), "admin": ("read", "claim")}[operation.scope]
+    for orgs, scopes in ((("globex",), ("read", "claim", "admin")), (("acme",), lesser)):
+        secret, _ = await Tokens(redis).create("", orgs, scopes, NOW)
+        http.headers["authorization"] = f"Bearer {secret}"
+        assert (await http.request(operation.method, path)).status_code == 403
+    del http.headers["authorization"]
+    assert (await http.request(operation.method, path)).status_code == 401
 
 
 async def test_the_description_and_its_page_require_no_token(http):
