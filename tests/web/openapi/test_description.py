@@ -113,7 +113,14 @@ async def test_an_operation_needs_a_token_that_allows_its_scope_in_its_organizat
         secret, _ = await Tokens(redis).create("", orgs, scopes, NOW)
         http.headers["authorization"] = f"Bearer {secret}"
         assert (await http.request(operation.method, path)).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "operation", [each for each in OPERATIONS if each.needs_token], ids=lambda each: f"{each.method} {each.path}"
+)
+async def test_an_operation_that_needs_a_token_is_401_without_one(http, operation):
     del http.headers["authorization"]
+    path = re.sub(r"{\w+}", "1", operation.path.replace("{org}", "acme"))
     assert (await http.request(operation.method, path)).status_code == 401
 
 
