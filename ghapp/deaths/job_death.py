@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ghapp.deaths.cause import Cause, OwnReason, advice_for
+from ghapp.deaths.cause import JOB_REASONS, Cause, OwnReason, advice_for
 from ghapp.deaths.death import DeadJob, Death, Sighting
 from ghapp.deaths.github_words import JobWords
 from ghapp.deaths.post_mortem import APART_SECONDS, APART_UNSEEN_SECONDS, UNFINISHED
@@ -201,6 +201,18 @@ def completed_by_pod(known: Death, death: Death) -> Death:
     if death.cause in (Cause.CLEAN_EXIT, Cause.UNKNOWN, Cause.VANISHED):
         return merged
     return merged._replace(cause=death.cause, reason=death.reason, advice=death.advice)
+
+
+def completed_by_log(known: Death, death: Death) -> Death:
+    """Returns a death that was recorded without its log, with the log and the cause that follows from it.
+
+    Args:
+        known: the death, of a pod's end or completed by one; what its job shows stays if the log shows no more.
+        death: the same end, classified with its log.
+    """
+    if known.id or known.reason in JOB_REASONS:
+        return completed_by_pod(known, death)
+    return known._replace(cause=death.cause, reason=death.reason, advice=death.advice, runner_log=death.runner_log)
 
 
 def completed_by_job(known: Death, death: Death) -> Death:

@@ -709,12 +709,14 @@ def scale_sets(namespace: str) -> str:
 
 @keys_of(
     STREAM,
-    KeyBound(most=10_000, number=", or some more", seconds=WEEK, time="; deleted when the death is recorded"),
+    KeyBound(
+        most=10_000, number=", or some more", seconds=WEEK, time="; deleted when the death is recorded, with its log"
+    ),
     (WATCH,),
     (WATCH,),
 )
 def pod_ends(namespace: str) -> str:
-    """PodEnd, which is yet to be recorded as a death."""
+    """PodEnd, which is yet to be recorded as a death, or whose death waits for its log."""
     return f"ghapp:pod-ends:{namespace}"
 
 

@@ -1,4 +1,4 @@
-"""Ends of runner pods that the watch has seen and has yet to record as deaths.
+"""Ends of runner pods that the watch has seen and has yet to record as deaths, or whose deaths wait for their logs.
 
 One stream per namespace. An end is added in the transaction that changes the snapshot, and deleted once it is recorded:
 a watch that is killed in between leaves it to the next one, which sees no difference in the snapshot any more.

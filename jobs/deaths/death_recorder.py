@@ -1,7 +1,7 @@
 """Records how a runner ended, before its pod is deleted: the log line, the death, and the job that examines it.
 
 Each at least once, also after a crash: a death is identified by its pod and its end, so a repeated record adds
-nothing.
+nothing but the log that the first one could not read.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from redis import Redis as SyncRedis
 
@@ -19,9 +20,9 @@ from ghapp.cluster.request import PODS, ClusterRequest
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.correlation import is_of
 from ghapp.deaths.death import Death, died, has_worked, vanished
-from ghapp.deaths.job_death import completed_by_pod, is_job_death_of
+from ghapp.deaths.job_death import completed_by_log, completed_by_pod, is_job_death_of
 from ghapp.deaths.own_deletion import ended_before_deletion
-from ghapp.errors import ClusterError, ClusterForbiddenError
+from ghapp.errors import ClusterError, ClusterForbiddenError, ClusterUnavailableError
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import metric_pool, runner_pool
 from ghapp.log import logger, redact
@@ -40,7 +41,29 @@ log = logger(__name__)
 MOST_UNPUBLISHED = 500
 """Asked for again by one list; the next one asks for more."""
 
+LOG_SECONDS = 5.0
+"""For one request for a log: a death is recorded without its log after this, and other ends are not held up."""
+
 Clock = Callable[[], float]
+
+
+class RecordedEnd(NamedTuple):
+    """What `record_end` did.
+
+    Attributes:
+        is_new: False if the end was recorded before.
+        lacks_log: True if its death has no log, and a later request may get it (`add_log`).
+    """
+
+    is_new: bool
+    lacks_log: bool = False
+
+
+class _LogAnswer(NamedTuple):
+    """The last lines of a runner; `may_come`: there was no answer, and a later request may get one."""
+
+    lines: tuple[str, ...] = ()
+    may_come: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +86,40 @@ class DeathRecorder:
     clock: Clock = time.time
     grace: FailureGrace = field(default_factory=FailureGrace)
 
-    async def record_end(self, pod: Pod) -> bool:
-        """A runner's container has ended; False when that was recorded before."""
+    async def record_end(self, pod: Pod) -> RecordedEnd:
+        """Records that a runner's container has ended, with its log if the first request for it is answered.
+
+        The death comes first, because reports wait for it; a log that only cannot be read now is added later.
+        """
         if pod.ended is None or pod.runner is None:
-            return False
-        lines = await self._last_lines(pod, previous=pod.runner.ended is None)
+            return RecordedEnd(is_new=False)
+        log_answer = await self._read_log(pod)
         ahead, _ = await self._cluster_times(pod)
-        return await self._record(pod, died(pod, lines, self.clock(), ahead), *await self._whose(pod))
+        death = died(pod, log_answer.lines, self.clock(), ahead)
+        installation, evidence = await self._whose(pod)
+        is_new = await self._record(pod, death, installation, evidence)
+        lacks_log = log_answer.may_come and await self._find_without_log(installation, pod, death) is not None
+        return RecordedEnd(is_new, lacks_log)
+
+    async def add_log(self, pod: Pod) -> bool:
+        """Asks again for the log of a recorded end, and adds it to the death.
+
+        Args:
+            pod: as it is shown now, with the same end: after a later end of its container, the log is of that end.
+
+        Returns:
+            True if the death still lacks its log, and a later request may get it.
+        """
+        installation, _ = await self._whose(pod)
+        ahead, _ = await self._cluster_times(pod)
+        death = died(pod, (), self.clock(), ahead)
+        if installation is None or await self._find_without_log(installation, pod, death) is None:
+            return False
+        log_answer = await self._read_log(pod)
+        known = await self._find_without_log(installation, pod, death)
+        if known is not None:
+            await self._add_log(installation, known, died(pod, log_answer.lines, self.clock(), ahead))
+        return log_answer.may_come
 
     async def record_before_deletion(self, pod: Pod) -> None:
         """Record the end of a runner whose pod is about to be deleted, unless it is on record.
@@ -81,19 +131,21 @@ class DeathRecorder:
             ahead, _ = await self._cluster_times(pod)
             await self._record(pod, died(pod, (), self.clock(), ahead), *await self._whose(pod))
 
-    async def _last_lines(self, pod: Pod, *, previous: bool) -> tuple[str, ...]:
-        """The last log lines of its runner; a death is recorded without them, too."""
+    async def _read_log(self, pod: Pod) -> _LogAnswer:
+        """Returns the last log lines of a runner that has ended; a death is recorded without them, too."""
         degraded, place = self.stores.degraded_sources, logs_source(pod.namespace)
+        is_restarted = pod.runner is not None and pod.runner.ended is None
         try:
-            lines = await self.cluster.log(pod, previous=previous)
-        except ClusterError as error:  # of one pod, it may mean that the pod or its node was lost meanwhile
+            async with asyncio.timeout(LOG_SECONDS):
+                lines = await self.cluster.log(pod, previous=is_restarted)
+        except (ClusterError, TimeoutError) as failure:  # of one pod, it may mean that the pod or its node was lost
+            error = failure if isinstance(failure, ClusterError) else _unanswered(pod)
             if self.grace.lasts(place, error):
                 await degraded.record(place, redact(str(error)))
-        else:
-            self.grace.over(place)
-            await degraded.over(place)
-            return tuple(map(redact, lines))
-        return ()
+            return _LogAnswer(may_come=isinstance(error, ClusterUnavailableError))
+        self.grace.over(place)
+        await degraded.over(place)
+        return _LogAnswer(tuple(map(redact, lines)))
 
     async def check_log_rights(self, namespace: str) -> bool:
         """Checks whether RBAC permits to read the runners' logs, and records a refusal.
@@ -171,7 +223,8 @@ class DeathRecorder:
         if evidence is not None and is_of(death, evidence):
             death = death._replace(runner_id=evidence.id)
         known = await self._recorded_end(installation, pod, death)
-        if _is_published(pod, death, known):
+        if known is not None and _is_published(pod, death, known):
+            await self._add_log(installation, known, death)
             return False
         if evidence is not None and evidence.registered:  # deliveries alone lack the runner's labels
             rules = self.settings.pools_of(installation.org)
@@ -181,6 +234,8 @@ class DeathRecorder:
                 await deaths.enrich(installation.id, completed_by_pod(known, death))
                 _log_death(death, pod, org=installation.org)
                 await self._have_looked_into(installation, known)
+            elif known.exit_code == death.exit_code:
+                await self._add_log(installation, known, death)
             return False
         _log_death(death, pod, org=installation.org)
         if not await deaths.record(installation.id, death):
@@ -209,6 +264,21 @@ class DeathRecorder:
         own = (each for each in others if each.pod_uid == death.pod_uid or is_job_death_of(each, pod, death))
         return next(own, latest)
 
+    async def _find_without_log(self, installation: Installation | None, pod: Pod, death: Death) -> Death | None:
+        """Returns the recorded death of this end if it has no log; None if it has one, or is not on record."""
+        known = None if installation is None else await self._recorded_end(installation, pod, death)
+        if known is None or known.runner_log:
+            return None
+        is_jobs = is_job_death_of(known, pod, death) and known.exit_code == death.exit_code
+        return known if is_jobs or _is_published(pod, death, known) else None
+
+    async def _add_log(self, installation: Installation, known: Death, death: Death) -> None:
+        """Adds the log of an end to its recorded death that has none, and has the post-mortem updated."""
+        if known.runner_log or not death.runner_log:
+            return
+        await self.stores.deaths.enrich(installation.id, completed_by_log(known, death))
+        await self._have_looked_into(installation, known, "-log")
+
     async def _is_own_doing(self, pod: Pod, installation: Installation) -> bool:
         """True if ghapp ended it, by a replacement or as a leak: no death, no event, no check run, no advice."""
         if ended_before_deletion(pod):
@@ -217,9 +287,12 @@ class DeathRecorder:
             return True
         return await self.stores.leaks.was_reaped(installation.id, pod.uid)
 
-    async def _have_looked_into(self, installation: Installation, death: Death) -> None:
-        """Enqueues the post-mortem, in a thread, so that other ends are recorded while a durable Redis syncs."""
-        key = f"post-mortem-{death_id(installation, death)}"
+    async def _have_looked_into(self, installation: Installation, death: Death, why: str = "") -> None:
+        """Enqueues the post-mortem, in a thread, so that other ends are recorded while a durable Redis syncs.
+
+        `why` makes the key of an update: the key of the first job may still be taken.
+        """
+        key = f"post-mortem-{death_id(installation, death)}{why}"
         arguments = (JobName.POST_MORTEM, installation.id, identity(death))
         await asyncio.to_thread(jobs.enqueue, self.queue_redis, *arguments, key=key)
 
@@ -257,9 +330,14 @@ def log_reads(namespace: str) -> tuple[ClusterRequest, ...]:
     return ClusterRequest("get", PODS, namespace, subresource="log"), ClusterRequest("get", PODS, namespace)
 
 
-def _is_published(pod: Pod, death: Death, known: Death | None) -> bool:
+def _unanswered(pod: Pod) -> ClusterUnavailableError:
+    call = ClusterRequest("get", PODS, pod.namespace, pod.name, "log")
+    return ClusterUnavailableError(f"{call}: no answer in time")
+
+
+def _is_published(pod: Pod, death: Death, known: Death) -> bool:
     """True if this end is on record. An unseen one is, if an end was seen after its container started."""
-    if known is None or known.pod_uid != death.pod_uid:
+    if known.pod_uid != death.pod_uid:
         return False
     if death.exit_code is None:
         since = pod.runner.running_since if pod.runner is not None else None

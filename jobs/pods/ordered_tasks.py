@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
 from ghapp.cluster.watch import cancel_tasks
 
@@ -23,6 +23,16 @@ class OrderedTasks:
         self._running: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
+    @property
+    def count(self) -> int:
+        """How many tasks run or wait."""
+        return len(self._running)
+
+    @property
+    def has_room(self) -> bool:
+        """True if `begin` does not wait."""
+        return not self._slots.locked()
+
     async def begin(self, name: str, work: Work) -> None:
         """Begins a task that runs after the earlier ones of that name; waits while too many run."""
         await self._slots.acquire()
@@ -31,7 +41,7 @@ class OrderedTasks:
         self._running.add(task)
         task.add_done_callback(lambda ended: self._ended(name, ended))
 
-    async def run(self, beginning: Coroutine[None, None, None]) -> None:
+    async def run(self, beginning: Coroutine[None, None, object]) -> None:
         """Runs a coroutine that begins tasks, until it ends or a task fails; then cancels whatever still runs.
 
         Raises:
@@ -61,7 +71,7 @@ class OrderedTasks:
             self._failed.set_exception(error)
 
 
-async def first_of(coroutines: list[Coroutine[None, None, None]]) -> None:
+async def first_of(coroutines: Sequence[Coroutine[None, None, object]]) -> None:
     """Runs coroutines until one ends, and cancels the others. Raises what that one raised."""
     running = [asyncio.create_task(each) for each in coroutines]
     try:

@@ -2,6 +2,8 @@
 
 The snapshot shows a change at once. The death takes longer: a log is read, and a job enqueued, some 7 ms of CPU. So the
 change and the end that it shows (`store.pod_ends`) are stored in one transaction, and deaths are recorded from there.
+An end whose log could not be read for now stays there until its death has the log, or will not get it: a watch that is
+killed meanwhile leaves it to the next one.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from functools import partial
 
 from ghapp.cluster.watch import follow
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchEvent, WatchFailure
+from ghapp.log import logger
 from ghapp.pods.degraded_sources import deaths_source, pods_source
 from ghapp.pods.pod import Pod
 from ghapp.store.pod_ends import PodEnd, UnrecordedEnd
@@ -20,6 +23,8 @@ from ghapp.store.pods import PodChange
 from jobs.deaths.death_recorder import DeathRecorder
 from jobs.pods.namespace_cache import Clock, NamespaceCache
 from jobs.pods.ordered_tasks import OrderedTasks, first_of
+
+log = logger(__name__)
 
 AT_ONCE = 16
 """Ends that are recorded at the same time: each queries a log. Above twenty requests the client reconnects."""
@@ -32,6 +37,16 @@ MOST_CHANGES = 200
 
 MOST_UNRECORDED = 5_000
 """Ends left to record above which no further events are taken: the API server keeps them meanwhile."""
+
+LOG_PAUSES = (1.0, 4.0, 10.0, 30.0, 60.0, 120.0, 240.0)
+"""Before each further request for a log that could not be read: some eight minutes, in which an API server or a kubelet
+answers again, or the pod is deleted."""
+
+LATE_LOGS_AT_ONCE = 4
+"""Further requests at the same time, beside `AT_ONCE` first ones."""
+
+MOST_LATE_LOGS = 500
+"""Deaths of a namespace that wait for their logs; of more, the log is not asked for again."""
 
 
 class PodCache(NamespaceCache[Pod]):
@@ -58,9 +73,11 @@ class PodCache(NamespaceCache[Pod]):
             StoreUnavailableError: start again from the last record.
         """
         self._events = asyncio.Queue[WatchEvent[Pod]](MOST_CHANGES)
-        recording = OrderedTasks(AT_ONCE)
+        recording, self._late_logs = OrderedTasks(AT_ONCE), OrderedTasks(MOST_LATE_LOGS)
+        self._may_ask_again = asyncio.Semaphore(LATE_LOGS_AT_ONCE)
         tasks = [super().attend(), self._store_events(), self._check_log_rights()]
-        await first_of([*tasks, recording.run(self._record_ends(recording))])
+        recorders = [recording.run(self._record_ends(recording)), self._late_logs.run(asyncio.Event().wait())]
+        await first_of([*tasks, *recorders])
 
     async def _take(self, event: WatchEvent[Pod]) -> None:
         await self._events.put(event)
@@ -149,7 +166,7 @@ class PodCache(NamespaceCache[Pod]):
         await self._record_watched()
         if any(each.end is not None for each in changes):
             self._has_ends.set()
-            while await self._ends.left(self._namespace) > MOST_UNRECORDED:
+            while await self._ends.left(self._namespace) - self._late_logs.count > MOST_UNRECORDED:
                 self._recorded.clear()
                 await self._recorded.wait()
 
@@ -167,10 +184,37 @@ class PodCache(NamespaceCache[Pod]):
 
     async def _record_end(self, found: UnrecordedEnd) -> None:
         pod, vanished = found.end
-        recorder = self._recorder
-        await (recorder.record_vanished(pod, found.added_at) if vanished else recorder.record_end(pod))
+        if vanished:
+            await self._recorder.record_vanished(pod, found.added_at)
+        elif (await self._recorder.record_end(pod)).lacks_log:
+            if self._late_logs.has_room:
+                await self._late_logs.begin(pod.name, partial(self._add_log, found))
+                self._recorded.set()
+                return
+            self._log_missing(pod)
+        await self._finish(found)
+
+    async def _add_log(self, found: UnrecordedEnd) -> None:
+        """Asks for the log of a recorded death until there is one, it is lost, or all requests were unanswered."""
+        pod = found.end.pod
+        for pause in LOG_PAUSES:
+            await asyncio.sleep(pause)
+            shown = self._known.get(pod.uid)
+            if shown is None or shown.ended != pod.ended:  # what is read by its name now is another container's log
+                break
+            async with self._may_ask_again:
+                if not await self._recorder.add_log(shown):
+                    await self._finish(found)
+                    return
+        self._log_missing(pod)
+        await self._finish(found)
+
+    async def _finish(self, found: UnrecordedEnd) -> None:
         await self._ends.recorded(self._namespace, found.id)
         self._recorded.set()
+
+    def _log_missing(self, pod: Pod) -> None:
+        log.warning("runner log not read", namespace=pod.namespace, pod=pod.name)
 
 
 def _with_unreadable(listed: Listed[Pod], known: Mapping[str, Pod]) -> list[Pod]:

@@ -37,6 +37,11 @@ def recorder(app):
     return DeathRecorder(app.settings, NoLogs(), app.context, app.context.queue_redis, app.clock)
 
 
+async def record_end(app, pod):
+    """Whether the watch records this end as a new one."""
+    return (await recorder(app).record_end(pod)).is_new
+
+
 async def abandoned(app):
     """A job whose runner stops, and that GitHub ends ten minutes later; the job, and when its runner stopped."""
     await sweep_installation(app.context, app.installation)
@@ -94,8 +99,7 @@ async def test_both_sides_in_any_order_and_twice_make_one_death(story, first, en
         pod = pod_of(app, job, stopped_at, end)
 
         async def cluster():
-            watch = recorder(app)
-            return await (watch.record_vanished(pod) if end is None else watch.record_end(pod))
+            return await (recorder(app).record_vanished(pod) if end is None else record_end(app, pod))
 
         async def by_job():
             return await examine_job_of(app.context, app.installation, job.id)
@@ -126,7 +130,7 @@ async def test_the_end_that_the_watch_sees_is_on_the_commit_with_the_next_job_of
     async with story(pool=IN_CLUSTER) as app:
         await sweep_installation(app.context, app.installation)
         job = await a_job_runs(app)
-        assert await recorder(app).record_end(pod_of(app, job, app.clock(), KILLED))
+        assert await record_end(app, pod_of(app, job, app.clock(), KILLED))
         queued = [key.decode() for key in app.context.queue_redis.lrange("rq:queue:report", 0, -1)]
         (key,) = [each for each in queued if each.startswith("post-mortem-")]
         asked = Job.fetch(key, connection=app.context.queue_redis, serializer=JSONSerializer)
@@ -141,14 +145,14 @@ async def test_a_clean_exit_that_left_a_job_behind_is_one_death_with_the_jobs_ca
         job, stopped_at = await abandoned(app)
         pod = pod_of(app, job, stopped_at, EXITED)
         if first == "cluster":
-            assert await recorder(app).record_end(pod)
+            assert await record_end(app, pod)
             (silent,) = await deaths(app)
             assert silent.cause is Cause.CLEAN_EXIT
             await look_into(app.context, app.installation, identity(silent))
         found = await examine_job_of(app.context, app.installation, job.id)
         assert found.cause is Cause.LOST_COMMUNICATION
         for _ in range(2):
-            assert not await recorder(app).record_end(pod)
+            assert not await record_end(app, pod)
             assert await examine_job_of(app.context, app.installation, job.id) is None
         (found,) = await deaths(app)
         assert (found.cause, found.exit_code, found.job.id) == (Cause.LOST_COMMUNICATION, 0, job.id)
@@ -164,7 +168,7 @@ async def test_findings_from_before_the_pods_end_was_added_do_not_undo_it(story)
         read_before = await examine_job_of(app.context, app.installation, job.id)
         pod = pod_of(app, job, stopped_at, KILLED)
         await asyncio.gather(
-            recorder(app).record_end(pod),
+            record_end(app, pod),
             look_into(app.context, app.installation, identity(read_before)),
         )
         await app.context.deaths.enrich(app.installation, read_before._replace(host_log=("oom-kill",)))
@@ -189,8 +193,7 @@ async def of_the_next_pod(app):
 
 async def recorded(app, pod, end=None, found_at=None):
     """The death of the first pod, examined once."""
-    watch = recorder(app)
-    assert await (watch.record_vanished(pod, found_at) if end is None else watch.record_end(pod))
+    assert await (recorder(app).record_vanished(pod, found_at) if end is None else record_end(app, pod))
     (found,) = await deaths(app)
     await look_into(app.context, app.installation, identity(found))
     return (await deaths(app))[0]
@@ -258,7 +261,7 @@ async def test_a_later_death_of_the_same_name_does_not_make_two_of_the_first_one
         again = evidence._replace(id=job.runner_id + 500, first_seen=stopped_at + 20, job_id=None, job_started_at=None)
 
         async def cluster():
-            return await recorder(app).record_end(pod)
+            return await record_end(app, pod)
 
         async def by_job():
             return await examine_job_of(app.context, app.installation, job.id)
@@ -266,7 +269,7 @@ async def test_a_later_death_of_the_same_name_does_not_make_two_of_the_first_one
         one, other = (cluster, by_job) if first == "cluster" else (by_job, cluster)
         assert await one()
         await app.context.runners.revise(app.installation, {again.id: lambda _: again})
-        assert await recorder(app).record_end(second)
+        assert await record_end(app, second)
         for each in (other, one, other):
             assert not await each()
         assert sorted(each.pod_uid for each in await deaths(app)) == ["uid-1", "uid-2"]

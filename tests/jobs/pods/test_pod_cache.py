@@ -15,7 +15,7 @@ from ghapp.settings import Settings
 from ghapp.store.pod_ends import PodEnd, PodEnds
 from ghapp.store.pods import PodChange, Pods
 from ghapp.store.stores import stores_over
-from jobs.deaths.death_recorder import DeathRecorder
+from jobs.deaths.death_recorder import DeathRecorder, RecordedEnd
 from jobs.pods import pod_cache
 from jobs.pods.pod_cache import PodCache
 
@@ -61,7 +61,7 @@ class Recorder(DeathRecorder):
     async def record_end(self, pod):
         await self.may_record()
         self.recorded.append(PodEnd(pod))
-        return True
+        return RecordedEnd(is_new=True)
 
     async def record_vanished(self, pod, found_at=None):
         await self.may_record()

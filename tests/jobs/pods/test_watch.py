@@ -39,6 +39,7 @@ from ghapp.store.pod_ends import PodEnd, PodEnds
 from ghapp.store.pods import Pods
 from ghapp.store.runners import Runners
 from ghapp.store.stores import stores_over
+from jobs.deaths import death_recorder
 from jobs.deaths.death_recorder import DeathRecorder
 from jobs.events.publish import death_id
 from jobs.pods import pod_cache
@@ -729,6 +730,7 @@ async def test_the_end_of_a_pod_whose_owner_ghapp_deleted_is_its_own_though_the_
 async def test_logs_that_no_kubelet_gives_are_reported_until_one_can_be_read(recorder, api, asked, redis, monkeypatch):
     """As where the API server does not reach the kubelets' port; an access review shows nothing of that."""
     monkeypatch.setattr(failure_grace, "OUTAGE_SECONDS", 0.0)
+    monkeypatch.setattr(pod_cache, "LOG_PAUSES", (3600.0,))
     place = logs_source(NS)
     for name in ("a", "b"):
         api.control.pod(NS, name)
@@ -743,3 +745,183 @@ async def test_logs_that_no_kubelet_gives_are_reported_until_one_can_be_read(rec
         api.control.container_ends(NS, "b", exit_code=1, log=["bye"])
         assert (await death_of(recorder, "b")).runner_log == ("bye",)
         assert await DegradedSources(redis).of([place]) == {}
+
+
+def log_requests(api):
+    return len([each for each in api.control.calls() if each.subresource == "log"])
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """Logs are asked for again within moments, five times."""
+    monkeypatch.setattr(pod_cache, "LOG_PAUSES", (0.01,) * 5)
+
+
+@pytest.fixture
+def much_later(monkeypatch):
+    monkeypatch.setattr(pod_cache, "LOG_PAUSES", (3600.0,))
+
+
+@pytest.mark.parametrize("answer", ["fails", "resets", "hangs"])
+async def test_a_log_that_cannot_be_read_once_is_added_to_the_death(recorder, api, asked, soon, monkeypatch, answer):
+    """… with the cause that it shows, in the record and in the post-mortem."""
+    monkeypatch.setattr(death_recorder, "LOG_SECONDS", 0.5)
+    getattr(api.control, answer)(resources=["pods/log"], times=1)
+    api.control.pod(NS, "a")
+    async with watching(recorder):
+        await seen(recorder, api)
+        with capture_logs() as logs:
+            api.control.container_ends(NS, "a", exit_code=0, reason="Completed", log=["Running job: build"])
+            await seen(recorder, api)
+    (line,) = [each for each in logs if each["event"] == LINE]
+    assert line["cause"] == "clean-exit", "the record does not wait for the log"
+    (death,) = (await deaths(recorder)).values()
+    assert (death.runner_log, death.cause, death.reason) == (("Running job: build",), Cause.CRASH, "JobUnfinished")
+    key = f"post-mortem-{death_id(Installation(INSTALLATION, 'acme', 1), death)}"
+    assert [each[-1] for each in asked] == [key, f"{key}-log"]
+    assert {each[2] for each in asked} == {identity(death)}
+
+
+async def test_a_log_that_cannot_be_read_for_long_is_given_up_and_named(recorder, api, asked, soon):
+    api.control.pod(NS, "a")
+    with capture_logs() as logs, api.control.fails(503, resources=["pods/log"]):
+        async with watching(recorder):
+            api.control.container_ends(NS, "a", exit_code=1, log=["bye"])
+            await death_of(recorder, "a")
+            await seen(recorder, api)
+    assert [each["pod"] for each in logs if each["event"] == "runner log not read"] == ["a"]
+    assert log_requests(api) == 1 + 5
+    assert [each.runner_log for each in (await deaths(recorder)).values()] == [()]
+    assert len(asked) == 1
+
+
+async def test_ends_whose_logs_hang_hold_up_no_other_end(recorder, api, asked, much_later, monkeypatch):
+    monkeypatch.setattr(death_recorder, "LOG_SECONDS", 0.2)
+    names = [f"a{number}" for number in range(2 * pod_cache.AT_ONCE)]
+    for name in names:
+        api.control.pod(NS, name)
+    async with watching(recorder):
+        await seen(recorder, api)
+        with api.control.hangs(resources=["pods/log"]):
+            for name in names:
+                api.control.container_ends(NS, name, exit_code=1, log=["bye"])
+            await until(lambda: _equals(deaths(recorder), {*names}))
+            assert {each.pod.name for each in await unrecorded(recorder)} == {*names}, "what still lacks its log"
+
+
+async def _equals(reading, names):
+    return set(await reading) == names
+
+
+async def test_with_too_many_deaths_without_a_log_the_next_one_is_recorded_all_the_same(
+    recorder, api, asked, much_later, monkeypatch
+):
+    monkeypatch.setattr(pod_cache, "MOST_LATE_LOGS", 2)
+    for name in "abc":
+        api.control.pod(NS, name)
+    with capture_logs() as logs, api.control.fails(503, resources=["pods/log"]):
+        async with watching(recorder):
+            await seen(recorder, api)
+            for name in "abc":
+                api.control.container_ends(NS, name, exit_code=1)
+            await until(lambda: _equals(deaths(recorder), {*"abc"}))
+            await until(lambda: _any([each for each in logs if each["event"] == "runner log not read"]))
+            assert len(await unrecorded(recorder)) == 2
+
+
+@pytest.mark.parametrize("by", ["rbac", "a policy"])
+async def test_a_forbidden_log_is_not_asked_for_again(recorder, api, asked, soon, by):
+    policy = api.control.fails(403, resources=["pods/log"]) if by == "a policy" else None
+    sees_as(api, recorder, rules_without("get", "pods/log") if policy is None else rules_without("", ""))
+    api.control.pod(NS, "a")
+    async with watching(recorder):
+        await seen(recorder, api)
+        api.control.container_ends(NS, "a", exit_code=1, log=["bye"])
+        await death_of(recorder, "a")
+        await seen(recorder, api)
+    assert log_requests(api) == 1
+    assert [each.runner_log for each in (await deaths(recorder)).values()] == [()]
+
+
+@pytest.mark.parametrize("then", ["gone", "replaced", "ended again"])
+async def test_the_log_of_another_container_is_never_added(recorder, api, asked, monkeypatch, then):
+    monkeypatch.setattr(pod_cache, "LOG_PAUSES", (0.3,) * 3)
+    api.control.pod(NS, "a")
+    async with watching(recorder):
+        await seen(recorder, api)
+        with api.control.fails(503, resources=["pods/log"]):
+            api.control.container_ends(NS, "a", exit_code=1, log=["bye"], restart=then == "ended again")
+            await until(lambda: _any(log_requests(api)))
+            if then == "ended again":
+                api.control.container_ends(NS, "a", exit_code=2, log=["second"])
+            else:
+                api.control.vanish(NS, "a")
+            if then == "replaced":
+                api.control.pod(NS, "a")
+                api.control.set_log(NS, "a", ["of the next pod"])
+            await until(lambda: _view_is_current(recorder, api))
+        await seen(recorder, api)
+    found = await Deaths(recorder.stores.redis).recent(INSTALLATION, 0.0, 9)
+    logs = {each.exit_code: each.runner_log for each in found}
+    assert logs.pop(1) == ()
+    assert logs in ({}, {2: ()}, {2: ("bye", "second")}, {2: ("second",)})
+
+
+async def _view_is_current(recorder, api):
+    there = {each["metadata"]["resourceVersion"] for each in api.control.objects("pods")}
+    return {each.version for each in await Pods(recorder.stores.redis).known(NS)} == there
+
+
+async def test_the_log_of_the_next_pod_of_the_name_is_not_added_before_the_watch_has_seen_it(recorder, api, asked):
+    api.control.pod(NS, "a")
+    api.control.container_ends(NS, "a", exit_code=1)
+    (pod,) = (await recorder.cluster.pods(NS)).items
+    with api.control.fails(503, resources=["pods/log"]):
+        assert (await recorder.record_end(pod)) == (True, True)
+        assert await recorder.add_log(pod) is True
+    api.control.vanish(NS, "a")
+    api.control.pod(NS, "a")
+    api.control.set_log(NS, "a", ["of the next pod"])
+    assert await recorder.add_log(pod) is False
+    assert (await deaths(recorder))["a"].runner_log == ()
+
+
+async def test_a_watch_that_is_killed_before_the_log_was_read_leaves_it_to_the_next_one(
+    recorder, api, asked, much_later
+):
+    api.control.pod(NS, "a")
+    with capture_logs() as logs:
+        with api.control.fails(503, resources=["pods/log"]):
+            async with watching(recorder):
+                await seen(recorder, api)
+                api.control.container_ends(NS, "a", exit_code=1, log=["bye"])
+                assert (await death_of(recorder, "a")).runner_log == ()
+                await until(lambda: _view_is_current(recorder, api))
+        assert [each.pod.name for each in await unrecorded(recorder)] == ["a"]
+        async with watching(recorder):
+            await seen(recorder, api)
+    assert [each.runner_log for each in (await deaths(recorder)).values()] == [("bye",)]
+    assert len([each for each in logs if each["event"] == LINE]) == 1
+
+
+async def test_a_death_that_a_worker_recorded_before_it_deleted_the_pod_gets_the_log_of_the_watch(recorder, api, asked):
+    api.control.pod(NS, "a")
+    api.control.container_ends(NS, "a", exit_code=1, log=["bye"])
+    (pod,) = (await recorder.cluster.pods(NS)).items
+    await recorder.record_before_deletion(pod)
+    assert (await deaths(recorder))["a"].runner_log == ()
+    for _ in range(2):
+        assert await recorder.record_end(pod) == (False, False)
+    assert (await deaths(recorder))["a"].runner_log == ("bye",)
+    assert [each[-1].endswith("-log") for each in asked] == [False, True]
+
+
+async def test_what_ghapp_ended_itself_waits_for_no_log(recorder, api, asked, redis):
+    api.control.pod(NS, "a")
+    (pod,) = (await recorder.cluster.pods(NS)).items
+    await OwnDeletions(redis).record(INSTALLATION, pod.uid, time.time())
+    api.control.delete("pods", NS, "a")
+    api.control.container_ends(NS, "a", exit_code=143, reason="Error")
+    with api.control.fails(503, resources=["pods/log"]):
+        (pod,) = (await recorder.cluster.pods(NS)).items
+        assert await recorder.record_end(pod) == (False, False)

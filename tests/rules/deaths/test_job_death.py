@@ -8,6 +8,7 @@ from ghapp.deaths.cause import Cause, OwnReason
 from ghapp.deaths.death import Sighting
 from ghapp.deaths.github_words import JobWords
 from ghapp.deaths.job_death import (
+    completed_by_log,
     completed_by_pod,
     death_of_job,
     is_job_death_of,
@@ -211,6 +212,34 @@ class TestTheRecord:
         assert not is_job_death_of(merged, pod._replace(uid="uid-2"), ended)
         assert not is_job_death_of(known, pod._replace(created_at=2_060.1), ended)
         assert not is_job_death_of(ended, pod, ended)
+
+    @pytest.mark.parametrize(
+        ("known_cause", "known_reason", "id_", "shown", "cause"),
+        [
+            pytest.param(Cause.CLEAN_EXIT, OwnReason.SILENT, "", Cause.CRASH, Cause.CRASH, id="of a pod"),
+            pytest.param(Cause.CRASH, "Error", "", Cause.CLEAN_EXIT, Cause.CLEAN_EXIT, id="of a pod, to a clean exit"),
+            pytest.param(
+                Cause.LOST_COMMUNICATION, OwnReason.LOST_COMMUNICATION, "", Cause.CLEAN_EXIT, Cause.LOST_COMMUNICATION,
+                id="completed by the job that it left",
+            ),
+            pytest.param(
+                Cause.LOST_COMMUNICATION, OwnReason.STEP_LEFT_OPEN, "job 7", Cause.CLEAN_EXIT, Cause.LOST_COMMUNICATION,
+                id="found by its job",
+            ),
+            pytest.param(
+                Cause.LOST_COMMUNICATION, OwnReason.STEP_LEFT_OPEN, "job 7", Cause.CRASH, Cause.CRASH,
+                id="found by its job, and the log knows more",
+            ),
+        ],
+    )  # fmt: skip
+    def test_a_log_that_comes_later_completes_the_cause(self, known_cause, known_reason, id_, shown, cause):
+        base = death_of_job(job(), None, job_death(job(steps=OPEN), None, LOST), "vm")
+        base = base._replace(pod="vm-1", pod_uid="uid-1", exit_code=0)
+        known = base._replace(id=id_, cause=known_cause, reason=known_reason, advice="before")
+        death = base._replace(id="", job=None, cause=shown, reason="later", advice="later", runner_log=("bye",))
+        merged = completed_by_log(known, death)
+        assert (merged.cause, merged.runner_log, merged.id, merged.job) == (cause, ("bye",), id_, known.job)
+        assert merged.advice == ("later" if cause is shown else "before")
 
     def test_a_clean_exit_of_the_pod_does_not_change_the_cause(self):
         known = death_of_job(job(), None, job_death(job(steps=OPEN), None, LOST), "vm")
