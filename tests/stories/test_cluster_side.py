@@ -190,6 +190,33 @@ def test_a_runner_that_is_killed_under_its_job_is_explained_to_everyone_who_asks
     assert len(deaths_sent(app, name)) == 1
 
 
+PROMISED_SECONDS = 15.0
+"""From the end of a runner's container to the post-mortem on the commit of its job."""
+
+
+@pytest.mark.xdist_group("cluster-ends")
+def test_a_post_mortem_waits_for_nothing_that_is_due_later_and_is_completed_with_the_log(tmp_path):
+    """Without the clock nothing that was asked for with a delay ever runs, and nothing that is asked for each minute."""
+    with site(tmp_path, "web", "worker", "clock", "watch", jobs=2) as app:
+        app.stand(JOBS)
+        app.knows(2)
+        app.sees()
+        job = a_job_runs(app, "api")
+        name = job.runner_name
+        (clock,) = [each for each in app.began if each.name == "clock"]
+        clock.process.terminate()
+        clock.process.wait(30)
+        with app.control.fails(503, users=[WATCH], resources=["pods/log"]):
+            app.ends(name, log=LAST_WORDS)
+            posted = app.until(lambda: app.check_runs("api").get("Runner post-mortem"))
+            assert app.death(name)["runner_log"] == []
+        assert (posted["head_sha"], posted["conclusion"]) == (job.head_sha, "action_required")
+        (status,) = app.control.object("pods", NAMESPACE, name)["status"]["containerStatuses"]
+        ended_at = datetime.fromisoformat(status["state"]["terminated"]["finishedAt"])
+        assert (datetime.fromisoformat(posted["started_at"]) - ended_at).total_seconds() <= PROMISED_SECONDS
+        assert app.until(lambda: app.death(name)["runner_log"]) == LAST_WORDS
+
+
 @ONE_FLEET
 def test_a_clean_exit_is_reported_and_posts_no_check_run(fleet):
     app = fleet
