@@ -101,7 +101,7 @@ class Backend(Protocol):
         """Returns the names of the runners as last known."""
 
     async def runner(self, org: str, name_or_id: str) -> dict[str, Any]:
-        """Returns the health document of a runner with `death`."""
+        """Returns the health document of a runner with `death` and `phantoms`."""
 
     async def jobs(
         self, org: str | None, state: str | None, pool: str | None, search: JobSearch, pull: PullReference | None

@@ -199,9 +199,11 @@ def _fleet_document(fleet: FleetDocuments, listed: list[HealthDocument], total: 
 @click.argument("name_or_id", shell_complete=complete_runners)
 @WATCH
 @WEB
-@json_fields(HealthDocument, more=["death"])
+@json_fields(HealthDocument, more=["death", "phantoms"])
 def explain(org: str, name_or_id: str, *, web: bool, output: CommandOutput) -> None:
     """Show one runner: its evidence in order, its state and reason, and its death if it died.
+
+    If its pod or ARC object is a phantom, the command to copy is shown.
 
     Example: ghapp explain acme linux-4vcpu-x7k2p
     """
@@ -218,7 +220,12 @@ def explain(org: str, name_or_id: str, *, web: bool, output: CommandOutput) -> N
 
     pages = links(document["org"]) if web else PageLinks(page_url, document["org"])
     is_only_dead = document["death"] is not None and not document["evidence"]  # its record was deleted
-    page = pages.death(document["name"]) if is_only_dead else pages.runner(document["runner_id"])
+    if is_only_dead:
+        page = pages.death(document["name"])
+    elif document["runner_id"] is None:  # a phantom that GitHub never listed
+        page = pages.overview
+    else:
+        page = pages.runner(document["runner_id"])
     if web:
         open_page(page)
     else:

@@ -15,6 +15,7 @@ from ghapp.report.overview import (
     headline_documents,
     held_documents,
     phantom_documents,
+    phantoms_of_runner,
     pool_queue_documents,
 )
 from ghapp.settings import Settings
@@ -44,28 +45,31 @@ async def fleet_documents(settings: Settings, stores: Stores, org: str | None) -
 
 
 async def runner_document(settings: Settings, stores: Stores, org: str, name_or_id: str) -> dict[str, Any]:
-    """Returns the document of one runner, by name or id, with its death; of an unknown name only its death.
+    """Returns the document of one runner, by name or id, with its death and phantoms; of an unknown name only these.
 
     Raises:
         UnknownOrgError: the App is not installed there.
-        GhappError: neither a runner nor a death of that name is known.
+        GhappError: neither a runner, a death nor a phantom of that name is known.
     """
     (installation,) = await chosen(stores.installations, org)
     known = (await stores.runners.all(installation.id)).values()
     found = [each for each in known if each.name == name_or_id or str(each.id) == name_or_id]
     evidence = max(found, key=lambda each: each.id, default=None)
-    died = await stores.deaths.of(installation.id, evidence.name if evidence else name_or_id)
+    name = evidence.name if evidence else name_or_id
+    died = await stores.deaths.of(installation.id, name)
+    summary = await stores.cluster_summaries.of(installation.id)
+    phantoms = phantoms_of_runner(phantom_documents(installation.org, summary), name)
     view = await load_org_view(stores, installation, settings)
     if evidence is not None:
         document = view.document(evidence, time.time())
         died = died if died is not None and is_of(died, evidence) else None
-    elif died is not None:
-        document = never_seen(installation.org, died.runner_id, name_or_id)
+    elif died is not None or phantoms:
+        document = never_seen(installation.org, None if died is None else died.runner_id, name_or_id)
     else:
         raise GhappError(unknown_runner(org, name_or_id))
-    return {**document, "death": None if died is None else death_document(died)}
+    return {**document, "death": None if died is None else death_document(died), "phantoms": phantoms}
 
 
 def unknown_runner(org: str, name_or_id: str) -> str:
-    """Returns the message for a runner without a record and without a death."""
+    """Returns the message for a runner without a record, a death or a phantom."""
     return f"{org} {name_or_id}: unknown runner; see `{shell_command('ghapp', 'runners', '--org', org)}`"

@@ -48,7 +48,7 @@ class LocalBackend:
         return [evidence.name for runners in known for evidence in runners.values()]
 
     async def runner(self, org: str, name_or_id: str) -> dict[str, Any]:
-        """Returns the health document of a runner with `death`."""
+        """Returns the health document of a runner with `death` and `phantoms`."""
         return await runner_document(self._settings, self._stores, org, name_or_id)
 
     async def jobs(

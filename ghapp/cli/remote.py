@@ -26,6 +26,7 @@ from ghapp.gate.next_steps import NextStep
 from ghapp.gate.shard_checks import Check
 from ghapp.nearest_name import meant
 from ghapp.report.jobs import JOB_STATES
+from ghapp.report.overview import phantoms_of_runner
 from ghapp.runners.verdict import Reason
 from ghapp.tls import trusted
 from ghapp.web.reachable import is_loopback
@@ -117,24 +118,25 @@ class RemoteBackend:
         return [each["name"] for path in paths async for each in self._pages(path, "runners")]
 
     async def runner(self, org: str, name_or_id: str) -> dict[str, Any]:
-        """Returns the health document of a runner with `death`."""
+        """Returns the health document of a runner with `death` and `phantoms`."""
         base = f"/v1/orgs/{_part(org)}"
-        await self._get(f"{base}/overview")  # 404 for an unknown org
+        overview = await self._get(f"{base}/overview")  # 404 for an unknown org
         document = await self._get(f"{base}/runners/health", {"name": name_or_id})
         if document["reason"] == Reason.NEVER_OBSERVED and name_or_id.isdecimal() and int(name_or_id):
             document = await self._get(f"{base}/runners/{int(name_or_id)}/health")
         is_known = document["reason"] != Reason.NEVER_OBSERVED
         name = document["name"] if is_known else name_or_id
+        phantoms = phantoms_of_runner(overview["phantoms"], name)
         try:
             runner_id = {"runner_id": document["runner_id"]} if is_known else {}
             death = await self._get(f"{base}/deaths/{_part(name)}", runner_id)
         except RemoteNotFoundError:
-            if not is_known:
+            if not is_known and not phantoms:
                 raise GhappError(unknown_runner(org, name_or_id)) from None
             death = None
         if not is_known:
-            document = {**document, "name": name, "runner_id": death["runner_id"]}
-        return {**document, "death": death}
+            document = {**document, "name": name, "runner_id": None if death is None else death["runner_id"]}
+        return {**document, "death": death, "phantoms": phantoms}
 
     async def jobs(
         self, org: str | None, state: str | None, pool: str | None, search: JobSearch, pull: PullReference | None

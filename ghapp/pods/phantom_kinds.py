@@ -136,6 +136,11 @@ def key(phantom: Phantom) -> str:
     return f"{phantom.kind}/{phantom.namespace}/{phantom.subject}"
 
 
+def is_of_runner(kind: str, subject: str, runner_name: str) -> bool:
+    """True if a phantom is the pod, ARC object or registration of a runner; of inflated demand it is a scale set."""
+    return subject == runner_name and kind != PhantomKind.DEMAND_INFLATED
+
+
 def lasting(
     found: Iterable[Phantom], before: FoundSince, now: float, grace_seconds: float
 ) -> tuple[list[Phantom], dict[str, float]]:

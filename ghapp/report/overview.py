@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TypedDict
 
 from ghapp.deaths.cluster_summary import ClusterSummary, phantom_since
-from ghapp.pods.phantom_kinds import command_of
+from ghapp.pods.phantom_kinds import command_of, is_of_runner
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.report import fuse_history
 from ghapp.report.documents import Timestamp, pause_in_words, timestamp
@@ -146,6 +146,11 @@ def phantom_documents(org: str, summary: ClusterSummary | None) -> list[PhantomD
         }
         for each in summary.phantoms
     ]
+
+
+def phantoms_of_runner(phantoms: Iterable[PhantomDocument], name: str) -> list[PhantomDocument]:
+    """Returns those of a runner's name."""
+    return [each for each in phantoms if is_of_runner(each["kind"], each["name"], name)]
 
 
 def headline_documents(fleet: FleetView, links: PageLinks, now: float) -> list[HeadlineDocument]:

@@ -271,6 +271,10 @@ def explanation(document: Mapping[str, Any], page: str | None = None) -> Rendera
     if remediation["status"] != "none":
         since = f" since {remediation['since']}" if remediation["since"] else ""
         parts.append(copyable(f"replacement: {_next(remediation)}{since}; {remediation['text']}", "yellow"))
+    if phantoms := document.get("phantoms"):
+        kinds = ", ".join(f"{each['kind']} since {each['since']}" for each in phantoms)
+        parts.append(copyable(f"phantom: it counts as a runner, and cannot run a job ({kinds})", "yellow"))
+        parts += _phantom_steps(phantoms)
     if document["evidence"]:
         parts.append(ShrinkingTable(table))
     if death is not None:
@@ -314,6 +318,12 @@ def phantoms_table(phantoms: Sequence[Mapping[str, Any]], now: float) -> Rendera
         table.add_row(each["org"], place, each["kind"], each["reason"], ago(each["since"], now))
     count = count_line(len(phantoms), len(phantoms), "phantom")
     count.append(": counted as runners, but not runners")
+    steps = _phantom_steps(phantoms)
+    return Group(Text(), count, ShrinkingTable(table, [*constant_column("org", phantoms), "kind"]), *steps)
+
+
+def _phantom_steps(phantoms: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
+    """Returns by reason the advice, and each one's command."""
     advice = {each["reason"]: each["advice"] for each in phantoms}
     details = {each["reason"]: f" ({each['detail']})" for each in reversed(phantoms) if each["detail"]}
     steps: list[RenderableType] = []
@@ -321,7 +331,7 @@ def phantoms_table(phantoms: Sequence[Mapping[str, Any]], now: float) -> Rendera
         steps.append(copyable(f" {reason}{details.get(reason, '')} → {what}"))
         commands = [each["command"] for each in phantoms if each["reason"] == reason and each["command"]]
         steps += [copyable(f"   {command}") for command in commands[:MOST_COMMANDS]]
-    return Group(Text(), count, ShrinkingTable(table, [*constant_column("org", phantoms), "kind"]), *steps)
+    return steps
 
 
 def tokens_table(tokens: Iterable[Any], now: float) -> RenderableType:

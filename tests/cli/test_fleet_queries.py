@@ -62,6 +62,28 @@ async def test_the_json_has_the_same_runners_and_phantoms(known):
     }
 
 
+@pytest.mark.parametrize("runner", ["listed", "never listed"])
+async def test_explain_names_the_phantom_of_a_runner_with_the_command(known, runner):
+    name = "linux-1" if runner == "listed" else "ghost"
+    inflated = Phantom(PhantomKind.DEMAND_INFLATED, name, PhantomReason.DEMAND_INFLATED, "x", namespace="runners")
+    await keep(known, GHOST._replace(subject=name), GHOST._replace(subject="apart"), inflated)
+    text = " ".join((await known.ask("explain", "acme", name)).stdout.split())
+    assert "phantom: it counts as a runner, and cannot run a job (object-without-pod since " in text
+    assert f"PodLost → {ADVICE[LOST]} kubectl -n runners delete ephemeralrunner {name}" in text
+    assert "apart" not in text
+    found = await known.json("explain", "acme", name)
+    (phantom,) = found["phantoms"]
+    assert phantom in (await known.json("runners"))["phantoms"]
+    assert (found["name"], found["runner_id"]) == ("linux-1", 1) if runner == "listed" else ("ghost", None)
+    assert found["death"] is None
+
+
+async def test_a_runner_that_is_no_phantom_is_not_called_one(known):
+    await keep(known, GHOST)
+    assert "phantom" not in (await known.ask("explain", "acme", "linux-1")).stdout
+    assert (await known.json("explain", "acme", "linux-1"))["phantoms"] == []
+
+
 async def test_without_a_cluster_no_phantom_is_reported(known):
     text = (await known.ask("runners")).stdout
     assert "phantom" not in text

@@ -134,7 +134,9 @@ OUTPUTS = {
     "runners: headlines": tables.headlines_text([HEADLINE], NOW),
     "runners: queues": job_tables.queue_table([QUEUE], NOW),
     "runners: phantoms": tables.phantoms_table([PHANTOM], NOW),
-    "explain": tables.explanation(RUNNER | {"death": DEATH}, "https://ghapp.example/orgs/acme/runners/1"),
+    "explain": tables.explanation(
+        RUNNER | {"death": DEATH, "phantoms": [PHANTOM]}, "https://ghapp.example/orgs/acme/runners/1"
+    ),
     "jobs": job_tables.jobs_table([WAITING], 1, NOW),
     "why": job_tables.job_explanations([WAITING]),
     "deaths": death_tables.deaths_table([DEATH], 1, NOW),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ghapp.deaths.cluster_summary import ClusterSummary, phantom_since
-from ghapp.pods.phantom_kinds import Phantom, command_of
+from ghapp.pods.phantom_kinds import Phantom, command_of, is_of_runner
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, counted, moment
 
 MOST_PHANTOMS = 20
@@ -51,7 +51,8 @@ def cluster_view(summary: ClusterSummary, reaped: int, now: float) -> ClusterVie
 
 def phantoms_named(name: str, summary: ClusterSummary, now: float) -> tuple[PhantomLine, ...]:
     """Returns the phantoms of a runner's name, for its page."""
-    return tuple(_line(each, summary, now) for each in summary.phantoms if each.subject == name)
+    named = (each for each in summary.phantoms if is_of_runner(each.kind, each.subject, name))
+    return tuple(_line(each, summary, now) for each in named)
 
 
 def _line(phantom: Phantom, summary: ClusterSummary, now: float) -> PhantomLine:
