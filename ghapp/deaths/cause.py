@@ -178,9 +178,9 @@ def advice_for(cause: Cause, reason: str = "", message: str = "") -> str:
 _SPEAKS_OF_JOBS = re.compile(r"\b(?:the|its|longest) jobs?\b|\bbusy runners\b", re.IGNORECASE)
 
 
-def idle_advice(advice: str) -> str:
-    """Returns the advice for a death without a known job: what protects jobs is left out."""
-    if not _SPEAKS_OF_JOBS.search(advice):
+def fitting_advice(advice: str, *, has_job: bool) -> str:
+    """Returns the advice for what is known of the job by now: without a job, what protects jobs is left out."""
+    if has_job or not _SPEAKS_OF_JOBS.search(advice):
         return advice
     return f"{advice.partition(':')[0]}, while no job is known to have run: if that was meant, nothing needs to change."
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ghapp.deaths.cause import JOB_REASONS, Cause, OwnReason, advice_for, idle_advice
+from ghapp.deaths.cause import JOB_REASONS, Cause, OwnReason, advice_for, fitting_advice
 from ghapp.deaths.classify import OURS, OUTSIDE, Classification, classify, disruption
 from ghapp.deaths.runner_log import LONGEST_LINE, read_runner_log
 from ghapp.pods.pod import Container, Ended, Pod
@@ -96,7 +96,7 @@ class Death(NamedTuple):
     @property
     def advice_now(self) -> str:
         """The advice, for what is known of its job by now."""
-        return self.advice if self.job is not None else idle_advice(self.advice)
+        return fitting_advice(self.advice, has_job=self.job is not None)
 
     @property
     def ended_at(self) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.deaths.cause import Cause
+from ghapp.deaths.cause import Cause, advice_for, fitting_advice
 from ghapp.deaths.correlation import BURST_SECONDS, LEAST_OF_BURST, WEEK_SECONDS
 from ghapp.deaths.death import Death
 
@@ -19,7 +19,12 @@ MOST_PATTERNS = 5
 
 
 class DeathSummary(NamedTuple):
-    """A death in brief. Fields are only ever appended: stored records are read by position."""
+    """A death in brief. Fields are only ever appended: stored records are read by position.
+
+    Attributes:
+        has_job: True if its job is known.
+        advice: empty if it is what `advice_for` returns for cause and reason, as it mostly is: a thousand are stored.
+    """
 
     runner_name: str
     at: float
@@ -28,6 +33,13 @@ class DeathSummary(NamedTuple):
     pool: str = ""
     node: str = ""
     image: str = ""
+    has_job: bool = True
+    advice: str = ""
+
+    @property
+    def advice_now(self) -> str:
+        """The same as that of the death."""
+        return fitting_advice(self.advice or advice_for(self.cause, self.reason), has_job=self.has_job)
 
 
 class PatternKind(StrEnum):
@@ -59,7 +71,17 @@ class DeathPattern(NamedTuple):
 
 def death_summary(death: Death) -> DeathSummary:
     """Returns a death in brief."""
-    return DeathSummary(death.runner_name, death.at, death.cause, death.reason, death.pool, death.node, death.image)
+    return DeathSummary(
+        death.runner_name,
+        death.at,
+        death.cause,
+        death.reason,
+        death.pool,
+        death.node,
+        death.image,
+        has_job=death.job is not None,
+        advice="" if death.advice == advice_for(death.cause, death.reason) else death.advice,
+    )
 
 
 def death_patterns(deaths: Iterable[DeathSummary], now: float) -> list[DeathPattern]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ghapp.deaths.cause import Cause, advice_for
+from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import MOST_DEATHS, StaleNamespace
 from ghapp.deaths.patterns import DeathPattern, DeathSummary, PatternKind
 from ghapp.leaks.reaper_status import ReaperStatus
@@ -164,15 +164,16 @@ def rough(count: int) -> str:
 def _deaths(deaths: Sequence[DeathSummary]) -> str:
     if not deaths:
         return ""
-    by_cause: dict[Cause, list[DeathSummary]] = {}
+    alike: dict[tuple[Cause, str], list[DeathSummary]] = {}
     for each in deaths:
-        by_cause.setdefault(each.cause, []).append(each)
-    most_first = sorted(by_cause.values(), key=lambda alike: (-len(alike), alike[0].cause))
+        alike.setdefault((each.cause, each.advice_now), []).append(each)
+    most_first = sorted(alike.items(), key=lambda item: (-len(item[1]), item[0]))
     head = "### Deaths of the last 24 hours\n\n"
     if len(deaths) >= MOST_DEATHS:
         head += f"The last {MOST_DEATHS:,} of them.\n\n"
     head += heading("Cause", "Count", "Latest", "What to do", numbers=("Count",))
-    return cut(head, map(_death_row, most_first), len(most_first), MOST_CHARACTERS, "causes")
+    rows = (_death_row(advice, found) for (_, advice), found in most_first)
+    return cut(head, rows, len(most_first), MOST_CHARACTERS, "rows")
 
 
 def _patterns(fleet: FleetView) -> str:
@@ -193,11 +194,10 @@ def pattern_text(pattern: DeathPattern, value: str) -> str:
     return f"{pattern.deaths} deaths {which} {when}."
 
 
-def _death_row(alike: Sequence[DeathSummary]) -> str:
-    """Renders the deaths of one cause, the latest first; the advice is for the latest death's reason."""
-    latest = alike[0]
+def _death_row(advice: str, alike: Sequence[DeathSummary]) -> str:
+    """Renders the deaths of one cause and one advice, the latest first."""
     names = list(dict.fromkeys(each.runner_name for each in alike))
-    return row(code(latest.cause), str(len(alike)), _named(names), advice_for(latest.cause, latest.reason))
+    return row(code(alike[0].cause), str(len(alike)), _named(names), advice)
 
 
 def _named(names: Sequence[str]) -> str:

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from ghapp.deaths.cause import Cause, OwnReason, advice_for
 from ghapp.deaths.cluster_summary import MOST_DEATHS, DeathSummary, StaleNamespace
+from ghapp.deaths.death import DeadJob, Death
+from ghapp.deaths.patterns import death_summary
 from ghapp.leaks.reaper_status import ReaperStatus
 from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
@@ -209,6 +211,27 @@ def test_deaths_are_counted_by_cause_with_the_most_frequent_first():
         f"| `host-oom` | 3 | `b`, `c` | {advice_for(Cause.HOST_OOM)} |",
         f"| `vanished` | 1 | `a` | {advice_for(Cause.VANISHED)} |",
     ]
+
+
+def test_each_death_has_its_own_advice_and_those_with_one_share_a_row():
+    drained = "EvictionByEvictionAPI"
+    had_job = Death(
+        "a", "a", "n", NOW, 143, 15, drained, Cause.TERMINATED, advice_for(Cause.TERMINATED, drained), job=DeadJob(7)
+    )
+    low = "The node was low on resource: memory."
+    evicted = had_job._replace(
+        runner_name="c", reason="Evicted", advice=advice_for(Cause.TERMINATED, "Evicted", low), job=None
+    )
+    deaths = [had_job, had_job._replace(runner_name="b", job=None), evicted, evicted._replace(runner_name="d")]
+    rows = text(deaths=list(map(death_summary, deaths))).splitlines()[6:]
+    assert sorted(rows) == sorted(
+        [
+            f"| `terminated` | 2 | `c`, `d` | {evicted.advice_now} |",
+            f"| `terminated` | 1 | `a` | {had_job.advice_now} |",
+            f"| `terminated` | 1 | `b` | {deaths[1].advice_now} |",
+        ]
+    )
+    assert rows[0].startswith("| `terminated` | 2 |")
 
 
 def test_incompletely_counted_deaths_are_reported_as_such():

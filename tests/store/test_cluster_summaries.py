@@ -27,7 +27,7 @@ FULL = ClusterSummary(
             "runners",
         ),
     ),
-    deaths=(DeathSummary("b", NOW - 5, Cause.HOST_OOM, "OOMKilled"),),
+    deaths=(DeathSummary("b", NOW - 5, Cause.HOST_OOM, "OOMKilled", has_job=False, advice="Raise it."),),
 )
 
 

@@ -14,7 +14,7 @@ from ghapp.deaths.cause import (
     Cause,
     OwnReason,
     advice_for,
-    idle_advice,
+    fitting_advice,
     not_yours,
 )
 from ghapp.deaths.classify import DISRUPTIONS, OUTSIDE, POD_REASONS, UNSEEN, classify, signal_of
@@ -689,10 +689,10 @@ def test_the_death_of_an_idle_runner_does_not_speak_of_a_job_that_it_had():
 
 def test_what_happened_to_an_idle_runner_stays_in_its_advice():
     advice = advice_for(Cause.TERMINATED, "EvictionByEvictionAPI")
-    assert idle_advice(advice) == (
+    assert fitting_advice(advice, has_job=False) == (
         "Its node was drained, while no job is known to have run: if that was meant, nothing needs to change."
     )
-    assert idle_advice(advice_for(Cause.HOST_OOM)) == advice_for(Cause.HOST_OOM)
+    assert fitting_advice(advice_for(Cause.HOST_OOM), has_job=False) == advice_for(Cause.HOST_OOM)
 
 
 def test_without_a_known_job_no_code_is_judged():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.deaths.cause import Cause
+from ghapp.deaths.cause import GRACE_TOO_SHORT, Cause, OwnReason, advice_for
 from ghapp.deaths.correlation import BURST_SECONDS, WEEK_SECONDS
+from ghapp.deaths.death import DeadJob, Death
 from ghapp.deaths.patterns import (
     DAY_SECONDS,
     MOST_PATTERNS,
@@ -13,6 +14,7 @@ from ghapp.deaths.patterns import (
     DeathSummary,
     PatternKind,
     death_patterns,
+    death_summary,
 )
 from ghapp.report.cluster_section import pattern_text
 
@@ -23,6 +25,17 @@ NODE, POOL, IMAGE = PatternKind
 def death(ago=0.0, **changes):
     """A death that has nothing in common with others."""
     return DeathSummary(f"r-{ago}", NOW - ago, Cause.VANISHED, "")._replace(**changes)
+
+
+@pytest.mark.parametrize("has_job", [True, False])
+@pytest.mark.parametrize("cause", Cause)
+def test_a_death_in_brief_has_the_advice_of_the_death(cause, has_job):
+    messages = ("", "The node was low on resource: memory.", "Usage of EmptyDir volume exceeds the limit")
+    for reason in ("OOMKilled", "Evicted", "EvictionByEvictionAPI", "", *OwnReason):
+        for advice in (*(advice_for(cause, reason, message) for message in messages), GRACE_TOO_SHORT):
+            job = DeadJob(7, "acme/api") if has_job else None
+            full = Death("a", "a", "node", NOW, 137, 9, reason, cause, advice, job=job)
+            assert death_summary(full).advice_now == full.advice_now
 
 
 @pytest.mark.parametrize(
