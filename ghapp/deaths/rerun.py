@@ -254,6 +254,17 @@ def next_try_after(attempt: int, known: Rerun | None, now: float) -> float | Non
     )
 
 
+def tries_end_after(attempt: int) -> float:
+    """Returns the seconds from one try (the first is 0) to the last one."""
+    return sum(TRIES_AFTER_SECONDS[max(0, attempt) :])
+
+
+def why_not(reason: RerunRefusal) -> str:
+    """Returns why a job is not run again, as a part of a sentence."""
+    words = WHY_NOT[reason].removesuffix(".")
+    return words if words.startswith(("GitHub", "ghapp")) else f"{words[:1].lower()}{words[1:]}"
+
+
 def _is_unknown(rerun: Rerun) -> bool:
     return rerun.state is RerunState.REQUESTED
 

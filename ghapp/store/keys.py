@@ -503,7 +503,7 @@ def audit(installation: int, trail: str = "changes") -> str:
     return f"ghapp:{installation}:audit:{trail}"
 
 
-@keys_of(HASH, KeyBound(most=400, seconds=HOUR), (WEB, WORKER), (WEB, WORKER))
+@keys_of(HASH, KeyBound(most=400, seconds=8 * HOUR), (WEB, WORKER), (WEB, WORKER))
 def presses(installation: int) -> str:
     """Id of a press of a button → Press; the same with `:done` → with its outcome."""
     return f"ghapp:{installation}:presses"

@@ -1,8 +1,8 @@
 """Pressed buttons, and requests of commands, whose work a worker does: which wait for an outcome, and each outcome.
 
 A press is in the audit log as `queued` until the work that it asked for ends; then its entry has the outcome, and so
-has the page on which the button was pressed. Presses of one topic, such as a sweep of the organization, share one
-outcome: a press while the work runs joins it.
+has the page on which the button was pressed. Meanwhile both say what the work waits for, if that is known. Presses of
+one topic, such as a sweep of the organization, share one outcome: a press while the work runs joins it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ FAILED = "failed: "
 MOST = 400
 """Presses and outcomes that are kept, half of it presses. One beyond has its entry in the audit log, and no outcome."""
 
-KEPT_SECONDS = 3600
+KEPT_SECONDS = 8 * 3600
+"""After the last change of any press: longer than a re-run is tried."""
+
+SHOWN_SECONDS = 3600
+"""An outcome is kept for this long where others need its place."""
 
 _DONE = ":done"
 
@@ -45,11 +49,17 @@ class Press(NamedTuple):
         topic: what the work is about, such as `sweep` or `check 42`.
         entry: of the audit log, as it was recorded with the press.
         outcome: of the work; empty until it ended.
+        waits_for: why the work is not done yet; empty if nothing is known of that.
+        next_at: when it is tried again (epoch seconds).
+        ends_at: when it is tried for the last time.
     """
 
     topic: str
     entry: AuditEntry
     outcome: str = ""
+    waits_for: str = ""
+    next_at: float | None = None
+    ends_at: float | None = None
 
     @property
     def has_failed(self) -> bool:
@@ -86,16 +96,40 @@ class Presses:
     async def put(self, installation: int, press_id: str, press: Press) -> None:
         """Stores a press whose work has not ended, unless too many are stored."""
         key = keys.presses(installation)
+        if await self._redis.hlen(key) >= MOST // 2:
+            await self._delete_old(key, press.entry.at)
         if await self._redis.hlen(key) < MOST // 2:
             await self._redis.hset(key, press_id, _presses.encode(press))
         await self._redis.expire(key, KEPT_SECONDS)
 
     async def get(self, installation: int, press_id: str) -> Press | None:
-        """Returns a press, with its outcome if its work ended; None if it is unknown, or older than an hour."""
+        """Returns a press, with its outcome if its work ended; None if it is unknown, or too old."""
         key = keys.presses(installation)
         rows: Any = await self._redis.hmget(key, [press_id, press_id + _DONE])
         begun, done = rows
         return await self._read.one(key, done if done is not None else begun)
+
+    async def wait(
+        self, installation: int, topic: str, waits_for: str, next_at: float, ends_at: float | None = None
+    ) -> None:
+        """Records what the work of a topic waits for, with each press that has no outcome, and in the audit log.
+
+        Args:
+            installation: of the presses.
+            topic: of the work.
+            waits_for: the reason, a part of a sentence.
+            next_at: when it is tried again (epoch seconds).
+            ends_at: when it is tried for the last time.
+        """
+        key = keys.presses(installation)
+        for press_id, press in await self._open(key, topic):
+            waiting = press._replace(waits_for=waits_for, next_at=next_at, ends_at=ends_at)
+            if waits_for != press.waits_for:  # the log has no times, so that its entry stays where it is
+                result = f"waits: {waits_for}"
+                await self._audit.conclude(installation, press.entry, result)
+                waiting = waiting._replace(entry=press.entry._replace(result=result))
+            await self._redis.hset(key, press_id, _presses.encode(waiting))
+        await self._redis.expire(key, KEPT_SECONDS)
 
     async def conclude(self, installation: int, topic: str, outcome_of: Callable[[Press], str]) -> None:
         """Records the outcome of each press of a topic that has none yet; two processes record one of theirs.
@@ -109,14 +143,32 @@ class Presses:
 
     async def _conclude(self, installation: int, topic: str, outcome_of: Callable[[Press], str]) -> None:
         key = keys.presses(installation)
-        rows: Any = await self._redis.hgetall(key)
-        names = {(name.decode() if isinstance(name, bytes) else name): row for name, row in rows.items()}
-        for name, row in names.items():
-            if name.endswith(_DONE) or name + _DONE in names:
-                continue
-            press = await self._read.one(key, row)
-            if press is None or press.topic != topic:
-                continue
+        for press_id, press in await self._open(key, topic):
             done = press._replace(outcome=outcome_of(press))
-            if await self._redis.hsetnx(key, name + _DONE, _presses.encode(done)):
+            if await self._redis.hsetnx(key, press_id + _DONE, _presses.encode(done)):
                 await self._audit.conclude(installation, press.entry, done.outcome)
+
+    async def _open(self, key: str, topic: str) -> list[tuple[str, Press]]:
+        """Returns the presses of a topic that have no outcome, by their ids."""
+        rows = await self._rows(key)
+        found = []
+        for name, row in rows.items():
+            if not name.endswith(_DONE) and name + _DONE not in rows:
+                press = await self._read.one(key, row)
+                if press is not None and press.topic == topic:
+                    found.append((name, press))
+        return found
+
+    async def _delete_old(self, key: str, now: float) -> None:
+        """Makes room: an outcome is shown for an hour, and what has none after `KEPT_SECONDS` never gets one."""
+        rows = await self._rows(key)
+        for name in [each for each in rows if not each.endswith(_DONE)]:
+            done = rows.get(name + _DONE)
+            press = await self._read.one(key, rows[name] if done is None else done)
+            kept = KEPT_SECONDS if done is None else SHOWN_SECONDS
+            if press is None or press.entry.at < now - kept:
+                await self._redis.hdel(key, name, name + _DONE)
+
+    async def _rows(self, key: str) -> dict[str, bytes]:
+        rows: Any = await self._redis.hgetall(key)
+        return {(name.decode() if isinstance(name, bytes) else name): row for name, row in rows.items()}

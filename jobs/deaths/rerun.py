@@ -24,6 +24,8 @@ from ghapp.deaths.rerun import (
     next_try_after,
     refusal,
     settled,
+    tries_end_after,
+    why_not,
 )
 from ghapp.errors import GitHubError, NotFoundError, PermissionMissingError
 from ghapp.github.checks import external_id
@@ -43,6 +45,9 @@ from ghapp.store.presses import rerun_topic
 from jobs.context import JobContext, configured, open_context
 
 log = logger(__name__)
+
+NOT_RUN_AGAIN = "not run again"
+NO_ANSWER = "GitHub gave no usable answer"
 
 
 async def rerun_job(installation_id: int, which: str, by: str, attempt: int = 0, waited: int = 0) -> None:
@@ -74,6 +79,9 @@ async def rerun_job_of(
     installation = await context.installations.one(installation_id)
     death = await context.deaths.one(installation_id, which)
     if installation is None or installation.suspended or death is None or death.job is None:
+        gone = "the App is suspended or no longer installed"
+        why = gone if installation is None or installation.suspended else "the death is no longer on record"
+        await context.presses.conclude(installation_id, rerun_topic(which), lambda _: f"{NOT_RUN_AGAIN}: {why}")
         return None
     job_id = death.job.id
     async with context.locks.acquire("rerun", f"{installation_id}:{job_id}", OUTLIVING_SECONDS) as is_mine:
@@ -82,7 +90,8 @@ async def rerun_job_of(
         try:
             outcome = await _RerunTry(context, installation, death, by, waited=waited > 0).run()
         except GitHubError:
-            await _try_again(context, installation_id, job_id, which, by, attempt, waited)
+            after = await _try_again(context, installation_id, job_id, which, by, attempt, waited)
+            await _show_press(context, installation_id, which, by, attempt, NO_ANSWER, after)
             raise
     named = {"installation": installation_id, "org": installation.org, "job": job_id, "by": by}
     after = None
@@ -100,9 +109,30 @@ async def rerun_job_of(
             await context.reruns.note(installation_id, job_id, note)
     result = outcome.state.value if isinstance(outcome, Rerun) else outcome.value
     await context.counters.add("ghapp_reruns_total", org=installation.org, outcome=result)
-    if after is None:  # else a later try has the outcome
+    if isinstance(outcome, Rerun):
         await context.presses.conclude(installation_id, rerun_topic(which), lambda _: result)
+    else:
+        await _show_press(context, installation_id, which, by, attempt, why_not(outcome), after)
     return outcome
+
+
+async def _show_press(
+    context: JobContext, installation_id: int, which: str, by: str, attempt: int, why: str, after: float | None
+) -> None:
+    """Records with a person's press why the job is not run again, or not yet; `after`: seconds until the next try.
+
+    What holds up an unasked re-run does not hold up the person's, which is tried by itself.
+    """
+    if by == AUTO:
+        return
+    topic = rerun_topic(which)
+    if after is None:
+        ended = f"{NOT_RUN_AGAIN}: {why}" if attempt == 0 else f"{NOT_RUN_AGAIN} after {attempt + 1} tries: {why}"
+        await context.presses.conclude(installation_id, topic, lambda _: ended)
+        return
+    now = context.clock()
+    ends_at = max(now + after, now + tries_end_after(attempt))
+    await context.presses.wait(installation_id, topic, why, now + after, ends_at)
 
 
 async def _try_again(

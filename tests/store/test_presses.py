@@ -2,6 +2,7 @@
 
 import pytest
 
+from ghapp.deaths.rerun import GIVEN_BACK_SECONDS, tries_end_after
 from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.store import keys, presses
 from ghapp.store.audit import AuditEntry, AuditLog, Channel
@@ -41,6 +42,42 @@ async def test_presses_of_one_topic_share_the_work_and_each_has_its_entry(redis)
     await store.conclude(7, SWEEP_TOPIC, lambda press: f"for {press.entry.who}")
     assert [(await store.get(7, each)).outcome for each in ids] == ["for mona", "for lisa"]
     assert sorted(await results(redis)) == ["for lisa", "for mona"]
+
+
+async def test_a_press_shows_what_its_work_waits_for_until_it_ends(redis):
+    store = Presses(redis)
+    press_id, other = await store.begin(7, "rerun a", ENTRY), await store.begin(7, "rerun b", ENTRY)
+    await redis.expire(keys.presses(7), 10)
+    for at in (60.0, 120.0):
+        await store.wait(7, "rerun a", "the fuse is not closed", NOW + at, NOW + 900)
+    press = await store.get(7, press_id)
+    assert (press.outcome, press.waits_for) == ("", "the fuse is not closed")
+    assert (press.next_at, press.ends_at) == (NOW + 120, NOW + 900)
+    assert (await store.get(7, other)).waits_for == ""
+    assert sorted(await results(redis)) == ["queued", "waits: the fuse is not closed"], "one entry for each press"
+    assert await redis.ttl(keys.presses(7)) > presses.KEPT_SECONDS - 10
+    await store.wait(7, "rerun a", "the run goes on", NOW + 180)
+    await store.conclude(7, "rerun a", lambda _: "accepted")
+    await store.wait(7, "rerun a", "too late", NOW + 240)
+    assert (await store.get(7, press_id)).outcome == "accepted"
+    assert sorted(await results(redis)) == ["accepted", "queued"]
+
+
+def test_a_press_is_kept_for_longer_than_a_re_run_is_tried():
+    assert tries_end_after(0) + GIVEN_BACK_SECONDS < presses.KEPT_SECONDS
+
+
+async def test_outcomes_of_an_hour_ago_make_room_for_others(redis, monkeypatch):
+    monkeypatch.setattr(presses, "MOST", 6)
+    store, late = Presses(redis), ENTRY._replace(at=NOW + presses.SHOWN_SECONDS + 1)
+    done = await store.begin(7, SWEEP_TOPIC, ENTRY)
+    await store.conclude(7, SWEEP_TOPIC, lambda _: "found no suspect, 4 calls")
+    waits = await store.begin(7, "rerun a", ENTRY)
+    assert await store.get(7, await store.begin(7, SWEEP_TOPIC, ENTRY)) is None, "too many within the hour"
+    later = await store.begin(7, SWEEP_TOPIC, late)
+    found = [await store.get(7, each) is not None for each in (done, waits, later)]
+    assert found == [False, True, True]
+    assert await redis.hlen(keys.presses(7)) == 2
 
 
 async def test_an_unknown_press_has_none(redis):

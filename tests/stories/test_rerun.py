@@ -15,11 +15,12 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 
 from ghapp.deaths.death import DeadJob
-from ghapp.deaths.rerun import AUTO, Rerun, RerunNote, RerunRefusal, RerunState
+from ghapp.deaths.rerun import AUTO, TRIES_AFTER_SECONDS, Rerun, RerunNote, RerunRefusal, RerunState
 from ghapp.errors import GitHubUnavailableError
 from ghapp.remediation.fuse import Fuse, Position
 from ghapp.report.post_mortem import RERUN
 from ghapp.sandbox.config import LEAST_PRIVILEGE
+from ghapp.store import keys
 from ghapp.store.deaths import identity
 from jobs.deaths.job_deaths import examine_job_of
 from jobs.deaths.post_mortem import look_into
@@ -188,6 +189,76 @@ async def test_why_a_re_run_waits_is_noted_with_the_next_try_and_the_note_of_a_r
         assert (await rerun(app, death, "mona")).state is RerunState.ACCEPTED
         assert await rerun(app, death, "mona") is RerunRefusal.ALREADY
         assert await app.context.reruns.noted(app.installation, job.id) == note
+
+
+async def pressed(app, check_run):
+    """A person presses the button of the check run; who it is."""
+    app.sandbox.control.click("acme", check_run_id=check_run, identifier=RERUN.identifier)
+    await app.receive_all()
+    return app.sandbox.world.sender["login"]
+
+
+async def recorded(app):
+    """The result of each press in the audit log."""
+    return [each.result for each in await app.context.audit.latest(app.installation, 9)]
+
+
+GOES_ON = "other jobs of the run go on; GitHub re-runs a job when its run is over"
+
+
+@pytest.mark.parametrize("end", ["accepted", "all tries"])
+async def test_a_press_whose_re_run_waits_for_hours_says_for_what_and_how_it_ended(story, end):
+    async with story() as app:
+        job, death = await job_died(app, own_steps=True)
+        who = await pressed(app, (await look(app, death))[0])
+        run = run_of(job)
+        (other,) = app.sandbox.control.queue("acme", labels=[POOL], repository="api")
+        run.job = app.sandbox.fleet.jobs[other]
+        for attempt, after in enumerate(TRIES_AFTER_SECONDS):
+            assert await rerun(app, death, who, attempt=attempt) is RerunRefusal.RUN_NOT_OVER
+            assert await recorded(app) == [f"waits: {GOES_ON}"]
+            (press_id,) = await app.context.redis.hkeys(keys.presses(app.installation))
+            press = await app.context.presses.get(app.installation, press_id.decode())
+            assert press.next_at == app.clock() + after
+            app.clock.pass_(after)
+        assert app.clock() == press.ends_at
+        if end == "accepted":
+            run.job = job
+        await rerun(app, death, who, attempt=len(TRIES_AFTER_SECONDS))
+        last = "accepted" if end == "accepted" else f"not run again after 16 tries: {GOES_ON}"
+        assert await recorded(app) == [last]
+
+
+async def test_what_holds_up_an_unasked_re_run_does_not_hold_up_a_press(story):
+    async with story(pool=AUTOMATIC) as app:
+        _, death = await job_died(app)
+        who = await pressed(app, (await look(app, death))[0])
+        await app.context.fuses.save(app.installation, POOL, None, Fuse(Position.PROVING))
+        assert await rerun(app, death) is RerunRefusal.FUSE
+        assert await recorded(app) == ["queued"]
+        assert (await rerun(app, death, who)).state is RerunState.ACCEPTED
+        assert await recorded(app) == ["accepted"]
+
+
+@pytest.mark.parametrize("trouble", ["GitHub", "the death", "the App"])
+async def test_a_press_that_nothing_comes_of_says_so(story, trouble):
+    async with story() as app:
+        _, death = await job_died(app, own_steps=True)
+        who = await pressed(app, (await look(app, death))[0])
+        if trouble == "GitHub":
+            app.sandbox.control.fault(match="/jobs/", status=500)
+            with pytest.raises(GitHubUnavailableError):
+                await rerun(app, death, who)
+            assert await recorded(app) == ["waits: GitHub gave no usable answer"]
+        elif trouble == "the death":
+            await app.context.redis.delete(keys.deaths(app.installation))
+            assert await rerun(app, death, who) is None
+            assert await recorded(app) == ["not run again: the death is no longer on record"]
+        else:
+            installation = await app.context.installations.one(app.installation)
+            await app.context.installations.put(replace(installation, suspended=True))
+            assert await rerun(app, death, who) is None
+            assert await recorded(app) == ["not run again: the App is suspended or no longer installed"]
 
 
 async def test_while_the_pools_fuse_is_not_closed_it_waits(story):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from math import ceil
 from typing import Any
 from urllib.parse import quote
@@ -131,11 +132,14 @@ class Buttons:
         if isinstance(visit := await self._host.visit(request), Response):
             return visit
         press = await self._host.data.press(visit.org_state, request.path_params["press_id"][:LONGEST_ID])
-        text = "The outcome is no longer known; the list of changes may have it." if press is None else banner(press)
+        lost = "The outcome is no longer known; the list of changes may have it."
+        text = lost if press is None else banner(press, self._host.clock())
         headers = layout.headers(scripts=True)
         if not text:
             return Response(status_code=204, headers=headers)
-        return HTMLResponse(layout.render("outcome.html", text=text), STOP_POLLING, headers)
+        is_waiting = press is not None and not press.outcome
+        status = HTTPStatus.OK if is_waiting else STOP_POLLING
+        return HTMLResponse(layout.render("outcome.html", text=text), status, headers)
 
     # Pause and resume.
 

@@ -366,7 +366,7 @@ class PageData:
         return await self._stores.presses.begin(org_state.installation.id, topic, entry)
 
     async def press(self, org_state: OrgState, press_id: str) -> Press | None:
-        """Returns a press of the last hour."""
+        """Returns a press of the last hours."""
         return await self._stores.presses.get(org_state.installation.id, press_id)
 
     def change(self, installation: int | None, entry: AuditEntry) -> AbstractAsyncContextManager[ChangeOutcome]:

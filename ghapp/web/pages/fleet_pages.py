@@ -131,8 +131,8 @@ class PageHost:
         asked = [part for part in request.url.query.split("&") if part]
         query = "&".join(part for part in asked if not part.startswith(("done=", "press=")))
         press: Press | None = getattr(request.state, "press", None)
-        outcome = "" if press is None else banner(press)
-        waits_for = "" if press is None or outcome else request.query_params["press"]
+        outcome = "" if press is None else banner(press, self.clock())
+        waits_for = "" if press is None or press.outcome else request.query_params["press"]
         return PageShell(
             root=root,
             current=current,

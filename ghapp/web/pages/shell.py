@@ -7,6 +7,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from ghapp.store.presses import Press
+from ghapp.web.pages.views.wording import due
 
 NOTICES = {
     "sweep": "A sweep is queued. Its outcome is shown here when it is known.",
@@ -64,12 +65,17 @@ class PageShell:
     now: str = ""
 
 
-def banner(press: Press) -> str:
-    """Returns what a button did, in a sentence; empty until its outcome is known."""
-    if not press.outcome:
-        return ""
+def banner(press: Press, now: float) -> str:
+    """Returns what a button did, or what its work waits for, in sentences; empty if neither is known yet."""
     did = f"{press.entry.action} {press.entry.subject}".strip()
-    return f"{did[:1].upper()}{did[1:]}: {press.outcome}."
+    did = f"{did[:1].upper()}{did[1:]}"
+    if press.outcome:
+        return f"{did}: {press.outcome}."
+    if not press.waits_for:
+        return ""
+    again, last = due(press.next_at, now), due(press.ends_at, now)
+    ends = "" if last is None else f", for the last time {last.text}"
+    return f"{did} waits: {press.waits_for}." + ("" if again is None else f" It is tried again {again.text}{ends}.")
 
 
 def navigation(org: str, *, with_system: bool = True) -> tuple[NavigationLink, ...]:

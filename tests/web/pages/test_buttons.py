@@ -77,6 +77,20 @@ async def test_the_banner_and_the_record_show_the_outcome_when_the_work_has_ende
     assert await entries(redis, fleet["acme"]) == [("mona", "sweep", "", "", result, ELSEWHERE)]
 
 
+async def test_the_banner_and_the_record_say_what_the_work_waits_for_and_until_when(signed_in, fleet, redis):
+    browser = await signed_in("mona")
+    address = (await press(browser, "/orgs/acme/sweep")).headers["location"].removeprefix("../..")
+    await Presses(redis).wait(fleet["acme"], SWEEP_TOPIC, "the fuse is not closed", NOW + 120, NOW + 7200)
+    path = f"/orgs/acme/presses/{address.partition('press=')[2]}"
+    asked = await browser.get(path, headers={"hx-request": "true"})
+    text = "Sweep waits: the fuse is not closed. It is tried again in 2 min, for the last time in 2 h."
+    assert (asked.status_code, asked.text.strip()) == (200, text), "htmx shows it, and asks again"
+    page = (await browser.get(address)).text
+    assert text in page
+    assert 'hx-trigger="every 1s"' in page
+    assert (await entries(redis, fleet["acme"]))[0][4] == "waits: the fuse is not closed"
+
+
 async def test_the_outcome_of_a_press_is_for_who_sees_the_organization_and_an_unknown_one_ends_the_asking(
     signed_in, fleet, redis
 ):
