@@ -128,3 +128,7 @@ def test_an_incident_that_begins_appears_without_a_reload(open_page, fleet):  # 
     fleet.github.control.lose("acme", pool="pink", count=1)
     page.get_by_text("1 incident is open").wait_for()
     assert page.evaluate("window.untouched") is True
+    page.goto(f"{fleet.base}/orgs/acme")
+    worst = page.locator(".banner .lead")
+    expect(worst).to_contain_text("1 of 4 runners of rollout is lost")
+    expect(page.get_by_text(worst.inner_text())).to_have_count(1)

@@ -333,5 +333,5 @@ def test_each_code_has_a_text():
 
 def test_the_overview_links_a_fuse_to_its_incident():
     fuse = Fuse(Position.PROVING, NOW, reason=FuseReason.MASS_LOSS)
-    (found,) = overview(fleet_of(survey=Survey(NOW, 0), fuses={POOL: fuse}), NOW, {POOL: "i"}).open
-    assert found.incident == "i"
+    page = overview(fleet_of(survey=Survey(NOW, 0), fuses={POOL: fuse}), NOW, {POOL: "i"})
+    assert (page.headline.incident, page.others) == ("i", ())

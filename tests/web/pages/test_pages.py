@@ -17,6 +17,7 @@ from ghapp.runners.observations import registration_seen
 from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.deaths import Deaths
 from ghapp.store.demand import Demand
+from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.leaks import Leaks
 from ghapp.store.runners import Runners
 from ghapp.web.pages.views.paging import PAGE_SIZE
@@ -97,12 +98,27 @@ async def test_a_runners_page_shows_the_phantom_of_its_name_with_the_command(key
     assert "<h2>Phantom</h2>" not in (await key_holder.get("/orgs/acme/runners/3")).text
 
 
-async def test_the_overview_shows_the_state_and_the_open_incidents(key_holder):
+WORST = "1 of 3 runners of linux-4vcpu is lost: nothing is replaced: remediation is in dry-run; 1 of 2 successors are online."
+
+
+@pytest.mark.parametrize("paused", [0, 2])
+async def test_the_overview_shows_the_worst_headline_once_and_counts_the_others(key_holder, redis, fleet, paused):
+    for pool in ("linux-4vcpu", "gpu")[:paused]:
+        await Fuses(redis).pause(fleet["acme"], pool, Pause("mona", f"maintenance of {pool}", NOW - 60))
     text = unescape((await key_holder.get("/orgs/acme")).text)
-    assert (
-        "1 of 3 runners of linux-4vcpu is lost: nothing is replaced: remediation is in dry-run; 1 of 2 successors are online."
-        in text
-    )
+    banner, _, rest = text.partition('aria-label="Current state"')[2].partition("</section>")
+    assert WORST.partition(":")[0] in banner
+    assert text.count(WORST.partition(":")[0]) == 1
+    assert "Began" in banner
+    listed = re.findall(r"<li><b", rest.partition('id="pools"')[0])
+    assert len(listed) == paused
+    assert re.findall(r"Also open: (\d+)", rest) == ([str(paused)] if paused else [])
+    assert "None. Every fuse is closed" not in text
+
+
+async def test_the_overview_shows_the_state_and_what_to_do(key_holder):
+    text = unescape((await key_holder.get("/orgs/acme")).text)
+    assert WORST in text
     assert 'Set [remediation] mode = "act"' in text
 
 

@@ -100,10 +100,10 @@ def test_a_count_has_its_noun():
 # The overview.
 
 
-def test_the_overview_begins_with_the_worst_headline_and_lists_all_of_them():
+def test_the_overview_begins_with_the_worst_headline_and_lists_the_others():
     page = overview(fleet(*LOST, fuses={"gpu": STOPPED}), NOW, {POOL: "i"})
-    lost, fuse = page.open
-    assert page.headline is lost
+    lost, (fuse,) = page.headline, page.others
+    assert not page.is_well
     assert (lost.severity, lost.sentence) == (
         Severity.ATTENTION,
         f"1 of 3 runners of {POOL} is lost: it waits for its turn: the replacements of one sweep are limited.",
@@ -142,7 +142,7 @@ def test_a_state_without_a_runner_has_no_column_but_healthy_and_lost():
 
 def test_a_healthy_fleet_has_no_incident_and_nothing_to_resume():
     page = overview(fleet(*WELL), NOW)
-    assert (page.open, page.can_resume) == ((), False)
+    assert (page.is_well, page.others, page.can_resume) == (True, (), False)
     assert (page.headline.severity, page.headline.sentence) == (Severity.GOOD, "All 2 runners are healthy.")
 
 

@@ -1,4 +1,4 @@
-"""The overview of one organization: its state in one sentence, its pools, and what is open. Pure."""
+"""The overview of one organization: the worst headline, what else is open, and its pools. Pure."""
 
 from __future__ import annotations
 
@@ -81,16 +81,23 @@ class OpenItem(NamedTuple):
 
 
 class OverviewPage(NamedTuple):
-    """The page's content: the worst headline, then all. `listed`: when the last complete list was begun."""
+    """The page's content: the worst headline, then the others.
+
+    Attributes:
+        is_well: True if the headline is that all is well.
+        others: what is wrong beside the headline, the worst first.
+        listed: when the last complete list was begun.
+    """
 
     headline: OpenItem
+    is_well: bool
+    others: tuple[OpenItem, ...]
     total: int
     states: tuple[StateCount, ...]
     healed: int
     listed: Moment | None
     mode: str
     pools: tuple[PoolLine, ...]
-    open: tuple[OpenItem, ...]
     can_resume: bool
 
     @property
@@ -104,17 +111,18 @@ def overview(fleet: FleetView, now: float, open_incidents: Mapping[str, str] = N
     pools, demand = by_pool(fleet, now), {each.pool: each for each in fleet.demand}
     count = sum((pool.count for pool in pools), Counter[State]())
     found = headlines(fleet, pools, now)
-    items = tuple(_item(each, open_incidents, now) for each in found)
+    worst, *others = (_item(each, open_incidents, now) for each in found)
     is_stopped = any(fuse.position is Position.STOPPED for fuse in fleet.view.fuses.values())
     return OverviewPage(
-        headline=items[0],
+        headline=worst,
+        is_well=found[0].kind is HeadlineKind.WELL,
+        others=tuple(others),
         total=count.total(),
         states=state_counts(count),
         healed=sum(len(pool.healed) for pool in pools),
         listed=moment(fleet.view.survey.swept_at, now),
         mode=fleet.view.mode,
         pools=tuple(_line(fleet, pool, demand.get(pool.name), now) for pool in pools),
-        open=() if found[0].kind is HeadlineKind.WELL else items,
         can_resume=bool(fleet.view.pauses) or is_stopped,
     )
 
