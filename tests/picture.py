@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -19,6 +20,7 @@ from ghapp.local.up import Site, up
 from ghapp.store.connect import connect
 from ghapp.store.incidents import Incidents
 from ghapp.store.installations import Installations
+from ghapp.web.page_key import PARAMETER
 from tests.stories.test_up import wait_for
 from tests.support.chromium import chromium_path
 
@@ -82,7 +84,7 @@ async def _pages(site: Site) -> AsyncIterator[Mapping[str, Page]]:
         pages = {each: await browser.new_page(color_scheme=each, viewport=size) for each in SCHEMES}
         await asyncio.to_thread(wait_for, lambda: listens(host, port))
         for page in pages.values():
-            await page.goto(f"http://{host}:{port}/orgs/acme")
+            await page.goto(f"http://{host}:{port}/orgs/acme?{PARAMETER}={site.page_key}")
         yield pages
         await browser.close()
 
@@ -92,10 +94,10 @@ async def _incident(pages: Mapping[str, Page]) -> dict[str, bytes]:
     for page in pages.values():
         if not await page.locator("[data-live]").count():  # there is no organization before the first discovery
             await page.reload()
-        if not await page.get_by_text("runners are lost").count():
+        if not await page.get_by_text(re.compile(r"runners of \S+ are lost")).count():
             return {}
     return {scheme: await page.screenshot() for scheme, page in pages.items()}
 
 
 if __name__ == "__main__":
-    up(dict(os.environ), sandbox=True, show=take)
+    up(dict(os.environ), sandbox=True, show=take, report=print)
