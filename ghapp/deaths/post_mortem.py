@@ -12,7 +12,7 @@ from ghapp.deaths.cause import Cause, OwnReason
 from ghapp.deaths.correlation import is_of
 from ghapp.deaths.death import Death, blames_the_platform
 from ghapp.deaths.github_words import JobWords
-from ghapp.deaths.runner_log import read_runner_log
+from ghapp.deaths.runner_log import RUNNING, read_runner_log
 from ghapp.runners.evidence import Evidence
 
 APART_SECONDS = 60.0
@@ -27,6 +27,12 @@ SURROUNDED_SECONDS = 75.0
 LOOKS_AFTER_SECONDS = (90.0, 600.0, 300.0, 600.0, 1800.0)
 """Delays between attempts. The second attempt finds the context of the end. GitHub marks a lost job as failed when its
 lease expires, after ten minutes or more: the later attempts wait for that. After the last attempt there are no more."""
+
+DELIVERED_SECONDS = 15.0
+"""From a runner's end: until then the delivery of its job's start may arrive, and a post-mortem is promised."""
+
+EARLY_LOOK_SECONDS = 8.0
+"""From the first attempt to a repetition that finds a job whose delivery was on its way."""
 
 UNFINISHED = ("failure", "cancelled", "timed_out")
 
@@ -109,6 +115,17 @@ def failed_for_it(death: Death, job: JobFacts, words: JobWords) -> bool:
     is_killed = words.of_runner and words.explain_failures(job.failures)
     is_codes = job.step_failed and not death.id and not is_killed
     return blames_the_platform(death, confirmed_by_github=words.of_runner) and not is_codes
+
+
+def may_have_undelivered_job(death: Death, now: float) -> bool:
+    """True if a pod's runner may have died under a job whose delivery is on its way.
+
+    Its log, where there is one, shows whether it had a job.
+    """
+    is_known = death.job is not None and bool(death.job.repository)
+    if is_known or not death.pod or death.cause is Cause.CLEAN_EXIT or now >= death.ended_at + DELIVERED_SECONDS:
+        return False
+    return not death.runner_log or read_runner_log(death.runner_log).job == RUNNING
 
 
 def wants_lines(death: Death) -> bool:

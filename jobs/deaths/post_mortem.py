@@ -10,11 +10,13 @@ from __future__ import annotations
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import Death
 from ghapp.deaths.post_mortem import (
+    EARLY_LOOK_SECONDS,
     JobFacts,
     failed_for_it,
     has_full_context,
     is_interrupted,
     may_have_failed_for_it,
+    may_have_undelivered_job,
     next_look_after,
     wants_lines,
 )
@@ -101,6 +103,8 @@ async def _look(context: JobContext, installation: Installation, death: Death, l
         await _log_once(context, installation, trouble)
     if isinstance(trouble, GitHubUnavailableError):
         raise trouble
+    if look == 0 and may_have_undelivered_job(death, now) and _look_again_early(context, installation, death):
+        return CheckRunOutcome.WAITS
     if (lacks_lines or _is_open(context, death, facts, trouble, now)) and _ask_for_next(
         context, installation, death, look
     ):
@@ -190,6 +194,12 @@ def _post_later(context: JobContext, installation: Installation, death: Death, l
     turn = round(context.clock() + after_seconds)
     key = f"post-mortem-{death_id(installation, death)}-later-{turn}"
     context.ask(JobName.POST_MORTEM, installation.id, identity(death), look, key=key, after_seconds=after_seconds)
+
+
+def _look_again_early(context: JobContext, installation: Installation, death: Death) -> bool:
+    """Enqueues the first look once more; False if this is that repetition, whose key is taken while it runs."""
+    key = f"post-mortem-{death_id(installation, death)}-job"
+    return context.ask(JobName.POST_MORTEM, installation.id, identity(death), key=key, after_seconds=EARLY_LOOK_SECONDS)
 
 
 def _ask_for_next(context: JobContext, installation: Installation, death: Death, look: int) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from rq.job import Job
+from rq.serializers import JSONSerializer
 
 from ghapp.deaths.cause import Cause
-from ghapp.deaths.post_mortem import LOOKS_AFTER_SECONDS
+from ghapp.deaths.post_mortem import DELIVERED_SECONDS, EARLY_LOOK_SECONDS, LOOKS_AFTER_SECONDS
 from ghapp.report.post_mortem import NOT_THE_CAUSE
 from jobs.checks.publisher import CheckRunOutcome
+from jobs.deaths.post_mortem import look_into
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL
 from tests.stories.death_story import a_job_runs, ask_logs_of, check_runs, its_runner_dies, kept, lease_is_over, look
@@ -48,6 +51,32 @@ async def test_a_developer_learns_on_the_job_s_own_commit_that_the_runner_died(s
         assert list(check_runs(app)) == [check_run]
         assert check_runs(app)[check_run] == posted
         assert len(await app.sent_events("runner.died")) == 1
+
+
+@pytest.mark.parametrize("is_delivered", [True, False])
+async def test_a_runner_that_dies_before_its_job_was_delivered_is_looked_at_again_within_15_seconds(
+    story, is_delivered
+):
+    async with story() as app:
+        await sweep_installation(app.context, app.installation)
+        app.listen()
+        (job_id,) = app.sandbox.control.queue("acme", labels=[POOL], repository="api")
+        job = app.sandbox.world.orgs["acme"].fleet.jobs[job_id]
+        await its_runner_dies(app, job)
+        ended_at = app.clock()
+        assert await look(app, job) is CheckRunOutcome.WAITS
+        assert check_runs(app) == {}
+        if is_delivered:
+            await app.receive(2)
+        (row,) = app.context.queue_redis.zrange("rq:scheduled:report", 0, -1, withscores=True)
+        assert row[0].endswith(b"-job")
+        again = Job.fetch(row[0].decode(), connection=app.context.queue_redis, serializer=JSONSerializer)
+        app.clock.pass_(EARLY_LOOK_SECONDS)
+        found = await look_into(app.context, *again.args)
+        assert app.clock() - ended_at <= DELIVERED_SECONDS
+        assert found is (CheckRunOutcome.CREATED if is_delivered else CheckRunOutcome.WAITS)
+        later = [key for key in app.context.queue_redis.zrange("rq:scheduled:report", 0, -1) if key.endswith(b"-1")]
+        assert len(later) == 1, "the next look comes as always"
 
 
 async def test_a_job_whose_end_was_reported_already_is_found_by_its_repository(story):

@@ -19,6 +19,7 @@ from ghapp.deaths.post_mortem import (
     has_full_context,
     job_at_death,
     may_have_failed_for_it,
+    may_have_undelivered_job,
     next_look_after,
     wants_lines,
 )
@@ -174,6 +175,27 @@ def test_the_job_of_a_runner_at_its_death(changes, exit_code, found):
 )
 def test_a_clean_exit_needs_no_more_lines_unless_its_log_is_empty(changes, wants):
     assert wants_lines(death(**changes)) is wants
+
+
+@pytest.mark.parametrize(
+    ("changes", "seconds", "may_have"),
+    [
+        ({}, 0, True),
+        ({}, 15 - MICROSECOND, True),
+        ({}, 15, False),
+        ({"ahead": -60.0}, 60, True),
+        ({"ahead": 60.0}, 0, False),
+        ({"job": DeadJob(7)}, 0, True),
+        ({"job": DeadJob(7, "acme/api")}, 0, False),
+        ({"pod": ""}, 0, False),
+        ({"cause": Cause.CLEAN_EXIT}, 0, False),
+        ({"runner_log": ("Running job: test",)}, 0, True),
+        ({"runner_log": ("Listening for Jobs",)}, 0, False),
+        ({"runner_log": ("Running job: test", "Job test completed with result: Failed")}, 0, False),
+    ],
+)
+def test_a_job_may_be_delivered_within_15_seconds_after_its_runners_end(changes, seconds, may_have):
+    assert may_have_undelivered_job(death(**{"job": None} | changes), NOW + seconds) is may_have
 
 
 def test_the_context_of_a_death_is_complete_75_seconds_later():
