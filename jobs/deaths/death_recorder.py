@@ -42,7 +42,7 @@ MOST_UNPUBLISHED = 500
 """Asked for again by one list; the next one asks for more."""
 
 LOG_SECONDS = 5.0
-"""For one request for a log: a death is recorded without its log after this, and other ends are not held up."""
+"""For the first request for a log: a death is recorded without its log after this, and other ends are not held up."""
 
 Clock = Callable[[], float]
 
@@ -93,7 +93,7 @@ class DeathRecorder:
         """
         if pod.ended is None or pod.runner is None:
             return RecordedEnd(is_new=False)
-        log_answer = await self._read_log(pod)
+        log_answer = await self._read_log(pod, LOG_SECONDS)
         ahead, _ = await self._cluster_times(pod)
         death = died(pod, log_answer.lines, self.clock(), ahead)
         installation, evidence = await self._whose(pod)
@@ -115,7 +115,7 @@ class DeathRecorder:
         death = died(pod, (), self.clock(), ahead)
         if installation is None or await self._find_without_log(installation, pod, death) is None:
             return False
-        log_answer = await self._read_log(pod)
+        log_answer = await self._read_log(pod, None)
         known = await self._find_without_log(installation, pod, death)
         if known is not None:
             await self._add_log(installation, known, died(pod, log_answer.lines, self.clock(), ahead))
@@ -131,18 +131,26 @@ class DeathRecorder:
             ahead, _ = await self._cluster_times(pod)
             await self._record(pod, died(pod, (), self.clock(), ahead), *await self._whose(pod))
 
-    async def _read_log(self, pod: Pod) -> _LogAnswer:
-        """Returns the last log lines of a runner that has ended; a death is recorded without them, too."""
+    async def _read_log(self, pod: Pod, first_within: float | None) -> _LogAnswer:
+        """Returns the last log lines of a runner that has ended; a death is recorded without them, too.
+
+        Args:
+            pod: as shown.
+            first_within: seconds for the first request; None for a further one: how often one pod's log is asked for
+                shows nothing of the other pods' logs.
+        """
         degraded, place = self.stores.degraded_sources, logs_source(pod.namespace)
         is_restarted = pod.runner is not None and pod.runner.ended is None
         try:
-            async with asyncio.timeout(LOG_SECONDS):
+            async with asyncio.timeout(first_within):
                 lines = await self.cluster.log(pod, previous=is_restarted)
         except (ClusterError, TimeoutError) as failure:  # of one pod, it may mean that the pod or its node was lost
             error = failure if isinstance(failure, ClusterError) else _unanswered(pod)
-            if self.grace.lasts(place, error):
+            may_come = isinstance(error, ClusterUnavailableError)
+            is_of_all = first_within is not None or not may_come
+            if is_of_all and self.grace.lasts(place, error):
                 await degraded.record(place, redact(str(error)))
-            return _LogAnswer(may_come=isinstance(error, ClusterUnavailableError))
+            return _LogAnswer(may_come=may_come)
         self.grace.over(place)
         await degraded.over(place)
         return _LogAnswer(tuple(map(redact, lines)))

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 
 import httpx2
 import pytest
@@ -14,6 +15,7 @@ from structlog.testing import capture_logs
 from ghapp.cluster import failure_grace, transport, watch
 from ghapp.cluster.access import needed_near
 from ghapp.cluster.api import Cluster
+from ghapp.cluster.failure_grace import FailureGrace
 from ghapp.cluster.watch import cancel_tasks
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
 from ghapp.deaths.cause import Cause
@@ -884,6 +886,22 @@ async def test_the_log_of_the_next_pod_of_the_name_is_not_added_before_the_watch
     api.control.set_log(NS, "a", ["of the next pod"])
     assert await recorder.add_log(pod) is False
     assert (await deaths(recorder))["a"].runner_log == ()
+
+
+async def test_how_often_the_log_of_one_pod_is_asked_for_shows_nothing_of_other_logs(recorder, api, asked):
+    now = 0.0
+    recorder = replace(recorder, grace=FailureGrace(lambda: now))
+    for name in "ab":
+        api.control.pod(NS, name)
+        api.control.container_ends(NS, name, exit_code=1)
+    first, second = (await recorder.cluster.pods(NS)).items
+    with api.control.fails(503, resources=["pods/log"]):
+        assert (await recorder.record_end(first)).lacks_log
+        now = failure_grace.OUTAGE_SECONDS
+        assert await recorder.add_log(first)
+        assert await DegradedSources(recorder.stores.redis).of([logs_source(NS)]) == {}
+        assert (await recorder.record_end(second)).lacks_log
+        assert await DegradedSources(recorder.stores.redis).of([logs_source(NS)]), "of two pods, a minute apart"
 
 
 async def test_a_watch_that_is_killed_before_the_log_was_read_leaves_it_to_the_next_one(
