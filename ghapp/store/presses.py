@@ -121,6 +121,12 @@ class Presses:
             next_at: when it is tried again (epoch seconds).
             ends_at: when it is tried for the last time.
         """
+        try:
+            await self._wait(installation, topic, waits_for, next_at, ends_at)
+        except StoreRefusedError as error:
+            log.warning("wait of a press not recorded", installation=installation, topic=topic, why=error.why)
+
+    async def _wait(self, installation: int, topic: str, waits_for: str, next_at: float, ends_at: float | None) -> None:
         key = keys.presses(installation)
         for press_id, press in await self._open(key, topic):
             waiting = press._replace(waits_for=waits_for, next_at=next_at, ends_at=ends_at)

@@ -41,6 +41,8 @@ from jobs.runners.record_list import SweepResult, keep_judgement, record_list
 
 log = logger(__name__)
 
+POINTS_SPENT = "as many calls were sent as GitHub permits in this minute"
+
 RECORDING_SECONDS = 2.0
 """Seconds of a job that are left for the record when a list takes too long."""
 
@@ -87,6 +89,8 @@ async def sweep_installation(
         list_ends = None if ends is None else ends - RECORDING_SECONDS
         swept, seen = await _list_and_record(context, installation, began, progress, list_ends, act=act)
         if swept.deferred:
+            next_at = context.clock() + swept.next_in
+            await context.presses.wait(installation_id, SWEEP_TOPIC, POINTS_SPENT, next_at)
             return swept
         swept = await _finish(context, installation, swept, began, due_at)
         await context.presses.conclude(installation_id, SWEEP_TOPIC, partial(_outcome, swept=swept, began=began))

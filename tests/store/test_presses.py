@@ -99,6 +99,8 @@ async def test_what_redis_refuses_is_logged_and_stops_no_sweep(redis, monkeypatc
     async def refuse(*_):
         raise StoreRefusedError("OOM command not allowed", Refusal.MEMORY)
 
+    monkeypatch.setattr(redis, "hset", refuse)
+    await store.wait(7, SWEEP_TOPIC, "GitHub is away", NOW)
     monkeypatch.setattr(redis, "hsetnx", refuse)
     await store.conclude(7, SWEEP_TOPIC, lambda _: "found no suspect, 1 call")
     assert (await store.get(7, press_id)).outcome == ""

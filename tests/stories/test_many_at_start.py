@@ -5,8 +5,10 @@ from __future__ import annotations
 from ghapp.installations.pacing import SWEEPING_POINTS, WRITE_POINTS, CallLimits
 from ghapp.runners.next_attempt import NextAttempt, next_attempt
 from ghapp.runners.verdict import Reason, State
+from ghapp.store.audit import AuditEntry, Channel
+from ghapp.store.presses import SWEEP_TOPIC
 from jobs.runners.confirm import confirm_installation
-from jobs.runners.sweep import sweep_installation
+from jobs.runners.sweep import POINTS_SPENT, sweep_installation
 
 
 async def attempt_of(app):
@@ -27,6 +29,8 @@ async def test_a_sweep_without_a_token_is_deferred_to_its_turn_with_the_reason_a
     async with story() as app:
         await app.context.github.forget_token(app.installation)
         await spend(app)
+        entry = AuditEntry(app.clock(), "mona", Channel.PAGE, "sweep", "", "", "")
+        press_id = await app.context.presses.begin(app.installation, SWEEP_TOPIC, entry)
         capsys.readouterr()
         swept = await sweep_installation(app.context, app.installation)
         assert (swept.deferred, swept.flaw, swept.calls) == (True, Reason.RATE_LIMITED, 0)
@@ -36,10 +40,13 @@ async def test_a_sweep_without_a_token_is_deferred_to_its_turn_with_the_reason_a
         began, attempt = app.clock(), await attempt_of(app)
         assert attempt == NextAttempt(Reason.RATE_LIMITED, began, began + swept.next_in)
         assert 0 < swept.next_in <= 61
+        press = await app.context.presses.get(app.installation, press_id)
+        assert (press.waits_for, press.next_at) == (POINTS_SPENT, began + swept.next_in)
         assert (await app.context.runners.survey(app.installation)).failing_since is None
         assert app.account()["calls"] == {}, "nothing was sent"
         await app.pass_(swept.next_in)
         assert (await sweep_installation(app.context, app.installation)).runners == 12
+        assert (await app.context.presses.get(app.installation, press_id)).outcome.startswith("found no suspect")
         assert (await attempt_of(app)).prevented_by == ""
 
 
