@@ -281,7 +281,7 @@ class World:
             settings=SimpleNamespace(pools_of=lambda _org: [rule]),
             locks=SimpleNamespace(acquire=self.acquire),
             counters=SimpleNamespace(add=nothing),
-            presses=SimpleNamespace(conclude=nothing),
+            presses=SimpleNamespace(conclude=nothing, wait=nothing),
             installation_client=lambda *_: one(None),
             clock=lambda: self.now,
             ask=self.ask,
