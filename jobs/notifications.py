@@ -26,14 +26,13 @@ from ghapp.notifications.conditions import (
 )
 from ghapp.notifier import Notifier
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
-from ghapp.remediation.status import is_loss_over
+from ghapp.remediation.status import is_loss_open
 from ghapp.report.fleet import by_pool
 from ghapp.report.headline import Headline, headlines
 from ghapp.report.notification import headline_of, message, page_of_topic
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.next_attempt import next_attempt
-from ghapp.runners.verdict import State
 from ghapp.store.fleet_views import load_fleet
 from ghapp.store.notifications import Notifications, PendingNotification
 from ghapp.store.org_views import load_job_queue
@@ -162,7 +161,7 @@ def lost_by_pool(view: OrgView, runners: Iterable[Evidence], now: float) -> Mapp
     lost = Counter[str]()
     for evidence in runners:
         verdict = view.verdict(evidence, now)
-        if verdict.state is State.INVALIDATED and not is_loss_over(evidence, verdict, now):
+        if is_loss_open(evidence, verdict, now):
             lost.update((view.pool(evidence), WHOLE_INSTALLATION))
     return lost
 

@@ -16,6 +16,7 @@ from math import floor
 from typing import NamedTuple
 
 from ghapp.installations.pool_matching import OTHER_POOL, PoolMatcher, PoolRule, pool_of, runner_pool
+from ghapp.remediation.status import is_loss_open, is_lost
 from ghapp.remediation.successors import lost_since
 from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.verdict import Limits, State, judge
@@ -281,10 +282,11 @@ def sample(
         if not each.registered:
             continue
         verdict = judge(each, survey, at, limits)
-        if verdict.state is State.RETIRED or (verdict.state is State.INVALIDATED and each.replaced_at is not None):
+        is_open = is_loss_open(each, verdict, at)
+        if not is_open and (verdict.state is State.RETIRED or is_lost(each, verdict)):
             continue
         here = gauges[matcher.pool(each)]
-        here[verdict.state.value] += 1
+        here[(State.INVALIDATED if is_open else verdict.state).value] += 1
         if each.is_busy and verdict.state is State.HEALTHY:
             here["busy"] += 1
     known = {*gauges, *(rule.name for rule in rules)}

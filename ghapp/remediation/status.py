@@ -29,6 +29,7 @@ from ghapp.runners.verdict import (
     is_absent,
     may_run_an_unknown_job,
     missing_since,
+    needs_no_replacement,
     runs_a_job,
 )
 
@@ -81,17 +82,6 @@ class ReplacementBlocker(StrEnum):
     CLUSTER = "cluster"
     GITHUB = "github"
     DELIVERIES_MISSING = "deliveries-missing"
-
-    @property
-    def is_for_a_person(self) -> bool:
-        """True if the replacement waits until a person acts. A stopped fuse may go on by itself, but no earlier."""
-        return self in (
-            ReplacementBlocker.OFF,
-            ReplacementBlocker.DRY_RUN,
-            ReplacementBlocker.PAUSE,
-            ReplacementBlocker.NO_POOL,
-            ReplacementBlocker.PERMISSION,
-        )
 
 
 class ReplacementStatus(NamedTuple):
@@ -153,16 +143,31 @@ class ReplacementTerms:
         return self.survey.failing_since is None
 
 
+def is_lost(evidence: Evidence, verdict: Verdict) -> bool:
+    """True if the runner was lost, whatever came of it: its absence is confirmed, or ghapp removed its registration.
+
+    An offline runner that its pool has replaced is lost once ghapp removed it, and until its own successor is online.
+    """
+    if verdict.state is State.RETIRED:
+        return verdict.reason is Reason.REPLACED_WHILE_OFFLINE
+    return verdict.state is State.INVALIDATED or evidence.removed_at is not None
+
+
 def is_healed(evidence: Evidence, verdict: Verdict) -> bool:
     """True if the runner was lost, and its successor is online."""
-    return verdict.state is State.INVALIDATED and evidence.successor is not None
+    return evidence.successor is not None and is_lost(evidence, verdict)
 
 
 def is_loss_over(evidence: Evidence, verdict: Verdict, now: float) -> bool:
-    """True if the loss of an invalidated runner ended: it healed, or its request had no successor for an hour."""
-    if verdict.state is not State.INVALIDATED or evidence.replaced_at is None:
+    """True if the loss of a runner ended: it healed, or its request had no successor for an hour."""
+    if evidence.replaced_at is None or not is_lost(evidence, verdict):
         return False
     return evidence.successor is not None or now > evidence.replaced_at + SUCCESSOR_PATIENCE_SECONDS
+
+
+def is_loss_open(evidence: Evidence, verdict: Verdict, now: float) -> bool:
+    """True if the runner is lost, and its loss is neither healed nor over."""
+    return is_lost(evidence, verdict) and not is_loss_over(evidence, verdict, now)
 
 
 def should_replace(
@@ -171,13 +176,14 @@ def should_replace(
     """True if a controller should act now.
 
     The runner is lost, its replacement is granted and not accepted yet, the verdict is fresh, the last sweep did not
-    fail, the record was read now, and neither the mode, a pause, a stopped fuse, a job nor a pod claim prevents the
-    replacement. While sweeps fail, its machine may have registered again under its name.
+    fail, GitHub answers about the runner, the record was read now, and neither the mode, a pause, a stopped fuse, a
+    job nor a pod claim prevents the replacement. While GitHub gives no answer, the runner's machine may have registered
+    again under its name.
     """
     is_lost = verdict.state is State.INVALIDATED or evidence.removed_at is not None
     if not is_lost or evidence.replaced_at is not None or verdict.stale:
         return False
-    if not terms.is_current or not terms.is_seen:
+    if not terms.is_current or not terms.is_seen or failed_calls(evidence) is not None:
         return False
     paused, claimed = terms.pause is not None, claim is not None
     return may_act(evidence, verdict.state, terms.fuse, terms.mode, now, paused=paused, claimed=claimed)
@@ -196,11 +202,11 @@ def replacement_status(
         claim: its live pod claim.
     """
     match verdict.state:
-        case State.RETIRED:
+        case State.RETIRED if not _is_to_be_replaced(evidence, verdict):
             return _retired(evidence, verdict)
         case State.SUSPECT if evidence.granted_at is None and evidence.confirmed_at is None:
             return _suspect(evidence, verdict, terms, now)
-        case State.INVALIDATED:
+        case State.INVALIDATED | State.RETIRED:
             return _lost(evidence, verdict, terms, now, claim)
     is_requested = evidence.granted_at is not None or evidence.removed_at is not None
     if is_requested or (evidence.confirmed_at is not None and is_absent(evidence)):
@@ -215,6 +221,12 @@ def replacement_status(
     return NO_REPLACEMENT
 
 
+def _is_to_be_replaced(evidence: Evidence, verdict: Verdict) -> bool:
+    """True if a retired runner was lost, or its replacement goes on: the end of its job came after its removal."""
+    is_under_way = evidence.removed_at is not None and evidence.replaced_at is None
+    return is_lost(evidence, verdict) or (is_under_way and not needs_no_replacement(evidence))
+
+
 def _retired(evidence: Evidence, verdict: Verdict) -> ReplacementStatus:
     if verdict.reason is Reason.NOT_NEEDED:
         text = "written off: the pool was stable without it, and no job waited; a job that waits brings it back"
@@ -227,11 +239,11 @@ def _retired(evidence: Evidence, verdict: Verdict) -> ReplacementStatus:
 
 def _suspect(evidence: Evidence, verdict: Verdict, terms: ReplacementTerms, now: float) -> ReplacementStatus:
     if (block := _job(evidence, now) or _github(evidence, terms)) is not None:
-        return _waiting(block, verdict.since, is_open=False)
+        return _waiting(block, verdict.since)
     deferred_at = evidence.deliveries_behind_at
     if deferred_at is not None and is_absent(evidence) and deferred_at >= missing_since(evidence):
         text = "deliveries are missing or late, and its job may have ended unseen; it is confirmed within an hour"
-        return _waiting((ReplacementBlocker.DELIVERIES_MISSING, text, False), deferred_at, is_open=False)
+        return _waiting((ReplacementBlocker.DELIVERIES_MISSING, text, False), deferred_at)
     text = "the runner is asked for again, and a second 404 of GitHub confirms the loss"
     return ReplacementStatus(ReplacementStage.SUSPECT, text, verdict.since)
 
@@ -239,29 +251,35 @@ def _suspect(evidence: Evidence, verdict: Verdict, terms: ReplacementTerms, now:
 def _lost(
     evidence: Evidence, verdict: Verdict, terms: ReplacementTerms, now: float, claim: PodClaim | None
 ) -> ReplacementStatus:
+    """Returns how far the replacement is, of a lost runner and of one whose replacement was granted."""
+    found = _progress(evidence, verdict, terms, now, claim)
+    return found._replace(is_open=is_loss_open(evidence, verdict, now))
+
+
+def _progress(
+    evidence: Evidence, verdict: Verdict, terms: ReplacementTerms, now: float, claim: PodClaim | None
+) -> ReplacementStatus:
     accepted_at = evidence.replaced_at
     if evidence.successor is not None:
         text = f"replaced: runner {evidence.successor} is online"
         return ReplacementStatus(ReplacementStage.HEALED, text, evidence.healed_at)
     if accepted_at is not None:
-        is_open = now <= accepted_at + SUCCESSOR_PATIENCE_SECONDS
-        lacks = "no successor is online yet" if is_open else "no successor came online within an hour"
+        is_awaited = now <= accepted_at + SUCCESSOR_PATIENCE_SECONDS
+        lacks = "no successor is online yet" if is_awaited else "no successor came online within an hour"
         text = f"its replacement was requested, and {lacks}"
-        return ReplacementStatus(ReplacementStage.REQUESTED, text, accepted_at, is_open=is_open)
+        return ReplacementStatus(ReplacementStage.REQUESTED, text, accepted_at)
     if (block := _block(evidence, verdict, terms, now, claim)) is not None:
         since = evidence.confirmed_at or evidence.granted_at
         if block[0] in (ReplacementBlocker.PERMISSION, ReplacementBlocker.CLUSTER) and evidence.deletion is not None:
             since = evidence.deletion.waiting_since or since
-        return _waiting(block, since, is_open=True)
+        return _waiting(block, since)
     if evidence.removed_at is not None:
         text = f"its registration is removed, and {_AWAITED[terms.path]}"
-        return ReplacementStatus(ReplacementStage.REMOVED, text, evidence.removed_at, is_open=True)
+        return ReplacementStatus(ReplacementStage.REMOVED, text, evidence.removed_at)
     if evidence.granted_at is not None:
         text = "its replacement is granted, and its registration is being removed"
-        return ReplacementStatus(ReplacementStage.GRANTED, text, evidence.granted_at, is_open=True)
-    return ReplacementStatus(
-        ReplacementStage.WAITING, "its replacement is the next one", evidence.confirmed_at, is_open=True
-    )
+        return ReplacementStatus(ReplacementStage.GRANTED, text, evidence.granted_at)
+    return ReplacementStatus(ReplacementStage.WAITING, "its replacement is the next one", evidence.confirmed_at)
 
 
 _AWAITED = {
@@ -271,9 +289,9 @@ _AWAITED = {
 }
 
 
-def _waiting(block: _Block, since: float | None, *, is_open: bool) -> ReplacementStatus:
+def _waiting(block: _Block, since: float | None) -> ReplacementStatus:
     blocker, text, is_stopped = block
-    return ReplacementStatus(ReplacementStage.WAITING, text, since, blocker, is_open, is_stopped)
+    return ReplacementStatus(ReplacementStage.WAITING, text, since, blocker, is_stopped=is_stopped)
 
 
 def pool_block(terms: ReplacementTerms) -> tuple[ReplacementBlocker, str] | None:
@@ -290,7 +308,8 @@ def _decided(terms: ReplacementTerms) -> _Block | None:
         return ReplacementBlocker.DRY_RUN, "nothing is replaced: remediation is in dry-run", True
     if terms.pause is not None:
         why = f": {terms.pause.why}" if terms.pause.why else ""
-        return ReplacementBlocker.PAUSE, f"remediation is paused by {terms.pause.who}{why}", True
+        is_endless = terms.pause.until is None
+        return ReplacementBlocker.PAUSE, f"remediation is paused by {terms.pause.who}{why}", is_endless
     if not terms.is_configured:
         return ReplacementBlocker.NO_POOL, "its pool is not configured, and no replacer is known for it", True
     return None

@@ -215,9 +215,9 @@ def remediation_document(status: ReplacementStatus) -> RemediationDocument:
 
 def is_past(document: HealthDocument) -> bool:
     """True if the runner does not count now: it is retired, or was lost, and its loss is over."""
-    if document["state"] == State.INVALIDATED:
-        return not document["remediation"]["open"]
-    return document["state"] == State.RETIRED
+    remediation = document["remediation"]
+    is_over = document["healed"] or remediation["status"] == ReplacementStage.REQUESTED
+    return not remediation["open"] and (is_over or document["state"] in (State.INVALIDATED, State.RETIRED))
 
 
 def never_seen(org: str, runner_id: int | None, name: str | None) -> HealthDocument:

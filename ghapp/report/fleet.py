@@ -17,7 +17,13 @@ from ghapp.pods.phantom_kinds import Phantom
 from ghapp.pods.pod_claim import claim_on
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position
 from ghapp.remediation.pause import PauseView
-from ghapp.remediation.status import NO_REPLACEMENT, ReplacementStage, ReplacementStatus, replacement_status
+from ghapp.remediation.status import (
+    NO_REPLACEMENT,
+    ReplacementStage,
+    ReplacementStatus,
+    is_lost,
+    replacement_status,
+)
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.next_attempt import NextAttempt
@@ -101,12 +107,20 @@ class RunnerView(NamedTuple):
     @property
     def is_lost(self) -> bool:
         """True if the runner is lost, and its loss is neither healed nor over."""
-        return self.verdict.state is State.INVALIDATED and self.replacement.is_open
+        return self.replacement.is_open
+
+    @property
+    def state(self) -> State:
+        """Its state as it is counted: `invalidated` while it is lost, also if ghapp removed it for being offline."""
+        return State.INVALIDATED if self.is_lost else self.verdict.state
 
     def is_lasting_suspect(self, now: float, limits: Limits) -> bool:
-        """True if it is suspect for longer than an observation counts: each ephemeral runner is suspect for seconds."""
-        since = self.verdict.since
-        return self.verdict.state is State.SUSPECT and since is not None and now - since > limits.stale_seconds
+        """True if it is suspect for longer than an observation counts, and than a confirmation takes.
+
+        Each ephemeral runner is suspect for seconds.
+        """
+        since, patience = self.verdict.since, max(limits.stale_seconds, 2 * limits.confirm_seconds)
+        return self.state is State.SUSPECT and since is not None and now - since > patience
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +170,7 @@ def by_pool(fleet: FleetView, now: float) -> list[PoolView]:
         if not evidence.registered:
             continue
         verdict = view.verdict(evidence, now)
-        if verdict.state is not State.RETIRED or verdict.reason is Reason.NOT_NEEDED:
+        if verdict.state is not State.RETIRED or verdict.reason is Reason.NOT_NEEDED or is_lost(evidence, verdict):
             members.setdefault(matcher.pool(evidence), []).append(RunnerView(evidence, verdict))
     return [_pool(view, name, members[name], now) for name in sorted(members)]
 
@@ -165,14 +179,14 @@ def _pool(view: OrgView, name: str, known: Sequence[RunnerView], now: float) -> 
     terms = view.terms(name)
     members, healed, unanswered, written_off = (list[RunnerView]() for _ in range(4))
     for each in known:
-        if each.verdict.state is State.RETIRED:
+        if each.verdict.reason is Reason.NOT_NEEDED:
             written_off.append(each)
-        elif each.verdict.state in (State.HEALTHY, State.STARTING):
+        elif each.verdict.state in (State.HEALTHY, State.STARTING) and each.evidence.removed_at is None:
             members.append(each)
         else:
             claim = claim_on(view.claimed, each.evidence.name, now)
             found = each._replace(replacement=replacement_status(each.evidence, each.verdict, terms, now, claim))
-            if each.verdict.state is not State.INVALIDATED or found.replacement.is_open:
+            if found.is_lost or not is_lost(each.evidence, each.verdict):
                 members.append(found)
             else:
                 (healed if found.replacement.stage is ReplacementStage.HEALED else unanswered).append(found)
@@ -181,7 +195,7 @@ def _pool(view: OrgView, name: str, known: Sequence[RunnerView], now: float) -> 
         members=members,
         fuse=terms.fuse,
         pause=terms.pause,
-        count=Counter(each.verdict.state for each in members),
+        count=Counter(each.state for each in members),
         healed=healed,
         unanswered=unanswered,
         written_off=written_off,

@@ -12,7 +12,7 @@ one for seconds at the end of its job.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
@@ -43,6 +43,9 @@ from ghapp.workflow_jobs.reason import STUCK
 MOST_PER_KIND = 20
 """Headlines of one kind: pools, gates and phantoms can be any number. Those beyond are counted by the last one."""
 
+
+MOST_BLOCKERS = 3
+"""What lost runners of one pool wait for, in one sentence."""
 
 GATE_SECONDS = 300.0
 """New runners may take minutes to start; a gate that has not passed by then is worth a look."""
@@ -131,12 +134,8 @@ def headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[H
         *_limited(_unseen(fleet)),
         *_limited(_pauses(fleet)),
         *_limited(_lasting_suspects(fleet, pools, now)),
-        *_limited(_in_state(fleet.org, pools, State.OFFLINE, "registered, and GitHub lists them as offline")),
-        *_limited(
-            ()
-            if fleet.is_stale(now)
-            else _in_state(fleet.org, pools, State.UNKNOWN, "no recent observation is reliable")
-        ),
+        *_limited(_in_state(fleet.org, pools, State.OFFLINE)),
+        *_limited(() if fleet.is_stale(now) else _in_state(fleet.org, pools, State.UNKNOWN)),
         *_limited(_slow(fleet, pools)),
     ]
     found.sort(key=lambda each: (_ORDER.index(each.kind), each.severity is not Severity.CRITICAL))
@@ -232,6 +231,8 @@ def _lost(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[H
         unanswered = sum(is_unanswered(each, now, fleet.prove_seconds) for each in statuses)
         step, command = _step(fleet, pool, worst, unanswered)
         progress = _progress(statuses, len(healed), worst)
+        if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
+            progress += f"; the fuse is stopped: {FUSE_REASONS[pool.fuse.reason]}"
         yield Headline(
             HeadlineKind.LOST,
             Severity.CRITICAL if pool.waits_for_a_person else Severity.ATTENTION,
@@ -265,12 +266,52 @@ def _progress(statuses: Sequence[ReplacementStatus], healed: int, worst: Replace
     if under_way:
         parts.append("replacement is under way" if under_way == lost else f"{under_way:,} being replaced")
     if waiting:
-        which = "" if waiting == lost else f"{waiting:,} {'waits' if waiting == 1 else 'wait'}, "
-        parts.append(f"{which}{worst.text}")
+        parts += _waits(statuses, worst, lost)
     if requested or healed:
         successors = "successor is" if lost + healed == 1 else "successors are"
         parts.append(f"{healed:,} of {lost + healed:,} {successors} online")
     return "; ".join(parts)
+
+
+def _waits(statuses: Sequence[ReplacementStatus], worst: ReplacementStatus, lost: int) -> Iterator[str]:
+    """Returns how many wait for what: first for what the worst one waits for, then for what most of the others do."""
+    groups: dict[ReplacementBlocker | None, list[ReplacementStatus]] = {worst.blocked_by: []}
+    for each in statuses:
+        if each.stage is ReplacementStage.WAITING:
+            groups.setdefault(each.blocked_by, []).append(each)
+    first, *others = groups.values()
+    others.sort(key=len, reverse=True)
+    for alike in (first, *others[: MOST_BLOCKERS - 1]):
+        which = "" if len(alike) == lost else f"{len(alike):,} {'waits' if len(alike) == 1 else 'wait'}, "
+        yield f"{which}{blocker_text(alike)}"
+    if rest := sum(map(len, others[MOST_BLOCKERS - 1 :])):
+        yield f"{rest:,} {'waits' if rest == 1 else 'wait'} for something else"
+
+
+def blocker_text(alike: Sequence[ReplacementStatus]) -> str:
+    """Returns what runners that wait for the same wait for, without what is true of one of them alone.
+
+    Not every reader may see the number of a job, or the name of a pod.
+    """
+    words = _OF_ONE_RUNNER.get(alike[0].blocked_by)
+    if words is not None and alike[0].stage is ReplacementStage.WAITING:
+        return words[len(alike) > 1]
+    return Counter(each.text for each in alike).most_common(1)[0][0]
+
+
+_OF_ONE_RUNNER: Mapping[ReplacementBlocker | None, tuple[str, str]] = {
+    None: ("its replacement is the next one", "their replacements are the next ones"),
+    ReplacementBlocker.JOB: ("a job runs on it by the last report", "jobs run on them by the last reports"),
+    ReplacementBlocker.CLAIM: (
+        "its controller claims that its pod is busy",
+        "their controller claims that their pods are busy",
+    ),
+    ReplacementBlocker.LIMIT: (
+        "it waits for its turn: the replacements of one sweep are limited",
+        "the replacements of one sweep are limited",
+    ),
+}
+"""What one runner waits for, and several, where the status of a runner says what is true of it alone."""
 
 
 def _step(fleet: FleetView, pool: PoolView, worst: ReplacementStatus, unanswered: int) -> tuple[str, str]:
@@ -279,15 +320,16 @@ def _step(fleet: FleetView, pool: PoolView, worst: ReplacementStatus, unanswered
     if unanswered and not worst.is_stopped:
         since = "accepted the requests, and no runner came online"
         return f"find out why the controller of {pool.name} {since}; see its log and its machines", ""
+    if pool.fuse.position is Position.STOPPED and not worst.is_stopped:
+        return _after_stop(pool.fuse), _resume_stopped(fleet, pool)
     match worst.blocked_by:
         case ReplacementBlocker.OFF | ReplacementBlocker.DRY_RUN:
             return 'set [remediation] mode = "act" to have lost runners replaced, or replace them by hand', ""
         case ReplacementBlocker.PAUSE:
-            paused = pool.name if pool.name in fleet.view.pauses else None
-            return "resume when the reason of the pause is over", resume_command(org, paused)
+            is_own = pool.name in fleet.view.pauses and fleet.org_pause is None
+            return _after_pause(pool.pause), resume_command(org, pool.name if is_own else None)
         case ReplacementBlocker.FUSE if worst.is_stopped:
-            of_whole = pool.fuse is fleet.whole_fuse
-            return _after_stop(pool.fuse), resume_command(org, None if of_whole else pool.name)
+            return _after_stop(pool.fuse), _resume_stopped(fleet, pool)
         case ReplacementBlocker.FUSE:
             return "wait: the next batch follows when the successors of this one are online", ""
         case ReplacementBlocker.NO_POOL:
@@ -298,11 +340,22 @@ def _step(fleet: FleetView, pool: PoolView, worst: ReplacementStatus, unanswered
             return "nothing to do: replacement goes on by itself", ""
 
 
+def _resume_stopped(fleet: FleetView, pool: PoolView) -> str:
+    return resume_command(fleet.org, None if pool.fuse is fleet.whole_fuse else pool.name)
+
+
+def _after_pause(pause: PauseView | None) -> str:
+    is_endless = pause is None or pause.until is None
+    return "resume when the reason is over" if is_endless else "nothing to do: the pause has an end"
+
+
 def _after_stop(fuse: Fuse) -> str:
     if fuse.reason is FuseReason.REQUEST_NOT_ACCEPTED:
         return "make the pool's url accept requests; they are repeated, and the fuse goes on by itself"
     if fuse.reason is FuseReason.UNREADABLE:
         return "resume: its record in Redis cannot be read"
+    if fuse.reason is FuseReason.POOLS_STOPPED:
+        return "see why each pool is stopped, paused or not configured, then resume"
     return "find out why no successor came online, then resume; it goes on by itself when one comes"
 
 
@@ -465,7 +518,7 @@ def _pauses(fleet: FleetView) -> Iterator[Headline]:
             HeadlineKind.PAUSED,
             Severity.ATTENTION,
             f"Remediation is paused{where} by {pause.who}{why}; nothing is replaced there meanwhile.",
-            "resume when the reason is over" if pause.until is None else "nothing to do: the pause has an end",
+            _after_pause(pause),
             resume_command(fleet.org, pool or None),
             pause.at,
             pool=pool,
@@ -477,11 +530,12 @@ def _lasting_suspects(fleet: FleetView, pools: Sequence[PoolView], now: float) -
     """Suspects whose confirmation something holds up; others are confirmed or return within a sweep."""
     for pool in pools:
         if held := [each for each in pool.members if each.is_lasting_suspect(now, fleet.view.limits)]:
+            why = _why_held([each.replacement for each in held])
             yield Headline(
                 HeadlineKind.SUSPECT,
                 Severity.ATTENTION,
                 f"{counted(len(held), 'runner')} of {pool.name} {are(len(held))} missing from GitHub's list, and not "
-                f"confirmed as lost: {held[0].replacement.text}.",
+                f"confirmed as lost: {why}.",
                 "see what GitHub or its deliveries lack",
                 "ghapp doctor",
                 min((each.verdict.since or 0.0 for each in held), default=None),
@@ -489,26 +543,44 @@ def _lasting_suspects(fleet: FleetView, pools: Sequence[PoolView], now: float) -
                 pool.name,
                 f"{counted(len(held), 'runner')} suspect",
                 len(held),
+                f"suspect: {why}",
             )
 
 
-def _in_state(org: str, pools: Sequence[PoolView], state: State, meaning: str) -> Iterator[Headline]:
+def _why_held(statuses: Sequence[ReplacementStatus]) -> str:
+    """Returns what holds up the confirmation of most of the suspects."""
+    (most, _), *_ = Counter(each.blocked_by for each in statuses).most_common(1)
+    return blocker_text([each for each in statuses if each.blocked_by == most])
+
+
+_LISTED_AS = {
+    State.OFFLINE: ("registered, and GitHub lists {them} as offline", "start them, or check their network"),
+    State.UNKNOWN: ("no recent observation is reliable", "nothing to do if it does not stay so; sweeps go on"),
+}
+"""What a state means, and what to do."""
+
+
+def _in_state(org: str, pools: Sequence[PoolView], state: State) -> Iterator[Headline]:
     for pool in pools:
-        found = [each for each in pool.members if each.verdict.state is state]
+        found = [each for each in pool.members if each.state is state]
         if found:
+            meaning, step = _LISTED_AS[state]
+            meaning = meaning.format(them="it" if len(found) == 1 else "them")
+            if granted := sum(each.evidence.granted_at is not None for each in found):
+                meaning += f"; the replacement of {granted:,} is granted"
             yield Headline(
                 HeadlineKind.OFFLINE,
                 Severity.ATTENTION,
                 f"{len(found):,} of {counted(len(pool.members), 'runner')} of {pool.name} {are(len(found))} {state}: "
                 f"{meaning}.",
-                "start them, or check their network",
+                step if granted < len(found) else "nothing to do: replacement goes on by itself",
                 shell_command("ghapp", "runners", "--org", org, "--pool", pool.name, "--state", state.value),
                 since=min((each.verdict.since or 0.0 for each in found), default=None),
                 page=_runners(pool.name, state),
                 pool=pool.name,
                 short=f"{counted(len(found), 'runner')} {state}",
                 affected=len(found),
-                meaning=f"{len(found)} {state}",
+                meaning=f"{'all' if len(found) == len(pool.members) else 'some'} {state}",
             )
 
 
@@ -518,14 +590,14 @@ def _well(pools: Sequence[PoolView]) -> Headline:
     if not total:
         sentence = "No runner is registered."
     elif suspect:
-        checked = "is being checked" if suspect == 1 else "are being checked"
-        sentence = (
-            f"{total - suspect:,} of {counted(total, 'runner')} {are(total - suspect)} healthy; {suspect:,} {checked}."
-        )
+        well = f"{total - suspect:,} of {counted(total, 'runner')}"
+        verb = "is" if total == 1 else are(total - suspect)
+        sentence = f"{well} {verb} healthy; {suspect:,} {are(suspect)} being checked."
     else:
         are_well = "The only runner is healthy" if total == 1 else f"All {total:,} runners are healthy"
         sentence = f"{are_well}{f', {starting:,} of them starting' if starting else ''}."
-    short = f"{counted(total, 'runner')} healthy" if total else "no runner is registered"
+    healthy = f"{total - suspect:,} of {counted(total, 'runner')}" if suspect else counted(total, "runner")
+    short = f"{healthy} healthy" if total else "no runner is registered"
     return Headline(HeadlineKind.WELL, Severity.GOOD, sentence, page="runners", short=short, meaning="well")
 
 

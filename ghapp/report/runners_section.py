@@ -54,7 +54,7 @@ def runners_text(fleet: FleetView, pools: Sequence[PoolView], now: float, room: 
 
 def _is_listed(member: RunnerView, fleet: FleetView, now: float) -> bool:
     """True if the runner has a row."""
-    is_lasting = member.verdict.state in (State.INVALIDATED, State.OFFLINE)
+    is_lasting = member.state in (State.INVALIDATED, State.OFFLINE)
     return is_lasting or member.is_lasting_suspect(now, fleet.view.limits)
 
 
@@ -115,7 +115,7 @@ def _by_urgency(member: RunnerView) -> tuple[int, int, float, int]:
     """Sort key: losses that wait first, then the worst state, then the oldest."""
     evidence, verdict, replacement = member
     is_requested = replacement.stage is ReplacementStage.REQUESTED
-    return (is_requested, LISTED_STATES.index(verdict.state), verdict.since or 0.0, evidence.id)
+    return (is_requested, LISTED_STATES.index(member.state), verdict.since or 0.0, evidence.id)
 
 
 def _name(member: RunnerView, fleet: FleetView) -> str:
@@ -134,7 +134,7 @@ def _runner(member: RunnerView, pool: PoolView, fleet: FleetView) -> str:
     more = [f"and {len(labels) - MOST_LABELS} more"] if len(labels) > MOST_LABELS else []
     return row(
         _name(member, fleet),
-        verdict.state,
+        member.state,
         NOTHING if verdict.since is None else time_of(verdict.since),
         verdict.reason if note is None else f"{verdict.reason}: {note}",
         code(pool.name),

@@ -417,10 +417,14 @@ def _duration(seconds: float) -> str:
 
 
 def _shown_state(document: Mapping[str, Any]) -> str:
-    """Returns the state; of a runner whose loss is over, how it ended."""
-    if document["state"] != "invalidated" or document["remediation"]["open"]:
-        return str(document["state"])
-    return "healed" if document["healed"] else "no-successor"
+    """Returns the state; of a lost runner `invalidated`, and once its loss is over, how it ended."""
+    remediation = document["remediation"]
+    if remediation["open"]:
+        return "invalidated"
+    if document["healed"]:
+        return "healed"
+    is_over = document["state"] == "invalidated" or remediation["status"] == "requested"
+    return "no-successor" if is_over else str(document["state"])
 
 
 def _state(document: Mapping[str, Any]) -> Text:

@@ -78,7 +78,7 @@ def many(count, make=online):
         ([online(1), replaced(2), lost(3)], {}, "1 of 2 runners lost"),
         ([online(1), requested(2, NOW)], {}, "1 of 2 runners lost"),
         ([online(1), replaced(2)], {}, "1 runner healthy"),
-        ([suspect(1)], {}, "1 runner healthy"),
+        ([suspect(1)], {}, "0 of 1 runner healthy"),
         (many(300), {}, "300 runners healthy"),
         ([online(1), lost(2, registered=False)], {}, "1 runner healthy"),
         ([], {}, "no runner is registered"),

@@ -17,7 +17,7 @@ from ghapp.report.headline import MOST_PER_KIND, HeadlineKind, Severity, headlin
 from ghapp.report.links import PageLinks
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.next_attempt import BLINDNESS, NOT_SCHEDULED, OVERDUE, NextAttempt
-from ghapp.runners.verdict import Reason
+from ghapp.runners.verdict import Limits, Reason
 from ghapp.workflow_jobs.demand import UnservedJob
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.reason import QueueReason
@@ -26,6 +26,8 @@ from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, prese
 
 POOL = "linux-4vcpu"
 PAUSE = SimpleNamespace(who="mona", why="network maintenance", at=LONG_AGO, until=None)
+ENDING = SimpleNamespace(**{**vars(PAUSE), "until": NOW + 600})
+RUNS = {"job_id": 7, "job_started_at": NOW - 60, "removed_at": NOW - 30}
 STOPPED = proving(position=Position.STOPPED, reason=FuseReason.BATCH_NEVER_ONLINE, stopped_at=NOW - 30)
 FAILING = survey(failing_since=NOW - 40, failure="PermissionMissing")
 
@@ -169,6 +171,41 @@ LOSSES = {
         "the fuse is stopped: no successor of the last batch came online",
         "ghapp resume acme",
         Severity.CRITICAL,
+    ),
+    "paused until a time": (
+        [lost(2)],
+        {"org_pause": ENDING},
+        "remediation is paused by mona: network maintenance",
+        "ghapp resume acme",
+        Severity.ATTENTION,
+    ),
+    "both paused": (
+        [lost(2)],
+        {"org_pause": PAUSE, "pauses": {POOL: PAUSE}},
+        "remediation is paused by mona: network maintenance",
+        "ghapp resume acme",
+        Severity.CRITICAL,
+    ),
+    "stopped, and all was requested": (
+        [lost(2, granted_at=NOW - 9, removed_at=NOW - 8)],
+        {"fuses": {POOL: replace(STOPPED, reason=FuseReason.REQUEST_NOT_ACCEPTED)}},
+        "replacement is under way; the fuse is stopped: no request of the last batch was accepted",
+        f"ghapp resume acme --pool {POOL}",
+        Severity.CRITICAL,
+    ),
+    "removed for being offline": (
+        [suspect(2, granted_at=NOW - 9, removed_at=NOW - 8)],
+        {},
+        "1 of 2 runners of linux-4vcpu is lost: replacement is under way",
+        "",
+        Severity.ATTENTION,
+    ),
+    "for several reasons": (
+        [lost(2, granted_at=NOW), lost(3, **RUNS), lost(4, **RUNS), lost(5, confirmed_at=NOW - 1)],
+        {},
+        "1 being replaced; 2 wait, jobs run on them by the last reports; 1 waits, it waits for its turn",
+        "",
+        Severity.ATTENTION,
     ),
     "proving": (
         [lost(2)],
@@ -329,3 +366,29 @@ def test_successors_are_counted_of_all_runners_that_were_lost_at_the_same_time()
     before = healed(30, NOW - 300, confirmed_at=NOW - 400)
     headline = found(online(1), *early, *late, before)[0]
     assert headline.sentence.endswith("are lost: replacement requested; 7 of 12 successors are online.")
+
+
+@pytest.mark.parametrize("age", [300, 599])
+def test_a_suspicion_shorter_than_a_confirmation_is_no_headline(age):
+    runner = suspect(1, absent_since=NOW - age, missing_at=NOW - age)
+    (only,) = found(online(2), runner, limits=Limits(confirm_seconds=300))
+    assert (only.kind, only.short) == (HeadlineKind.WELL, "1 of 2 runners healthy")
+
+
+def test_how_many_runners_are_offline_or_suspect_is_no_news():
+    held = {"absent_since": NOW - 400, "missing_at": NOW - 390}
+    few = [online(1), present(2), suspect(3, **held)]
+    more = [*few, present(4), suspect(5, **held)]
+    assert [each.news for each in found(*few)] == [each.news for each in found(*more)]
+    assert [each.news for each in found(present(1))] != [each.news for each in found(online(2), present(1))]
+
+
+def test_offline_runners_that_are_being_replaced_are_not_to_be_started():
+    (headline,) = found(online(1), present(2, granted_at=NOW, event_id="e"))
+    assert headline.sentence.endswith("GitHub lists it as offline; the replacement of 1 is granted.")
+    assert headline.step == "nothing to do: replacement goes on by itself"
+
+
+def test_a_fuse_that_stopped_because_all_pools_are_held_says_so():
+    (headline,) = found(online(), fuses={WHOLE: replace(STOPPED, reason=FuseReason.POOLS_STOPPED)})
+    assert headline.step.startswith("see why each pool is stopped, paused or not configured")

@@ -26,7 +26,7 @@ def document(**given):
         "fuse": "closed",
         "paused": False,
         "healed": False,
-        "remediation": {"status": "none", "blocked_by": None, "open": True},
+        "remediation": remediation("none", is_open=given.get("state", "invalidated") == "invalidated"),
     } | given
 
 

@@ -22,7 +22,7 @@ from ghapp.installations.pacing import Allowance, left
 from ghapp.installations.pool_matching import OTHER_POOL, PoolRule, pool_of, rule_named, runner_pool
 from ghapp.pods.phantom_kinds import PhantomKind
 from ghapp.remediation.fuse import Fuse
-from ghapp.remediation.status import is_healed, is_loss_over
+from ghapp.remediation.status import is_healed, is_loss_over, is_lost
 from ghapp.report.documents import Timestamp, timestamp
 from ghapp.report.org_view import OrgView
 from ghapp.runners.delivery_lag import completeness, in_words
@@ -319,8 +319,9 @@ class StatusEndpoints:
             if is_loss_over(evidence, verdict, now):
                 healed[pool] += is_healed(evidence, verdict)
                 continue
-            counts[pool, verdict.state.value] += 1
-            if verdict.state is State.INVALIDATED and evidence.replaced_at is not None:
+            is_open = is_lost(evidence, verdict)
+            counts[pool, (State.INVALIDATED if is_open else verdict.state).value] += 1
+            if is_open and evidence.replaced_at is not None:
                 unanswered[pool] += now - evidence.replaced_at > policy.fuse.prove_seconds
         org = {"org": installation.org}
         return [

@@ -158,10 +158,17 @@ def test_a_sample_has_each_state_and_busy_runners_and_sums_the_pools():
 
 
 def test_healed_retired_and_foreign_runners_are_in_no_gauge():
-    healed = builders.lost(1, replaced_at=NOW - 1)
+    healed = builders.lost(1, replaced_at=NOW - 1, successor=9)
+    without_successor = builders.lost(4, replaced_at=NOW - 3901)
     retired = builders.lost(2, retired_at=NOW - 1)
     foreign = builders.online(3)._replace(registered=False)
-    assert seen_by(healed, retired, foreign).gauges == {WHOLE_ORG: {}}
+    assert seen_by(healed, retired, foreign, without_successor).gauges == {WHOLE_ORG: {}}
+
+
+@pytest.mark.parametrize("lost", [builders.lost(), builders.suspect(removed_at=NOW - 30)], ids=["gone", "offline"])
+def test_a_loss_is_in_the_gauge_until_its_successor_is_online(lost):
+    for known in (lost, lost._replace(granted_at=NOW - 40, removed_at=NOW - 30, replaced_at=NOW - 20)):
+        assert seen_by(known).gauges[POOL] == {"invalidated": 1}
 
 
 def job(number=1, **changes):

@@ -53,13 +53,23 @@ STAGES = {
     "suspect": (suspect(), SUSPECT, NOW - 60, False),
     "confirmed": (lost(), WAITING, NOW, True),
     "granted": (lost(**GRANT), GRANTED, NOW - 9, True),
-    "granted while suspect again": (suspect(**GRANT), GRANTED, NOW - 9, True),
+    "granted while offline": (present(**GRANT), GRANTED, NOW - 9, False),
+    "granted while suspect again": (suspect(**GRANT), GRANTED, NOW - 9, False),
     "removed": (lost(**TAKEN), REMOVED, NOW - 8, True),
     "removed while offline": (present(**TAKEN), REMOVED, NOW - 8, True),
     "removed while offline, and missing since": (suspect(**TAKEN), REMOVED, NOW - 8, True),
     "requested while offline": (suspect(**ACCEPTED), REQUESTED, NOW - 7, True),
     "healed while offline": (suspect(**ACCEPTED, successor=9, healed_at=NOW - 2), HEALED, NOW - 2, False),
     "requested": (lost(**ACCEPTED), REQUESTED, NOW - 7, True),
+    "offline, and removed": (suspect(**TAKEN), REMOVED, NOW - 8, True),
+    "offline, and requested": (suspect(**ACCEPTED), REQUESTED, NOW - 7, True),
+    "offline, and replaced": (suspect(**ACCEPTED, successor=9, healed_at=NOW - 2), HEALED, NOW - 2, False),
+    "removed before the end of its job came": (
+        lost(**TAKEN, ephemeral=True, job_id=7, job_ended_at=NOW - 50),
+        REMOVED,
+        NOW - 8,
+        False,
+    ),
     "healed": (lost(**ACCEPTED, successor=9, healed_at=NOW - 2), HEALED, NOW - 2, False),
     "written off": (lost(not_needed_at=NOW - 5), WRITTEN_OFF, NOW - 5, False),
     "returned": (online(back_at=NOW - 5, was_lost=True), RETURNED, NOW - 5, False),
@@ -103,7 +113,14 @@ BLOCKERS = [
 @pytest.mark.parametrize(("blocker", "evidence", "terms", "is_stopped"), BLOCKERS)
 def test_each_blocker_makes_a_loss_wait_and_says_whether_a_person_must_act(blocker, evidence, terms, is_stopped):
     found = status_of(evidence, replace(TERMS, **terms), claim=CLAIM if blocker == "claim" else None)
-    assert (found.stage, found.blocked_by, found.is_stopped, found.is_open) == (WAITING, blocker, is_stopped, True)
+    assert (found.stage, found.blocked_by, found.is_stopped) == (WAITING, blocker, is_stopped)
+    assert found.is_open is (blocker != "job")  # a job vouches for its runner
+
+
+def test_a_pause_that_ends_by_itself_waits_for_nobody():
+    pause = SimpleNamespace(**{**vars(PAUSE), "until": NOW + 60})
+    found = status_of(lost(), replace(TERMS, pause=pause))
+    assert (found.blocked_by, found.is_stopped) == ("pause", False)
 
 
 def test_the_first_blocker_is_a_decision_of_a_person():

@@ -21,6 +21,7 @@ class Pause(NamedTuple):
     who: str = "mona"
     why: str = "maintenance"
     at: float = NOW - 120
+    until: float | None = None
 
 
 HOSTED = ("ubuntu-latest",)

@@ -52,6 +52,17 @@ def suspect(runner):
     return runner._replace(listed=False, absent_since=NOW - 2, observed_at=NOW - 4)
 
 
+@pytest.mark.parametrize(("age", "state"), [(3900, "invalidated"), (3901, "no-successor")])
+def test_a_loss_without_a_successor_is_over_in_the_list_and_on_its_own_page(age, state):
+    runner = invalidated(3, "c")._replace(granted_at=NOW - age, removed_at=NOW - age, replaced_at=NOW - age)
+    view = fleet(runner).view
+    known = lines(view, [runner], NOW)
+    assert [each.state for each in known] == [state]
+    assert len(runners_page(known, RunnerQuery(), NOW).rows) == (state == "invalidated")
+    assert len(runners_page(known, read_query({"state": state}), NOW).rows) == 1
+    assert runner_page(view, runner, [], None, None, lambda _: True, NOW, manages=True).state == state
+
+
 # Formatting.
 
 

@@ -14,6 +14,7 @@ from ghapp.remediation.status import ReplacementStage, ReplacementStatus
 from ghapp.report.documents import Fact, HealthDocument, death_document, history
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
+from ghapp.web.pages.views.runners import shown_state
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment
 from ghapp.workflow_jobs.job import Job
 
@@ -138,7 +139,7 @@ def runner_page(
         name=evidence.name,
         pool=document["pool"] or "",
         shard=document["shard"] or "",
-        state="healed" if replacement.stage is ReplacementStage.HEALED else document["state"].value,
+        state=shown_state(evidence, verdict, now),
         reason=document["reason"].value,
         since=moment(verdict.since, now),
         observed=moment(verdict.observed_at, now),

@@ -7,20 +7,20 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ghapp.installations.pool_matching import PoolMatcher
-from ghapp.remediation.status import is_healed, is_loss_over
+from ghapp.remediation.status import is_healed, is_loss_over, is_lost
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
-from ghapp.runners.verdict import State, judge
+from ghapp.runners.verdict import State, Verdict, judge
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, moment
 
 MOST_LABELS = 6
 
 CURRENT, EVERY, HEALED, NO_SUCCESSOR = "", "all", "healed", "no-successor"
-GONE = ("retired", HEALED)
+GONE = ("retired", HEALED, NO_SUCCESSOR)
 """States of runners that do not count now."""
 
-STATES = (*(state.value for state in State), HEALED)
+STATES = (*(state.value for state in State), HEALED, NO_SUCCESSOR)
 SORTS = ("name", "state", "since", "pool")
 STATE_ORDER = {
     name: at for at, name in enumerate(("invalidated", "suspect", "offline", "unknown", "starting", "healthy"))
@@ -29,7 +29,7 @@ STATE_ORDER = {
 
 
 class RunnerLine(NamedTuple):
-    """A runner. `state` is `healed` for an invalidated one whose replacement was accepted; `since` in epoch seconds."""
+    """A runner. `state` is from `shown_state`; `since` in epoch seconds."""
 
     id: int
     name: str
@@ -120,12 +120,20 @@ def lines(view: OrgView, runners: Iterable[Evidence], now: float) -> list[Runner
         if not each.registered:
             continue
         verdict = judge(each, view.survey, now, view.limits)
-        state, shown = str(verdict.state), each.custom_labels or each.labels
-        if is_loss_over(each, verdict, now):
-            state = HEALED if is_healed(each, verdict) else NO_SUCCESSOR
+        shown = each.custom_labels or each.labels
         reason, busy = str(verdict.reason), each.is_busy and verdict.state is State.HEALTHY
+        state = shown_state(each, verdict, now)
         found.append(RunnerLine(each.id, each.name, matcher.pool(each), state, reason, verdict.since, shown, busy))
     return found
+
+
+def shown_state(evidence: Evidence, verdict: Verdict, now: float) -> str:
+    """Returns the state that the pages show; of a loss that is over, how it ended."""
+    if not is_lost(evidence, verdict):
+        return verdict.state.value
+    if not is_loss_over(evidence, verdict, now):
+        return State.INVALIDATED.value
+    return HEALED if is_healed(evidence, verdict) else NO_SUCCESSOR
 
 
 def runners_page(known: Sequence[RunnerLine], query: RunnerQuery, now: float) -> RunnersPageView:
