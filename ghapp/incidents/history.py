@@ -15,7 +15,7 @@ from itertools import zip_longest
 from math import floor
 from typing import NamedTuple
 
-from ghapp.installations.pool_matching import OTHER_POOL, PoolMatcher, PoolRule, pool_of, runner_pool
+from ghapp.installations.pool_matching import GENERIC_LABELS, OTHER_POOL, PoolMatcher, PoolRule, pool_of, runner_pool
 from ghapp.remediation.status import is_loss_open, is_lost
 from ghapp.remediation.successors import lost_since
 from ghapp.runners.evidence import Evidence, Survey
@@ -230,10 +230,6 @@ def folded(steps: Mapping[int, HistoryStep], width: int) -> dict[int, HistorySte
         to = step_of(begin, width)
         found[to] = joined(found[to], steps[begin]) if to in found else steps[begin]
     return found
-
-
-GENERIC_LABELS = frozenset({"self-hosted", "linux", "windows", "macos", "x64", "x86", "arm", "arm64"})
-"""Labels that GitHub gives to runners by itself; no pool is named by them."""
 
 
 def pool_of_job(job: Job, runner: Evidence | None, rules: Iterable[PoolRule]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.remediation.successors import HEALED_WITHIN_SECONDS
-from ghapp.runners.evidence import LIST_LASTS_SECONDS, Evidence, PastLoss
+from ghapp.remediation.successors import HEALED_WITHIN_SECONDS, SUCCESSOR_PATIENCE_SECONDS
+from ghapp.runners.evidence import Evidence, PastLoss
 from ghapp.runners.verdict import Reason, State, Verdict, is_absent, is_zombie, missing_since
 
 
@@ -35,9 +35,6 @@ RETIRED_ENDS = {
     Reason.NOT_NEEDED: LossEnd.NOT_NEEDED,
 }
 """Ends of losses whose runners were found retired, by the reason of their verdict."""
-
-SUCCESSOR_PATIENCE_SECONDS = HEALED_WITHIN_SECONDS + LIST_LASTS_SECONDS
-"""A successor may be observed by the list after the hour in which it came online."""
 
 
 class Span(NamedTuple):

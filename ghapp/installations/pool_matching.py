@@ -25,6 +25,10 @@ EVERY_RUNNER = "*"
 """Used instead of labels: the pool matches every runner."""
 
 
+GENERIC_LABELS = frozenset({"self-hosted", "linux", "windows", "macos", "x64", "x86", "arm", "arm64"})
+"""Labels that GitHub gives to runners by itself; no pool is named by them."""
+
+
 class PoolRule(Protocol):
     """A configured pool with the labels of its runners."""
 

@@ -19,8 +19,8 @@ from ghapp.remediation.fuse import FUSE_REASONS, Fuse, Position
 from ghapp.remediation.pause import PauseView
 from ghapp.remediation.plan import Mode
 from ghapp.remediation.steps import ReplacementPath, may_act
-from ghapp.remediation.successors import HEALED_WITHIN_SECONDS
-from ghapp.runners.evidence import LIST_LASTS_SECONDS, Evidence, Survey
+from ghapp.remediation.successors import SUCCESSOR_PATIENCE_SECONDS
+from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.failed_calls import failed_calls
 from ghapp.runners.verdict import (
     Reason,
@@ -32,9 +32,6 @@ from ghapp.runners.verdict import (
     needs_no_replacement,
     runs_a_job,
 )
-
-SUCCESSOR_PATIENCE_SECONDS = HEALED_WITHIN_SECONDS + LIST_LASTS_SECONDS
-"""A successor may be observed by the list after the hour in which it came online."""
 
 FOR_A_PERSON = frozenset(
     {

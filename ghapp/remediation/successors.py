@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ghapp.runners.evidence import Evidence
+from ghapp.runners.evidence import LIST_LASTS_SECONDS, Evidence
 
 HEALED_WITHIN_SECONDS = 3600.0
 """A newcomer that came online later than this after the request is not its result."""
+
+SUCCESSOR_PATIENCE_SECONDS = HEALED_WITHIN_SECONDS + LIST_LASTS_SECONDS
+"""A successor may be observed by the list after the hour in which it came online. After that the loss is over."""
 
 
 class Heal(NamedTuple):

@@ -414,11 +414,13 @@ def _unserved(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]
 
 def _slow(fleet: FleetView, pools: Sequence[PoolView]) -> Iterator[Headline]:
     for pool, jobs in _by_pool(fleet.slow, pools).items():
+        if not pool:  # its last runner left a moment ago, and the pool is not configured
+            continue
         yield Headline(
             HeadlineKind.SLOW,
             Severity.ATTENTION,
             f"{counted(len(jobs), 'job')} {'waits' if len(jobs) == 1 else 'wait'} long for {pool}, whose runners are "
-            "all busy.",
+            "busy.",
             f"add runners to {pool}, or wait",
             shell_command("ghapp", "jobs", "--queued", "--org", fleet.org, "--pool", pool),
             min(each.job.queued_at for each in jobs),

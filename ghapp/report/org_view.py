@@ -17,7 +17,7 @@ from ghapp.remediation.steps import may_terminate, replacement_path
 from ghapp.report.documents import HealthDocument, health_document
 from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.verdict import Limits, Verdict, judge
-from ghapp.workflow_jobs.capacity import available_runners
+from ghapp.workflow_jobs.capacity import available_runners, departures
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
 from ghapp.workflow_jobs.runner_groups import RunnerGroups
@@ -129,7 +129,7 @@ class OrgView:
         groups: RunnerGroups | None = None,
     ) -> JobQueue:
         """The org's jobs at `now`, and why each queued one waits. `ended`: jobs that ended within the last hour."""
-        swept_at = self.survey.swept_at
+        swept_at, runners = self.survey.swept_at, list(runners)
         inputs = QueueInputs(
             org=self.org,
             jobs=jobs,
@@ -141,6 +141,7 @@ class OrgView:
             groups=groups,
             mode=self.mode,
             own_images=self.survey.own_images,
+            left_at=departures(runners, now),
             fresh=swept_at is not None and now - swept_at <= self.limits.stale_seconds,
         )
         return JobQueue(inputs, now)

@@ -84,7 +84,7 @@ def fleet_view(
         slow=[
             UnservedJob(job, QueueReason.ALL_BUSY, queue.pool(job))
             for job in queue.queued
-            if now - job.queued_at >= busy and queue.reason(job) is QueueReason.ALL_BUSY
+            if now - job.queued_at >= busy and queue.is_slow(job)
         ],
         gate_checks=facts.gate_checks,
         prove_seconds=policy.fuse.prove_seconds,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ghapp.installations.pool_matching import PoolMatcher, PoolRule
+from ghapp.remediation.successors import SUCCESSOR_PATIENCE_SECONDS
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.verdict import is_absent, is_spent, missing_since, was_taken_down
 from ghapp.workflow_jobs.labels import folded
@@ -17,9 +18,8 @@ from ghapp.workflow_jobs.labels import folded
 NOT_ASSIGNED_SECONDS = 60.0
 """GitHub assigns a job to an idle runner within seconds; a job that none accepts is queued again after a minute."""
 
-
-SUCCESSOR_SECONDS = 3600.0
-"""A lost runner whose replacement was accepted longer ago has no successor to wait for: its pool may have shrunk."""
+LEFT_LATELY_SECONDS = 120.0
+"""A pool of ephemeral runners has none for some seconds after each of its last runners ended: the next one starts."""
 
 
 class AvailableRunner(NamedTuple):
@@ -31,6 +31,7 @@ class AvailableRunner(NamedTuple):
         online: False also for a lost runner.
         busy: True if it runs a job.
         lost: True if GitHub's list lacks it, and it is not known to have left on purpose.
+        is_confirmed: True if that is confirmed, or ghapp removed it.
         replaced_at: when the request for a lost runner's replacement was accepted.
         away_since: since when it is offline or lost.
         idle_since: since when an idle runner can have taken a job, as far as is known.
@@ -46,6 +47,7 @@ class AvailableRunner(NamedTuple):
     away_since: float | None = None
     idle_since: float = 0.0
     group_id: int | None = None
+    is_confirmed: bool = True
 
 
 def available_runners(evidence: Iterable[Evidence], rules: Sequence[PoolRule]) -> list[AvailableRunner]:
@@ -81,12 +83,28 @@ def _lost(evidence: Evidence, pool: str) -> AvailableRunner:
         replaced_at=evidence.replaced_at,
         away_since=missing_since(evidence),
         group_id=evidence.group_id,
+        is_confirmed=evidence.confirmed_at is not None or evidence.removed_at is not None,
     )
+
+
+def departures(evidence: Iterable[Evidence], now: float) -> dict[tuple[str, ...], float]:
+    """Returns by labels when the last runner left at the end of its job, within `LEFT_LATELY_SECONDS` (epoch seconds).
+
+    Those are ephemeral runners, and runners that their controllers removed.
+    """
+    found: dict[tuple[str, ...], float] = {}
+    for each in evidence:
+        at = each.job_ended_at if each.ephemeral and each.retired_at is None else each.retired_at
+        if each.registered and at is not None and 0.0 <= now - at <= LEFT_LATELY_SECONDS:
+            found[each.labels] = max(at, found.get(each.labels, at))
+    return found
 
 
 def _has_left(evidence: Evidence, lost: bool) -> bool:
     """True if the runner takes no more jobs, and none is owed in its place."""
     if evidence.retired_at is not None or evidence.reregistered_as is not None or evidence.not_needed_at is not None:
+        return True
+    if lost and evidence.successor is not None:
         return True
     if evidence.ephemeral and evidence.job_ended_at is not None:  # lists still contain it for a while
         return True
@@ -105,7 +123,8 @@ class Capacity:
         idle: online runners without a job.
         settled: idle runners that have been idle for `NOT_ASSIGNED_SECONDS` as far as is known.
         offline: registered runners that are not online.
-        lost: runners without a registration whose replacement was not accepted yet.
+        missing: runners without a registration whose loss is not confirmed yet.
+        waiting: lost runners whose replacement was not accepted yet.
         replaced: lost runners whose replacement was accepted.
         away_since: when the last of them went offline or was lost; None if all are online.
     """
@@ -117,15 +136,22 @@ class Capacity:
     idle: int = 0
     settled: int = 0
     offline: int = 0
-    lost: int = 0
+    missing: int = 0
+    waiting: int = 0
     replaced: int = 0
     away_since: float | None = None
+
+    @property
+    def lost(self) -> int:
+        """The number of lost runners whose successors are not online."""
+        return self.waiting + self.replaced
 
     def add(self, runner: AvailableRunner, now: float) -> None:
         """Counts a runner."""
         if runner.lost:
-            self.lost += runner.replaced_at is None
             self.replaced += runner.replaced_at is not None
+            self.waiting += runner.replaced_at is None and runner.is_confirmed
+            self.missing += runner.replaced_at is None and not runner.is_confirmed
         elif not runner.online:
             self.offline += 1
         else:
@@ -139,7 +165,9 @@ class Capacity:
 
 def capacities(runners: Iterable[AvailableRunner], now: float) -> list[Capacity]:
     """Returns the runners counted by pool, labels and runner group, in the order in which these first occur."""
-    runners = (each for each in runners if each.replaced_at is None or now - each.replaced_at <= SUCCESSOR_SECONDS)
+    runners = (
+        each for each in runners if each.replaced_at is None or now - each.replaced_at <= SUCCESSOR_PATIENCE_SECONDS
+    )
     spelled: dict[tuple[str, tuple[str, ...], int | None], Capacity] = {}
     found: dict[tuple[str, frozenset[str], int | None], Capacity] = {}
     for runner in runners:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ghapp.installations.pool_matching import GENERIC_LABELS
 from ghapp.remediation.fuse import resume_command
 from ghapp.remediation.status import ReplacementBlocker, ReplacementTerms, pool_block
+from ghapp.untrusted_text import shell_command
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.job_queue import JobQueue
@@ -82,6 +84,8 @@ _Words = tuple[str, Sequence[QueueStep]]
 def _no_runner(queue: JobQueue, job: Job, _: Placement) -> _Words:
     missing = missing_labels(job.labels, queue.runner_labels)
     unknown = [label for label in missing if label.lower() not in queue.pool_labels]
+    if len(unknown) < len(missing):  # a pool's label is among them: its runners will have GitHub's own labels, too
+        unknown = [label for label in unknown if label.lower() not in GENERIC_LABELS]
     if unknown:
         lasting = [label for label in unknown if not names_one_run(label, job.run_id)]
         near = {
@@ -147,7 +151,9 @@ def _busy(queue: JobQueue, job: Job, placement: Placement) -> _Words:
 
 def _held(queue: JobQueue, pool: str, lost: int) -> list[QueueStep]:
     """Returns a step if something prevents the replacement of lost runners."""
-    terms = ReplacementTerms(queue.fuse_of(pool), queue.pause_of(pool), queue.inputs.mode)
+    terms = ReplacementTerms(
+        queue.fuse_of(pool), queue.pause_of(pool), queue.inputs.mode, is_configured=queue.is_configured(pool)
+    )
     if (block := pool_block(terms)) is None:
         return []
     blocker, text = block
@@ -158,6 +164,8 @@ def _held(queue: JobQueue, pool: str, lost: int) -> list[QueueStep]:
             return [QueueStep(resume, why)]
         case ReplacementBlocker.FUSE:
             return [QueueStep(f"ghapp doctor; then {resume}", why)]
+        case ReplacementBlocker.NO_POOL:
+            return [QueueStep(f"add a [[pools]] table for {pool}", why)]
         case _:
             return [QueueStep('replace them, or set mode = "act"', why)]
 
@@ -189,12 +197,17 @@ def _stopped(queue: JobQueue, _: Job, placement: Placement) -> _Words:
 def _runners_lost(queue: JobQueue, _: Job, placement: Placement) -> _Words:
     lost, replaced, pool = placement.count("lost"), placement.count("replaced"), placement.pool
     if not lost:
+        missing = placement.count("missing")
+        which = f"1 runner of {pool} is" if missing == 1 else f"{missing} runners of {pool} are"
+        why = "ghapp asks GitHub for it again; once its loss is confirmed, it is replaced"
+        return f"{which} missing from GitHub's list, and being checked", [QueueStep("wait", why)]
+    if lost == replaced:
         text = f"the replacement of {replaced} lost {'runner' if replaced == 1 else 'runners'} of {pool} was accepted"
         why = "no successor is online yet; the fuse stops if none comes"
         return f"{text}, and no successor is online", [QueueStep("wait", why)]
     held = _held(queue, pool, lost)
-    steps = held or [QueueStep("wait", "ghapp confirms the loss, then requests replacements")]
-    return _lost(lost, pool) + ("" if held else ", and being replaced"), steps
+    runners = shell_command("ghapp", "runners", "--org", queue.inputs.org, "--pool", pool)
+    return _lost(lost, pool), held or [QueueStep(runners, "it shows how far the replacement of each runner is")]
 
 
 def _offline(_queue: JobQueue, _job: Job, placement: Placement) -> _Words:

@@ -41,6 +41,7 @@ class QueueInputs:
         groups: its runner groups; None if they were not read.
         mode: of `[remediation]`.
         own_images: as in the survey.
+        left_at: from `departures`.
         fresh: False if the list of runners is missing or too old: no reason is given then, except for jobs not ours.
     """
 
@@ -54,6 +55,7 @@ class QueueInputs:
     groups: RunnerGroups | None = None
     mode: Mode = "act"
     own_images: Sequence[str] = ()
+    left_at: Mapping[tuple[str, ...], float] = field(default_factory=dict)
     fresh: bool = True
 
 
@@ -140,7 +142,7 @@ class JobQueue:
             return QueueReason.HOSTED_BY_GITHUB
         if not self.is_ours(job):
             return QueueReason.UNKNOWN_POOL
-        if not self.inputs.fresh:
+        if not self.inputs.fresh or (not placement.able and self._has_left_lately(job)):
             return None
         return reason_of(job, placement, self._brakes(placement.pool), self.now)
 
@@ -148,6 +150,13 @@ class JobQueue:
         """Returns the queued jobs that no online runner can take, and why; oldest first."""
         judged = ((job, self.reason(job)) for job in self.queued)
         return [(job, reason) for job, reason in judged if reason in UNSERVED]
+
+    def is_slow(self, job: Job) -> bool:
+        """True if a queued job waits for busy runners.
+
+        One that is idle for a moment, or starts in the place of the last one, is taken by the job that is next.
+        """
+        return self.inputs.fresh and self._waits(job) and self.reason(job) in (QueueReason.ALL_BUSY, None)
 
     def ahead(self, job: Job) -> int:
         """Returns the number of older jobs that wait for the same pool."""
@@ -172,12 +181,20 @@ class JobQueue:
         """Returns the pause in force: the pool's own, or else the organization's."""
         return self.inputs.pauses.get(pool, self.inputs.pauses.get(WHOLE_INSTALLATION))
 
+    def is_configured(self, pool: str) -> bool:
+        """True if a pool is configured, or none is."""
+        return not self.inputs.rules or any(rule.name == pool for rule in self.inputs.rules)
+
     def fuse_of(self, pool: str) -> Fuse:
         """Returns the fuse in force: the pool's own, or the installation's."""
         return fuse_of(self.inputs.fuses, pool)
 
     def _waits(self, job: Job) -> bool:
         return job.status == "queued" and not job.waiting and not is_over(job, self.now)
+
+    def _has_left_lately(self, job: Job) -> bool:
+        wanted = folded(job.labels)
+        return any(wanted <= folded(labels) for labels in self.inputs.left_at)
 
     def _brakes(self, pool: str) -> Brakes:
         return Brakes(self.pause_of(pool) is not None, self.fuse_of(pool).position is Position.STOPPED)

@@ -10,10 +10,11 @@ The reasons in their order; the first that holds is the job's:
 6. `AllBusy`: such runners are online, and all of them are busy.
 7. `PoolPaused`: none is online, some are lost, and a pause prevents their replacement.
 8. `FuseStopped`: the same, and the fuse is stopped.
-9. `RunnersLost`: none is online, and some are lost and being replaced.
+9. `RunnersLost`: none is online, and some are lost, or missing and not confirmed as lost yet.
 10. `RunnersOffline`: none is online; GitHub lists them as offline.
 
-There is no reason in the first minute while a runner is idle: GitHub is about to assign the job.
+There is no reason in the first minute while a runner is idle: GitHub is about to assign the job. Nor is there one while
+the last runner with these labels left a moment ago, at the end of its job: the next one starts (`departures`).
 """
 
 from __future__ import annotations
@@ -92,9 +93,10 @@ def reason_of(job: Job, placement: Placement, brakes: Brakes, now: float) -> Que
             return QueueReason.ALL_BUSY
         is_late = now - job.queued_at >= NOT_ASSIGNED_SECONDS and placement.count("settled")
         return QueueReason.NOT_ASSIGNED if is_late else None
-    lost = placement.count("lost")
+    lost = placement.count("waiting")
     if lost and brakes.paused:
         return QueueReason.POOL_PAUSED
     if lost and brakes.stopped:
         return QueueReason.FUSE_STOPPED
-    return QueueReason.RUNNERS_LOST if lost or placement.count("replaced") else QueueReason.RUNNERS_OFFLINE
+    is_lost = placement.count("lost") or placement.count("missing")
+    return QueueReason.RUNNERS_LOST if is_lost else QueueReason.RUNNERS_OFFLINE

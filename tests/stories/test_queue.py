@@ -24,6 +24,7 @@ from jobs.checks import publisher, queue_report
 from jobs.checks.check_run_events import handle_check_event
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.checks.queue_report import report_queue_of
+from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
 from tests.manifests.rendered import ROOT
 from tests.stories import killed_queue_report
@@ -172,6 +173,14 @@ async def test_lost_runners_are_the_reason_and_what_prevents_their_replacement(s
         app.sandbox.control.lose("acme", count=1)
         (job,) = await queued(app)
         await later(app, 120)
+        found = await why(app, job)
+        assert (found.reason, found.text) == (
+            "RunnersLost",
+            f"1 runner of {POOL} is missing from GitHub's list, and being checked",
+        )
+        await confirm_installation(app.context, app.installation)
+        await app.pass_(30)
+        await confirm_installation(app.context, app.installation)
         found = await why(app, job)
         assert found.reason == reason
         assert any("remediation is in dry-run" in step.why for step in found.next) is (mode == "dry-run")

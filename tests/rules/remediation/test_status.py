@@ -117,7 +117,7 @@ def test_each_blocker_makes_a_loss_wait_and_says_whether_a_person_must_act(block
     assert found.is_open is (blocker != "job")  # a job vouches for its runner
 
 
-def test_a_pause_that_ends_by_itself_waits_for_nobody():
+def test_a_pause_that_ends_by_itself_needs_no_person():
     pause = SimpleNamespace(**{**vars(PAUSE), "until": NOW + 60})
     found = status_of(lost(), replace(TERMS, pause=pause))
     assert (found.blocked_by, found.is_stopped) == ("pause", False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -141,8 +143,13 @@ def test_the_typical_wait_is_the_median_of_the_jobs_that_started_within_the_hour
             'replace them, or set mode = "act"',
             "1 runner of linux-4vcpu is lost: nothing is replaced: remediation is in dry-run",
         ),
+        (
+            {"rules": (SimpleNamespace(name="gpu", labels=("gpu",), shard_label=None),)},
+            "add a [[pools]] table for linux-4vcpu",
+            "1 runner of linux-4vcpu is lost: its pool is not configured, and no replacer is known for it",
+        ),
     ],
-    ids=["a pause", "a stopped fuse", "dry-run"],
+    ids=["a pause", "a stopped fuse", "dry-run", "no pool"],
 )
 @pytest.mark.parametrize("others", [[], [busy()]], ids=["all lost", "others busy"])
 def test_the_obstacle_to_replacements_is_a_next_step(inputs, step, why, others):
@@ -225,3 +232,27 @@ def test_the_nearest_label_differs_in_at_most_a_third(label, known, nearest):
 )
 def test_a_duration_has_its_largest_fitting_unit(seconds, text):
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("runners", "text"),
+    [
+        ([missing()], "1 runner of linux-4vcpu is lost"),
+        ([missing(), missing(replaced_at=NOW)], "2 runners of linux-4vcpu are lost"),
+        (
+            [missing(replaced_at=NOW)],
+            "the replacement of 1 lost runner of linux-4vcpu was accepted, and no successor is online",
+        ),
+        ([missing(is_confirmed=False)], "1 runner of linux-4vcpu is missing from GitHub's list, and being checked"),
+    ],
+    ids=["waiting", "one of two requested", "all requested", "a suspect"],
+)
+def test_a_job_waits_for_as_many_lost_runners_as_the_headline_counts(runners, text):
+    assert explained(runners).text == text
+
+
+def test_a_pool_without_a_runner_lacks_none_of_githubs_own_labels():
+    rules = (SimpleNamespace(name=POOL, labels=(POOL,), shard_label=None),)
+    assert explained([], rules=rules).text.startswith(
+        "no runner with the labels self-hosted, linux-4vcpu is registered; pool linux-4vcpu is configured"
+    )

@@ -8,13 +8,14 @@ import pytest
 
 from ghapp.installations.pool_matching import UNKNOWN_POOL
 from ghapp.remediation.fuse import Fuse, Position
-from ghapp.workflow_jobs.capacity import SUCCESSOR_SECONDS, available_runners
+from ghapp.remediation.successors import SUCCESSOR_PATIENCE_SECONDS
+from ghapp.workflow_jobs.capacity import LEFT_LATELY_SECONDS, available_runners, departures
 from ghapp.workflow_jobs.job import QUEUED_TOO_LONG_SECONDS
 from ghapp.workflow_jobs.reason import STUCK, UNSERVED, QueueReason
 from ghapp.workflow_jobs.runner_groups import RunnerGroup, RunnerGroups
 from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, suspect
 from tests.rules.installations.test_pool_matching import Rule
-from tests.rules.workflow_jobs.builders import POOL, busy, job, missing, offline, queue, runner
+from tests.rules.workflow_jobs.builders import LABELS, POOL, busy, job, missing, offline, queue, runner
 
 
 class Pause(NamedTuple):
@@ -61,9 +62,9 @@ R = QueueReason
         ([missing()], {}, {"fuses": {"*": STOPPED[POOL]}}, R.FUSE_STOPPED),
         ([missing()], {}, {"fuses": {POOL: Fuse(Position.PROVING, NOW)}}, R.RUNNERS_LOST),
         ([offline(), missing()], {}, {}, R.RUNNERS_LOST),
-        ([offline(), missing(replaced_at=NOW - SUCCESSOR_SECONDS)], {}, {}, R.RUNNERS_LOST),
-        ([offline(), missing(replaced_at=NOW - SUCCESSOR_SECONDS - MICROSECOND)], {}, {}, R.RUNNERS_OFFLINE),
-        ([missing(replaced_at=NOW - SUCCESSOR_SECONDS - MICROSECOND)], {}, {}, R.NO_RUNNER_WITH_LABELS),
+        ([offline(), missing(replaced_at=NOW - SUCCESSOR_PATIENCE_SECONDS)], {}, {}, R.RUNNERS_LOST),
+        ([offline(), missing(replaced_at=NOW - SUCCESSOR_PATIENCE_SECONDS - MICROSECOND)], {}, {}, R.RUNNERS_OFFLINE),
+        ([missing(replaced_at=NOW - SUCCESSOR_PATIENCE_SECONDS - MICROSECOND)], {}, {}, R.NO_RUNNER_WITH_LABELS),
         ([offline()], {}, {}, R.RUNNERS_OFFLINE),
     ],
     ids=[
@@ -191,20 +192,28 @@ def test_every_reason_belongs_to_one_kind():
 @pytest.mark.parametrize(
     ("evidence", "counts"),
     [
-        (online(), (1, 1, 0, 0, 0)),
-        (online(busy=True), (1, 0, 0, 0, 0)),
-        (online(job_id=5, job_started_at=NOW), (1, 0, 0, 0, 0)),
-        (present(), (0, 0, 1, 0, 0)),
-        (suspect(), (0, 0, 0, 1, 0)),
-        (lost(), (0, 0, 0, 1, 0)),
-        (lost(online=True, busy=True), (0, 0, 0, 1, 0)),
-        (lost(replaced_at=NOW), (0, 0, 0, 0, 1)),
+        (online(), (1, 1, 0, 0, 0, 0)),
+        (online(busy=True), (1, 0, 0, 0, 0, 0)),
+        (online(job_id=5, job_started_at=NOW), (1, 0, 0, 0, 0, 0)),
+        (present(), (0, 0, 1, 0, 0, 0)),
+        (suspect(), (0, 0, 0, 1, 0, 0)),
+        (suspect(removed_at=NOW), (0, 0, 0, 0, 1, 0)),
+        (lost(), (0, 0, 0, 0, 1, 0)),
+        (lost(online=True, busy=True), (0, 0, 0, 0, 1, 0)),
+        (lost(replaced_at=NOW), (0, 0, 0, 0, 0, 1)),
     ],
-    ids=["idle", "busy", "in a job by delivery", "offline", "suspect", "lost", "online when last listed", "replaced"],
+    ids=[
+        *("idle", "busy", "in a job by delivery", "offline", "suspect", "removed while offline", "lost"),
+        *("online when last listed", "replaced"),
+    ],
 )
 def test_runners_are_counted_by_what_they_can_do(evidence, counts):
     (found,) = queue([], available_runners([evidence], [])).capacities
-    assert (found.online, found.idle, found.offline, found.lost, found.replaced) == counts
+    assert (
+        *(found.online, found.idle, found.offline),
+        *(found.missing, found.waiting, found.replaced),
+    ) == counts
+    assert found.lost == found.waiting + found.replaced
 
 
 @pytest.mark.parametrize(
@@ -214,10 +223,19 @@ def test_runners_are_counted_by_what_they_can_do(evidence, counts):
         online(retired_at=NOW),
         online(ephemeral=True, job_id=5, job_started_at=LONG_AGO, job_ended_at=NOW),
         lost(reregistered_as=9),
+        lost(replaced_at=NOW, successor=9),
         lost(not_needed_at=NOW),
         lost(ephemeral=True, job_id=5, job_started_at=LONG_AGO, job_ended_at=NOW),
     ],
-    ids=["never registered", "retired", "its only job ended", "registered again", "not needed", "absent after its job"],
+    ids=[
+        "never registered",
+        "retired",
+        "its only job ended",
+        "registered again",
+        "healed",
+        "not needed",
+        "absent after its job",
+    ],
 )
 def test_a_runner_that_takes_no_more_jobs_is_not_counted(evidence):
     assert available_runners([evidence], []) == []
@@ -236,3 +254,39 @@ def test_a_runner_that_takes_no_more_jobs_is_not_counted(evidence):
 def test_a_runner_is_settled_after_an_idle_minute(changes, settled):
     (found,) = queue([], available_runners([online(**{"observed_at": NOW - 60, **changes})], [])).capacities
     assert (found.idle, found.settled) == (1, settled)
+
+
+LEFT = online(ephemeral=True, job_id=5, job_started_at=LONG_AGO, job_ended_at=NOW - LEFT_LATELY_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "reason"),
+    [
+        (LEFT, None),
+        (LEFT._replace(job_ended_at=NOW - LEFT_LATELY_SECONDS - MICROSECOND), R.NO_RUNNER_WITH_LABELS),
+        (LEFT._replace(labels=("self-hosted", "gpu")), R.NO_RUNNER_WITH_LABELS),
+        (LEFT._replace(job_ended_at=NOW + 1), R.NO_RUNNER_WITH_LABELS),
+        (online(retired_at=NOW - 5), None),
+        (lost(replaced_at=NOW, successor=9), R.NO_RUNNER_WITH_LABELS),
+    ],
+    ids=["a moment ago", "too long ago", "other labels", "in the future", "removed by its controller", "a lost one"],
+)
+def test_a_pool_whose_last_runner_left_a_moment_ago_is_given_the_time_to_start_the_next(evidence, reason):
+    known = queue([job()], available_runners([evidence], []), left_at=departures([evidence], NOW))
+    assert known.reason(job()) is reason
+
+
+@pytest.mark.parametrize(
+    ("runners", "inputs", "is_slow"),
+    [
+        ([busy()], {}, True),
+        ([busy(), runner(idle_since=NOW - 1)], {}, True),
+        ([], {"left_at": {LABELS: NOW - 1}}, True),
+        ([runner()], {}, False),
+        ([offline()], {}, False),
+        ([busy()], {"fresh": False}, False),
+    ],
+    ids=["all busy", "one idle for a moment", "the next one starts", "idle for long", "offline", "no fresh list"],
+)
+def test_a_queue_is_slow_whichever_runner_is_idle_for_a_moment(runners, inputs, is_slow):
+    assert queue([job()], runners, **inputs).is_slow(job()) is is_slow
