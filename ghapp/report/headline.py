@@ -96,6 +96,7 @@ class Headline(NamedTuple):
         short: a few words for a title.
         affected: how many runners, jobs or pods it is about.
         meaning: the sentence without numbers that change all the time; empty if it has none.
+        shard: of the gate that it is about; else empty.
     """
 
     kind: HeadlineKind
@@ -109,6 +110,7 @@ class Headline(NamedTuple):
     short: str = ""
     affected: int = 1
     meaning: str = ""
+    shard: str = ""
 
     @property
     def news(self) -> tuple[str, ...]:
@@ -462,6 +464,7 @@ def _gates(fleet: FleetView, now: float) -> Iterator[Headline]:
             "gate",
             pool,
             f"gate of {shard} {'waits' if check.failed_at is None else 'failed'}",
+            shard=shard,
         )
 
 

@@ -6,7 +6,7 @@ goes through `without_markup`. A command is shown if it survives that, so that w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
@@ -39,22 +39,33 @@ class Message(NamedTuple):
 KINDS = {
     Topic.FUSE: (HeadlineKind.LOST, HeadlineKind.FUSE),
     Topic.BLIND: (HeadlineKind.BLIND,),
-    Topic.UNSERVED: (HeadlineKind.UNSERVED,),
+    Topic.UNSERVED: (HeadlineKind.UNSERVED, HeadlineKind.LOST),
     Topic.GATE: (HeadlineKind.GATE,),
 }
-"""The headlines that a condition may have opened."""
+"""The headlines that a condition may have opened; of jobs that wait for lost runners, the loss is the headline."""
 
 
 def headline_of(change: Change, found: Sequence[Headline]) -> str:
     """Returns the sentence with which the other surfaces show a condition now; empty if it ended, or none shows it."""
     if not change.level:
         return ""
-    pool = "" if change.subject == WHOLE_INSTALLATION else change.subject.partition("/")[0]
-    about = [each for each in found if each.kind in KINDS[change.topic]]
-    of_pool = next((each for each in about if each.pool == pool), None)
-    if of_pool is None and change.subject == WHOLE_INSTALLATION:
-        of_pool = next(iter(about), None)
-    return "" if of_pool is None else of_pool.sentence
+    about = [each for kind in KINDS[change.topic] for each in found if each.kind is kind]
+    is_same = (each.sentence for subject in _subjects(change) for each in about if (each.pool, each.shard) == subject)
+    return next(is_same, about[0].sentence if about and change.subject == WHOLE_INSTALLATION else "")
+
+
+def _subjects(change: Change) -> Iterator[tuple[str, str]]:
+    """Returns the pools and shards of the headlines that may show a condition, the nearest first."""
+    match change.topic:
+        case Topic.GATE:
+            pool, _, shard = change.subject.partition("/")
+            yield pool, shard
+        case Topic.UNSERVED:
+            yield change.subject, ""
+            yield change.subject.rpartition(" in ")[0], ""  # a repository that runner groups exclude
+            yield "", ""  # labels that no pool has
+        case _:
+            yield "" if change.subject == WHOLE_INSTALLATION else change.subject, ""
 
 
 def message(org: str, change: Change, replaced: int = 0, link: str | None = None, headline: str = "") -> Message:

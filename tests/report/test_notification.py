@@ -96,6 +96,16 @@ def test_a_span_is_shown_in_its_two_largest_units(seconds, text):
 
 POOL_LOST = Headline(HeadlineKind.LOST, HeadlineSeverity.CRITICAL, "4 of 9 runners of gpu are lost: …", pool="gpu")
 BLIND_NOW = Headline(HeadlineKind.BLIND, HeadlineSeverity.CRITICAL, "Runners cannot be read: …")
+SLASH = POOL_LOST._replace(pool="team/arm", sentence="1 of 2 runners of team/arm is lost: …")
+BLUE, PINK = (
+    Headline(HeadlineKind.GATE, HeadlineSeverity.ATTENTION, f"The gate of {each} …", pool="rollout", shard=each)
+    for each in ("blue", "pink")
+)
+STUCK, NO_POOL = (
+    Headline(HeadlineKind.UNSERVED, HeadlineSeverity.ATTENTION, f"1 job for {each or 'no pool'} …", pool=each)
+    for each in ("linux", "")
+)
+EVERYTHING = [BLIND_NOW, POOL_LOST, SLASH, STUCK, NO_POOL, BLUE, PINK]
 
 
 @pytest.mark.parametrize(
@@ -106,12 +116,18 @@ BLIND_NOW = Headline(HeadlineKind.BLIND, HeadlineSeverity.CRITICAL, "Runners can
         (Topic.FUSE, "arm", "stopped", ""),
         (Topic.FUSE, "gpu", "", ""),
         (Topic.BLIND, "", "open", BLIND_NOW.sentence),
-        (Topic.GATE, "rollout/pink", "open", ""),
+        (Topic.FUSE, "team/arm", "stopped", SLASH.sentence),
+        (Topic.GATE, "rollout/pink", "open", PINK.sentence),
+        (Topic.GATE, "rollout/green", "open", ""),
+        (Topic.UNSERVED, "linux", "open", STUCK.sentence),
+        (Topic.UNSERVED, "gpu", "open", POOL_LOST.sentence),
+        (Topic.UNSERVED, "linux in acme/api", "open", STUCK.sentence),
+        (Topic.UNSERVED, "gpu-with-a-typo", "open", NO_POOL.sentence),
     ],
 )
 def test_a_message_begins_with_the_headline_that_all_surfaces_show(topic, subject, level, sentence):
     change = Change(topic, subject, level, "", 1_790_000_000.0, 1_790_000_000.0, 4, "MassLoss")
-    found = headline_of(change, [BLIND_NOW, POOL_LOST])
+    found = headline_of(change, EVERYTHING)
     assert found == sentence
     first = message("acme", change, headline=found).body.splitlines()[0]
     assert (first == sentence) is bool(sentence)
