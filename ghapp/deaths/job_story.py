@@ -50,12 +50,14 @@ class JobOutcome(NamedTuple):
         rerun: its one re-run by ghapp; None if none was requested.
         note: why the last try sent no request; None if there was none.
         attempts: jobs that may be other attempts of it, see `other_attempts`.
+        reruns: re-runs of these attempts by ghapp.
     """
 
     death: Death | None = None
     rerun: Rerun | None = None
     note: RerunNote | None = None
     attempts: tuple[Job, ...] = ()
+    reruns: tuple[Rerun, ...] = ()
 
 
 NOTHING_KNOWN = JobOutcome()
@@ -239,9 +241,12 @@ def rerun_requester(by: str) -> str:
 
 def _next_attempts(outcome: JobOutcome, later: Sequence[Job], now: float) -> Iterable[StoryEvent]:
     rerun = outcome.rerun
+    by_attempt = {each.attempt + 1: each for each in outcome.reruns if each.state is RerunState.ACCEPTED}
     for each in later:
         is_ours = rerun is not None and rerun.state is RerunState.ACCEPTED and each.attempt == rerun.attempt + 1
         who = "" if is_ours else ", started at GitHub, it is not known by whom"
+        if not is_ours and (known := by_attempt.get(each.attempt)) is not None:
+            who = f", requested by {rerun_requester(known.by)}"
         text = f"attempt {each.attempt} of the run is job {each.id}{who}: {_where(each, now)}"
         yield StoryEvent(each.queued_at, StoryStep.NEXT_ATTEMPT, text)
     if rerun is not None and rerun.state is RerunState.ACCEPTED and not later:
@@ -257,16 +262,20 @@ def _where(job: Job, now: float) -> str:
 
 
 def _in_order(events: Iterable[StoryEvent]) -> list[StoryEvent]:
-    """Sorts by time; an event without a time follows what it depends on, and a runner dies after it took the job.
+    """Sorts by time; an event without a time follows what it depends on.
 
-    A node's clock may be behind GitHub's.
+    A runner dies, and a job ends, after the runner took the job, and a job is run again after its end: a node's clock
+    and ours may be behind GitHub's, and GitHub dates the end of some jobs before their start. A container may end, by
+    its node's clock, after GitHub ended the job.
     """
     keyed: list[tuple[float, int, StoryEvent]] = []
-    latest = 0.0
+    latest, earliest = 0.0, 0.0
     for each in sorted(events, key=lambda event: _ORDER[event.step]):
-        at = latest if each.at is None else each.at
-        if each.step in (StoryStep.WAITS, StoryStep.TAKEN, StoryStep.DIED):
+        at = latest if each.at is None else max(each.at, earliest)
+        if each.step is StoryStep.RERUN:
             at = max(at, latest)
         latest = max(latest, at)
+        if each.step in (StoryStep.QUEUED, StoryStep.WAITS, StoryStep.TAKEN, StoryStep.ENDED):
+            earliest = max(earliest, at)
         keyed.append((at, _ORDER[each.step], each))
     return [each for _, _, each in sorted(keyed, key=lambda item: item[:2])]

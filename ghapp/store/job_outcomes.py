@@ -41,11 +41,15 @@ async def load_job_outcomes(
     of_runs = await asyncio.gather(*(stores.demand.find_ended(installation, search) for search in searches))
     for each in chain(known, *of_runs):
         by_run.setdefault(each.run_id, []).append(each)
+    attempts = {job.id: other_attempts(job, by_run.get(job.run_id, ())) for job in jobs}
+    ids = {each.id for several in attempts.values() for each in several}
+    of_attempts = await stores.reruns.of_jobs(installation, sorted(ids)) if ids else {}
     found = {}
     for job in jobs:
         rerun, note = reruns.get(job.id, (None, None))
-        attempts = other_attempts(job, by_run.get(job.run_id, ()))
-        outcome = JobOutcome(deaths.get(job.id), rerun, note, attempts)
+        others = [of_attempts.get(each.id, (None, None))[0] for each in attempts[job.id]]
+        requested = tuple(each for each in others if each is not None)
+        outcome = JobOutcome(deaths.get(job.id), rerun, note, attempts[job.id], requested)
         if outcome != JobOutcome():
             found[job.id] = outcome
     return found

@@ -130,6 +130,17 @@ async def test_a_job_whose_runner_died_has_its_whole_story_and_its_url_names_the
     assert "attempt 2 of the run is job 6: running on runner linux-2" in shown
 
 
+async def test_each_later_attempt_has_who_requested_it(known):
+    over = {"status": "over", "conclusion": "failure", "runner_id": 1, "runner_name": "linux-1"}
+    first = job(known, 5, ended_at=known.now - 400, started_at=known.now - 500, **over)
+    second = job(known, 6, ended_at=known.now - 200, started_at=known.now - 300, attempt=2, waited=350.0, **over)
+    await Demand(known.redis).record(ACME, [first, second, job(known, 7, waited=100.0, attempt=3)])
+    for number, attempt, who in ((5, 1, "mona"), (6, 2, "lisa")):
+        await Reruns(known.redis).keep(ACME, Rerun(number, 41, attempt, who, known.now - 390, RerunState.ACCEPTED))
+    (found,) = (await known.json("why", "acme", "5"))["jobs"]
+    assert "attempt 3 of the run is job 7, requested by lisa: queued" in [each["text"] for each in found["story"]]
+
+
 async def test_control_characters_in_a_name_are_not_printed(known):
     await Demand(known.redis).record(ACME, [job(known, 7, name="\x1b[31mred", labels=("\x1b[2J",))])
     for words in (("why", "acme", "7"), ("jobs",)):

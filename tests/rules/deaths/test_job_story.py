@@ -221,4 +221,27 @@ def test_the_runner_takes_the_job_before_it_dies_whatever_the_clocks_say(queued,
     events = job_story(known, POOL, None, outcome, NOW)
     steps = [each.step for each in events if each.step in (StoryStep.QUEUED, StoryStep.TAKEN, StoryStep.DIED)]
     assert steps == sorted(steps, key=list(StoryStep).index)
-    assert events[0].step is StoryStep.QUEUED or known.ended_at is not None
+    followed = [each.step for each in events if each.step in (StoryStep.TAKEN, StoryStep.ENDED, StoryStep.RERUN)]
+    assert followed == sorted(followed, key=list(StoryStep).index)
+    assert events[0].step is StoryStep.QUEUED
+
+
+SECOND = FAILED._replace(id=9, attempt=2, queued_at=NOW - 40, ended_at=NOW - 20)
+THIRD = QUEUED._replace(id=11, attempt=3, queued_at=NOW - 10)
+
+
+@pytest.mark.parametrize(
+    ("requested", "words"),
+    [
+        ((Rerun(9, 41, 2, "mona", NOW - 15, RerunState.ACCEPTED),), ", requested by mona"),
+        ((Rerun(9, 41, 2, "mona", NOW - 15, RerunState.REFUSED),), ", started at GitHub, it is not known by whom"),
+        ((), ", started at GitHub, it is not known by whom"),
+    ],
+    ids=["of the second attempt", "refused", "not by us"],
+)
+def test_each_attempt_of_a_run_again_and_again_has_who_requested_it(requested, words):
+    outcome = JobOutcome(None, ACCEPTED, None, (SECOND, THIRD), requested)
+    assert story(FAILED, outcome)[-2:] == [
+        "attempt 2 of the run is job 9: over on linux-3, failure",
+        f"attempt 3 of the run is job 11{words}: queued",
+    ]
