@@ -37,7 +37,7 @@ async def fleet_documents(settings: Settings, stores: Stores, org: str | None) -
         view = fleet.view
         found.headlines.extend(headline_documents(fleet, PageLinks(settings.public_url, installation.org), now))
         found.held.extend(held_documents(view))
-        found.runners.extend(view.document(each, now) for each in fleet.runners)
+        found.runners.extend(view.document(each, now) for each in fleet.runners if each.registered)
         found.pools.extend(pool_queue_documents(installation.org, fleet.demand))
         found.phantoms.extend(phantom_documents(installation.org, await stores.cluster_summaries.of(installation.id)))
     found.runners.sort(key=lambda each: (each["org"], each["pool"] or "", each["name"] or ""))

@@ -260,7 +260,7 @@ def explanation(document: Mapping[str, Any], page: str | None = None) -> Rendera
     if death is not None and death["cause"] != "clean-exit":
         head.append(f"died at {death['at']} ({death['cause']}); it ", "red")
     head.append("is ")
-    head.append(document["state"], COLOURS[document["state"]])
+    head.append_text(_state(document))
     head.append(f": {document['reason']}")
     head.append(visible(f"; pool {document['pool']}, fuse {document['fuse']}"))
     table = new_table("at", "source", "observation", sentences=["observation"])

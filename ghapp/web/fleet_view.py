@@ -199,6 +199,8 @@ class FleetReader:
         ids, count = [], 0
         for runner_id in sorted(known):
             evidence = known[runner_id]
+            if not evidence.registered:  # deliveries named it: it may be GitHub's, or of another scope
+                continue
             if pool is not None and org_state.view.pool(evidence) != pool:
                 continue
             may_have_healed = evidence.successor is not None

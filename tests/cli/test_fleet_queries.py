@@ -189,6 +189,24 @@ async def test_retired_runners_are_counted_and_listed_only_on_request(known):
     assert [(each["name"], each["healed"]) for each in lost["runners"]] == [("linux-2", False), ("linux-3", True)]
 
 
+async def test_the_table_has_as_many_runners_as_the_headline_counts(known):
+    now = known.now
+    gone = {"absent_since": now - 50, "listed": False, "online": False, "offline_since": now - 900}
+    steps = {"granted_at": now - 70, "event_id": "e", "removed_at": now - 60}
+    await known.add_runner(online(2, first_seen=now - 2000, **gone, **steps))
+    await known.add_runner(online(3, first_seen=now - 60, registered=False, listed=False, job_id=5, job_started_at=now))
+    found = await known.json("runners")
+    assert [(each["name"], each["remediation"]["open"]) for each in found["runners"]] == [
+        ("linux-2", True),
+        ("linux-1", False),
+    ]
+    text = (await known.ask("runners")).stdout
+    assert text.startswith("acme: 1 of 2 runners of linux-4vcpu is lost: ")
+    assert "\n 2 runners; 1 invalidated\n" in text
+    head = (await known.ask("explain", "acme", "linux-2")).stdout.splitlines()[0]
+    assert head.startswith("acme/linux-2 (2) is invalidated: ReplacedWhileOffline")
+
+
 async def test_what_happens_next_to_a_lost_runner_is_the_same_in_both_commands(known):
     now = known.now
     known.write_config('[remediation]\nmode = "act"\n')

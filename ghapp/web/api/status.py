@@ -312,6 +312,8 @@ class StatusEndpoints:
         unanswered: Counter[str] = Counter({rule.name: 0 for rule in rules})
         pools: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
         for evidence in runners:
+            if not evidence.registered:
+                continue
             labels = (evidence.labels, evidence.custom_labels)
             if (pool := pools.get(labels)) is None:
                 pool = pools[labels] = pool_of(*labels, rules)

@@ -201,6 +201,12 @@ async def test_a_request_without_a_successor_is_a_loss_and_counted_once_it_is_la
     assert ("ghapp_runners_healed", acme, pool) not in values
 
 
+async def test_runners_that_were_never_registered_are_not_counted(http, redis):
+    await Runners(redis).revise(INSTALLATION, {3: lambda known: known._replace(registered=False)})
+    _, values = await metrics(http)
+    assert sum(value for (name, *_), value in values.items() if name == "ghapp_runners") == 2
+
+
 async def test_healed_losses_are_counted_apart_from_open_ones(http, redis):
     accepted = {3: lambda known: replaced(granted(known, NOW - 20, "e"), NOW - 10)}
     await Runners(redis).revise(INSTALLATION, accepted)
