@@ -16,7 +16,7 @@ from ghapp.leaks.tick import Guard
 from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomReason, command_of
 from ghapp.remediation.fuse import WHOLE_INSTALLATION
-from ghapp.remediation.plan import Mode
+from ghapp.remediation.status import ReplacementStage
 from ghapp.report.check_run import time_of
 from ghapp.report.fleet import FleetView
 from ghapp.report.markdown import code, cut, heading, row
@@ -37,10 +37,10 @@ MOST_CHARACTERS = 12_000
 LEAKS_HEADING = "### Leaks: pods with the owner label that no runner uses and no controller claims"
 
 
-def cluster_text(fleet: FleetView) -> str:
+def cluster_text(fleet: FleetView, now: float) -> str:
     """Renders the whole cluster part; empty if there is nothing to report."""
     stale = "\n".join(each for each in (_stale(fleet.unseen), _degraded(fleet.degraded_sources)) if each)
-    parts = (stale, _phantoms(fleet), _leaks(fleet.leaks), _deaths(fleet.deaths), _patterns(fleet))
+    parts = (stale, _phantoms(fleet, now), _leaks(fleet.leaks), _deaths(fleet.deaths), _patterns(fleet))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -59,7 +59,7 @@ def _degraded(sources: Sequence[DegradedSource]) -> str:
     return cut(lines[0], lines[1:], len(lines) - 1, MOST_CHARACTERS, "places") if lines else ""
 
 
-def _phantoms(fleet: FleetView) -> str:
+def _phantoms(fleet: FleetView, now: float) -> str:
     found = fleet.phantoms
     if not found:
         return ""
@@ -67,16 +67,14 @@ def _phantoms(fleet: FleetView) -> str:
     absent = {each.name: each for each in fleet.runners if is_absent(each)}
     head = "### Phantoms: counted as runners, but unable to run jobs\n\n"
     head += heading("Kind", "Reason", "Count", "Names", "Replacement", "What to do", numbers=("Count",))
-    rows = (
-        _phantom_row([each for each in found if each.reason is reason], absent, fleet.view.mode) for reason in reasons
-    )
+    rows = (_phantom_row([each for each in found if each.reason is reason], absent, fleet, now) for reason in reasons)
     return cut(head, rows, len(reasons), MOST_CHARACTERS, "kinds")
 
 
-def _phantom_row(alike: Sequence[Phantom], absent: Mapping[str, Evidence], mode: Mode) -> str:
+def _phantom_row(alike: Sequence[Phantom], absent: Mapping[str, Evidence], fleet: FleetView, now: float) -> str:
     kind, reason = alike[0].kind, alike[0].reason
     places = sorted({f"{each.namespace}/{each.subject}" if each.namespace else each.subject for each in alike})
-    done = Counter(_replacement_of(absent.get(each.subject), mode) for each in alike)
+    done = Counter(_replacement_of(absent.get(each.subject), fleet, now) for each in alike)
     replacement = next(iter(done)) if len(done) == 1 else ", ".join(f"{done[each]} {each}" for each in sorted(done))
     detail = next((each.detail for each in sorted(alike) if each.detail), "")
     shown = f"{reason}: {code(detail)}" if detail else reason
@@ -85,19 +83,12 @@ def _phantom_row(alike: Sequence[Phantom], absent: Mapping[str, Evidence], mode:
     return row(kind, shown, str(len(alike)), _named(places), replacement, step)
 
 
-def _replacement_of(lost: Evidence | None, mode: Mode) -> str:
-    """Returns the progress of replacing the runner behind a phantom; "none" if no lost runner has its name."""
-    if lost is None:
-        return "none"
-    if lost.replaced_at is not None:
-        return "accepted"
-    if lost.confirmed_at is None:
-        return "not confirmed as lost"
-    if mode != "act":
-        return f"none: remediation is {mode}"
-    if lost.deletion is not None and lost.deletion.waits_for:
-        return f"waits ({code(lost.deletion.waits_for)})"
-    return "requested" if lost.granted_at is not None else "next"
+def _replacement_of(evidence: Evidence | None, fleet: FleetView, now: float) -> str:
+    """Returns how far the replacement of the runner behind a phantom is; "none" if no lost runner has its name."""
+    if evidence is None:
+        return ReplacementStage.NONE
+    status = fleet.view.replacement(evidence, now)
+    return status.stage if status.blocked_by is None else f"{status.stage}: {status.blocked_by}"
 
 
 def _leaks(status: ReaperStatus) -> str:

@@ -68,5 +68,7 @@ def _stopped_at(fleet: FleetView, pools: Sequence[PoolView]) -> float:
 
 
 def _text(fleet: FleetView, pools: Sequence[PoolView], now: float) -> str:
-    after = "".join(f"\n\n{part}" for part in (unserved_text(fleet), healed_text(pools), cluster_text(fleet)) if part)
+    after = "".join(
+        f"\n\n{part}" for part in (unserved_text(fleet), healed_text(pools), cluster_text(fleet, now)) if part
+    )
     return runners_text(fleet, pools, now, LONGEST - len(after)) + after

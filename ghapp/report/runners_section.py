@@ -10,6 +10,7 @@ from ghapp.remediation.plan import Mode
 from ghapp.remediation.status import ReplacementStage, ReplacementStatus
 from ghapp.report.check_run import time_of
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
+from ghapp.report.headline import are
 from ghapp.report.markdown import NOTHING, code, cut, heading, prose, row
 from ghapp.report.pools_section import fuse_history, paused_by
 from ghapp.runners.verdict import Reason, State, is_absent
@@ -46,6 +47,9 @@ def runners_text(fleet: FleetView, pools: Sequence[PoolView], now: float, room: 
         key=lambda found: _by_urgency(found[0]),
     )
     if not listed:
+        unknown = sum(pool.count[State.UNKNOWN] for pool in pools)
+        if unknown:
+            return f"{before}No runner is known to be offline or invalidated; {unknown:,} {are(unknown)} unknown."
         return before + "No runner is offline or invalidated."
     head = heading("Runner", "State", "Since", "Reason", "Pool", "Labels", "Replacement")
     rows = (_runner(each, pool, fleet) for each, pool in listed)

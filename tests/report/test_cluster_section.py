@@ -78,12 +78,13 @@ def test_the_clusters_own_words_stand_beside_the_reason_as_code():
 @pytest.mark.parametrize(
     ("evidence", "mode", "expected"),
     [
-        ({}, "act", "next"),
-        ({"granted_at": NOW}, "act", "requested"),
-        ({"granted_at": NOW, "replaced_at": NOW}, "act", "accepted"),
-        ({"deletion": Deletion(waits_for="NoPod", waiting_since=NOW)}, "act", "waits (`NoPod`)"),
-        ({"confirmed_at": None}, "act", "not confirmed as lost"),
-        ({}, "dry-run", "none: remediation is dry-run"),
+        ({}, "act", "waiting"),
+        ({"granted_at": NOW}, "act", "granted"),
+        ({"granted_at": NOW, "replaced_at": NOW}, "act", "requested"),
+        ({"granted_at": NOW, "replaced_at": NOW, "successor": 9}, "act", "healed"),
+        ({"deletion": Deletion(waits_for="NoPod", waiting_since=NOW)}, "act", "waiting: cluster"),
+        ({"confirmed_at": None}, "act", "suspect"),
+        ({}, "dry-run", "waiting: dry-run"),
     ],
 )
 @pytest.mark.parametrize("reason", [PhantomReason.POD_LOST, PhantomReason.HANGS_AFTER_JOB])
@@ -96,7 +97,7 @@ def test_the_remediation_of_an_object_without_a_pod_and_of_a_zombie_is_shown(rea
 def test_several_phantoms_are_counted_by_the_progress_of_their_remediation():
     runners = [a_lost_runner(), a_lost_runner(2, granted_at=NOW), a_lost_runner(3)]
     result = text(runners=runners, phantoms=[phantom(f"linux-{number}") for number in (1, 2, 3, 4)])
-    assert "| 2 next, 1 none, 1 requested |" in result
+    assert "| 1 granted, 1 none, 2 waiting |" in result
 
 
 NEVER_RUNNERS = "never a runner's, so kept: another program seems to use `owner_label` of `[leaks]`."

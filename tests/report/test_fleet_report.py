@@ -517,3 +517,14 @@ def test_what_is_wrong_is_posted_at_once_and_the_turnover_of_a_busy_fleet_is_not
 def test_each_step_of_a_loss_is_posted_at_once():
     steps = (lost(2), lost(2, granted_at=NOW), requested(2, NOW), replaced(2))
     assert len({report_on(fleet(online(1), each), NOW).urgent for each in steps}) == len(steps)
+
+
+def test_no_runner_is_called_present_while_the_state_of_all_is_unknown():
+    text = report_on(
+        fleet(
+            runners=[online(1, observed_at=LONG_AGO), online(2, observed_at=LONG_AGO)],
+            survey=survey(swept_at=NOW - 301),
+        ),
+        NOW,
+    ).text
+    assert "No runner is known to be offline or invalidated; 2 are unknown." in text
