@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ghapp.deaths.job_story import HELD
 from ghapp.terminal.tables import ShrinkingTable, ago, constant_column, copyable, count_line, more_line, new_table
 from ghapp.untrusted_text import visible
 from ghapp.workflow_jobs.explanation import duration
@@ -83,6 +84,8 @@ def _explanation(document: Mapping[str, Any]) -> list[Text]:
 
 def _without_reason(document: Mapping[str, Any]) -> str:
     if document["state"] == "queued":
+        if any(each["text"].endswith(HELD) for each in document["story"]):
+            return f": {HELD}"
         return ": GitHub has assigned no runner yet; no reason is known (is the list of runners fresh? `ghapp doctor`)"
     runner = f" on {document['runner']}" if document["runner"] else ""
     if document["state"] == "running":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ghapp.cli.backend import JobReference
+from ghapp.deaths.job_story import HELD
 from ghapp.deaths.rerun import Rerun, RerunState
 from ghapp.store.deaths import Deaths
 from ghapp.store.demand import Demand
@@ -128,6 +129,13 @@ async def test_a_job_whose_runner_died_has_its_whole_story_and_its_url_names_the
     shown = (await known.ask("why", f"{PAGE}5")).stdout
     assert "its container ended with exit code 137, signal 9 (OOMKilled)" in shown
     assert "attempt 2 of the run is job 6: running on runner linux-2" in shown
+
+
+async def test_a_job_that_github_holds_back_lacks_no_reason(known):
+    await Demand(known.redis).record(ACME, [job(known, 8, waiting=True)])
+    head, *story = (await known.ask("why", "acme", "8")).stdout.splitlines()
+    assert head.endswith(f"is queued: {HELD}")
+    assert f"waits: {HELD}" in "\n".join(story)
 
 
 async def test_each_later_attempt_has_who_requested_it(known):

@@ -304,7 +304,7 @@ def test_the_cards_have_the_counts_and_the_times_to_heal():
         (incident(loss(1, LossEnd.AGED_OUT, 40)), "1 runner was lost; over after 1 min."),
         (
             incident(loss(), steps=[TRIP, STOP]),
-            "1 runner was lost for 1 min; 1 wait, and a stopped fuse holds their replacement.",
+            "1 runner was lost, the first 1 min ago; 1 has no successor online yet, and the fuse is stopped.",
         ),
         (incident(healed(), steps=[TRIP]), "1 runner was lost, and none waits; the fuse is not closed yet."),
     ],

@@ -160,13 +160,12 @@ def _sentence(incident: LossIncident, now: float) -> str:
     if incident.ended is not None:
         word = "healed" if state_of(incident) == "healed" else "over"
         return f"{lost} {were} lost; {word} after {exact(incident.ended - incident.began)}."
-    since = f"for {duration(now - incident.began)}"
-    if state_of(incident) == "stopped":
-        return f"{lost} {were} lost {since}; {waiting:,} wait, and a stopped fuse holds their replacement."
+    is_stopped = state_of(incident) == "stopped"
     if not waiting:
-        return f"{lost} {were} lost, and none waits; the fuse is not closed yet."
+        return f"{lost} {were} lost, and none waits; the fuse is {'stopped' if is_stopped else 'not closed yet'}."
     not_yet = f"{waiting:,} {'has' if waiting == 1 else 'have'} no successor online yet"
-    return f"{lost} {were} lost, the first {duration(now - incident.began)} ago; {not_yet}."
+    stopped = ", and the fuse is stopped" if is_stopped else ""
+    return f"{lost} {were} lost, the first {duration(now - incident.began)} ago; {not_yet}{stopped}."
 
 
 def _entries(incident: LossIncident, names: Names) -> Iterator[IncidentEntry]:
