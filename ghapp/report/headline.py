@@ -348,7 +348,7 @@ def _resume_stopped(fleet: FleetView, pool: PoolView) -> str:
 
 def _after_pause(pause: PauseView | None) -> str:
     is_endless = pause is None or pause.until is None
-    return "resume when the reason is over" if is_endless else "nothing to do: the pause has an end"
+    return "resume when the reason is over" if is_endless else "nothing to do: the pause has an end; to end it now"
 
 
 def _after_stop(fuse: Fuse) -> str:

@@ -11,6 +11,7 @@ from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.deaths.correlation import is_of
 from ghapp.deaths.death import Death
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
+from ghapp.report.documents import timestamp
 from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.pod_claims import PodClaims
@@ -216,6 +217,8 @@ async def test_what_happens_next_to_a_lost_runner_is_the_same_in_both_commands(k
     words = "remediation is paused by mona: a move"
     assert words in (await known.ask("runners")).stdout
     assert f"; {words}" in (await known.ask("explain", "acme", "linux-2")).stdout
+    lost_at = timestamp(now - 30)
+    assert f"replacement: waiting since {lost_at}: pause; " in (await known.ask("explain", "acme", "linux-2")).stdout
     found = (await known.json("explain", "acme", "linux-2"))["remediation"]
     assert (found["status"], found["blocked_by"], found["text"]) == ("waiting", "pause", words)
 
