@@ -69,6 +69,7 @@ class Report:
         as_of: the beginning of `summary` with the time of rendering; the digest leaves it out.
         volatile: the end of `summary` with numbers that change all the time; the digest leaves it out, too.
         urgent: a hash of what is to be posted at once when it changes; empty: everything is.
+        is_incident: True if it is to be posted at once however often it changes.
     """
 
     title: str
@@ -79,6 +80,7 @@ class Report:
     as_of: str = ""
     volatile: str = ""
     urgent: str = ""
+    is_incident: bool = True
 
     @property
     def digest(self) -> str:

@@ -38,6 +38,9 @@ class Head(NamedTuple):
 REFRESH_SECONDS = 600.0
 """How often changes that are not urgent are posted."""
 
+MOST_AN_HOUR, HOUR = 6, 3600.0
+"""Urgent changes without an incident that are posted at once: a queue may be slow, and not slow, each minute."""
+
 
 class Posted(NamedTuple):
     """The last posted report. Fields are only ever appended.
@@ -49,6 +52,8 @@ class Posted(NamedTuple):
         digest: of the report; an empty one forces an update.
         urgent: as in `Report`.
         at: when it was posted (epoch seconds).
+        is_incident: as in `Report`.
+        changed_at: when reports without an incident changed what is urgent, within the last hour.
     """
 
     repository: str
@@ -57,6 +62,8 @@ class Posted(NamedTuple):
     digest: str
     urgent: str = ""
     at: float = 0.0
+    is_incident: bool = True
+    changed_at: tuple[float, ...] = ()
 
 
 class PostFailure(NamedTuple):
@@ -96,8 +103,9 @@ class CheckRunStep(Enum):
 def next_of(state: CheckRunState, report: Report, now: float) -> CheckRunStep:
     """Returns the next step towards a check run with this report on the branch's head.
 
-    GitHub is not called while the posted report has the same digest and is on the newest known head, or differs only
-    in what is not urgent and is younger than `REFRESH_SECONDS`.
+    GitHub is not called while the posted report has the same digest and is on the newest known head. If it is younger
+    than `REFRESH_SECONDS`, it is not called either while the report differs only in what is not urgent, or has no
+    incident and has changed `MOST_AN_HOUR` times within the last hour.
     """
     posted, head, setback = state
     if setback is not None and now < setback.until:
@@ -105,11 +113,31 @@ def next_of(state: CheckRunState, report: Report, now: float) -> CheckRunStep:
     on_head = posted is not None and head is not None and posted.sha == head.sha
     if on_head and posted is not None:
         is_recent = bool(posted.digest) and 0.0 <= now - posted.at < REFRESH_SECONDS
-        if posted.digest == report.digest or (is_recent and report.urgent and posted.urgent == report.urgent):
+        may_wait = report.urgent and (posted.urgent == report.urgent or _changes_too_often(posted, report, now))
+        if posted.digest == report.digest or (is_recent and may_wait):
             return CheckRunStep.NOTHING
     if head is None or now - head.confirmed_at > LOOK_AGAIN_SECONDS:
         return CheckRunStep.FIND_HEAD
     return CheckRunStep.UPDATE if on_head else CheckRunStep.CREATE
+
+
+def _changes_too_often(posted: Posted, report: Report, now: float) -> bool:
+    has_incident = posted.is_incident or report.is_incident
+    return not has_incident and len(_of_last_hour(posted.changed_at, now)) >= MOST_AN_HOUR
+
+
+def changes_after(posted: Posted | None, report: Report, now: float) -> tuple[float, ...]:
+    """Returns `Posted.changed_at` after a report was posted at `now`."""
+    if posted is None:
+        return ()
+    before = _of_last_hour(posted.changed_at, now)
+    is_change = posted.urgent != report.urgent and not report.is_incident
+    return (*before, now) if is_change else before
+
+
+def _of_last_hour(times: Iterable[float], now: float) -> tuple[float, ...]:
+    """Returns the times of the last hour; one in the future, from a clock that jumped, does not count."""
+    return tuple(at for at in times if 0.0 <= now - at < HOUR)
 
 
 def newer(known: Head | None, reported: Head) -> Head:

@@ -8,7 +8,7 @@ from ghapp.remediation.fuse import Position
 from ghapp.report.check_run import LONGEST, SWEEP, Conclusion, Report, digest_of, resume_of
 from ghapp.report.cluster_section import cluster_text
 from ghapp.report.fleet import FleetView, PoolView, by_pool
-from ghapp.report.headline import Headline, Severity, headlines, title_of
+from ghapp.report.headline import Headline, HeadlineKind, Severity, headlines, title_of
 from ghapp.report.markdown import code, prose
 from ghapp.report.pools_section import as_of, summary_of
 from ghapp.report.queue_section import queue_table, unserved_text
@@ -19,6 +19,8 @@ LONGEST_TITLE = 200
 
 MOST_HEADLINES = 10
 """In the summary; the text lists what they are about."""
+
+INCIDENTS = (HeadlineKind.BLIND, HeadlineKind.LOST, HeadlineKind.FUSE)
 
 CONCLUSIONS = {
     Severity.GOOD: Conclusion.SUCCESS,
@@ -46,6 +48,7 @@ def report_on(fleet: FleetView, now: float) -> Report:
         as_of=begin,
         volatile=jobs,
         urgent=digest_of([each.news for each in found], conclusion, actions, len(fleet.death_patterns)),
+        is_incident=any(each.kind in INCIDENTS or each.severity is Severity.CRITICAL for each in found),
     )
 
 

@@ -19,6 +19,7 @@ from ghapp.report.check_run_state import (
     Head,
     Posted,
     PostFailure,
+    changes_after,
     next_of,
     repository_of,
     wants_report,
@@ -133,9 +134,9 @@ async def _post(
     if check_run is None:
         await context.reports.forget_head(installation.id)
         return outcome
-    await context.reports.posted(
-        installation.id, Posted(repository, sha, check_run, rendered.digest, rendered.urgent, now)
-    )
+    changed_at = changes_after(posted, rendered, now)
+    record = Posted(repository, sha, check_run, rendered.digest, rendered.urgent, now, rendered.is_incident, changed_at)
+    await context.reports.posted(installation.id, record)
     log.info(
         "reported",
         installation=installation.id,

@@ -5,12 +5,15 @@ from types import SimpleNamespace
 import pytest
 
 from ghapp.report.check_run_state import (
+    HOUR,
+    MOST_AN_HOUR,
     REFRESH_SECONDS,
     CheckRunState,
     CheckRunStep,
     Head,
     Posted,
     PostFailure,
+    changes_after,
     newer,
     next_of,
     repository_of,
@@ -21,7 +24,7 @@ HERE = "acme/.github"
 HEAD = Head(HERE, "main", "aaa", at=NOW - 500, confirmed_at=NOW)
 OLD_HEAD = HEAD._replace(confirmed_at=NOW - 300 - MICROSECOND)
 POSTED = Posted(HERE, "aaa", 7, "digest")
-REPORT = SimpleNamespace(digest="digest", urgent="urgent")
+REPORT = SimpleNamespace(digest="digest", urgent="urgent", is_incident=False)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +74,44 @@ CHANGED = POSTED._replace(digest="other", urgent="urgent")
 )
 def test_a_change_that_is_not_urgent_is_posted_every_five_minutes(posted, step):
     assert next_of(CheckRunState(posted, HEAD), REPORT, NOW) is step
+
+
+OFTEN = POSTED._replace(
+    digest="other",
+    urgent="another",
+    at=NOW - 5,
+    is_incident=False,
+    changed_at=tuple(NOW - HOUR + MICROSECOND + number for number in range(MOST_AN_HOUR)),
+)
+
+
+@pytest.mark.parametrize(
+    ("posted", "is_incident", "step"),
+    [
+        (OFTEN, False, CheckRunStep.NOTHING),
+        (OFTEN, True, CheckRunStep.UPDATE),
+        (OFTEN._replace(is_incident=True), False, CheckRunStep.UPDATE),
+        (OFTEN._replace(changed_at=OFTEN.changed_at[1:]), False, CheckRunStep.UPDATE),
+        (OFTEN._replace(changed_at=(NOW - HOUR, *OFTEN.changed_at[1:])), False, CheckRunStep.UPDATE),
+        (OFTEN._replace(changed_at=(NOW + 1, *OFTEN.changed_at[1:])), False, CheckRunStep.UPDATE),
+        (OFTEN._replace(at=NOW - REFRESH_SECONDS), False, CheckRunStep.UPDATE),
+    ],
+    ids=[
+        *("too often", "an incident begins", "an incident is over", "five times", "an hour ago"),
+        *("by a clock that jumped", "with the next numbers"),
+    ],
+)
+def test_without_an_incident_six_changes_an_hour_are_posted_at_once(posted, is_incident, step):
+    report = SimpleNamespace(**{**vars(REPORT), "is_incident": is_incident})
+    assert next_of(CheckRunState(posted, HEAD), report, NOW) is step
+
+
+def test_changes_without_an_incident_are_counted_for_an_hour():
+    incident = SimpleNamespace(**{**vars(REPORT), "is_incident": True})
+    assert changes_after(None, REPORT, NOW) == ()
+    assert changes_after(POSTED._replace(changed_at=(NOW - HOUR, NOW - 9)), REPORT, NOW) == (NOW - 9, NOW)
+    assert changes_after(POSTED._replace(urgent="urgent"), REPORT, NOW) == ()
+    assert changes_after(POSTED, incident, NOW) == ()
 
 
 def test_the_state_of_one_repository_does_not_apply_to_another():

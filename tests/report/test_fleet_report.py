@@ -528,3 +528,18 @@ def test_no_runner_is_called_present_while_the_state_of_all_is_unknown():
         NOW,
     ).text
     assert "No runner is known to be offline or invalidated; 2 are unknown." in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_incident"),
+    [
+        ({"runners": [online(1)]}, False),
+        ({"runners": [online(1), present(2)]}, False),
+        ({"runners": [online(1), lost(2)]}, True),
+        ({"runners": [online(1)], "fuses": {WHOLE: proving()}}, True),
+        ({"runners": [online(1)], "survey": survey(failing_since=NOW - 9, failure="PermissionMissing")}, True),
+    ],
+    ids=["all well", "offline", "lost", "a fuse", "blind"],
+)
+def test_a_loss_a_fuse_and_blindness_are_posted_however_often_they_change(changes, is_incident):
+    assert report_on(fleet(**changes), NOW).is_incident is is_incident
