@@ -33,7 +33,7 @@ from ghapp.remediation.status import (
     ReplacementStatus,
     is_unanswered,
 )
-from ghapp.report.fleet import FleetView, PoolView
+from ghapp.report.fleet import FleetView, PoolView, RunnerView
 from ghapp.runners.next_attempt import BLINDNESS, UNKNOWN_BLINDNESS
 from ghapp.runners.verdict import State
 from ghapp.untrusted_text import shell_command
@@ -226,7 +226,7 @@ def _lost(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[H
         if not (lost := pool.lost):
             continue
         statuses = [each.replacement for each in lost]
-        since = min((each.verdict.since for each in lost if each.verdict.since is not None), default=None)
+        since = _since(lost)
         worst = _worst(statuses)
         total = len(pool.members)
         healed = [each for each in pool.healed if since is not None and (each.evidence.healed_at or 0.0) >= since]
@@ -249,6 +249,11 @@ def _lost(fleet: FleetView, pools: Sequence[PoolView], now: float) -> Iterator[H
             len(lost),
             f"{len(lost)} lost: {progress}",
         )
+
+
+def _since(runners: Iterable[RunnerView]) -> float | None:
+    """Returns when the first of these runners came into its state; None if that is not known of any."""
+    return min((each.verdict.since for each in runners if each.verdict.since is not None), default=None)
 
 
 def _worst(statuses: Sequence[ReplacementStatus]) -> ReplacementStatus:
@@ -543,7 +548,7 @@ def _lasting_suspects(fleet: FleetView, pools: Sequence[PoolView], now: float) -
                 f"confirmed as lost: {why}.",
                 "see what GitHub or its deliveries lack",
                 "ghapp doctor",
-                min((each.verdict.since or 0.0 for each in held), default=None),
+                _since(held),
                 _runners(pool.name, State.SUSPECT),
                 pool.name,
                 f"{counted(len(held), 'runner')} suspect",
@@ -580,7 +585,7 @@ def _in_state(org: str, pools: Sequence[PoolView], state: State) -> Iterator[Hea
                 f"{meaning}.",
                 step if granted < len(found) else "nothing to do: replacement goes on by itself",
                 shell_command("ghapp", "runners", "--org", org, "--pool", pool.name, "--state", state.value),
-                since=min((each.verdict.since or 0.0 for each in found), default=None),
+                since=_since(found),
                 page=_runners(pool.name, state),
                 pool=pool.name,
                 short=f"{counted(len(found), 'runner')} {state}",

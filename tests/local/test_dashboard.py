@@ -298,7 +298,7 @@ def test_the_worst_headline_has_its_step_and_the_number_of_others():
     found = headlines_of(fleet_of(lost(1), pauses={"linux-4vcpu": Pause("mona", "a move", NOW)}))
     assert [each.plain for each in headline_lines(found, NOW + 60)] == [
         "1 of 1 runner of linux-4vcpu is lost: remediation is paused by mona: a move. (for 1 min)",
-        "→ resume when the reason of the pause is over: ghapp resume acme --pool linux-4vcpu",
+        "→ resume when the reason is over: ghapp resume acme --pool linux-4vcpu",
         "1 further thing open; `ghapp runners` lists all",
     ]
 

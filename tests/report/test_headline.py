@@ -392,3 +392,9 @@ def test_offline_runners_that_are_being_replaced_are_not_to_be_started():
 def test_a_fuse_that_stopped_because_all_pools_are_held_says_so():
     (headline,) = found(online(), fuses={WHOLE: replace(STOPPED, reason=FuseReason.POOLS_STOPPED)})
     assert headline.step.startswith("see why each pool is stopped, paused or not configured")
+
+
+def test_a_runner_that_was_never_observed_has_no_beginning():
+    headline = found(online(1), online(2, observed_at=None, listed=False))[0]
+    assert (headline.kind, headline.since) == (HeadlineKind.OFFLINE, None)
+    assert headline.step.startswith("nothing to do")
