@@ -63,7 +63,7 @@ _PARTS: Mapping[QueueReason | None, tuple[str, str]] = {
     QueueReason.NOT_ASSIGNED: ("waits while runners are idle", "wait while runners are idle"),
     QueueReason.HOSTED_BY_GITHUB: ("waits for a GitHub-hosted runner", "wait for GitHub-hosted runners"),
     QueueReason.UNKNOWN_POOL: ("waits for a runner group", "wait for a runner group"),
-    None: ("is about to be assigned", "are about to be assigned"),
+    None: ("waits for its turn", "wait for their turn"),
 }
 """By reason, what one job and several jobs do, where jobs of one commit wait for several reasons."""
 
