@@ -317,6 +317,10 @@ _OF_ONE_RUNNER: Mapping[ReplacementBlocker | None, tuple[str, str]] = {
         "it waits for its turn: the replacements of one sweep are limited",
         "the replacements of one sweep are limited",
     ),
+    ReplacementBlocker.DELIVERIES_MISSING: (
+        "deliveries are missing or late, and its job may have ended unseen; it is confirmed within an hour",
+        "deliveries are missing or late, and their jobs may have ended unseen; they are confirmed within an hour",
+    ),
 }
 """What one runner waits for, and several, where the status of a runner says what is true of it alone."""
 

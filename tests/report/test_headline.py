@@ -398,3 +398,11 @@ def test_a_runner_that_was_never_observed_has_no_beginning():
     headline = found(online(1), online(2, observed_at=None, listed=False))[0]
     assert (headline.kind, headline.since) == (HeadlineKind.OFFLINE, None)
     assert headline.step.startswith("nothing to do")
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "its job may have ended"), (2, "their jobs may have ended")])
+def test_suspects_whose_deliveries_are_missing_are_counted_together(count, words):
+    gone = {"absent_since": NOW - 900, "missing_at": NOW - 890, "deliveries_behind_at": NOW - 880}
+    (headline,) = found(online(9), *(suspect(number, **gone) for number in range(1, count + 1)))
+    assert (headline.kind, headline.affected) == (HeadlineKind.SUSPECT, count)
+    assert words in headline.sentence
