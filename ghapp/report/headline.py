@@ -494,6 +494,7 @@ def _phantoms(fleet: FleetView) -> Iterator[Headline]:
             page="#cluster",
             short=counted(len(alike), "phantom"),
             affected=len(alike),
+            meaning=f"phantoms: {reason}",
         )
 
 

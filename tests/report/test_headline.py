@@ -406,3 +406,10 @@ def test_suspects_whose_deliveries_are_missing_are_counted_together(count, words
     (headline,) = found(online(9), *(suspect(number, **gone) for number in range(1, count + 1)))
     assert (headline.kind, headline.affected) == (HeadlineKind.SUSPECT, count)
     assert words in headline.sentence
+
+
+def test_how_many_phantoms_there_are_is_no_news_and_another_reason_is():
+    one, two = found(online(), phantoms=[PHANTOM]), found(online(), phantoms=[PHANTOM._replace(subject="x2"), PHANTOM])
+    assert [each.news for each in one] == [each.news for each in two]
+    other = found(online(), phantoms=[PHANTOM._replace(reason=PhantomReason.POD_LOST)])
+    assert [each.news for each in one] != [each.news for each in other]
