@@ -322,6 +322,10 @@ def _left_as_it_is(me: Any, pool: str, fuses: Mapping[str, fuse.Fuse]) -> tuple[
     return _next_fuse(me, pool, fuses) if pool in me.pools else (fuses[pool], fuse.FuseCounts())
 
 
+def _impatient(rules: Any) -> dict[str, float | None]:
+    return {rule.name: rule.replace_offline_after_seconds or 900.0 for rule in rules}
+
+
 def _random_id(_installation: int, _known: Any) -> str:
     return str(uuid.uuid4())
 
@@ -513,6 +517,7 @@ MUTATIONS: Mapping[str, Mutation] = {
         Patch(acting.Acting, "is_unconfigured", acting.Acting.drops_unconfigured),
     ),
     "what dry-run saw is forgotten": (Patch(driver, "may_be_forgotten", _forgotten_a_day_after_dry_run),),
+    "an offline runner is replaced in any pool": (Patch(decision, "_patience", _impatient),),
     "each grant has an id of its own": (Patch(steps, "request_id", _random_id),),
     "what was written off stays so": (Patch(decision._Counts, "needed", lambda _self, _pool: []),),
     "a return is counted from the last loss": _everywhere("fuse_counts", _calm_since_any_loss, fuse_counts, decision),
@@ -635,6 +640,7 @@ CAUGHT_BY: Mapping[str, int] = {
     "a request that is not accepted holds up all pools": 0,
     "a pool that waits alone holds up all pools": 1,
     "a late successor does not count": 2,
+    "an offline runner is replaced in any pool": 0,
     "each grant has an id of its own": 3,
     "what was written off stays so": 4,
     "a return is counted from the last loss": 197,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from ghapp.remediation import plan as remediation_plan
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.steps import is_open
+from ghapp.runners.delivery_lag import DeliveryArrivals, LateArrival
+from ghapp.runners.evidence import Evidence
 from jobs.events.publish import CHANGE_PUBLISHED_SECONDS
 from jobs.remediation import plan_remediation
 from jobs.runners.sweep import sweep_installation
@@ -158,3 +161,30 @@ async def test_a_fuse_that_closed_a_week_ago_is_kept_only_for_a_pool_with_runner
         installation = await app.context.installations.one(app.installation)
         await plan_remediation.plan_remediation(app.context, installation)
         assert await app.context.fuses.all(app.installation) == {POOL: closed}
+
+
+@pytest.mark.parametrize(
+    ("late", "written_off"), [((), True), ((LateArrival(0.0, 60.0),), False)], ids=["in time", "a minute late"]
+)
+async def test_a_loss_is_written_off_only_while_deliveries_would_show_a_waiting_job(story, late, written_off):
+    async with story(ephemeral=False) as app:
+        await swept(app)
+        context, now = app.context, app.clock()
+        (lost,) = app.sandbox.control.lose("acme", count=1)
+        (worked, *_) = (each for each in await context.runners.all(app.installation) if each != lost)
+        long_ago = now - 3600
+        changes = {
+            lost: {"absent_since": long_ago, "missing_at": long_ago, "confirmed_at": long_ago + 30, "listed": False},
+            worked: {"last_delivery_at": now},
+        }
+        await context.runners.revise(
+            app.installation, {each: partial(Evidence._replace, **changed) for each, changed in changes.items()}
+        )
+        arrivals = DeliveryArrivals(last_at=now, late=tuple(each._replace(at=now) for each in late), punctual_at=now)
+        await context.delivery_status.save_arrivals({app.installation: arrivals})
+        stopped = Fuse(Position.STOPPED, long_ago, reason=FuseReason.BATCH_NEVER_ONLINE, stopped_at=long_ago)
+        await context.fuses.save(app.installation, POOL, None, stopped)
+        installation = await context.installations.one(app.installation)
+        await plan_remediation.plan_remediation(context, installation)
+        evidence = (await context.runners.some(app.installation, [lost]))[lost]
+        assert (evidence.not_needed_at is not None) is written_off

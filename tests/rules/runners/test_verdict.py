@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ghapp.runners.evidence import Survey
 from ghapp.runners.observations import first_observation, get_missed, job_started, retired_by_controller, unlisted
 from ghapp.runners.remains import Remains, RemainsKind
-from ghapp.runners.verdict import JOB_LEASE_SECONDS, Limits, Reason, State, is_spent, judge
+from ghapp.runners.verdict import HANG_SECONDS, JOB_LEASE_SECONDS, Limits, Reason, State, is_spent, judge
 from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, survey, suspect
 
 LIMITS = Limits()
@@ -243,3 +243,45 @@ def test_time_and_failures_alone_never_invalidate(evidence, after, failure):
 )
 def test_a_runner_is_spent_only_when_its_one_job_is_over(changes, spent):
     assert is_spent(suspect(**changes)) is spent
+
+
+FINISHED = {"ephemeral": True, "job_id": 9, "job_ended_at": NOW - HANG_SECONDS - 60, "confirmed_at": NOW - 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "lasted", "seen", "state", "reason"),
+    [
+        (RemainsKind.RUNNING, HANG_SECONDS, NOW, State.INVALIDATED, Reason.HANGS_AFTER_JOB),
+        (RemainsKind.RUNNING, HANG_SECONDS - MICROSECOND, NOW, State.RETIRED, Reason.JOB_COMPLETED),
+        (RemainsKind.RUNNING, HANG_SECONDS, NOW - MICROSECOND, State.RETIRED, Reason.JOB_COMPLETED),
+        (RemainsKind.NO_POD, HANG_SECONDS, NOW, State.INVALIDATED, Reason.HANGS_AFTER_JOB),
+        (RemainsKind.TERMINATING, HANG_SECONDS, NOW, State.INVALIDATED, Reason.HANGS_AFTER_JOB),
+        (RemainsKind.ENDED, HANG_SECONDS, NOW, State.RETIRED, Reason.JOB_COMPLETED),
+        (RemainsKind.NOTHING, HANG_SECONDS, NOW, State.RETIRED, Reason.JOB_COMPLETED),
+    ],
+    ids=["it runs on", "not for long", "no newer view", "an object without a pod", "stuck", "it ended", "nothing left"],
+)
+def test_a_finished_runner_is_a_zombie_when_views_of_the_cluster_show_it_for_five_minutes(
+    kind, lasted, seen, state, reason
+):
+    since = NOW - lasted
+    evidence = lost(absent_since=since, missing_at=since, remains=Remains(kind, since, seen), **FINISHED)
+    assert verdict_of(evidence) == (state, reason)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "state"),
+    [
+        (RemainsKind.NOTHING, {}, State.RETIRED),
+        (RemainsKind.TERMINATING, {}, State.RETIRED),
+        (RemainsKind.NOTHING, {"granted_at": NOW}, State.INVALIDATED),
+        (RemainsKind.NOTHING, {"removed_at": NOW}, State.INVALIDATED),
+        (RemainsKind.NOTHING, {"job_id": 9, "job_started_at": NOW}, State.SUSPECT),
+        (RemainsKind.RUNNING, {}, State.INVALIDATED),
+        (RemainsKind.ENDED, {}, State.INVALIDATED),
+        (RemainsKind.NO_POD, {}, State.INVALIDATED),
+    ],
+    ids=["deleted", "being deleted", "by our grant", "by us", "at work", "it runs", "it ended", "its object is left"],
+)
+def test_a_runner_that_was_deleted_in_the_cluster_and_not_by_us_is_no_loss(kind, changes, state):
+    assert verdict_of(lost(remains=Remains(kind, NOW, NOW), **changes))[0] is state
