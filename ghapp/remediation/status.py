@@ -145,9 +145,8 @@ def is_lost(evidence: Evidence, verdict: Verdict) -> bool:
 
     An offline runner that its pool has replaced is lost once ghapp removed it, and until its own successor is online.
     """
-    if verdict.state is State.RETIRED:
-        return verdict.reason is Reason.REPLACED_WHILE_OFFLINE
-    return verdict.state is State.INVALIDATED or evidence.removed_at is not None
+    is_removed = evidence.removed_at is not None and verdict.state is not State.RETIRED
+    return verdict.state is State.INVALIDATED or is_removed
 
 
 def is_healed(evidence: Evidence, verdict: Verdict) -> bool:
@@ -199,7 +198,7 @@ def replacement_status(
         claim: its live pod claim.
     """
     match verdict.state:
-        case State.RETIRED if not _is_to_be_replaced(evidence, verdict):
+        case State.RETIRED if not _goes_on(evidence):
             return _retired(evidence, verdict)
         case State.SUSPECT if evidence.granted_at is None and evidence.confirmed_at is None:
             return _suspect(evidence, verdict, terms, now)
@@ -218,10 +217,10 @@ def replacement_status(
     return NO_REPLACEMENT
 
 
-def _is_to_be_replaced(evidence: Evidence, verdict: Verdict) -> bool:
-    """True if a retired runner was lost, or its replacement goes on: the end of its job came after its removal."""
+def _goes_on(evidence: Evidence) -> bool:
+    """True if the replacement of a retired runner goes on: the end of its job came after its removal."""
     is_under_way = evidence.removed_at is not None and evidence.replaced_at is None
-    return is_lost(evidence, verdict) or (is_under_way and not needs_no_replacement(evidence))
+    return is_under_way and not needs_no_replacement(evidence)
 
 
 def _retired(evidence: Evidence, verdict: Verdict) -> ReplacementStatus:

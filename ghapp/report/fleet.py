@@ -170,7 +170,7 @@ def by_pool(fleet: FleetView, now: float) -> list[PoolView]:
         if not evidence.registered:
             continue
         verdict = view.verdict(evidence, now)
-        if verdict.state is not State.RETIRED or verdict.reason is Reason.NOT_NEEDED or is_lost(evidence, verdict):
+        if verdict.state is not State.RETIRED or verdict.reason is Reason.NOT_NEEDED:
             members.setdefault(matcher.pool(evidence), []).append(RunnerView(evidence, verdict))
     return [_pool(view, name, members[name], now) for name in sorted(members)]
 

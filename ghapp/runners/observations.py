@@ -226,10 +226,14 @@ def _with_last_return(evidence: Evidence, seen: Registration, at: float) -> Evid
     """GitHub returned the registration before an absence that is on record already: a list takes a minute to read.
 
     It ends nothing, but what GitHub returned last decides whether the runner may be at work: a busy one is not lost
-    until its job is known to be over.
+    until its job is known to be over. A return between two answers that it is missing leaves the later one alone.
     """
+    if not is_absent(evidence):
+        return evidence
+    if at > missing_since(evidence):
+        return _missing_after_return(evidence, seen, at)
     returned_at = evidence.returned_at
-    if returned_at is None or not is_absent(evidence) or not returned_at < at < missing_since(evidence):
+    if returned_at is None or not returned_at < at < missing_since(evidence):
         return evidence
     later = evidence._replace(
         busy=seen.busy, returned_at=at, was_online=evidence.was_online or seen.online or seen.busy, registered=True
@@ -237,6 +241,30 @@ def _with_last_return(evidence: Evidence, seen: Registration, at: float) -> Evid
     if later.removed_at is not None or not may_run_an_unknown_job(later):
         return later
     return later._replace(confirmed_at=None, granted_at=None, event_id=None)
+
+
+def _missing_after_return(evidence: Evidence, seen: Registration, at: float) -> Evidence:
+    """GitHub returned the registration after it was first missing, and before it was last: only that answer counts.
+
+    Sweeps and confirmations hold different locks, so that a list may be recorded after a GET that was sent later. What
+    was removed stays so: it was looked for again just before that.
+    """
+    if evidence.removed_at is not None:
+        return evidence
+    was_asked, unlisted_since = evidence.missing_at is not None, evidence.absent_since
+    if unlisted_since is None or unlisted_since < at:
+        unlisted_since = None if was_asked else evidence.observed_at
+    return evidence._replace(
+        missing_at=evidence.observed_at if was_asked else None,
+        absent_since=unlisted_since,
+        confirmed_at=None,
+        granted_at=None,
+        event_id=None,
+        busy=seen.busy,
+        returned_at=at,
+        was_online=evidence.was_online or seen.online or seen.busy,
+        registered=True,
+    )
 
 
 def _last_returned_at(evidence: Evidence, survey: Survey | None) -> float | None:
@@ -432,7 +460,12 @@ def retired_by_controller(evidence: Evidence, at: float) -> Evidence:
     """A controller reported that it removed this runner on purpose."""
     if evidence.retired_at is not None or _retired_despite_job(at, evidence.job_started_at) is None:
         return evidence
-    return evidence._replace(retired_at=at, listed=False, observed_at=at)
+    was_observed_later = _late(evidence, at)
+    return evidence._replace(
+        retired_at=at,
+        listed=evidence.listed and was_observed_later,
+        observed_at=evidence.observed_at if was_observed_later else at,
+    )
 
 
 def granted(evidence: Evidence, at: float, event_id: str) -> Evidence:

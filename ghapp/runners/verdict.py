@@ -102,7 +102,7 @@ def judge(evidence: Evidence | None, survey: Survey, now: float, limits: Limits)
     if evidence is None:
         return Verdict(State.UNKNOWN, Reason.NEVER_OBSERVED, None, None, stale=True)
     observed = _last_observation(evidence, survey)
-    stale = observed is None or now - observed > limits.stale_seconds
+    stale = observed is None or abs(now - observed) > limits.stale_seconds  # a date in the future is no date
     state, reason, since = _judged(evidence, survey, now, limits, stale=stale)
     return Verdict(state, reason, since, observed, stale)
 

@@ -239,7 +239,7 @@ def _sighted(evidence: Evidence | None, job: WorkflowJob, now: float) -> Evidenc
     if job.status == "in_progress":
         return observations.job_started(known, job.id, _epoch(job.started_at, now))
     if job.status == "completed":
-        started_at = None if job.started_at is None else job.started_at.timestamp()
+        started_at = None if job.started_at is None else _epoch(job.started_at, now)
         ended_at, is_dated = _epoch(job.completed_at, now), job.completed_at is not None
         return observations.job_ended(known, job.id, ended_at, started_at, dated=is_dated)
     return known
@@ -296,8 +296,9 @@ def _started_at(payload: WorkflowJob, now: float) -> float | None:
     return _epoch(payload.started_at, now) if took else None
 
 
-def _epoch(at: datetime | None, otherwise: float) -> float:
-    return at.timestamp() if at is not None else otherwise
+def _epoch(at: datetime | None, now: float) -> float:
+    """Returns a date of GitHub's, `now` if there is none; a date in the future is none: GitHub's clock may differ."""
+    return now if at is None else min(at.timestamp(), now)
 
 
 def _known(event: str) -> str:

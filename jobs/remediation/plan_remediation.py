@@ -104,7 +104,8 @@ async def _inputs(
     """Returns the inputs beside runners and fuses.
 
     Without deliveries, and while some are missing or late, it is unknown whether a job waits. That matters only while a
-    fuse is stopped: then losses may be written off.
+    fuse is stopped: then losses may be written off. A job that awaits an approval waits for no runner, and one without
+    labels for a runner group that may be GitHub's own.
     """
     queued = None
     may_write_off = any(fuse.position is Position.STOPPED for fuse in view.fuses.values())
@@ -116,7 +117,7 @@ async def _inputs(
         queued = [
             frozenset(label.lower() for label in job.labels)
             for job in jobs
-            if job.status == "queued" and not is_over(job, now)
+            if job.status == "queued" and job.labels and not job.waiting and not is_over(job, now)
         ]
     window = context.settings.of(installation.org).fuse.window_seconds
     reaped = await context.leaks.reaped_by_pool(installation.id, now - window)

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from ghapp.github.deliveries import decode, encode, parse
+from ghapp.github.deliveries import WorkflowJob, decode, encode, parse
 from ghapp.workflow_jobs.job import HOSTED_GROUP, was_hosted
-from jobs.deliveries.inbox import _job, _with_approval
+from jobs.deliveries.inbox import _job, _sighted, _with_approval
 from jobs.deliveries.job_times import taken_jobs
 
 NOW = datetime(2026, 11, 20, 12, 30, 0, tzinfo=UTC).timestamp()
@@ -59,6 +59,18 @@ def test_a_job_that_ended_has_its_conclusion_its_end_and_its_runners_group():
     job = recorded(**COMPLETED)
     assert (job.status, job.conclusion, job.runner_group) == ("over", "failure", "Default")
     assert (job.started_at, job.ended_at) == (QUEUED_AT + 300, QUEUED_AT + 600)
+
+
+@pytest.mark.parametrize("field", ["started_at", "completed_at"])
+def test_a_date_in_the_future_is_no_date(field):
+    job = recorded(**{**COMPLETED, field: "2099-01-01T00:00:00Z"})
+    assert (job.started_at if field == "started_at" else job.ended_at) == NOW
+
+
+def test_a_job_that_is_dated_in_the_future_does_not_vouch_for_its_runner_until_then():
+    taken = WorkflowJob(42, "in_progress", runner_id=7, started_at=datetime(2099, 1, 1, tzinfo=UTC))
+    evidence = _sighted(None, taken, NOW)
+    assert (evidence.job_started_at, evidence.last_delivery_at) == (NOW, NOW)
 
 
 def test_an_end_without_a_time_is_dated_by_its_arrival():

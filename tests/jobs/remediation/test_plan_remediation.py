@@ -12,6 +12,7 @@ from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.steps import is_open
 from ghapp.runners.delivery_lag import DeliveryArrivals, LateArrival
 from ghapp.runners.evidence import Evidence
+from ghapp.workflow_jobs.job import Job
 from jobs.events.publish import CHANGE_PUBLISHED_SECONDS
 from jobs.remediation import plan_remediation
 from jobs.runners.sweep import sweep_installation
@@ -164,9 +165,17 @@ async def test_a_fuse_that_closed_a_week_ago_is_kept_only_for_a_pool_with_runner
 
 
 @pytest.mark.parametrize(
-    ("late", "written_off"), [((), True), ((LateArrival(0.0, 60.0),), False)], ids=["in time", "a minute late"]
+    ("late", "waiting", "written_off"),
+    [
+        ((), None, True),
+        ((LateArrival(0.0, 60.0),), None, False),
+        ((), {}, False),
+        ((), {"labels": ()}, True),
+        ((), {"waiting": True}, True),
+    ],
+    ids=["no job waits", "a minute late", "a job waits", "a job for a runner group waits", "a job needs an approval"],
 )
-async def test_a_loss_is_written_off_only_while_deliveries_would_show_a_waiting_job(story, late, written_off):
+async def test_a_loss_is_written_off_only_while_deliveries_would_show_a_waiting_job(story, late, waiting, written_off):
     async with story(ephemeral=False) as app:
         await swept(app)
         context, now = app.context, app.clock()
@@ -182,6 +191,9 @@ async def test_a_loss_is_written_off_only_while_deliveries_would_show_a_waiting_
         )
         arrivals = DeliveryArrivals(last_at=now, late=tuple(each._replace(at=now) for each in late), punctual_at=now)
         await context.delivery_status.save_arrivals({app.installation: arrivals})
+        if waiting is not None:
+            queued = Job(7, "queued", (POOL,), "acme/api", now)
+            await context.demand.record(app.installation, [queued._replace(**waiting)])
         stopped = Fuse(Position.STOPPED, long_ago, reason=FuseReason.BATCH_NEVER_ONLINE, stopped_at=long_ago)
         await context.fuses.save(app.installation, POOL, None, stopped)
         installation = await context.installations.one(app.installation)

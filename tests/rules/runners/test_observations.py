@@ -30,6 +30,7 @@ from ghapp.runners.verdict import (
     is_absent,
     judge,
     may_run_an_unknown_job,
+    missing_since,
 )
 from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, registration, survey, suspect
 
@@ -81,9 +82,18 @@ def test_folding_an_observation_twice_is_folding_it_once(history, observation):
 
 @given(st.floats(MICROSECOND, OVERTAKING_SECONDS), st.sampled_from([online(), present(), suspect(), lost()]), st.data())
 def test_an_observation_of_github_older_than_the_record_changes_nothing(age, evidence, data):
-    late = NOW - age
-    kind, _, fold = data.draw(folds(st.just(late)).filter(lambda each: each[0] in ("seen", "unlisted", "missed")))
+    kinds = ("unlisted", "missed") if is_absent(evidence) else ("seen", "unlisted", "missed")
+    kind, _, fold = data.draw(folds(st.just(NOW - age)).filter(lambda each: each[0] in kinds))
     assert fold(evidence) is evidence, kind
+
+
+@given(st.floats(MICROSECOND, OVERTAKING_SECONDS), st.sampled_from([suspect(), lost()]), st.data())
+def test_a_return_older_than_an_absence_ends_nothing_of_it_that_came_later(age, evidence, data):
+    _, at, fold = data.draw(folds(st.just(NOW - age)).filter(lambda each: each[0] == "seen"))
+    after = fold(evidence)
+    assert is_absent(after)
+    assert after.observed_at == evidence.observed_at
+    assert missing_since(after) > at or missing_since(after) == missing_since(evidence)
 
 
 MOMENTS = st.integers(1, int(OVERTAKING_SECONDS) - 1).map(lambda second: NOW + second)
@@ -133,6 +143,66 @@ def test_the_order_of_folding_changes_nothing_that_a_judgement_uses(observations
     for each in data.draw(st.permutations(deliveries)):
         order.insert(data.draw(st.integers(0, len(order))), each)
     assert judged(order) == judged(sorted([*deliveries, *answers], key=lambda each: each[0]))
+
+
+ANSWERS = st.lists(
+    st.tuples(MOMENTS, st.sampled_from(["listed", "found", "unlisted", "missed", "confirmed", "reported"])),
+    max_size=8,
+    unique_by=lambda each: each[0],
+)
+
+
+@given(ANSWERS, st.data())
+def test_a_runner_that_github_returned_after_the_first_404_is_not_confirmed_in_whatever_order_answers_are_folded(
+    answers, data
+):
+    """A sweep and a confirmation hold different locks: what each was answered may be folded after the other's."""
+    folds_by_kind = {
+        "listed": lambda at: partial(registration_seen, seen=registration(version=str(at)), at=at, listed=True),
+        "found": lambda at: partial(registration_seen, seen=registration(online=True), at=at, listed=False),
+        "unlisted": lambda at: partial(unlisted, at=at, total=412),
+        "missed": lambda at: partial(get_missed, at=at),
+        "confirmed": lambda at: partial(absence_confirmed, at=at),
+        "reported": lambda at: partial(retired_by_controller, at=at),
+    }
+    evidence = online(ephemeral=False, observed_at=NOW, first_seen=NOW)
+    for at, kind in data.draw(st.permutations(answers)):
+        evidence = folds_by_kind[kind](at)(evidence)
+    if evidence.confirmed_at is not None:
+        returned = [at for at, kind in answers if kind in ("listed", "found")]
+        assert not any(missing_since(evidence) <= at <= evidence.confirmed_at for at in returned)
+
+
+@pytest.mark.parametrize(
+    ("folds_in_order", "state"),
+    [
+        ([("missed", 10), ("confirmed", 100), ("listed", 50)], ("suspect", 100)),
+        ([("missed", 10), ("missed", 100), ("listed", 50)], ("suspect", 100)),
+        ([("missed", 10), ("listed", 50), ("missed", 100)], ("suspect", 100)),
+        ([("missed", 10), ("confirmed", 100), ("listed", 5)], ("invalidated", 10)),
+        ([("missed", 10), ("confirmed", 100), ("listed", 101)], ("healthy", None)),
+    ],
+    ids=["confirmed first", "missed first", "by their dates", "before both", "after both"],
+)
+def test_a_late_list_between_two_404s_leaves_the_second_one_alone(folds_in_order, state):
+    kinds = {
+        "listed": lambda evidence, at: registration_seen(evidence, registration(online=True), at, listed=True),
+        "missed": get_missed,
+        "confirmed": absence_confirmed,
+    }
+    evidence = online(observed_at=NOW, first_seen=LONG_AGO)
+    for kind, after in folds_in_order:
+        evidence = kinds[kind](evidence, NOW + after)
+    found = "invalidated" if evidence.confirmed_at else "suspect" if is_absent(evidence) else "healthy"
+    assert (found, None if evidence.missing_at is None else evidence.missing_at - NOW) == state
+
+
+def test_a_report_of_a_removal_that_is_recorded_after_a_later_list_does_not_undo_that_list():
+    listed = registration_seen(online(observed_at=NOW), registration(online=True, busy=True), NOW + 21, listed=True)
+    reported = retired_by_controller(listed, NOW + 20)
+    assert (reported.retired_at, reported.observed_at, reported.listed) == (NOW + 20, NOW + 21, True)
+    again = registration_seen(reported, registration(online=True), NOW + 81, listed=True)
+    assert again.retired_at is None, "the second list"
 
 
 @given(HISTORIES, HISTORIES)
@@ -255,9 +325,8 @@ def test_a_runner_that_was_never_registered_cannot_be_absent(fold):
     ids=["same time", "a microsecond older", "at the limit", "recorded by a clock that had jumped"],
 )
 def test_an_older_observation_is_ignored_only_within_the_overtaking_time(older_by, is_applied):
-    evidence = lost()
-    seen = registration_seen(evidence, registration(), NOW - older_by, listed=True)
-    assert (seen is not evidence) is is_applied
+    seen = registration_seen(lost(), registration(), NOW - older_by, listed=True)
+    assert is_absent(seen) is not is_applied
 
 
 def test_the_first_list_without_the_runner_is_recorded_with_its_size():

@@ -101,8 +101,9 @@ def test_each_evidence_has_its_verdict(evidence, state, reason):
     [(300.0, State.HEALTHY), (300.0 + MICROSECOND, State.UNKNOWN)],
     ids=["at stale_seconds", "a microsecond later"],
 )
-def test_an_observation_is_valid_until_stale_seconds(age, state):
-    verdict = judge(online(), survey(), NOW + age, LIMITS)
+@pytest.mark.parametrize("direction", [1, -1], ids=["ago", "in the future, by a clock that was set back"])
+def test_an_observation_is_valid_until_stale_seconds(age, direction, state):
+    verdict = judge(online(), survey(), NOW + direction * age, LIMITS)
     assert (verdict.state, verdict.stale) == (state, state is State.UNKNOWN)
 
 
