@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from ghapp.deaths.correlation import WEEK_SECONDS, correlation
 from ghapp.deaths.death import DeadJob
-from ghapp.deaths.job_story import JobOutcome, StoryEvent, is_run_again, job_story, other_attempts, rerun_story
+from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, StoryEvent, is_run_again, job_story, rerun_story
 from ghapp.deaths.rerun import RerunFacts, may_be_repeated, refusal
 from ghapp.errors import NotFoundError
 from ghapp.installations.installation import Installation
 from ghapp.log import logger
 from ghapp.report.post_mortem import NAME, post_mortem_report
 from ghapp.store.deaths import identity
+from ghapp.store.job_outcomes import load_job_outcomes
 from ghapp.store.post_mortems import PostedMortem
-from ghapp.workflow_jobs.job import JobSearch
 from jobs.checks.publisher import CheckRunOutcome, open_checks, publish
 from jobs.context import JobContext
 from jobs.events.publish import death_id
@@ -88,7 +88,7 @@ async def _story(
         return outcome, rerun_story(outcome, now)
     if facts.job.over and job.status != "over":  # the delivery of its end is late
         job = job._replace(status="over", ended_at=facts.job.completed_at, conclusion=facts.job.conclusion)
-    ended = await context.demand.find_ended(installation.id, JobSearch(run_id=job.run_id))
-    known = [*await context.demand.all(installation.id), *ended]
-    outcome = JobOutcome(death, rerun, note, other_attempts(job, known))
+    known = await context.demand.all(installation.id)
+    outcome = (await load_job_outcomes(context, installation.id, [job], known)).get(job.id, NOTHING_KNOWN)
+    outcome = outcome._replace(death=death, rerun=rerun, note=note)
     return outcome, job_story(job, death.pool, None, outcome, now)

@@ -11,6 +11,7 @@ from rq.serializers import JSONSerializer
 from structlog.testing import capture_logs
 
 from ghapp.deaths.cause import Cause
+from ghapp.deaths.rerun import Rerun, RerunState
 from ghapp.errors import GitHubUnavailableError
 from ghapp.installations.installation import NEEDED
 from ghapp.pods.degraded_sources import HOST_LINES, RUNNER_LINES
@@ -367,3 +368,17 @@ async def test_a_check_run_that_github_would_refuse_for_the_number_of_creations_
         app.clock.pass_(60)
         assert await look(app, job) is CheckRunOutcome.CREATED
         assert len(check_runs(app)) == 1
+
+
+async def test_the_check_run_has_who_requested_each_later_attempt_of_the_job(story):
+    async with story() as app:
+        job = await a_job_runs(app)
+        await its_runner_dies(app, job)
+        (first,) = [each for each in await app.context.demand.all(app.installation) if each.id == job.id]
+        later = [first._replace(id=job.id + each, attempt=1 + each, queued_at=app.clock()) for each in (1, 2)]
+        await app.context.demand.record(app.installation, later)
+        again = Rerun(job.id + 1, first.run_id, 2, "mona", app.clock(), RerunState.ACCEPTED)
+        await app.context.reruns.begin(app.installation, again)
+        await look(app, job)
+        (posted,) = check_runs(app).values()
+        assert "requested by mona" in posted["output"]["text"]
