@@ -379,6 +379,8 @@ async def test_the_check_run_has_who_requested_each_later_attempt_of_the_job(sto
         await app.context.demand.record(app.installation, later)
         again = Rerun(job.id + 1, first.run_id, 2, "mona", app.clock(), RerunState.ACCEPTED)
         await app.context.reruns.begin(app.installation, again)
+        lease_is_over(app, job)
         await look(app, job)
         (posted,) = check_runs(app).values()
-        assert "requested by mona" in posted["output"]["text"]
+        assert "attempt 3 of the run" in str(posted["output"]), posted["output"]
+        assert "requested by mona" in str(posted["output"])
