@@ -95,7 +95,8 @@ async def open_context(settings: Settings, clock: Clock | None = None) -> AsyncI
     redis, queue_redis = connect(settings.redis_url), connect_sync(settings.redis_url)
     shared = SharedClock()
     clock = clock or shared
-    stores = stores_over(PipeliningRedis(redis), settings.named, clock)  # a job sweeps many installations at once
+    pipelining = PipeliningRedis(redis)  # a job sweeps many installations at once
+    stores = stores_over(pipelining, settings.named, clock, timings=settings.timings)
     token_cache, left_out = stores.token_cache(settings.credentials.private_key), LeftOutRows()
     try:
         if clock is shared:
@@ -134,7 +135,8 @@ async def _opened_when_needed(
 
             async with opening:
                 if not opened:
-                    opened.append(await stack.enter_async_context(open_cluster(settings.cluster, left_out)))
+                    cluster_client = open_cluster(settings.cluster, left_out, timings=settings.timings)
+                    opened.append(await stack.enter_async_context(cluster_client))
             return opened[0]
 
         yield cluster

@@ -58,7 +58,6 @@ this time; until then the worker is free for other queues.
 REDELIVERY_BATCH_SECONDS = 6.0
 """Seconds between batches of redeliveries while any are left."""
 
-HEARTBEAT_SECONDS = 5.0
 REPORT_SECONDS = 10.0
 """Seconds between checks of each org's report: much changes by time alone, and must be published within 15 s."""
 
@@ -127,7 +126,7 @@ class Scheduler:
             raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
         self._settings, self.clock = settings, SharedClock()
         self.stores, self._queue_redis = (
-            stores_over(connect(settings.redis_url), settings.named),
+            stores_over(connect(settings.redis_url), settings.named, timings=settings.timings),
             connect_sync(settings.redis_url),
         )
         self._reading = stores_over(PipeliningRedis(self.stores.redis), settings.named)
@@ -138,9 +137,9 @@ class Scheduler:
             (TICK_SECONDS, self._sweep),
             (TICK_SECONDS, self._promote),
             (MEASURE_SECONDS, self._measure_clock),
-            (HEARTBEAT_SECONDS, self._beat),
+            (settings.timings.beat_seconds, self._beat),
             (DRAIN_SECONDS, self._drain),
-            (HEARTBEAT_SECONDS, self._requeue_lost),
+            (settings.timings.beat_seconds, self._requeue_lost),
             (REPORT_SECONDS, self._report),
             (ACTIVE_SECONDS, self._ask_shards),
             (QUEUE_SECONDS, self._explain_queue),

@@ -72,7 +72,7 @@ def run(settings: Settings) -> None:
     Notifier(settings.notify_urls)  # an invalid address is a configuration error, reported at once
     trusted()  # read before the fork, for all jobs
     import_libraries(settings)
-    work(connect_sync(settings.redis_url), FUNCTIONS, _log_failure)
+    work(connect_sync(settings.redis_url), FUNCTIONS, _log_failure, settings.timings)
 
 
 def import_libraries(settings: Settings) -> None:

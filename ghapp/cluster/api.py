@@ -35,6 +35,7 @@ from ghapp.decoding import LeftOutRows
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ConflictError, ResourceMissingError
 from ghapp.pods.pod import EphemeralRunner, Pod
 from ghapp.pods.scale_sets import ScaleSet
+from ghapp.timings import NORMAL, Timings
 
 W = TypeVar("W", Pod, EphemeralRunner)
 
@@ -53,8 +54,10 @@ class Cluster:
         left_out: what was odd in the answers, until that is recorded.
     """
 
-    def __init__(self, client: httpx2.AsyncClient, left_out: LeftOutRows | None = None) -> None:
-        self.transport = ClusterTransport(client)
+    def __init__(
+        self, client: httpx2.AsyncClient, left_out: LeftOutRows | None = None, timings: Timings = NORMAL
+    ) -> None:
+        self.transport = ClusterTransport(client, timings)
         self.left_out = LeftOutRows() if left_out is None else left_out
 
     async def pods(self, namespace: str, selector: str = "") -> Listed[Pod]:

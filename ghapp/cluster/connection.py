@@ -21,6 +21,7 @@ from ghapp.cluster.api import Cluster
 from ghapp.cluster.transport import TIMEOUT
 from ghapp.decoding import LeftOutRows
 from ghapp.errors import ConfigurationError
+from ghapp.timings import NORMAL, Timings
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -35,7 +36,10 @@ def is_configured(environ: Mapping[str, str]) -> bool:
 
 @asynccontextmanager
 async def open_cluster(
-    environ: Mapping[str, str], left_out: LeftOutRows | None = None, account: Path = SERVICE_ACCOUNT
+    environ: Mapping[str, str],
+    left_out: LeftOutRows | None = None,
+    account: Path = SERVICE_ACCOUNT,
+    timings: Timings = NORMAL,
 ) -> AsyncIterator[Cluster]:
     """Opens a client for the cluster that the environment names, and closes it at the end.
 
@@ -45,13 +49,14 @@ async def open_cluster(
         environ: the environment; `KUBECONFIG`, if set, takes precedence over the service account, as in kubectl.
         left_out: gets what is odd in the answers.
         account: the directory of the service account.
+        timings: how long an answer is waited for.
 
     Raises:
         ConfigurationError: no cluster is configured, or its configuration is unreadable.
     """
     config = _configuration(environ, account)
     async with _client(config, trust_env=bool(environ.get("KUBECONFIG"))) as client:
-        yield Cluster(client, left_out)
+        yield Cluster(client, left_out, timings)
 
 
 def _configuration(environ: Mapping[str, str], account: Path) -> SingleConfig:

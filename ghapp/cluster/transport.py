@@ -19,16 +19,11 @@ from lightkube import ConfigError
 from ghapp.cluster.api_errors import LONGEST_SHOWN, error_of, proves_absence
 from ghapp.cluster.request import ClusterRequest
 from ghapp.errors import ClusterUnavailableError, ConfigurationError
+from ghapp.timings import NORMAL, Timings
 from ghapp.untrusted_text import one_line
 
 TIMEOUT = httpx2.Timeout(10.0, connect=5.0)
 """Per phase."""
-
-CALL_SECONDS = 30.0
-"""Total time of a request; a page of 500 pods has some megabytes."""
-
-HEAD_SECONDS = 10.0
-"""Until the head of a watch's answer: the API server sends it at once, and may then be silent for long."""
 
 LONGEST_LINE = 16 * 1024 * 1024
 """Of a line of a watch, in bytes. An object in etcd has at most 1.5 MB."""
@@ -49,8 +44,9 @@ class ClusterResponse(NamedTuple):
 class ClusterTransport:
     """Requests through one client, which its creator closes."""
 
-    def __init__(self, client: httpx2.AsyncClient, call_seconds: float = CALL_SECONDS) -> None:
-        self._client, self._seconds = client, call_seconds
+    def __init__(self, client: httpx2.AsyncClient, timings: Timings = NORMAL) -> None:
+        self._client, self._seconds = client, timings.cluster_call_seconds
+        self._head_seconds = timings.cluster_head_seconds
 
     async def send(
         self, call: ClusterRequest, *, json: Any = None, content_type: str = "application/json", **params: str | int
@@ -106,7 +102,7 @@ class ClusterTransport:
         request.headers["Accept-Encoding"] = "identity"  # compression would delay events
         request.extensions["timeout"] = {**TIMEOUT.as_dict(), "read": within_seconds}
         with _translated_errors(call):
-            async with asyncio.timeout(min(HEAD_SECONDS, within_seconds)):
+            async with asyncio.timeout(min(self._head_seconds, within_seconds)):
                 response = await self._client.send(request, stream=True)
         try:
             if response.status_code != OK:

@@ -31,6 +31,7 @@ from ghapp.queue.jobs import FAILURE_TTL_SECONDS, QUEUES, TIMEOUT_SECONDS, next_
 from ghapp.queue.transitions import Execution
 from ghapp.redis_clock import redis_time_sync
 from ghapp.redis_errors import redis_errors
+from ghapp.timings import NORMAL, Timings
 
 log = logger(__name__)
 
@@ -40,10 +41,6 @@ GC_THRESHOLD = 10_000
 PAUSE_SECONDS = 1.0
 """Before work is resumed after Redis was unavailable."""
 
-MAINTENANCE_SECONDS = 5
-WORKER_TTL_SECONDS = 20
-MONITORING_SECONDS = 5
-HEARTBEAT_SECONDS = 12
 LONGEST_REDIS_WAIT_SECONDS = 2.0
 """Between two attempts to reach Redis."""
 
@@ -52,9 +49,6 @@ ANSWER_SECONDS = 2.0
 
 UNREGISTER_SECONDS = 2.0
 """How long a worker that stops waits for Redis to forget it; otherwise its registration expires."""
-
-FINISH_SECONDS = 7.0
-"""Orchestrators send SIGKILL ten seconds after SIGTERM, or later."""
 
 FailureHandler = Callable[[Job, type[BaseException], BaseException, object], bool]
 
@@ -72,6 +66,7 @@ class FastRecoveryWorker(Worker):
 
     max_connection_wait_time = LONGEST_REDIS_WAIT_SECONDS
     asked_to_stop = False
+    timings = NORMAL
 
     @property
     def connection_timeout(self) -> int:
@@ -80,7 +75,7 @@ class FastRecoveryWorker(Worker):
 
     def get_heartbeat_ttl(self, job: Job) -> int:  # noqa: ARG002
         """Seconds without a heartbeat after which a running job counts as abandoned."""
-        return HEARTBEAT_SECONDS
+        return self.timings.job_heartbeat_seconds
 
     def reorder_queues(self, reference_queue: Queue) -> None:
         """Sets the next order of queues; called with the queue that was just served."""
@@ -138,10 +133,10 @@ class FastRecoveryWorker(Worker):
         self.last_cleaned_at = now()  # type: ignore[assignment]
 
     def request_stop(self, signum: int, frame: FrameType | None) -> None:
-        """Finishes the running job, or kills it after `FINISH_SECONDS`: another worker then retries it."""
+        """Finishes the running job, or kills it after `finish_seconds`: another worker then retries it."""
         self.asked_to_stop = True
         if self.horse_pid:
-            ending = threading.Timer(FINISH_SECONDS, self.kill_horse)
+            ending = threading.Timer(self.timings.finish_seconds, self.kill_horse)
             ending.daemon = True
             ending.start()
         super().request_stop(signum, frame)  # type: ignore[no-untyped-call]
@@ -190,13 +185,19 @@ class FastRecoveryWorker(Worker):
         return None if running is None else Execution(job.origin, job.id, running.id)
 
 
-def work(connection: Redis, functions: Mapping[str, Callable[..., Any]], on_failure: FailureHandler) -> None:
+def work(
+    connection: Redis,
+    functions: Mapping[str, Callable[..., Any]],
+    on_failure: FailureHandler,
+    timings: Timings = NORMAL,
+) -> None:
     """Works until SIGTERM; the running job is finished first, or handed back. Waits for a Redis that is unavailable.
 
     Args:
         connection: a synchronous client.
         functions: the function of each `JobName`.
         on_failure: called after each failed attempt with the job, the error's class, the error and its traceback.
+        timings: how long it waits for other processes.
 
     Raises:
         StoreUnavailableError: at the start, Redis does not answer: a configuration error, reported at once.
@@ -210,7 +211,7 @@ def work(connection: Redis, functions: Mapping[str, Callable[..., Any]], on_fail
     gc.set_threshold(GC_THRESHOLD)
     name = uuid4().hex
     with suppress(StopRequested):  # raised by the signal handler, also between two workers
-        while not _worked_until_asked_to_stop(connection, functions, on_failure, name):
+        while not _worked_until_asked_to_stop(worker(connection, functions, on_failure, name, timings)):
             time.sleep(PAUSE_SECONDS)
 
 
@@ -219,12 +220,9 @@ def is_expected(error: BaseException) -> bool:
     return isinstance(error, GhappError | RedisError | AbandonedJobError)
 
 
-def _worked_until_asked_to_stop(
-    connection: Redis, functions: Mapping[str, Callable[..., Any]], on_failure: FailureHandler, name: str
-) -> bool:
+def _worked_until_asked_to_stop(rq_worker: FastRecoveryWorker) -> bool:
     """Works; returns False if RQ's worker ended by itself, because Redis became unavailable at a certain moment."""
     try:
-        rq_worker = worker(connection, functions, on_failure, name)
         rq_worker.work(with_scheduler=False, logging_level="CRITICAL")
     except StopRequested:
         return True
@@ -235,20 +233,26 @@ def _worked_until_asked_to_stop(
 
 
 def worker(
-    connection: Redis, functions: Mapping[str, Callable[..., Any]], on_failure: FailureHandler, name: str | None = None
+    connection: Redis,
+    functions: Mapping[str, Callable[..., Any]],
+    on_failure: FailureHandler,
+    name: str | None = None,
+    timings: Timings = NORMAL,
 ) -> FastRecoveryWorker:
     """Returns a worker of all queues; see `work`. `name`: unique to its process; None: a new one."""
-    return FastRecoveryWorker(
+    made = FastRecoveryWorker(
         [Queue(name, connection=connection, serializer=JSONSerializer) for name in QUEUES],
         name=name,
         connection=connection,
         serializer=JSONSerializer,
         job_class=_job_class(functions),
-        worker_ttl=WORKER_TTL_SECONDS,
-        maintenance_interval=MAINTENANCE_SECONDS,
-        job_monitoring_interval=MONITORING_SECONDS,
+        worker_ttl=timings.worker_ttl_seconds,
+        maintenance_interval=timings.worker_maintenance_seconds,
+        job_monitoring_interval=timings.job_monitoring_seconds,
         exception_handlers=[on_failure],
     )
+    made.timings = timings
+    return made
 
 
 def _job_class(functions: Mapping[str, Callable[..., Any]]) -> type[Job]:

@@ -22,6 +22,7 @@ from ghapp.settings.policy import org_policies, read_policy, read_toml
 from ghapp.settings.pools import command_env_of, pool_secrets_of, read_pools
 from ghapp.settings.tables import Policy, PoolSettings
 from ghapp.settings.values import did_you_mean, rows, table
+from ghapp.timings import NORMAL, Timings
 
 ADDRESSES = (
     "GHAPP_CONFIG",
@@ -90,6 +91,9 @@ class Settings:
 
     token: str | None = field(default=None, repr=False)
     """`GHAPP_TOKEN`, for the API at `url`."""
+
+    timings: Timings = NORMAL
+    """No configuration: only stories have others."""
 
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> Settings:

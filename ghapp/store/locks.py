@@ -16,11 +16,9 @@ from redis.asyncio import Redis
 
 from ghapp.errors import LockLostError, StoreUnavailableError
 from ghapp.store import keys
+from ghapp.timings import NORMAL
 
-LEASE_SECONDS = 10.0
-"""Shorter than the time to detect that a worker and its job both crashed."""
-
-OUTLIVING_SECONDS = LEASE_SECONDS + 1.0
+OUTLIVES_BY_SECONDS = 1.0
 PAUSE_SECONDS = 0.1
 VALID_PART = 0.8
 """The part of the lease after which its holder gives up. The rest is for stopping what it does."""
@@ -56,10 +54,15 @@ class HeldLock:
 
 
 class Locks:
-    """Locks by kind and subject."""
+    """Locks by kind and subject.
 
-    def __init__(self, redis: Redis, lease_seconds: float = LEASE_SECONDS) -> None:
+    Attributes:
+        outliving_seconds: how long to wait for a lock whose holder may have crashed.
+    """
+
+    def __init__(self, redis: Redis, lease_seconds: float = NORMAL.lock_seconds) -> None:
         self._redis, self._lease = redis, lease_seconds
+        self.outliving_seconds = lease_seconds + OUTLIVES_BY_SECONDS
         self._renew: Any = redis.register_script(_RENEW)
         self._release: Any = redis.register_script(_RELEASE)
 
@@ -82,7 +85,7 @@ class Locks:
         Args:
             kind: of the lock.
             of: its subject, for example an installation id.
-            patience_seconds: how long to wait for it; `OUTLIVING_SECONDS` outlasts the lease of a crashed holder.
+            patience_seconds: how long to wait for it; `outliving_seconds` outlasts the lease of a crashed holder.
             holder: what `holder` returns, unique to this process; by default random.
 
         Raises:

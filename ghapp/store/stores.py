@@ -55,6 +55,7 @@ from ghapp.store.settled import SettledSweeps
 from ghapp.store.shards import Shards
 from ghapp.store.tokens import Tokens
 from ghapp.store.uninstalled import UninstalledData
+from ghapp.timings import NORMAL, Timings
 
 if TYPE_CHECKING:
     from ghapp.store.sessions import Sessions
@@ -132,6 +133,7 @@ def stores_over(
     named: Mapping[str, int] | None = None,
     clock: Callable[[], float] = time.time,
     ask_for_drain: Ask | None = None,
+    timings: Timings = NORMAL,
 ) -> Stores:
     """Returns the stores over a client, which its owner closes.
 
@@ -140,6 +142,7 @@ def stores_over(
         named: the orgs that the configuration names; see `Installations`.
         clock: epoch seconds.
         ask_for_drain: called after a delivery was stored; see `Inbox`.
+        timings: how long locks outlive their holders.
     """
     return Stores(
         redis=redis,
@@ -163,7 +166,7 @@ def stores_over(
         installations=Installations(redis, named),
         leaks=Leaks(redis),
         left_out=LeftOutRecords(redis),
-        locks=Locks(redis),
+        locks=Locks(redis, timings.lock_seconds),
         notifications=Notifications(redis),
         own_deletions=OwnDeletions(redis),
         pages=EtagPages(redis),
@@ -190,7 +193,9 @@ def stores_over(
 
 
 @asynccontextmanager
-async def open_stores(url: str, named: Mapping[str, int] | None = None) -> AsyncIterator[Stores]:
+async def open_stores(
+    url: str, named: Mapping[str, int] | None = None, timings: Timings = NORMAL
+) -> AsyncIterator[Stores]:
     """Yields the stores of a Redis; its connections are closed at the end of the block."""
     async with connect(url) as redis:
-        yield stores_over(redis, named)
+        yield stores_over(redis, named, timings=timings)

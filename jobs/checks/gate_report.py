@@ -31,7 +31,6 @@ from ghapp.log import logger
 from ghapp.queue import jobs
 from ghapp.report.gate_report import gate_report, name_of, summary_digest, superseded_report
 from ghapp.settings import PoolSettings
-from ghapp.store.locks import OUTLIVING_SECONDS
 from ghapp.store.org_views import load_shard_inputs
 from ghapp.workflow_jobs.queue_check import QueueCheck
 from jobs.checks.commit_check import CommitCheckPost
@@ -49,7 +48,7 @@ async def report_gates(*installation_ids: int) -> None:
 
 async def report_gates_of(context: JobContext, installation_id: int) -> dict[str, CheckRunOutcome]:
     """Evaluates each open gate check once and publishes it; returns the outcomes by `pool/shard`."""
-    async with context.locks.acquire("gate", installation_id, OUTLIVING_SECONDS) as acquired:
+    async with context.locks.acquire("gate", installation_id, context.locks.outliving_seconds) as acquired:
         installation = await context.installations.one(installation_id)
         if not acquired or installation is None or installation.suspended:
             return {}
@@ -92,7 +91,7 @@ async def restart_gate_check(
         sha: the commit; empty for one check run.
     """
     gates, found = context.gate_checks, False
-    async with context.locks.acquire("gate", installation.id, OUTLIVING_SECONDS) as acquired:
+    async with context.locks.acquire("gate", installation.id, context.locks.outliving_seconds) as acquired:
         for place, gate_check in (await gates.rounds(installation.id) if acquired else {}).items():
             is_there = (
                 gate_check.sha == sha and installation.at_github(gate_check.repository).lower() == repository.lower()

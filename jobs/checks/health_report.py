@@ -25,7 +25,6 @@ from ghapp.report.check_run_state import (
     wants_report,
 )
 from ghapp.store.fleet_views import load_fleet
-from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
 from jobs.context import JobContext
 from jobs.each_installation import each_installation
@@ -70,7 +69,7 @@ async def report_installation(context: JobContext, installation_id: int) -> Chec
     One process at a time publishes, and searches for our check run before it creates one: a crash between the creation
     and its record leaves one check run.
     """
-    async with context.locks.acquire("report", installation_id, OUTLIVING_SECONDS) as acquired:
+    async with context.locks.acquire("report", installation_id, context.locks.outliving_seconds) as acquired:
         installation = await context.installations.one(installation_id)
         if not acquired or installation is None or installation.suspended:
             return CheckRunOutcome.NOTHING_TO_DO

@@ -18,7 +18,6 @@ from ghapp.installations.pacing import Purpose
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.report.queue_report import QUEUE_CHECK, QUIET_TOPIC, queue_report, reasons_digest
-from ghapp.store.locks import OUTLIVING_SECONDS
 from ghapp.store.org_views import load_job_queue
 from ghapp.store.queue_checks import MOST
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
@@ -62,7 +61,7 @@ async def report_queue(*installation_ids: int) -> None:
 
 async def report_queue_of(context: JobContext, installation_id: int) -> dict[str, CheckRunOutcome]:
     """Publishes each check that is due; returns the outcomes by `repository@commit`."""
-    async with context.locks.acquire("queue", installation_id, OUTLIVING_SECONDS) as is_mine:
+    async with context.locks.acquire("queue", installation_id, context.locks.outliving_seconds) as is_mine:
         installation = await context.installations.one(installation_id)
         if not is_mine or installation is None or installation.suspended:
             return {}

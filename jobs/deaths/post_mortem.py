@@ -36,7 +36,6 @@ from ghapp.loki.client import LogStoreUnreachableError
 from ghapp.pods.degraded_sources import HOST_LINES, RUNNER_LINES
 from ghapp.queue.jobs import JobName
 from ghapp.store.deaths import identity
-from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.context import JobContext, configured, open_context
 from jobs.deaths.death_context import facts_of, with_facts, with_host_lines, with_job, with_runner_lines
@@ -68,7 +67,9 @@ async def look_into(context: JobContext, installation_id: int, which: str, look:
     Raises:
         GitHubUnavailableError: after all the rest is done; the queue repeats this examination.
     """
-    async with context.locks.acquire("post-mortem", f"{installation_id}:{which}", OUTLIVING_SECONDS) as is_mine:
+    async with context.locks.acquire(
+        "post-mortem", f"{installation_id}:{which}", context.locks.outliving_seconds
+    ) as is_mine:
         installation = await context.installations.one(installation_id)
         known = await context.deaths.one(installation_id, which)
         if not is_mine or installation is None or known is None:

@@ -40,7 +40,6 @@ from ghapp.remediation.fuse import Position, fuse_of
 from ghapp.report.post_mortem import NAME, RERUN
 from ghapp.store.audit import AuditEntry, Channel
 from ghapp.store.deaths import identity
-from ghapp.store.locks import OUTLIVING_SECONDS
 from ghapp.store.presses import rerun_topic
 from jobs.context import JobContext, configured, open_context
 
@@ -84,7 +83,9 @@ async def rerun_job_of(
         await context.presses.conclude(installation_id, rerun_topic(which), lambda _: f"{NOT_RUN_AGAIN}: {why}")
         return None
     job_id = death.job.id
-    async with context.locks.acquire("rerun", f"{installation_id}:{job_id}", OUTLIVING_SECONDS) as is_mine:
+    async with context.locks.acquire(
+        "rerun", f"{installation_id}:{job_id}", context.locks.outliving_seconds
+    ) as is_mine:
         if not is_mine:
             return None
         try:

@@ -13,7 +13,6 @@ from ghapp.installations.pacing import CallLimits
 from ghapp.log import logger
 from ghapp.runners.delivery_lag import DeliveryLog, LogReading, MissingDeliveries, log_after, log_after_failure
 from ghapp.store.inbox import TOP, RedeliveryCursor
-from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.context import JobContext
 
 log = logger(__name__)
@@ -30,7 +29,7 @@ async def plan_from_log(context: JobContext) -> tuple[int, ...]:
     Raises:
         GitHubError: the log cannot be read; that is recorded.
     """
-    async with context.locks.acquire("delivery-log", "app", OUTLIVING_SECONDS) as mine:
+    async with context.locks.acquire("delivery-log", "app", context.locks.outliving_seconds) as mine:
         if not mine:
             return ()
         # The cursor is used once: if GitHub no longer knows it, the next read starts again.
@@ -53,7 +52,7 @@ async def log_read_since(context: JobContext, since: float) -> DeliveryLog:
     if _is_recent(known, since, context.clock()):
         return known
     why = "another process is reading it"
-    async with context.locks.acquire("delivery-log", "app", OUTLIVING_SECONDS) as mine:
+    async with context.locks.acquire("delivery-log", "app", context.locks.outliving_seconds) as mine:
         known = await context.delivery_status.log()
         if mine and not _is_recent(known, since, context.clock()):
             try:

@@ -14,7 +14,6 @@ from ghapp.errors import BudgetSpentError, GitHubError, RateLimitedError
 from ghapp.github.delivery_log import deliver_again
 from ghapp.installations.pacing import POINTS_SECONDS, REDELIVERY_POINTS, WRITE_POINTS
 from ghapp.log import logger
-from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.context import JobContext, configured, open_context
 from jobs.deliveries.delivery_log import plan_from_log
 from jobs.scheduler import REDELIVERY_BATCH_SECONDS
@@ -45,7 +44,7 @@ async def redeliver_failed(context: JobContext) -> int:
     plan waits. Another failure drops it: the next read finds what is still missing, for only arrived deliveries move
     that time.
     """
-    async with context.locks.acquire("redeliver", "app", OUTLIVING_SECONDS) as mine:
+    async with context.locks.acquire("redeliver", "app", context.locks.outliving_seconds) as mine:
         if not mine:
             return 0
         try:

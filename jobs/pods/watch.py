@@ -30,14 +30,6 @@ from jobs.pods.ordered_tasks import first_of
 from jobs.pods.pod_cache import PodCache
 from jobs.pods.scale_sets import keep_scale_sets
 
-BEAT_SECONDS = 5.0
-
-LOCK_SECONDS = 10.0
-"""How long the lock outlives a crashed watch. A watch whose Redis does not answer stops recording a fifth earlier."""
-
-RETRY_SECONDS = 1.0
-"""Between two attempts to get the lock."""
-
 log = logger(__name__)
 
 
@@ -53,8 +45,8 @@ async def watch(settings: Settings) -> None:
     require(settings.redis_url)  # at the start, an unavailable Redis is a configuration error, reported at once
     with connect_sync(settings.redis_url) as queue_redis:
         async with (
-            open_stores(settings.redis_url, settings.named) as stores,
-            open_cluster(settings.cluster) as cluster,
+            open_stores(settings.redis_url, settings.named, settings.timings) as stores,
+            open_cluster(settings.cluster, timings=settings.timings) as cluster,
         ):
             clock = SharedClock()
             await stores.heartbeats.measure_clock(clock, f"watch {identity}")
@@ -70,17 +62,25 @@ async def watch(settings: Settings) -> None:
                 ]
                 return [*(each.keep() for each in found), *scale_sets]
 
-            leading = lead(stores.locks.lasting(LOCK_SECONDS), identity, views)
-            await _until_asked_to_stop([leading, _beat(stores, clock, identity, cluster.left_out)])
+            timings = settings.timings
+            leading = lead(stores.locks, identity, views, timings.watch_retry_seconds)
+            beating = _beat(stores, clock, identity, cluster.left_out, timings.beat_seconds)
+            await _until_asked_to_stop([leading, beating])
 
 
-async def lead(locks: Locks, identity: str, views: Callable[[HeldLock], list[Coroutine[None, None, None]]]) -> None:
+async def lead(
+    locks: Locks,
+    identity: str,
+    views: Callable[[HeldLock], list[Coroutine[None, None, None]]],
+    retry_seconds: float,
+) -> None:
     """Runs the views while this process holds the lock, and waits for the lock otherwise; never returns.
 
     Args:
-        locks: with a lease of `LOCK_SECONDS`.
+        locks: a watch whose Redis does not answer stops recording a fifth earlier than its lock expires.
         identity: unique to this process; `ghapp doctor` compares it with the heartbeats.
         views: returns coroutines that record until they are cancelled, and that check the lock before each record.
+        retry_seconds: between two attempts to get the lock.
     """
     why = ""
     while True:
@@ -96,16 +96,16 @@ async def lead(locks: Locks, identity: str, views: Callable[[HeldLock], list[Cor
             if str(error) != why:
                 log.warning("Redis unavailable, retrying", why=str(error))
             why = str(error)
-        await asyncio.sleep(RETRY_SECONDS)
+        await asyncio.sleep(retry_seconds)
 
 
-async def _beat(stores: Stores, clock: SharedClock, identity: str, left_out: LeftOutRows) -> None:
+async def _beat(stores: Stores, clock: SharedClock, identity: str, left_out: LeftOutRows, seconds: float) -> None:
     while True:
         with suppress(StoreUnavailableError, OSError):
             await stores.heartbeats.measure_clock(clock, f"watch {identity}")
             await stores.heartbeats.beat("watch", identity, clock())
             await stores.left_out.record(left_out, clock())
-        await asyncio.sleep(BEAT_SECONDS)
+        await asyncio.sleep(seconds)
 
 
 async def _until_asked_to_stop(tasks: list[Coroutine[None, None, None]]) -> None:

@@ -35,7 +35,6 @@ from ghapp.report.org_view import OrgView
 from ghapp.runners import observations
 from ghapp.runners.evidence import Evidence
 from ghapp.settings import PoolSettings
-from ghapp.store.locks import OUTLIVING_SECONDS
 from ghapp.workflow_jobs.job import is_over
 from jobs.checks.health_report import enqueue_report_if_wanted
 from jobs.context import JobContext
@@ -48,7 +47,7 @@ log = logger(__name__)
 
 async def plan_remediation(context: JobContext, installation: Installation) -> Plan:
     """Plans for one installation, one process at a time: two could each release a first batch."""
-    async with context.locks.acquire("plan", installation.id, OUTLIVING_SECONDS) as acquired:
+    async with context.locks.acquire("plan", installation.id, context.locks.outliving_seconds) as acquired:
         if not acquired:
             return Plan()
         now = context.clock()

@@ -19,7 +19,6 @@ from ghapp.runners import absence, observations
 from ghapp.runners.evidence import Evidence, Fold
 from ghapp.runners.failed_calls import call_answered, failed_calls, may_call
 from ghapp.runners.verdict import runs_a_job
-from ghapp.store.locks import OUTLIVING_SECONDS
 from jobs.context import JobContext, configured, open_context
 from jobs.events.publish import publish_replacement_request
 from jobs.remediation.cluster_replacement import RemediationOps
@@ -45,7 +44,9 @@ async def remediate_runner(context: JobContext, installation_id: int, runner_id:
     try is not before `failed_calls.retry_at`), `replaced` (requested now or before); for replacers that delete in a
     cluster, also those of `jobs.remediation.replace_in_cluster`.
     """
-    async with context.locks.acquire("runner", f"{installation_id}:{runner_id}", OUTLIVING_SECONDS) as acquired:
+    async with context.locks.acquire(
+        "runner", f"{installation_id}:{runner_id}", context.locks.outliving_seconds
+    ) as acquired:
         installation = await context.installations.one(installation_id)
         evidence = (await context.runners.some(installation_id, [runner_id])).get(runner_id)
         if not acquired or installation is None or evidence is None:

@@ -20,7 +20,6 @@ from ghapp.runners.absence import GetResult, RunnerList
 from ghapp.runners.evidence import Evidence, Fold, Registration, Survey
 from ghapp.runners.verdict import is_absent
 from ghapp.store.installation_states import MEMORY_SECONDS, InstallationState
-from ghapp.store.locks import OUTLIVING_SECONDS
 from ghapp.workflow_jobs.job import RUNNING_TOO_LONG_SECONDS, Job, is_over
 from jobs.context import JobContext, configured, open_context
 from jobs.deliveries.completeness import without_deferred
@@ -71,7 +70,7 @@ async def _confirm_due(context: JobContext, installation_id: int) -> tuple[Insta
 
     The runners that it reads are freed before the plan reads them as they are then.
     """
-    async with context.locks.acquire("confirm", installation_id, OUTLIVING_SECONDS) as acquired:
+    async with context.locks.acquire("confirm", installation_id, context.locks.outliving_seconds) as acquired:
         installation = await context.installations.one(installation_id)
         if not acquired or installation is None:
             return None

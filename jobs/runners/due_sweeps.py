@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 
 from ghapp.queue.jobs import SWEEP_TIMEOUT_SECONDS, JobName
-from ghapp.store.locks import LEASE_SECONDS
+from ghapp.timings import NORMAL
 from jobs.context import JobContext, configured, open_context
 from jobs.each_installation import ENDING_SECONDS, failing_alone
 from jobs.runners.sweep import sweep_installation
 
-RETRY_SECONDS = LEASE_SECONDS + 2.0
+RETRY_SECONDS = NORMAL.lock_seconds + 2.0
 """Seconds after which an installation is due again whose sweep was begun, and did not set its next date. If its process
 crashed, its lock has expired by then. While it runs, it is put off.
 """

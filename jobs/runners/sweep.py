@@ -29,7 +29,6 @@ from ghapp.log import logger
 from ghapp.runners import absence
 from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Reason
-from ghapp.store.locks import OUTLIVING_SECONDS
 from ghapp.store.presses import SWEEP_TOPIC, Press
 from jobs.context import JobContext, configured, open_context
 from jobs.deliveries.installations import warn_of_name
@@ -71,16 +70,18 @@ async def sweep_installation(
     *,
     act: bool = True,
     progress: Progress = lambda _done, _of: None,
-    patience_seconds: float = OUTLIVING_SECONDS,
+    patience_seconds: float | None = None,
     due_at: float | None = None,
     ends: float | None = None,
 ) -> SweepResult | None:
     """Sweeps once; returns None if the installation is unknown or another process sweeps it.
 
     With `act` false the sweep records everything and enqueues nothing. `patience_seconds` is the time to wait for
-    another process that sweeps it, `due_at` when the schedule had the sweep due (epoch seconds), `ends` when its job
-    ends (by the clock of the event loop): a longer list fails before that, so that its failure can be recorded.
+    another process that sweeps it (None: until that one has ended or crashed), `due_at` when the schedule had the sweep
+    due (epoch seconds), `ends` when its job ends (by the clock of the event loop): a longer list fails before that, so
+    that its failure can be recorded.
     """
+    patience_seconds = context.locks.outliving_seconds if patience_seconds is None else patience_seconds
     async with context.locks.acquire("sweep", installation_id, patience_seconds) as acquired:
         installation = await context.installations.one(installation_id)
         if not acquired or installation is None:

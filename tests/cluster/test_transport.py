@@ -16,6 +16,7 @@ from ghapp.cluster import transport as transports
 from ghapp.cluster.request import PODS, ClusterRequest
 from ghapp.cluster.transport import ClusterTransport
 from ghapp.errors import ClusterError, ClusterUnavailableError, ConfigurationError
+from ghapp.timings import Timings
 from tests.cluster.serving import answering
 
 LIST = ClusterRequest("list", PODS, "runners")
@@ -25,7 +26,7 @@ WATCH = ClusterRequest("watch", PODS, "runners")
 @asynccontextmanager
 async def transport_to(url: str, seconds: float = 5.0):
     async with httpx2.AsyncClient(base_url=url, trust_env=False) as client:
-        yield ClusterTransport(client, seconds)
+        yield ClusterTransport(client, Timings(cluster_call_seconds=seconds))
 
 
 def mocked(answer) -> ClusterTransport:

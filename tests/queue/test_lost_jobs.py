@@ -8,7 +8,8 @@ from rq.job import Job
 from ghapp.queue import jobs, transitions
 from ghapp.queue.jobs import FAILURE_TTL_SECONDS, JobName
 from ghapp.queue.transitions import Execution
-from jobs.scheduler import HEARTBEAT_SECONDS, Scheduler
+from ghapp.timings import NORMAL
+from jobs.scheduler import Scheduler
 from tests.jobs.test_scheduler import clock, queue_redis, settings, the_work, time  # noqa: F401 - fixtures
 
 KEY, QUEUE = "report-7", "rq:queue:report"
@@ -26,7 +27,7 @@ def waiting(queue_redis):  # noqa: F811
 
 
 async def look(clock, time):  # noqa: F811
-    time.pass_(HEARTBEAT_SECONDS)
+    time.pass_(NORMAL.beat_seconds)
     await clock.tick()
 
 

@@ -10,7 +10,8 @@ from ghapp.github.installation_client import SETTLING_SECONDS
 from ghapp.installations.pacing import Purpose
 from ghapp.runners.absence import GetResult, RunnerList
 from ghapp.runners.verdict import Reason
-from ghapp.store.locks import OUTLIVING_SECONDS
+from ghapp.store.locks import OUTLIVES_BY_SECONDS
+from ghapp.timings import NORMAL
 from jobs.runners.list_runners import flaw_of
 from tests.simulation.changes import Rule
 from tests.simulation.github import PER_PAGE, GitHub, NoAnswer, NotFound
@@ -54,7 +55,7 @@ class Calls:
         """Wait for a lock until that of a dead holder expires; False: a living holder has it."""
         waited = 0.0
         while not self.store.take(key, me, self.engine.now):
-            if waited > OUTLIVING_SECONDS:
+            if waited > NORMAL.lock_seconds + OUTLIVES_BY_SECONDS:
                 return False
             waited += WAIT
             yield WAIT

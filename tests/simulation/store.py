@@ -19,7 +19,7 @@ from ghapp.remediation.fuse import Fuse, FuseReason
 from ghapp.runners.evidence import Evidence, Fold, Survey
 from ghapp.runners.verdict import Reason
 from ghapp.store.budget import FAR_SECONDS, FLIGHT_SECONDS
-from ghapp.store.locks import LEASE_SECONDS
+from ghapp.timings import NORMAL
 from tests.simulation.github import HOURLY_LIMIT, GitHub, NoAnswer
 
 
@@ -201,7 +201,7 @@ class Store:
         """A dead holder renews nothing: its locks expire."""
         for key, (owner, until) in self.claims.items():
             if owner is holder:
-                self.claims[key] = (holder, min(until, at + LEASE_SECONDS))
+                self.claims[key] = (holder, min(until, at + NORMAL.lock_seconds))
 
     def thaw(self, holder: object, at: float) -> bool:
         """A holder renews again; False if one of its locks expired meanwhile."""

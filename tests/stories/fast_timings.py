@@ -6,47 +6,52 @@ follows; that the real waits fit into each other, and into what is promised, `te
 
 from __future__ import annotations
 
+import asyncio
+import os
 import sys
-from importlib import import_module
+from dataclasses import replace
 
-LOCK_SECONDS, CALL_SECONDS = 3.0, 4.0
-WAITS = {
-    "worker": {
-        "ghapp.store.locks": {"LEASE_SECONDS": LOCK_SECONDS, "OUTLIVING_SECONDS": LOCK_SECONDS + 1},
-        "ghapp.queue.worker": {
-            "MAINTENANCE_SECONDS": 1,
-            "WORKER_TTL_SECONDS": 16,  # RQ looks up from its queues after this less 15
-            "MONITORING_SECONDS": 1,
-            "HEARTBEAT_SECONDS": 4,
-            "FINISH_SECONDS": 2.0,
-        },
-    },
-    "clock": {"jobs.scheduler": {"HEARTBEAT_SECONDS": 1.0}},
-    "watch": {
-        "ghapp.cluster.transport": {"HEAD_SECONDS": 2.0, "CALL_SECONDS": CALL_SECONDS},
-        "jobs.pods.watch": {"LOCK_SECONDS": LOCK_SECONDS, "RETRY_SECONDS": 0.5, "BEAT_SECONDS": 1.0},
-    },
-}
-"""By role and module, in the order of the changes: a module that imports a name later gets the value set here."""
+from ghapp.settings import Settings
+from ghapp.timings import Timings
 
-DEFAULTS = {
-    "worker": ("ghapp.store.locks", "Locks", LOCK_SECONDS),
-    "watch": ("ghapp.cluster.transport", "ClusterTransport", CALL_SECONDS),
-}
-"""The default of a class for such a wait."""
+FAST = Timings(
+    lock_seconds=3.0,
+    watch_retry_seconds=0.5,
+    beat_seconds=1.0,
+    worker_ttl_seconds=16,  # RQ looks up from its queues after this less 15
+    worker_maintenance_seconds=1,
+    job_monitoring_seconds=1,
+    job_heartbeat_seconds=4,
+    finish_seconds=2.0,
+    cluster_call_seconds=4.0,
+    cluster_head_seconds=2.0,
+)
 
 
-def shorten(role: str) -> None:
-    """Change what a role waits for, before anything of it runs."""
-    for module, waits in WAITS.get(role, {}).items():
-        for name, seconds in waits.items():
-            assert hasattr(import_module(module), name), f"{module} has no {name} any more"
-            setattr(import_module(module), name, seconds)
-    if role in DEFAULTS:
-        module, name, seconds = DEFAULTS[role]
-        getattr(import_module(module), name).__init__.__defaults__ = (seconds,)
+def run(role: str) -> None:
+    """Runs a role with settings whose waits are short."""
+    from ghapp import log
+
+    settings = replace(Settings.read(os.environ), timings=FAST)
+    log.configure(settings.log_format)
+    match role:
+        case "worker":
+            from jobs.worker import run as work
+
+            work(settings)
+        case "clock":
+            from jobs.scheduler import run_scheduler
+
+            asyncio.run(run_scheduler(settings))
+        case "watch":
+            from jobs.pods.watch import watch
+
+            asyncio.run(watch(settings))
+        case _:  # nothing waits there
+            from ghapp.cli import main
+
+            main()
 
 
 if __name__ == "__main__":
-    shorten(sys.argv[1])
-    import_module("ghapp.cli").main()
+    run(sys.argv[1])

@@ -11,22 +11,22 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 from ghapp.settings import Settings
-from ghapp.store import locks
 from ghapp.store.demand import Demand
 from ghapp.store.history import HistoryStore
 from ghapp.store.inbox import Inbox
 from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from ghapp.store.settled import SettledSweeps
+from ghapp.timings import Timings
 from jobs.context import open_context
 from jobs.deliveries.inbox import drain_inbox
 from jobs.runners import sweep
 
 STORES = {each.__name__: each for each in (Demand, HistoryStore, Inbox, Runners, Schedule, SettledSweeps)}
-LOCK_SECONDS = 1.0
 
 
 def die_at(method: str, when: str) -> None:
@@ -43,9 +43,9 @@ def die_at(method: str, when: str) -> None:
 
 
 async def main(work: str, installation: int, ahead: float) -> None:
-    locks.Locks.__init__.__defaults__ = (LOCK_SECONDS,)
-    sweep.OUTLIVING_SECONDS = LOCK_SECONDS  # type: ignore[attr-defined]
-    async with open_context(Settings.read(os.environ), lambda: time.time() + ahead) as context:
+    async with open_context(
+        replace(Settings.read(os.environ), timings=Timings(lock_seconds=1.0)), lambda: time.time() + ahead
+    ) as context:
         if work == "sweep":
             await sweep.sweep_installation(context, installation)
         else:

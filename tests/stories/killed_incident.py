@@ -11,14 +11,13 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 
 from ghapp.settings import Settings
-from ghapp.store import locks
 from ghapp.store.incidents import Incidents
+from ghapp.timings import Timings
 from jobs.context import open_context
 from jobs.remediation import plan_remediation
-
-LOCK_SECONDS = 1.0
 
 
 async def main(installation_id: int, ahead: float, when: str) -> None:
@@ -30,9 +29,9 @@ async def main(installation_id: int, ahead: float, when: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     Incidents.revise = die  # type: ignore[assignment]
-    plan_remediation.OUTLIVING_SECONDS = LOCK_SECONDS  # type: ignore[attr-defined]
-    locks.Locks.__init__.__defaults__ = (LOCK_SECONDS,)
-    async with open_context(Settings.read(os.environ), lambda: time.time() + ahead) as context:
+    async with open_context(
+        replace(Settings.read(os.environ), timings=Timings(lock_seconds=1.0)), lambda: time.time() + ahead
+    ) as context:
         installation = await context.installations.one(installation_id)
         assert installation is not None
         await plan_remediation.plan_remediation(context, installation)

@@ -10,15 +10,14 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 from ghapp.github.checks import Checks
 from ghapp.settings import Settings
-from ghapp.store import locks
+from ghapp.timings import Timings
 from jobs.checks import queue_report
 from jobs.context import open_context
-
-LOCK_SECONDS = 1.0
 
 
 async def main(installation: int, ahead: float) -> None:
@@ -29,9 +28,9 @@ async def main(installation: int, ahead: float) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     Checks.create = create_and_die  # type: ignore[method-assign,assignment]
-    queue_report.OUTLIVING_SECONDS = LOCK_SECONDS  # type: ignore[attr-defined]
-    locks.Locks.__init__.__defaults__ = (LOCK_SECONDS,)
-    async with open_context(Settings.read(os.environ), lambda: time.time() + ahead) as context:
+    async with open_context(
+        replace(Settings.read(os.environ), timings=Timings(lock_seconds=1.0)), lambda: time.time() + ahead
+    ) as context:
         await queue_report.report_queue_of(context, installation)
 
 

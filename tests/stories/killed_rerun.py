@@ -10,14 +10,13 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 
 from ghapp.github.jobs import Jobs
 from ghapp.settings import Settings
-from ghapp.store import locks
+from ghapp.timings import Timings
 from jobs.context import open_context
 from jobs.deaths import rerun
-
-LOCK_SECONDS = 1.0
 
 
 async def main(installation: int, death: str, ahead: float) -> None:
@@ -28,9 +27,9 @@ async def main(installation: int, death: str, ahead: float) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     Jobs.rerun = request_and_die  # type: ignore[method-assign]
-    rerun.OUTLIVING_SECONDS = LOCK_SECONDS  # type: ignore[attr-defined]
-    locks.Locks.__init__.__defaults__ = (LOCK_SECONDS,)
-    async with open_context(Settings.read(os.environ), lambda: time.time() + ahead) as context:
+    async with open_context(
+        replace(Settings.read(os.environ), timings=Timings(lock_seconds=1.0)), lambda: time.time() + ahead
+    ) as context:
         await rerun.rerun_job_of(context, installation, death, "mona")
 
 

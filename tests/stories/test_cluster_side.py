@@ -16,10 +16,10 @@ from ghapp.queue.jobs import JobName
 from ghapp.runners.deletion_progress import LEAST_PAUSE_SECONDS
 from ghapp.sandbox.cluster import FINALIZER, users_of
 from ghapp.store.leaks import Leaks
-from jobs.pods.watch import LOCK_SECONDS
 from tests.manifests.rendered import objects
 from tests.manifests.test_access import granted
 from tests.stories.cluster_story import ARC, JOBS, PODS, site
+from tests.stories.fast_timings import FAST
 from tests.stories.processes import FAST_TIMINGS, wait_for
 from tests.stories.sites import ACCOUNTS, HOME, NAMESPACE, WATCH, WORKER
 from tests.support.local_redis import embedded_redis
@@ -90,7 +90,7 @@ def test_a_leader_that_is_killed_during_fifty_deaths_loses_none_and_reports_none
         asks_for_a_log.end()
         for name in names[38:]:
             app.control.vanish(NAMESPACE, name)  # while no watch runs, and two of them had ended
-        app.until(lambda: app.leads(second), LOCK_SECONDS + 5)
+        app.until(lambda: app.leads(second), FAST.lock_seconds + 5)
         app.until(lambda: app.recorded() == 50)
         app.until(lambda: len(app.events("runner.died")) >= 50)
         app.until(lambda: not app.waits("post-mortem") and not app.waits("notify"))

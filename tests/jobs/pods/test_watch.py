@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from structlog.testing import capture_logs
 
-from ghapp.cluster import failure_grace, transport, watch
+from ghapp.cluster import failure_grace, watch
 from ghapp.cluster.access import needed_near
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.failure_grace import FailureGrace
@@ -691,7 +691,7 @@ async def test_a_watch_that_never_works_is_reported_although_each_list_is_read(
     recorder, api, redis, monkeypatch, answer
 ):
     monkeypatch.setattr(failure_grace, "OUTAGE_SECONDS", 0.0)
-    monkeypatch.setattr(transport, "HEAD_SECONDS", 0.05)
+    monkeypatch.setattr(recorder.cluster.transport, "_head_seconds", 0.05)
     monkeypatch.setattr(watch, "LONGEST_PAUSE", 0.01)
     getattr(api.control, answer)(verbs=["watch"])
     async with watching(recorder):

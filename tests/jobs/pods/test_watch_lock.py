@@ -13,16 +13,9 @@ from ghapp.local.local_redis import EmbeddedRedis
 from ghapp.store import keys
 from ghapp.store.connect import connect
 from ghapp.store.locks import ROLE, Locks
-from jobs.pods import watch
 from jobs.pods.watch import lead
 
 LOCK = keys.lock(ROLE, "watch")
-
-
-@pytest.fixture(autouse=True)
-def _short_waits(monkeypatch):
-    monkeypatch.setattr(watch, "LOCK_SECONDS", 1.0)
-    monkeypatch.setattr(watch, "RETRY_SECONDS", 0.05)
 
 
 class Watch:
@@ -39,7 +32,7 @@ class Watch:
         )
 
     async def run(self):
-        await lead(Locks(self.redis, watch.LOCK_SECONDS), self.name, lambda lock: [self.view(lock)])
+        await lead(Locks(self.redis, 1.0), self.name, lambda lock: [self.view(lock)], 0.05)
 
     async def view(self, lock):
         self.records, self.valid = True, lambda: lock.is_valid
