@@ -61,15 +61,11 @@ def die_at(step: str, work: str) -> None:
 
 
 if __name__ == "__main__":
-    from importlib import import_module
-
     import fast_timings  # beside this file, which is run as a script
 
     import jobs.worker
 
-    fast_timings.shorten("worker")
     if "failure" in sys.argv[2]:
         jobs.worker.FUNCTIONS[sys.argv[1]] = fail
     die_at(sys.argv[2], sys.argv[1])
-    sys.argv = ["ghapp", "worker"]
-    import_module("ghapp.cli").main()
+    fast_timings.run("worker")
