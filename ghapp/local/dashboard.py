@@ -42,15 +42,14 @@ from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.stores import Stores, open_stores, stores_over
 from ghapp.terminal.tables import COLOURS, SEVERITIES, PlainTable, ShrinkingTable, plain
 from ghapp.untrusted_text import visible
-from ghapp.web.pages.views.incidents import state_of
+from ghapp.web.pages.views.incidents import state_of, where_of
 from ghapp.web.pages.views.wording import counted, exact
 
 EVENTS_SHOWN = 8
 EVENTS_READ = 200
-FIXED_ROWS = 13
-"""Rows of a frame besides pools, events and scenarios."""
+LEAST_EVENTS = 3
+"""Events that a low terminal shows as long as it shows more than the scenario that was started last."""
 
-SCENARIO_ROWS = 2
 SLOW_START_SECONDS = 10.0
 """A web role that starts answers within one to three seconds, some more on a busy machine."""
 
@@ -76,6 +75,9 @@ NAME_WIDTH = 64
 
 DROPPED_FIRST = ("offline", "unknown", "retired", "starting", "invalidated", "suspect", HEALED)
 """Columns that are dropped on narrow terminals if no runner is in them, in this order."""
+
+ShowingEvents = Callable[[int], RenderableType]
+"""A part of a frame, by how many events it shows at most."""
 
 COLUMNS = (*(state.value for state in State), HEALED)
 KIND_COLOURS = {"replace": "magenta", "recovered": "green", "reset": "green", "offline": "yellow", "fuse": "red"}
@@ -252,33 +254,67 @@ async def frames(
     Args:
         site: the processes.
         director: of the sandbox; None without one.
-        height: returns the rows of the terminal; a low one shows fewer events.
+        height: returns the rows of the terminal; a low one shows fewer events, then fewer scenarios.
     """
     settings, failures = site.settings, DrawingFailures(site)
     stores = stores_over(connect(settings.redis_url or ""))
-    panels: list[RenderableType] = []
+    panels: list[ShowingEvents] = []
     began_at = time.monotonic()
     while True:
         site.supervise()
         try:
-            rows = height() - FIXED_ROWS - SCENARIO_ROWS * (len(director.shown) if director is not None else 0)
-            fleets = [
-                await _drawn_fleet(settings, stores, each, rows, failures) for each in await stores.installations.all()
-            ]
-            panels = [failures.tolerated(panel) for _, panel in fleets]
+            fleets = [await _drawn_fleet(settings, stores, each, failures) for each in await stores.installations.all()]
+            panels = [_tolerated(panel, failures) for _, panel in fleets]
             if not fleets:
                 why = visible(await _why_no_installation(stores, settings, began_at))
-                panels = [Panel(Text(why, overflow="fold"), title="ghapp")]
+                panels = [_always(Panel(Text(why, overflow="fold"), title="ghapp"))]
         except StoreUnavailableError as error:  # it may be restarting, or slow; the roles wait for it, too
-            yield Group(*panels, _redis_error(error), *_problems(site), _footer(settings, director))
+            problems = [_redis_error(error), *_problems(site)]
+            yield Group(_Frame(panels, problems, _notes(settings, director), _footer(settings, director), height()))
             await asyncio.sleep(0.5)
             continue
         except Exception as error:  # noqa: BLE001 - of one odd record
-            fleets, panels = [], [failures.line(error)]
+            fleets, panels = [], [_always(failures.line(error))]
         if director is not None and any(runners for runners, _ in fleets):
             await director.start_due(time.monotonic())
-        yield Group(*panels, *_problems(site), _footer(settings, director))
+        yield Group(_Frame(panels, _problems(site), _notes(settings, director), _footer(settings, director), height()))
         await asyncio.sleep(0.5)
+
+
+def _always(part: RenderableType) -> ShowingEvents:
+    return lambda _: part
+
+
+def _tolerated(panel: ShowingEvents, failures: DrawingFailures) -> ShowingEvents:
+    return lambda most: failures.tolerated(panel(most))
+
+
+class _Frame:
+    """A frame that is no higher than the terminal, so that its last lines, the keys, are seen.
+
+    A low one shows fewer events, then fewer of the scenarios, the one that was started last at the end.
+    """
+
+    def __init__(
+        self, panels: Sequence[ShowingEvents], problems: Sequence[Text], notes: Sequence[Text], footer: Text, rows: int
+    ) -> None:
+        self._panels, self._problems, self._notes, self._footer, self._rows = panels, problems, notes, footer, rows
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        events, notes = EVENTS_SHOWN, len(self._notes)
+        # Each step: which of both shrinks, and down to how many.
+        for shrinks_events, least in ((True, LEAST_EVENTS), (False, 1), (True, 1), (False, 0)):
+            while (events if shrinks_events else notes) > least and self._is_too_high(console, options, events, notes):
+                events, notes = (events - 1, notes) if shrinks_events else (events, notes - 1)
+        yield self._with(events, notes)
+
+    def _is_too_high(self, console: Console, options: ConsoleOptions, events: int, notes: int) -> bool:
+        unlimited = options.update(height=None)
+        return len(console.render_lines(self._with(events, notes), unlimited, pad=False)) > self._rows
+
+    def _with(self, events: int, notes: int) -> Group:
+        shown = self._notes[len(self._notes) - notes :]
+        return Group(*(panel(events) for panel in self._panels), *self._problems, *shown, self._footer)
 
 
 def _redis_error(error: StoreUnavailableError, data: str = "; the data above is from before") -> Text:
@@ -348,19 +384,19 @@ def _problems(site: Site) -> list[Text]:
 
 
 async def _drawn_fleet(
-    settings: Settings, stores: Stores, installation: Installation, rows: int, failures: DrawingFailures
-) -> tuple[int, Panel]:
+    settings: Settings, stores: Stores, installation: Installation, failures: DrawingFailures
+) -> tuple[int, ShowingEvents]:
     """Returns the same as `_fleet`; a line in place of a fleet that cannot be drawn."""
     try:
-        return await _fleet(settings, stores, installation, rows)
+        return await _fleet(settings, stores, installation)
     except StoreUnavailableError:
         raise
     except Exception as error:  # noqa: BLE001 - of one odd record or event
-        return 0, Panel(failures.line(error), title=plain(installation.org))
+        return 0, _always(Panel(failures.line(error), title=plain(installation.org)))
 
 
-async def _fleet(settings: Settings, stores: Stores, installation: Installation, rows: int) -> tuple[int, Panel]:
-    """Returns the number of registered runners, and the panel; `rows` are left for pools and events."""
+async def _fleet(settings: Settings, stores: Stores, installation: Installation) -> tuple[int, ShowingEvents]:
+    """Returns the number of registered runners, and the panel."""
     now, org = time.time(), installation.org
     fleet = await load_fleet(stores, installation, settings, now)
     pools = by_pool(fleet, now)
@@ -377,14 +413,15 @@ async def _fleet(settings: Settings, stores: Stores, installation: Installation,
     incident = incident_line((await stores.incidents.all(installation.id)).values(), now)
     reaped = await stores.leaks.reaped_since(installation.id, now - DAY_SECONDS)
     cluster = cluster_line(await stores.cluster_summaries.of(installation.id), reaped)
-    events = await _events(stores, installation.id, max(1, min(EVENTS_SHOWN, rows - len(pools))))
+    events = await _events(stores, installation.id)
     empty = [state for state in DROPPED_FIRST if not any(each.get(state) for each in counts.values())]
     cost = Text(await _cost(stores, org), "dim")
     lines = [each for each in (incident, cluster, jobs_line(fleet), cost) if each is not None]
     worst = headline_lines(headlines(fleet, pools, now), now)
-    body = Group(*worst, Text(), ShrinkingTable(table, empty, stacks=False), Text(), *lines, Text(), *events)
+    body: list[RenderableType] = [*worst, Text(), ShrinkingTable(table, empty, stacks=False), Text(), *lines, Text()]
     total = fleet.view.survey.total
-    return total, Panel(body, title=plain(f"{org}: {total} runners registered"))
+    title = plain(f"{org}: {total} runners registered")
+    return total, lambda most: Panel(Group(*body, *events[most]), title=title)
 
 
 def headline_lines(found: Sequence[Headline], now: float) -> list[Text]:
@@ -407,7 +444,7 @@ def incident_line(incidents: Iterable[LossIncident], now: float) -> Text | None:
         return None
     found = max(known, key=lambda each: (each.began, each.id))
     state = state_of(found)
-    lost = f"{counted(len(found.losses), 'runner')} lost in {visible(found.pool, NAME_WIDTH)}"
+    lost = f"{counted(len(found.losses), 'runner')} lost in {visible(where_of(found), NAME_WIDTH)}"
     line = Text(f"incident {timestamp(found.began)[11:19]}: {lost}")
     if found.ended is not None:
         word = "healed in" if state == "healed" else "over after"
@@ -450,11 +487,13 @@ async def _cost(stores: Stores, org: str) -> str:
     return f"sweeps {sweeps:.0f}, calls {calls:.0f}, billable {billable:.0f}, {mean:.0f} ms per sweep"
 
 
-async def _events(stores: Stores, installation: int, most: int) -> list[Text]:
-    rows = await stores.events.latest(installation, EVENTS_READ)
-    return [_line(each) for each in worth_a_line(_shown_events(rows), time.time(), most)] or [
-        Text("no events yet", "dim")
-    ]
+async def _events(stores: Stores, installation: int) -> dict[int, list[Text]]:
+    """Returns the lines of events, by how many at most."""
+    events, now = _shown_events(await stores.events.latest(installation, EVENTS_READ)), time.time()
+    none = [Text("no events yet", "dim")]
+    return {
+        most: [_line(each) for each in worth_a_line(events, now, most)] or none for most in range(1, EVENTS_SHOWN + 1)
+    }
 
 
 def _shown_events(rows: Iterable[tuple[str, bytes]]) -> list[dict[str, Any]]:
@@ -503,11 +542,15 @@ async def _hints(site: Site) -> Text:
     return Text("\n").join([Text(intro, "bold"), *hints, Text()])
 
 
+def _notes(settings: Settings, director: Director | None) -> list[Text]:
+    """Returns the scenarios that were started, each with its page."""
+    started = [] if director is None else director.shown
+    return [Text.assemble((f"{each.look} ", "bold"), (f"{local_url(settings)}{each.page}", "cyan")) for each in started]
+
+
 def _footer(settings: Settings, director: Director | None) -> Text:
-    """Returns the scenarios that were started, each with its page, the keys that start others, and the log."""
+    """Returns the keys that start scenarios, and the log."""
     text = Text()
     if director is not None:
-        for each in director.shown:
-            text.append(f"{each.look} ", "bold").append(f"{local_url(settings)}{each.page}\n", "cyan")
         text.append(f"Start: {keys_line()}\n", "dim")
     return text.append(f"Ctrl-C stops everything. Log: {log_path(settings)}", "dim")

@@ -20,9 +20,10 @@ from ghapp.installations.installation import Installation
 from ghapp.local import dashboard
 from ghapp.local.dashboard import (
     EVENTS_SHOWN,
-    FIXED_ROWS,
+    LEAST_EVENTS,
     SHOWN_SECONDS,
     STAYS_SECONDS,
+    UNLIMITED,
     cluster_line,
     frames,
     headline_lines,
@@ -241,16 +242,30 @@ def subjects(events, now=NOW):
     return [each["subject"] for each in worth_a_line(events, now)]
 
 
-@pytest.mark.parametrize(("height", "events"), [(5, 1), (16, 3), (24, EVENTS_SHOWN), (60, EVENTS_SHOWN)])
-async def test_a_low_terminal_shows_fewer_events_so_that_the_rest_fits(redis, redis_url, height, events):
+@pytest.mark.parametrize(
+    ("spare", "events", "notes"),
+    [(-9, 1, 0), (3, 1, 1), (4, 2, 1), (5, LEAST_EVENTS, 1), (7, LEAST_EVENTS, 2), (13, LEAST_EVENTS, 5), (16, 6, 5)],
+)
+async def test_a_low_terminal_shows_fewer_events_and_scenarios_and_always_the_keys(
+    redis, redis_url, spare, events, notes
+):
+    """`spare`: rows for events, of one row, and scenarios, of two."""
     await Installations(redis).put(Installation(7, "acme", 70))
     for number in range(20):
         await Events(redis).append(7, {**event(number, "runner.offline"), "id": str(number), "data": {}}, None)
-    shown = frames(Supervised(redis_url), None, lambda: height)
-    lines = drawn(await anext(shown), 100).splitlines()
+    started = [SimpleNamespace(look=f"Scenario {number} began: {'x' * 60}", page="/") for number in range(5)]
+    height = UNLIMITED
+    shown = frames(Supervised(redis_url), SimpleNamespace(shown=started), lambda: height)
+    needed = len(drawn(await anext(shown), 80).splitlines())
+    rest = needed - EVENTS_SHOWN - 2 * len(started)
+    height = rest + spare
+    lines = drawn(await anext(shown), 80).splitlines()
     await shown.aclose()
     assert sum("runner.offline" in line for line in lines) == events
-    assert len(lines) <= max(height, FIXED_ROWS + events)
+    assert [line.split()[1] for line in lines if line.startswith("Scenario")] == list("01234")[5 - notes :]
+    assert any(line.startswith("Start: 1 loss") for line in lines)
+    assert any(line.startswith("Ctrl-C stops everything") for line in lines)
+    assert len(lines) <= max(height, rest + 1)
 
 
 def test_the_last_events_are_shown_oldest_first():
@@ -328,6 +343,14 @@ STOPPED = FuseStep(NOW + 5, "linux", Position.STOPPED)
 def test_an_incident_is_one_line_that_ends_with_how_long_it_took(losses, steps, line):
     shown = incident_line([incident_of("a", losses, steps)], NOW + 100).plain
     assert shown == f"incident {timestamp(NOW)[11:19]}: {line}"
+
+
+def test_an_incident_of_the_whole_installation_is_named_by_the_pools_of_its_losses():
+    one, other = loss(1), loss(2)
+    incident = incident_of("a", [one, other], [])._replace(pool="*")
+    assert f"2 runners lost in {one.pool}, " in incident_line([incident], NOW + 100).plain
+    several = incident._replace(losses=(one, other._replace(pool="gpu")))
+    assert "2 runners lost in 2 pools, " in incident_line([several], NOW + 100).plain
 
 
 def test_the_newest_incident_is_shown_and_not_one_that_another_took_over():
@@ -443,10 +466,10 @@ async def test_an_error_of_one_fleet_is_a_line_and_is_logged_once(redis, redis_u
         await Installations(redis).put(Installation(7 + number, org, 70 + number))
     fleet = dashboard._fleet
 
-    async def failing(settings, stores, installation, rows):
+    async def failing(settings, stores, installation):
         if installation.org == "acme":
             raise error
-        return await fleet(settings, stores, installation, rows)
+        return await fleet(settings, stores, installation)
 
     monkeypatch.setattr(dashboard, "_fleet", failing)
     site = Supervised(redis_url)
@@ -467,7 +490,7 @@ async def test_an_error_while_a_part_is_rendered_costs_that_part_alone(redis, re
             raise MarkupError("closing tag '[/nope]' doesn't match any open tag")
 
     async def odd(*_):
-        return 0, Odd()
+        return 0, lambda _: Odd()
 
     await Installations(redis).put(Installation(7, "acme", 70))
     monkeypatch.setattr(dashboard, "_fleet", odd)

@@ -109,11 +109,16 @@ def incident_line(incident: LossIncident, now: float) -> IncidentLine:
 
 def title_of(incident: LossIncident) -> str:
     """Returns what was lost, and where."""
-    pools = sorted({each.pool for each in incident.losses})
-    where = pools[0] if len(pools) == 1 else counted(len(pools), "pool")
+    where = where_of(incident)
     if len(incident.losses) == 1:
         return f"{incident.losses[0].name} lost in {where}"
     return f"{counted(len(incident.losses), 'runner')} lost in {where}"
+
+
+def where_of(incident: LossIncident) -> str:
+    """Returns the pool; several are counted. The fuse of the whole installation makes one incident of theirs."""
+    pools = sorted({each.pool for each in incident.losses})
+    return pools[0] if len(pools) == 1 else counted(len(pools), "pool")
 
 
 def state_of(incident: LossIncident) -> str:
