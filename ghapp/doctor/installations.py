@@ -254,6 +254,10 @@ def of_remediation(org: str, fuses: Mapping[str, Fuse], pauses: Mapping[str, Pau
     return found
 
 
+NO_ANSWER = "unavailable"
+"""Of a post that failed: GitHub did not answer, or answered with an error."""
+
+
 def of_report(org: str, repository: str | None, setback: PostFailure | None) -> list[Finding]:
     """Checks that the check run is posted; `setback` is the last failure to post it."""
     if repository is None:
@@ -261,6 +265,8 @@ def of_report(org: str, repository: str | None, setback: PostFailure | None) -> 
     if setback is None:
         return [ok(GROUP, "report", repository, org)]
     fix = "the App needs checks: write and access to the repository, and the repository needs a commit"
+    if setback.reason == NO_ANSWER:
+        fix = "nothing to do while GitHub does not answer; it is posted afterwards"
     return [warning(GROUP, "report", f"not posted to {repository}: {setback.reason}", fix, org)]
 
 

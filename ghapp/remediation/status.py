@@ -378,8 +378,9 @@ def _github(evidence: Evidence, terms: ReplacementTerms) -> _Block | None:
     why = failure if failed is None else failed.why
     is_refused = why in NOT_GRANTED
     blocker = ReplacementBlocker.PERMISSION if is_refused else ReplacementBlocker.GITHUB
-    what = "the runners cannot be read" if failed is None else "GitHub gave no usable answer about it"
-    return blocker, f"{what} ({why}); nothing is done without one", is_refused
+    if failed is None:
+        return blocker, f"the runners cannot be read ({why}); nothing is done without a list of them", is_refused
+    return blocker, f"GitHub gave no usable answer about it ({why}); nothing is done without one", is_refused
 
 
 def is_unanswered(status: ReplacementStatus, now: float, prove_seconds: float) -> bool:

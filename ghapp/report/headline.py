@@ -136,8 +136,8 @@ def headlines(fleet: FleetView, pools: Sequence[PoolView], now: float) -> list[H
         *_limited(_unseen(fleet)),
         *_limited(_pauses(fleet)),
         *_limited(_lasting_suspects(fleet, pools, now)),
-        *_limited(_in_state(fleet.org, pools, State.OFFLINE)),
-        *_limited(() if fleet.is_stale(now) else _in_state(fleet.org, pools, State.UNKNOWN)),
+        *_limited(_in_state(fleet, pools, State.OFFLINE)),
+        *_limited(() if fleet.is_stale(now) else _in_state(fleet, pools, State.UNKNOWN)),
         *_limited(_slow(fleet, pools)),
     ]
     found.sort(key=lambda each: (_ORDER.index(each.kind), each.severity is not Severity.CRITICAL))
@@ -569,15 +569,17 @@ def _why_held(statuses: Sequence[ReplacementStatus]) -> str:
 
 
 _LISTED_AS = {
-    State.OFFLINE: ("registered, and GitHub lists {them} as offline", "start them, or check their network"),
+    State.OFFLINE: ("registered, and GitHub lists {them} as offline", "start what is offline, or check its network"),
     State.UNKNOWN: ("no recent observation is reliable", "nothing to do if it does not stay so; sweeps go on"),
 }
 """What a state means, and what to do."""
 
 
-def _in_state(org: str, pools: Sequence[PoolView], state: State) -> Iterator[Headline]:
+def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State) -> Iterator[Headline]:
+    """A phantom has its own headline, with another step: what is no runner cannot be started."""
     for pool in pools:
-        found = [each for each in pool.members if each.state is state]
+        phantoms = {each.subject for each in fleet.phantoms if each.pool in ("", pool.name)}
+        found = [each for each in pool.members if each.state is state and each.evidence.name not in phantoms]
         if found:
             meaning, step = _LISTED_AS[state]
             meaning = meaning.format(them="it" if len(found) == 1 else "them")
@@ -589,7 +591,7 @@ def _in_state(org: str, pools: Sequence[PoolView], state: State) -> Iterator[Hea
                 f"{len(found):,} of {counted(len(pool.members), 'runner')} of {pool.name} {are(len(found))} {state}: "
                 f"{meaning}.",
                 step if granted < len(found) else "nothing to do: replacement goes on by itself",
-                shell_command("ghapp", "runners", "--org", org, "--pool", pool.name, "--state", state.value),
+                shell_command("ghapp", "runners", "--org", fleet.org, "--pool", pool.name, "--state", state.value),
                 since=_since(found),
                 page=_runners(pool.name, state),
                 pool=pool.name,

@@ -45,6 +45,7 @@ from ghapp.store.leaks import Tick
 from ghapp.store.left_out import LastLeftOut
 from ghapp.store.quarantine import UnreadableRecord
 from ghapp.store.tokens import Token
+from jobs.checks.publisher import CheckRunOutcome
 
 NOW = 1_790_000_000.0
 APP = AppRegistration("Runners", "runners", "acme", True, NEEDED, ("workflow_job",))
@@ -85,6 +86,18 @@ def test_every_warning_and_failure_has_a_fix():
     ]
     assert len(found) > 20
     assert all((each.fix is None) is (each.status is FindingStatus.OK) for each in found)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "fix"),
+    [
+        (CheckRunOutcome.UNAVAILABLE, "nothing to do while GitHub does not answer"),
+        (CheckRunOutcome.PERMISSION_MISSING, "the App needs checks: write"),
+    ],
+)
+def test_a_report_that_github_did_not_take_lacks_no_permission(outcome, fix):
+    (found,) = of_report("acme", "acme/.github", PostFailure("acme/.github", outcome.value, NOW))
+    assert found.fix.startswith(fix)
 
 
 WELL, RISK, BAD = ok("redis", "a", "x"), warning("redis", "b", "x", "y"), wrong("redis", "c", "x", "y")

@@ -389,6 +389,16 @@ def test_offline_runners_that_are_being_replaced_are_not_to_be_started():
     assert headline.step == "nothing to do: replacement goes on by itself"
 
 
+@pytest.mark.parametrize("pool", ["", POOL])
+def test_a_phantom_is_not_to_be_started(pool):
+    phantom = PHANTOM._replace(subject=present(2).name, pool=pool)
+    (headline,) = found(online(1), present(2), phantoms=[phantom])
+    assert headline.kind is HeadlineKind.PHANTOM
+    both = found(online(1), present(2), present(3), phantoms=[phantom])
+    assert [each.kind for each in both] == [HeadlineKind.PHANTOM, HeadlineKind.OFFLINE]
+    assert both[1].sentence.startswith(f"1 of 3 runners of {POOL} is offline")
+
+
 def test_a_fuse_that_stopped_because_all_pools_are_held_says_so():
     (headline,) = found(online(), fuses={WHOLE: replace(STOPPED, reason=FuseReason.POOLS_STOPPED)})
     assert headline.step.startswith("see why each pool is stopped, paused or not configured")
