@@ -17,7 +17,7 @@ from ghapp.report.markdown import code, cut, heading, row
 from ghapp.workflow_jobs.explanation import QueueExplanation, duration, explain
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.job_queue import JobQueue
-from ghapp.workflow_jobs.queue_check import FollowedJob, QueueCheck
+from ghapp.workflow_jobs.queue_check import REFRESH_SECONDS, FollowedJob, QueueCheck
 from ghapp.workflow_jobs.reason import STUCK, UNSERVED, QueueReason
 
 QUEUE_CHECK = "Runner queue"
@@ -85,7 +85,10 @@ def queue_report(check: QueueCheck, queue: JobQueue) -> Report:
         parts.append(f"**{_sentence(worst.text)}** ({code(worst.reason)})")
         if _is_private(check, queue) or worst.reason in FOR_EVERYONE:
             parts.append(_steps(worst))
-    parts.append(f"This check follows the jobs, and completes when none waits. The topic `{QUIET_TOPIC}` turns it off.")
+    parts.append(
+        "This check follows the jobs: another reason is shown within a minute, another number of jobs within "
+        f"{duration(REFRESH_SECONDS)}. It completes when none waits. The topic `{QUIET_TOPIC}` turns it off."
+    )
     return Report(
         title=_title(waiting, explained, check.more),
         summary="\n\n".join(part for part in parts if part),
@@ -108,10 +111,13 @@ def _queued(check: QueueCheck, queue: JobQueue) -> list[Job]:
 def reasons_digest(check: QueueCheck, queue: JobQueue) -> str:
     """A hash of what the check means: the reasons for which a job cannot start while no runner is online for it.
 
-    How many jobs wait, and whether busy runners are idle for a moment, changes with each event and means nothing else.
+    Labels that no runner has are part of it: the advice names them. How many jobs wait, and whether busy runners are
+    idle for a moment, changes with each event and means nothing else.
     """
-    reasons = {reason for job in _queued(check, queue) if (reason := queue.reason(job)) in UNSERVED}
-    return hashlib.sha256(json.dumps(sorted(reasons)).encode()).hexdigest()[:32]
+    unserved = [(job, reason) for job in _queued(check, queue) if (reason := queue.reason(job)) in UNSERVED]
+    lacking = {tuple(sorted(job.labels)) for job, reason in unserved if reason is QueueReason.NO_RUNNER_WITH_LABELS}
+    meaning = [sorted({reason for _, reason in unserved}), sorted(lacking)]
+    return hashlib.sha256(json.dumps(meaning).encode()).hexdigest()[:32]
 
 
 def _title(waiting: Sequence[FollowedJob], explained: Mapping[int, QueueExplanation | None], more: int) -> str:

@@ -123,6 +123,7 @@ def test_the_digest_of_reasons_changes_with_their_meaning_alone():
     bad = [([waiting()], [offline()]), ([waiting()], [missing()]), ([waiting()], [])]
     assert len({digest_of(*case) for case in (*bad, calm[0])}) == 4
     assert digest_of([waiting(), waiting(2)], []) == digest_of([waiting()], [])
+    assert digest_of([waiting(), waiting(2, labels=("linux-4vpcu",))], []) != digest_of([waiting()], []), "other advice"
 
 
 @pytest.mark.parametrize("seed", range(5))
