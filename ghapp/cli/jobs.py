@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ghapp.cli.backend import JobReference, query, query_of_pool
+from ghapp.cli.backend import Backend, JobReference, query, query_of_pool
 from ghapp.cli.context import show
 from ghapp.cli.options import (
     ORG,
@@ -109,10 +109,15 @@ def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> No
     if web:
         open_page(links(org).jobs if reference.job_id is None else links(org).job(reference.job_id))
         return
-    found = query(lambda backend: backend.jobs_referred_to(org, reference))
+
+    async def read(backend: Backend) -> tuple[list[dict[str, Any]], str | None]:
+        return await backend.jobs_referred_to(org, reference), backend.page_url
+
+    found, page_url = query(read)
     if output.is_json:
         output.print({"jobs": found}, found)
         return
+    from ghapp.report.links import PageLinks
     from ghapp.terminal.job_tables import job_explanations
 
-    show(job_explanations(found))
+    show(job_explanations(found, PageLinks(page_url, org).job))

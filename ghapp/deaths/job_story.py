@@ -35,11 +35,15 @@ _ORDER = {step: place for place, step in enumerate(StoryStep)}
 
 
 class StoryEvent(NamedTuple):
-    """One event: when (None: not known), which step, and what happened, as a part of a sentence."""
+    """One event: when (None: not known), which step, and what happened, as a part of a sentence.
+
+    `follows_rerun`: it came of the re-run, and stands after it: GitHub's dates are whole seconds, of another clock.
+    """
 
     at: float | None
     step: StoryStep
     text: str
+    follows_rerun: bool = False
 
 
 class JobOutcome(NamedTuple):
@@ -248,7 +252,7 @@ def _next_attempts(outcome: JobOutcome, later: Sequence[Job], now: float) -> Ite
         if not is_ours and (known := by_attempt.get(each.attempt)) is not None:
             who = f", requested by {rerun_requester(known.by)}"
         text = f"attempt {each.attempt} of the run is job {each.id}{who}: {_where(each, now)}"
-        yield StoryEvent(each.queued_at, StoryStep.NEXT_ATTEMPT, text)
+        yield StoryEvent(each.queued_at, StoryStep.NEXT_ATTEMPT, text, follows_rerun=is_ours)
     if rerun is not None and rerun.state is RerunState.ACCEPTED and not later:
         text = f"no delivery of attempt {rerun.attempt + 1} is known, so neither is where it is now"
         yield StoryEvent(None, StoryStep.NEXT_ATTEMPT, text)
@@ -269,11 +273,13 @@ def _in_order(events: Iterable[StoryEvent]) -> list[StoryEvent]:
     its node's clock, after GitHub ended the job.
     """
     keyed: list[tuple[float, int, StoryEvent]] = []
-    latest, earliest = 0.0, 0.0
+    latest, earliest, rerun_at = 0.0, 0.0, 0.0
     for each in sorted(events, key=lambda event: _ORDER[event.step]):
         at = latest if each.at is None else max(each.at, earliest)
         if each.step is StoryStep.RERUN:
-            at = max(at, latest)
+            at = rerun_at = max(at, latest)
+        if each.follows_rerun:
+            at = max(at, rerun_at)
         latest = max(latest, at)
         if each.step in (StoryStep.QUEUED, StoryStep.WAITS, StoryStep.TAKEN, StoryStep.ENDED):
             earliest = max(earliest, at)

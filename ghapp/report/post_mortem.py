@@ -122,9 +122,13 @@ def _clock(at: float) -> str:
 def _story(story: Sequence[StoryEvent]) -> Iterable[str]:
     """The job's story, an event a line."""
     if story:
-        yield "\n".join(
-            f"- {'Time not known' if each.at is None else time_of(each.at)}: {prose(each.text)}" for each in story
-        )
+        yield "\n".join(f"- {_event(each)}" for each in story)
+
+
+def _event(event: StoryEvent) -> str:
+    if event.at is None:
+        return prose(event.text[:1].upper() + event.text[1:])
+    return f"{time_of(event.at)}: {prose(event.text)}"
 
 
 def _common(death: Death, common: Correlation, *, is_private: bool) -> Iterable[str]:

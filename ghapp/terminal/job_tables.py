@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -13,8 +13,6 @@ from ghapp.deaths.job_story import HELD
 from ghapp.terminal.tables import ShrinkingTable, ago, constant_column, copyable, count_line, more_line, new_table
 from ghapp.untrusted_text import visible
 from ghapp.workflow_jobs.explanation import duration
-
-UNKNOWN_TIME = "time not known"
 
 STATE_COLOURS = {"queued": "yellow", "running": "green", "over": "bright_black"}
 
@@ -57,18 +55,25 @@ def queue_table(pools: Sequence[Mapping[str, Any]], now: float) -> RenderableTyp
     return Group(Text(), ShrinkingTable(rows, constant_column("org", pools)))
 
 
-def job_explanations(documents: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """Returns for each job its state, its story, why it waits, and the next steps."""
-    return Group(*(part for each in documents for part in _explanation(each)))
+def job_explanations(
+    documents: Sequence[Mapping[str, Any]], page: Callable[[int], str | None] = lambda _: None
+) -> RenderableType:
+    """Returns for each job its state, its story, why it waits, the next steps, and the address of its page if known."""
+    return Group(*(part for each in documents for part in _explanation(each, page(each["job_id"]))))
 
 
-def _explanation(document: Mapping[str, Any]) -> list[Text]:
+def _explanation(document: Mapping[str, Any], page: str | None) -> list[Text]:
     head = copyable(f"{document['repository']} {full_name(document)} ({document['job_id']}) is ")
     head.append(document["state"], STATE_COLOURS[document["state"]])
     why = document["why"]
-    lines = [f"{each['at'] or UNKNOWN_TIME}  {each['text']}" for each in document["story"]]
+    width = max((len(each["at"] or "") for each in document["story"]), default=0)
+    lines = [f"{each['at'] or '':{width}}  {each['text']}" for each in document["story"]]
+    if (death := document["death"]) is not None:
+        lines.append(f"advice for the platform team: {death['advice']}")
     if document["html_url"]:
         lines.append(document["html_url"])
+    if page is not None:
+        lines.append(f"page: {page}")
     if why is None:
         head.append(visible(_without_reason(document)))
         return [head, *(copyable(f"  {line}") for line in lines)]

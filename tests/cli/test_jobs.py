@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ghapp.cli.backend import JobReference
@@ -129,6 +131,15 @@ async def test_a_job_whose_runner_died_has_its_whole_story_and_its_url_names_the
     shown = (await known.ask("why", f"{PAGE}5")).stdout
     assert "its container ended with exit code 137, signal 9 (OOMKilled)" in shown
     assert "attempt 2 of the run is job 6: running on runner linux-2" in shown
+    assert f"advice for the platform team: {found['death']['advice']}" in shown
+
+
+async def test_a_job_names_its_page_and_what_has_no_time_has_none(known):
+    known.set_public_url("https://ghapp.example.com")
+    await Demand(known.redis).record(ACME, [job(known, 8, waiting=True)])
+    shown = (await known.ask("why", "acme", "8")).stdout
+    assert re.search(r"^  page: http\S+/orgs/acme/jobs/8$", shown, re.MULTILINE)
+    assert re.search(rf"^ {{20,}}waits: {HELD}$", shown, re.MULTILINE)
 
 
 async def test_a_job_that_github_holds_back_lacks_no_reason(known):

@@ -40,6 +40,19 @@ def test_the_page_of_a_job_and_of_its_run_are_at_their_html_url(acme, sandbox):
         assert "linux-4vcpu" in page.text
 
 
+def test_a_job_that_was_run_again_keeps_its_page(sandbox):
+    (job_id,) = sandbox.control.queue("acme", labels=["linux-4vcpu"], count=1)
+    fleet = sandbox.world.orgs["acme"].fleet
+    job = fleet.jobs[job_id]
+    run = next(each for each in job.repository.runs if each.id == job.run_id)
+    run.job = fleet.rerun(job, sandbox.world.now())
+    assert run.job.id != job_id
+    for each in (job, run.job):
+        path = f"/{each.repository.full_name}/actions/runs/{each.run_id}/job/{each.id}"
+        page = httpx.get(f"{sandbox.url}{path}", headers=BROWSER)
+        assert (page.status_code, f"Job {each.id}" in page.text) == (200, True)
+
+
 @pytest.mark.parametrize("path", ["/nobody", "/acme/nothing", "/acme/api/actions/runs/1/job/1"])
 def test_what_is_not_there_is_a_page_for_browsers_that_leads_on(sandbox, path):
     page = httpx.get(f"{sandbox.url}{path}", headers=BROWSER)

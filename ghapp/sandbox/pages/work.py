@@ -81,9 +81,8 @@ class WorkPages:
     async def job(self, request: Request) -> Response:
         """Shows a job: its state, its runner, GitHub's annotations, and its log if one was uploaded."""
         repository = self._repository(request)
-        found = self._run(repository, request)
-        job = None if found is None else found.job
-        if job is None or job.id != request.path_params["job_id"]:
+        job = self._organization(request).fleet.jobs.get(request.path_params["job_id"])
+        if job is None or (job.repository, job.run_id) != (repository, request.path_params["run_id"]):
             return _forgotten(repository)
         notes = _list(escape(each["message"]) for each in job.annotations)
         content = f"{_facts(job)}{f'<h2>Annotations</h2>{notes}' if job.annotations else ''}"

@@ -155,6 +155,22 @@ def test_a_job_has_one_story(known, outcome, events):
     assert story(known, outcome) == [f"queued for pool {POOL}", *events]
 
 
+@pytest.mark.parametrize("behind", [0.0, 0.3, 5.0])
+def test_an_attempt_stands_after_the_rerun_that_made_it_whatever_the_clocks_say(behind):
+    """GitHub's dates are whole seconds: an attempt may be dated before the request for it."""
+    again = AGAIN._replace(queued_at=ACCEPTED.at - behind)
+    assert story(FAILED, JobOutcome(DIED, ACCEPTED, None, (again,)))[-2:] == [
+        "a re-run was requested by mona; it is attempt 2 of the run",
+        "attempt 2 of the run is job 9: queued",
+    ]
+
+
+def test_an_attempt_before_a_rerun_keeps_its_place():
+    later = (AGAIN._replace(queued_at=NOW - 55), AGAIN._replace(id=10, attempt=3, queued_at=NOW - 45))
+    events = story(FAILED, JobOutcome(DIED, ACCEPTED._replace(attempt=2), None, later))
+    assert [each.split()[1] for each in events[-3:]] == ["2", "re-run", "3"]
+
+
 def test_a_later_attempt_names_the_one_before():
     assert story(AGAIN, JobOutcome(attempts=(FAILED,)))[0] == (
         f"queued for pool {POOL} as attempt 2 of its run, after job 7 (failure)"

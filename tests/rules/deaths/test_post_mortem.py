@@ -246,7 +246,7 @@ def test_the_job_is_linked_only_by_a_plain_address():
     ("at", "text", "line"),
     [
         (NOW, "ended: failure", "- 2026-09-21T14:13:20Z: ended: failure"),
-        (None, "no re-run is known", "- Time not known: no re-run is known"),
+        (None, "no re-run is known", "- No re-run is known"),
         (NOW, "GitHub refused it: too [old](x)", "- 2026-09-21T14:13:20Z: GitHub refused it: too <code>&#91;old&#93;&#40;x&#41;</code>"),
     ],
 )  # fmt: skip
