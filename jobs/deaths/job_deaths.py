@@ -20,7 +20,7 @@ from ghapp.deaths.job_death import (
     needs_words,
 )
 from ghapp.deaths.job_story import NOTHING_KNOWN, other_attempts
-from ghapp.deaths.post_mortem import APART_UNSEEN_SECONDS
+from ghapp.deaths.post_mortem import APART_UNSEEN_SECONDS, UNFINISHED
 from ghapp.errors import GitHubUnavailableError, NotFoundError, PermissionMissingError
 from ghapp.github.jobs import Jobs
 from ghapp.installations.installation import Installation
@@ -55,6 +55,19 @@ async def enqueue_suspicious(
         if configured_pool(job, runners.get(job.runner_id or 0), rules) != OTHER_POOL:
             key = f"job-death-{installation_id}-{job.id}"
             context.ask(JobName.JOB_DEATH, installation_id, job.id, key=key, after_seconds=EXAMINED_AFTER_SECONDS)
+
+
+async def enqueue_ended(context: JobContext, installation_id: int, jobs: Iterable[Job]) -> None:
+    """Has the post-mortem of each job completed that GitHub ended because of a death: the next look may be far off."""
+    ended = [job for job in jobs if job.status == "over" and job.conclusion in UNFINISHED]
+    installation = await context.installations.one(installation_id) if ended else None
+    if installation is None:
+        return
+    outcomes = await load_job_outcomes(context, installation_id, ended)
+    for job in ended:
+        if (death := outcomes.get(job.id, NOTHING_KNOWN).death) is not None:
+            key = f"post-mortem-{death_id(installation, death)}-ended-{job.id}"
+            context.ask(JobName.POST_MORTEM, installation_id, identity(death), key=key)
 
 
 async def enqueue_run_again(context: JobContext, installation_id: int, jobs: Iterable[Job]) -> None:

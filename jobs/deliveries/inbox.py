@@ -24,7 +24,7 @@ from ghapp.workflow_jobs.job import HOSTED_GROUP, Job, known_status
 from ghapp.workflow_jobs.job_steps import JobSteps
 from jobs.checks.check_run_events import handle_check_event
 from jobs.context import JobContext, configured, open_context
-from jobs.deaths.job_deaths import enqueue_run_again, enqueue_suspicious
+from jobs.deaths.job_deaths import enqueue_ended, enqueue_run_again, enqueue_suspicious
 from jobs.deliveries.installations import discover_soon, installation_changed
 from jobs.deliveries.job_times import count_job_times, history_pools, taken_jobs
 
@@ -195,6 +195,7 @@ async def _jobs_take_effect(
     if installation is not None:
         await count_job_times(context, installation, taken, runners, counters)
     await enqueue_suspicious(context, installation_id, jobs, runners)
+    await enqueue_ended(context, installation_id, jobs)
     await enqueue_run_again(context, installation_id, jobs)
     await context.inbox.mark_ended(installation_id, {job.id for job in payload if job.status == "completed"}, now)
 

@@ -9,6 +9,7 @@ from rq.serializers import JSONSerializer
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.post_mortem import DELIVERED_SECONDS, EARLY_LOOK_SECONDS, LOOKS_AFTER_SECONDS
 from ghapp.report.post_mortem import NOT_THE_CAUSE
+from ghapp.store.deaths import identity
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.deaths.post_mortem import look_into
 from jobs.runners.sweep import sweep_installation
@@ -133,6 +134,23 @@ async def test_a_runner_that_logged_its_jobs_result_interrupted_nothing(story):
         await its_runner_dies(app, job, runner_log=(line,))
         assert await look(app, job) is CheckRunOutcome.WAITS
         assert check_runs(app) == {}
+
+
+async def test_a_post_mortem_is_completed_as_soon_as_the_end_of_the_job_is_delivered(story):
+    async with story() as app:
+        job = await a_job_runs(app)
+        death = await its_runner_dies(app, job)
+        assert await look(app, job) is CheckRunOutcome.CREATED
+        lease_is_over(app, job)
+        await app.receive_all()
+        queued = [key.decode() for key in app.context.queue_redis.lrange("rq:queue:report", 0, -1)]
+        (key,) = [each for each in queued if each.endswith(f"-ended-{job.id}")]
+        asked = Job.fetch(key, connection=app.context.queue_redis, serializer=JSONSerializer)
+        assert list(asked.args) == [app.installation, identity(death)]
+        assert await look_into(app.context, *asked.args) is CheckRunOutcome.UPDATED
+        (posted,) = check_runs(app).values()
+        assert "ended: failure" in posted["output"]["summary"]
+        assert "GitHub has not ended the job yet" not in posted["output"]["summary"]
 
 
 async def test_a_post_mortem_is_neutral_once_a_person_ran_the_job_again_at_github(story):
