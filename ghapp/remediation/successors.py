@@ -48,11 +48,12 @@ def heals(members: Iterable[Evidence], now: float) -> list[Heal]:
     )
     if not open_losses:
         return []
-    newcomers = sorted(
-        (each for each in known if each.online and each.registered), key=lambda each: (each.first_seen, each.id)
-    )
-    departures = sorted(_left_at(each) for each in known if _left_at(each) > 0.0)
-    unexplained = _unexplained((each for each in newcomers if each.succeeds is None), departures)
+    # A runner that no list has shown is left out with its arrival, so with its departure as well: in a fleet of short
+    # jobs most are, and their departures would explain every successor.
+    listed = [each for each in known if each.registered and each.was_online]
+    newcomers = sorted((each for each in listed if each.succeeds is None), key=lambda each: (each.first_seen, each.id))
+    departures = sorted(_left_at(each) for each in listed if _left_at(each) > 0.0)
+    unexplained = [each for each in _unexplained(newcomers, departures) if each.online]
     found: list[Heal] = []
     for loss in open_losses:
         successor = next((each for each in unexplained if _may_succeed(each, loss)), None)

@@ -16,7 +16,13 @@ def lost(number=1, **changes):
 
 
 def newcomer(number=9, first_seen=700.0, **changes):
-    return Evidence(number, f"r{number}", first_seen, registered=True, listed=True, online=True)._replace(**changes)
+    online = {"registered": True, "listed": True, "online": True, "was_online": True}
+    return Evidence(number, f"r{number}", first_seen, **online)._replace(**changes)
+
+
+def left(number, left_at, **changes):
+    """A runner that left after its job."""
+    return newcomer(number, 0.0, listed=False, job_ended_at=left_at)._replace(**changes)
 
 
 @pytest.mark.parametrize(
@@ -57,9 +63,9 @@ def test_the_oldest_loss_gets_the_oldest_new_runner_and_each_is_one_successor():
 
 @pytest.mark.parametrize(("left_at", "is_successor"), [(700.0, False), (700.1, True), (-2_900.0, True)])
 def test_a_new_runner_in_place_of_one_that_left_after_its_job_is_no_successor(left_at, is_successor):
-    left = Evidence(3, "r3", 0.0, registered=True, job_ended_at=left_at)
-    assert bool(heals([lost(), left, newcomer()], NOW)) is is_successor
-    assert bool(heals([lost(), left, newcomer(), newcomer(10, 710.0)], NOW)) is True
+    gone = left(3, left_at)
+    assert bool(heals([lost(), gone, newcomer()], NOW)) is is_successor
+    assert bool(heals([lost(), gone, newcomer(), newcomer(10, 710.0)], NOW)) is True
 
 
 def test_an_old_loss_takes_no_new_runner_of_a_later_loss():
@@ -73,9 +79,19 @@ def test_a_runner_replaced_while_offline_counts_from_its_replacement():
 
 
 def test_each_departure_explains_one_new_runner():
-    left = [Evidence(each, f"r{each}", 0.0, registered=True, job_ended_at=650.0 + each) for each in (2, 3)]
+    gone = [left(each, 650.0 + each) for each in (2, 3)]
     came = [newcomer(11, 655.0), newcomer(12, 656.0), newcomer(13, 657.0)]
-    assert heals([lost(), *left, *came], NOW) == [Heal(1, 13, 500.0, NOW)]
+    assert heals([lost(), *gone, *came], NOW) == [Heal(1, 13, 500.0, NOW)]
+
+
+@pytest.mark.parametrize("registered", [True, False], ids=["listed between", "of jobs so short that no list had them"])
+def test_a_fleet_whose_runners_come_and_leave_hides_no_successor(registered):
+    """What explains a runner that left again explains no other."""
+    seen = {"registered": registered, "online": registered}
+    turns = [left(10 + turn, 620.0 + 20 * turn, first_seen=605.0 + 20 * turn, **seen) for turn in range(6)]
+    present, successor = newcomer(30, 725.0), newcomer(31, 730.0)
+    assert heals([lost(), left(2, 604.0), *turns, present], NOW) == []
+    assert [each.successor for each in heals([lost(), left(2, 604.0), *turns, present, successor], NOW)] == [31]
 
 
 def test_departures_are_compared_with_new_runners_in_one_pass():
@@ -101,7 +117,7 @@ def test_departures_are_compared_with_new_runners_in_one_pass():
             return float(self) >= float(other)
 
     count = 400
-    left = [Evidence(each, f"r{each}", 0.0, registered=True, job_ended_at=Time(each)) for each in range(1, count)]
+    gone = [left(each, Time(each)) for each in range(1, count)]
     came = [newcomer(1_000 + each, 20_000.0) for each in range(count)]
-    assert heals([lost(9_000), *left, *came], 30_000.0) == []
+    assert heals([lost(9_000), *gone, *came], 30_000.0) == []
     assert 0 < Time.compared < 20 * count
