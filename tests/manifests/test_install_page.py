@@ -179,6 +179,12 @@ def test_every_file_and_every_link_is_there():
     assert all((ROOT / each).exists() for each in files if "/mine" not in each)
 
 
+def test_each_secret_of_a_pool_on_the_page_is_made_there():
+    named = re.findall(r'^secret_env = "(\w+)"', INSTALL, re.MULTILINE)
+    assert named
+    assert [name for name in named if f"generic ghapp-pools --from-literal={name}=" not in INSTALL] == []
+
+
 def test_the_way_to_an_installation_is_short():
     assert len(INSTALL.splitlines()) <= 120
 
