@@ -101,7 +101,14 @@ def pool_secrets_of(pools: tuple[PoolSettings, ...], environ: Mapping[str, str])
             raise ConfigurationError(
                 f"{where}: {pool.secret_env} is not valid: names with GHAPP_ are reserved; choose another name"
             )
+        if pool.secret_env.startswith("whsec_"):
+            raise ConfigurationError(f"{where}: it takes the name of a variable, and not the secret itself")
         secret = environ.get(pool.secret_env, "")
+        if not secret:
+            raise ConfigurationError(
+                f"{where}: the variable {pool.secret_env} is not set; it must contain a Standard Webhooks secret, as "
+                f'from `echo "whsec_$(openssl rand -base64 {SECRET_BYTES})"`'
+            )
         if not _is_standard_webhooks_secret(secret):
             raise ConfigurationError(
                 f"{where}: the variable {pool.secret_env} must contain a Standard Webhooks secret: whsec_ and "

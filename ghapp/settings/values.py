@@ -45,7 +45,8 @@ def _value(value: Any, hint: Any, key: str, where: str) -> Any:
         return _value(value, hint, key, where)
     if origin is Literal:
         choices = typing.get_args(hint)
-        return require(value in choices, value, where, "one of " + ", ".join(choices))
+        right = "one of " + ", ".join(choices) if len(choices) > 1 else choices[0]
+        return require(value in choices, value, where, right)
     if origin is Mapping:
         return _groups(value, where)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):

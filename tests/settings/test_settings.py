@@ -219,7 +219,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path, text):
         ("[remediation]\nmode = 'on'", "[remediation] mode: 'on' is not valid; it takes one of act, dry-run, off"),
         ("[remediation]\nmode = []", "[remediation] mode: [] is not valid"),
         ("[leaks]\nowner_label = ''", "[leaks] owner_label: '' is not valid; it takes a string"),
-        ("[leaks]\nrunner_name = 'host'", "[leaks] runner_name: 'host' is not valid; it takes one of pod"),
+        ("[leaks]\nrunner_name = 'host'", "[leaks] runner_name: 'host' is not valid; it takes pod"),
         ("[notify]\nevents = 'fuse'", "[notify] events: 'fuse' is not valid; it takes a list of strings"),
         ("[notify]\nevents = ['fuse', 'fire']", "[notify] events: 'fire' is not valid; it takes one of fuse, blind"),
         ("[report]\nrepository = 3", "[report] repository: 3 is not valid; it takes a string"),
@@ -312,8 +312,8 @@ def test_every_cause_but_those_without_a_fault_may_be_re_run():
         (pool(url="'http://a..b'"), "[[pools]] linux url: 'http://a..b' is not valid"),
         (pool(url="'http://c:events'"), "[[pools]] linux url: 'http://c:events' is not valid"),
         (pool(replace_offline_after_seconds="0"), "[[pools]] linux replace_offline_after_seconds: 0 is not valid"),
-        (pool(runner_name="true"), "[[pools]] linux runner_name: True is not valid; it takes one of pod"),
-        (POOL, "[[pools]] linux secret_env: the variable CONTROLLER_SECRET must contain"),
+        (pool(runner_name="true"), "[[pools]] linux runner_name: True is not valid; it takes pod"),
+        (POOL, "[[pools]] linux secret_env: the variable CONTROLLER_SECRET is not set; it must contain"),
         (pool() + "\n" + pool(org="'ACME'"), "[[pools]] linux: ACME has two pools of that name; rename one"),
         (
             pool(secret_env="'GHAPP_SECRET'"),
@@ -330,6 +330,12 @@ def test_a_pools_secret_that_is_no_standard_webhooks_secret_is_refused_and_not_s
     message = refusal(read, POOL, CONTROLLER_SECRET=secret)
     assert message.startswith("[[pools]] linux secret_env: the variable CONTROLLER_SECRET must contain")
     assert secret.removeprefix("whsec_") == "" or secret not in message
+
+
+def test_a_secret_in_place_of_its_variable_is_refused_and_not_shown(read):
+    secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLw"
+    message = refusal(read, pool(replacer="'cloudevents'", url="'http://c'", secret_env=f"'{secret}'"))
+    assert message == "[[pools]] linux secret_env: it takes the name of a variable, and not the secret itself"
 
 
 def test_a_number_of_thousands_of_digits_is_no_toml(read):
