@@ -64,13 +64,23 @@ def _value(value: Any, hint: Any, key: str, where: str) -> Any:
 def _number(value: Any, key: str, where: str) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if key in FRACTIONS:
-        return float(require(is_number and 0 < value <= 1, value, where, "a fraction above 0 and up to 1"))
-    return float(require(is_number and 1 <= value <= LONGEST_SECONDS, value, where, "1 second or more, up to a year"))
+        return float(
+            require(is_number and 0 < value <= 1, value, where, _bare(value, "a fraction above 0 and up to 1"))
+        )
+    right = _bare(value, "1 second or more, up to a year")
+    return float(require(is_number and 1 <= value <= LONGEST_SECONDS, value, where, right))
 
 
 def _count(value: Any, _key: str, where: str) -> int:
     is_count = isinstance(value, int) and not isinstance(value, bool)
-    return int(require(is_count and 1 <= value <= MOST, value, where, f"a whole number from 1 to {MOST:,}"))
+    return int(
+        require(is_count and 1 <= value <= MOST, value, where, _bare(value, f"a whole number from 1 to {MOST:,}"))
+    )
+
+
+def _bare(value: Any, right: str) -> str:
+    """Returns what a number must be, for one in quotes with the cure: its value alone looks valid."""
+    return f"{right}, without quotes" if isinstance(value, str) else right
 
 
 def string(value: Any, key: str, where: str) -> str:

@@ -209,6 +209,18 @@ def test_a_file_that_is_no_text_is_refused(tmp_path, text):
             "[sweep]\nconcurrency = 0",
             "[sweep] concurrency: 0 is not valid; it takes a whole number from 1 to 1,000,000",
         ),
+        (
+            "[sweep]\ninterval_seconds = '60'",
+            "[sweep] interval_seconds: '60' is not valid; it takes 1 second or more, up to a year, without quotes",
+        ),
+        (
+            "[sweep]\nconcurrency = '9'",
+            "[sweep] concurrency: '9' is not valid; it takes a whole number from 1 to 1,000,000, without quotes",
+        ),
+        (
+            "[fuse]\nfraction = '20%'",
+            "[fuse] fraction: '20%' is not valid; it takes a fraction above 0 and up to 1, without quotes",
+        ),
         ("[sweep]\nconcurrency = 1.5", "[sweep] concurrency: 1.5 is not valid"),
         ("[fuse]\nfloor = true", "[fuse] floor: True is not valid"),
         ("[fuse]\nfraction = 0", "[fuse] fraction: 0 is not valid; it takes a fraction above 0 and up to 1"),
