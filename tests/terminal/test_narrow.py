@@ -86,7 +86,7 @@ WAITING = {
         "typical_wait_seconds": 60,
         "next": [{"step": SENTENCE, "why": SENTENCE}],
     },
-    "death": {"cause": "deleted-registration"},
+    "death": {"cause": "deleted-registration", "advice": "Find out what deletes registrations, and see its runbook."},
     "story": [{"at": AT, "step": "queued", "text": SENTENCE}, {"at": None, "step": "died", "text": SENTENCE}],
 }
 HEADLINE = {
