@@ -209,9 +209,9 @@ def work(
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
-    name = uuid4().hex
+    make = partial(worker, connection, functions, on_failure, uuid4().hex, timings)
     with suppress(StopRequested):  # raised by the signal handler, also between two workers
-        while not _worked_until_asked_to_stop(worker(connection, functions, on_failure, name, timings)):
+        while not _worked_until_asked_to_stop(make):
             time.sleep(PAUSE_SECONDS)
 
 
@@ -220,9 +220,10 @@ def is_expected(error: BaseException) -> bool:
     return isinstance(error, GhappError | RedisError | AbandonedJobError)
 
 
-def _worked_until_asked_to_stop(rq_worker: FastRecoveryWorker) -> bool:
+def _worked_until_asked_to_stop(make: Callable[[], FastRecoveryWorker]) -> bool:
     """Works; returns False if RQ's worker ended by itself, because Redis became unavailable at a certain moment."""
     try:
+        rq_worker = make()  # asks Redis, too
         rq_worker.work(with_scheduler=False, logging_level="CRITICAL")
     except StopRequested:
         return True

@@ -279,7 +279,7 @@ class World:
                 may_request=self.may_request,
             ),
             settings=SimpleNamespace(pools_of=lambda _org: [rule]),
-            locks=SimpleNamespace(acquire=self.acquire),
+            locks=SimpleNamespace(acquire=self.acquire, outliving_seconds=1.0),
             counters=SimpleNamespace(add=nothing),
             presses=SimpleNamespace(conclude=nothing, wait=nothing),
             installation_client=lambda *_: one(None),
