@@ -41,7 +41,7 @@ NO_ROUTE = "Not Found"
 
 SWEEP_POLL_SECONDS = 1.0
 NOT_YET = "not swept within {:.0f} s; see `ghapp doctor`"
-NO_OUTCOME = "swept, and its outcome is not known: too many sweeps were asked for within the hour"
+NO_OUTCOME = "a sweep is due; its outcome is not recorded, because too many sweeps were asked for within the hour"
 
 
 class RemoteSweep(NamedTuple):
@@ -214,7 +214,7 @@ class RemoteBackend:
         try:
             answer = await self._get(f"/v1/orgs/{_part(org)}/sweeps/{_part(sweep_id)}")
         except RemoteNotFoundError:
-            return RemoteSweep(org, NO_OUTCOME, failed=False)
+            return RemoteSweep(org, NO_OUTCOME, failed=True)
         return None if answer["outcome"] is None else RemoteSweep(org, answer["outcome"], answer["failed"])
 
     async def pause(self, org: str, pool: str | None, why: str | None, seconds: float | None) -> list[str]:

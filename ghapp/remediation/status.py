@@ -176,8 +176,8 @@ def should_replace(
     job nor a pod claim prevents the replacement. While GitHub gives no answer, the runner's machine may have registered
     again under its name.
     """
-    is_lost = verdict.state is State.INVALIDATED or evidence.removed_at is not None
-    if not is_lost or evidence.replaced_at is not None or verdict.stale:
+    is_due = verdict.state is State.INVALIDATED or evidence.removed_at is not None
+    if not is_due or evidence.replaced_at is not None or verdict.stale:
         return False
     if not terms.is_current or not terms.is_seen or failed_calls(evidence) is not None:
         return False

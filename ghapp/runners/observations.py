@@ -1,7 +1,8 @@
 """Functions that add one observation or one step of a replacement to a runner's evidence.
 
-Each function returns the new evidence. A repeated observation, or an older one that comes late, changes nothing, so
-that a delivery may come twice and a crashed job may run again. Pure; times are epoch seconds.
+Each function returns the new evidence. A repeated observation changes nothing, and an older one that comes late changes
+no more than it would have in its turn, so that a delivery may come twice and a crashed job may run again. Pure; times
+are epoch seconds.
 """
 
 from __future__ import annotations

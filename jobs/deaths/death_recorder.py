@@ -96,7 +96,7 @@ class DeathRecorder:
         log_answer = await self._read_log(pod, LOG_SECONDS)
         ahead, _ = await self._cluster_times(pod)
         death = died(pod, log_answer.lines, self.clock(), ahead)
-        installation, evidence = await self._whose(pod)
+        installation, evidence = await self._find_owner(pod)
         is_new = await self._record(pod, death, installation, evidence)
         lacks_log = log_answer.may_come and await self._find_without_log(installation, pod, death) is not None
         return RecordedEnd(is_new, lacks_log)
@@ -110,7 +110,7 @@ class DeathRecorder:
         Returns:
             True if the death still lacks its log, and a later request may get it.
         """
-        installation, _ = await self._whose(pod)
+        installation, _ = await self._find_owner(pod)
         ahead, _ = await self._cluster_times(pod)
         death = died(pod, (), self.clock(), ahead)
         if installation is None or await self._find_without_log(installation, pod, death) is None:
@@ -129,7 +129,7 @@ class DeathRecorder:
         """
         if pod.has_ended:
             ahead, _ = await self._cluster_times(pod)
-            await self._record(pod, died(pod, (), self.clock(), ahead), *await self._whose(pod))
+            await self._record(pod, died(pod, (), self.clock(), ahead), *await self._find_owner(pod))
 
     async def _read_log(self, pod: Pod, first_within: float | None) -> _LogAnswer:
         """Returns the last log lines of a runner that has ended; a death is recorded without them, too.
@@ -194,7 +194,7 @@ class DeathRecorder:
         """
         if pod.has_ended:
             return False
-        installation, evidence = await self._whose(pod)
+        installation, evidence = await self._find_owner(pod)
         now, (_, next_created_at) = self.clock(), await self._cluster_times(pod)
         death = vanished(pod, now if found_at is None else min(now, found_at), next_created_at)
         is_its_own = evidence is not None and is_of(death, evidence)
@@ -211,12 +211,12 @@ class DeathRecorder:
         is_next = other is not None and other.uid != pod.uid and other.created_at >= pod.created_at
         return view.ahead, other.created_at - view.ahead if other is not None and is_next else None
 
-    async def ask_again(self, namespace: str) -> None:
+    async def enqueue_unpublished(self, namespace: str) -> None:
         """Enqueue deaths that a crash left recorded and not enqueued, however long ago."""
         deaths = self.stores.deaths
         for installation in await self._tenants(namespace):
             for death in await deaths.unpublished(installation.id, MOST_UNPUBLISHED):
-                await self._have_looked_into(installation, death)
+                await self._enqueue_post_mortem(installation, death)
 
     async def _record(
         self, pod: Pod, death: Death, installation: Installation | None, evidence: Evidence | None
@@ -241,7 +241,7 @@ class DeathRecorder:
             if known.pod_uid != death.pod_uid:  # one death: the pod's facts complete what the job has shown
                 await deaths.enrich(installation.id, completed_by_pod(known, death))
                 _log_death(death, pod, org=installation.org)
-                await self._have_looked_into(installation, known)
+                await self._enqueue_post_mortem(installation, known)
             elif known.exit_code == death.exit_code:
                 await self._add_log(installation, known, death)
             return False
@@ -249,7 +249,7 @@ class DeathRecorder:
         if not await deaths.record(installation.id, death):
             return False
         await self._count(installation.org, death)
-        await self._have_looked_into(installation, death)
+        await self._enqueue_post_mortem(installation, death)
         return True
 
     async def _count(self, org: str, death: Death) -> None:
@@ -285,7 +285,7 @@ class DeathRecorder:
         if known.runner_log or not death.runner_log:
             return
         await self.stores.deaths.enrich(installation.id, completed_by_log(known, death))
-        await self._have_looked_into(installation, known, "-log")
+        await self._enqueue_post_mortem(installation, known, "-log")
 
     async def _is_own_doing(self, pod: Pod, installation: Installation) -> bool:
         """True if ghapp ended it, by a replacement or as a leak: no death, no event, no check run, no advice."""
@@ -295,7 +295,7 @@ class DeathRecorder:
             return True
         return await self.stores.leaks.was_reaped(installation.id, pod.uid)
 
-    async def _have_looked_into(self, installation: Installation, death: Death, why: str = "") -> None:
+    async def _enqueue_post_mortem(self, installation: Installation, death: Death, why: str = "") -> None:
         """Enqueues the post-mortem, in a thread, so that other ends are recorded while a durable Redis syncs.
 
         `why` makes the key of an update: the key of the first job may still be taken.
@@ -304,7 +304,7 @@ class DeathRecorder:
         arguments = (JobName.POST_MORTEM, installation.id, identity(death))
         await asyncio.to_thread(jobs.enqueue, self.queue_redis, *arguments, key=key)
 
-    async def _whose(self, pod: Pod) -> tuple[Installation | None, Evidence | None]:
+    async def _find_owner(self, pod: Pod) -> tuple[Installation | None, Evidence | None]:
         """Returns the org of a runner, and the runner's record.
 
         Of several orgs in one namespace, the one that the pod's label names, or the only one that knows the pod's name.

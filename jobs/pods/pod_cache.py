@@ -130,7 +130,7 @@ class PodCache(NamespaceCache[Pod]):
         ends += [
             PodEnd(each, vanished=True) for uid, each in self._known.items() if uid not in listed and not each.has_ended
         ]
-        await self._recorder.ask_again(self._namespace)
+        await self._recorder.enqueue_unpublished(self._namespace)
         await self._pods.replace_pods(self._namespace, pods, self._clock(), self._cluster_clock.ahead(), ends)
         self._known = {each.uid: each for each in pods}
         self._has_ends.set()
