@@ -12,6 +12,7 @@ from ghapp.gate.active_shard import Deploy, Role
 from ghapp.installations.installation import Installation
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.runners.evidence import Survey
+from ghapp.store import keys
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.inbox import Entry, Inbox
 from ghapp.store.installations import Installations
@@ -139,6 +140,15 @@ async def test_a_worker_of_the_server_sweeps(site, redis, outcome, code):
     await Presses(redis).conclude(ACME, SWEEP_TOPIC, lambda _: outcome)
     done = await asked
     assert (done.returncode, done.stdout) == (code, f"acme: {outcome}\n")
+
+
+async def test_a_sweep_whose_outcome_is_not_recorded_is_not_called_done(site, redis):
+    await Schedule(redis).add(ACME, site.now + 600)
+    asked = asyncio.create_task(site.ask("sweep"))
+    await asyncio.wait_for(due(redis), 60)
+    await redis.delete(keys.presses(ACME))
+    done = await asked
+    assert (done.returncode, done.stdout.startswith("acme: a sweep is due; ")) == (1, True)
 
 
 async def test_a_dry_run_over_http_is_wrong_usage(site, redis):
