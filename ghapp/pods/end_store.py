@@ -100,8 +100,8 @@ class OwnDeletions:
     """The deletions, by the uid of the pod or of its owner.
 
     They are kept apart from the runner's record, which changes: the registration may return while a finalizer is
-    stuck, or another registration gets the name. A deletion is recorded before it is requested, and withdrawn if the API server
-    refuses it or another client was faster; one without an answer stays.
+    stuck, or another registration gets the name. A deletion is recorded before it is requested, and withdrawn if the
+    API server refuses it or another client was faster; one without an answer stays.
     """
 
     def __init__(self, redis: Redis) -> None:
