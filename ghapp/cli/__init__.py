@@ -22,6 +22,7 @@ from ghapp.errors import (
     UnauthorizedError,
 )
 from ghapp.exit_codes import FAILED, INTERRUPTED, MISUSED
+from ghapp.versions.commands import versions
 
 WRONG_USAGE = (
     ConfigurationError,
@@ -65,7 +66,7 @@ def _exit_on_error(*, goes_over_http: Callable[[], bool] = lambda: False) -> Ite
 
 
 GROUPS: Mapping[str, Sequence[click.Command]] = {
-    "Look": (fleet.runners, fleet.explain, jobs.jobs, jobs.why, deaths.deaths, doctor.doctor),
+    "Look": (fleet.runners, fleet.explain, jobs.jobs, jobs.why, deaths.deaths, versions, doctor.doctor),
     "Act": (fleet.sweep, remediation.pause, remediation.resume, gate.gate, deliveries.deliveries),
     "Run": (roles.up, roles.web, roles.worker, roles.clock, roles.watch),
     "Set up": (init.init, tokens.token, notify.notify),

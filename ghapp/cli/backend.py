@@ -117,6 +117,9 @@ class Backend(Protocol):
     async def deaths(self, org: str | None, pool: str | None, cause: str | None, limit: int) -> list[Any]:
         """Returns the latest deaths, each with its `org`; clean exits only if `cause` names them."""
 
+    async def versions(self, org: str | None) -> list[Any]:
+        """Returns the versions of the runner that run, each with its `org`, the worst of each org first."""
+
     async def dead_letters(self) -> list[dict[str, Any]]:
         """Returns the deliveries that were given up, oldest first: `id`, `guid`, `event`, `why`, `at`."""
 

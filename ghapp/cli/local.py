@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from ghapp.cli import remediation_commands
@@ -15,6 +16,8 @@ from ghapp.deaths.death import Death, chooser
 from ghapp.report.documents import death_document, timestamp
 from ghapp.settings import Settings
 from ghapp.store.stores import Stores
+from ghapp.store.views import load_org_view
+from ghapp.versions.documents import versions_document
 from ghapp.workflow_jobs.job import JobSearch, PullReference
 
 
@@ -73,6 +76,16 @@ class LocalBackend:
             found += [(each.at, {"org": installation.org, **death_document(each)}) for each in latest]
         found.sort(key=lambda each: each[0], reverse=True)
         return [document for _, document in found[:limit]]
+
+    async def versions(self, org: str | None) -> list[Any]:
+        """Returns the versions of the runner that run, each with its `org`."""
+        found: list[Any] = []
+        for installation in await chosen(self._stores.installations, org):
+            view = await load_org_view(self._stores, installation, self._settings)
+            runners = (await self._stores.runners.all(installation.id)).values()
+            document = versions_document(view, runners, time.time())
+            found += [{"org": installation.org, **each} for each in document["versions"]]
+        return found
 
     async def dead_letters(self) -> list[dict[str, Any]]:
         """Returns the deliveries that were given up, oldest first."""

@@ -44,6 +44,7 @@ CURRENT, ENDING, ENDED, UNKNOWN = VersionState
 class Listed:
     version: str | None = "2.336.0"
     ephemeral: bool | None = True
+    online: bool = True
     job_started_at: float | None = None
 
 
@@ -197,9 +198,9 @@ def test_runners_are_counted_by_pool_and_version():
         ("gpu", Listed("")),
     ]
     assert count_versions(runners) == [
-        PoolVersion("gpu", None, 2, 2),
-        PoolVersion("linux", "2.336.0", 2, 2),
-        PoolVersion("linux", "2.335.0", 1, 0),
+        PoolVersion("gpu", None, 2, 2, 2),
+        PoolVersion("linux", "2.336.0", 2, 2, 2),
+        PoolVersion("linux", "2.335.0", 1, 0, 1),
     ]
 
 
