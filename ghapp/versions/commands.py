@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ghapp.cli.backend import query
+from ghapp.cli.api_connection import query
 from ghapp.cli.context import show
 from ghapp.cli.options import ORG, WATCH, WEB, CommandOutput, OutputCommand, json_fields, links, open_page
 from ghapp.versions.documents import VersionDocument
@@ -25,7 +25,7 @@ def versions(org: str | None, *, web: bool, output: CommandOutput) -> None:
     if web:
         open_page(links(org).versions if org else links("").home)
         return
-    found = query(lambda backend: backend.versions(org))
+    found = query(lambda client: client.versions(org))
     if output.is_json:
         output.print({"versions": found}, found)
         return
