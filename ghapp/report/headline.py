@@ -415,9 +415,10 @@ _URGENCIES = {
 
 def _versions(fleet: FleetView, now: float) -> Iterator[Headline]:
     """Versions that get no jobs any more, and those that end soon; without numbers that come and go with the fleet."""
-    statuses = fleet.view.ending_versions(fleet.runners, now)
-    every = fleet.view.versions(fleet.runners, now) if statuses else []
-    for status in statuses:
+    every = fleet.view.versions(fleet.runners, now) if fleet.view.may_versions_end(now) else []
+    for status in every:
+        if not status.is_news:
+            continue
         has_ended = status.state is VersionState.ENDED
         steps = fleet.view.steps_for(status, every)
         pools = [each.pool for each in status.pools]

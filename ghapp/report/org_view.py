@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from ghapp.gate.shard_status import ShardRule
@@ -23,8 +24,8 @@ from ghapp.versions.lifetime import (
     REFUSED_SECONDS,
     EndDates,
     PoolVersion,
-    Urgency,
     VersionLimits,
+    VersionState,
     VersionStatus,
     count_versions,
     ended_versions,
@@ -34,7 +35,7 @@ from ghapp.versions.lifetime import (
 )
 from ghapp.workflow_jobs.capacity import available_runners, departures
 from ghapp.workflow_jobs.job import Job
-from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
+from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs, no_steps
 from ghapp.workflow_jobs.runner_groups import RunnerGroups
 
 
@@ -157,25 +158,23 @@ class OrgView:
         counts = count_versions(present, refused)
         return judge_versions(counts, self.end_dates, self.version_limits, now, last_jobs(known))
 
-    def ending_versions(self, runners: Iterable[Evidence], now: float) -> list[VersionStatus]:
-        """Those that end or have ended, and of which a runner is online or ends again and again; cheap if none can."""
-        if not may_end(self.end_dates, self.version_limits, now):
-            return []
-        return [each for each in self.versions(runners, now) if each.urgency is not Urgency.NONE and each.matters]
+    def may_versions_end(self, now: float) -> bool:
+        """True if a version may end soon, or have ended; cheap, and False for most organizations at most times."""
+        return may_end(self.end_dates, self.version_limits, now)
 
     def steps_for(self, status: VersionStatus, statuses: Iterable[VersionStatus]) -> list[VersionStep]:
         """What to do about a version that ends or has ended, in each of its pools; `statuses`: of all versions."""
         target = target_version(statuses)
         return [step for pool in status.pools for step in self._steps_in(pool, status, target)]
 
-    def _version_steps(self, statuses: Sequence[VersionStatus]) -> dict[str, list[VersionStep]]:
-        """What to do about versions that end or have ended, by pool; `statuses` are those of all versions."""
-        target, found = target_version(statuses), dict[str, list[VersionStep]]()
+    def _steps_of_pool(self, runners: Sequence[Evidence], now: float, pool: str) -> list[VersionStep]:
+        """What to do about the versions of a pool that have ended."""
+        statuses = self.versions(runners, now)
+        target, found = target_version(statuses), list[VersionStep]()
         for status in statuses:
-            for pool in status.pools:
-                steps = found.setdefault(pool.pool, [])
-                steps += [each for each in self._steps_in(pool, status, target) if each not in steps]
-        return found
+            for each in status.pools if status.state is VersionState.ENDED else ():
+                found += self._steps_in(each, status, target) if each.pool == pool else ()
+        return [*dict.fromkeys(found)]
 
     def _steps_in(self, pool: PoolVersion, status: VersionStatus, target: str | None) -> Sequence[VersionStep]:
         rule = rule_named(pool.pool, self.rules)
@@ -210,7 +209,7 @@ class OrgView:
             mode=self.mode,
             own_images=self.survey.own_images,
             left_at=departures(runners, now),
-            version_steps=self._version_steps(self.versions(runners, now)) if too_old else {},
+            version_steps=partial(self._steps_of_pool, runners, now) if too_old else no_steps,
             fresh=swept_at is not None and now - swept_at <= self.limits.stale_seconds,
         )
         return JobQueue(inputs, now)

@@ -11,7 +11,7 @@ from ghapp.store.stores import Stores
 from ghapp.store.views import load_org_view
 from ghapp.untrusted_text import shell_command
 from ghapp.versions.advice import version_text
-from ghapp.versions.lifetime import Urgency, VersionStatus, may_end
+from ghapp.versions.lifetime import Urgency, VersionStatus
 
 GROUP = "installations"
 
@@ -23,10 +23,10 @@ async def check_versions(settings: Settings, stores: Stores, installation: Insta
         StoreUnavailableError: Redis does not answer.
     """
     view = await load_org_view(stores, installation, settings)
-    if not may_end(view.end_dates, view.version_limits, now):
+    if not view.may_versions_end(now):
         return []
     runners = (await stores.runners.all(installation.id)).values()
-    return of_versions(installation.org, view.ending_versions(runners, now))
+    return of_versions(installation.org, [each for each in view.versions(runners, now) if each.is_news])
 
 
 def of_versions(org: str, statuses: Sequence[VersionStatus]) -> list[Finding]:

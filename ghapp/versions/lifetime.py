@@ -367,12 +367,17 @@ class VersionStatus:
         return sum(each.refused for each in self.pools)
 
     @property
-    def matters(self) -> bool:
+    def is_in_use(self) -> bool:
         """True if a runner of the version is online, or runners of it end and are started again.
 
         A machine that is offline is reported as that; it updates itself when it starts, or gets no jobs then.
         """
         return self.online > 0 or any(each.loops for each in self.pools)
+
+    @property
+    def is_news(self) -> bool:
+        """True if the version ends or has ended, and is in use."""
+        return self.urgency is not Urgency.NONE and self.is_in_use
 
 
 def judge_versions(

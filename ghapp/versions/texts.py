@@ -18,10 +18,10 @@ COLUMNS = ("Version", "State", "Runners", "Pools", "Gets jobs until", "Registers
 
 def versions_text(fleet: FleetView, now: float) -> str:
     """Renders versions that end or have ended, and what to do about each; empty if there are none."""
-    statuses = fleet.view.ending_versions(fleet.runners, now)
+    every = fleet.view.versions(fleet.runners, now) if fleet.view.may_versions_end(now) else []
+    statuses = [each for each in every if each.is_news]
     if not statuses:
         return ""
-    every = fleet.view.versions(fleet.runners, now)
     head = "### Versions of the runner that get no jobs any more, or soon\n\n"
     steps = [
         f"- {code(status.version or '')}: {prose(step.step)}: {prose(step.why)}."

@@ -110,10 +110,20 @@ def _present(evidence: Evidence, pool: str, too_old: Collection[str]) -> Availab
     if evidence.job_ended_at is not None:
         idle_since = max(idle_since, evidence.job_ended_at)
     busy = evidence.is_busy or evidence.running_job is not None
-    found = AvailableRunner(
-        pool, evidence.labels, evidence.online, busy, False, None, evidence.offline_since, idle_since, evidence.group_id
+    outdated = evidence.version or "" if evidence.version in too_old else ""
+    return AvailableRunner(
+        pool,
+        evidence.labels,
+        evidence.online,
+        busy,
+        False,
+        None,
+        evidence.offline_since,
+        idle_since,
+        evidence.group_id,
+        True,
+        outdated,
     )
-    return found._replace(too_old=evidence.version or "") if evidence.version in too_old else found
 
 
 def _lost(evidence: Evidence, pool: str) -> AvailableRunner:
