@@ -473,6 +473,15 @@ def versions_to_ask(runners: Mapping[str | None, int], known: Mapping[str, EndDa
     return due[: max(0, left)]
 
 
+def is_doubtful(dates: EndDates, now: float) -> bool:
+    """True if GitHub is to be asked for these dates again because it refused a runner of the version.
+
+    They name no end that is past, and are an hour old at least.
+    """
+    has_ended = dates.jobs_end_at is not None and dates.jobs_end_at <= dates.github_time(now)
+    return not has_ended and dates.asked_at is not None and not _is_within(dates.asked_at, RETRY_SECONDS, now)
+
+
 def _is_due(dates: EndDates, now: float) -> bool:
     return not _is_within(dates.asked_at, ASK_SECONDS, now) and not _is_within(dates.failed_at, RETRY_SECONDS, now)
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import Death
+from ghapp.deaths.store import identity
 from ghapp.notifier import Notifier
 from ghapp.remediation.fuse import Position
 from ghapp.report.fleet import by_pool
-from ghapp.runners.verdict import State
+from ghapp.runners.verdict import Reason, State, judge
 from ghapp.sandbox.config import Pace, PoolConfig
 from ghapp.store.views import load_fleet
 from ghapp.versions.lifetime import DAY, MOST_CALLS_A_DAY, EndDates, VersionState
 from jobs.checks.health_report import report_installation
+from jobs.deaths.post_mortem import look_into
 from jobs.notifications import notify
 from jobs.runners.sweep import sweep_installation
 from jobs.versions.end_dates import read_versions_of
@@ -280,3 +284,26 @@ async def test_a_pool_that_is_empty_for_a_while_is_no_news(story, messages):
             await swept(app)
             await notify(app.context, notifier)
         assert len(messages.wait(1)) == 1
+
+
+async def test_a_container_that_ends_with_7_is_believed_before_github_s_dates_are(story):
+    async with story(runners=2) as app:
+        app.sandbox.control.set_version("acme", version=OLD, pool=POOL)
+        app.sandbox.control.end_version(version=OLD, jobs_in=None)
+        await swept(app)
+        await swept(app, 3600)
+        assert await states(app) == {OLD: CURRENT}
+        first, second = (await app.context.runners.all(app.installation)).values()
+        for runner, cause in ((first, Cause.VERSION_DEPRECATED), (second, Cause.CRASH)):
+            death = Death(runner.name, runner.name, "node", app.clock(), 7, None, "Error", cause, "…")
+            death = death._replace(runner_id=runner.id)
+            await app.context.deaths.record(app.installation, death)
+            await look_into(app.context, app.installation, identity(death))
+        app.sandbox.control.end_version(version=OLD, jobs_in=-60)
+        app.sandbox.control.lose("acme", ids=[first.id, second.id])
+        await much_later(app, 120)
+        records = await app.context.runners.all(app.installation)
+        survey, limits = await app.context.runners.survey(app.installation), app.settings.of("acme").evidence
+        found = [judge(records[each.id], survey, app.clock(), limits).reason for each in (first, second)]
+        assert found == [Reason.VERSION_DEPRECATED, Reason.WITHIN_STARTUP_GRACE]
+        assert (await app.context.runner_versions.all(app.installation))[OLD].jobs_end_at is not None
