@@ -98,7 +98,7 @@ async def _observe(context: JobContext, installation: Installation, notifier: No
     involved |= {each.subject for each in known.values() if each.topic is Topic.FUSE and each.level}
     runners = list((await context.runners.all(installation.id)).values()) if involved else []
     unserved = await _unserved(context, installation, now)
-    gate_checks = await context.gate_checks.rounds(installation.id)
+    gate_checks = await context.gate_checks.list(installation.id)
     conditions = [
         *fuse_conditions(view.fuses, lost_by_pool(view, runners, now)),
         *await _blind(context, installation, view, now),

@@ -52,8 +52,8 @@ class DeletionDecision(NamedTuple):
     Attributes:
         namespace: its namespace.
         name: of the runner.
-        ruling: the decision.
-        because: the blocker; None if there is none.
+        verdict: the decision.
+        blocker: the reason; None if there is none.
         after_seconds: seconds until that may have changed; None: unknown.
         uid: of the object or, without ARC, of the pod; empty if there is none.
         text: what was found, for people.
@@ -63,8 +63,8 @@ class DeletionDecision(NamedTuple):
 
     namespace: str
     name: str
-    ruling: DeletionVerdict
-    because: Blocker | None = None
+    verdict: DeletionVerdict
+    blocker: Blocker | None = None
     after_seconds: float | None = None
     uid: str = ""
     text: str = ""
@@ -75,7 +75,7 @@ class DeletionDecision(NamedTuple):
     def sends_delete(self) -> bool:
         """True if a DELETE is to be requested: there is an object or, without ARC, a pod that is not Terminating."""
         target = self.object or self.pod
-        return self.ruling is DeletionVerdict.DELETE and target is not None and target.deleting_since is None
+        return self.verdict is DeletionVerdict.DELETE and target is not None and target.deleting_since is None
 
     @property
     def is_bare(self) -> bool:
@@ -86,5 +86,5 @@ class DeletionDecision(NamedTuple):
 class BlockedBy(NamedTuple):
     """A blocker, and the seconds until it may have cleared."""
 
-    because: Blocker
+    blocker: Blocker
     after_seconds: float | None = None

@@ -101,8 +101,8 @@ def may_delete_pod(
     return (DeletionVerdict.REFUSE, doubt) if doubt else (DeletionVerdict.DELETE, None)
 
 
-def _refusal(because: Blocker) -> tuple[DeletionVerdict, BlockedBy]:
-    return DeletionVerdict.REFUSE, BlockedBy(because)
+def _refusal(blocker: Blocker) -> tuple[DeletionVerdict, BlockedBy]:
+    return DeletionVerdict.REFUSE, BlockedBy(blocker)
 
 
 def _is_superseded(evidence: Evidence, uid: str) -> bool:

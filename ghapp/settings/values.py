@@ -108,10 +108,10 @@ def _groups(value: Any, where: str) -> dict[str, int]:
 _SCALARS: Mapping[Any, Callable[[Any, str, str], Any]] = {float: _number, int: _count, str: string, bool: _flag}
 
 
-def require(is_valid: Any, value: Any, where: str, right: str) -> Any:
-    """Returns `value` if it is valid; else raises an error that says what is `right`."""
-    if not is_valid:
-        raise ConfigurationError(f"{where}: {shown(value)} is not valid; it takes {right}")
+def require(ok: Any, value: Any, key: str, expected: str) -> Any:
+    """Returns `value` if it is `ok`; else raises an error that says what was `expected` at that `key`."""
+    if not ok:
+        raise ConfigurationError(f"{key}: {shown(value)} is not valid; it takes {expected}")
     return value
 
 

@@ -52,7 +52,7 @@ async def load_fleet_facts(stores: Stores, installation: Installation, settings:
         stores.schedule.next_discovery(),
         load_unseen(stores, rules, now, has_log_store=has_log_store),
         stores.cluster_summaries.of(installation.id),
-        stores.gate_checks.rounds(installation.id),
+        stores.gate_checks.list(installation.id),
     )
     return FleetFacts(sweep_at, discovery_at, unseen, summary.phantoms if summary else (), gate_checks)
 
