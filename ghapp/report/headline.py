@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
+from ghapp.gate.gate_checks import commit_of
 from ghapp.pods.phantom_kinds import Phantom, command_of
 from ghapp.remediation.fuse import (
     FUSE_REASONS,
@@ -456,23 +457,25 @@ def _by_pool(jobs: Iterable[UnservedJob], pools: Sequence[PoolView]) -> dict[str
 
 
 def _gates(fleet: FleetView, now: float) -> Iterator[Headline]:
-    for place, check in sorted(fleet.gate_checks.items()):
-        waits = not check.over and check.since is None and now - check.began_at > GATE_SECONDS
-        if check.failed_at is None and not waits:
+    for place, gate in sorted(fleet.gates.items()):
+        waits = gate.waits and now - gate.began_at > GATE_SECONDS
+        if gate.failed_at is None and not waits:
             continue
         pool, _, shard = place.partition("/")
-        done = "has not passed since" if check.failed_at is None else "failed after"
+        done = "has not passed since" if gate.failed_at is None else "failed after"
+        deploy = (
+            f"the deploy of {commit[:7] if (commit := commit_of(gate.ref)) else gate.ref}" if gate.ref else "its deploy"
+        )
         yield Headline(
             HeadlineKind.GATE,
             Severity.ATTENTION,
-            f"The gate of shard {shard} of {pool} {done} the deploy of {check.sha[:7]}: the shard does not take jobs "
-            "as it should.",
-            "see the failed checks and the next steps",
+            f"The gate of shard {shard} of {pool} {done} {deploy}: the shard does not take jobs as it should.",
+            "see the failed checks and the next steps; the gate has not failed once it passes",
             shell_command("ghapp", "gate", fleet.org, pool, shard),
-            check.failed_at or check.began_at,
+            gate.failed_at or gate.began_at,
             "gate",
             pool,
-            f"gate of {shard} {'waits' if check.failed_at is None else 'failed'}",
+            f"gate of {shard} {'waits' if gate.failed_at is None else 'failed'}",
             shard=shard,
         )
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ghapp.gate.gate_checks import GateCheck
+from ghapp.gate.gate_states import GateState, gate_states
 from ghapp.installations.installation import Installation
 from ghapp.pods.phantom_kinds import Phantom
 from ghapp.report.fleet import FleetView
@@ -30,14 +30,14 @@ class FleetFacts(NamedTuple):
         discovery_at: when the next discovery is due.
         unseen: what is not seen of the cluster and the log store.
         phantoms: lasting phantoms of the last check.
-        gate_checks: the last gate check of each shard, by `gate_checks.place_of`.
+        gates: of `load_gates`.
     """
 
     sweep_at: float | None = None
     discovery_at: float | None = None
     unseen: Unseen = Unseen([], [])
     phantoms: Sequence[Phantom] = ()
-    gate_checks: Mapping[str, GateCheck] = {}
+    gates: Mapping[str, GateState] = {}
 
 
 async def load_fleet_facts(stores: Stores, installation: Installation, settings: Settings, now: float) -> FleetFacts:
@@ -47,14 +47,25 @@ async def load_fleet_facts(stores: Stores, installation: Installation, settings:
         StoreUnavailableError: Redis does not answer.
     """
     rules, has_log_store = settings.pools_of(installation.org), settings.loki_url is not None
-    sweep_at, discovery_at, unseen, summary, gate_checks = await asyncio.gather(
+    sweep_at, discovery_at, unseen, summary, gates = await asyncio.gather(
         stores.schedule.next(installation.id),
         stores.schedule.next_discovery(),
         load_unseen(stores, rules, now, has_log_store=has_log_store),
         stores.cluster_summaries.of(installation.id),
-        stores.gate_checks.list(installation.id),
+        load_gates(stores, installation, settings, now),
     )
-    return FleetFacts(sweep_at, discovery_at, unseen, summary.phantoms if summary else (), gate_checks)
+    return FleetFacts(sweep_at, discovery_at, unseen, summary.phantoms if summary else (), gates)
+
+
+async def load_gates(
+    stores: Stores, installation: Installation, settings: Settings, now: float
+) -> dict[str, GateState]:
+    """Returns the gates of all deployed shards of configured pools, by `gate_checks.place_of`."""
+    gate_checks, deploys = await asyncio.gather(
+        stores.gate_checks.list(installation.id), stores.shards.list_deploys(installation.id)
+    )
+    names = {rule.name for rule in settings.pools_of(installation.org)}
+    return gate_states({pool: deploys[pool] for pool in names & deploys.keys()}, gate_checks, now)
 
 
 def fleet_view(
@@ -86,7 +97,7 @@ def fleet_view(
             for job in queue.queued
             if now - job.queued_at >= busy and queue.is_slow(job)
         ],
-        gate_checks=facts.gate_checks,
+        gates=facts.gates,
         prove_seconds=policy.fuse.prove_seconds,
     )
 

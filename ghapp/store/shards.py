@@ -40,6 +40,11 @@ class Shards:
         row: Any = await self._redis.hget(keys.deploys(installation), pool)
         return await self._read_deploys.one(keys.deploys(installation), row, pool) or ()
 
+    async def list_deploys(self, installation: int) -> dict[str, tuple[Deploy, ...]]:
+        """Returns the last deploys of all pools that ever had one, by pool."""
+        rows: Any = await self._redis.hgetall(keys.deploys(installation))
+        return await self._read_deploys.many(keys.deploys(installation), {pool.decode(): rows[pool] for pool in rows})
+
     async def record(self, installation: int, pool: str, deploy: Callable[[Deploy | None], Deploy]) -> Deploy:
         """Records a deploy, safe against concurrent writers.
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from ghapp.deaths.cluster_summary import StaleNamespace
-from ghapp.gate.gate_checks import GateCheck
+from ghapp.gate.gate_states import GateState
 from ghapp.pods.blockers import Blocker
 from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
@@ -42,14 +42,14 @@ def waiting(number, reason=QueueReason.NO_RUNNER_WITH_LABELS, pool="gpu"):
 
 
 PHANTOM = Phantom(PhantomKind.FAILED_OBJECT, "runner-x1", PhantomReason.FAILED_COUNTS_AS_CAPACITY, "Delete it.")
-FAILED_GATE = GateCheck("a" * 40, NOW - 4000, "acme/deploy", NOW - 4000, failed_at=NOW - 60)
+FAILED_GATE = GateState("a" * 40, NOW - 4000, failed_at=NOW - 60)
 EVERYTHING = {
     "survey": FAILING,
     "fuses": {"gpu": STOPPED},
     "pauses": {"arm": PAUSE},
     "unserved": [waiting(1)],
     "slow": [waiting(2, QueueReason.ALL_BUSY, POOL)],
-    "gate_checks": {"rollout/pink": FAILED_GATE},
+    "gates": {"rollout/pink": FAILED_GATE},
     "phantoms": [PHANTOM],
     "degraded_sources": [DegradedSource("pods in runners", "RBAC lacks watch on pods")],
 }
@@ -266,7 +266,7 @@ OTHERS = {
         "1 job with labels that no pool has waits, and no online runner can take it (NoRunnerWithLabels).",
         False,
     ),
-    "a gate": ({"gate_checks": {"rollout/pink": FAILED_GATE}}, "The gate of shard pink of rollout failed", False),
+    "a gate": ({"gates": {"rollout/pink": FAILED_GATE}}, "The gate of shard pink of rollout failed", False),
     "a phantom": ({"phantoms": [PHANTOM]}, "runner-x1 counts as a runner, and is none", False),
     "a namespace": ({"unseen": [StaleNamespace("ns", NOW - 600)]}, "Namespace ns is not seen", False),
     "a source": (
@@ -294,21 +294,22 @@ def test_jobs_of_lost_runners_belong_to_the_loss():
     assert kinds == [HeadlineKind.LOST]
 
 
-WAITING_GATE = FAILED_GATE._replace(failed_at=None, began_at=NOW - 300 - MICROSECOND)
+WAITING_GATE = GateState("a" * 40, NOW - 300 - MICROSECOND, waits=True)
 
 
 @pytest.mark.parametrize(
-    ("check", "words"),
+    ("gate", "words"),
     [
         (WAITING_GATE, "The gate of shard pink of rollout has not passed since the deploy of aaaaaaa"),
         (WAITING_GATE._replace(began_at=NOW - 300), None),
-        (WAITING_GATE._replace(since=NOW - 1), None),
-        (WAITING_GATE._replace(over=True), None),
+        (WAITING_GATE._replace(waits=False), None),
+        (FAILED_GATE._replace(ref="v42"), "The gate of shard pink of rollout failed after the deploy of v42:"),
+        (FAILED_GATE._replace(ref=""), "The gate of shard pink of rollout failed after its deploy:"),
     ],
-    ids=["for five minutes", "just not", "it passes", "over"],
+    ids=["for five minutes", "just not", "it passes or is over", "of a tag", "of an unnamed version"],
 )
-def test_a_gate_that_does_not_pass_for_minutes_after_a_deploy_is_a_headline(check, words):
-    headline = found(online(), gate_checks={"rollout/pink": check})[0]
+def test_a_gate_that_does_not_pass_for_minutes_after_a_deploy_is_a_headline(gate, words):
+    headline = found(online(), gates={"rollout/pink": gate})[0]
     assert headline.kind is (HeadlineKind.WELL if words is None else HeadlineKind.GATE)
     assert (words or "healthy") in headline.sentence
 
