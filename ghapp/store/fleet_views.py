@@ -9,8 +9,9 @@ from typing import NamedTuple
 from ghapp.gate.gate_states import GateState, gate_states
 from ghapp.installations.installation import Installation
 from ghapp.pods.phantom_kinds import Phantom
-from ghapp.report.fleet import FleetView
+from ghapp.report.fleet import FleetView, by_pool
 from ghapp.report.org_view import OrgView
+from ghapp.report.remaining_losses import RemainingLosses, remaining_losses
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.next_attempt import next_attempt
 from ghapp.settings import Settings
@@ -100,6 +101,19 @@ def fleet_view(
         gates=facts.gates,
         prove_seconds=policy.fuse.prove_seconds,
     )
+
+
+async def load_remaining_losses(
+    stores: Stores, installation: Installation, settings: Settings, now: float
+) -> RemainingLosses:
+    """Returns the lost runners of an organization as of `now` (epoch seconds), read at once.
+
+    Raises:
+        StoreUnavailableError: Redis does not answer.
+    """
+    view = await load_org_view(stores, installation, settings)
+    runners = (await stores.runners.all(installation.id)).values()
+    return remaining_losses(by_pool(FleetView(view, settings.web_url, runners), now))
 
 
 async def load_fleet(stores: Stores, installation: Installation, settings: Settings, now: float) -> FleetView:

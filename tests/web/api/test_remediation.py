@@ -8,6 +8,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.report.remaining_losses import RemainingLoss, RemainingLosses
 from ghapp.store import fuses
 from ghapp.store.audit import AuditEntry, AuditLog, Channel, Trail
 from ghapp.store.fuses import Fuses, Pause
@@ -195,20 +196,35 @@ async def test_a_sweep_is_due_at_once_and_recorded_and_its_outcome_follows(admin
     assert (answer.status_code, asked["org"], asked["requested_at"]) == (202, "acme", "2027-01-15T08:00:00Z")
     assert await Schedule(redis).next(INSTALLATION) == NOW
     address, swept = f"/v1/orgs/acme/sweeps/{asked['sweep_id']}", {"org": "acme", "sweep_id": asked["sweep_id"]}
-    assert (await admin.get(address)).json() == {**swept, "outcome": None, "failed": False}
-    await Presses(redis).conclude(INSTALLATION, SWEEP_TOPIC, lambda _: "found 2 suspects, 4 calls")
-    assert (await admin.get(address)).json() == {**swept, "outcome": "found 2 suspects, 4 calls", "failed": False}
+    assert (await admin.get(address)).json() == {**swept, "outcome": None, "failed": False, "lost": None, "losses": []}
+    losses = RemainingLosses(3, (RemainingLoss("linux", 2, "waiting", "pause", "paused by mona"),))
+    await Presses(redis).conclude(INSTALLATION, SWEEP_TOPIC, lambda _: "found 2 suspects, 4 calls", losses)
+    assert (await admin.get(address)).json() == {
+        **swept,
+        "outcome": "found 2 suspects, 4 calls",
+        "failed": False,
+        "lost": 3,
+        "losses": [
+            {"pool": "linux", "runners": 2, "status": "waiting", "blocked_by": "pause", "text": "paused by mona"}
+        ],
+    }
     (entry,) = await AuditLog(redis).latest(INSTALLATION, 9)
     assert (entry.who, entry.channel, entry.action) == (named(admin), Channel.API, "sweep")
     assert entry.result == "found 2 suspects, 4 calls"
 
 
-async def test_a_sweep_that_failed_says_so(admin, redis):
+@pytest.mark.parametrize(
+    ("outcome", "failed"),
+    [
+        ("already running: failed: ListIncomplete, 2 calls", True),
+        ("failed: ListIncomplete, 2 calls; 1 runner remains lost: 1 of x requested", True),
+        ("found 1 suspect, 2 calls; 1 runner remains lost: 1 of x waiting (paused by mona: failed: rent)", False),
+    ],
+)
+async def test_a_sweep_that_failed_says_so(admin, redis, outcome, failed):
     sweep_id = (await admin.post("/v1/orgs/acme/sweep")).json()["sweep_id"]
-    await Presses(redis).conclude(
-        INSTALLATION, SWEEP_TOPIC, lambda _: "already running: failed: ListIncomplete, 2 calls"
-    )
-    assert (await admin.get(f"/v1/orgs/acme/sweeps/{sweep_id}")).json()["failed"] is True
+    await Presses(redis).conclude(INSTALLATION, SWEEP_TOPIC, lambda _: outcome)
+    assert (await admin.get(f"/v1/orgs/acme/sweeps/{sweep_id}")).json()["failed"] is failed
 
 
 @pytest.mark.parametrize("sweep_id", ["0123456789abcdef", "0123456789abcdef:done", "x"])
