@@ -58,7 +58,7 @@ class GateQuery:
             UnknownOrgError: the App is not installed there.
             ConfigurationError: the shard is unknown, and not expected to be new.
         """
-        from ghapp.store.org_views import load_shard_inputs
+        from ghapp.store.views import load_shard_inputs
 
         (installation,) = await chosen(self._stores.installations, self._org)
         answer = await self._active_shard()

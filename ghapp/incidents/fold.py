@@ -25,7 +25,7 @@ IncidentsById = Mapping[str, LossIncident]
 MOST_LOSSES = 10_000
 """Losses of one incident that are recorded, the first ones."""
 
-KEPT_SECONDS = 30 * 86_400.0
+INCIDENT_KEPT_SECONDS = 30 * 86_400.0
 """How long an incident is kept after its end."""
 
 MOST_INCIDENTS = 500
@@ -123,7 +123,9 @@ def current(incidents: IncidentsById, identifier: str) -> LossIncident | None:
 
 def outdated(incidents: IncidentsById, now: float) -> list[str]:
     """Returns the ids to delete: those that ended a month ago, and the oldest ended ones beyond `MOST_INCIDENTS`."""
-    old = {each.id for each in incidents.values() if each.ended is not None and now - each.ended > KEPT_SECONDS}
+    old = {
+        each.id for each in incidents.values() if each.ended is not None and now - each.ended > INCIDENT_KEPT_SECONDS
+    }
     over = sorted((each.ended, each.id) for each in incidents.values() if each.ended is not None and each.id not in old)
     too_many = max(0, len(incidents) - len(old) - MOST_INCIDENTS)
     return [*sorted(old), *(identifier for _, identifier in over[:too_many])]

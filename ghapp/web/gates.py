@@ -13,8 +13,8 @@ from ghapp.gate.shard_status import ShardInputs
 from ghapp.gate.shards import has_shards
 from ghapp.installations.installation import Installation
 from ghapp.settings import PoolSettings, Settings
-from ghapp.store.org_views import load_shard_inputs
 from ghapp.store.stores import Stores
+from ghapp.store.views import load_shard_inputs
 
 
 class PoolGates(NamedTuple):

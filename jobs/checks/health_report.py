@@ -24,7 +24,7 @@ from ghapp.report.check_run_state import (
     repository_of,
     wants_report,
 )
-from ghapp.store.fleet_views import load_fleet
+from ghapp.store.views import load_fleet
 from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
 from jobs.context import JobContext
 from jobs.each_installation import each_installation

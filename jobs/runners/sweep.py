@@ -29,8 +29,8 @@ from ghapp.log import logger
 from ghapp.runners import absence
 from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Reason
-from ghapp.store.fleet_views import load_remaining_losses
 from ghapp.store.presses import JOINED, SWEEP_TOPIC, Press
+from ghapp.store.views import load_remaining_losses
 from jobs.context import JobContext, configured, open_context
 from jobs.deliveries.installations import warn_of_name
 from jobs.remediation.plan_remediation import plan_after_sweep

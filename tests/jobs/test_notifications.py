@@ -7,14 +7,14 @@ import pytest
 from ghapp.errors import StoreUnavailableError
 from ghapp.gate.active_shard import Deploy, Role
 from ghapp.installations.installation import Installation
+from ghapp.notifications.store import Notifications, PendingNotification
 from ghapp.notifier import Notifier, digest
 from ghapp.runners.absence import survey_after_failure
 from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Reason
 from ghapp.settings import Settings
 from ghapp.store.connect import StorePipeline, connect_sync
-from ghapp.store.fleet_views import load_fleet
-from ghapp.store.notifications import Notifications, PendingNotification
+from ghapp.store.views import load_fleet
 from jobs import notifications
 from jobs.notifications import BACKOFF_SECONDS, GIVEN_UP_SECONDS, notify
 from jobs.runners.sweep import sweep_installation

@@ -2,9 +2,9 @@
 
 import pytest
 
+from ghapp.remediation.store import Pause
 from ghapp.report.fleet import by_pool
 from ghapp.report.remaining_losses import LONGEST_TEXT, MOST_LISTED, RemainingLoss, RemainingLosses, remaining_losses
-from ghapp.store.fuses import Pause
 from tests.report.fleets import fleet_of, healed, requested
 from tests.rules.builders import NOW, lost, online, suspect
 

@@ -27,8 +27,8 @@ from ghapp.queue.jobs import JobName, gates_key
 from ghapp.report.documents import CheckDocument, StepDocument, Timestamp, gate_document, timestamp
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.audit import Trail
-from ghapp.store.org_views import load_shard_inputs
 from ghapp.store.stores import Stores
+from ghapp.store.views import load_shard_inputs
 from ghapp.web.api.audit import ApiAudit
 from ghapp.web.api.health import Enqueue
 from ghapp.web.authentication import Authenticator

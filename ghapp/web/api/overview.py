@@ -20,8 +20,8 @@ from ghapp.report.overview import (
     pool_queue_documents,
 )
 from ghapp.settings import Settings
-from ghapp.store.fleet_views import fleet_view, load_fleet_facts
 from ghapp.store.stores import Stores
+from ghapp.store.views import fleet_view, load_fleet_facts
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.operation import Answer, Clock, Handler, Operation, problems
