@@ -579,13 +579,19 @@ _LISTED_AS = {
 
 
 def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State) -> Iterator[Headline]:
-    """A phantom has its own headline, with another step: what is no runner cannot be started."""
+    """The runners that `PoolView.count` counts. Phantoms among them have their own headline and step, too.
+
+    What is no runner cannot be started.
+    """
     for pool in pools:
-        phantoms = {each.subject for each in fleet.phantoms if each.pool in ("", pool.name)}
-        found = [each for each in pool.members if each.state is state and each.evidence.name not in phantoms]
+        subjects = {each.subject for each in fleet.phantoms if each.pool in ("", pool.name)}
+        found = [each for each in pool.members if each.state is state]
         if found:
             meaning, step = _LISTED_AS[state]
             meaning = meaning.format(them="it" if len(found) == 1 else "them")
+            if phantoms := sum(each.evidence.name in subjects for each in found):
+                meaning += f"; {_of_them_phantoms(phantoms, len(found))}"
+                step = "see what to do about the phantoms" if phantoms == len(found) else f"{step}; phantoms apart"
             if granted := sum(each.evidence.granted_at is not None for each in found):
                 meaning += f"; the replacement of {granted:,} is granted"
             yield Headline(
@@ -602,6 +608,12 @@ def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State) -> Iter
                 affected=len(found),
                 meaning=f"{'all' if len(found) == len(pool.members) else 'some'} {state}",
             )
+
+
+def _of_them_phantoms(phantoms: int, runners: int) -> str:
+    if phantoms == runners:
+        return "it is a phantom" if runners == 1 else "all of them are phantoms"
+    return f"{phantoms:,} of them {are(phantoms)} {'a phantom' if phantoms == 1 else 'phantoms'}"
 
 
 def _well(pools: Sequence[PoolView]) -> Headline:

@@ -13,6 +13,7 @@ from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
 from ghapp.remediation.fuse import WHOLE_INSTALLATION as WHOLE
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.report.fleet import by_pool
+from ghapp.report.fleet_report import report_on
 from ghapp.report.headline import MOST_PER_KIND, HeadlineKind, Severity, headlines
 from ghapp.report.links import PageLinks
 from ghapp.runners.deletion_progress import Deletion
@@ -393,11 +394,27 @@ def test_offline_runners_that_are_being_replaced_are_not_to_be_started():
 @pytest.mark.parametrize("pool", ["", POOL])
 def test_a_phantom_is_not_to_be_started(pool):
     phantom = PHANTOM._replace(subject=present(2).name, pool=pool)
-    (headline,) = found(online(1), present(2), phantoms=[phantom])
-    assert headline.kind is HeadlineKind.PHANTOM
-    both = found(online(1), present(2), present(3), phantoms=[phantom])
-    assert [each.kind for each in both] == [HeadlineKind.PHANTOM, HeadlineKind.OFFLINE]
-    assert both[1].sentence.startswith(f"1 of 3 runners of {POOL} is offline")
+    first, offline = found(online(1), present(2), phantoms=[phantom])
+    assert (first.kind, offline.kind) == (HeadlineKind.PHANTOM, HeadlineKind.OFFLINE)
+    assert offline.sentence.endswith("GitHub lists it as offline; it is a phantom.")
+    assert offline.step == "see what to do about the phantoms"
+    first, offline = found(online(1), present(2), present(3), phantoms=[phantom])
+    assert offline.sentence.startswith(f"2 of 3 runners of {POOL} are offline")
+    assert offline.sentence.endswith("GitHub lists them as offline; 1 of them is a phantom.")
+    assert offline.step == "start what is offline, or check its network; phantoms apart"
+    runners = [online(1), present(2), present(3)]
+    offline = found(*runners, phantoms=[phantom, phantom._replace(subject=present(3).name)])[-1]
+    assert offline.sentence.endswith("; all of them are phantoms.")
+
+
+@pytest.mark.parametrize("phantoms", range(4))
+def test_title_and_table_count_the_same_offline_runners_whatever_else_they_are(phantoms):
+    several = [PHANTOM._replace(subject=present(number).name) for number in range(2, 2 + phantoms)]
+    report = report_on(fleet_of(online(1), present(2), present(3), present(4), phantoms=several), NOW)
+    assert "3 runners offline" in report.title
+    row = next(line for line in report.summary.splitlines() if line.startswith(f"| `{POOL}`"))
+    header = next(line for line in report.summary.splitlines() if line.startswith("| Pool"))
+    assert dict(zip(header.split(" | "), row.split(" | "), strict=True))["Offline"] == "3"
 
 
 def test_a_fuse_that_stopped_because_all_pools_are_held_says_so():
