@@ -13,10 +13,14 @@ from typing import Any, Literal, Union
 from ghapp.addresses import shown
 from ghapp.errors import ConfigurationError
 from ghapp.gate.shards import is_shard
+from ghapp.settings.mistakes import Mistakes
 
 LONGEST_SECONDS = 365 * 86_400
 MOST = 1_000_000
 FRACTIONS = {"share", "fraction"}
+
+_INVALID: Any = object()
+"""In place of a value that has a mistake."""
 
 NAMES = {
     "org": (r"[\w.-]+", "a login, as in the organization's URL"),
@@ -29,20 +33,26 @@ NAMES = {
 """By key: the pattern of its values, and its description."""
 
 
-def checked(shape: type[Any], row: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Returns a table's values by key, each converted for the field of that name in `shape`."""
+def checked(shape: type[Any], row: Mapping[str, Any], where: str, mistakes: Mistakes) -> dict[str, Any]:
+    """Returns a table's valid values by key, each converted for the field of that name in `shape`."""
     hints = typing.get_type_hints(shape)
-    for key in row:
+    found: dict[str, Any] = {}
+    for key, value in row.items():
+        name = f"{where} {key}"
         if key not in hints:
-            raise ConfigurationError(f"{where} {key}: unknown key{did_you_mean(key, hints)}")
-    return {key: _value(value, hints[key], key, f"{where} {key}") for key, value in row.items()}
+            mistakes.add(f"{name}: unknown key{did_you_mean(key, hints)}", name)
+            continue
+        converted = mistakes.read(name, _INVALID, _value, value, hints[key], key, name, mistakes)
+        if converted is not _INVALID:
+            found[key] = converted
+    return found
 
 
-def _value(value: Any, hint: Any, key: str, where: str) -> Any:
+def _value(value: Any, hint: Any, key: str, where: str, mistakes: Mistakes) -> Any:
     origin = typing.get_origin(hint)
     if origin in (Union, types.UnionType):
         hint = next(each for each in typing.get_args(hint) if each is not types.NoneType)
-        return _value(value, hint, key, where)
+        return _value(value, hint, key, where, mistakes)
     if origin is Literal:
         choices = typing.get_args(hint)
         right = "one of " + ", ".join(choices) if len(choices) > 1 else choices[0]
@@ -51,13 +61,13 @@ def _value(value: Any, hint: Any, key: str, where: str) -> Any:
         return _groups(value, where)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         require(isinstance(value, dict), value, where, 'a table such as { mode = "button" }')
-        return hint(**checked(hint, value, where))
+        return hint(**checked(hint, value, where, mistakes))
     if origin is tuple:
         strings = isinstance(value, list) and all(isinstance(each, str) for each in value)
         require(strings, value, where, "a list of strings")
         item = typing.get_args(hint)[0]
         is_choice = typing.get_origin(item) is Literal
-        return tuple(_value(each, item, key, where) if is_choice else each for each in value)
+        return tuple(_value(each, item, key, where, mistakes) if is_choice else each for each in value)
     return _SCALARS[hint](value, key, where)
 
 
@@ -113,6 +123,11 @@ def require(ok: Any, value: Any, key: str, expected: str) -> Any:
     if not ok:
         raise ConfigurationError(f"{key}: {shown(value)} is not valid; it takes {expected}")
     return value
+
+
+def optional_table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Returns a table; an empty one if it is missing."""
+    return table(tables.get(name, {}), name)
 
 
 def table(value: Any, where: str) -> dict[str, Any]:
