@@ -34,7 +34,7 @@ from ghapp.report.notification import headline_of, message, page_of_topic
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.next_attempt import next_attempt
-from ghapp.store.views import load_fleet, load_gates, load_job_queue
+from ghapp.store.views import load_fleet, load_gate_states, load_job_queue
 from ghapp.workflow_jobs.job import Job
 from jobs.context import JobContext, configured, open_context
 
@@ -97,7 +97,7 @@ async def _observe(context: JobContext, installation: Installation, notifier: No
     involved |= {each.subject for each in known.values() if each.topic is Topic.FUSE and each.level}
     runners = list((await context.runners.all(installation.id)).values()) if involved else []
     unserved = await _unserved(context, installation, now)
-    gates = await load_gates(context, installation, context.settings, now)
+    gates = await load_gate_states(context, installation, context.settings, now)
     conditions = [
         *fuse_conditions(view.fuses, lost_by_pool(view, runners, now)),
         *await _blind(context, installation, view, now),

@@ -158,7 +158,7 @@ class FleetFacts(NamedTuple):
         discovery_at: when the next discovery is due.
         unseen: what is not seen of the cluster and the log store.
         phantoms: lasting phantoms of the last check.
-        gates: of `load_gates`.
+        gates: of `load_gate_states`.
     """
 
     sweep_at: float | None = None
@@ -180,12 +180,12 @@ async def load_fleet_facts(stores: Stores, installation: Installation, settings:
         stores.schedule.next_discovery(),
         load_unseen(stores, rules, now, has_log_store=has_log_store),
         stores.cluster_summaries.of(installation.id),
-        load_gates(stores, installation, settings, now),
+        load_gate_states(stores, installation, settings, now),
     )
     return FleetFacts(sweep_at, discovery_at, unseen, summary.phantoms if summary else (), gates)
 
 
-async def load_gates(
+async def load_gate_states(
     stores: Stores, installation: Installation, settings: Settings, now: float
 ) -> dict[str, GateState]:
     """Returns the gates of all deployed shards of configured pools, by `gate_checks.place_of`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from unittest.mock import AsyncMock
 
@@ -15,6 +16,7 @@ from ghapp.store.audit import AuditEntry, AuditLog, Channel, Trail
 from ghapp.store.presses import SWEEP_TOPIC, Press, Presses, check_topic
 from ghapp.store.schedule import Schedule
 from ghapp.store.tokens import Tokens
+from ghapp.web.api import overview
 from tests.web.conftest import INSTALLATION, NOW
 
 POOL = "linux-4vcpu"
@@ -240,3 +242,19 @@ async def test_a_sweep_needs_the_scope_admin(http, redis):
     await Schedule(redis).add(INSTALLATION, NOW + 60)
     assert (await http.post("/v1/orgs/acme/sweep")).status_code == 403
     assert await Schedule(redis).next(INSTALLATION) == NOW + 60
+
+
+async def test_an_overview_is_prepared_once_for_all_who_ask_and_again_when_something_changes(admin, redis, monkeypatch):
+    judged, judge = [], overview.fleet_view
+
+    def counted(*inputs):
+        judged.append(inputs)
+        return judge(*inputs)
+
+    monkeypatch.setattr(overview, "fleet_view", counted)
+    answers = await asyncio.gather(*(admin.get("/v1/orgs/acme/overview") for _ in range(5)))
+    assert (len(judged), len({each.content for each in answers})) == (1, 1)
+    assert answers[0].json()["held"] == []
+    assert (await admin.post("/v1/orgs/acme/pause", json={"why": "a move"})).status_code == 204
+    (held,) = (await admin.get("/v1/orgs/acme/overview")).json()["held"]
+    assert (held["kind"], len(judged)) == ("pause", 2), "what the same process changed is shown at once"
