@@ -55,8 +55,8 @@ def _value(value: Any, hint: Any, key: str, where: str, mistakes: Mistakes) -> A
         return _value(value, hint, key, where, mistakes)
     if origin is Literal:
         choices = typing.get_args(hint)
-        right = "one of " + ", ".join(choices) if len(choices) > 1 else choices[0]
-        return require(value in choices, value, where, right)
+        expected = "one of " + ", ".join(choices) if len(choices) > 1 else choices[0]
+        return require(value in choices, value, where, expected)
     if origin is Mapping:
         return _groups(value, where)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
@@ -77,8 +77,8 @@ def _number(value: Any, key: str, where: str) -> float:
         return float(
             require(is_number and 0 < value <= 1, value, where, _bare(value, "a fraction above 0 and up to 1"))
         )
-    right = _bare(value, "1 second or more, up to a year")
-    return float(require(is_number and 1 <= value <= LONGEST_SECONDS, value, where, right))
+    expected = _bare(value, "1 second or more, up to a year")
+    return float(require(is_number and 1 <= value <= LONGEST_SECONDS, value, where, expected))
 
 
 def _count(value: Any, _key: str, where: str) -> int:
@@ -88,17 +88,17 @@ def _count(value: Any, _key: str, where: str) -> int:
     )
 
 
-def _bare(value: Any, right: str) -> str:
+def _bare(value: Any, expected: str) -> str:
     """Returns what a number must be, for one in quotes with the cure: its value alone looks valid."""
-    return f"{right}, without quotes" if isinstance(value, str) else right
+    return f"{expected}, without quotes" if isinstance(value, str) else expected
 
 
 def string(value: Any, key: str, where: str) -> str:
     """Returns a non-empty string that matches the pattern of `key`, if `NAMES` has one."""
     text = str(require(isinstance(value, str) and value != "", value, where, "a string"))
     if key in NAMES:
-        pattern, right = NAMES[key]
-        require(re.fullmatch(pattern, text, re.ASCII), text, where, right)
+        pattern, expected = NAMES[key]
+        require(re.fullmatch(pattern, text, re.ASCII), text, where, expected)
     return text
 
 
@@ -107,11 +107,11 @@ def _flag(value: Any, _key: str, where: str) -> bool:
 
 
 def _groups(value: Any, where: str) -> dict[str, int]:
-    right = "a table of shards and the ids of their runner groups, such as { pink = 12, purple = 13 }"
-    rows = require(isinstance(value, dict), value, where, right)
+    expected = "a table of shards and the ids of their runner groups, such as { pink = 12, purple = 13 }"
+    rows = require(isinstance(value, dict), value, where, expected)
     for shard, group in rows.items():
         is_id = isinstance(group, int) and not isinstance(group, bool) and group >= 1
-        require(is_shard(shard) and is_id, value, where, right)
+        require(is_shard(shard) and is_id, value, where, expected)
     return dict(rows)
 
 

@@ -95,8 +95,7 @@ class ClusterReplacement:
         """Deletes the object or pod, and the registration before it.
 
         GitHub is queried only after the cluster allows the deletion, for each query costs budget. A pause, fuse or
-        claim
-        counts until the last moment: before the registration and before the pod is deleted.
+        claim counts until the last moment: before the registration and before the pod is deleted.
         """
         is_under_way, deletes = (
             decision.verdict is DeletionVerdict.UNDER_WAY,
@@ -184,8 +183,7 @@ class ClusterReplacement:
         """Removes a stuck finalizer, only if GitHub, checked as in a confirmation, answers 404 once more.
 
         An object that another client deleted is freed as well. The decision is recorded first; once freed, its
-        replacement
-        counts as accepted, for ARC creates another object after the deletion.
+        replacement counts as accepted, for ARC creates another object after the deletion.
         """
         now = await self.context.github.installation(self.installation.id)
         if not absence.is_sane(self.installation, now):
