@@ -38,8 +38,7 @@ async def replace_in_cluster(
 
     Outcomes beside those of `remediate_runner`: `replaced` (the deletion was accepted, or nothing was there),
     `called-off` (a blocker of its own; the plan considers it again later), `waiting` (the cluster gives no answer, or
-    the
-    terminating object still exists), `freed` (a stuck finalizer was removed), `gone`.
+    the terminating object still exists), `freed` (a stuck finalizer was removed), `gone`.
     """
     replacement = ClusterReplacement(context, installation, rule, REPLACERS[rule.replacer], ops)
     try:
