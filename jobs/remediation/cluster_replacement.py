@@ -14,7 +14,6 @@ from ghapp.installations.pacing import Purpose
 from ghapp.pods.blockers import Blocker
 from ghapp.pods.deletion_guards import DeletionDecision, DeletionVerdict, Preconditions
 from ghapp.remediation.steps import present, successor_of
-from ghapp.report.org_view import OrgView
 from ghapp.runners import absence, deletion_progress, observations
 from ghapp.runners.evidence import Evidence
 from ghapp.settings import PoolSettings
@@ -22,6 +21,7 @@ from jobs.context import JobContext
 from jobs.remediation.job_lookup import look_up_known_job, look_up_unknown_job
 from jobs.remediation.preconditions import is_place_of, preconditions
 from jobs.remediation.progress import ReplacementProgress
+from jobs.remediation.steps import look_again, may_still_act, remove
 
 RequirePermissions = Callable[[Cluster, str], Awaitable[None]]
 Find = Callable[[Cluster, str, Evidence, Preconditions], Awaitable[DeletionDecision]]
@@ -38,21 +38,6 @@ class Replacer(NamedTuple):
     finish: Finish
 
 
-class RemediationOps(NamedTuple):
-    """The steps of `jobs.remediation.remediate` that all replacers share.
-
-    Attributes:
-        look_again: queries GitHub once more; returns the outcome if nothing is left to do, else an empty string.
-        remove: deletes the registration; returns None if GitHub answers that the runner is busy.
-        may_act: returns the org's view if no pause, fuse or claim on any of these names prevents the next step, else
-            None.
-    """
-
-    look_again: Callable[[Evidence], Awaitable[str]]
-    remove: Callable[[Evidence], Awaitable[Evidence | None]]
-    may_act: Callable[[Evidence, set[str]], Awaitable[OrgView | None]]
-
-
 @dataclass(frozen=True, slots=True)
 class ClusterReplacement:
     """The replacement of one lost runner in the cluster. Every step is recorded, so that a crash loses none."""
@@ -61,7 +46,6 @@ class ClusterReplacement:
     installation: Installation
     rule: PoolSettings
     replacer: Replacer
-    ops: RemediationOps
 
     @property
     def progress(self) -> ReplacementProgress:
@@ -113,7 +97,7 @@ class ClusterReplacement:
                 await self.replacer.require_permissions(cluster, decision.namespace)
             if not await self._may_act(evidence, decision):
                 return "held"
-            removed = await self.ops.remove(evidence)
+            removed = await remove(self.context, self.installation, evidence)
             if removed is None:
                 return "busy"
             evidence = removed
@@ -148,9 +132,9 @@ class ClusterReplacement:
     async def _look_at_github(self, evidence: Evidence) -> str:
         """Queries GitHub at each attempt: a pod that waited for hours may have a new registration by now."""
         if evidence.removed_at is None:
-            return await self.ops.look_again(evidence)
+            return await look_again(self.context, self.installation, evidence)
         if evidence.confirmed_at is not None:
-            outcome = await self.ops.look_again(evidence)
+            outcome = await look_again(self.context, self.installation, evidence)
         else:  # ghapp removed its registration; is there a successor?
             installation_client = await self.context.installation_client(self.installation, Purpose.ACT)
             outcome = (
@@ -164,7 +148,7 @@ class ClusterReplacement:
 
     async def _may_act(self, evidence: Evidence, decision: DeletionDecision) -> bool:
         found = {each.name for each in (decision.object, decision.pod) if each is not None}
-        return await self.ops.may_act(evidence, {evidence.name} | found) is not None
+        return await may_still_act(self.context, self.installation, evidence, {evidence.name} | found) is not None
 
     @property
     def _is_arc(self) -> bool:
@@ -189,7 +173,7 @@ class ClusterReplacement:
         if not absence.is_sane(self.installation, now):
             return await self.progress.waits(evidence, Blocker.STILL_REGISTERED)
         if evidence.confirmed_at is not None:
-            outcome = await self.ops.look_again(evidence)
+            outcome = await look_again(self.context, self.installation, evidence)
             if outcome:
                 return await self.progress.waits(evidence, Blocker.STILL_REGISTERED)
         else:
