@@ -7,7 +7,7 @@ from typing import Any
 
 from ghapp.cli.backend import FleetDocuments
 from ghapp.cli.context import chosen
-from ghapp.deaths.correlation import is_of
+from ghapp.deaths.death import is_of
 from ghapp.errors import GhappError
 from ghapp.report.documents import death_document, never_seen
 from ghapp.report.links import PageLinks

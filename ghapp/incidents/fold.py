@@ -13,9 +13,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from ghapp.incidents.fuse_steps import recorded_steps, unrecorded_steps
-from ghapp.incidents.incident import FuseStep, LossIncident, incident_of, spans
-from ghapp.incidents.loss import LossEnd, RunnerLoss, Span, returned
+from ghapp.incidents.incident import (
+    FuseStep,
+    LossEnd,
+    LossIncident,
+    RunnerLoss,
+    Span,
+    incident_of,
+    recorded_steps,
+    returned,
+    spans,
+    unrecorded_steps,
+)
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseCounts, Position
 from ghapp.runners.evidence import Evidence
 

@@ -40,8 +40,7 @@ from ghapp.incidents.history import (
     sampled,
     step_of,
 )
-from ghapp.incidents.incident import LossIncident
-from ghapp.incidents.loss import LossEnd
+from ghapp.incidents.incident import LossEnd, LossIncident
 from ghapp.incidents.settled import Settled
 from ghapp.installations.pool_matching import OTHER_POOL
 from ghapp.remediation.fuse import FuseReason, Position

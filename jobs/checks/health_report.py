@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ghapp.deaths.cluster_summary import MOST_DEATHS, ClusterSummary
-from ghapp.deaths.correlation import WEEK_SECONDS
+from ghapp.deaths.death import WEEK_SECONDS
 from ghapp.deaths.patterns import DAY_SECONDS, DeathSummary, death_patterns, death_summary
 from ghapp.github.checks import Checks
 from ghapp.installations.installation import Installation

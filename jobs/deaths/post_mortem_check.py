@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ghapp.deaths.correlation import WEEK_SECONDS, correlation
-from ghapp.deaths.death import DeadJob
+from ghapp.deaths.death import WEEK_SECONDS, DeadJob, correlation
 from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, StoryEvent, is_run_again, job_story, rerun_story
 from ghapp.deaths.post_mortem_store import PostedMortem
 from ghapp.deaths.rerun import RerunFacts, may_be_repeated, refusal

@@ -8,8 +8,7 @@ import pytest
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import ClusterSummary
-from ghapp.deaths.correlation import is_of
-from ghapp.deaths.death import Death
+from ghapp.deaths.death import Death, is_of
 from ghapp.deaths.post_mortem_store import ClusterSummaries
 from ghapp.pods.claim_store import PodClaims
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key

@@ -14,8 +14,7 @@ from rich.errors import MarkupError
 
 from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.errors import StoreUnavailableError
-from ghapp.incidents.incident import FuseStep, LossIncident, incident_of
-from ghapp.incidents.loss import LossEnd, RunnerLoss
+from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss, incident_of
 from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
 from ghapp.local import dashboard

@@ -9,8 +9,7 @@ import pytest
 from ghapp.errors import StoreUnavailableError
 from ghapp.incidents import store as module
 from ghapp.incidents.fold import INCIDENT_KEPT_SECONDS, MOST_INCIDENTS, with_losses
-from ghapp.incidents.incident import LossIncident, incident_of
-from ghapp.incidents.loss import LossEnd, RunnerLoss
+from ghapp.incidents.incident import LossEnd, LossIncident, RunnerLoss, incident_of
 from ghapp.incidents.store import MOST_BYTES, Incidents
 from ghapp.store import keys
 

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from ghapp.incidents.loss import LossEnd
+from ghapp.incidents.incident import LossEnd
 from ghapp.incidents.store import Incidents
 from ghapp.remediation.fuse import FuseReason, Position
 from ghapp.runners.transitions import WAITING_SECONDS

@@ -11,8 +11,7 @@ from ghapp.deaths.patterns import death_summary
 from ghapp.deaths.post_mortem_store import ClusterSummaries
 from ghapp.deaths.store import Deaths
 from ghapp.deliveries.store import Inbox
-from ghapp.incidents.incident import LossIncident
-from ghapp.incidents.loss import RunnerLoss
+from ghapp.incidents.incident import LossIncident, RunnerLoss
 from ghapp.incidents.store import Incidents
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import pool_of

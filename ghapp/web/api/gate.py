@@ -21,7 +21,7 @@ from ghapp.gate.deploy_results import DeployReport, reported
 from ghapp.gate.gate_checks import commit_of
 from ghapp.gate.judgement import LONGEST_CHANGE, Gate, GateRequest, judge_gate
 from ghapp.gate.shard_checks import unknown_shard
-from ghapp.gate.shards import has_shards, is_shard
+from ghapp.gate.shard_status import has_shards, is_shard
 from ghapp.gate.terraform_log import LONGEST_ERROR, TerraformRun
 from ghapp.queue.jobs import JobName, gates_key
 from ghapp.report.documents import CheckDocument, StepDocument, Timestamp, gate_document, timestamp

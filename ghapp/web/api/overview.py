@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ghapp.deaths.cluster_summary import ClusterSummary
-from ghapp.gate.shards import has_shards
+from ghapp.gate.shard_status import has_shards
 from ghapp.report.documents import Timestamp, timestamp
 from ghapp.report.links import PageLinks
 from ghapp.report.overview import (

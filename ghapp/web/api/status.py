@@ -16,7 +16,7 @@ from starlette.responses import Response
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.errors import Refusal, StoreRefusedError, StoreUnavailableError
-from ghapp.gate.shards import has_shards, shard_of
+from ghapp.gate.shard_status import has_shards, shard_of
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Allowance, left
 from ghapp.installations.pool_matching import OTHER_POOL, PoolRule, pool_of, rule_named, runner_pool

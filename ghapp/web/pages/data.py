@@ -16,7 +16,7 @@ from ghapp.deaths.store import identity
 from ghapp.deliveries.store import DeadLetter
 from ghapp.incidents.fold import IncidentsById, observed, outdated
 from ghapp.incidents.history import HOUR_SECONDS, HistoryStep, step_of
-from ghapp.incidents.loss import is_unrecorded
+from ghapp.incidents.incident import is_unrecorded
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Allowance
 from ghapp.installations.pool_matching import OTHER_POOL, rule_named

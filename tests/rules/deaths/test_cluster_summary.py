@@ -18,8 +18,7 @@ from ghapp.deaths.cluster_summary import (
     summary_after,
     unread_since,
 )
-from ghapp.deaths.correlation import WEEK_SECONDS
-from ghapp.deaths.death import Death
+from ghapp.deaths.death import WEEK_SECONDS, Death
 from ghapp.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason, key
 from ghapp.pods.reconcile import find_phantoms
 from ghapp.pods.store import NamespaceView

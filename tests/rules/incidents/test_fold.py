@@ -18,8 +18,7 @@ from ghapp.incidents.fold import (
     places_of,
     with_losses,
 )
-from ghapp.incidents.incident import FuseStep, LossIncident
-from ghapp.incidents.loss import LossEnd, RunnerLoss
+from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss
 from ghapp.remediation.fuse import Fuse, FuseCounts, FuseReason, Position
 from tests.rules.builders import NOW, lost, present
 

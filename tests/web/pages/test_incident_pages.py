@@ -12,8 +12,7 @@ from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import Death
 from ghapp.deaths.store import Deaths, identity
 from ghapp.incidents.fold import INCIDENT_KEPT_SECONDS, with_losses
-from ghapp.incidents.incident import LossIncident
-from ghapp.incidents.loss import LossEnd, RunnerLoss
+from ghapp.incidents.incident import LossEnd, LossIncident, RunnerLoss
 from ghapp.incidents.store import Incidents
 from ghapp.report.links import PageLinks
 from ghapp.runners.observations import succeeded_by
