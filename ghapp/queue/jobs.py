@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ghapp.queue import transitions
 from ghapp.queue.transitions import Enqueued
@@ -289,3 +289,10 @@ def _queue(redis: Redis, name: str) -> Queue:
     from rq.serializers import JSONSerializer
 
     return Queue(name, connection=redis, serializer=JSONSerializer)
+
+
+class Enqueue(Protocol):
+    """Enqueues a job, like `enqueue`, without blocking the event loop."""
+
+    async def __call__(self, work: JobName, /, *args: int | str, key: str | None = None, retry: bool = True) -> None:
+        """At most one job per key waits or runs."""
