@@ -28,6 +28,9 @@ WARNING_SECONDS = 7 * DAY
 ASK_SECONDS = DAY
 """How often GitHub is asked for the dates of one version."""
 
+KEPT_SECONDS = 30 * DAY
+"""How long an answer holds: after a month in which GitHub gave no other, nothing is known."""
+
 RETRY_SECONDS = 3600.0
 """After a failure, GitHub is asked for the same version again after this time."""
 
@@ -183,7 +186,7 @@ def version_state(
     """
     if parse_version(version) is None:
         return VersionState.UNKNOWN
-    dates = NOTHING_KNOWN if dates is None else dates
+    dates = _held(dates, now)
     now = dates.github_time(now)
     ends_at = _ends_at(version, dates, limits, now)
     if ends_at is not None and ends_at <= now:
@@ -193,6 +196,13 @@ def version_state(
     if next_end is not None and next_end <= now + NOTICE_SECONDS:
         return VersionState.ENDING
     return VersionState.CURRENT if dates.is_known else VersionState.UNKNOWN
+
+
+def _held(dates: EndDates | None, now: float) -> EndDates:
+    """Returns the dates; none if GitHub's last answer is too old."""
+    if dates is None or dates.asked_at is None or now - dates.asked_at > KEPT_SECONDS:
+        return NOTHING_KNOWN
+    return dates
 
 
 def _ends_at(version: str | None, dates: EndDates, limits: VersionLimits, now: float) -> float | None:
@@ -316,7 +326,7 @@ def may_end(dates: Mapping[str, EndDates], limits: VersionLimits, now: float) ->
     if limits.minimum is not None:
         return True
     return any(
-        (next_end := _next_end(each)) is not None and next_end <= each.github_time(now) + NOTICE_SECONDS
+        (next_end := _next_end(_held(each, now))) is not None and next_end <= each.github_time(now) + NOTICE_SECONDS
         for each in dates.values()
     )
 
@@ -342,7 +352,7 @@ def ended_versions(
     known = list(runners)
     jobs, found = last_jobs(known, refusals), dict[str, float]()
     for version in {each.version for each in known if each.version}:
-        end_dates = dates.get(version, NOTHING_KNOWN)
+        end_dates = _held(dates.get(version), now)
         if version_state(version, end_dates, limits, now, jobs.get(version)) is VersionState.ENDED:
             ends_at = _ends_at(version, end_dates, limits, end_dates.github_time(now))
             found[version] = (now if ends_at is None else ends_at) + end_dates.ahead_seconds
@@ -417,7 +427,7 @@ def judge_versions(
     for count in counts:
         by_version.setdefault(count.version, []).append(count)
     found = [
-        _status(version, pools, dates.get(version or "", NOTHING_KNOWN), limits, now, jobs.get(version or ""))
+        _status(version, pools, _held(dates.get(version or ""), now), limits, now, jobs.get(version or ""))
         for version, pools in by_version.items()
     ]
     return sorted(found, key=_worst_first)

@@ -28,11 +28,13 @@ from ghapp.github.installation_client import Removal
 from ghapp.github.jobs import Jobs
 from ghapp.github.manifest import convert
 from ghapp.github.runner_groups import read_runner_groups
+from ghapp.github.runner_versions import read_end_dates
 from ghapp.github.transport import GitHubTransport
 from ghapp.github.wire import JobEnd
 from ghapp.installations.installation import Installation
 from ghapp.report import RESUME, SWEEP, Conclusion, Report
 from ghapp.store.token_cache import SharedToken
+from ghapp.versions.lifetime import DatesAnswer
 from ghapp.workflow_jobs.runner_groups import RunnerGroup
 from tests.support.keys import private_key
 
@@ -244,6 +246,18 @@ async def test_runner_groups_with_the_repositories_of_those_that_select_some(acm
         RunnerGroup(1, "Default", "all"),
         RunnerGroup(2, "octo-runner-group", "selected", repositories=("octocat/hello-world",)),
     )
+
+
+@pytest.mark.vcr("runner_versions.yaml")
+async def test_until_when_versions_of_the_runner_get_jobs(acme):
+    at = datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp()
+    end = datetime(2026, 9, 24, 15, 30, 55, tzinfo=UTC).timestamp()
+    found = [await read_end_dates(acme, "/orgs/acme", version) for version in ("2.335.1", "2.337.0", "9.9.9")]
+    assert found == [
+        DatesAnswer(end, jobs_end_reported=True, answered_at=at),
+        DatesAnswer(None, jobs_end_reported=True, answered_at=at),
+        None,
+    ]
 
 
 @pytest.mark.vcr("runner.yaml")

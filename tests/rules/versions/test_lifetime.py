@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ghapp.versions.lifetime import (
     ASK_SECONDS,
     DAY,
+    KEPT_SECONDS,
     LONGEST_VERSION,
     MOST_CALLS_A_DAY,
     MOST_VERSIONS,
@@ -112,6 +113,9 @@ def test_versions_compare_as_numbers(first, second, older):
         (dates(None, NOW - DAY, known=False), ENDING),
         (dates(None, NOW + 60 * DAY, known=False), UNKNOWN),
         (dates(NOW - DAY, NOW + 60 * DAY), ENDED),
+        (dates(NOW - DAY, asked_at=NOW - KEPT_SECONDS), ENDED),
+        (dates(NOW - DAY, asked_at=NOW - KEPT_SECONDS - 1), UNKNOWN),
+        (dates(NOW - DAY, asked_at=None), UNKNOWN),
     ],
 )
 def test_the_state_follows_from_github_s_dates(end_dates, state):
