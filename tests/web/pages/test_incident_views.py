@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss, incident_of
+from ghapp.incidents.texts import ENDS, PROOFS
 from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position
-from ghapp.report.incidents import ENDS, PROOFS
 from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Reason
 from ghapp.settings import PoolSettings

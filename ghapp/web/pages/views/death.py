@@ -21,8 +21,8 @@ from ghapp.deaths.rerun import (
     may_be_repeated,
     refusal,
 )
+from ghapp.deaths.texts import SIGHTINGS, memory_text
 from ghapp.report.documents import Fact
-from ghapp.report.post_mortem import SIGHTINGS, memory_text
 from ghapp.web.pages.views.deaths import DeathLine, mark_of
 from ghapp.web.pages.views.wording import Moment, TextPart, coded, moment, web_address
 

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 from ghapp.deaths.cause import HAPPENED, Cause
 from ghapp.deaths.death import DeadJob, Death
 from ghapp.deaths.patterns import DeathPattern, DeathSummary, PatternKind, death_patterns, death_summary
-from ghapp.report.post_mortem import needs_a_person
+from ghapp.deaths.texts import needs_a_person
 from ghapp.web.pages.views.charts import ChartView
 from ghapp.web.pages.views.deaths_chart import CHARTED, MOST_COUNTED, deaths_over_time
 from ghapp.web.pages.views.jobs import Reads

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ghapp.gate.active_shard import Role, last_deploy
 from ghapp.gate.judgement import STOP, Gate
 from ghapp.gate.next_steps import NextStep
-from ghapp.report.gate_report import mark_of
+from ghapp.gate.texts import mark_of
 from ghapp.web.gates import PoolGates
 from ghapp.web.pages.views.wording import Moment, moment
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss
+from ghapp.incidents.texts import ENDS, PROOFS
 from ghapp.remediation.fuse import FUSE_REASONS, FuseReason, Position
 from ghapp.report.documents import timestamp
-from ghapp.report.incidents import ENDS, PROOFS
 from ghapp.runners.verdict import Reason
 from ghapp.web.pages.views.incidents import (
     CodedCount,

@@ -8,8 +8,8 @@ from statistics import median
 from typing import NamedTuple
 
 from ghapp.incidents.incident import LossEnd, LossIncident, RunnerLoss
+from ghapp.incidents.texts import ENDS, PROOFS
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
-from ghapp.report.incidents import ENDS, PROOFS
 from ghapp.web.pages.views.paging import Paging, paged, query_string
 from ghapp.web.pages.views.wording import Moment, counted, duration, exact, moment
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from ghapp.installations.pool_matching import OTHER_POOL
-from ghapp.report.jobs import JOB_STATES, select_jobs, state_of
 from ghapp.web.pages.views.paging import Paging, filter_of, page_of, paged, query_string, text_of
 from ghapp.web.pages.views.wording import Moment, duration, moment
 from ghapp.workflow_jobs.demand import PoolDemand, demand
+from ghapp.workflow_jobs.documents import JOB_STATES, select_jobs, state_of
 from ghapp.workflow_jobs.explanation import QueueExplanation, explain
 from ghapp.workflow_jobs.job import Job, JobSearch, is_sha
 from ghapp.workflow_jobs.job_queue import JobQueue
