@@ -1,7 +1,4 @@
-"""Waits for a gate to pass, and to keep passing.
-
-`ghapp gate`: decides whether a shard may take over.
-"""
+"""`ghapp gate`: decides whether a shard may take over; waits for the gate to pass, and to keep passing."""
 
 from __future__ import annotations
 

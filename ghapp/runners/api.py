@@ -1,9 +1,9 @@
 """The health of runners, for their controllers and for the runners' own liveness probes.
 
-Answers health reads from memory, before Starlette: the only route that controllers call for each of their runners.
-
-Starlette's request, routing and response take longer than the answer itself. Whatever is not a plain read of a known
-runner with a known token goes on to the application, which decides as if this module did not exist.
+The health of one runner is answered from memory, before Starlette (`FastHealth`): the only route that controllers call
+for each of their runners. Starlette's request, routing and response take longer than the answer itself. Whatever is not
+a plain read of a known runner with a known token goes on to the application, which decides as if `FastHealth` did not
+exist.
 """
 
 from __future__ import annotations

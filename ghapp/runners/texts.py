@@ -1,7 +1,4 @@
-"""Renders the summary: the current state, what prevents sweeps, and a row for each pool.
-
-Renders the runners part of the text: fuses and pauses, a row for each unhealthy runner, and healed runners.
-"""
+"""Renders the runners of "Runner health": the state, each pool, fuses, pauses, and each unhealthy runner. Pure."""
 
 from __future__ import annotations
 

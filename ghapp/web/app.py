@@ -24,6 +24,7 @@ from ghapp.deaths.api import DeathEndpoints
 from ghapp.deliveries.api import RECEIVE_DELIVERY, Webhook
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.gate.api import GateEndpoints
+from ghapp.gate.pages import GatePages
 from ghapp.incidents.api import HistoryEndpoints
 from ghapp.log import logger
 from ghapp.notifications.api import EventStream
@@ -52,7 +53,6 @@ from ghapp.web.pages.access import PageAccess
 from ghapp.web.pages.buttons import Buttons
 from ghapp.web.pages.data import PageData, ReadLoad
 from ghapp.web.pages.fleet_pages import FleetPages, PageHost
-from ghapp.web.pages.gate_page import GatePages
 from ghapp.web.pages.incident_pages import IncidentPages
 from ghapp.web.pages.job_pages import JobPages
 from ghapp.web.pages.setup import SetupEndpoints

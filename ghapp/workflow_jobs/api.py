@@ -1,7 +1,4 @@
-"""Workflow jobs, and why each queued one waits.
-
-The demand document: queued and running jobs by pool, and jobs that no online runner can take.
-"""
+"""Workflow jobs, why each queued one waits, and the demand document: jobs by pool, and those that nothing can take."""
 
 from __future__ import annotations
 

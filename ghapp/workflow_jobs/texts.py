@@ -1,9 +1,7 @@
-"""Renders the check run "Runner queue" on the commit of jobs that wait. Pure.
+"""Renders the check run "Runner queue" on the commit of jobs that wait, and the jobs of "Runner health". Pure.
 
 Anyone who can read the repository reads it. In a public repository it names the job's own labels, pools and numbers of
 runners, and leaves out most steps.
-
-Renders the jobs of the report: a row for each pool, and jobs that no online runner can take.
 """
 
 from __future__ import annotations

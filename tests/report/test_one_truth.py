@@ -19,9 +19,9 @@ from ghapp.report.fleet_report import report_on
 from ghapp.report.headline import HeadlineKind, Severity, headlines
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.runners.evidence import FailedCalls
+from ghapp.runners.pages import RunnerQuery, lines, runners_page
 from ghapp.runners.verdict import State
 from ghapp.web.pages.views.overview import overview
-from ghapp.web.pages.views.runners import RunnerQuery, lines, runners_page
 from jobs.notifications import lost_by_pool
 from tests.report.fleets import fleet_of
 from tests.rules.builders import NOW, online, present, proving, survey, suspect

@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from ghapp.deaths.death import DeadJob, Death
+from ghapp.deaths.pages import refusal_here
 from ghapp.deaths.rerun import WHY_NOT
 from ghapp.deaths.store import identity
 from ghapp.deaths.texts import RERUN
@@ -33,7 +34,6 @@ from ghapp.web.pages.access import Visitor
 from ghapp.web.pages.fleet_pages import OrgVisit, PageHost
 from ghapp.web.pages.job_pages import death_path, shown_death
 from ghapp.web.pages.shell import banner
-from ghapp.web.pages.views.death import refusal_here
 from ghapp.web.parameters import MOST_DIGITS
 from ghapp.web.rate_limit import RateLimit
 from ghapp.web.reachable import address_of
