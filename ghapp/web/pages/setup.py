@@ -22,9 +22,9 @@ from starlette.routing import Route
 from ghapp.credentials import AppCredentials, keep
 from ghapp.errors import CodeRefusedError, ConfigurationError, GitHubError, StoreUnavailableError
 from ghapp.github.manifest import app_yml, convert, manifest
+from ghapp.installations.texts import suggested_config
 from ghapp.log import logger
 from ghapp.queue.jobs import Enqueue, JobName
-from ghapp.report.suggested_config import suggested_config
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, Channel, Trail

@@ -8,23 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ghapp.versions.counts import LONGEST_VERSION, MOST_VERSIONS, PoolVersion, count_versions
 from ghapp.versions.lifetime import (
     ASK_SECONDS,
     DAY,
     KEPT_SECONDS,
-    LONGEST_VERSION,
     MOST_CALLS_A_DAY,
-    MOST_VERSIONS,
     NOTICE_SECONDS,
     RETRY_SECONDS,
     WARNING_SECONDS,
     DatesAnswer,
     EndDates,
-    PoolVersion,
     Urgency,
     VersionLimits,
     VersionState,
-    count_versions,
     ended_versions,
     is_doubtful,
     is_older,
