@@ -22,10 +22,10 @@ from ghapp.store.presses import Press
 from ghapp.web.examination import Examination
 from ghapp.web.fleet_view import OrgState
 from ghapp.web.operation import Clock
-from ghapp.web.page_key import PARAMETER
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import OrgRights, PageAccess, Visitor
 from ghapp.web.pages.data import PageData
+from ghapp.web.pages.page_key import PARAMETER
 from ghapp.web.pages.shell import NOTICES, PageShell, banner, navigation
 from ghapp.web.pages.views.findings import findings_view
 from ghapp.web.pages.views.github_status import github_page

@@ -31,9 +31,9 @@ from ghapp.store.audit import AuditEntry, Channel, Trail
 from ghapp.store.stores import Stores
 from ghapp.store.views import load_current_runners
 from ghapp.web.operation import Clock
-from ghapp.web.page_key import PARAMETER, PageKey
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import KEY_HOLDER, is_of_our_page
+from ghapp.web.pages.page_key import PARAMETER, PageKey
 from ghapp.web.reachable import address_of, can_deliver
 from ghapp.web.request_body import read_form
 
