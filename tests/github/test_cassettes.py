@@ -31,7 +31,7 @@ from ghapp.github.runner_groups import read_runner_groups
 from ghapp.github.transport import GitHubTransport
 from ghapp.github.wire import JobEnd
 from ghapp.installations.installation import Installation
-from ghapp.report import RESUME, SWEEP, Conclusion, Report
+from ghapp.report.check_run import RESUME, SWEEP, Conclusion, Report
 from ghapp.store.token_cache import SharedToken
 from ghapp.workflow_jobs.runner_groups import RunnerGroup
 from tests.support.keys import private_key
