@@ -7,7 +7,7 @@ from ghapp.github.deliveries import CheckRun, CheckSuite, Delivery
 from ghapp.installations.installation import Installation
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
-from ghapp.report import NAME, SWEEP, resumes_until
+from ghapp.report.check_run import NAME, SWEEP, resumes_until
 from ghapp.report.check_run_state import Head
 from ghapp.store.audit import AuditEntry, Channel
 from ghapp.store.presses import SWEEP_TOPIC

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from ghapp.report import report_on
+from ghapp.report.fleet_report import report_on
 from ghapp.runners.verdict import State, judge
 from jobs.installations.discover import discover_installations
 from jobs.reports.health_report import _fleet
