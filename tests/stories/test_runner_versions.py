@@ -14,9 +14,9 @@ from ghapp.runners.verdict import Reason, State, judge
 from ghapp.sandbox.config import Pace, PoolConfig
 from ghapp.store.views import load_fleet
 from ghapp.versions.lifetime import DAY, MOST_CALLS_A_DAY, EndDates, VersionState
-from jobs.checks.health_report import report_installation
 from jobs.deaths.post_mortem import look_into
 from jobs.notifications import notify
+from jobs.reports.health_report import report_installation
 from jobs.runners.sweep import sweep_installation
 from jobs.versions.end_dates import read_versions_of
 from tests.sandbox.receivers import Receiver
