@@ -35,7 +35,7 @@ from ghapp.remediation.status import (
     is_unanswered,
 )
 from ghapp.report.fleet import FleetView, PoolView, RunnerView
-from ghapp.runners.next_attempt import BLINDNESS, UNKNOWN_BLINDNESS
+from ghapp.runners.next_attempt import BLINDNESS, NEEDS_AN_OWNER, UNKNOWN_BLINDNESS
 from ghapp.runners.verdict import State
 from ghapp.untrusted_text import shell_command
 from ghapp.workflow_jobs.demand import UnservedJob
@@ -209,7 +209,7 @@ def _blind(fleet: FleetView, now: float) -> Iterator[Headline]:
         keeps = "the state of the runners is unknown, and none is removed or replaced"
     yield Headline(
         HeadlineKind.BLIND,
-        Severity.CRITICAL if fleet.is_stale(now) else Severity.ATTENTION,
+        Severity.CRITICAL if fleet.is_stale(now) or reason in NEEDS_AN_OWNER else Severity.ATTENTION,
         f"Runners cannot be read: {known.meaning}{code}; {keeps}.",
         known.fix.format(org=shell_command(fleet.org)),
         "ghapp doctor",

@@ -17,7 +17,7 @@ from ghapp.report.fleet_report import report_on
 from ghapp.report.headline import MOST_PER_KIND, HeadlineKind, Severity, headlines
 from ghapp.report.links import PageLinks
 from ghapp.runners.deletion_progress import Deletion
-from ghapp.runners.next_attempt import BLINDNESS, NOT_SCHEDULED, OVERDUE, NextAttempt
+from ghapp.runners.next_attempt import BLINDNESS, NEEDS_AN_OWNER, NOT_SCHEDULED, OVERDUE, NextAttempt
 from ghapp.runners.verdict import Limits, Reason
 from ghapp.workflow_jobs.demand import UnservedJob
 from ghapp.workflow_jobs.job import Job
@@ -101,8 +101,13 @@ def test_every_failure_of_a_sweep_is_explained():
 
 @pytest.mark.parametrize(("age", "severity"), [(300, Severity.ATTENTION), (300 + MICROSECOND, Severity.CRITICAL)])
 def test_blindness_is_critical_once_observations_are_too_old(age, severity):
-    blind = replace(FAILING, swept_at=NOW - age)
+    blind = replace(FAILING, swept_at=NOW - age, failure="GitHubUnavailable")
     assert found(online(), survey=blind)[0].severity is severity
+
+
+@pytest.mark.parametrize("failure", sorted(NEEDS_AN_OWNER))
+def test_what_only_an_owner_can_end_is_critical_at_once(failure):
+    assert found(online(), survey=replace(FAILING, failure=failure))[0].severity is Severity.CRITICAL
 
 
 @pytest.mark.parametrize(
