@@ -8,7 +8,7 @@ import msgspec
 
 from ghapp.decoding import Count, Id, Name, RowDecoder, Text
 from ghapp.errors import NotFoundError, PermissionMissingError
-from ghapp.github.installation_client import InstallationClient
+from ghapp.github.ports import Sender
 from ghapp.github.response import PER_PAGE, expect
 from ghapp.github.wire import read_rows
 from ghapp.workflow_jobs.runner_groups import RunnerGroup
@@ -44,20 +44,21 @@ _groups = RowDecoder[_Groups]("runner-group", _Groups)
 _repositories = RowDecoder[_Repositories]("repository", _Repositories)
 
 
-async def read_runner_groups(client: InstallationClient, used: Collection[int]) -> tuple[RunnerGroup, ...]:
+async def read_runner_groups(client: Sender, org: str, used: Collection[int]) -> tuple[RunnerGroup, ...]:
     """Returns the groups with these ids; needs `organization_self_hosted_runners: read`.
 
     A call for each hundred groups, and for each hundred repositories of a group with selected repositories. The
-    repositories of a group that the installation may not read are None. A group that cannot be read is left out.
+    repositories of a group that the caller may not read are None. A group that cannot be read is left out.
 
     Args:
-        client: the installation.
+        client: of a caller who may read the organization's runners.
+        org: its login.
         used: the ids of the groups that have runners; no other group is read.
 
     Raises:
         GitHubError: the groups cannot be read now.
     """
-    path, found, seen = f"/orgs/{client.installation.org}/actions/runner-groups", list[_Group](), 0
+    path, found, seen = f"/orgs/{org}/actions/runner-groups", list[_Group](), 0
     for page in range(1, MOST_PAGES + 1):
         answer = await client.send("GET", path, per_page=PER_PAGE, page=page)
         listed, odd = read_rows(_groups, expect(answer, path), client.left_out)
@@ -69,7 +70,7 @@ async def read_runner_groups(client: InstallationClient, used: Collection[int]) 
     return tuple([await _with_repositories(client, path, each) for each in found if each.id in used])
 
 
-async def _with_repositories(client: InstallationClient, path: str, group: _Group) -> RunnerGroup:
+async def _with_repositories(client: Sender, path: str, group: _Group) -> RunnerGroup:
     known = RunnerGroup(group.id, group.name, group.visibility, group.allows_public_repositories)
     if group.visibility != SELECTED:
         return known
@@ -79,7 +80,7 @@ async def _with_repositories(client: InstallationClient, path: str, group: _Grou
         return known
 
 
-async def _repositories_of(client: InstallationClient, path: str) -> tuple[str, ...] | None:
+async def _repositories_of(client: Sender, path: str) -> tuple[str, ...] | None:
     """Returns the full names in lower case; None if the list is not complete."""
     names: set[str] = set()
     for page in range(1, MOST_PAGES + 1):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ghapp.errors import GitHubError
+from ghapp.github.runner_list import ListResult, get_each
 from ghapp.incidents.history import HistorySample, sample
 from ghapp.incidents.settled import Settled, is_settled
 from ghapp.installations.installation import Installation
@@ -27,7 +28,6 @@ from jobs.runners.confirm import confirm_listed, prepare_confirmation
 from jobs.runners.failed_calls import record_failed_calls
 from jobs.runners.forget import forget_outdated
 from jobs.runners.heal_times import count_heals
-from jobs.runners.list_runners import ListResult, get_each
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ import pytest
 
 from ghapp.decoding import LeftOut, LeftOutRows
 from ghapp.errors import ConfigurationError, StoreUnavailableError
+from ghapp.installations.etag_page import EtagPage
 from ghapp.installations.installation import Installation
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.store import keys
 from ghapp.store.connect import _sentinel, connect
-from ghapp.store.etag_pages import EtagPage, EtagPages
+from ghapp.store.etag_pages import EtagPages
 from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause
 from ghapp.store.installations import Installations
 from ghapp.store.left_out import KEPT_SECONDS, LastLeftOut, LeftOutRecords

@@ -21,6 +21,7 @@ from ghapp.github.deliveries import Delivery
 from ghapp.incidents.history import HistorySample, HistoryStep, at_least, sampled, step_of
 from ghapp.incidents.incident import LossIncident
 from ghapp.incidents.settled import Settled
+from ghapp.installations.etag_page import EtagPage
 from ghapp.installations.installation import Installation
 from ghapp.leaks.leak_fuse import LeakFuse
 from ghapp.leaks.orphan import Orphan
@@ -38,7 +39,7 @@ from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.deaths import Deaths
 from ghapp.store.delivery_status import DeliveryStatus
 from ghapp.store.demand import Demand
-from ghapp.store.etag_pages import EtagPage, EtagPages
+from ghapp.store.etag_pages import EtagPages
 from ghapp.store.events import Events
 from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.gate_checks import GateChecks
