@@ -55,6 +55,7 @@ Kind = Literal[
     "check-run",
     "repository",
     "runner-group",
+    "runner-version",
     "app",
     "user-installation",
     "user-repository",
