@@ -64,15 +64,24 @@ def _id(runner: Runner) -> int:
     return runner.id
 
 
+class ElsewhereRegistered:
+    """Runners that are registered at a repository or an enterprise: their roster, and the pages of their list."""
+
+    def __init__(self, fleet: FleetLife) -> None:
+        self.roster = fleet.roster
+        self.pages = RunnerListPages(fleet.roster)
+
+
 @dataclass(eq=False)
 class Organization:
-    """An organization, its repositories by name and its fleet."""
+    """An organization, its repositories by name and its fleet; `at_repositories` has the runners of repositories."""
 
     id: int
     login: str
     repositories: dict[str, SandboxRepository]
     fleet: FleetLife
     documents: AccountDocuments
+    at_repositories: dict[str, ElsewhereRegistered] = field(default_factory=dict)
     pages: RunnerListPages = field(init=False)
     shards: ShardLayout = field(init=False)
 

@@ -12,14 +12,16 @@ from starlette.responses import Response
 from ghapp.sandbox.config import READ_ONLY_LABELS
 from ghapp.sandbox.documents.work import runner_document
 from ghapp.sandbox.fleet.runners import DEFAULT_GROUP_ID, DEFAULT_GROUP_NAME
+from ghapp.sandbox.organization import ElsewhereRegistered
 from ghapp.sandbox.rest.answers import JSON, RestError, Window, json_response, no_content, not_found, unprocessable
-from ghapp.sandbox.rest.call import RestCall
+from ghapp.sandbox.rest.call import Caller, RestCall
 from ghapp.sandbox.rest.operation import RestOperation
 
 READ = ("organization_self_hosted_runners", "read")
 WRITE = ("organization_self_hosted_runners", "write")
 ADMINISTRATION_READ = ("administration", "read")
 ADMINISTRATION_WRITE = ("administration", "write")
+ENTERPRISE_SCOPE = "manage_runners:enterprise"
 
 
 class JitRequest(msgspec.Struct):
@@ -125,20 +127,68 @@ def list_group_repositories(call: RestCall) -> Response:
 
 
 def list_repository_runners(call: RestCall) -> Response:
-    """No runner is registered to a repository here."""
-    del call
-    return json_response({"total_count": 0, "runners": []})
+    """The runners that are registered at a repository."""
+    repository = call.repository
+    return _list(call, call.org.at_repositories.get(repository.name), f"/repositories/{repository.id}")
+
+
+def get_repository_runner(call: RestCall) -> Response:
+    """One of them; 404 for another one: an organization's runner is not to be had at a repository."""
+    return _get(call, call.org.at_repositories.get(call.repository.name))
 
 
 def no_repository_runner(call: RestCall) -> Response:
-    """404: an organization's runner is not to be had at a repository."""
+    """404: nothing here removes a runner of a repository."""
     del call
     raise not_found()
+
+
+def list_enterprise_runners(call: RestCall) -> Response:
+    """The runners that are registered at an enterprise."""
+    return _list(call, _enterprise(call), f"/enterprises/{call.request.path_params['enterprise']}")
+
+
+def get_enterprise_runner(call: RestCall) -> Response:
+    """One of them."""
+    return _get(call, _enterprise(call))
+
+
+def _enterprise(call: RestCall) -> ElsewhereRegistered:
+    """The enterprise in the path, for a classic token of an owner with the scope; else 404 or 403."""
+    found = call.world.enterprises.get(call.request.path_params["enterprise"])
+    personal = call.personal
+    if found is None or personal is None or personal.scopes is None or not personal.person.owns:
+        raise not_found()
+    if ENTERPRISE_SCOPE not in personal.scopes:
+        headers = {"x-accepted-oauth-scopes": f"admin:enterprise, {ENTERPRISE_SCOPE}"}
+        raise RestError(HTTPStatus.FORBIDDEN, "Must have admin rights to Enterprise.", headers)
+    return found
+
+
+def _list(call: RestCall, registered: ElsewhereRegistered | None, path: str) -> Response:
+    if registered is None:
+        return json_response({"total_count": 0, "runners": []})
+    query = dict(call.request.query_params)
+    window = Window.asked(query)
+    page = registered.pages.page(query.get("name", ""), window.page, window.size)
+    etag = f'W/"{hashlib.sha256((page.digest + call.credential).encode()).hexdigest()}"'
+    headers = {"ETag": etag, **window.link(f"{call.base}{path}/actions/runners", query, page.total)}
+    if call.request.headers.get("if-none-match") == etag:
+        return Response(None, HTTPStatus.NOT_MODIFIED, headers)
+    return Response(page.body, HTTPStatus.OK, headers, JSON)
+
+
+def _get(call: RestCall, registered: ElsewhereRegistered | None) -> Response:
+    runner = None if registered is None else registered.roster.registered.get(call.number("runner_id"))
+    if runner is None:
+        raise not_found()
+    return json_response(runner_document(runner))
 
 
 _RUNNERS = "/orgs/{org}/actions/runners"
 _GROUPS = "/orgs/{org}/actions/runner-groups"
 _REPOSITORY_RUNNERS = "/repos/{owner}/{repo}/actions/runners"
+_ENTERPRISE_RUNNERS = "/enterprises/{enterprise}/actions/runners"
 
 OPERATIONS = [
     RestOperation("GET", _RUNNERS, list_runners, needs=READ),
@@ -149,6 +199,8 @@ OPERATIONS = [
     RestOperation("GET", f"{_GROUPS}/{{runner_group_id}}/runners", list_group_runners, needs=READ),
     RestOperation("GET", f"{_GROUPS}/{{runner_group_id}}/repositories", list_group_repositories, needs=READ),
     RestOperation("GET", _REPOSITORY_RUNNERS, list_repository_runners, needs=ADMINISTRATION_READ),
-    RestOperation("GET", f"{_REPOSITORY_RUNNERS}/{{runner_id}}", no_repository_runner, needs=ADMINISTRATION_READ),
+    RestOperation("GET", f"{_REPOSITORY_RUNNERS}/{{runner_id}}", get_repository_runner, needs=ADMINISTRATION_READ),
     RestOperation("DELETE", f"{_REPOSITORY_RUNNERS}/{{runner_id}}", no_repository_runner, needs=ADMINISTRATION_WRITE),
+    RestOperation("GET", _ENTERPRISE_RUNNERS, list_enterprise_runners, Caller.USER),
+    RestOperation("GET", f"{_ENTERPRISE_RUNNERS}/{{runner_id}}", get_enterprise_runner, Caller.USER),
 ]

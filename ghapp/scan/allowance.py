@@ -1,0 +1,64 @@
+"""How many calls a scan may spend, and on what. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+CALLS_A_HUNDRED_RUNNERS = 60
+
+MOST_JOB_CALLS = 600
+"""Calls for repositories and jobs, however many runners there are: a person waits for the result."""
+
+CALLS_A_REPOSITORY = 3
+"""Its queued runs, its runs in progress, and the jobs of one of them."""
+
+GETS_A_HUNDRED_RUNNERS, MOST_GETS = 10, 200
+"""Runners that the second list lacks and that GitHub is asked for again."""
+
+
+def most_calls(runners: int) -> int:
+    """Returns how many calls the scan of a scope with so many runners may send."""
+    return CALLS_A_HUNDRED_RUNNERS * _hundreds(runners)
+
+
+def most_gets(runners: int) -> int:
+    """Returns for how many missing runners GitHub is asked one by one."""
+    return min(MOST_GETS, GETS_A_HUNDRED_RUNNERS * _hundreds(runners))
+
+
+def _hundreds(runners: int) -> int:
+    return max(1, -(-runners // 100))
+
+
+class Repository(NamedTuple):
+    """A repository whose jobs may wait for the scope's runners.
+
+    Attributes:
+        name: `owner/name`.
+        private: True unless everybody can read it.
+        pushed_at: when it was last pushed to (epoch seconds); 0 if that is not known.
+    """
+
+    name: str
+    private: bool
+    pushed_at: float = 0.0
+
+
+def repositories_to_read(known: Iterable[Repository], calls_left: int) -> list[Repository]:
+    """Returns the repositories whose jobs are read: those that were pushed to last."""
+    latest = sorted(known, key=lambda each: (-each.pushed_at, each.name.lower()))
+    return latest[: min(calls_left, MOST_JOB_CALLS) // CALLS_A_REPOSITORY]
+
+
+class UnfinishedRun(NamedTuple):
+    """A workflow run that is queued or in progress."""
+
+    repository: str
+    id: int
+    is_queued: bool
+
+
+def runs_to_read(known: Sequence[UnfinishedRun], calls_left: int) -> list[UnfinishedRun]:
+    """Returns the runs whose jobs are read, one call each: queued ones before others, the oldest first."""
+    return sorted(known, key=lambda each: (not each.is_queued, each.id))[: max(0, calls_left)]

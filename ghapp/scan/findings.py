@@ -1,0 +1,361 @@
+"""What is wrong in a scope, from what a scan read of it. Pure; times are epoch seconds.
+
+The state of runners, the reasons of jobs and the headlines are those of the App. Only what an App knows by deliveries or
+by a longer time is left out or named as unknown: a scan has no history.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from ghapp.installations.pool_matching import GENERIC_LABELS, PoolMatcher
+from ghapp.installations.scope import Scope, ScopeKind
+from ghapp.pods.assigned_job import JobOfRun
+from ghapp.report.fleet import FleetView, PoolView, by_pool
+from ghapp.report.headline import Headline, HeadlineKind, Severity, are, counted, headlines
+from ghapp.report.org_view import OrgView
+from ghapp.runners.absence import GetResult
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.next_attempt import BLINDNESS
+from ghapp.runners.verdict import Reason
+from ghapp.scan.looks import Change, Look, Observed, ScannedRunner, fold_lists, observed
+from ghapp.versions.advice import fleet_kind, target_version, version_steps, version_text
+from ghapp.versions.lifetime import (
+    EndDates,
+    Urgency,
+    VersionLimits,
+    VersionState,
+    VersionStatus,
+    count_versions,
+    judge_versions,
+)
+from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS, available_runners, departures
+from ghapp.workflow_jobs.demand import UnservedJob
+from ghapp.workflow_jobs.explanation import QueueExplanation, explain
+from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
+from ghapp.workflow_jobs.labels import missing_labels, names_one_run
+from ghapp.workflow_jobs.queue_check import QueueLimits
+from ghapp.workflow_jobs.reason import UNSERVED, QueueReason
+from ghapp.workflow_jobs.runner_groups import RunnerGroup, RunnerGroups
+
+OF_THE_APP = frozenset({HeadlineKind.UNSERVED, HeadlineKind.OFFLINE, HeadlineKind.SLOW})
+"""The kinds of the App's headlines that two lists can support."""
+
+
+class NotSeen(NamedTuple):
+    """What a scan could not see.
+
+    Attributes:
+        what: as `the runners of acme`.
+        why: why not.
+        needs: the permission that it takes; empty if none is missing.
+    """
+
+    what: str
+    why: str
+    needs: str = ""
+
+
+class Coverage(NamedTuple):
+    """How much was read of what there is.
+
+    Attributes:
+        repositories: whose runs were read.
+        of_repositories: how many there are; None if that is not known.
+        runs: unfinished runs whose jobs were read.
+        of_runs: unfinished runs of these repositories.
+    """
+
+    repositories: int = 0
+    of_repositories: int | None = None
+    runs: int = 0
+    of_runs: int = 0
+
+    @property
+    def is_partial(self) -> bool:
+        """True if there are repositories or runs that were not read."""
+        return self.repositories != self.of_repositories or self.runs < self.of_runs
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a scan read of one scope.
+
+    Attributes:
+        scope: the scope.
+        looks: the lists of its runners; empty if they cannot be read.
+        answers: GitHub's answers about single runners.
+        jobs: of the unfinished runs that were read; None if jobs cannot be read, or the scope has none of its own.
+        private: by repository in lower case, whether it is private.
+        groups: the runner groups of the organization; None if they cannot be read.
+        others: lists of runners of other scopes that may take its jobs: of its organization, and shared by an enterprise.
+        are_others_seen: False if such runners may exist and cannot be read.
+        dates: until when GitHub gives jobs to versions.
+        coverage: how much of its jobs was read.
+        not_seen: what could not be seen.
+        now: after the last answer.
+        calls: requests for this scope.
+    """
+
+    scope: Scope
+    looks: list[Look] = field(default_factory=list)
+    answers: Mapping[int, GetResult] = field(default_factory=dict)
+    jobs: list[JobOfRun] | None = None
+    private: dict[str, bool] = field(default_factory=dict)
+    groups: RunnerGroups | None = None
+    others: list[Look] = field(default_factory=list)
+    are_others_seen: bool = True
+    dates: dict[str, EndDates] = field(default_factory=dict)
+    coverage: Coverage = field(default_factory=Coverage)
+    not_seen: list[NotSeen] = field(default_factory=list)
+    now: float = 0.0
+    calls: int = 0
+
+
+class WaitingJob(NamedTuple):
+    """A queued job, and why it waits; None if that is not known, or it is about to be assigned."""
+
+    job: Job
+    why: QueueExplanation | None
+    is_unknown: bool = False
+    """True if runners that cannot be seen may take it."""
+
+
+class UnusedLabel(NamedTuple):
+    """A label of runners that no job of those that were read asked for."""
+
+    label: str
+    runners: int
+
+
+class UnservedLabel(NamedTuple):
+    """A label of waiting jobs that no runner has, and the label that was probably meant."""
+
+    label: str
+    jobs: int
+    nearest: str | None
+
+
+class Findings:
+    """What is wrong in a scope.
+
+    Attributes:
+        reading: what was read.
+    """
+
+    def __init__(self, reading: Reading, web_url: str = "", limits: QueueLimits | None = None) -> None:
+        self.reading, self._web_url, self._limits = reading, web_url, limits or QueueLimits()
+
+    @cached_property
+    def observed(self) -> Observed | None:
+        """The runners; None if they cannot be read."""
+        found = self.reading
+        return observed(found.looks, found.answers, found.jobs or ()) if found.looks else None
+
+    @property
+    def runners(self) -> list[ScannedRunner]:
+        """The runners of the lists."""
+        return [] if self.observed is None else [*self.observed.runners.values()]
+
+    def changed(self, *changes: Change) -> list[ScannedRunner]:
+        """Returns the runners about which the lists differ in these ways, by name."""
+        found = [each for each in self.runners if each.change in changes]
+        return sorted(found, key=lambda each: (each.evidence.name, each.evidence.id))
+
+    @cached_property
+    def queue(self) -> JobQueue:
+        """The jobs that were read, and all runners that may take them."""
+        found, own = self.reading, [] if self.observed is None else self.observed.evidence
+        if found.scope.kind is ScopeKind.REPOSITORY:  # groups are of organizations, and their ids are others
+            own = [each._replace(group_id=None) for each in own]
+        others = [each for look in found.others for each in fold_lists([look])[0].values()]
+        gap = 0.0 if self.observed is None else self.observed.at - found.looks[0].at
+        inputs = QueueInputs(
+            org=found.scope.address,
+            jobs=[self._with_visibility(each.job) for each in found.jobs or () if each.job.status != "over"],
+            runners=available_runners([*own, *others], ()),
+            groups=found.groups,
+            own_images=() if self.observed is None else self.observed.survey.own_images,
+            left_at=departures(own, found.now),
+            fresh=self.observed is not None,
+            settled_after_seconds=min(NOT_ASSIGNED_SECONDS, gap) if gap else NOT_ASSIGNED_SECONDS,
+        )
+        return JobQueue(inputs, found.now)
+
+    def _with_visibility(self, job: Job) -> Job:
+        return job._replace(private=self.reading.private.get(job.repository.lower()))
+
+    @cached_property
+    def waiting(self) -> list[WaitingJob]:
+        """The queued jobs that runners of ours may be meant for, the oldest first."""
+        return [self._explained(each) for each in self.queue.queued if self.queue.is_ours(each)]
+
+    def _explained(self, job: Job) -> WaitingJob:
+        hidden = not self.reading.are_others_seen and not self.queue.placement(job).permitted
+        is_unknown = hidden or self.observed is None
+        return WaitingJob(job, None if is_unknown else explain(self.queue, job), is_unknown)
+
+    @cached_property
+    def versions(self) -> list[VersionStatus]:
+        """The versions of the runners that are registered, the worst first."""
+        matcher = PoolMatcher(())
+        present = [each.evidence for each in self.runners if each.change is not Change.LEFT]
+        counts = count_versions((matcher.pool(each), each) for each in present)
+        return judge_versions(counts, self.reading.dates, VersionLimits(), self.reading.now)
+
+    @cached_property
+    def unserved_labels(self) -> list[UnservedLabel]:
+        """The labels of waiting jobs that no runner has."""
+        jobs = [
+            each.job
+            for each in self.waiting
+            if each.why is not None and each.why.reason is QueueReason.NO_RUNNER_WITH_LABELS
+        ]
+        missing = [(label, job) for job in jobs for label in missing_labels(job.labels, self.queue.runner_labels)]
+        counts = Counter(label.lower() for label, _ in missing)
+        spelled = {label.lower(): (label, job) for label, job in reversed(missing)}
+        return [
+            UnservedLabel(spelled[label][0], count, self.queue.nearest_label(label, spelled[label][1].run_id))
+            for label, count in sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+        ]
+
+    @cached_property
+    def unused_labels(self) -> list[UnusedLabel] | None:
+        """The labels that owners gave to runners, and that no job asked for and no busy runner has; None: unknown."""
+        if not self.reading.jobs or self.observed is None:
+            return None
+        asked = {label.lower() for each in self.reading.jobs for label in each.job.labels}
+        counts: Counter[str] = Counter()
+        for each in self.observed.evidence:
+            if each.is_busy or each.running_job is not None:
+                asked |= {label.lower() for label in each.labels}
+            counts.update({label.lower() for label in each.custom_labels})
+        unused = [each for each in counts if each not in asked | GENERIC_LABELS and not names_one_run(each)]
+        return [UnusedLabel(each, counts[each]) for each in sorted(unused, key=lambda each: (-counts[each], each))]
+
+    @property
+    def restricted_groups(self) -> list[RunnerGroup]:
+        """The runner groups with runners that some repositories may not use."""
+        used = {each.evidence.group_id for each in self.runners}
+        groups = () if self.reading.groups is None else self.reading.groups.groups
+        return [
+            each for each in groups if each.id in used and (each.visibility != "all" or not each.allows_public)
+        ]
+
+    @cached_property
+    def pools(self) -> list[PoolView]:
+        """The runners that are registered, or missing, by pool."""
+        return [] if self.observed is None else by_pool(self._fleet, self.observed.at)
+
+    @property
+    def _fleet(self) -> FleetView:
+        assert self.observed is not None
+        view = OrgView(self.reading.scope.address, (), self.observed.limits, self.observed.survey)
+        due = [each for each in self.waiting if each.why is not None and self._has_waited_long(each)]
+        judged = [(UnservedJob(each.job, each.why.reason, self.queue.pool(each.job))) for each in due if each.why]
+        return FleetView(
+            view,
+            self._web_url,
+            self.observed.evidence,
+            unserved=[each for each in judged if each.reason in UNSERVED],
+            slow=[each for each in judged if each.reason is QueueReason.ALL_BUSY],
+        )
+
+    def _has_waited_long(self, waiting: WaitingJob) -> bool:
+        """True if the App would report the job by now: a controller may be starting a runner for a younger one."""
+        is_busy = waiting.why is not None and waiting.why.reason is QueueReason.ALL_BUSY
+        patience = self._limits.busy_after_seconds if is_busy else self._limits.explain_after_seconds
+        return self.reading.now - waiting.job.queued_at >= patience
+
+    @cached_property
+    def headlines(self) -> list[Headline]:
+        """What is wrong now, the worst first; empty if nothing is."""
+        found = [*self._blind()]
+        if self.observed is not None:
+            known = headlines(self._fleet, self.pools, self.observed.at)
+            found += [each._replace(command="", page="") for each in known if each.kind in OF_THE_APP]
+            found += [*self._missing(), *self._not_assigned(), *self._too_old()]
+        order = tuple(HeadlineKind)
+        return sorted(found, key=lambda each: (each.severity is not Severity.CRITICAL, order.index(each.kind)))
+
+    def _blind(self) -> Iterator[Headline]:
+        if self.observed is None:
+            for each in self.reading.not_seen[:1]:
+                step = f"use a token with {each.needs}" if each.needs else "scan again later"
+                sentence = f"The runners of {self.reading.scope.address} cannot be read: {each.why}."
+                yield Headline(HeadlineKind.BLIND, Severity.CRITICAL, sentence, step)
+        elif self.observed.flaws:
+            reason = self.observed.flaws[-1]
+            known = BLINDNESS.get(reason, BLINDNESS[Reason.LIST_INCOMPLETE])
+            sentence = f"{known.meaning[0].upper()}{known.meaning[1:]}; no runner is taken for missing because of it."
+            yield Headline(HeadlineKind.BLIND, Severity.ATTENTION, sentence, "scan again")
+
+    def _missing(self) -> Iterator[Headline]:
+        """Persistent runners that vanished. An ephemeral one may have run a short job between the lists."""
+        found = [each.evidence for each in self.changed(Change.MISSING) if each.evidence.ephemeral is False]
+        for pool, missing in _by_pool(found).items():
+            them = "it" if len(missing) == 1 else "them"
+            yield Headline(
+                HeadlineKind.SUSPECT,
+                Severity.ATTENTION,
+                f"{counted(len(missing), 'runner')} of {pool} {are(len(missing))} missing from the second list, and "
+                f"the first one had {them}: lost, or removed on purpose.",
+                "scan again; if nobody removed them, configure them again",
+                affected=len(missing),
+                pool=pool,
+            )
+
+    def _not_assigned(self) -> Iterator[Headline]:
+        found = [
+            each
+            for each in self.waiting
+            if each.why is not None
+            and each.why.reason is QueueReason.NOT_ASSIGNED
+            and self._has_waited_long(each)
+        ]
+        pools = Counter(self.queue.pool(each.job) for each in found)
+        for pool, count in pools.items():
+            first = next(each.why for each in found if self.queue.pool(each.job) == pool)
+            assert first is not None
+            yield Headline(
+                HeadlineKind.SLOW,
+                Severity.ATTENTION,
+                f"{counted(count, 'job')} {'waits' if count == 1 else 'wait'}: {first.text}.",
+                first.next[0].step,
+                affected=count,
+                pool=pool,
+            )
+
+    def _too_old(self) -> Iterator[Headline]:
+        target = target_version(self.versions)
+        for status in self.versions:
+            if status.urgency in (Urgency.NONE, Urgency.NOTICE) or not status.pools:
+                continue
+            first = status.pools[0]
+            steps = version_steps(status, first.pool, fleet_kind(None, is_ephemeral=first.is_ephemeral), target)
+            is_over = status.state is VersionState.ENDED
+            yield Headline(
+                HeadlineKind.UNSERVED,
+                Severity.CRITICAL if is_over else Severity.ATTENTION,
+                f"{version_text(status)}.",
+                steps[0].step if steps else "",
+                affected=status.runners,
+                pool=first.pool,
+            )
+
+
+def _by_pool(runners: Iterable[Evidence]) -> dict[str, list[Evidence]]:
+    matcher, found = PoolMatcher(()), dict[str, list[Evidence]]()
+    for each in runners:
+        found.setdefault(matcher.pool(each), []).append(each)
+    return found
+
+
+def has_problems(findings: Sequence[Findings]) -> bool:
+    """True if something is wrong in any of the scopes."""
+    return any(each.headlines for each in findings)
