@@ -54,6 +54,7 @@ Kind = Literal[
     "workflow-run",
     "check-run",
     "repository",
+    "account",
     "runner-group",
     "runner-version",
     "app",

@@ -152,6 +152,10 @@ class UnauthorizedError(GitHubError):
     """401: the App's key, its id, or a token is invalid, or not valid yet."""
 
 
+class UnknownTargetError(GhappError):
+    """`ghapp scan` was asked for what is no organization, repository or enterprise that the token may see."""
+
+
 class InstallationSuspendedError(GitHubError):
     """The organization suspended the App: no token can be minted."""
 

@@ -20,8 +20,10 @@ from ghapp.errors import (
     ServerUnavailableError,
     StoreUnavailableError,
     UnauthorizedError,
+    UnknownTargetError,
 )
 from ghapp.exit_codes import FAILED, INTERRUPTED, MISUSED
+from ghapp.scan import commands as scan
 
 WRONG_USAGE = (
     ConfigurationError,
@@ -29,6 +31,7 @@ WRONG_USAGE = (
     UnauthorizedError,
     UnknownOrgError,
     UnknownPoolError,
+    UnknownTargetError,
 )
 
 
@@ -65,7 +68,7 @@ def _exit_on_error(*, goes_over_http: Callable[[], bool] = lambda: False) -> Ite
 
 
 GROUPS: Mapping[str, Sequence[click.Command]] = {
-    "Look": (fleet.runners, fleet.explain, jobs.jobs, jobs.why, deaths.deaths, doctor.doctor),
+    "Look": (scan.scan, fleet.runners, fleet.explain, jobs.jobs, jobs.why, deaths.deaths, doctor.doctor),
     "Act": (fleet.sweep, remediation.pause, remediation.resume, gate.gate, deliveries.deliveries),
     "Run": (roles.up, roles.web, roles.worker, roles.clock, roles.watch),
     "Set up": (init.init, tokens.token, notify.notify),

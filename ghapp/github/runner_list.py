@@ -41,7 +41,7 @@ class ListResult:
         digest: of the bytes of all pages; the same for the same list.
     """
 
-    runners: dict[int, Registration] = field(default_factory=dict)
+    runners: Mapping[int, Registration] = field(default_factory=dict)
     unreadable: frozenset[int] = frozenset()
     total: int = 0
     calls: int = 0
@@ -143,17 +143,15 @@ async def list_runners(
         await kept.keep(source.key, source.token, pages.changed, last)
     if failure is not None:
         raise failure
-    listed = [first, *others]
-    runners = {runner.id: runner for page in listed for runner in page.runners}
-    unreadable = frozenset[int]().union(*(page.unreadable for page in listed)) - runners.keys()
+    found = list_of([first, *others])
     return ListResult(
-        runners=runners,
-        unreadable=unreadable,
-        total=first.total,
+        runners=found.runners,
+        unreadable=found.unreadable,
+        total=found.total,
         calls=last,
         billable=len(pages.changed),
         changed=sum(number in known for number in pages.changed) if known else None,
-        flaw=flaw_of(listed, len(runners) + len(unreadable)),
+        flaw=found.flaw,
         digest=_digest(b"".join(pages.digests[number] for number in sorted(pages.digests))),
     )
 
@@ -165,6 +163,14 @@ async def first_page(source: RunnerSource, kept: PageCache) -> RunnerList:
     page = wire.runner_page(body, source.left_out)
     runners = {runner.id: runner for runner in page.runners}
     return RunnerList(runners, page.total, churned=True, unreadable=page.unreadable)
+
+
+def list_of(pages: list[wire.RunnerPage]) -> RunnerList:
+    """Returns the list that these pages are."""
+    runners = {runner.id: runner for page in pages for runner in page.runners}
+    unreadable = frozenset[int]().union(*(page.unreadable for page in pages)) - runners.keys()
+    flaw = flaw_of(pages, len(runners) + len(unreadable))
+    return RunnerList(runners, pages[0].total, flaw, unreadable=unreadable)
 
 
 def flaw_of(pages: list[wire.RunnerPage], distinct: int) -> Reason | None:

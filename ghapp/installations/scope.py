@@ -70,3 +70,21 @@ class Scope(NamedTuple):
 
 
 _API = {ScopeKind.ORGANIZATION: "orgs", ScopeKind.REPOSITORY: "repos", ScopeKind.ENTERPRISE: ENTERPRISES}
+
+
+class ListedRepository(NamedTuple):
+    """A repository, as GitHub lists it.
+
+    Attributes:
+        name: `owner/name`.
+        private: False if everybody can read it.
+        pushed_at: when it was last pushed to (epoch seconds); 0 if that is not known.
+        archived: True if it is archived or disabled: no workflow of it runs.
+        is_of_organization: False for a repository of a personal account.
+    """
+
+    name: str
+    private: bool = True
+    pushed_at: float = 0.0
+    archived: bool = False
+    is_of_organization: bool = True

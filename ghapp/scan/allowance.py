@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from ghapp.installations.scope import ListedRepository
+
 CALLS_A_HUNDRED_RUNNERS = 60
 
 MOST_JOB_CALLS = 600
@@ -31,23 +33,11 @@ def _hundreds(runners: int) -> int:
     return max(1, -(-runners // 100))
 
 
-class Repository(NamedTuple):
-    """A repository whose jobs may wait for the scope's runners.
-
-    Attributes:
-        name: `owner/name`.
-        private: True unless everybody can read it.
-        pushed_at: when it was last pushed to (epoch seconds); 0 if that is not known.
-    """
-
-    name: str
-    private: bool
-    pushed_at: float = 0.0
-
-
-def repositories_to_read(known: Iterable[Repository], calls_left: int) -> list[Repository]:
+def repositories_to_read(known: Iterable[ListedRepository], calls_left: int) -> list[ListedRepository]:
     """Returns the repositories whose jobs are read: those that were pushed to last."""
-    latest = sorted(known, key=lambda each: (-each.pushed_at, each.name.lower()))
+    latest = sorted(
+        (each for each in known if not each.archived), key=lambda each: (-each.pushed_at, each.name.lower())
+    )
     return latest[: min(calls_left, MOST_JOB_CALLS) // CALLS_A_REPOSITORY]
 
 

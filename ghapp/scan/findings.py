@@ -1,7 +1,7 @@
 """What is wrong in a scope, from what a scan read of it. Pure; times are epoch seconds.
 
-The state of runners, the reasons of jobs and the headlines are those of the App. Only what an App knows by deliveries or
-by a longer time is left out or named as unknown: a scan has no history.
+The state of runners, the reasons of jobs and the headlines are those of the App. Only what an App knows by deliveries
+or by a longer time is left out or named as unknown: a scan has no history.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ghapp.runners.absence import GetResult
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.next_attempt import BLINDNESS
 from ghapp.runners.verdict import Reason
-from ghapp.scan.looks import Change, Look, Observed, ScannedRunner, fold_lists, observed
+from ghapp.scan.looks import ListDifference, Look, Observed, ScannedRunner, fold_lists, observed
 from ghapp.versions.advice import fleet_kind, target_version, version_steps, version_text
 from ghapp.versions.lifetime import (
     EndDates,
@@ -93,7 +93,7 @@ class Reading:
         jobs: of the unfinished runs that were read; None if jobs cannot be read, or the scope has none of its own.
         private: by repository in lower case, whether it is private.
         groups: the runner groups of the organization; None if they cannot be read.
-        others: lists of runners of other scopes that may take its jobs: of its organization, and shared by an enterprise.
+        others: lists of runners of other scopes that may take its jobs: its organization's, and an enterprise's.
         are_others_seen: False if such runners may exist and cannot be read.
         dates: until when GitHub gives jobs to versions.
         coverage: how much of its jobs was read.
@@ -162,7 +162,7 @@ class Findings:
         """The runners of the lists."""
         return [] if self.observed is None else [*self.observed.runners.values()]
 
-    def changed(self, *changes: Change) -> list[ScannedRunner]:
+    def changed(self, *changes: ListDifference) -> list[ScannedRunner]:
         """Returns the runners about which the lists differ in these ways, by name."""
         found = [each for each in self.runners if each.change in changes]
         return sorted(found, key=lambda each: (each.evidence.name, each.evidence.id))
@@ -204,7 +204,7 @@ class Findings:
     def versions(self) -> list[VersionStatus]:
         """The versions of the runners that are registered, the worst first."""
         matcher = PoolMatcher(())
-        present = [each.evidence for each in self.runners if each.change is not Change.LEFT]
+        present = [each.evidence for each in self.runners if each.change is not ListDifference.LEFT]
         counts = count_versions((matcher.pool(each), each) for each in present)
         return judge_versions(counts, self.reading.dates, VersionLimits(), self.reading.now)
 
@@ -243,45 +243,51 @@ class Findings:
         """The runner groups with runners that some repositories may not use."""
         used = {each.evidence.group_id for each in self.runners}
         groups = () if self.reading.groups is None else self.reading.groups.groups
-        return [
-            each for each in groups if each.id in used and (each.visibility != "all" or not each.allows_public)
-        ]
+        return [each for each in groups if each.id in used and (each.visibility != "all" or not each.allows_public)]
 
     @cached_property
     def pools(self) -> list[PoolView]:
         """The runners that are registered, or missing, by pool."""
-        return [] if self.observed is None else by_pool(self._fleet, self.observed.at)
+        return [] if self.observed is None else by_pool(self._fleet(self.observed), self.observed.at)
 
-    @property
-    def _fleet(self) -> FleetView:
-        assert self.observed is not None
-        view = OrgView(self.reading.scope.address, (), self.observed.limits, self.observed.survey)
-        due = [each for each in self.waiting if each.why is not None and self._has_waited_long(each)]
-        judged = [(UnservedJob(each.job, each.why.reason, self.queue.pool(each.job))) for each in due if each.why]
+    def _fleet(self, runners: Observed) -> FleetView:
+        found = [UnservedJob(job, why.reason, self.queue.pool(job)) for job, why in self._long_waits]
         return FleetView(
-            view,
+            OrgView(self.reading.scope.address, (), runners.limits, runners.survey),
             self._web_url,
-            self.observed.evidence,
-            unserved=[each for each in judged if each.reason in UNSERVED],
-            slow=[each for each in judged if each.reason is QueueReason.ALL_BUSY],
+            runners.evidence,
+            unserved=[each for each in found if each.reason in UNSERVED],
+            slow=[each for each in found if each.reason is QueueReason.ALL_BUSY],
         )
 
-    def _has_waited_long(self, waiting: WaitingJob) -> bool:
-        """True if the App would report the job by now: a controller may be starting a runner for a younger one."""
-        is_busy = waiting.why is not None and waiting.why.reason is QueueReason.ALL_BUSY
-        patience = self._limits.busy_after_seconds if is_busy else self._limits.explain_after_seconds
-        return self.reading.now - waiting.job.queued_at >= patience
+    @cached_property
+    def _long_waits(self) -> list[tuple[Job, QueueExplanation]]:
+        """The jobs that the App would report by now: a controller may be starting a runner for a younger one."""
+        explained = [(each.job, each.why) for each in self.waiting if each.why is not None]
+        return [(job, why) for job, why in explained if self.reading.now - job.queued_at >= self._patience(why.reason)]
+
+    def _patience(self, reason: QueueReason) -> float:
+        is_busy = reason is QueueReason.ALL_BUSY
+        return self._limits.busy_after_seconds if is_busy else self._limits.explain_after_seconds
 
     @cached_property
     def headlines(self) -> list[Headline]:
         """What is wrong now, the worst first; empty if nothing is."""
         found = [*self._blind()]
         if self.observed is not None:
-            known = headlines(self._fleet, self.pools, self.observed.at)
+            known = headlines(self._fleet(self.observed), self.pools, self.observed.at)
             found += [each._replace(command="", page="") for each in known if each.kind in OF_THE_APP]
             found += [*self._missing(), *self._not_assigned(), *self._too_old()]
         order = tuple(HeadlineKind)
         return sorted(found, key=lambda each: (each.severity is not Severity.CRITICAL, order.index(each.kind)))
+
+    @cached_property
+    def well(self) -> str:
+        """That nothing is wrong, in one sentence; for findings without headlines."""
+        if self.observed is None:
+            return ""
+        known = headlines(self._fleet(self.observed), self.pools, self.observed.at)
+        return next((each.sentence for each in known if each.kind is HeadlineKind.WELL), "")
 
     def _blind(self) -> Iterator[Headline]:
         if self.observed is None:
@@ -297,7 +303,7 @@ class Findings:
 
     def _missing(self) -> Iterator[Headline]:
         """Persistent runners that vanished. An ephemeral one may have run a short job between the lists."""
-        found = [each.evidence for each in self.changed(Change.MISSING) if each.evidence.ephemeral is False]
+        found = [each.evidence for each in self.changed(ListDifference.MISSING) if each.evidence.ephemeral is False]
         for pool, missing in _by_pool(found).items():
             them = "it" if len(missing) == 1 else "them"
             yield Headline(
@@ -311,23 +317,17 @@ class Findings:
             )
 
     def _not_assigned(self) -> Iterator[Headline]:
-        found = [
-            each
-            for each in self.waiting
-            if each.why is not None
-            and each.why.reason is QueueReason.NOT_ASSIGNED
-            and self._has_waited_long(each)
-        ]
-        pools = Counter(self.queue.pool(each.job) for each in found)
-        for pool, count in pools.items():
-            first = next(each.why for each in found if self.queue.pool(each.job) == pool)
-            assert first is not None
+        pools: dict[str, list[QueueExplanation]] = {}
+        for job, why in self._long_waits:
+            if why.reason is QueueReason.NOT_ASSIGNED:
+                pools.setdefault(self.queue.pool(job), []).append(why)
+        for pool, found in pools.items():
             yield Headline(
                 HeadlineKind.SLOW,
                 Severity.ATTENTION,
-                f"{counted(count, 'job')} {'waits' if count == 1 else 'wait'}: {first.text}.",
-                first.next[0].step,
-                affected=count,
+                f"{counted(len(found), 'job')} {'waits' if len(found) == 1 else 'wait'}: {found[0].text}.",
+                found[0].next[0].step,
+                affected=len(found),
                 pool=pool,
             )
 

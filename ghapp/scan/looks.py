@@ -1,8 +1,8 @@
 """What two complete lists of runners show, some seconds apart. Pure; times are epoch seconds.
 
-The lists are folded into evidence as a sweep folds them, and `judge` decides. Only its limits differ: what two lists show
-alike has been so for the time between them, which is all that a scan can know. So a runner that both list as offline is
-offline, and one that only the second lists as offline has just gone offline or has just been registered.
+The lists are folded into evidence as a sweep folds them, and `judge` decides. Only its limits differ: what two lists
+show alike has been so for the time between them, which is all that a scan can know. So a runner that both list as
+offline is offline, and one that only the second lists as offline has just gone offline or has just been registered.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Look(NamedTuple):
     at: float
 
 
-class Change(StrEnum):
+class ListDifference(StrEnum):
     """How two lists differ about a runner. A runner that becomes busy or idle is as it should be."""
 
     CAME = "came"
@@ -47,7 +47,7 @@ class ScannedRunner(NamedTuple):
 
     evidence: Evidence
     verdict: Verdict
-    change: Change | None = None
+    change: ListDifference | None = None
 
 
 class Observed(NamedTuple):
@@ -126,9 +126,9 @@ def observed(looks: Sequence[Look], answers: Mapping[int, GetResult], jobs: Iter
         if evidence is not None:
             known[runner_id] = evidence
     for found in sorted(jobs, key=lambda each: each.job.id):
-        runner_id = found.job.runner_id
-        if runner_id is not None and (evidence := known.get(runner_id)) and evidence.name == found.job.runner_name:
-            known[runner_id] = job_observed(evidence, found, at)
+        evidence = known.get(found.job.runner_id or 0)
+        if evidence is not None and evidence.name == found.job.runner_name:
+            known[evidence.id] = job_observed(evidence, found, at)
     lists = [allow_for_churn(look.runner_list) for look in looks]
     scanned = {}
     for runner_id, evidence in known.items():
@@ -140,18 +140,18 @@ def observed(looks: Sequence[Look], answers: Mapping[int, GetResult], jobs: Iter
 
 def _change(
     lists: Sequence[RunnerList], runner_id: int, verdict: Verdict, answers: Mapping[int, GetResult]
-) -> Change | None:
+) -> ListDifference | None:
     """Returns how two lists differ about a runner; a list that is not complete proves no absence."""
     if len(lists) == 1 or any(runner_id in each.unreadable for each in lists):
         return None
     before, after = (each.runners.get(runner_id) for each in lists)
     if before is None:
-        return Change.CAME if lists[0].flaw is None and not lists[0].churned else None
+        return ListDifference.CAME if lists[0].flaw is None and not lists[0].churned else None
     if after is None:
         if verdict.state in (State.SUSPECT, State.RETIRED):
-            return Change.MISSING if verdict.state is State.SUSPECT else Change.LEFT
+            return ListDifference.MISSING if verdict.state is State.SUSPECT else ListDifference.LEFT
         was_found = runner_id in answers and answers[runner_id].registration is not None
-        return Change.UNLISTED if was_found else None
+        return ListDifference.UNLISTED if was_found else None
     if before.online == after.online:
         return None
-    return Change.CAME_ONLINE if after.online else Change.WENT_OFFLINE
+    return ListDifference.CAME_ONLINE if after.online else ListDifference.WENT_OFFLINE

@@ -121,7 +121,7 @@ class Capacity:
         group_id: the runner group.
         online: runners that GitHub lists online.
         idle: online runners without a job.
-        settled: idle runners that have been idle for `NOT_ASSIGNED_SECONDS` as far as is known.
+        settled: idle runners that have been idle for long enough to take a job, as far as is known.
         offline: registered runners that are not online.
         missing: runners without a registration whose loss is not confirmed yet.
         waiting: lost runners whose replacement was not accepted yet.
@@ -146,7 +146,7 @@ class Capacity:
         """The number of lost runners whose successors are not online."""
         return self.waiting + self.replaced
 
-    def add(self, runner: AvailableRunner, now: float) -> None:
+    def add(self, runner: AvailableRunner, now: float, settled_after_seconds: float) -> None:
         """Counts a runner."""
         if runner.lost:
             self.replaced += runner.replaced_at is not None
@@ -157,13 +157,15 @@ class Capacity:
         else:
             self.online += 1
             self.idle += not runner.busy
-            self.settled += not runner.busy and now - runner.idle_since >= NOT_ASSIGNED_SECONDS
+            self.settled += not runner.busy and now - runner.idle_since >= settled_after_seconds
             return
         since = runner.away_since
         self.away_since = since if self.away_since is None else max(self.away_since, since or 0.0)
 
 
-def capacities(runners: Iterable[AvailableRunner], now: float) -> list[Capacity]:
+def capacities(
+    runners: Iterable[AvailableRunner], now: float, settled_after_seconds: float = NOT_ASSIGNED_SECONDS
+) -> list[Capacity]:
     """Returns the runners counted by pool, labels and runner group, in the order in which these first occur."""
     runners = (
         each for each in runners if each.replaced_at is None or now - each.replaced_at <= SUCCESSOR_PATIENCE_SECONDS
@@ -175,5 +177,5 @@ def capacities(runners: Iterable[AvailableRunner], now: float) -> list[Capacity]
         if (counted := spelled.get(as_listed)) is None:
             key = (runner.pool, folded(runner.labels), runner.group_id)
             counted = spelled[as_listed] = found.setdefault(key, Capacity(*key))
-        counted.add(runner, now)
+        counted.add(runner, now, settled_after_seconds)
     return [*found.values()]

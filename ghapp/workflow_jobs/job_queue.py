@@ -13,7 +13,7 @@ from ghapp.installations.pool_matching import EVERY_RUNNER, UNKNOWN_POOL, PoolRu
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
 from ghapp.remediation.pause import PauseView
 from ghapp.remediation.plan import Mode
-from ghapp.workflow_jobs.capacity import AvailableRunner, Capacity, capacities
+from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS, AvailableRunner, Capacity, capacities
 from ghapp.workflow_jobs.job import Job, asks_for_hosted, is_over, may_be_ours
 from ghapp.workflow_jobs.labels import folded, names_one_run, nearest_label
 from ghapp.workflow_jobs.reason import UNSERVED, Brakes, Placement, QueueReason, reason_of
@@ -43,6 +43,7 @@ class QueueInputs:
         own_images: as in the survey.
         left_at: from `departures`.
         fresh: False if the list of runners is missing or too old: no reason is given then, except for jobs not ours.
+        settled_after_seconds: how long a runner must have been idle for `NotAssigned`.
     """
 
     org: str
@@ -57,6 +58,7 @@ class QueueInputs:
     own_images: Sequence[str] = ()
     left_at: Mapping[tuple[str, ...], float] = field(default_factory=dict)
     fresh: bool = True
+    settled_after_seconds: float = NOT_ASSIGNED_SECONDS
 
 
 class JobQueue:
@@ -74,7 +76,7 @@ class JobQueue:
 
     def __init__(self, inputs: QueueInputs, now: float) -> None:
         self.inputs, self.now = inputs, now
-        self.capacities = capacities(inputs.runners, now)
+        self.capacities = capacities(inputs.runners, now, inputs.settled_after_seconds)
         self.groups: Mapping[int, RunnerGroup] = by_id(inputs.groups)
         self.runner_labels = frozenset[str]().union(*(each.labels for each in self.capacities))
         self.pool_labels = folded(label for rule in inputs.rules for label in rule.labels if label != EVERY_RUNNER)
