@@ -17,7 +17,7 @@ from contextlib import suppress
 import httpx
 
 from ghapp.gate.active_shard import ActiveShardAnswer
-from ghapp.gate.shards import is_shard
+from ghapp.gate.shard_status import is_shard
 from ghapp.settings import PoolSettings, Settings
 from ghapp.settings.pools import COMMAND_ENV
 

@@ -23,8 +23,8 @@ from ghapp.report.links import PageLinks
 from ghapp.report.org_view import OrgView
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis, connect, connect_sync
-from ghapp.store.org_views import load_org_view
 from ghapp.store.stores import Stores, stores_over
+from ghapp.store.views import load_org_view
 
 if TYPE_CHECKING:
     from ghapp.cluster.api import Cluster

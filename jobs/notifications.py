@@ -24,6 +24,7 @@ from ghapp.notifications.conditions import (
     unserved_conditions,
     unserved_subject,
 )
+from ghapp.notifications.store import Notifications, PendingNotification
 from ghapp.notifier import Notifier
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.remediation.status import is_loss_open
@@ -33,9 +34,7 @@ from ghapp.report.notification import headline_of, message, page_of_topic
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.next_attempt import next_attempt
-from ghapp.store.fleet_views import load_fleet
-from ghapp.store.notifications import Notifications, PendingNotification
-from ghapp.store.org_views import load_job_queue
+from ghapp.store.views import load_fleet, load_job_queue
 from ghapp.workflow_jobs.job import Job
 from jobs.context import JobContext, configured, open_context
 

@@ -19,6 +19,7 @@ from typing import Any
 from ghapp.errors import ConfigurationError, GhappError, StoreRefusedError, StoreUnavailableError
 from ghapp.gate.gate_checks import open_gate_checks, superseded
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.log import logger
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
@@ -27,7 +28,6 @@ from ghapp.redis_clock import MEASURE_SECONDS, SharedClock
 from ghapp.report.check_run_state import wants_report
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis, connect, connect_sync
-from ghapp.store.installations import Installations
 from ghapp.store.stores import Stores, stores_over
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from jobs.events.deliver_event import EventDelivery

@@ -14,12 +14,12 @@ from pathlib import Path
 from playwright.async_api import Page, async_playwright
 from rich.console import Console, Group
 
+from ghapp.incidents.store import Incidents
+from ghapp.installations.store import Installations
 from ghapp.local.dashboard import frames
 from ghapp.local.scenarios import DEFAULT, INCIDENT_RUNNERS, Director
 from ghapp.local.up import Site, up
 from ghapp.store.connect import connect
-from ghapp.store.incidents import Incidents
-from ghapp.store.installations import Installations
 from ghapp.web.page_key import PARAMETER
 from tests.stories.test_up import wait_for
 from tests.support.chromium import chromium_path

@@ -7,7 +7,7 @@ from typing import Any
 
 from ghapp.cli.backend import FleetDocuments
 from ghapp.cli.context import chosen
-from ghapp.deaths.correlation import is_of
+from ghapp.deaths.death import is_of
 from ghapp.errors import GhappError
 from ghapp.report.documents import death_document, never_seen
 from ghapp.report.links import PageLinks
@@ -19,9 +19,8 @@ from ghapp.report.overview import (
     pool_queue_documents,
 )
 from ghapp.settings import Settings
-from ghapp.store.fleet_views import load_fleet
-from ghapp.store.org_views import load_org_view
 from ghapp.store.stores import Stores
+from ghapp.store.views import load_fleet, load_org_view
 from ghapp.untrusted_text import shell_command
 
 

@@ -18,7 +18,7 @@ from ghapp.cli.gate_wait import GateTimeouts, watch
 from ghapp.cli.options import ORG_ARGUMENT, WEB, CommandOutput, OutputCommand, json_fields, links, open_page
 from ghapp.exit_codes import FAILED, INTERRUPTED
 from ghapp.gate.judgement import LONGEST_CHANGE, Gate, GateRequest
-from ghapp.gate.shards import is_shard
+from ghapp.gate.shard_status import is_shard
 from ghapp.gate.terraform_log import LARGEST_BYTES, TerraformRun, read_terraform_log
 from ghapp.report.documents import GateDocument, gate_document
 from ghapp.report.gate_report import mark_of

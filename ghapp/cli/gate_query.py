@@ -11,7 +11,7 @@ from ghapp.errors import ConfigurationError
 from ghapp.gate.active_shard import ActiveShardAnswer
 from ghapp.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_gate
 from ghapp.gate.shard_checks import unknown_shard
-from ghapp.gate.shards import has_shards
+from ghapp.gate.shard_status import has_shards
 from ghapp.nearest_name import meant
 from ghapp.settings import PoolSettings, Settings
 
@@ -58,7 +58,7 @@ class GateQuery:
             UnknownOrgError: the App is not installed there.
             ConfigurationError: the shard is unknown, and not expected to be new.
         """
-        from ghapp.store.org_views import load_shard_inputs
+        from ghapp.store.views import load_shard_inputs
 
         (installation,) = await chosen(self._stores.installations, self._org)
         answer = await self._active_shard()

@@ -14,8 +14,8 @@ from ghapp.installations.installation import Installation
 from ghapp.report.jobs import JOB_STATES, job_document, select_jobs
 from ghapp.settings import Settings
 from ghapp.store.job_outcomes import load_job_outcomes
-from ghapp.store.org_views import load_job_queue
 from ghapp.store.stores import Stores
+from ghapp.store.views import load_job_queue
 from ghapp.untrusted_text import shell_command
 from ghapp.workflow_jobs.job import EVERY_JOB, Job, JobSearch, PullReference
 from ghapp.workflow_jobs.job_queue import JobQueue

@@ -11,8 +11,7 @@ from ghapp.cli.fleet_queries import fleet_documents, runner_document
 from ghapp.cli.gate_query import GateQuery, blue_green
 from ghapp.cli.job_queries import job_documents, jobs_referred_to
 from ghapp.deaths.cause import Cause
-from ghapp.deaths.correlation import chooser
-from ghapp.deaths.death import Death
+from ghapp.deaths.death import Death, chooser
 from ghapp.report.documents import death_document, timestamp
 from ghapp.settings import Settings
 from ghapp.store.stores import Stores

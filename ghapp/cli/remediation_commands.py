@@ -7,11 +7,11 @@ from ghapp.cli.context import UnknownPoolError, chosen, no_such_pool
 from ghapp.errors import ConfigurationError
 from ghapp.installations.installation import Installation
 from ghapp.remediation.fuse import Position, resume_command
+from ghapp.remediation.store import WHOLE_ORG, Pause, PauseResult
 from ghapp.report.documents import pause_in_words, timestamp
 from ghapp.settings import Settings
-from ghapp.store.fuses import WHOLE_ORG, Pause, PauseResult
-from ghapp.store.org_views import load_org_view
 from ghapp.store.stores import Stores
+from ghapp.store.views import load_org_view
 
 
 async def pause(

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import httpx2
 import msgspec
 
-from ghapp.cluster.api_errors import UNPROCESSABLE, RefusedError, rbac_lacks
-from ghapp.cluster.logs import read_log
-from ghapp.cluster.paged_list import listed
+from ghapp.cluster.api_errors import BAD_REQUEST, UNPROCESSABLE, RefusedError, rbac_lacks
 from ghapp.cluster.request import (
     ACCESS_REVIEWS,
     AUTOSCALING_RUNNER_SETS,
@@ -31,11 +29,104 @@ from ghapp.cluster.transport import ClusterResponse, ClusterTransport
 from ghapp.cluster.watch_events import Listed, WatchChange
 from ghapp.cluster.wire import answers, envelope, ephemeralrunners, pods, scale_sets
 from ghapp.cluster.wire.answers import change_of
-from ghapp.decoding import LeftOutRows
-from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ConflictError, ResourceMissingError
+from ghapp.cluster.wire.envelope import ObjectPage
+from ghapp.decoding import LeftOut, LeftOutRows
+from ghapp.errors import (
+    ClusterForbiddenError,
+    ClusterUnavailableError,
+    ConflictError,
+    ResourceMissingError,
+    ResourceVersionExpiredError,
+)
 from ghapp.pods.pod import EphemeralRunner, Pod
 from ghapp.pods.scale_sets import ScaleSet
 from ghapp.timings import NORMAL, Timings
+
+T = TypeVar("T")
+
+PER_PAGE = 500
+MOST_PAGES = 1000
+
+Read = Callable[[bytes, float | None], ObjectPage[T]]
+"""Parses a page of a list, with the time of the answer."""
+
+
+async def listed(
+    transport: ClusterTransport, call: ClusterRequest, read: Read[T], left_out: LeftOutRows, selector: str = ""
+) -> Listed[T]:
+    """Returns the whole list, and adds objects that cannot be read to `left_out`.
+
+    All pages show the state of the first one, which the server keeps for minutes.
+
+    Raises:
+        ClusterError: a page could not be read; there is no partial result.
+    """
+    try:
+        found = await _all_pages(transport, call, read, selector)
+    except ResourceVersionExpiredError:
+        found = await _all_pages(transport, call, read, selector)
+    left_out.add(found.left_out)
+    return found
+
+
+async def _all_pages(transport: ClusterTransport, call: ClusterRequest, read: Read[T], selector: str) -> Listed[T]:
+    params: dict[str, Any] = {"limit": PER_PAGE, **({"labelSelector": selector} if selector else {})}
+    items, odd = list[T](), list[LeftOut]()
+    version = ""
+    for _ in range(MOST_PAGES):
+        answer = await transport.request(call, **params)
+        if answer is None:
+            raise ClusterUnavailableError(f"{call}: the API server answered 404 for a list")
+        page = read(*answer)
+        items += page.items
+        odd += page.left_out
+        version = version or page.version  # of the first page: a watch from it misses no later change
+        if not page.next:
+            return Listed(items, version, answer.at, tuple(odd))
+        params["continue"] = page.next
+    raise ClusterUnavailableError(f"{call}: the list has more than {MOST_PAGES:,} pages, or no end")
+
+
+MOST_BYTES = 256 * 1024
+LONGEST_CHARACTER = 4
+"""In bytes. A log whose length is within so many bytes of the limit may have been cut inside a character."""
+
+LONGEST_LINE = 4096
+"""In characters."""
+
+
+async def read_log(
+    transport: ClusterTransport, pod: Pod, container: str, lines: int, *, previous: bool
+) -> tuple[str, ...]:
+    """Returns the last lines, oldest first; empty if there is no log.
+
+    The kubelet goes back by `tailLines` and then stops after `limitBytes`, so it cuts off the end of the log, which is
+    what matters. If the limit is hit, fewer lines are therefore requested.
+    """
+    call = ClusterRequest("get", PODS, pod.namespace, pod.name, "log")
+    while lines > 0:
+        try:
+            body = await transport.send(
+                call,
+                container=container,
+                tailLines=lines,
+                limitBytes=MOST_BYTES,
+                previous="true" if previous else "false",
+            )
+        except ResourceMissingError:  # the kubelet's own 404
+            return ()
+        except RefusedError as error:
+            if error.code != BAD_REQUEST:  # 400: the container has not started, or there is no previous one
+                raise
+            return ()
+        if body is None:
+            return ()
+        if len(body) <= MOST_BYTES - LONGEST_CHARACTER or lines == 1:
+            text = body[:MOST_BYTES].decode(errors="replace")
+            return tuple(line.rstrip("\r")[:LONGEST_LINE] for line in text.split("\n") if line.strip())[-lines:]
+        lines //= 2
+    return ()
+
 
 W = TypeVar("W", Pod, EphemeralRunner)
 

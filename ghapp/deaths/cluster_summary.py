@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ghapp.deaths.cause import Cause
-from ghapp.deaths.correlation import WEEK_SECONDS
-from ghapp.deaths.death import Death
+from ghapp.deaths.death import WEEK_SECONDS, Death
 from ghapp.deaths.patterns import DeathSummary, death_summary
 from ghapp.pods.phantom_kinds import FoundSince, Phantom, key, lasting
 from ghapp.pods.pod import is_fresh

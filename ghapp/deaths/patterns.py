@@ -8,8 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ghapp.deaths.cause import Cause, advice_for, fitting_advice
-from ghapp.deaths.correlation import BURST_SECONDS, LEAST_OF_BURST, WEEK_SECONDS
-from ghapp.deaths.death import Death
+from ghapp.deaths.death import BURST_SECONDS, LEAST_OF_BURST, WEEK_SECONDS, Death
 
 DAY_SECONDS = 86_400.0
 LEAST_ON_NODE = 3

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ghapp.deaths.cause import Cause, OwnReason
-from ghapp.deaths.correlation import is_of
-from ghapp.deaths.death import Death, blames_the_platform
+from ghapp.deaths.death import Death, blames_the_platform, is_of
 from ghapp.deaths.github_words import JobWords
 from ghapp.deaths.runner_log import RUNNING, read_runner_log
 from ghapp.runners.evidence import Evidence

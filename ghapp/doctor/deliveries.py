@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+from ghapp.deliveries.store import MOST_SCANNED, MOST_WAITING
 from ghapp.doctor.finding import Finding, ok, warning, wrong
 from ghapp.github.app import Delivered, HookConfig
 from ghapp.report.documents import timestamp
 from ghapp.runners.delivery_lag import HOLD_SECONDS, DeliveryGap, GapCause, duration, in_words
-from ghapp.store.inbox import MOST_SCANNED, MOST_WAITING
 
 GROUP = "deliveries"
 

@@ -14,6 +14,7 @@ from ghapp.doctor.roles import starting
 from ghapp.installations.installation import Installation, known_as, stale_name
 from ghapp.installations.pacing import left
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, resume_command
+from ghapp.remediation.store import WHOLE_ORG, Pause
 from ghapp.report import fuse_history
 from ghapp.report.check_run_state import PostFailure, repository_of
 from ghapp.report.documents import pause_in_words, timestamp
@@ -23,7 +24,6 @@ from ghapp.runners.next_attempt import BLINDNESS, UNKNOWN_BLINDNESS, NextAttempt
 from ghapp.runners.verdict import Reason, judge
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis
-from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.stores import Stores, open_stores, stores_over
 from ghapp.untrusted_text import shell_command
 

@@ -9,12 +9,12 @@ from ghapp.doctor.probe import probe
 from ghapp.doctor.roles import starting
 from ghapp.leaks.orphan import Orphan
 from ghapp.leaks.reaper_status import is_overdue
+from ghapp.leaks.store import Tick
 from ghapp.leaks.tick import Guard
 from ghapp.log import redact
 from ghapp.remediation.fuse import WHOLE_INSTALLATION
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
-from ghapp.store.leaks import Tick
 from ghapp.store.stores import Stores, open_stores
 
 GROUP = "cluster"

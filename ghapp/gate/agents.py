@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from ghapp.deaths.correlation import is_of
-from ghapp.deaths.death import Death
+from ghapp.deaths.death import Death, is_of
 from ghapp.pods.never_started import why_not_started
 from ghapp.pods.pod import Pod
 from ghapp.runners.evidence import Evidence

@@ -23,9 +23,8 @@ from ghapp.gate.active_shard import (
     counted,
 )
 from ghapp.gate.agents import agent_facts
-from ghapp.gate.cleanup_steps import cleanup_steps
 from ghapp.gate.deploy_results import failures_now, provision_of
-from ghapp.gate.next_steps import GateFailure, NextStep, UserImpact
+from ghapp.gate.next_steps import GateFailure, NextStep, UserImpact, cleanup_steps
 from ghapp.gate.shard_checks import Check
 from ghapp.gate.shard_status import ShardInputs, ShardStatus, shard_statuses, waiting
 from ghapp.gate.terraform_log import TerraformRun

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from ghapp.gate import next_steps
 from ghapp.gate.active_shard import ActiveShardAnswer, Deploy, Role, ShardRole, counted
-from ghapp.gate.shard_status import ShardInputs, ShardStatus, causes, members_of
-from ghapp.gate.shards import shard_of
+from ghapp.gate.shard_status import ShardInputs, ShardStatus, causes, members_of, shard_of
 from ghapp.gate.terraform_log import TerraformRun
 from ghapp.nearest_name import meant
 from ghapp.runners.evidence import Survey

@@ -13,9 +13,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from ghapp.incidents.fuse_steps import recorded_steps, unrecorded_steps
-from ghapp.incidents.incident import FuseStep, LossIncident, incident_of, spans
-from ghapp.incidents.loss import LossEnd, RunnerLoss, Span, returned
+from ghapp.incidents.incident import (
+    FuseStep,
+    LossEnd,
+    LossIncident,
+    RunnerLoss,
+    Span,
+    incident_of,
+    recorded_steps,
+    returned,
+    spans,
+    unrecorded_steps,
+)
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, FuseCounts, Position
 from ghapp.runners.evidence import Evidence
 
@@ -25,7 +34,7 @@ IncidentsById = Mapping[str, LossIncident]
 MOST_LOSSES = 10_000
 """Losses of one incident that are recorded, the first ones."""
 
-KEPT_SECONDS = 30 * 86_400.0
+INCIDENT_KEPT_SECONDS = 30 * 86_400.0
 """How long an incident is kept after its end."""
 
 MOST_INCIDENTS = 500
@@ -123,7 +132,9 @@ def current(incidents: IncidentsById, identifier: str) -> LossIncident | None:
 
 def outdated(incidents: IncidentsById, now: float) -> list[str]:
     """Returns the ids to delete: those that ended a month ago, and the oldest ended ones beyond `MOST_INCIDENTS`."""
-    old = {each.id for each in incidents.values() if each.ended is not None and now - each.ended > KEPT_SECONDS}
+    old = {
+        each.id for each in incidents.values() if each.ended is not None and now - each.ended > INCIDENT_KEPT_SECONDS
+    }
     over = sorted((each.ended, each.id) for each in incidents.values() if each.ended is not None and each.id not in old)
     too_many = max(0, len(incidents) - len(old) - MOST_INCIDENTS)
     return [*sorted(old), *(identifier for _, identifier in over[:too_many])]

@@ -4,7 +4,7 @@ A quiet fleet gives the same list and has the same records as at the sweep befor
 half of the cost of a sweep. Three conditions make it superfluous:
 
 - The list is the same, byte for byte.
-- No record of a runner or a job was written since; `store.settled` keeps that.
+- No record of a runner or a job was written since; `incidents.store.SettledSweeps` keeps that.
 - Time alone changes nothing until the next step of the history begins: no runner awaits a GET, a confirmation, a
   replacement or a view of the cluster, and each one's state at the end of the step is its state now.
 

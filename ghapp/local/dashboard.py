@@ -31,15 +31,15 @@ from ghapp.local.up import Site, http_address, local_url, log_path, reachable
 from ghapp.log import redact
 from ghapp.proxies import through_proxy
 from ghapp.redis_errors import without_number
+from ghapp.remediation.store import WHOLE_ORG
 from ghapp.report.documents import timestamp
 from ghapp.report.fleet import FleetView, by_pool
 from ghapp.report.headline import Headline, headlines
 from ghapp.runners.verdict import State
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
-from ghapp.store.fleet_views import load_fleet
-from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.stores import Stores, open_stores, stores_over
+from ghapp.store.views import load_fleet
 from ghapp.terminal.tables import COLOURS, SEVERITIES, PlainTable, ShrinkingTable, plain
 from ghapp.untrusted_text import visible
 from ghapp.web.pages.views.incidents import state_of, where_of

@@ -13,8 +13,13 @@ from datetime import UTC, datetime
 from ghapp.cluster.api import Cluster
 from ghapp.errors import ClusterUnavailableError
 from ghapp.pods.blockers import Blocker
-from ghapp.pods.deletion_decision import DeletionDecision, DeletionVerdict, Preconditions
-from ghapp.pods.deletion_guards import REGISTRATION_FINALIZER, may_delete_object
+from ghapp.pods.deletion_guards import (
+    REGISTRATION_FINALIZER,
+    DeletionDecision,
+    DeletionVerdict,
+    Preconditions,
+    may_delete_object,
+)
 from ghapp.pods.pod import EphemeralRunner, Pod
 from ghapp.runners.evidence import Evidence
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ghapp.cluster.api import Cluster
 from ghapp.cluster.request import PODS, SERVICE_ACCOUNTS, ClusterRequest
-from ghapp.pods.deletion_decision import DeletionDecision, DeletionVerdict, Preconditions
-from ghapp.pods.deletion_guards import may_delete_pod
+from ghapp.pods.deletion_guards import DeletionDecision, DeletionVerdict, Preconditions, may_delete_pod
 from ghapp.replace.arc import describe_pod
 from ghapp.runners.evidence import Evidence
 

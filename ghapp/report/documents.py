@@ -17,7 +17,7 @@ from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import DeadJob, Death
 from ghapp.gate.active_shard import Role
 from ghapp.gate.judgement import Gate
-from ghapp.gate.shards import ShardRule, shard_of
+from ghapp.gate.shard_status import ShardRule, shard_of
 from ghapp.installations.pool_matching import rule_named
 from ghapp.leaks.orphan import Orphan
 from ghapp.pods.blockers import sentence

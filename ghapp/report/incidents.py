@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ghapp.incidents.loss import LossEnd, RunnerLoss, losses_of
+from ghapp.incidents.incident import LossEnd, RunnerLoss, losses_of
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.verdict import Reason

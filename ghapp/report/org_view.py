@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ghapp.gate.shards import ShardRule
+from ghapp.gate.shard_status import ShardRule
 from ghapp.installations.pool_matching import ReplacerRule, rule_named, runner_pool
 from ghapp.pods.pod_claim import PodClaim, claim_on
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, fuse_of

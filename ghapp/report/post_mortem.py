@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ghapp.deaths.cause import HAPPENED, USED_UP, Cause, not_yours
-from ghapp.deaths.correlation import LEAST_OF_BURST, Correlation
-from ghapp.deaths.death import DeadJob, Death
+from ghapp.deaths.death import LEAST_OF_BURST, Correlation, DeadJob, Death
 from ghapp.deaths.job_story import StoryEvent
 from ghapp.report.check_run import CheckRunAction, Conclusion, Report, time_of
 from ghapp.report.documents import timestamp

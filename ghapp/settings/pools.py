@@ -9,7 +9,7 @@ from typing import Any
 
 from ghapp.addresses import is_http, shown
 from ghapp.errors import ConfigurationError
-from ghapp.gate.shards import flaw_of, has_shards
+from ghapp.gate.shard_status import flaw_of, has_shards
 from ghapp.installations.pool_matching import EVERY_RUNNER
 from ghapp.report.check_run_state import repository_of
 from ghapp.settings.tables import PoolSettings

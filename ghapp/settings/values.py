@@ -12,7 +12,7 @@ from typing import Any, Literal, Union
 
 from ghapp.addresses import shown
 from ghapp.errors import ConfigurationError
-from ghapp.gate.shards import is_shard
+from ghapp.gate.shard_status import is_shard
 
 LONGEST_SECONDS = 365 * 86_400
 MOST = 1_000_000

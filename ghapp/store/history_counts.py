@@ -1,7 +1,7 @@
 """Counts for the history, added by the same scripts that record what is counted, so that each is counted exactly once.
 
 A script that wants to count prepends `COUNT` to its source, and gives the key of the counts and what `field` returns.
-A sweep joins the counts to the history; see `ghapp.store.history`.
+A sweep joins the counts to the history; see `ghapp.incidents.store`.
 """
 
 from __future__ import annotations

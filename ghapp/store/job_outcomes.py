@@ -11,7 +11,7 @@ from ghapp.deaths.death import Death
 from ghapp.deaths.job_death import is_same_end
 from ghapp.deaths.job_story import JobOutcome, other_attempts
 from ghapp.deaths.post_mortem import APART_UNSEEN_SECONDS, UNFINISHED
-from ghapp.store.deaths import MOST_READ
+from ghapp.deaths.store import MOST_READ
 from ghapp.store.stores import Stores
 from ghapp.workflow_jobs.job import Job, JobSearch, was_hosted
 

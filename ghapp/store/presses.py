@@ -76,7 +76,7 @@ def check_topic(runner_id: int) -> str:
 
 
 def rerun_topic(death: str) -> str:
-    """Returns the topic of a re-run, by the `store.deaths.identity` of its runner's death."""
+    """Returns the topic of a re-run, by the `deaths.store.identity` of its runner's death."""
     return f"rerun {death}"
 
 

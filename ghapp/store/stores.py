@@ -10,52 +10,37 @@ from typing import TYPE_CHECKING
 
 from redis.asyncio import Redis
 
+from ghapp.deaths.post_mortem_store import ClusterSummaries, PostMortems, Reruns
+from ghapp.deaths.store import Deaths
+from ghapp.deliveries.log_store import DeliveryStatus
+from ghapp.deliveries.store import Ask, Inbox
+from ghapp.gate.store import GateChecks, Shards
+from ghapp.incidents.store import HistoryStore, Incidents, SettledSweeps
+from ghapp.installations.store import Installations, InstallationStates, UninstalledData
+from ghapp.leaks.store import Leaks
+from ghapp.notifications.event_store import Events
+from ghapp.notifications.store import Notifications
+from ghapp.pods.claim_store import PodClaims
+from ghapp.pods.end_store import OwnDeletions, PodEnds
+from ghapp.pods.store import DegradedSources, PodLocations, Pods, ScaleSets
 from ghapp.redis_clock import redis_time
+from ghapp.remediation.store import Fuses
+from ghapp.report.store import CheckCreations, Reports
+from ghapp.runners.store import Runners
 from ghapp.store.audit import AuditLog
-from ghapp.store.budget import Budget
-from ghapp.store.check_creations import CheckCreations
-from ghapp.store.cluster_summaries import ClusterSummaries
+from ghapp.store.budget import Budget, SharedRateLimits
 from ghapp.store.connect import connect
-from ghapp.store.deaths import Deaths
-from ghapp.store.degraded_sources import DegradedSources
-from ghapp.store.delivery_status import DeliveryStatus
-from ghapp.store.demand import Demand
 from ghapp.store.etag_pages import EtagPages
-from ghapp.store.events import Events
-from ghapp.store.fuses import Fuses
-from ghapp.store.gate_checks import GateChecks
 from ghapp.store.heartbeats import Heartbeats
-from ghapp.store.history import HistoryStore
-from ghapp.store.inbox import Ask, Inbox
-from ghapp.store.incidents import Incidents
-from ghapp.store.installation_states import InstallationStates
-from ghapp.store.installations import Installations
-from ghapp.store.leaks import Leaks
 from ghapp.store.left_out import LeftOutRecords
 from ghapp.store.locks import Locks
 from ghapp.store.metric_counters import MetricCounters
-from ghapp.store.notifications import Notifications
-from ghapp.store.own_deletions import OwnDeletions
-from ghapp.store.pod_claims import PodClaims
-from ghapp.store.pod_ends import PodEnds
-from ghapp.store.pod_locations import PodLocations
-from ghapp.store.pods import Pods
-from ghapp.store.post_mortems import PostMortems
 from ghapp.store.presses import Presses
 from ghapp.store.quarantine import Quarantine
-from ghapp.store.queue_checks import QueueChecks
-from ghapp.store.rate_limits import SharedRateLimits
-from ghapp.store.reports import Reports
-from ghapp.store.reruns import Reruns
-from ghapp.store.runner_groups import RunnerGroupStore
-from ghapp.store.runners import Runners
-from ghapp.store.scale_sets import ScaleSets
 from ghapp.store.schedule import Schedule
-from ghapp.store.settled import SettledSweeps
-from ghapp.store.shards import Shards
 from ghapp.store.tokens import Tokens
-from ghapp.store.uninstalled import UninstalledData
 from ghapp.timings import NORMAL, Timings
+from ghapp.workflow_jobs.store import Demand, QueueChecks, RunnerGroupStore
 
 if TYPE_CHECKING:
     from ghapp.store.sessions import Sessions

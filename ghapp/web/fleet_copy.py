@@ -14,7 +14,7 @@ from typing import NamedTuple
 from cachetools import LRUCache
 
 from ghapp.runners.evidence import Evidence
-from ghapp.store.runners import Runners
+from ghapp.runners.store import Runners
 
 RELOAD_SECONDS = 60.0
 

@@ -19,17 +19,17 @@ from ghapp.deaths.job_story import JobOutcome
 from ghapp.errors import StoreUnavailableError
 from ghapp.installations.installation import Installation
 from ghapp.pods.pod import EphemeralRunner, is_fresh
+from ghapp.pods.store import NamespaceView
 from ghapp.remediation.status import is_healed
 from ghapp.remediation.steps import has_looked
+from ghapp.remediation.store import WHOLE_ORG
 from ghapp.report.documents import never_seen
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence, Fold, Survey
 from ghapp.settings import Settings
-from ghapp.store.fuses import WHOLE_ORG
 from ghapp.store.job_outcomes import load_job_outcomes
-from ghapp.store.org_views import load_org_view
-from ghapp.store.pods import NamespaceView
 from ghapp.store.stores import Stores
+from ghapp.store.views import load_org_view
 from ghapp.web.cache import FRESH_SECONDS, Cache
 from ghapp.web.encoded_documents import EncodedDocument, EncodedDocuments, encoded
 from ghapp.web.fleet_copy import NO_RUNNERS, Fleet, FleetCopies

@@ -9,12 +9,11 @@ from typing import NamedTuple
 from ghapp.gate.active_shard import Deploy
 from ghapp.gate.judgement import ActiveShardSources, Gate, GateRequest, judge_gate
 from ghapp.gate.shard_checks import known_shards
-from ghapp.gate.shard_status import ShardInputs
-from ghapp.gate.shards import has_shards
+from ghapp.gate.shard_status import ShardInputs, has_shards
 from ghapp.installations.installation import Installation
 from ghapp.settings import PoolSettings, Settings
-from ghapp.store.org_views import load_shard_inputs
 from ghapp.store.stores import Stores
+from ghapp.store.views import load_shard_inputs
 
 
 class PoolGates(NamedTuple):

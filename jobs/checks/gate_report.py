@@ -31,7 +31,7 @@ from ghapp.log import logger
 from ghapp.queue import jobs
 from ghapp.report.gate_report import gate_report, name_of, summary_digest, superseded_report
 from ghapp.settings import PoolSettings
-from ghapp.store.org_views import load_shard_inputs
+from ghapp.store.views import load_shard_inputs
 from ghapp.workflow_jobs.queue_check import QueueCheck
 from jobs.checks.commit_check import CommitCheckPost
 from jobs.checks.publisher import TRANSIENT, CheckRunOutcome, open_checks, outcome_of, publish

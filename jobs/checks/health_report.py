@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ghapp.deaths.cluster_summary import MOST_DEATHS, ClusterSummary
-from ghapp.deaths.correlation import WEEK_SECONDS
+from ghapp.deaths.death import WEEK_SECONDS
 from ghapp.deaths.patterns import DAY_SECONDS, DeathSummary, death_patterns, death_summary
 from ghapp.github.checks import Checks
 from ghapp.installations.installation import Installation
@@ -24,7 +24,7 @@ from ghapp.report.check_run_state import (
     repository_of,
     wants_report,
 )
-from ghapp.store.fleet_views import load_fleet
+from ghapp.store.views import load_fleet
 from jobs.checks.publisher import POSTED, CheckRunOutcome, open_checks, outcome_of, publish, retry_after
 from jobs.context import JobContext
 from jobs.each_installation import each_installation

@@ -18,8 +18,7 @@ from ghapp.installations.pacing import Purpose
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.report.queue_report import QUEUE_CHECK, QUIET_TOPIC, queue_report, reasons_digest
-from ghapp.store.org_views import load_job_queue
-from ghapp.store.queue_checks import MOST
+from ghapp.store.views import load_job_queue
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.job_queue import JobQueue
@@ -34,6 +33,7 @@ from ghapp.workflow_jobs.queue_check import (
 )
 from ghapp.workflow_jobs.reason import QueueReason
 from ghapp.workflow_jobs.runner_groups import RunnerGroups
+from ghapp.workflow_jobs.store import MOST_CHECKS
 from jobs.checks.commit_check import CommitCheckPost
 from jobs.checks.publisher import CheckRunOutcome, open_checks, publish
 from jobs.context import JobContext
@@ -82,7 +82,7 @@ async def report_queue_of(context: JobContext, installation_id: int) -> dict[str
         outcomes: dict[str, CheckRunOutcome] = {}
         for place, check in followed.items():
             is_new = place not in known
-            if is_new and (not limits.report or len(known.keys() | outcomes.keys()) >= MOST):
+            if is_new and (not limits.report or len(known.keys() | outcomes.keys()) >= MOST_CHECKS):
                 continue
             post = _QueuePost(context, installation, place, queue)
             outcome = await post.run(await _with_outcomes(context, installation, check, queue), known.get(place))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ghapp.deaths.cause import Cause
-from ghapp.deaths.correlation import is_of
-from ghapp.deaths.death import DeadJob, Death, with_context, with_more_lines
+from ghapp.deaths.death import DeadJob, Death, is_of, with_context, with_more_lines
 from ghapp.deaths.post_mortem import JobFacts, job_at_death, wants_lines
 from ghapp.errors import PermissionMissingError
 from ghapp.github.jobs import Jobs

@@ -18,10 +18,9 @@ from ghapp.cluster.api import Cluster
 from ghapp.cluster.failure_grace import FailureGrace
 from ghapp.cluster.request import PODS, ClusterRequest
 from ghapp.deaths.cause import Cause
-from ghapp.deaths.correlation import is_of
-from ghapp.deaths.death import Death, died, has_worked, vanished
+from ghapp.deaths.death import Death, died, ended_before_deletion, has_worked, is_of, vanished
 from ghapp.deaths.job_death import completed_by_log, completed_by_pod, is_job_death_of
-from ghapp.deaths.own_deletion import ended_before_deletion
+from ghapp.deaths.store import identity
 from ghapp.errors import ClusterError, ClusterForbiddenError, ClusterUnavailableError
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import metric_pool, runner_pool
@@ -32,7 +31,6 @@ from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.runners.evidence import Evidence
 from ghapp.settings import Settings
-from ghapp.store.deaths import identity
 from ghapp.store.stores import Stores
 from jobs.events.publish import death_id
 

@@ -21,6 +21,7 @@ from ghapp.deaths.job_death import (
 )
 from ghapp.deaths.job_story import NOTHING_KNOWN, other_attempts
 from ghapp.deaths.post_mortem import APART_UNSEEN_SECONDS, UNFINISHED
+from ghapp.deaths.store import identity
 from ghapp.errors import GitHubUnavailableError, NotFoundError, PermissionMissingError
 from ghapp.github.jobs import Jobs
 from ghapp.installations.installation import Installation
@@ -29,7 +30,6 @@ from ghapp.installations.pool_matching import OTHER_POOL
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.runners.evidence import Evidence
-from ghapp.store.deaths import identity
 from ghapp.store.job_outcomes import load_job_outcomes
 from ghapp.workflow_jobs.job import Job, JobSearch
 from jobs.context import JobContext, configured, open_context

@@ -20,6 +20,7 @@ from ghapp.deaths.post_mortem import (
     next_look_after,
     wants_lines,
 )
+from ghapp.deaths.store import identity
 from ghapp.errors import (
     CreationsSpentError,
     GhappError,
@@ -35,7 +36,6 @@ from ghapp.log import logger
 from ghapp.loki.client import LogStoreUnreachableError
 from ghapp.pods.degraded_sources import HOST_LINES, RUNNER_LINES
 from ghapp.queue.jobs import JobName
-from ghapp.store.deaths import identity
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.context import JobContext, configured, open_context
 from jobs.deaths.death_context import facts_of, with_facts, with_host_lines, with_job, with_runner_lines
@@ -61,7 +61,7 @@ async def look_into(context: JobContext, installation_id: int, which: str, look:
     Args:
         context: the stores and GitHub.
         installation_id: of the runner.
-        which: the death's `store.deaths.identity`; a later end of the same pod, or of its name, is another one.
+        which: the death's `deaths.store.identity`; a later end of the same pod, or of its name, is another one.
         look: how many examinations came before.
 
     Raises:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from ghapp.deaths.correlation import WEEK_SECONDS, correlation
-from ghapp.deaths.death import DeadJob
+from ghapp.deaths.death import WEEK_SECONDS, DeadJob, correlation
 from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome, StoryEvent, is_run_again, job_story, rerun_story
+from ghapp.deaths.post_mortem_store import PostedMortem
 from ghapp.deaths.rerun import RerunFacts, may_be_repeated, refusal
+from ghapp.deaths.store import identity
 from ghapp.errors import NotFoundError
 from ghapp.installations.installation import Installation
 from ghapp.log import logger
 from ghapp.report.post_mortem import NAME, post_mortem_report
-from ghapp.store.deaths import identity
 from ghapp.store.job_outcomes import load_job_outcomes
-from ghapp.store.post_mortems import PostedMortem
 from jobs.checks.publisher import CheckRunOutcome, open_checks, publish
 from jobs.context import JobContext
 from jobs.events.publish import death_id

@@ -27,6 +27,7 @@ from ghapp.deaths.rerun import (
     tries_end_after,
     why_not,
 )
+from ghapp.deaths.store import identity
 from ghapp.errors import GitHubError, NotFoundError, PermissionMissingError
 from ghapp.github.checks import external_id
 from ghapp.github.deliveries import Delivery
@@ -39,7 +40,6 @@ from ghapp.queue.jobs import JobName
 from ghapp.remediation.fuse import Position, fuse_of
 from ghapp.report.post_mortem import NAME, RERUN
 from ghapp.store.audit import AuditEntry, Channel
-from ghapp.store.deaths import identity
 from ghapp.store.presses import rerun_topic
 from jobs.context import JobContext, configured, open_context
 
@@ -63,7 +63,7 @@ async def rerun_job_of(
     Args:
         context: the stores and GitHub.
         installation_id: of the job.
-        which: the `store.deaths.identity` of its runner's death.
+        which: the `deaths.store.identity` of its runner's death.
         by: a person's login, or `auto`.
         attempt: how many tries came before; a reason that passes is waited for.
         waited: 1 if one of them found the run going on.

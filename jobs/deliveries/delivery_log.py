@@ -7,12 +7,12 @@ end. Of very many failures one read covers a part; redelivery continues before i
 from __future__ import annotations
 
 from ghapp.deliveries.redelivery import KEPT_SECONDS, Redeliveries, by_installation, to_redeliver
+from ghapp.deliveries.store import TOP, RedeliveryCursor
 from ghapp.errors import GitHubError
 from ghapp.github.delivery_log import CONFIRMATION_LIMITS, LIMITS, Failures, failed_attempts
 from ghapp.installations.pacing import CallLimits
 from ghapp.log import logger
 from ghapp.runners.delivery_lag import DeliveryLog, LogReading, MissingDeliveries, log_after, log_after_failure
-from ghapp.store.inbox import TOP, RedeliveryCursor
 from jobs.context import JobContext
 
 log = logger(__name__)

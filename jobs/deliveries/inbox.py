@@ -10,18 +10,18 @@ from datetime import datetime
 from rq.timeouts import BaseTimeoutException
 
 from ghapp.decoding import LeftOut
+from ghapp.deliveries.log_store import arrived_at
+from ghapp.deliveries.store import Entry
 from ghapp.errors import GhappError
 from ghapp.github.deliveries import KNOWN, Delivery, WorkflowJob, decode
 from ghapp.log import logger
 from ghapp.runners import observations
 from ghapp.runners.delivery_lag import arrivals_after
 from ghapp.runners.evidence import Evidence, Fold
-from ghapp.store.delivery_status import arrived_at
-from ghapp.store.demand import OVER_SECONDS
-from ghapp.store.inbox import Entry
 from ghapp.store.metric_counters import CounterBatch
 from ghapp.workflow_jobs.job import HOSTED_GROUP, Job, known_status
 from ghapp.workflow_jobs.job_steps import JobSteps
+from ghapp.workflow_jobs.store import OVER_SECONDS
 from jobs.checks.check_run_events import handle_check_event
 from jobs.context import JobContext, configured, open_context
 from jobs.deaths.job_deaths import enqueue_ended, enqueue_run_again, enqueue_suspicious

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from ghapp.gate.shards import shard_of
+from ghapp.gate.shard_status import shard_of
 from ghapp.incidents.history import pool_of_job
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import metric_pool, pool_of, rule_named

@@ -27,6 +27,7 @@ from httpx import AsyncClient
 from ghapp.errors import LockLostError, ReplacerUnavailableError, StoreUnavailableError
 from ghapp.installations.pool_matching import rule_named, runner_pool
 from ghapp.log import logger
+from ghapp.notifications.event_store import Outgoing
 from ghapp.remediation.fuse import Fuse, fuse_of, fuse_of_runner
 from ghapp.remediation.steps import (
     REPLACE,
@@ -36,11 +37,10 @@ from ghapp.remediation.steps import (
     replacement_path,
     request_step,
 )
+from ghapp.remediation.store import WHOLE_ORG, Pause
 from ghapp.replace.cloudevents import open_client, post
 from ghapp.replace.outbox_copy import OutboxCopy, OutboxGroup
 from ghapp.settings import PoolSettings, Settings
-from ghapp.store.events import Outgoing
-from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.stores import Stores
 
 log = logger(__name__)

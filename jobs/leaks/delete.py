@@ -15,10 +15,10 @@ from ghapp.installations.installation import Installation
 from ghapp.leaks.guards import LeakLimits, TickMemory, TickResult, leaks
 from ghapp.leaks.orphan import Orphan, orphan
 from ghapp.leaks.runner_activity import RunnerActivity
+from ghapp.leaks.store import Leaks
 from ghapp.log import logger
 from ghapp.pods.pod import Pod
 from ghapp.replace.pods import delete_account, require_permissions
-from ghapp.store.leaks import Leaks
 from jobs.context import JobContext
 from jobs.deaths.death_recorder import DeathRecorder
 from jobs.events.publish import publish_orphan

@@ -15,12 +15,12 @@ from ghapp.installations.installation import Installation
 from ghapp.leaks.guards import Guard, TickMemory, TickResult, leaks
 from ghapp.leaks.leak_fuse import LeakFuse
 from ghapp.leaks.reaper_status import examples, kept_by_guard, stops
+from ghapp.leaks.store import Leaks, Tick
 from ghapp.log import logger, redact
 from ghapp.pods.degraded_sources import leaks_source
 from ghapp.pods.pod import Pod
 from ghapp.queue.jobs import JobName
-from ghapp.store.fuses import WHOLE_ORG
-from ghapp.store.leaks import Leaks, Tick
+from ghapp.remediation.store import WHOLE_ORG
 from jobs.context import JobContext
 from jobs.each_installation import each_installation
 from jobs.leaks.delete import REAPED, SKIPPED, Reaper

@@ -1,7 +1,7 @@
 """Keeps one namespace's runner pods, and has each end recorded as a death before another client deletes the pod.
 
 The snapshot shows a change at once. The death takes longer: a log is read, and a job enqueued, some 7 ms of CPU. So the
-change and the end that it shows (`store.pod_ends`) are stored in one transaction, and deaths are recorded from there.
+change and the end that it shows (`pods.end_store`) are stored in one transaction, and deaths are recorded from there.
 An end whose log could not be read for now stays there until its death has the log, or will not get it: a watch that is
 killed meanwhile leaves it to the next one.
 """
@@ -17,9 +17,9 @@ from ghapp.cluster.watch import follow
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchEvent, WatchFailure
 from ghapp.log import logger
 from ghapp.pods.degraded_sources import deaths_source, pods_source
+from ghapp.pods.end_store import PodEnd, UnrecordedEnd
 from ghapp.pods.pod import Pod
-from ghapp.store.pod_ends import PodEnd, UnrecordedEnd
-from ghapp.store.pods import PodChange
+from ghapp.pods.store import PodChange
 from jobs.deaths.death_recorder import DeathRecorder
 from jobs.pods.namespace_cache import Clock, NamespaceCache
 from jobs.pods.ordered_tasks import OrderedTasks, first_of

@@ -12,7 +12,7 @@ from ghapp.errors import ClusterForbiddenError, ConflictError, ResourceMissingEr
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose
 from ghapp.pods.blockers import Blocker
-from ghapp.pods.deletion_decision import DeletionDecision, DeletionVerdict, Preconditions
+from ghapp.pods.deletion_guards import DeletionDecision, DeletionVerdict, Preconditions
 from ghapp.remediation.steps import present, successor_of
 from ghapp.report.org_view import OrgView
 from ghapp.runners import absence, deletion_progress, observations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import runner_pool
-from ghapp.pods.deletion_decision import DeletionDecision, Preconditions
+from ghapp.pods.deletion_guards import DeletionDecision, Preconditions
 from ghapp.pods.pod import is_fresh
 from ghapp.pods.pod_claim import by_name
 from ghapp.runners.evidence import Evidence

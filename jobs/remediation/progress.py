@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from ghapp.installations.installation import Installation
 from ghapp.log import logger, redact
 from ghapp.pods.blockers import Blocker
-from ghapp.pods.deletion_decision import DeletionDecision
-from ghapp.pods.deletion_guards import CLOCK_SLACK_SECONDS, TERMINATING_SECONDS
+from ghapp.pods.deletion_guards import CLOCK_SLACK_SECONDS, TERMINATING_SECONDS, DeletionDecision
 from ghapp.queue.jobs import JobName
 from ghapp.runners import deletion_progress, observations
 from ghapp.runners.deletion_progress import Deletion

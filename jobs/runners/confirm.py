@@ -14,13 +14,13 @@ from ghapp.github.runner_list import first_page, get_each, list_runners
 from ghapp.github.wire import JobEnd
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Purpose
+from ghapp.installations.store import MEMORY_SECONDS, InstallationState
 from ghapp.log import logger
 from ghapp.queue.jobs import JobName
 from ghapp.runners import absence, observations
 from ghapp.runners.absence import GetResult, RunnerList
 from ghapp.runners.evidence import Evidence, Fold, Registration, Survey
 from ghapp.runners.verdict import is_absent
-from ghapp.store.installation_states import MEMORY_SECONDS, InstallationState
 from ghapp.workflow_jobs.job import RUNNING_TOO_LONG_SECONDS, Job, is_over
 from jobs.context import JobContext, configured, open_context
 from jobs.deliveries.completeness import without_deferred

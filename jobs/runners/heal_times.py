@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection
 
-from ghapp.gate.shards import shard_of
+from ghapp.gate.shard_status import shard_of
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import metric_pool, rule_named, runner_pool
 from ghapp.remediation.successors import heals

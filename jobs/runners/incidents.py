@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from ghapp.incidents.fold import IncidentsById, observed, places_of, with_losses
-from ghapp.incidents.loss import LossEnd, RunnerLoss, is_unrecorded
+from ghapp.incidents.incident import LossEnd, RunnerLoss, is_unrecorded
 from ghapp.installations.installation import Installation
 from ghapp.remediation.fuse import Fuse, FuseCounts, Position
 from ghapp.report.incidents import losses_in

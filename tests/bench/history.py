@@ -19,10 +19,10 @@ from ghapp.incidents.history import (
     joined,
     sampled,
 )
+from ghapp.incidents.store import BUCKET_SECONDS
 from ghapp.store import keys
 from ghapp.store.codec import CODECS
 from ghapp.store.connect import connect
-from ghapp.store.history import BUCKET_SECONDS
 from tests.bench.figure import Figure
 from tests.support.local_redis import embedded_redis
 

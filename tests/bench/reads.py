@@ -15,11 +15,11 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 from ghapp.installations.installation import NEEDED, Installation
+from ghapp.installations.store import Installations
 from ghapp.runners.evidence import Registration, Survey
 from ghapp.runners.observations import registration_seen
+from ghapp.runners.store import Runners
 from ghapp.store.connect import connect
-from ghapp.store.installations import Installations
-from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
 from tests.bench.figure import Figure, middle
 from tests.bench.load import Outcome, Plan, Target, alternate

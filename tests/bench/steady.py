@@ -20,12 +20,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from ghapp.deliveries.store import Inbox
 from ghapp.github.deliveries import encode, parse
+from ghapp.notifications.event_store import Events
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.store.connect import connect, connect_sync
-from ghapp.store.events import Events
-from ghapp.store.inbox import Inbox
 from tests.bench.figure import Figure
 from tests.bench.places import LIST_CALL, POOL, GitHub, github, running
 from tests.support.local_redis import embedded_redis

@@ -12,9 +12,9 @@ import pytest
 from playwright.sync_api import expect
 
 from ghapp.incidents.history import HOUR_SECONDS, STEP_SECONDS, WHOLE_ORG, HistorySample, step_of
+from ghapp.incidents.store import HistoryStore
+from ghapp.remediation.store import Fuses, Pause
 from ghapp.store.connect import connect
-from ghapp.store.fuses import Fuses, Pause
-from ghapp.store.history import HistoryStore
 from ghapp.web.pages.views.charts import MOST_ROWS
 from tests.browser.axe import violations
 from tests.browser.site import site

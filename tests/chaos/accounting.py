@@ -14,13 +14,13 @@ from rq.job import Job
 from rq.registry import ScheduledJobRegistry, StartedJobRegistry
 from rq.serializers import JSONSerializer
 
+from ghapp.deliveries.store import Inbox
 from ghapp.installations.pacing import MOST_IN_FLIGHT
+from ghapp.notifications.event_store import Events
 from ghapp.queue.jobs import QUEUES
 from ghapp.remediation.fuse import Position
+from ghapp.remediation.store import Fuses
 from ghapp.store.connect import connect_sync
-from ghapp.store.events import Events
-from ghapp.store.fuses import Fuses
-from ghapp.store.inbox import Inbox
 from tests.chaos.installation import Installation
 
 MOST_POINTS_A_MINUTE = 900

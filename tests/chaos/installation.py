@@ -14,11 +14,11 @@ from typing import TypeVar
 import httpx
 from redis.asyncio import Redis
 
+from ghapp.runners.store import Runners
 from ghapp.sandbox.config import OrgConfig, Pace, SandboxConfig, pools_of
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
-from ghapp.store.runners import Runners
 from tests.stories.processes import Role, environment, wait_for
 from tests.support.local_redis import embedded_redis
 from tests.support.policy import acting

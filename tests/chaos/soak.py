@@ -11,10 +11,10 @@ from random import Random
 from redis.asyncio import Redis
 
 from ghapp.deliveries.redelivery import FIRST_WAIT_SECONDS
+from ghapp.installations.store import Installations
 from ghapp.queue.jobs import BACKOFF_SECONDS
 from ghapp.remediation.fuse import Position
-from ghapp.store.fuses import Fuses
-from ghapp.store.installations import Installations
+from ghapp.remediation.store import Fuses
 from tests.chaos.accounting import Account, account_of
 from tests.chaos.faults import LANES
 from tests.chaos.installation import (

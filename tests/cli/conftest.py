@@ -11,16 +11,16 @@ import pytest
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import DeadJob, Death
+from ghapp.deaths.store import Deaths
 from ghapp.doctor.finding import ok, warning
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.queue.jobs import JobName
 from ghapp.runners.evidence import Survey
 from ghapp.runners.observations import looked_again
+from ghapp.runners.store import Runners
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
-from ghapp.store.deaths import Deaths
-from ghapp.store.installations import Installations
-from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
 from ghapp.web.app import Server, build
 from tests.cli.test_cli import CREDENTIALS, ghapp

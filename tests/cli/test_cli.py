@@ -14,9 +14,9 @@ import pytest
 from ghapp.cli import main
 from ghapp.exit_codes import MISUSED, REDIS_UNAVAILABLE
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.sandbox import SandboxConfig, SandboxServer
 from ghapp.store.connect import connect
-from ghapp.store.installations import Installations
 from tests.support import commands
 from tests.support.keys import private_key
 from tests.support.local_redis import embedded_redis

@@ -18,10 +18,10 @@ import pytest
 from standardwebhooks import Webhook
 
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.runners.evidence import Survey
+from ghapp.runners.store import Runners
 from ghapp.settings import Settings
-from ghapp.store.installations import Installations
-from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
 from tests.cli.conftest import ACME, Http, Known
 from tests.rules.builders import online

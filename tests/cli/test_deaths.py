@@ -8,7 +8,7 @@ import pytest
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import DeadJob, Death
-from ghapp.store.deaths import Deaths
+from ghapp.deaths.store import Deaths
 from tests.cli.conftest import ACME
 from tests.cli.test_cli import one_line
 

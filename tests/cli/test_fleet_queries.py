@@ -8,14 +8,13 @@ import pytest
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import ClusterSummary
-from ghapp.deaths.correlation import is_of
-from ghapp.deaths.death import Death
+from ghapp.deaths.death import Death, is_of
+from ghapp.deaths.post_mortem_store import ClusterSummaries
+from ghapp.pods.claim_store import PodClaims
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
+from ghapp.pods.store import Pods
+from ghapp.remediation.store import Fuses, Pause
 from ghapp.report.documents import timestamp
-from ghapp.store.cluster_summaries import ClusterSummaries
-from ghapp.store.fuses import Fuses, Pause
-from ghapp.store.pod_claims import PodClaims
-from ghapp.store.pods import Pods
 from tests.cli.conftest import ACME
 from tests.cli.test_cli import one_line
 from tests.rules.builders import online

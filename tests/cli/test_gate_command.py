@@ -14,15 +14,15 @@ from threading import Thread
 import pytest
 
 from ghapp.gate.active_shard import Deploy, Role
+from ghapp.gate.store import Shards
 from ghapp.gate.terraform_log import LARGEST_BYTES
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.runners.evidence import Registration, Survey
 from ghapp.runners.observations import job_started, registration_seen
-from ghapp.store.demand import Demand
-from ghapp.store.installations import Installations
-from ghapp.store.runners import Runners
-from ghapp.store.shards import Shards
+from ghapp.runners.store import Runners
 from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.store import Demand
 from tests.support import commands
 
 ORG = 7

@@ -8,11 +8,11 @@ import pytest
 
 from ghapp.cli.backend import JobReference
 from ghapp.deaths.job_story import HELD
+from ghapp.deaths.post_mortem_store import Reruns
 from ghapp.deaths.rerun import Rerun, RerunState
-from ghapp.store.deaths import Deaths
-from ghapp.store.demand import Demand
-from ghapp.store.reruns import Reruns
+from ghapp.deaths.store import Deaths
 from ghapp.workflow_jobs.job import Job, PullReference
+from ghapp.workflow_jobs.store import Demand
 from tests.cli.conftest import ACME
 from tests.cli.test_cli import one_line
 from tests.rules.builders import online

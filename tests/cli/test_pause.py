@@ -5,11 +5,11 @@ import json
 import time
 
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.remediation.store import Fuses, Pause
 from ghapp.report.documents import pause_in_words, timestamp
 from ghapp.store.audit import AuditLog, Trail
-from ghapp.store.fuses import Fuses, Pause
-from ghapp.store.installations import Installations
 from ghapp.store.schedule import Schedule
 from tests.support import commands
 

@@ -8,18 +8,18 @@ import time
 
 import pytest
 
+from ghapp.deliveries.store import Entry, Inbox
 from ghapp.gate.active_shard import Deploy, Role
+from ghapp.gate.store import Shards
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.remediation.store import Fuses, Pause
 from ghapp.runners.evidence import Survey
+from ghapp.runners.store import Runners
 from ghapp.store import keys
-from ghapp.store.fuses import Fuses, Pause
-from ghapp.store.inbox import Entry, Inbox
-from ghapp.store.installations import Installations
 from ghapp.store.presses import SWEEP_TOPIC, Presses
-from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
-from ghapp.store.shards import Shards
 from ghapp.store.tokens import Tokens
 from tests.cli.conftest import ACME, Http, Known
 from tests.cli.test_cli import ghapp, one_line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.cluster import logs, paged_list
+from ghapp.cluster import api as operations
 from ghapp.cluster.connection import open_cluster
 from ghapp.errors import (
     ClusterForbiddenError,
@@ -61,7 +61,7 @@ async def test_a_long_list_is_read_to_its_end_as_it_was_at_its_beginning(api, cl
     for name in NAMES:
         api.control.pod("runners", name)
     version = api.control.version()
-    monkeypatch.setattr(paged_list, "PER_PAGE", per_page)
+    monkeypatch.setattr(operations, "PER_PAGE", per_page)
     between(cluster, lambda: api.control.set_labels("pods", "runners", "linux-4", changed="since"))
     found = await cluster.pods("runners")
     assert [pod.name for pod in found.items] == NAMES
@@ -72,7 +72,7 @@ async def test_a_long_list_is_read_to_its_end_as_it_was_at_its_beginning(api, cl
 async def test_a_list_whose_continuation_expired_is_read_again_from_the_start(api, cluster, monkeypatch):
     for name in NAMES:
         api.control.pod("runners", name)
-    monkeypatch.setattr(paged_list, "PER_PAGE", 2)
+    monkeypatch.setattr(operations, "PER_PAGE", 2)
     between(cluster, api.control.forget_versions)
     assert [pod.name for pod in (await cluster.pods("runners")).items] == NAMES
 
@@ -80,7 +80,7 @@ async def test_a_list_whose_continuation_expired_is_read_again_from_the_start(ap
 async def test_a_list_whose_continuation_always_expires_is_no_answer(api, cluster, monkeypatch):
     for name in NAMES:
         api.control.pod("runners", name)
-    monkeypatch.setattr(paged_list, "PER_PAGE", 2)
+    monkeypatch.setattr(operations, "PER_PAGE", 2)
     between(cluster, api.control.forget_versions, times=9)
     with pytest.raises(ResourceVersionExpiredError):
         await cluster.pods("runners")
@@ -90,7 +90,7 @@ async def test_a_list_whose_continuation_always_expires_is_no_answer(api, cluste
 async def test_a_part_that_fails_fails_the_list(api, cluster, monkeypatch, times):
     for name in NAMES:
         api.control.pod("runners", name)
-    monkeypatch.setattr(paged_list, "PER_PAGE", 2)
+    monkeypatch.setattr(operations, "PER_PAGE", 2)
     left = [times]
 
     def cut_the_last():
@@ -106,8 +106,8 @@ async def test_a_part_that_fails_fails_the_list(api, cluster, monkeypatch, times
 async def test_an_endless_list_is_abandoned(api, cluster, monkeypatch):
     for name in NAMES:
         api.control.pod("runners", name)
-    monkeypatch.setattr(paged_list, "PER_PAGE", 1)
-    monkeypatch.setattr(paged_list, "MOST_PAGES", 4)
+    monkeypatch.setattr(operations, "PER_PAGE", 1)
+    monkeypatch.setattr(operations, "MOST_PAGES", 4)
     with pytest.raises(ClusterUnavailableError, match="no end"):
         await cluster.pods("runners")
 
@@ -206,7 +206,7 @@ async def test_the_log_before_a_restart_is_another(api, cluster):
 
 @pytest.mark.parametrize("character", ["x", "ä", "€"], ids=["1-byte", "2-bytes", "3-bytes"])
 async def test_a_log_that_is_too_long_loses_its_beginning_and_not_its_end(api, cluster, monkeypatch, character):
-    monkeypatch.setattr(logs, "MOST_BYTES", 100)
+    monkeypatch.setattr(operations, "MOST_BYTES", 100)
     api.control.pod("runners", "linux-0")
     api.control.set_log("runners", "linux-0", [f"{number} {character * 18}" for number in range(50)])
     result = await cluster.log(await cluster.pod("runners", "linux-0"))
@@ -215,7 +215,7 @@ async def test_a_log_that_is_too_long_loses_its_beginning_and_not_its_end(api, c
 
 
 async def test_a_line_that_is_too_long_is_cut(api, cluster, monkeypatch):
-    monkeypatch.setattr(logs, "LONGEST_LINE", 10)
+    monkeypatch.setattr(operations, "LONGEST_LINE", 10)
     api.control.pod("runners", "linux-0")
     api.control.set_log("runners", "linux-0", ["x" * 11])
     assert await cluster.log(await cluster.pod("runners", "linux-0")) == ("x" * 10,)

@@ -10,10 +10,10 @@ from ghapp.doctor import active_shard
 from ghapp.doctor.active_shard import of_answers
 from ghapp.doctor.finding import FindingStatus
 from ghapp.gate.active_shard import ActiveShardAnswer
+from ghapp.gate.store import Shards
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.settings import PoolSettings, Settings
-from ghapp.store.installations import Installations
-from ghapp.store.shards import Shards
 
 NOW = 1_790_000_000.0
 POOL = PoolSettings("acme", "linux", shard_label="shard", active_command=("true",))

@@ -18,13 +18,12 @@ from ghapp.doctor.rbac import RbacPlace, needs, role_of
 from ghapp.doctor.watch import of_ages, of_holder
 from ghapp.loki.client import JOURNAL_SELECTORS
 from ghapp.pods.pod import Container, Pod
+from ghapp.pods.store import DegradedSources, Pods
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store import keys
-from ghapp.store.degraded_sources import DegradedSources
 from ghapp.store.heartbeats import Heartbeats
 from ghapp.store.locks import ROLE
-from ghapp.store.pods import Pods
 from tests.cluster.test_access import rule
 from tests.support.loki import Loki, answer
 from tests.support.snapshots import record_snapshot

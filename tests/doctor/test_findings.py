@@ -33,15 +33,15 @@ from ghapp.doctor.tokens import SOON_SECONDS, of_tokens
 from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.github.app import AppRegistration, Delivered, HookConfig
 from ghapp.installations.installation import NEEDED, Installation
+from ghapp.leaks.store import Tick
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.remediation.store import Pause
 from ghapp.report.check_run_state import PostFailure
 from ghapp.report.documents import timestamp
 from ghapp.runners.delivery_lag import DeliveryGap, GapCause
 from ghapp.runners.evidence import Survey
 from ghapp.runners.next_attempt import NextAttempt
 from ghapp.settings import PoolSettings, Settings
-from ghapp.store.fuses import Pause
-from ghapp.store.leaks import Tick
 from ghapp.store.left_out import LastLeftOut
 from ghapp.store.quarantine import UnreadableRecord
 from ghapp.store.tokens import Token

@@ -2,9 +2,9 @@
 
 from ghapp.doctor.finding import FindingStatus
 from ghapp.doctor.notifications import check
+from ghapp.notifications.store import Notifications, PendingNotification
 from ghapp.notifier import digest
 from ghapp.settings import Settings
-from ghapp.store.notifications import Notifications, PendingNotification
 
 ADDRESS = "json://user:secret@127.0.0.1:9/"
 

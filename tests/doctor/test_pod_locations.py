@@ -7,12 +7,12 @@ import pytest
 from ghapp.doctor import pod_locations
 from ghapp.doctor.finding import FindingStatus
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
+from ghapp.pods.store import PodLocations
 from ghapp.runners.evidence import Registration
 from ghapp.runners.observations import registration_seen
+from ghapp.runners.store import Runners
 from ghapp.settings import Settings
-from ghapp.store.installations import Installations
-from ghapp.store.pod_locations import PodLocations
-from ghapp.store.runners import Runners
 
 NOW = 1_790_000_000.0
 

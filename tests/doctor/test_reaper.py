@@ -10,11 +10,11 @@ from ghapp.doctor import cluster
 from ghapp.doctor.finding import FindingStatus
 from ghapp.doctor.reaper import check, of_tick, of_unfinished
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.leaks.orphan import Orphan
+from ghapp.leaks.store import Leaks, Tick
 from ghapp.report.documents import timestamp
 from ghapp.settings import Settings
-from ghapp.store.installations import Installations
-from ghapp.store.leaks import Leaks, Tick
 
 NOW = 1_790_000_000.0
 ACME = Installation(7, "acme", 70, {"organization_self_hosted_runners": "write"})

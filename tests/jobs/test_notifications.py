@@ -6,13 +6,13 @@ import pytest
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.installations.installation import Installation
+from ghapp.notifications.store import Notifications, PendingNotification
 from ghapp.notifier import Notifier, digest
 from ghapp.runners.absence import survey_after_failure
 from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Reason
 from ghapp.settings import Settings
 from ghapp.store.connect import StorePipeline, connect_sync
-from ghapp.store.notifications import Notifications, PendingNotification
 from jobs import notifications
 from jobs.notifications import BACKOFF_SECONDS, GIVEN_UP_SECONDS, notify
 from jobs.runners.sweep import sweep_installation

@@ -11,21 +11,20 @@ from rq.serializers import JSONSerializer
 from structlog.testing import capture_logs
 
 from ghapp import redis_clock
+from ghapp.deliveries.store import Inbox
 from ghapp.errors import StoreUnavailableError
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.connect import StorePipeline, connect, connect_sync
-from ghapp.store.demand import Demand
 from ghapp.store.heartbeats import SILENT_SECONDS, Heartbeats
-from ghapp.store.inbox import Inbox
-from ghapp.store.installations import Installations
-from ghapp.store.queue_checks import QueueChecks
 from ghapp.store.schedule import Schedule
 from ghapp.workflow_jobs.job import Job as QueuedJob
 from ghapp.workflow_jobs.queue_check import QueueCheck
+from ghapp.workflow_jobs.store import Demand, QueueChecks
 from jobs import scheduler
 from jobs.scheduler import (
     ADDED_JOB_SECONDS,

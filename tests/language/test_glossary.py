@@ -11,7 +11,7 @@ from ghapp.deaths.cause import Cause, OwnReason
 from ghapp.deaths.rerun import RerunRefusal, RerunState
 from ghapp.deaths.runner_log import RunnerError
 from ghapp.gate.active_shard import Role
-from ghapp.incidents.loss import LossEnd
+from ghapp.incidents.incident import LossEnd
 from ghapp.leaks.leak_fuse import StopReason
 from ghapp.leaks.tick import Guard
 from ghapp.pods.blockers import Blocker

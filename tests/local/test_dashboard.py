@@ -14,9 +14,9 @@ from rich.errors import MarkupError
 
 from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.errors import StoreUnavailableError
-from ghapp.incidents.incident import FuseStep, LossIncident, incident_of
-from ghapp.incidents.loss import LossEnd, RunnerLoss
+from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss, incident_of
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.local import dashboard
 from ghapp.local.dashboard import (
     EVENTS_SHOWN,
@@ -31,17 +31,16 @@ from ghapp.local.dashboard import (
     jobs_line,
     worth_a_line,
 )
+from ghapp.notifications.event_store import Events
 from ghapp.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason
 from ghapp.remediation.fuse import Position
+from ghapp.remediation.store import Pause
 from ghapp.report.documents import timestamp
 from ghapp.report.fleet import by_pool
 from ghapp.report.headline import headlines
 from ghapp.runners.evidence import Survey
+from ghapp.runners.store import Runners
 from ghapp.settings import Settings
-from ghapp.store.events import Events
-from ghapp.store.fuses import Pause
-from ghapp.store.installations import Installations
-from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from ghapp.untrusted_text import visible
 from ghapp.workflow_jobs.demand import PoolDemand

@@ -6,8 +6,7 @@ from ghapp.cluster.watch_events import Listed
 from ghapp.decoding import LeftOut
 from ghapp.errors import ClusterUnavailableError, ConflictError
 from ghapp.pods.blockers import Blocker
-from ghapp.pods.deletion_decision import DeletionVerdict
-from ghapp.pods.deletion_guards import REGISTRATION_FINALIZER
+from ghapp.pods.deletion_guards import REGISTRATION_FINALIZER, DeletionVerdict
 from ghapp.replace import arc
 from ghapp.runners.deletion_progress import Deletion
 from tests.replace.cluster import FakeCluster, execute

@@ -7,8 +7,7 @@ import pytest
 
 from ghapp.cluster.connection import open_cluster
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ConflictError, ResourceMissingError
-from ghapp.pods.deletion_decision import DeletionVerdict, Preconditions
-from ghapp.pods.deletion_guards import REGISTRATION_FINALIZER
+from ghapp.pods.deletion_guards import REGISTRATION_FINALIZER, DeletionVerdict, Preconditions
 from ghapp.replace import arc, pods
 from ghapp.runners.deletion_progress import Deletion
 from ghapp.sandbox.cluster.rbac import RbacRule

@@ -4,7 +4,7 @@ import pytest
 
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ConflictError
 from ghapp.pods.blockers import Blocker
-from ghapp.pods.deletion_decision import DeletionVerdict
+from ghapp.pods.deletion_guards import DeletionVerdict
 from ghapp.replace import pods
 from tests.replace.cluster import FakeCluster, execute
 from tests.rules.builders import NOW, lost

@@ -53,7 +53,7 @@ class Batches:
     """Compares the grants of each fuse in a mass loss with the newcomers that prove that replacing helps.
 
     A grant counts while it is valid, and permanently once a controller accepted its request. A grant that was revoked,
-    or whose runner came back before acceptance, does not count.
+    or whose runner came back before acceptance, under its id or as a later registration, does not count.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -190,8 +190,10 @@ class Batches:
         return sum(each.at >= since and each.pool in alone and self._counts(each) for each in self._grants)
 
     def _counts(self, grant: Grant) -> bool:
+        if grant.event_id in self._accepted:
+            return True
         evidence = self._engine.store.runners.get(grant.runner_id)
-        return grant.event_id in self._accepted or (evidence is not None and evidence.event_id == grant.event_id)
+        return evidence is not None and evidence.event_id == grant.event_id and evidence.reregistered_as is None
 
     def _alone(self) -> set[str]:
         """The pools that are stopped, paused or not configured."""

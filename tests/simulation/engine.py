@@ -29,7 +29,7 @@ from tests.simulation.reaper import Reaper
 from tests.simulation.scenario import HOUR, MIDNIGHT, scenario
 from tests.simulation.staged import Staged
 from tests.simulation.store import Store
-from tests.simulation.world import World
+from tests.simulation.world import Machine, World
 
 RECOVERY_SECONDS = 20.0
 """Seconds until another worker requeues the job of a dead worker."""
@@ -252,9 +252,9 @@ class Engine:
         if any(at is not None and self.audit.covered(at) < window for at in (*stopped, *changes)):
             return False  # a stopped fuse closes when nothing has changed for a window that lists cover
         held = store.paused | {pool for pool, fuse in store.fuses.items() if fuse.position is Position.STOPPED}
+        if any(map(self._is_news, self.world.registered())):
+            return False
         for each in store.runners.values():
-            if is_absent(each) and self.world.machines[each.id].registered:
-                return False  # a list shows it soon
             state = judge(each, store.survey, now, config.evidence).state
             if state is State.INVALIDATED:
                 pool = pool_of(each.labels, each.custom_labels, self.changes.rules)
@@ -264,7 +264,14 @@ class Engine:
                 continue  # for as long as the longest job
             elif state is not State.RETIRED and (is_absent(each) or (each.registered and not each.online)):
                 return False
+            elif state is not State.RETIRED and each.registered and not self.world.machines[each.id].registered:
+                return False  # no list shows it any more
         return True
+
+    def _is_news(self, machine: Machine) -> bool:
+        """Whether the next list shows this registered machine otherwise than its record says."""
+        evidence = self.store.runners.get(machine.id)
+        return evidence is None or is_absent(evidence) or evidence.online != machine.online
 
 
 def simulate(seed: int, *, tracing: bool = False) -> Engine:

@@ -10,23 +10,23 @@ import pytest
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import Death
+from ghapp.deaths.store import Deaths
+from ghapp.deliveries.store import Inbox
 from ghapp.errors import Refusal, StoreRefusedError
 from ghapp.installations.pacing import CallLimits
 from ghapp.local.redis_servers import find_supported_servers
+from ghapp.notifications.event_store import Events
+from ghapp.pods.claim_store import PodClaims
+from ghapp.pods.end_store import PodEnd, PodEnds
 from ghapp.pods.pod import Pod
+from ghapp.pods.store import PodChange, Pods
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.runners.observations import first_observation
+from ghapp.runners.store import Runners
 from ghapp.store.budget import Budget
 from ghapp.store.connect import connect, connect_sync
-from ghapp.store.deaths import Deaths
-from ghapp.store.events import Events
-from ghapp.store.inbox import Inbox
 from ghapp.store.locks import Locks
-from ghapp.store.pod_claims import PodClaims
-from ghapp.store.pod_ends import PodEnd, PodEnds
-from ghapp.store.pods import PodChange, Pods
-from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from tests.support.local_redis import embedded_redis
 from tests.support.snapshots import record_snapshot

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ghapp.report.store import A_MINUTE, AN_HOUR, CheckCreations
 from ghapp.store import keys
-from ghapp.store.check_creations import A_MINUTE, AN_HOUR, CheckCreations
 
 NOW = 1_790_000_000.0
 

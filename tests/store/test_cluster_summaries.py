@@ -6,11 +6,11 @@ import pytest
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import BRIDGED_SECONDS, ClusterSummary, DeathSummary
+from ghapp.deaths.post_mortem_store import ClusterSummaries
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
 from ghapp.pods.pod import EphemeralRunner, Pod
+from ghapp.pods.store import Pods
 from ghapp.store import keys
-from ghapp.store.cluster_summaries import ClusterSummaries
-from ghapp.store.pods import Pods
 
 NOW = 1_790_000_000.25
 FULL = ClusterSummary(

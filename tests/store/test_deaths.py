@@ -6,14 +6,13 @@ import asyncio
 
 import pytest
 
+from ghapp.deaths import store as module
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import DeadJob, Death
+from ghapp.deaths.store import KEPT_SECONDS, MOST_CHARACTERS, MOST_LINES, Deaths
 from ghapp.errors import StoreUnavailableError
-from ghapp.store import deaths as module
 from ghapp.store import keys
 from ghapp.store.compare_and_set import ATTEMPTS
-from ghapp.store.death_codec import MOST_CHARACTERS, MOST_LINES
-from ghapp.store.deaths import KEPT_SECONDS, Deaths
 
 ORG = 7
 NOW = 1_790_000_000.0

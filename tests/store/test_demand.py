@@ -3,10 +3,10 @@
 import pytest
 
 from ghapp.gate.shard_status import TakenJob
-from ghapp.store import demand as store
 from ghapp.store import keys
-from ghapp.store.demand import Demand
+from ghapp.workflow_jobs import store
 from ghapp.workflow_jobs.job import HOSTED_GROUP, Job, JobSearch, PullReference
+from ghapp.workflow_jobs.store import Demand
 
 NOW = 1_790_000_000.0
 

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from ghapp.store import events as module
+from ghapp.notifications import event_store as module
+from ghapp.notifications.event_store import START, Events, Outgoing
 from ghapp.store import keys
 from ghapp.store.connect import connect
-from ghapp.store.events import START, Events, Outgoing
 from ghapp.store.metric_counters import MetricCounters
 
 ORG = 7

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import pytest
 
+from ghapp.deliveries.store import Entry, Inbox, RedeliveryCursor
 from ghapp.incidents.history import WHOLE_ORG, WIDTHS
+from ghapp.incidents.store import HistoryStore
 from ghapp.installations.pacing import CallLimits
 from ghapp.installations.pool_matching import OTHER_POOL
+from ghapp.installations.store import Installations
 from ghapp.leaks.orphan import Orphan
+from ghapp.leaks.store import Leaks
+from ghapp.notifications.event_store import Events
+from ghapp.pods.claim_store import PodClaims
+from ghapp.pods.store import DegradedSources, PodLocations, Pods
 from ghapp.remediation.steps import REPLACE
+from ghapp.runners.store import Runners
 from ghapp.store import keys
 from ghapp.store.budget import Budget
-from ghapp.store.degraded_sources import DegradedSources
-from ghapp.store.demand import Demand
-from ghapp.store.events import Events
 from ghapp.store.heartbeats import Heartbeats
-from ghapp.store.history import HistoryStore
-from ghapp.store.inbox import Entry, Inbox, RedeliveryCursor
-from ghapp.store.installations import Installations
-from ghapp.store.leaks import Leaks
 from ghapp.store.metric_counters import MetricCounters
-from ghapp.store.pod_claims import PodClaims
-from ghapp.store.pod_locations import PodLocations
-from ghapp.store.pods import Pods
 from ghapp.store.quarantine import Quarantine
-from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from ghapp.store.sessions import digest_of
+from ghapp.workflow_jobs.store import Demand
 from tests.store.rows import samples
 from tests.store.rows.samples import JOB, NAMESPACE, NOW, ORG
 

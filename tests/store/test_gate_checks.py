@@ -1,8 +1,8 @@
 """The gate checks of deployed commits."""
 
 from ghapp.gate.gate_checks import GateCheck
+from ghapp.gate.store import GateChecks
 from ghapp.store import keys
-from ghapp.store.gate_checks import GateChecks
 
 ROUND = GateCheck("0" * 40, 1_790_000_000.5, "acme/infra", 1_790_000_001.0)
 

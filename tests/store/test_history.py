@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from redis.asyncio.connection import AbstractConnection
 
+from ghapp.deaths.store import Deaths
 from ghapp.incidents.history import (
     HOUR_SECONDS,
     MOST_POOLS,
@@ -17,14 +18,13 @@ from ghapp.incidents.history import (
     counted,
     step_of,
 )
+from ghapp.incidents.store import FORGOTTEN_SECONDS, JOINED_AFTER_SECONDS, HistoryStore
 from ghapp.installations.pool_matching import OTHER_POOL
 from ghapp.store import history_counts, keys
 from ghapp.store.budget import Budget
-from ghapp.store.deaths import Deaths
-from ghapp.store.demand import Demand
-from ghapp.store.history import FORGOTTEN_SECONDS, JOINED_AFTER_SECONDS, HistoryStore
 from ghapp.store.quarantine import Quarantine
 from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.store import Demand
 from tests.store.rows import next_version, samples
 
 ORG, POOL = 7, "linux"

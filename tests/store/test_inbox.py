@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
+from ghapp.deliveries import store as module
+from ghapp.deliveries.store import ASKED_MILLISECONDS, TOP, Inbox, RedeliveryCursor
 from ghapp.errors import StoreUnavailableError
-from ghapp.store import inbox as module
 from ghapp.store import keys
 from ghapp.store.connect import connect
-from ghapp.store.inbox import ASKED_MILLISECONDS, TOP, Inbox, RedeliveryCursor
 
 NOW = 1_790_000_000.0
 
@@ -151,7 +151,7 @@ async def test_a_delivery_that_fails_three_times_goes_to_the_dead_letters_and_ca
 
 
 async def test_the_number_of_dead_letters_is_bounded(redis, monkeypatch):
-    monkeypatch.setattr("ghapp.store.inbox.MOST_DEAD", 2)
+    monkeypatch.setattr("ghapp.deliveries.store.MOST_DEAD", 2)
     inbox = Inbox(redis)
     await kept(inbox, "a", "b", "c")
     for entry in await inbox.take(10):

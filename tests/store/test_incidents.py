@@ -7,12 +7,11 @@ import asyncio
 import pytest
 
 from ghapp.errors import StoreUnavailableError
-from ghapp.incidents.fold import KEPT_SECONDS, MOST_INCIDENTS, with_losses
-from ghapp.incidents.incident import LossIncident, incident_of
-from ghapp.incidents.loss import LossEnd, RunnerLoss
-from ghapp.store import incidents as module
+from ghapp.incidents import store as module
+from ghapp.incidents.fold import INCIDENT_KEPT_SECONDS, MOST_INCIDENTS, with_losses
+from ghapp.incidents.incident import LossEnd, LossIncident, RunnerLoss, incident_of
+from ghapp.incidents.store import MOST_BYTES, Incidents
 from ghapp.store import keys
-from ghapp.store.incidents import MOST_BYTES, Incidents
 
 ORG = 7
 NOW = 1_790_000_000.0
@@ -37,7 +36,7 @@ async def test_incidents_are_read_as_they_were_written_and_expire_a_month_later(
     assert await incidents.all(ORG) == written
     assert len(written) == 1
     assert await incidents.all(ORG + 1) == {}
-    assert 0 < await redis.ttl(keys.incidents(ORG)) - KEPT_SECONDS <= 86_400
+    assert 0 < await redis.ttl(keys.incidents(ORG)) - INCIDENT_KEPT_SECONDS <= 86_400
 
 
 async def test_an_unchanged_set_of_losses_writes_nothing(redis, incidents):
@@ -67,7 +66,7 @@ async def test_a_change_that_conflicts_on_each_attempt_is_given_up(redis, incide
         await incidents.revise(ORG, adding(loss(1)), NOW)
 
 
-@pytest.mark.parametrize(("age", "is_kept"), [(KEPT_SECONDS, True), (KEPT_SECONDS + 1, False)])
+@pytest.mark.parametrize(("age", "is_kept"), [(INCIDENT_KEPT_SECONDS, True), (INCIDENT_KEPT_SECONDS + 1, False)])
 async def test_an_incident_is_deleted_a_month_after_its_end(incidents, age, is_kept):
     await incidents.revise(ORG, adding(loss(1, NOW)), NOW)
     after = await incidents.revise(ORG, lambda known: known, NOW + age)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import MEMORY_SECONDS, InstallationState, InstallationStates
 from ghapp.store import keys
-from ghapp.store.installation_states import MEMORY_SECONDS, InstallationState, InstallationStates
 
 NOW = 1_790_000_000.0
 ACME = InstallationState(Installation(7, "acme", 70, {"checks": "write"}), NOW)

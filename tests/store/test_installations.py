@@ -8,11 +8,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from ghapp.installations import store as module
 from ghapp.installations.installation import Installation
-from ghapp.store import installations as module
+from ghapp.installations.store import Installations
 from ghapp.store import keys
 from ghapp.store.connect import connect
-from ghapp.store.installations import Installations
 
 ACME = Installation(7, "acme", 70)
 RENAMED = Installation(7, "acme-two", 70)

@@ -11,67 +11,53 @@ from contextlib import suppress
 
 import pytest
 
+from ghapp.deaths import store as deaths
 from ghapp.deaths.cause import Cause
+from ghapp.deaths.post_mortem_store import PostMortems, Reruns
+from ghapp.deaths.store import Death, Deaths
+from ghapp.deliveries import log_store as delivery_status
+from ghapp.deliveries import store as inbox
+from ghapp.deliveries.log_store import DeliveryStatus
 from ghapp.deliveries.redelivery import LastRequest
+from ghapp.deliveries.store import Entry, Inbox
 from ghapp.errors import BudgetSpentError, PodClaimsFullError
 from ghapp.incidents.incident import LossIncident
+from ghapp.incidents.store import HistoryStore, Incidents, SettledSweeps
+from ghapp.installations import store as installations
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import CallLimits
+from ghapp.installations.store import Installations, UninstalledData
+from ghapp.leaks import store as leaks
 from ghapp.leaks.orphan import Orphan
+from ghapp.leaks.store import Leaks
+from ghapp.notifications import event_store as events
+from ghapp.notifications import store as notifications
+from ghapp.notifications.event_store import Events
+from ghapp.notifications.store import Notifications, PendingNotification
+from ghapp.pods import claim_store as pod_claims
+from ghapp.pods import end_store as own_deletions
+from ghapp.pods import end_store as pod_ends
+from ghapp.pods.claim_store import PodClaims
+from ghapp.pods.end_store import OwnDeletions, PodEnd, PodEnds
 from ghapp.redis_clock import SharedClock
+from ghapp.report import store as check_creations
 from ghapp.report.check_run_state import Head, Posted, PostFailure
-from ghapp.store import (
-    audit,
-    check_creations,
-    deaths,
-    delivery_status,
-    demand,
-    events,
-    inbox,
-    installations,
-    keys,
-    leaks,
-    notifications,
-    own_deletions,
-    pod_claims,
-    pod_ends,
-    presses,
-    quarantine,
-    runners,
-    sessions,
-)
+from ghapp.report.store import CheckCreations, Reports
+from ghapp.runners import store as runners
+from ghapp.runners.store import Runners
+from ghapp.store import audit, keys, presses, quarantine, sessions
 from ghapp.store.audit import AuditEntry, AuditLog
-from ghapp.store.budget import Budget
-from ghapp.store.check_creations import CheckCreations
-from ghapp.store.deaths import Death, Deaths
-from ghapp.store.delivery_status import DeliveryStatus
-from ghapp.store.demand import Demand
-from ghapp.store.events import Events
+from ghapp.store.budget import BucketSize, Budget, SharedRateLimits
 from ghapp.store.heartbeats import Heartbeats
-from ghapp.store.history import HistoryStore
-from ghapp.store.inbox import Entry, Inbox
-from ghapp.store.incidents import Incidents
-from ghapp.store.installations import Installations
 from ghapp.store.key_kinds import KINDS, KeyKind
-from ghapp.store.leaks import Leaks
 from ghapp.store.locks import Locks
 from ghapp.store.metric_counters import MetricCounters
-from ghapp.store.notifications import Notifications, PendingNotification
-from ghapp.store.own_deletions import OwnDeletions
-from ghapp.store.pod_claims import PodClaims
-from ghapp.store.pod_ends import PodEnd, PodEnds
-from ghapp.store.post_mortems import PostMortems
 from ghapp.store.presses import SWEEP_TOPIC, Presses
 from ghapp.store.quarantine import Quarantine
-from ghapp.store.queue_checks import QueueChecks
-from ghapp.store.rate_limits import BucketSize, SharedRateLimits
-from ghapp.store.reports import Reports
-from ghapp.store.reruns import Reruns
-from ghapp.store.runners import Runners
 from ghapp.store.sessions import Sessions, SignInAttempt
-from ghapp.store.settled import SettledSweeps
-from ghapp.store.uninstalled import UninstalledData
+from ghapp.workflow_jobs import store as demand
 from ghapp.workflow_jobs.job import PullReference
+from ghapp.workflow_jobs.store import Demand, QueueChecks
 from tests.store import keys_page, test_garbage
 from tests.store.rows import samples
 from tests.store.rows.samples import NAMESPACE, NOW, ORG, POOL, filled

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
+from ghapp.leaks import store as module
 from ghapp.leaks.guards import TickMemory
 from ghapp.leaks.leak_fuse import ReapedPod
 from ghapp.leaks.orphan import Orphan
+from ghapp.leaks.store import KEPT_SECONDS, Leaks, Tick
 from ghapp.store import keys
-from ghapp.store import leaks as module
-from ghapp.store.leaks import KEPT_SECONDS, Leaks, Tick
 
 ORG = 7
 NOW = 1_790_000_000.25

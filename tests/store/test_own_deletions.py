@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.store import keys, own_deletions
-from ghapp.store.own_deletions import KEPT_SECONDS, OwnDeletions
+from ghapp.pods import end_store as own_deletions
+from ghapp.pods.end_store import DELETIONS_KEPT_SECONDS, OwnDeletions
+from ghapp.store import keys
 
 NOW = 1_790_000_000.0
 
@@ -25,12 +26,12 @@ async def test_a_deletion_is_known_by_its_uid_and_of_its_installation_until_it_i
     assert not await own.has_any(7, ["pod-1"])
 
 
-@pytest.mark.parametrize(("age", "is_known"), [(KEPT_SECONDS - 1, True), (KEPT_SECONDS, False)])
+@pytest.mark.parametrize(("age", "is_known"), [(DELETIONS_KEPT_SECONDS - 1, True), (DELETIONS_KEPT_SECONDS, False)])
 async def test_a_deletion_is_known_for_a_week(own, redis, age, is_known):
     await own.record(7, "old", NOW - age)
     await own.record(7, "new", NOW)
     assert await own.has_any(7, ["old"]) is is_known
-    assert await redis.ttl(keys.own_deletions(7)) == KEPT_SECONDS
+    assert await redis.ttl(keys.own_deletions(7)) == DELETIONS_KEPT_SECONDS
 
 
 async def test_of_too_many_deletions_the_latest_are_known(own, monkeypatch):

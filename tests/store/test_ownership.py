@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(path for top in ("ghapp", "jobs") for path in (ROOT / top).rglob("*.py"))
 KNOWS_REDIS_ERRORS = ("ghapp/store/", "ghapp/queue/", "ghapp/redis_errors.py")
+STORES = sorted([*(ROOT / "ghapp").glob("store/*.py"), *(ROOT / "ghapp").glob("*/*store.py")])
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -42,7 +43,7 @@ def store_classes() -> set[str]:
     """The classes over a client: what `stores_over` constructs, and what those construct."""
     return {
         node.name
-        for path in (ROOT / "ghapp/store").glob("*.py")
+        for path in STORES
         for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.ClassDef)
         for each in node.body
@@ -51,11 +52,10 @@ def store_classes() -> set[str]:
 
 
 def callers(names: set[str]) -> set[str]:
-    found = (str(path.relative_to(ROOT)) for path in SOURCES if names & set(called(path)))
-    return {path for path in found if not path.startswith("ghapp/store/")}
+    return {str(path.relative_to(ROOT)) for path in SOURCES if path not in STORES and names & set(called(path))}
 
 
-def test_stores_are_constructed_only_by_the_store_package():
+def test_stores_are_constructed_only_by_stores():
     classes = store_classes()
     assert {"Runners", "Fuses", "Inbox", "SharedTokens", "RecordWriter"} <= classes
     assert callers(classes) == set()

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from ghapp.errors import PodClaimsFullError
+from ghapp.pods import claim_store as module
+from ghapp.pods.claim_store import LEEWAY_SECONDS, LONGEST_SECONDS, MOST, PodClaims
 from ghapp.pods.pod_claim import PodClaim
 from ghapp.store import keys
-from ghapp.store import pod_claims as module
-from ghapp.store.pod_claims import LEEWAY_SECONDS, LONGEST_SECONDS, MOST, PodClaims
 
 ORG = 7
 NOW = 1_790_000_000.25

@@ -1,9 +1,8 @@
 """The namespaces in which the pods of each pool were seen."""
 
 from ghapp.pods.pod import EphemeralRunner, Pod
+from ghapp.pods.store import LOCATIONS_KEPT_SECONDS, PodLocations, Pods
 from ghapp.store import keys
-from ghapp.store.pod_locations import KEPT_SECONDS, PodLocations
-from ghapp.store.pods import Pods
 from tests.support.snapshots import record_snapshot
 
 NOW = 1_790_000_000.0
@@ -21,7 +20,7 @@ async def test_a_location_expires_after_a_month_and_an_empty_list_stores_none(re
     await PodLocations(redis).seen(7, [], NOW)
     assert await redis.exists(keys.places(7)) == 0
     await PodLocations(redis).seen(7, [("linux", "a")], NOW)
-    assert 0 < await redis.ttl(keys.places(7)) <= KEPT_SECONDS
+    assert 0 < await redis.ttl(keys.places(7)) <= LOCATIONS_KEPT_SECONDS
 
 
 async def test_a_view_is_searched_for_pods_and_objects_by_name(redis):

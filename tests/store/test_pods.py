@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ghapp.pods.end_store import PodEnd, PodEnds
 from ghapp.pods.pod import Container, Ended, EphemeralRunner, Owner, Pod
+from ghapp.pods.store import SNAPSHOT_KEPT_SECONDS, PodChange, Pods
 from ghapp.store import keys
-from ghapp.store.pod_ends import PodEnd, PodEnds
-from ghapp.store.pods import KEPT_SECONDS, PodChange, Pods
 from ghapp.store.quarantine import Quarantine
 from tests.support.snapshots import record_snapshot
 
@@ -133,7 +133,7 @@ async def test_changes_are_stored_in_order_with_the_ends_that_they_show(redis):
     await pods.record(NS, changes)
     assert (await pods.all(NS)).pods == {"a": pod("a", "uid-new", "102")}
     assert [each.end for each in await ends.unrecorded(NS, None, 9)] == [ended, vanished]
-    assert KEPT_SECONDS - 5 < await redis.ttl(keys.pod_ends(NS)) <= KEPT_SECONDS
+    assert SNAPSHOT_KEPT_SECONDS - 5 < await redis.ttl(keys.pod_ends(NS)) <= SNAPSHOT_KEPT_SECONDS
 
 
 async def test_a_list_is_stored_with_the_ends_that_it_shows(redis):
@@ -177,7 +177,7 @@ async def test_a_bookmark_refreshes_the_age_of_the_view(redis):
 async def test_a_view_that_is_not_refreshed_expires(redis):
     pods = Pods(redis)
     await record_snapshot(pods, NS, [pod()], [], NOW)
-    assert KEPT_SECONDS - 5 < await redis.ttl(keys.pods(NS)) <= KEPT_SECONDS
+    assert SNAPSHOT_KEPT_SECONDS - 5 < await redis.ttl(keys.pods(NS)) <= SNAPSHOT_KEPT_SECONDS
     await redis.expire(keys.pods(NS), 5)
     await pods.put(NS, pod("b"))
     assert await redis.ttl(keys.pods(NS)) <= 5

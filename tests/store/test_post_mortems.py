@@ -1,7 +1,7 @@
 """Post-mortem check runs: each is published once."""
 
+from ghapp.deaths.post_mortem_store import PostedMortem, PostMortems
 from ghapp.store import keys
-from ghapp.store.post_mortems import PostedMortem, PostMortems
 
 
 async def test_a_published_post_mortem_is_kept_for_a_month(redis):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ghapp.store import keys
-from ghapp.store.queue_checks import KEPT_SECONDS, POSTS_AN_HOUR, QUIET_SECONDS, QueueChecks
 from ghapp.workflow_jobs.queue_check import FollowedJob, QueueCheck
+from ghapp.workflow_jobs.store import CHECKS_KEPT_SECONDS, POSTS_AN_HOUR, QUIET_SECONDS, QueueChecks
 
 NOW = 1_790_000_000.0
 CHECK = QueueCheck("acme/api", "f" * 40, (FollowedJob(1, NOW, "test"),), 9, "digest", "summary", NOW)
@@ -18,7 +18,7 @@ async def test_a_check_is_kept_until_it_is_deleted(redis):
     await checks.keep(7, "one", CHECK)
     await checks.keep(7, "two", CHECK._replace(over=True))
     assert await checks.all(7) == {"one": CHECK, "two": CHECK._replace(over=True)}
-    assert await redis.ttl(keys.queue_checks(7)) == KEPT_SECONDS
+    assert await redis.ttl(keys.queue_checks(7)) == CHECKS_KEPT_SECONDS
     await checks.forget(7)
     await checks.forget(7, "one", "two")
     assert (await checks.all(7), await checks.any(7)) == ({}, False)

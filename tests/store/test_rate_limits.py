@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from ghapp.store import keys
+from ghapp.store.budget import BucketSize, SharedRateLimits
 from ghapp.store.connect import connect
-from ghapp.store.rate_limits import BucketSize, SharedRateLimits
 
 SIZE = BucketSize(at_once=3, an_hour=600)
 NOW = 1_800_000_000.0

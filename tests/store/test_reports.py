@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from ghapp.report.check_run_state import CheckRunState, Head, Posted, PostFailure
+from ghapp.report.store import Reports
 from ghapp.store import keys
-from ghapp.store.reports import Reports
 
 ORG = 7
 NOW = 1_790_000_000.25

@@ -8,9 +8,9 @@ from structlog.testing import capture_logs
 
 from ghapp.installations.installation import Installation
 from ghapp.redis_clock import redis_time
+from ghapp.remediation import store as fuses
 from ghapp.remediation.fuse import Fuse, FuseLimits, FuseReason, Position
-from ghapp.store import fuses
-from ghapp.store.fuses import WHOLE_ORG, Fuses, Pause, PauseResult
+from ghapp.remediation.store import WHOLE_ORG, Fuses, Pause, PauseResult
 
 ACME = Installation(7, "acme", 70)
 LIMITS = FuseLimits(first_batch=5)

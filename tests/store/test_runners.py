@@ -7,10 +7,10 @@ import pytest
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.store import MOST_NAMES, Runners
 from ghapp.store import keys
 from ghapp.store.compare_and_set import ATTEMPTS, CHUNK
 from ghapp.store.connect import connect, connect_sync
-from ghapp.store.runners import MOST_NAMES, Runners
 
 ORG = 7
 NOW = 1_790_000_000.25

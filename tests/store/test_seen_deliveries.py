@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from ghapp.store.seen_deliveries import FULL, SEEN_SECONDS, WINDOW_SECONDS, SeenDeliveries
+from ghapp.deliveries.log_store import FULL, SEEN_SECONDS, WINDOW_SECONDS, SeenDeliveries
 
 WINDOW = 40_000
 BEGIN = float(WINDOW * WINDOW_SECONDS)

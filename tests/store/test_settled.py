@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ghapp.incidents.settled import Settled
+from ghapp.incidents.store import SettledSweeps
 from ghapp.runners.evidence import Evidence
+from ghapp.runners.store import Runners
 from ghapp.store import keys
-from ghapp.store.demand import Demand
 from ghapp.store.quarantine import Quarantine
-from ghapp.store.runners import Runners
-from ghapp.store.settled import SettledSweeps
 from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.store import Demand
 
 ORG, OTHER = 7, 8
 NOW = 1_790_000_000.0

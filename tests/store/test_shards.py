@@ -6,8 +6,8 @@ import pytest
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.gate.active_shard import ANSWER_SECONDS, MOST_DEPLOYS, ActiveShardAnswer, Deploy, Role
+from ghapp.gate.store import Shards
 from ghapp.store import keys
-from ghapp.store.shards import Shards
 
 ORG, NOW = 7, 1_790_000_000.25
 

@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from ghapp.store import keys, uninstalled
-from ghapp.store.uninstalled import KEPT_SECONDS, UninstalledData
+from ghapp.installations import store as uninstalled
+from ghapp.installations.store import KEPT_SECONDS, UninstalledData
+from ghapp.store import keys
 from tests.store.rows.samples import ORG
 from tests.store.test_garbage import write
 

@@ -9,23 +9,23 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from ghapp.deaths.store import Deaths, identity
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
+from ghapp.leaks.store import Tick
+from ghapp.notifications.event_store import Events
 from ghapp.pods.pod_claim import PodClaim
 from ghapp.remediation.fuse import Fuse, FuseLimits, FuseReason, Position
+from ghapp.remediation.store import UNREADABLE_FUSE, UNREADABLE_OF_REAPER, UNREADABLE_PAUSE, Fuses
 from ghapp.runners.delivery_lag import DeliveryArrivals, DeliveryLog
 from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.remains import Remains, RemainsKind
+from ghapp.runners.store import ABANDONED_SECONDS, Runners
 from ghapp.store import keys, quarantine
 from ghapp.store.codec import CODECS, Codec, UnreadableError
 from ghapp.store.connect import connect
-from ghapp.store.deaths import Deaths, identity
-from ghapp.store.events import Events
-from ghapp.store.fuses import UNREADABLE_FUSE, UNREADABLE_OF_REAPER, UNREADABLE_PAUSE, Fuses
-from ghapp.store.installations import Installations
-from ghapp.store.leaks import Tick
 from ghapp.store.metric_counters import MetricCounters
 from ghapp.store.quarantine import Quarantine
-from ghapp.store.runners import ABANDONED_SECONDS, Runners
 from ghapp.store.token_cache import SharedToken
 from ghapp.store.tokens import Token
 from ghapp.workflow_jobs.job import Job

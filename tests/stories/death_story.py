@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import Death
-from ghapp.store.deaths import Deaths, identity
+from ghapp.deaths.store import Deaths, identity
 from jobs.deaths.post_mortem import look_into
 from tests.stories.conftest import POOL
 

@@ -14,14 +14,13 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from ghapp.deliveries.store import Inbox
+from ghapp.incidents.store import HistoryStore, SettledSweeps
+from ghapp.runners.store import Runners
 from ghapp.settings import Settings
-from ghapp.store.demand import Demand
-from ghapp.store.history import HistoryStore
-from ghapp.store.inbox import Inbox
-from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
-from ghapp.store.settled import SettledSweeps
 from ghapp.timings import Timings
+from ghapp.workflow_jobs.store import Demand
 from jobs.context import open_context
 from jobs.deliveries.inbox import drain_inbox
 from jobs.runners import sweep

@@ -13,8 +13,8 @@ import sys
 import time
 from dataclasses import replace
 
+from ghapp.incidents.store import Incidents
 from ghapp.settings import Settings
-from ghapp.store.incidents import Incidents
 from ghapp.timings import Timings
 from jobs.context import open_context
 from jobs.remediation import plan_remediation

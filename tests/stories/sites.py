@@ -16,6 +16,7 @@ from unittest import mock
 import httpx
 from redis import Redis
 
+from ghapp.pods.store import Pods
 from ghapp.queue.jobs import QUEUES
 from ghapp.sandbox.cluster import ClusterServer
 from ghapp.sandbox.server import SandboxServer
@@ -23,7 +24,6 @@ from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.connect import connect
 from ghapp.store.locks import ROLE
-from ghapp.store.pods import Pods
 from jobs.context import open_context
 from jobs.remediation.remediate import remediate_runner
 from tests.stories.processes import NORMAL_TIMINGS, Role, wait_for

@@ -12,9 +12,9 @@ from rq.serializers import JSONSerializer
 
 from ghapp.errors import GitHubUnavailableError
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.remediation.store import WHOLE_ORG, Pause
+from ghapp.report.store import Reports
 from ghapp.store.audit import Trail
-from ghapp.store.fuses import WHOLE_ORG, Pause
-from ghapp.store.reports import Reports
 from jobs.checks.health_report import report_installation
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.checks.resume import resume_by_button

@@ -9,13 +9,13 @@ from functools import partial
 import pytest
 
 from ghapp.cluster.access import NEAR_RUNNERS
+from ghapp.leaks.store import Leaks
 from ghapp.pods.blockers import Blocker
 from ghapp.pods.deletion_guards import REGISTRATION_FINALIZER, TERMINATING_SECONDS
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.runners.deletion_progress import LEAST_PAUSE_SECONDS
 from ghapp.sandbox.cluster import FINALIZER, users_of
-from ghapp.store.leaks import Leaks
 from tests.manifests.rendered import objects
 from tests.manifests.test_access import granted
 from tests.stories.cluster_story import ARC, JOBS, PODS, site

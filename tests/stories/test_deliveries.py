@@ -12,13 +12,13 @@ from rq.serializers import JSONSerializer
 from rq.timeouts import JobTimeoutException
 
 from ghapp.decoding import LeftOut
+from ghapp.deliveries.store import MOST_TRIES
 from ghapp.errors import StoreUnavailableError
 from ghapp.gate.shard_status import TakenJob
 from ghapp.github.deliveries import encode, parse
 from ghapp.queue.jobs import JobName, promote_due
 from ghapp.runners.verdict import Reason, State, judge
 from ghapp.store import keys
-from ghapp.store.inbox import MOST_TRIES
 from jobs.deliveries import inbox
 from jobs.deliveries.inbox import drain_inbox
 from jobs.runners.sweep import sweep_installation

@@ -10,10 +10,10 @@ from functools import partial
 
 import pytest
 
+from ghapp.remediation.store import WHOLE_ORG, Pause
 from ghapp.replace.event_backlog import BREAKER_FAILURES, PER_URL
 from ghapp.runners.evidence import Registration
 from ghapp.runners.observations import registration_seen
-from ghapp.store.fuses import WHOLE_ORG, Pause
 from ghapp.store.stores import open_stores
 from jobs.events import deliver_event as delivery_module
 from jobs.events.deliver_event import LOCK_SECONDS, REPLACE, STANDBY_SECONDS, EventDelivery

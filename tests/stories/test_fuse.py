@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from ghapp.remediation.fuse import FuseReason, Position
+from ghapp.remediation.store import WHOLE_ORG, Pause
 from ghapp.runners.verdict import State
-from ghapp.store.fuses import WHOLE_ORG, Pause
 from tests.stories.conftest import POOL
 
 LONG = 40

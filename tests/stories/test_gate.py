@@ -11,10 +11,10 @@ from ghapp.cli.gate_wait import GateTimeouts, watch
 from ghapp.gate.active_shard import Role
 from ghapp.gate.deploy_results import DeployReport, reported
 from ghapp.gate.judgement import GateRequest
+from ghapp.gate.store import Shards
 from ghapp.sandbox.config import OrgConfig, Pace, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
-from ghapp.store.shards import Shards
 from jobs.context import open_context
 from jobs.deliveries.installations import discover_installations
 from jobs.gate.active_shard import refresh_active_shards_of

@@ -13,9 +13,9 @@ from rq.serializers import JSONSerializer
 from structlog.testing import capture_logs
 
 from ghapp.gate.gate_checks import FORGET_SECONDS, GIVE_UP_SECONDS
+from ghapp.gate.store import GateChecks
 from ghapp.github.checks import Checks
 from ghapp.store import keys
-from ghapp.store.gate_checks import GateChecks
 from ghapp.store.metric_counters import MetricCounters
 from jobs.checks.gate_report import report_gates_of
 from jobs.checks.publisher import CheckRunOutcome

@@ -11,10 +11,10 @@ import time
 
 import pytest
 
-from ghapp.incidents.loss import LossEnd
+from ghapp.incidents.incident import LossEnd
+from ghapp.incidents.store import Incidents
 from ghapp.remediation.fuse import FuseReason, Position
 from ghapp.runners.transitions import WAITING_SECONDS
-from ghapp.store.incidents import Incidents
 from jobs.remediation.plan_remediation import plan_remediation
 from jobs.runners.sweep import sweep_installation
 from tests.manifests.rendered import ROOT

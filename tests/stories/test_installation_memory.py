@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ghapp.github.deliveries import Account, DeliveredInstallation, Delivery
-from ghapp.store.installation_states import InstallationStates
+from ghapp.installations.store import InstallationStates
 from jobs.deliveries.installations import installation_changed
 from jobs.runners import record_list
 from jobs.runners.confirm import confirm_installation

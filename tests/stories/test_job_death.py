@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ghapp.deaths.cause import Cause
+from ghapp.deaths.store import identity
 from ghapp.errors import GitHubUnavailableError
 from ghapp.runners.observations import retired_by_controller
 from ghapp.sandbox.fleet.jobs import SHUTDOWN_SIGNAL
-from ghapp.store.deaths import identity
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.deaths.job_deaths import examine_job_of
 from jobs.deaths.post_mortem import look_into

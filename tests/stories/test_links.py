@@ -7,7 +7,7 @@ from urllib.parse import quote_plus
 
 import pytest
 
-from ghapp.store.deaths import identity
+from ghapp.deaths.store import identity
 from tests.stories import test_checks, test_gate_check, test_queue
 from tests.stories.death_story import a_job_runs, check_runs, its_runner_dies, lease_is_over, look
 from tests.stories.test_gate import shards  # noqa: F401

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, FuseReason, Position
+from ghapp.remediation.store import Pause
 from ghapp.runners.observations import replaced
 from ghapp.runners.verdict import State
 from ghapp.sandbox.config import PoolConfig
 from ghapp.store import keys
-from ghapp.store.fuses import Pause
 from jobs.remediation.plan_remediation import plan_remediation
 from tests.stories.conftest import POOL
 

@@ -9,10 +9,10 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 
 from ghapp.deaths.cause import Cause
+from ghapp.deaths.store import identity
 from ghapp.errors import ClusterUnavailableError
 from ghapp.pods.pod import Container, Ended, Pod
 from ghapp.runners.observations import job_ended, job_started
-from ghapp.store.deaths import identity
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.deaths.death_recorder import DeathRecorder
 from jobs.deaths.job_deaths import examine_job_of

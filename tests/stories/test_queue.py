@@ -14,12 +14,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from ghapp.github.deliveries import parse
+from ghapp.remediation.store import Pause
 from ghapp.sandbox.config import PoolConfig
-from ghapp.store.fuses import Pause
-from ghapp.store.org_views import load_job_queue
-from ghapp.store.queue_checks import QueueChecks
+from ghapp.store.views import load_job_queue
 from ghapp.workflow_jobs.explanation import explain
 from ghapp.workflow_jobs.job import JobSearch, PullReference
+from ghapp.workflow_jobs.store import QueueChecks
 from jobs.checks import publisher, queue_report
 from jobs.checks.check_run_events import handle_check_event
 from jobs.checks.publisher import CheckRunOutcome

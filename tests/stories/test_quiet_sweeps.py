@@ -8,8 +8,8 @@ import pytest
 
 from ghapp.incidents.history import STEP_SECONDS, step_of
 from ghapp.runners.observations import retired_by_controller
+from ghapp.runners.store import Runners
 from ghapp.runners.verdict import State
-from ghapp.store.runners import Runners
 from jobs.deliveries.inbox import drain_inbox
 from jobs.runners.sweep import sweep_installation
 from tests.stories.conftest import POOL

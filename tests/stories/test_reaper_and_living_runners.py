@@ -10,11 +10,11 @@ from unittest.mock import AsyncMock
 import pytest
 
 from ghapp.github.installation_client import InstallationClient
+from ghapp.leaks.store import Leaks
 from ghapp.remediation.fuse import Fuse, FuseLimits, Position
+from ghapp.remediation.store import WHOLE_ORG
 from ghapp.sandbox.config import Pace
 from ghapp.store import keys
-from ghapp.store.fuses import WHOLE_ORG
-from ghapp.store.leaks import Leaks
 from jobs.deliveries.redeliver import redeliver_failed
 from jobs.leaks.delete import Reaper
 from jobs.runners.sweep import sweep_installation

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
+from ghapp.deliveries.store import MOST_TRIES
 from ghapp.github import delivery_log
 from ghapp.github.api import THE_APP
 from ghapp.installations.pacing import MOST_POINTS, REDELIVERY_POINTS, SWEEPING_POINTS, WRITE_POINTS
-from ghapp.store.inbox import MOST_TRIES
 from jobs.deliveries import redeliver
 from jobs.deliveries.inbox import drain_inbox
 from jobs.deliveries.redeliver import redeliver_failed

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
+from ghapp.installations.store import Installations
+from ghapp.remediation.store import Fuses, Pause
 from ghapp.runners.verdict import State
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.connect import connect
-from ghapp.store.fuses import Fuses, Pause
-from ghapp.store.installations import Installations
 from ghapp.store.quarantine import Quarantine
 from ghapp.store.tokens import Tokens
 from ghapp.web.app import build

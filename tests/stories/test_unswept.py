@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from ghapp.installations.store import KEPT_SECONDS
 from ghapp.store import keys
-from ghapp.store.uninstalled import KEPT_SECONDS
 from jobs.deliveries.inbox import drain_inbox
 from jobs.deliveries.installations import discover_installations
 from jobs.runners import forget

@@ -14,16 +14,16 @@ from rq import Queue
 from rq.registry import FailedJobRegistry
 from rq.serializers import JSONSerializer
 
+from ghapp.deliveries.store import Inbox
 from ghapp.queue import jobs
 from ghapp.runners.evidence import Evidence
+from ghapp.runners.store import Runners
 from ghapp.runners.verdict import Limits, State, judge
 from ghapp.sandbox.config import OrgConfig, Pace, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.store import keys
 from ghapp.store.connect import connect, connect_sync
-from ghapp.store.inbox import Inbox
 from ghapp.store.quarantine import Quarantine
-from ghapp.store.runners import Runners
 from tests.stories.processes import NEXT_VERSION, NORMAL_TIMINGS, Role, environment, installed_a_minute_ago, wait_for
 from tests.stories.test_many_processes import replaced
 from tests.support.ports import free_port

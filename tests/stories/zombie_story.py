@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from ghapp.pods.store import Pods
+from ghapp.remediation.store import Fuses
 from ghapp.runners.verdict import is_absent, judge
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.sandbox.cluster.shapes import REGISTRATION_FINALIZER, AssignedJob
 from ghapp.settings import Settings
-from ghapp.store.fuses import Fuses
-from ghapp.store.pods import Pods
 from jobs.context import open_context
 from jobs.pods.cluster_summary import summarize_cluster
 from jobs.pods.remains import observe_remains

@@ -8,25 +8,24 @@ from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.deaths.death import DeadJob, Death
 from ghapp.deaths.patterns import death_summary
-from ghapp.incidents.incident import LossIncident
-from ghapp.incidents.loss import RunnerLoss
+from ghapp.deaths.post_mortem_store import ClusterSummaries
+from ghapp.deaths.store import Deaths
+from ghapp.deliveries.store import Inbox
+from ghapp.incidents.incident import LossIncident, RunnerLoss
+from ghapp.incidents.store import Incidents
 from ghapp.installations.installation import Installation
 from ghapp.installations.pool_matching import pool_of
+from ghapp.installations.store import Installations
+from ghapp.notifications.event_store import Events
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.remediation.store import Fuses, Pause
 from ghapp.report.documents import timestamp
 from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.store import Runners
 from ghapp.store.audit import AuditEntry, AuditLog
-from ghapp.store.cluster_summaries import ClusterSummaries
-from ghapp.store.deaths import Deaths
-from ghapp.store.demand import Demand
-from ghapp.store.events import Events
-from ghapp.store.fuses import Fuses, Pause
-from ghapp.store.inbox import Inbox
-from ghapp.store.incidents import Incidents
-from ghapp.store.installations import Installations
-from ghapp.store.runners import Runners
 from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.store import Demand
 from tests.rules.builders import lost, online
 
 FIRST_RUNNER, FIRST_JOB = 101, 1001

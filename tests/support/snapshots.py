@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ghapp.pods.pod import EphemeralRunner, Pod
-from ghapp.store.pods import Pods
+from ghapp.pods.store import Pods
 
 
 async def record_snapshot(

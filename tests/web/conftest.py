@@ -13,12 +13,12 @@ from starlette.routing import compile_path
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.queue.jobs import JobName
 from ghapp.runners.evidence import Registration, Survey
 from ghapp.runners.observations import absence_confirmed, get_missed, looked_again, registration_seen, unlisted
+from ghapp.runners.store import Runners
 from ghapp.settings import Settings
-from ghapp.store.installations import Installations
-from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
 from ghapp.web.app import Server, build
 from ghapp.web.openapi.description import description

@@ -7,8 +7,9 @@ import random
 
 import pytest
 
-from ghapp.store import keys, runners
-from ghapp.store.runners import Runners
+from ghapp.runners import store as runners
+from ghapp.runners.store import Runners
+from ghapp.store import keys
 from ghapp.web import fleet_copy
 from ghapp.web.fleet_copy import FleetCopies
 from tests.web.conftest import NOW, healthy

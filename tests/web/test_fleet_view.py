@@ -7,8 +7,8 @@ import tracemalloc
 import pytest
 
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.settings import Settings
-from ghapp.store.installations import Installations
 from ghapp.store.stores import stores_over
 from ghapp.web.fleet_view import FleetReader
 from tests.web.conftest import NOW

@@ -19,8 +19,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.store.connect import connect
-from ghapp.store.installations import Installations
 from ghapp.store.tokens import SCOPES, Tokens
 from ghapp.web.openapi.description import description
 from tests.stories.processes import Role

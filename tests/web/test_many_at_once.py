@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from ghapp.installations.installation import NEEDED, Installation
+from ghapp.installations.store import Installations
+from ghapp.runners.store import Runners
 from ghapp.store import connect as connections
-from ghapp.store.installations import Installations
-from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from ghapp.web.api.status import ORGS_AT_ONCE, STATES_AT_ONCE
 from tests.web.conftest import INSTALLATION, NOW, Away, healthy

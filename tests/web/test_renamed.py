@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
+from ghapp.runners.store import Runners
 from ghapp.settings.tables import PoolSettings
-from ghapp.store.installations import Installations
-from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
 from tests.web.conftest import INSTALLATION, NOW, healthy
 

@@ -15,8 +15,8 @@ from starlette.responses import Response
 
 from ghapp.errors import PodClaimsFullError
 from ghapp.installations.installation import Installation
+from ghapp.pods.claim_store import LONGEST_SECONDS, SHORTEST_SECONDS
 from ghapp.store.audit import ChangeOutcome, Trail
-from ghapp.store.pod_claims import LONGEST_SECONDS, SHORTEST_SECONDS
 from ghapp.store.stores import Stores
 from ghapp.web.api.audit import ApiAudit
 from ghapp.web.authentication import Authenticator

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ghapp.deaths.cause import Cause
-from ghapp.deaths.correlation import chooser, is_of
+from ghapp.deaths.death import chooser, is_of
 from ghapp.report.documents import DeathDocument, death_document
 from ghapp.store.stores import Stores
 from ghapp.web.fleet_view import FleetReader

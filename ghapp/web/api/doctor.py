@@ -10,7 +10,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ghapp.store.installations import Installations
+from ghapp.installations.store import Installations
 from ghapp.web.authentication import Authenticator
 from ghapp.web.examination import Examination
 from ghapp.web.operation import Answer, Clock, Handler, Operation, problems

@@ -21,14 +21,14 @@ from ghapp.gate.deploy_results import DeployReport, reported
 from ghapp.gate.gate_checks import commit_of
 from ghapp.gate.judgement import LONGEST_CHANGE, Gate, GateRequest, judge_gate
 from ghapp.gate.shard_checks import unknown_shard
-from ghapp.gate.shards import has_shards, is_shard
+from ghapp.gate.shard_status import has_shards, is_shard
 from ghapp.gate.terraform_log import LONGEST_ERROR, TerraformRun
 from ghapp.queue.jobs import JobName, gates_key
 from ghapp.report.documents import CheckDocument, StepDocument, Timestamp, gate_document, timestamp
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.audit import Trail
-from ghapp.store.org_views import load_shard_inputs
 from ghapp.store.stores import Stores
+from ghapp.store.views import load_shard_inputs
 from ghapp.web.api.audit import ApiAudit
 from ghapp.web.api.health import Enqueue
 from ghapp.web.authentication import Authenticator

@@ -21,7 +21,7 @@ from ghapp.runners.observations import removal_reported, replaced
 from ghapp.runners.verdict import State
 from ghapp.settings import Settings
 from ghapp.store.audit import Trail
-from ghapp.store.rate_limits import BucketSize
+from ghapp.store.budget import BucketSize
 from ghapp.store.stores import Stores
 from ghapp.web.api.audit import ApiAudit
 from ghapp.web.api.demand import DemandDocument, demand_document

@@ -9,7 +9,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ghapp.gate.shards import has_shards
+from ghapp.gate.shard_status import has_shards
 from ghapp.report.documents import Timestamp, timestamp
 from ghapp.report.links import PageLinks
 from ghapp.report.overview import (
@@ -20,8 +20,8 @@ from ghapp.report.overview import (
     pool_queue_documents,
 )
 from ghapp.settings import Settings
-from ghapp.store.fleet_views import fleet_view, load_fleet_facts
 from ghapp.store.stores import Stores
+from ghapp.store.views import fleet_view, load_fleet_facts
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.operation import Answer, Clock, Handler, Operation, problems

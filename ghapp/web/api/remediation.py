@@ -13,9 +13,9 @@ from starlette.responses import Response
 
 from ghapp.installations.pool_matching import LONGEST_POOL
 from ghapp.nearest_name import meant
+from ghapp.remediation.store import LONGEST_PAUSE_SECONDS, SHORTEST_PAUSE_SECONDS, WHOLE_ORG, Pause, PauseResult
 from ghapp.report.documents import Timestamp, pause_in_words, timestamp
 from ghapp.settings import Settings
-from ghapp.store.fuses import LONGEST_PAUSE_SECONDS, SHORTEST_PAUSE_SECONDS, WHOLE_ORG, Pause, PauseResult
 from ghapp.store.presses import SWEEP_TOPIC
 from ghapp.store.stores import Stores
 from ghapp.web.api.audit import ApiAudit

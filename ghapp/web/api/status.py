@@ -16,13 +16,14 @@ from starlette.responses import Response
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.errors import Refusal, StoreRefusedError, StoreUnavailableError
-from ghapp.gate.shards import has_shards, shard_of
+from ghapp.gate.shard_status import has_shards, shard_of
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Allowance, left
 from ghapp.installations.pool_matching import OTHER_POOL, PoolRule, pool_of, rule_named, runner_pool
 from ghapp.pods.phantom_kinds import PhantomKind
 from ghapp.remediation.fuse import Fuse
 from ghapp.remediation.status import is_healed, is_loss_over, is_lost
+from ghapp.remediation.store import Pause
 from ghapp.report.documents import Timestamp, timestamp
 from ghapp.report.org_view import OrgView
 from ghapp.runners.delivery_lag import completeness, in_words
@@ -30,11 +31,10 @@ from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.next_attempt import NextAttempt, next_attempt
 from ghapp.runners.verdict import State, judge
 from ghapp.settings import PoolSettings, Settings
-from ghapp.store.fuses import Pause
 from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD, series_name
 from ghapp.store.probe import probe_write
 from ghapp.store.stores import Stores
-from ghapp.store.unseen import load_unseen
+from ghapp.store.views import load_unseen
 from ghapp.web.api.expositions import Exposition, Expositions
 from ghapp.web.api.metrics import FORMATS, Sample, exposition, format_for
 from ghapp.web.operation import Answer, Clock, Handler, Operation, problems

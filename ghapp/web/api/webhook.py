@@ -11,10 +11,10 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from ghapp.deliveries.store import Inbox
 from ghapp.errors import MalformedDeliveryError
 from ghapp.github.deliveries import encode, parse, verify
 from ghapp.log import logger
-from ghapp.store.inbox import Inbox
 from ghapp.web.operation import Answer, Operation, Parameter, problems
 from ghapp.web.problems import problem
 

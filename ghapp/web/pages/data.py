@@ -12,14 +12,17 @@ from cachetools import LRUCache
 from ghapp.deaths.death import Death
 from ghapp.deaths.job_story import NOTHING_KNOWN, JobOutcome
 from ghapp.deaths.rerun import RerunRules
+from ghapp.deaths.store import identity
+from ghapp.deliveries.store import DeadLetter
 from ghapp.incidents.fold import IncidentsById, observed, outdated
 from ghapp.incidents.history import HOUR_SECONDS, HistoryStep, step_of
-from ghapp.incidents.loss import is_unrecorded
+from ghapp.incidents.incident import is_unrecorded
 from ghapp.installations.installation import Installation
 from ghapp.installations.pacing import Allowance
 from ghapp.installations.pool_matching import OTHER_POOL, rule_named
 from ghapp.leaks.reaper_status import DAY_SECONDS
 from ghapp.queue.jobs import Load
+from ghapp.remediation.store import WHOLE_ORG, Pause, PauseOutcome, Resumption
 from ghapp.report.fleet import FleetView
 from ghapp.report.incidents import losses_in
 from ghapp.report.org_view import OrgView
@@ -27,12 +30,9 @@ from ghapp.runners.evidence import Evidence
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, ChangeOutcome, Trail
-from ghapp.store.deaths import identity
-from ghapp.store.fleet_views import FleetFacts, fleet_view, load_fleet_facts
-from ghapp.store.fuses import WHOLE_ORG, Pause, PauseOutcome, Resumption
-from ghapp.store.inbox import DeadLetter
 from ghapp.store.presses import Press
 from ghapp.store.stores import Stores
+from ghapp.store.views import FleetFacts, fleet_view, load_fleet_facts
 from ghapp.web.cache import Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
 from ghapp.web.gates import LoadedGates, PoolGates, load_gates

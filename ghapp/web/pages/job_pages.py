@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ghapp.deaths.death import Death
-from ghapp.store.deaths import identity
+from ghapp.deaths.store import identity
 from ghapp.web.pages.data import MOST_DEATHS
 from ghapp.web.pages.fleet_pages import OrgVisit, PageHost, base_of, is_live_part
 from ghapp.web.pages.views import deaths as death_views

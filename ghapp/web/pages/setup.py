@@ -28,8 +28,8 @@ from ghapp.report.suggested_config import suggested_config
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, Channel, Trail
-from ghapp.store.org_views import load_current_runners
 from ghapp.store.stores import Stores
+from ghapp.store.views import load_current_runners
 from ghapp.web.api.health import Enqueue
 from ghapp.web.operation import Clock
 from ghapp.web.page_key import PARAMETER, PageKey

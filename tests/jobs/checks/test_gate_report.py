@@ -9,12 +9,11 @@ from rq.job import Job
 
 from ghapp.gate.active_shard import Deploy, Role
 from ghapp.gate.gate_checks import GateCheck
+from ghapp.gate.store import GateChecks, Shards
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
-from ghapp.store.gate_checks import GateChecks
-from ghapp.store.installations import Installations
-from ghapp.store.shards import Shards
 from jobs.checks.gate_report import report_gates_of
 from jobs.scheduler import Scheduler
 from tests.stories.test_gate import shards  # noqa: F401 - a fixture

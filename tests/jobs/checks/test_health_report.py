@@ -7,11 +7,11 @@ from structlog.testing import capture_logs
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.queue.jobs import JobName
 from ghapp.report.check_run_state import wants_report
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.connect import connect_sync
-from ghapp.store.installations import Installations
 from jobs.checks import health_report
 from jobs.checks.health_report import report_installation
 from jobs.checks.publisher import CheckRunOutcome

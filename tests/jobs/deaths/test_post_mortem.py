@@ -12,13 +12,13 @@ from structlog.testing import capture_logs
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.rerun import Rerun, RerunState
+from ghapp.deaths.store import Deaths, identity
 from ghapp.errors import GitHubUnavailableError
 from ghapp.installations.installation import NEEDED
 from ghapp.pods.degraded_sources import HOST_LINES, RUNNER_LINES
+from ghapp.pods.store import DegradedSources
 from ghapp.queue.jobs import QUEUE_OF, JobName
 from ghapp.store import keys
-from ghapp.store.deaths import Deaths, identity
-from ghapp.store.degraded_sources import DegradedSources
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.context import configure
 from jobs.deaths.death_context import with_host_lines, with_runner_lines

@@ -6,9 +6,9 @@ import pytest
 from rq.job import Job
 
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
-from ghapp.store.installations import Installations
 from jobs.scheduler import Scheduler
 
 POOL = '[[pools]]\norg = "acme"\nname = "linux"\nlabels = ["linux"]\nshard_label = "shard"\n'

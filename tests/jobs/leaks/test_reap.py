@@ -9,23 +9,23 @@ from structlog.testing import capture_logs
 
 from ghapp.cluster.access import NEAR_RUNNERS
 from ghapp.cluster.api import Cluster
+from ghapp.deaths.store import Deaths
 from ghapp.doctor.reaper import of_tick
 from ghapp.errors import ClusterForbiddenError
 from ghapp.installations.installation import Installation
+from ghapp.leaks import store
 from ghapp.leaks.reaper_status import ReaperStatus
+from ghapp.leaks.store import Leaks
+from ghapp.notifications.event_store import Events
+from ghapp.pods.claim_store import PodClaims
 from ghapp.pods.degraded_sources import leaks_source
 from ghapp.pods.pod_claim import PodClaim
 from ghapp.remediation.fuse import FuseLimits
+from ghapp.remediation.store import WHOLE_ORG, Pause
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.observations import job_ended, job_started
+from ghapp.runners.store import Runners
 from ghapp.store import keys
-from ghapp.store import leaks as store
-from ghapp.store.deaths import Deaths
-from ghapp.store.events import Events
-from ghapp.store.fuses import WHOLE_ORG, Pause
-from ghapp.store.leaks import Leaks
-from ghapp.store.pod_claims import PodClaims
-from ghapp.store.runners import Runners
 from ghapp.workflow_jobs.job import Job
 from jobs.deaths.death_recorder import DeathRecorder
 from jobs.leaks import github_status

@@ -17,11 +17,10 @@ from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
 from ghapp.decoding import LeftOut
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, StoreUnavailableError
 from ghapp.pods.degraded_sources import changes_source, objects_source
+from ghapp.pods.store import DegradedSources, Pods
 from ghapp.sandbox.cluster.rbac import RbacRule
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
-from ghapp.store.degraded_sources import DegradedSources
-from ghapp.store.pods import Pods
 from ghapp.store.stores import stores_over
 from jobs.pods.ephemeralrunner_cache import EphemeralRunnerCache
 from jobs.pods.namespace_cache import ClusterClock

@@ -9,13 +9,12 @@ from rq.serializers import JSONSerializer
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import StaleNamespace
 from ghapp.deaths.death import Death
+from ghapp.deaths.post_mortem_store import ClusterSummaries
+from ghapp.deaths.store import Deaths
 from ghapp.pods.degraded_sources import HOST_LINES, DegradedSource
 from ghapp.pods.pod import Container, Pod
-from ghapp.store.cluster_summaries import ClusterSummaries
-from ghapp.store.deaths import Deaths
-from ghapp.store.pod_locations import PodLocations
-from ghapp.store.pods import Pods
-from ghapp.store.unseen import Unseen, load_unseen
+from ghapp.pods.store import PodLocations, Pods
+from ghapp.store.views import Unseen, load_unseen
 from jobs.checks.health_report import enqueue_report_if_wanted, report_installation
 from jobs.checks.publisher import CheckRunOutcome
 from jobs.pods.cluster_summary import EVERY_SECONDS, summarize_cluster

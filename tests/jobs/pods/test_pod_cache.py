@@ -10,10 +10,10 @@ import pytest
 from ghapp.cluster.watch import cancel_tasks
 from ghapp.cluster.watch_events import Listed, WatchChange
 from ghapp.decoding import LeftOut
+from ghapp.pods.end_store import PodEnd, PodEnds
 from ghapp.pods.pod import Container, Ended, Pod
+from ghapp.pods.store import PodChange, Pods
 from ghapp.settings import Settings
-from ghapp.store.pod_ends import PodEnd, PodEnds
-from ghapp.store.pods import PodChange, Pods
 from ghapp.store.stores import stores_over
 from jobs.deaths.death_recorder import DeathRecorder, RecordedEnd
 from jobs.pods import pod_cache

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ghapp.pods.store import PodLocations, Pods
 from ghapp.runners import observations
 from ghapp.runners.remains import Remains, RemainsKind
-from ghapp.store.pod_locations import PodLocations
-from ghapp.store.pods import Pods
 from jobs.pods.remains import observe_remains
 from tests.jobs.remediation.test_remediate_cluster import config
 from tests.rules.builders import lost, online

@@ -10,10 +10,10 @@ import httpx2
 from ghapp.cluster.api import Cluster
 from ghapp.errors import ClusterUnavailableError
 from ghapp.pods.scale_sets import IDLE_SECONDS
+from ghapp.pods.store import Pods
 from ghapp.runners.delivery_lag import DeliveryArrivals, LateArrival
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.sandbox.cluster.shapes import AssignedJob
-from ghapp.store.pods import Pods
 from jobs.checks.health_report import report_installation
 from jobs.pods import scale_sets
 from jobs.pods.scale_sets import keep_scale_sets, record_scale_sets

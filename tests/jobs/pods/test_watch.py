@@ -19,27 +19,25 @@ from ghapp.cluster.failure_grace import FailureGrace
 from ghapp.cluster.watch import cancel_tasks
 from ghapp.cluster.watch_events import Listed, WatchChange, WatchFailure
 from ghapp.deaths.cause import Cause
+from ghapp.deaths.store import Deaths, identity
 from ghapp.errors import ClusterForbiddenError, ClusterUnavailableError, ResourceMissingError, StoreUnavailableError
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.pods.degraded_sources import deaths_source, logs_source, pods_source, sources_of
+from ghapp.pods.end_store import OwnDeletions, PodEnd, PodEnds
 from ghapp.pods.pod import Container, Ended, Pod
+from ghapp.pods.store import DegradedSources, Pods
 from ghapp.queue import jobs
 from ghapp.queue.jobs import JobName
 from ghapp.runners.evidence import Evidence, Registration
 from ghapp.runners.observations import job_started, registration_seen
+from ghapp.runners.store import Runners
 from ghapp.sandbox.cluster.rbac import RbacRule
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store import keys
 from ghapp.store.connect import connect_sync
-from ghapp.store.deaths import Deaths, identity
-from ghapp.store.degraded_sources import DegradedSources
-from ghapp.store.installations import Installations
 from ghapp.store.metric_counters import MetricCounters
-from ghapp.store.own_deletions import OwnDeletions
-from ghapp.store.pod_ends import PodEnd, PodEnds
-from ghapp.store.pods import Pods
-from ghapp.store.runners import Runners
 from ghapp.store.stores import stores_over
 from jobs.deaths import death_recorder
 from jobs.deaths.death_recorder import DeathRecorder

@@ -21,15 +21,14 @@ from ghapp.errors import (
 )
 from ghapp.github.installation_client import InstallationClient, Removal
 from ghapp.pods.deletion_guards import REGISTRATION_FINALIZER
+from ghapp.pods.store import PodLocations, Pods
+from ghapp.remediation.store import Pause
 from ghapp.runners.evidence import Registration
 from ghapp.runners.observations import job_started, registration_seen
 from ghapp.runners.remains import Remains, RemainsKind
 from ghapp.runners.verdict import State
 from ghapp.sandbox.cluster.server import ClusterServer
 from ghapp.settings import Settings
-from ghapp.store.fuses import Pause
-from ghapp.store.pod_locations import PodLocations
-from ghapp.store.pods import Pods
 from ghapp.workflow_jobs.job import Job
 from jobs.context import open_context
 from jobs.remediation.plan_remediation import plan_remediation

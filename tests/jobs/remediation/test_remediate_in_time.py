@@ -8,13 +8,12 @@ import pytest
 
 from ghapp.installations.installation import Installation
 from ghapp.pods.pod import Pod
+from ghapp.pods.store import PodLocations, Pods
 from ghapp.remediation.fuse import Fuse, Position
+from ghapp.remediation.store import WHOLE_ORG, Pause
 from ghapp.runners.evidence import Registration
 from ghapp.runners.observations import registration_seen
 from ghapp.settings import PoolSettings
-from ghapp.store.fuses import WHOLE_ORG, Pause
-from ghapp.store.pod_locations import PodLocations
-from ghapp.store.pods import Pods
 from tests.jobs.remediation.test_remediate_cluster import fleet, offline_for_too_long, standing
 from tests.rules.pods.builders import NAMESPACE
 from tests.support.snapshots import record_snapshot

@@ -9,8 +9,8 @@ import pytest
 
 from ghapp.errors import BudgetSpentError, ClusterUnavailableError
 from ghapp.remediation.fuse import Position
+from ghapp.remediation.store import WHOLE_ORG, Pause
 from ghapp.store import keys
-from ghapp.store.fuses import WHOLE_ORG, Pause
 from jobs.remediation.remediate import remediate_runner
 from tests.jobs.remediation.test_remediate_cluster import config, standing
 from tests.replace.cluster import FakeCluster

@@ -18,13 +18,12 @@ from ghapp.deaths.cluster_summary import (
     summary_after,
     unread_since,
 )
-from ghapp.deaths.correlation import WEEK_SECONDS
-from ghapp.deaths.death import Death
+from ghapp.deaths.death import WEEK_SECONDS, Death
 from ghapp.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason, key
 from ghapp.pods.reconcile import find_phantoms
+from ghapp.pods.store import NamespaceView
 from ghapp.runners.verdict import Limits
 from ghapp.settings import PoolSettings
-from ghapp.store.pods import NamespaceView
 from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online, present, survey
 from tests.rules.pods.builders import NAMESPACE, container, pod, pod_of_object, runner_object
 

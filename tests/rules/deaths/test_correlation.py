@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ghapp.deaths.cause import Cause
-from ghapp.deaths.correlation import BURST_SECONDS, WEEK_SECONDS, Correlation, correlation, counted
-from ghapp.deaths.death import Death
+from ghapp.deaths.death import BURST_SECONDS, WEEK_SECONDS, Correlation, Death, correlation, counted
 
 NOW = 1_000_000.0
 

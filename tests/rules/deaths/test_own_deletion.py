@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.deaths.own_deletion import ended_before_deletion
+from ghapp.deaths.death import ended_before_deletion
 from ghapp.pods.pod import Ended
 from tests.rules.builders import NOW
 from tests.rules.pods.builders import container, pod

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ghapp.deaths.cause import GRACE_TOO_SHORT, Cause, OwnReason, advice_for
-from ghapp.deaths.correlation import BURST_SECONDS, WEEK_SECONDS
-from ghapp.deaths.death import DeadJob, Death
+from ghapp.deaths.death import BURST_SECONDS, WEEK_SECONDS, DeadJob, Death
 from ghapp.deaths.patterns import (
     DAY_SECONDS,
     MOST_PATTERNS,

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from ghapp.deaths.cause import Cause
-from ghapp.deaths.correlation import Correlation
-from ghapp.deaths.death import DeadJob, Death, Sighting, blames_the_platform
+from ghapp.deaths.death import Correlation, DeadJob, Death, Sighting, blames_the_platform
 from ghapp.deaths.github_words import JobWords
 from ghapp.deaths.job_story import StoryEvent, StoryStep
 from ghapp.deaths.post_mortem import (

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis.strategies import floats
 
 from ghapp.deaths.cause import Cause
-from ghapp.deaths.correlation import is_of
-from ghapp.deaths.death import DeadJob, vanished
+from ghapp.deaths.death import DeadJob, is_of, vanished
 from ghapp.deaths.job_death import is_job_death_of, is_same_end
 from ghapp.deaths.post_mortem import job_at_death
 from ghapp.pods.pod import Container, Pod

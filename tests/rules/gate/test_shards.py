@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ghapp.gate.shards import LONGEST_PATTERN, flaw_of, has_shards, is_shard, shard_of
+from ghapp.gate.shard_status import LONGEST_PATTERN, flaw_of, has_shards, is_shard, shard_of
 from tests.rules.builders import online
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ghapp.incidents.fold import (
-    KEPT_SECONDS,
+    INCIDENT_KEPT_SECONDS,
     MOST_INCIDENTS,
     MOST_LOSSES,
     current,
@@ -18,8 +18,7 @@ from ghapp.incidents.fold import (
     places_of,
     with_losses,
 )
-from ghapp.incidents.incident import FuseStep, LossIncident
-from ghapp.incidents.loss import LossEnd, RunnerLoss
+from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss
 from ghapp.remediation.fuse import Fuse, FuseCounts, FuseReason, Position
 from tests.rules.builders import NOW, lost, present
 
@@ -292,9 +291,9 @@ def test_an_incident_records_a_limited_number_of_losses():
     assert places_of(found, [last]) == {}
 
 
-@pytest.mark.parametrize(("age", "is_deleted"), [(KEPT_SECONDS, False), (KEPT_SECONDS + 1, True)])
+@pytest.mark.parametrize(("age", "is_deleted"), [(INCIDENT_KEPT_SECONDS, False), (INCIDENT_KEPT_SECONDS + 1, True)])
 def test_an_incident_is_kept_for_a_month_after_its_end(age, is_deleted):
-    known = fold(one(1, -KEPT_SECONDS * 2, -age), one(2, -KEPT_SECONDS * 2, None, "other"))
+    known = fold(one(1, -INCIDENT_KEPT_SECONDS * 2, -age), one(2, -INCIDENT_KEPT_SECONDS * 2, None, "other"))
     assert len(outdated(known, NOW)) == is_deleted
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.incidents.loss import LossEnd, is_unrecorded, losses_of, returned
+from ghapp.incidents.incident import LossEnd, is_unrecorded, losses_of, returned
 from ghapp.remediation.successors import HEALED_WITHIN_SECONDS
 from ghapp.runners.evidence import LIST_LASTS_SECONDS, PastLoss, Survey
 from ghapp.runners.observations import (

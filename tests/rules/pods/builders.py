@@ -1,7 +1,6 @@
 """The pod and the object of runner 1 in the cluster. Each builder defaults to a state that a wrong rule would delete."""
 
-from ghapp.pods.deletion_decision import Preconditions
-from ghapp.pods.deletion_guards import REGISTRATION_FINALIZER
+from ghapp.pods.deletion_guards import REGISTRATION_FINALIZER, Preconditions
 from ghapp.pods.pod import Container, EphemeralRunner, Owner, Pod
 from tests.rules.builders import LONG_AGO, NOW
 

@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ghapp.pods.blockers import SENTENCES, Blocker
-from ghapp.pods.deletion_decision import BlockedBy, DeletionVerdict
 from ghapp.pods.deletion_guards import (
     NO_POD_SECONDS,
     REGISTRATION_FINALIZER,
     TERMINATING_SECONDS,
+    BlockedBy,
+    DeletionVerdict,
     may_delete_object,
     may_delete_pod,
 )

@@ -4,9 +4,9 @@ import pytest
 
 from ghapp.pods.observed_remains import SETTLED_SECONDS, SUCCESSOR_SECONDS, by_namespace, observed_remains
 from ghapp.pods.pod import FRESH_SECONDS, Ended
+from ghapp.pods.store import NamespaceView
 from ghapp.runners.remains import Remains, RemainsKind
 from ghapp.settings import PoolSettings
-from ghapp.store.pods import NamespaceView
 from tests.rules.builders import LONG_AGO, MICROSECOND, NOW, lost, online
 from tests.rules.pods.builders import NAMESPACE, container, pod, pod_of_object, runner_object
 

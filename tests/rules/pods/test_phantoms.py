@@ -4,18 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ghapp.pods.phantom_kinds import ADVICE, command_of, is_assigned
-from ghapp.pods.phantoms import (
-    ListedRunner,
-    Phantom,
-    PhantomInputs,
-    PhantomKind,
-    PhantomLimits,
-    PhantomReason,
-    key,
-    lasting,
-    phantoms,
-)
+from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, command_of, is_assigned, key, lasting
+from ghapp.pods.phantoms import ListedRunner, PhantomInputs, PhantomLimits, phantoms
 from ghapp.pods.pod import Container, Ended, EphemeralRunner, Owner, Pod
 from tests.rules.builders import LONG_AGO, MICROSECOND, NOW
 

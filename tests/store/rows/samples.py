@@ -12,64 +12,55 @@ import msgspec
 
 from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.deaths.death import Death
+from ghapp.deaths.post_mortem_store import ClusterSummaries, PostedMortem, PostMortems, Reruns
 from ghapp.deaths.rerun import Rerun, RerunNote
+from ghapp.deaths.store import Deaths
 from ghapp.decoding import LeftOut, LeftOutRows
+from ghapp.deliveries.log_store import DeliveryStatus
+from ghapp.deliveries.store import Inbox
 from ghapp.gate.active_shard import ActiveShardAnswer, Deploy
 from ghapp.gate.gate_checks import GateCheck
+from ghapp.gate.store import GateChecks, Shards
 from ghapp.github import deliveries
 from ghapp.github.deliveries import Delivery
 from ghapp.incidents.history import HistorySample, HistoryStep, at_least, sampled, step_of
 from ghapp.incidents.incident import LossIncident
 from ghapp.incidents.settled import Settled
+from ghapp.incidents.store import HistoryStore, Incidents, SettledSweeps
 from ghapp.installations.etag_page import EtagPage
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations, InstallationState, InstallationStates
 from ghapp.leaks.leak_fuse import LeakFuse
 from ghapp.leaks.orphan import Orphan
+from ghapp.leaks.store import Leaks, Tick
 from ghapp.notifications.conditions import Notified
+from ghapp.notifications.event_store import Events
+from ghapp.notifications.store import Notifications, PendingNotification
+from ghapp.pods.claim_store import PodClaims
+from ghapp.pods.end_store import PodEnd, PodEnds
 from ghapp.pods.pod import EphemeralRunner, Pod
 from ghapp.pods.pod_claim import PodClaim
 from ghapp.pods.scale_sets import ScaleSet
+from ghapp.pods.store import PodChange, Pods, ScaleSets
 from ghapp.remediation.fuse import Fuse, Position
+from ghapp.remediation.store import Fuses, Pause
 from ghapp.report.check_run_state import Head, Posted, PostFailure
+from ghapp.report.store import Reports
 from ghapp.runners.delivery_lag import DeliveryArrivals, DeliveryLog
 from ghapp.runners.evidence import Evidence, Survey
+from ghapp.runners.store import Runners
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, AuditLog
-from ghapp.store.cluster_summaries import ClusterSummaries
-from ghapp.store.deaths import Deaths
-from ghapp.store.delivery_status import DeliveryStatus
-from ghapp.store.demand import Demand
 from ghapp.store.etag_pages import EtagPages
-from ghapp.store.events import Events
-from ghapp.store.fuses import Fuses, Pause
-from ghapp.store.gate_checks import GateChecks
-from ghapp.store.history import HistoryStore
-from ghapp.store.inbox import Inbox
-from ghapp.store.incidents import Incidents
-from ghapp.store.installation_states import InstallationState, InstallationStates
-from ghapp.store.installations import Installations
-from ghapp.store.leaks import Leaks, Tick
 from ghapp.store.left_out import LastLeftOut, LeftOutRecords
-from ghapp.store.notifications import Notifications, PendingNotification
-from ghapp.store.pod_claims import PodClaims
-from ghapp.store.pod_ends import PodEnd, PodEnds
-from ghapp.store.pods import PodChange, Pods
-from ghapp.store.post_mortems import PostedMortem, PostMortems
 from ghapp.store.presses import Press, Presses
-from ghapp.store.queue_checks import QueueChecks
-from ghapp.store.reports import Reports
-from ghapp.store.reruns import Reruns
-from ghapp.store.runner_groups import RunnerGroupStore
-from ghapp.store.runners import Runners
-from ghapp.store.scale_sets import ScaleSets
 from ghapp.store.sessions import Session, Sessions, SignInAttempt, digest_of
-from ghapp.store.settled import SettledSweeps
-from ghapp.store.shards import Shards
 from ghapp.store.token_cache import SharedTokens
 from ghapp.store.tokens import Tokens, digest
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.queue_check import QueueCheck
 from ghapp.workflow_jobs.runner_groups import RunnerGroups
+from ghapp.workflow_jobs.store import Demand, QueueChecks, RunnerGroupStore
 from tests.support.snapshots import record_snapshot
 
 ORG = 7

@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from ghapp.errors import StoreUnavailableError
+from ghapp.pods import claim_store as module
+from ghapp.pods.claim_store import PodClaims
 from ghapp.pods.pod_claim import PodClaim
 from ghapp.runners.observations import granted
-from ghapp.store import pod_claims as module
+from ghapp.runners.store import Runners
 from ghapp.store.audit import AuditLog, Trail
-from ghapp.store.pod_claims import PodClaims
-from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
 from tests.web.conftest import INSTALLATION, NOW
 

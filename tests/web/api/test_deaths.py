@@ -6,7 +6,7 @@ import pytest
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import DeadJob, Death
-from ghapp.store.deaths import Deaths
+from ghapp.deaths.store import Deaths
 from tests.web.conftest import INSTALLATION, NOW
 
 JOB = DeadJob(42, "acme/api", "build", "c0ffee", "failure", "https://github.com/acme/api/actions/runs/1/job/42")

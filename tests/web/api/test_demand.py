@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ghapp.pods.pod import EphemeralRunner
+from ghapp.pods.store import Pods
 from ghapp.queue.jobs import JobName
 from ghapp.settings import PoolSettings
-from ghapp.store.demand import Demand
-from ghapp.store.pods import Pods
 from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.store import Demand
 from tests.support.snapshots import record_snapshot
 from tests.web.conftest import INSTALLATION, NOW
 

@@ -9,12 +9,12 @@ import httpx
 import msgspec
 import pytest
 
+from ghapp.installations.store import Installations
+from ghapp.notifications.event_store import START, Events
 from ghapp.remediation.steps import REPLACE
+from ghapp.runners.store import Runners
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store import keys
-from ghapp.store.events import START, Events
-from ghapp.store.installations import Installations
-from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
 from ghapp.web.api import events as module
 from ghapp.web.app import Server, build

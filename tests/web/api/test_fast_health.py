@@ -7,8 +7,8 @@ import asyncio
 import httpx
 import pytest
 
+from ghapp.runners.store import Runners
 from ghapp.store import keys
-from ghapp.store.runners import Runners
 from ghapp.store.tokens import Tokens
 from tests.web.conftest import INSTALLATION, NOW, healthy, served
 

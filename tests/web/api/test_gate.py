@@ -9,17 +9,17 @@ import pytest
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import Death
+from ghapp.deaths.store import Deaths
 from ghapp.gate.active_shard import ActiveShardAnswer, Role
+from ghapp.gate.store import Shards
 from ghapp.pods.pod import Container, Pod
+from ghapp.pods.store import Pods
 from ghapp.queue.jobs import JobName
 from ghapp.runners.evidence import Registration, Survey
 from ghapp.runners.observations import job_started, registration_seen
+from ghapp.runners.store import Runners
 from ghapp.settings import Settings
 from ghapp.store.audit import AuditLog, Trail
-from ghapp.store.deaths import Deaths
-from ghapp.store.pods import Pods
-from ghapp.store.runners import Runners
-from ghapp.store.shards import Shards
 from ghapp.store.tokens import Tokens
 from ghapp.web.api.gate import MOST_DEATHS
 from ghapp.web.app import build

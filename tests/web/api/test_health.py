@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ghapp.runners.observations import granted, replaced, succeeded_by
-from ghapp.store.runners import Runners
+from ghapp.runners.store import Runners
 from ghapp.store.tokens import Tokens
 from tests.web.conftest import INSTALLATION, NOW
 

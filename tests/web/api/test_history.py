@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ghapp.incidents.history import WHOLE_ORG, HistorySample, step_of
+from ghapp.incidents.store import HistoryStore
 from ghapp.report.history import MOST_STEPS, HistorySpan, span_of
-from ghapp.store.history import HistoryStore
 from tests.web.conftest import INSTALLATION, NOW
 
 PATH = "/v1/orgs/acme/history"

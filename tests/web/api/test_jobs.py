@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.store.demand import Demand
 from ghapp.workflow_jobs.job import Job, PullReference
+from ghapp.workflow_jobs.store import Demand
 from tests.web.conftest import INSTALLATION, NOW
 
 QUEUED = Job(

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
+from ghapp.pods.store import DegradedSources, Pods
+from ghapp.remediation.store import Fuses, Pause
 from ghapp.settings import PoolSettings
-from ghapp.store.degraded_sources import DegradedSources
-from ghapp.store.fuses import Fuses, Pause
-from ghapp.store.installations import Installations
-from ghapp.store.pods import Pods
 from ghapp.store.tokens import Tokens
 from tests.support.snapshots import record_snapshot
 from tests.web.conftest import INSTALLATION, NOW

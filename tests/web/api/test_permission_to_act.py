@@ -11,17 +11,17 @@ from functools import partial
 import pytest
 
 from ghapp.errors import StoreUnavailableError
+from ghapp.pods.claim_store import PodClaims
 from ghapp.queue.jobs import JobName
 from ghapp.remediation.fuse import Fuse, Position
 from ghapp.remediation.steps import LOOK_LASTS_SECONDS, TERMINATION_SECONDS
+from ghapp.remediation.store import Fuses, Pause
 from ghapp.runners import observations
 from ghapp.runners.absence import survey_after_failure
 from ghapp.runners.evidence import Survey
+from ghapp.runners.store import Runners
 from ghapp.runners.verdict import Reason
-from ghapp.store.fuses import Fuses, Pause
-from ghapp.store.pod_claims import PodClaims
-from ghapp.store.rate_limits import SharedRateLimits
-from ghapp.store.runners import Runners
+from ghapp.store.budget import SharedRateLimits
 from ghapp.web.api import health
 from tests.web.conftest import INSTALLATION, NOW, healthy
 

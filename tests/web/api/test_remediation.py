@@ -7,10 +7,10 @@ from unittest.mock import AsyncMock
 
 import pytest
 
+from ghapp.remediation import store as fuses
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
-from ghapp.store import fuses
+from ghapp.remediation.store import Fuses, Pause
 from ghapp.store.audit import AuditEntry, AuditLog, Channel, Trail
-from ghapp.store.fuses import Fuses, Pause
 from ghapp.store.presses import SWEEP_TOPIC, Press, Presses, check_topic
 from ghapp.store.schedule import Schedule
 from ghapp.store.tokens import Tokens

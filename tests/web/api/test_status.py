@@ -13,31 +13,30 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import ClusterSummary
+from ghapp.deaths.post_mortem_store import ClusterSummaries
+from ghapp.deliveries.log_store import DeliveryStatus
+from ghapp.deliveries.store import Inbox
 from ghapp.installations.installation import NEEDED, Installation
+from ghapp.installations.store import Installations
 from ghapp.pods.phantom_kinds import Phantom, PhantomKind, PhantomReason
+from ghapp.pods.store import DegradedSources, Pods
 from ghapp.remediation.fuse import Fuse, Position
+from ghapp.remediation.store import Fuses, Pause
 from ghapp.runners.delivery_lag import DeliveryLog, MissingDeliveries
 from ghapp.runners.evidence import Survey
 from ghapp.runners.observations import granted, registration_seen, replaced, succeeded_by
+from ghapp.runners.store import Runners
 from ghapp.settings import PoolSettings
 from ghapp.store import keys
 from ghapp.store.budget import Budget
-from ghapp.store.cluster_summaries import ClusterSummaries
 from ghapp.store.connect import connect_sync
-from ghapp.store.degraded_sources import DegradedSources
-from ghapp.store.delivery_status import DeliveryStatus
-from ghapp.store.demand import Demand
-from ghapp.store.fuses import Fuses, Pause
-from ghapp.store.inbox import Inbox
-from ghapp.store.installations import Installations
 from ghapp.store.metric_counters import MOST_SHARDS, OTHER_SHARD, MetricCounters
-from ghapp.store.pods import Pods
-from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from ghapp.web.api import expositions
 from ghapp.web.api.metrics import HELP
 from ghapp.web.api.status import by_shard
 from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.store import Demand
 from tests.support.snapshots import record_snapshot
 from tests.web.conftest import INSTALLATION, NOW, healthy, runner, served
 

@@ -12,10 +12,10 @@ import httpx
 import pytest
 
 from ghapp.credentials import AppCredentials
+from ghapp.deliveries import store as inbox
+from ghapp.deliveries.store import Inbox
 from ghapp.github.deliveries import decode, parse
 from ghapp.settings import Settings
-from ghapp.store import inbox
-from ghapp.store.inbox import Inbox
 from ghapp.web.api import webhook
 from ghapp.web.api.webhook import LARGEST_BYTES, MOST_AT_ONCE
 from ghapp.web.app import build

@@ -8,16 +8,16 @@ import httpx
 import pytest
 
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.queue.jobs import Load
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.remediation.store import Fuses
 from ghapp.runners.evidence import Survey
 from ghapp.runners.observations import replaced
+from ghapp.runners.store import Runners
 from ghapp.sandbox.config import OrgConfig, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
-from ghapp.store.fuses import Fuses
-from ghapp.store.installations import Installations
-from ghapp.store.runners import Runners
 from ghapp.store.schedule import Schedule
 from ghapp.web.app import build
 from ghapp.web.page_key import key_cookie

@@ -8,10 +8,10 @@ from urllib.parse import urljoin
 
 import pytest
 
+from ghapp.deliveries.store import Inbox
 from ghapp.queue.jobs import JobName
+from ghapp.remediation.store import Fuses, Pause
 from ghapp.store.audit import AuditEntry, AuditLog, Channel
-from ghapp.store.fuses import Fuses, Pause
-from ghapp.store.inbox import Inbox
 from ghapp.store.presses import SWEEP_TOPIC, Presses
 from ghapp.store.schedule import Schedule
 from ghapp.web.pages.access import KEY_HOLDER

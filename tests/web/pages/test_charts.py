@@ -21,7 +21,7 @@ from ghapp.incidents.history import (
     sampled,
     step_of,
 )
-from ghapp.store.history import HistoryStore
+from ghapp.incidents.store import HistoryStore
 from ghapp.web.pages import static_files
 from ghapp.web.pages.views.charts import (
     MOST_ROWS,

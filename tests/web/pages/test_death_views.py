@@ -10,7 +10,7 @@ from ghapp.deaths.cause import HAPPENED, Cause, not_yours
 from ghapp.deaths.death import DeadJob, Death, Sighting
 from ghapp.deaths.patterns import DeathPattern, PatternKind
 from ghapp.deaths.rerun import AUTO, WHY_NOT, Rerun, RerunNote, RerunRefusal, RerunRules, RerunState
-from ghapp.store.deaths import identity
+from ghapp.deaths.store import identity
 from ghapp.web.pages.views.death import FINAL, RerunKnown, death_page, refusal_here
 from ghapp.web.pages.views.deaths import (
     CAUSES,

@@ -9,8 +9,8 @@ import pytest
 
 from ghapp.doctor.finding import ok, warning, wrong
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.settings import Settings
-from ghapp.store.installations import Installations
 from ghapp.store.tokens import Tokens
 from ghapp.web.app import build
 from ghapp.web.examination import (

@@ -11,15 +11,15 @@ from ghapp.cli.gate import lines
 from ghapp.cli.gate_query import GateQuery
 from ghapp.gate.active_shard import ActiveShardAnswer, Deploy, Role
 from ghapp.gate.judgement import GateRequest
+from ghapp.gate.store import Shards
 from ghapp.runners.evidence import Registration, Survey
 from ghapp.runners.observations import job_started, registration_seen
+from ghapp.runners.store import Runners
 from ghapp.settings import Settings
-from ghapp.store.demand import Demand
-from ghapp.store.runners import Runners
-from ghapp.store.shards import Shards
 from ghapp.store.stores import stores_over
 from ghapp.store.tokens import Tokens
 from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.store import Demand
 from tests.web.conftest import NOW
 
 PAGE = "/orgs/acme/gate"

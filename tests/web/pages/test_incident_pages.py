@@ -10,14 +10,13 @@ import pytest
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import Death
-from ghapp.incidents.fold import KEPT_SECONDS, with_losses
-from ghapp.incidents.incident import LossIncident
-from ghapp.incidents.loss import LossEnd, RunnerLoss
+from ghapp.deaths.store import Deaths, identity
+from ghapp.incidents.fold import INCIDENT_KEPT_SECONDS, with_losses
+from ghapp.incidents.incident import LossEnd, LossIncident, RunnerLoss
+from ghapp.incidents.store import Incidents
 from ghapp.report.links import PageLinks
 from ghapp.runners.observations import succeeded_by
-from ghapp.store.deaths import Deaths, identity
-from ghapp.store.incidents import Incidents
-from ghapp.store.runners import Runners
+from ghapp.runners.store import Runners
 from tests.web.conftest import NOW
 from tests.web.pages.conftest import HERE
 
@@ -65,7 +64,7 @@ async def test_a_completed_incident_is_listed_with_its_end_and_escaped(key_holde
     assert 'runners/1"' in one
 
 
-@pytest.mark.parametrize(("age", "status"), [(KEPT_SECONDS, 200), (KEPT_SECONDS + 1, 404)])
+@pytest.mark.parametrize(("age", "status"), [(INCIDENT_KEPT_SECONDS, 200), (INCIDENT_KEPT_SECONDS + 1, 404)])
 async def test_an_incident_is_shown_for_a_month_after_its_end(key_holder, over, clock, age, status):
     clock.now = NOW - 6900 + age
     assert (await key_holder.get(over)).status_code == status

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ghapp.incidents.incident import FuseStep, LossIncident, incident_of
-from ghapp.incidents.loss import LossEnd, RunnerLoss
+from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss, incident_of
 from ghapp.remediation.fuse import FUSE_REASONS, Fuse, FuseReason, Position
 from ghapp.report.incidents import ENDS, PROOFS
 from ghapp.runners.evidence import Survey

@@ -11,19 +11,19 @@ import pytest
 
 from ghapp.deaths.cause import NO_JOB, Cause
 from ghapp.deaths.death import DeadJob, Death
+from ghapp.deaths.post_mortem_store import Reruns
 from ghapp.deaths.rerun import Rerun, RerunNote, RerunState
+from ghapp.deaths.store import Deaths, identity
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.queue.jobs import JobName
+from ghapp.runners.store import Runners
 from ghapp.store import keys
 from ghapp.store.audit import AuditLog
-from ghapp.store.deaths import Deaths, identity
-from ghapp.store.demand import Demand
-from ghapp.store.installations import Installations
-from ghapp.store.reruns import Reruns
-from ghapp.store.runners import Runners
 from ghapp.web.pages import prepared
 from ghapp.web.pages.access import ASK_SECONDS
 from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.store import Demand
 from tests.web.conftest import NOW
 
 SECRETS = ("acme/infra", "launch", "Rocket", "a secret line", "project-x", "7002", "7012")

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from ghapp.installations.installation import Installation
-from ghapp.store.installations import Installations
+from ghapp.installations.store import Installations
 from tests.support import nasty_fleet
 from tests.support.nasty_fleet import FIRST_JOB, FIRST_RUNNER
 from tests.support.nasty_names import NASTY, PLAIN, addresses, not_seen, tags

@@ -10,18 +10,18 @@ import pytest
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.deaths.death import DeadJob, Death
+from ghapp.deaths.post_mortem_store import ClusterSummaries
+from ghapp.deaths.store import Deaths
 from ghapp.leaks.orphan import Orphan
+from ghapp.leaks.store import Leaks
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason, key
+from ghapp.remediation.store import Fuses, Pause
 from ghapp.runners.evidence import Registration
 from ghapp.runners.observations import registration_seen
-from ghapp.store.cluster_summaries import ClusterSummaries
-from ghapp.store.deaths import Deaths
-from ghapp.store.demand import Demand
-from ghapp.store.fuses import Fuses, Pause
-from ghapp.store.leaks import Leaks
-from ghapp.store.runners import Runners
+from ghapp.runners.store import Runners
 from ghapp.web.pages.views.paging import PAGE_SIZE
 from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.store import Demand
 from tests.store.rows.samples import filled
 from tests.web.conftest import NOW, healthy
 

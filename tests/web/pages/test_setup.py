@@ -15,14 +15,14 @@ from ghapp.credentials import kept
 from ghapp.errors import ConfigurationError
 from ghapp.github.manifest import convert
 from ghapp.installations.installation import Installation
+from ghapp.installations.store import Installations
 from ghapp.queue.jobs import JobName
+from ghapp.runners.store import Runners
 from ghapp.sandbox.config import SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.audit import AuditLog
-from ghapp.store.installations import Installations
-from ghapp.store.runners import Runners
 from ghapp.web.app import build
 from ghapp.web.page_key import key_cookie
 from ghapp.web.reachable import can_deliver

@@ -6,10 +6,12 @@ import pytest
 
 from ghapp.deaths.cause import Cause
 from ghapp.deaths.death import DeadJob, Death
+from ghapp.deliveries.store import DeadLetter
 from ghapp.installations.installation import NEEDED, Installation
 from ghapp.installations.pacing import Allowance, BudgetLimits
 from ghapp.queue.jobs import Load
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
+from ghapp.remediation.store import Pause
 from ghapp.report.headline import Severity
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Survey
@@ -17,8 +19,6 @@ from ghapp.runners.next_attempt import NextAttempt
 from ghapp.runners.observations import replaced
 from ghapp.runners.verdict import Limits
 from ghapp.store.audit import AuditEntry
-from ghapp.store.fuses import Pause
-from ghapp.store.inbox import DeadLetter
 from ghapp.web.pages.views.github_status import github_page
 from ghapp.web.pages.views.overview import overview
 from ghapp.web.pages.views.paging import PAGE_SIZE

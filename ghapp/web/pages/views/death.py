@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ghapp.deaths.cause import HAPPENED, Cause, not_yours
-from ghapp.deaths.correlation import LEAST_OF_BURST, correlation
-from ghapp.deaths.death import Death
+from ghapp.deaths.death import LEAST_OF_BURST, Death, correlation
 from ghapp.deaths.patterns import death_summary
 from ghapp.deaths.post_mortem import JobFacts
 from ghapp.deaths.rerun import (

@@ -32,7 +32,7 @@ CAUSES = tuple(each.value for each in Cause if each is not Cause.CLEAN_EXIT)
 class DeathLine(NamedTuple):
     """A death without its logs.
 
-    `id` is its `store.deaths.identity`; `is_latest`: no later death has its runner's name.
+    `id` is its `deaths.store.identity`; `is_latest`: no later death has its runner's name.
     """
 
     id: str
@@ -145,7 +145,7 @@ def read_query(given: Mapping[str, str]) -> DeathsQuery:
 
 
 def death_line(death: Death, identifier: str) -> DeathLine:
-    """Returns the line of a death; `identifier` is its `store.deaths.identity`."""
+    """Returns the line of a death; `identifier` is its `deaths.store.identity`."""
     return DeathLine(identifier, death_summary(death), death.job)
 
 

@@ -7,8 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ghapp.incidents.incident import FuseStep, LossIncident
-from ghapp.incidents.loss import LossEnd, RunnerLoss
+from ghapp.incidents.incident import FuseStep, LossEnd, LossIncident, RunnerLoss
 from ghapp.remediation.fuse import FUSE_REASONS, FuseReason, Position
 from ghapp.report.documents import timestamp
 from ghapp.report.incidents import ENDS, PROOFS

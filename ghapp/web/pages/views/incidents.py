@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from ghapp.incidents.incident import LossIncident
-from ghapp.incidents.loss import LossEnd, RunnerLoss
+from ghapp.incidents.incident import LossEnd, LossIncident, RunnerLoss
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Position
 from ghapp.report.incidents import ENDS, PROOFS
 from ghapp.web.pages.views.paging import Paging, paged, query_string

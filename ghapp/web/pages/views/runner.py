@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ghapp.deaths.correlation import is_of
-from ghapp.deaths.death import Death
+from ghapp.deaths.death import Death, is_of
 from ghapp.pods.pod_claim import claim_on
 from ghapp.remediation.status import ReplacementStage, ReplacementStatus
 from ghapp.report.documents import Fact, HealthDocument, death_document, history

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ghapp.deliveries.store import DeadLetter
 from ghapp.queue.jobs import Load
 from ghapp.store.audit import AuditEntry
-from ghapp.store.inbox import DeadLetter
 from ghapp.web.pages.views.wording import Moment, counted, moment
 
 MOST_LETTERS = 50

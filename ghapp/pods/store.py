@@ -1,8 +1,8 @@
-"""The watch's last snapshot of each namespace: runner pods, and ARC's EphemeralRunners.
+"""What the watch last saw of the cluster: pods, EphemeralRunners, scale sets, where pools run, and what cannot be read.
 
-One hash per namespace. Rows begin with uid and version, so that a script can detect a late event without decoding.
-Events are stored only after a complete list: a part of the cluster must not look like all of it. An object whose name
-differs from its runner's is also found by a row with the runner's name.
+A snapshot is one hash per namespace. Rows begin with uid and version, so that a script can detect a late event without
+decoding. Events are stored only after a complete list: a part of the cluster must not look like all of it. An object
+whose name differs from its runner's is also found by a row with the runner's name.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 
+from ghapp.pods.end_store import PodEnd, PodEnds
 from ghapp.pods.pod import EphemeralRunner, Pod
+from ghapp.pods.scale_sets import ScaleSet
 from ghapp.store import keys
 from ghapp.store.codec import Codec, Record
-from ghapp.store.pod_ends import PodEnd, PodEnds
 from ghapp.store.quarantine import PlainReader, RecordReader, finite, text
 
-KEPT_SECONDS = 7 * 86_400
+SNAPSHOT_KEPT_SECONDS = 7 * 86_400
 """A snapshot that was not refreshed for a week expires."""
 
 _PODS_AT, _OBJECTS_AT, _AHEAD, _LISTED = "at", "objects-at", "ahead", "objects-listed"
@@ -165,7 +166,7 @@ class Pods:
 
         `ahead` is the lead of the cluster's clock over ours in seconds.
         """
-        rows: dict[str, bytes | str] = {_field(each): _pods.encode(each) for each in pods}
+        rows: dict[str, bytes | str] = {_snapshot_field(each): _pods.encode(each) for each in pods}
         times: dict[str, bytes | str] = {_PODS_AT: repr(float(at)), _AHEAD: repr(float(ahead))}
         async with self._redis.pipeline(transaction=True) as pipe:
             await self._replaced(namespace, _POD[0], {**rows, **times}, pipe)
@@ -177,7 +178,7 @@ class Pods:
     ) -> None:
         """Records a complete list of ARC's objects; `served` is False if the cluster did not permit listing them."""
         found = list(objects)
-        rows: dict[str, bytes | str] = {_field(each): _objects.encode(each) for each in found}
+        rows: dict[str, bytes | str] = {_snapshot_field(each): _objects.encode(each) for each in found}
         by_runner: dict[str, str] = {}
         for each in found:
             if field := _runner_field(each):
@@ -189,7 +190,7 @@ class Pods:
     async def _replaced(
         self, namespace: str, kinds: str, fields: dict[str, bytes | str], pipe: Pipeline | None = None
     ) -> None:
-        args: list[str | bytes | int] = [kinds, KEPT_SECONDS]
+        args: list[str | bytes | int] = [kinds, SNAPSHOT_KEPT_SECONDS]
         for field, value in fields.items():
             args += (field, value)
         await self._replace(keys=[keys.pods(namespace)], args=args, client=pipe)
@@ -211,7 +212,7 @@ class Pods:
         runner_field = _runner_field(seen)
         known_by = [runner_field, seen.name] if runner_field else []
         row = _pods.encode(seen) if isinstance(seen, Pod) else _objects.encode(seen)
-        args: list[str | bytes] = [_field(seen), row, seen.version, time_field, *known_by]
+        args: list[str | bytes] = [_snapshot_field(seen), row, seen.version, time_field, *known_by]
         return bool(await self._put(keys=[keys.pods(namespace)], args=args, client=pipe))
 
     async def drop(self, namespace: str, name: str, uid: str, pipe: Pipeline | None = None) -> bool:
@@ -231,7 +232,7 @@ class Pods:
         return await self._touched(namespace, _OBJECTS_AT, at, ahead)
 
     async def _touched(self, namespace: str, time_field: str, at: float, ahead: float) -> bool:
-        args = [time_field, repr(float(at)), repr(float(ahead)), KEPT_SECONDS]
+        args = [time_field, repr(float(at)), repr(float(ahead)), SNAPSHOT_KEPT_SECONDS]
         return bool(await self._touch(keys=[keys.pods(namespace)], args=args))
 
     async def all(self, namespace: str) -> NamespaceView | None:
@@ -319,7 +320,7 @@ def _lists_objects(listed: bytes | None, served: bytes | None) -> bool:
     return served == b"1"
 
 
-def _field(seen: Pod | EphemeralRunner) -> str:
+def _snapshot_field(seen: Pod | EphemeralRunner) -> str:
     return (_POD if isinstance(seen, Pod) else _OBJECT) + seen.name
 
 
@@ -328,3 +329,97 @@ def _runner_field(seen: Pod | EphemeralRunner) -> str:
     if isinstance(seen, Pod) or seen.runner_name in ("", seen.name):
         return ""
     return _RUNNER + seen.runner_name
+
+
+LOCATIONS_KEPT_SECONDS = 30 * 86_400
+
+
+class PodLocations:
+    """The namespaces in which pods of each pool were seen.
+
+    A pool's configured namespace may be wrong and exist all the same. That none of its runners is found there must not
+    be taken as proof that their pods were deleted.
+    """
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    async def seen(self, installation: int, places: Iterable[tuple[str, str]], at: float) -> None:
+        """Records that pods of these pools were seen in these namespaces: (pool, namespace)."""
+        fields: dict[Any, Any] = {_field(*place): repr(float(at)) for place in places}
+        if not fields:
+            return
+        key = keys.places(installation)
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.hset(key, mapping=fields)
+            pipe.expire(key, LOCATIONS_KEPT_SECONDS)
+            await pipe.execute()
+
+    async def is_known(self, installation: int, pool: str, namespace: str) -> bool:
+        """True if a pod of the pool was seen there; forgotten after a month in which none was seen."""
+        return bool(await self._redis.hexists(keys.places(installation), _field(pool, namespace)))
+
+    async def all(self, installation: int) -> set[tuple[str, str]]:
+        """Returns all known (pool, namespace)."""
+        fields: Any = await self._redis.hkeys(keys.places(installation))
+        found = (field.decode().rpartition("/") for field in fields)
+        return {(pool, namespace) for pool, _, namespace in found}
+
+
+def _field(pool: str, namespace: str) -> str:
+    """Returns the field; neither name contains a slash."""
+    return f"{pool}/{namespace}"
+
+
+SCALE_SETS_KEPT_SECONDS = 600
+"""They are read once a minute. Older ones say nothing about what is wanted now."""
+
+_scale_sets = Codec("scale-sets", tuple[ScaleSet, ...])
+
+
+class ScaleSets:
+    """The scale sets of all namespaces."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis, self._read = redis, RecordReader(redis, _scale_sets)
+
+    async def put(self, namespace: str, found: Sequence[ScaleSet]) -> None:
+        """Records all scale sets of a namespace."""
+        await self._redis.set(keys.scale_sets(namespace), _scale_sets.encode(tuple(found)), ex=SCALE_SETS_KEPT_SECONDS)
+
+    async def get(self, namespace: str) -> tuple[ScaleSet, ...]:
+        """Returns them; none if they were not read for minutes, as where they cannot be read."""
+        row: Any = await self._redis.get(keys.scale_sets(namespace))
+        return await self._read.one(keys.scale_sets(namespace), row) or ()
+
+
+DEGRADED_KEPT_SECONDS = 900
+
+
+class DegradedSources:
+    """The errors of all sources: namespaces, and the log store.
+
+    An error stays until its source works again, and at most a quarter of an hour after it was last reported, because
+    the process that reports the end may have crashed. The watch repeats its errors each minute while they last.
+    """
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._read = PlainReader(redis, "trouble", text)
+
+    async def record(self, place: str, why: str) -> None:
+        """Records the error of a source, in place of an earlier one."""
+        await self._redis.set(keys.trouble(place), why, ex=DEGRADED_KEPT_SECONDS)
+
+    async def over(self, *places: str) -> None:
+        """Records that these sources work again."""
+        if places:
+            await self._redis.delete(*map(keys.trouble, places))
+
+    async def of(self, places: Sequence[str]) -> dict[str, str]:
+        """Returns the errors by source, in the given order."""
+        if not places:
+            return {}
+        rows: Any = await self._redis.mget([keys.trouble(place) for place in places])
+        found = {place: await self._read.one(keys.trouble(place), row) for place, row in zip(places, rows, strict=True)}
+        return {place: why for place, why in found.items() if why is not None}

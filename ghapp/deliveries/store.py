@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
+from ghapp.deliveries.log_store import SeenDeliveries
 from ghapp.deliveries.redelivery import LastRequest
 from ghapp.errors import StoreRefusedError, StoreUnavailableError
 from ghapp.redis_errors import FOREIGN, translated
 from ghapp.store import keys
 from ghapp.store.quarantine import PlainReader, finite
-from ghapp.store.seen_deliveries import SeenDeliveries
 
 HOUR = 3600
 ASKED_MILLISECONDS = 500

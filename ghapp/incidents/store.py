@@ -1,8 +1,9 @@
-"""The history of each pool, in steps of five minutes for a week and of an hour for 90 days.
+"""Incidents of the last month, the history of each pool, and the last sweep whose judgement still holds.
 
-Two layers. What happens between sweeps (a job was taken, a runner died, a call was spent) is added to the counts by
-the script that records it, so that a crash neither loses nor doubles it. A sweep adds its sample, and raises the counts
-of each step to those of the first layer; an hour is joined again from its twelve steps. Both may be repeated.
+The history has steps of five minutes for a week and of an hour for 90 days, in two layers. What happens between sweeps
+(a job was taken, a runner died, a call was spent) is added to the counts by the script that records it, so that a crash
+neither loses nor doubles it. A sweep adds its sample, and raises the counts of each step to those of the first layer;
+an hour is joined again from its twelve steps. Both may be repeated.
 
 What may be wrong: a sweep that is killed after its transaction is repeated, and its gauges are then sampled twice in
 one step; one that is killed before it loses the samples that it was to repeat. Both change a mean, never a count. Two
@@ -14,13 +15,16 @@ recorded first.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from math import ceil
 from typing import Any
 
 from redis.asyncio import Redis
 
+from ghapp.errors import StoreUnavailableError
+from ghapp.incidents.fold import INCIDENT_KEPT_SECONDS, IncidentsById, outdated
 from ghapp.incidents.history import (
     HOUR_SECONDS,
     KEPT_SECONDS,
@@ -36,11 +40,98 @@ from ghapp.incidents.history import (
     sampled,
     step_of,
 )
+from ghapp.incidents.incident import LossEnd, LossIncident
+from ghapp.incidents.settled import Settled
 from ghapp.installations.pool_matching import OTHER_POOL
+from ghapp.remediation.fuse import FuseReason, Position
+from ghapp.runners.verdict import Reason
 from ghapp.store import keys
 from ghapp.store.codec import Codec
+from ghapp.store.compare_and_set import ATTEMPTS, RecordWriter
 from ghapp.store.history_counts import parsed
 from ghapp.store.quarantine import PlainReader, RecordReader
+
+MOST_BYTES = 4 * 1024 * 1024
+"""Maximum size of an installation's incidents; one lost runner takes 100 to 200 bytes."""
+
+_incidents = Codec(
+    "incident",
+    LossIncident,
+    unknown={
+        LossEnd: LossEnd.UNKNOWN,
+        Reason: Reason.REGISTRATION_INVALIDATED,
+        Position: Position.STOPPED,
+        FuseReason: FuseReason.NONE,
+    },
+)
+
+_EXPIRE = f"redis.call('EXPIRE', KEYS[1], {int(INCIDENT_KEPT_SECONDS) + 86_400})"
+
+
+class Incidents:
+    """The incidents of all installations."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis, self._read = redis, RecordReader(redis, _incidents)
+        self._write = RecordWriter(redis, _incidents, self._read, index=_EXPIRE)
+
+    async def all(self, installation: int) -> dict[str, LossIncident]:
+        """Returns all incidents, by id, those that others took over included."""
+        key = keys.incidents(installation)
+        rows: Any = await self._redis.hgetall(key)
+        return await self._read.many(key, {identifier.decode(): row for identifier, row in rows.items()})
+
+    async def revise(
+        self, installation: int, change: Callable[[IncidentsById], IncidentsById], now: float
+    ) -> IncidentsById:
+        """Changes the incidents, safe against concurrent writers; deletes the oldest that ended if there are too many.
+
+        Args:
+            installation: the installation.
+            change: from all incidents to all incidents; called again after a concurrent write.
+            now: epoch seconds.
+
+        Returns:
+            The incidents as they are now.
+
+        Raises:
+            StoreUnavailableError: an incident was changed concurrently at each of `ATTEMPTS`.
+        """
+        key = keys.incidents(installation)
+        for _ in range(ATTEMPTS):
+            known = await self.all(installation)
+            after = _bounded(change(known), now)
+            folds = {
+                each: partial(_if_unchanged, before=known.get(each), after=after.get(each))
+                for each in {**known, **after}
+                if known.get(each) != after.get(each)
+            }
+            revised = await self._write.revise([key], folds, {each: known[each] for each in folds if each in known})
+            if all(revised.get(each) == after.get(each) for each in folds):
+                return after
+        raise StoreUnavailableError(f"{key} was changed concurrently {ATTEMPTS} times; try again")
+
+
+def _if_unchanged(
+    stored: LossIncident | None, before: LossIncident | None, after: LossIncident | None
+) -> LossIncident | None:
+    return after if stored == before else stored
+
+
+def _bounded(incidents: IncidentsById, now: float) -> Mapping[str, LossIncident]:
+    """Returns the incidents that are kept."""
+    deleted = set(outdated(incidents, now))
+    kept = {identifier: each for identifier, each in incidents.items() if identifier not in deleted}
+    sizes = {identifier: len(_incidents.encode(each)) for identifier, each in kept.items()}
+    total = sum(sizes.values())
+    ended = sorted((each.ended, each.id) for each in kept.values() if each.ended is not None)
+    for _, identifier in ended:
+        if total <= MOST_BYTES:
+            break
+        total -= sizes[identifier]
+        del kept[identifier]
+    return kept
+
 
 BUCKET_SECONDS = {STEP_SECONDS: 86_400, HOUR_SECONDS: 10 * 86_400}
 """Steps of one key: 288 and 240, which Redis stores compactly."""
@@ -260,3 +351,34 @@ def _written(
         by_pool[pool][at] = row
     for pool, hour in sorted({(pool, step_of(at, HOUR_SECONDS)) for pool, at in changed}):
         yield HOUR_SECONDS, pool, hour, folded(by_pool[pool], HOUR_SECONDS)[hour]
+
+
+_BEGUN = b""
+
+_settled = Codec("settled", Settled)
+
+
+class SettledSweeps:
+    """The settled sweeps of all installations.
+
+    Each write of one of the installation's runners or jobs forgets its sweep. A sweep marks its begin before it reads
+    the records, and keeps its result only if that mark is still there: a write in between, also by another process,
+    has deleted it.
+    """
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis, self._read = redis, RecordReader(redis, _settled)
+
+    async def of(self, installation: int) -> Settled | None:
+        """Returns the last settled sweep; None if a record was written since."""
+        key = keys.settled(installation)
+        row: Any = await self._redis.get(key)
+        return await self._read.one(key, row or None)
+
+    async def begin(self, installation: int) -> None:
+        """Marks that a sweep is about to read the records; one at a time."""
+        await self._redis.set(keys.settled(installation), _BEGUN, ex=STEP_SECONDS)
+
+    async def keep(self, installation: int, settled: Settled) -> None:
+        """Records that the sweep is settled, unless a record was written since it began."""
+        await self._redis.set(keys.settled(installation), _settled.encode(settled), ex=STEP_SECONDS, xx=True)

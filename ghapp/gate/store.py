@@ -1,4 +1,4 @@
-"""The shards of each pool: their last deploys, and the active shard by the pool's command or URL."""
+"""The shards of each pool: last deploys and gate checks, and the active shard by the pool's command or URL."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ghapp.gate.active_shard import (
     with_deploy,
 )
 from ghapp.gate.deploy_results import is_same, judged
+from ghapp.gate.gate_checks import GateCheck
 from ghapp.gate.judgement import ActiveShardSources, GateRequest, judge_gate
 from ghapp.gate.shard_status import ShardInputs
 from ghapp.store import keys
@@ -101,3 +102,27 @@ class Shards:
         key = f"{keys.active(installation)}:{pool}"
         row: Any = await self._redis.get(key)
         return await self._read_answer.one(key, row)
+
+
+KEPT_SECONDS = 30 * 86_400
+
+_rounds = Codec("round", GateCheck)
+
+
+class GateChecks:
+    """The gate checks of all installations. Writers must have the lock `gate` of the installation."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis, self._read = redis, RecordReader(redis, _rounds)
+
+    async def rounds(self, installation: int) -> dict[str, GateCheck]:
+        """Returns the last gate check of each shard, by `gate_checks.place_of`."""
+        rows: Any = await self._redis.hgetall(keys.gates(installation))
+        return await self._read.many(keys.gates(installation), {place.decode(): row for place, row in rows.items()})
+
+    async def keep(self, installation: int, place: str, begun: GateCheck) -> None:
+        """Records a gate check, in place of the shard's last one."""
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.hset(keys.gates(installation), place, _rounds.encode(begun))
+            pipe.expire(keys.gates(installation), KEPT_SECONDS)
+            await pipe.execute()

@@ -1,12 +1,12 @@
-"""Ends of runner pods that the watch has seen and has yet to record as deaths, or whose deaths wait for their logs.
+"""Ends of runner pods that have yet to be recorded as deaths, and deletions of ghapp's own, whose ends are no deaths.
 
-One stream per namespace. An end is added in the transaction that changes the snapshot, and deleted once it is recorded:
-a watch that is killed in between leaves it to the next one, which sees no difference in the snapshot any more.
+Ends are one stream per namespace. An end is added in the transaction that changes the snapshot, and deleted once it is
+recorded: a watch that is killed in between leaves it to the next one, which sees no difference in the snapshot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
@@ -87,3 +87,44 @@ class PodEnds:
     async def _rows(self, key: str, first: bytes, most: int) -> dict[bytes, bytes]:
         rows: Any = await self._redis.xrange(key, first, count=most)
         return {entry_id: fields.get(b"end", b"") for entry_id, fields in rows}
+
+
+DELETIONS_KEPT_SECONDS = 7 * 86_400
+"""A pod may be Terminating for days."""
+
+MOST_DELETIONS = 10_000
+"""Per installation, the latest."""
+
+
+class OwnDeletions:
+    """The deletions, by the uid of the pod or of its owner.
+
+    They are kept apart from the runner's record, which changes: the registration may return while a finalizer is
+    stuck, or another registration gets the name. A deletion is recorded before it is requested, and withdrawn if the
+    API server refuses it or another client was faster; one without an answer stays.
+    """
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    async def record(self, installation: int, uid: str, at: float) -> None:
+        """Records a deletion that is about to be requested (epoch seconds)."""
+        key = keys.own_deletions(installation)
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.zadd(key, {uid: at})
+            pipe.zremrangebyscore(key, "-inf", at - DELETIONS_KEPT_SECONDS)
+            pipe.zremrangebyrank(key, 0, -MOST_DELETIONS - 1)
+            pipe.expire(key, DELETIONS_KEPT_SECONDS)
+            await pipe.execute()
+
+    async def withdraw(self, installation: int, uid: str) -> None:
+        """Records that this deletion was not ours."""
+        await self._redis.zrem(keys.own_deletions(installation), uid)
+
+    async def has_any(self, installation: int, uids: Iterable[str]) -> bool:
+        """True if ghapp requested the deletion of an object with one of these uids."""
+        asked = [uid for uid in uids if uid]
+        if not asked:
+            return False
+        found: Any = await self._redis.zmscore(keys.own_deletions(installation), asked)
+        return any(at is not None for at in found)

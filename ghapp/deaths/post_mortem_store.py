@@ -1,18 +1,66 @@
-"""The one re-run of each job whose runner died, and how many were requested unasked in an hour."""
+"""What follows a death: its post-mortem's check run, its job's re-run, daily messages, and the cluster's summary."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.cluster_summary import BRIDGED_SECONDS, ClusterSummary
 from ghapp.deaths.rerun import Rerun, RerunNote, RerunState
+from ghapp.pods.phantom_kinds import PhantomKind, PhantomReason
 from ghapp.store import keys
-from ghapp.store.codec import Codec
+from ghapp.store.codec import DROPPED, Codec
 from ghapp.store.quarantine import RecordReader
 
-KEPT_SECONDS = 31 * 86_400
+KEPT_SECONDS = 30 * 86_400
+PUBLISHED_SECONDS = 86_400
+REST_SECONDS = 60
+"""After the log store gave no answer: a request then takes seconds, and there may be hundreds of deaths at once."""
+
+
+class PostedMortem(NamedTuple):
+    """A check run's id, the digest of its content, and the death's `deaths.store.identity` (empty if unknown)."""
+
+    check_run: int
+    digest: str
+    death: str = ""
+
+
+_posted = Codec("post-mortem", PostedMortem)
+
+
+class PostMortems:
+    """The post-mortems of all installations, by the id of the death."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis, self._read = redis, RecordReader(redis, _posted)
+
+    async def posted(self, death_id: str) -> PostedMortem | None:
+        """Returns the check run of a death; None if none is known."""
+        row: Any = await self._redis.get(keys.post_mortem(death_id))
+        return await self._read.one(keys.post_mortem(death_id), row)
+
+    async def post(self, death_id: str, posted: PostedMortem) -> None:
+        """Records the check run of a death."""
+        await self._redis.set(keys.post_mortem(death_id), _posted.encode(posted), ex=KEPT_SECONDS)
+
+    async def is_unpublished(self, installation: int, what: str) -> bool:
+        """True if this message was not published in the last day; marks it as published."""
+        return bool(await self._redis.set(keys.published(installation, what), b"1", nx=True, ex=PUBLISHED_SECONDS))
+
+    async def pause_log_store(self) -> None:
+        """Records that the log store gave no answer; it is not queried for a minute."""
+        await self._redis.set(keys.LOG_STORE_RESTS, b"1", ex=REST_SECONDS)
+
+    async def is_log_store_paused(self) -> bool:
+        """True within a minute after the log store gave no answer."""
+        return bool(await self._redis.exists(keys.LOG_STORE_RESTS))
+
+
+RERUNS_KEPT_SECONDS = 31 * 86_400
 """GitHub re-runs a job up to 30 days after the first run."""
 
 NOTED_SECONDS = 7 * 86_400
@@ -50,11 +98,11 @@ class Reruns:
     async def begin(self, installation: int, rerun: Rerun) -> bool:
         """Records the intent, before GitHub is asked; returns False if the job has a re-run already."""
         key, row = keys.rerun(installation, rerun.job_id), _reruns.encode(rerun)
-        return bool(await self._redis.set(key, row, nx=True, ex=KEPT_SECONDS))
+        return bool(await self._redis.set(key, row, nx=True, ex=RERUNS_KEPT_SECONDS))
 
     async def keep(self, installation: int, rerun: Rerun) -> None:
         """Records the progress of a re-run."""
-        await self._redis.set(keys.rerun(installation, rerun.job_id), _reruns.encode(rerun), ex=KEPT_SECONDS)
+        await self._redis.set(keys.rerun(installation, rerun.job_id), _reruns.encode(rerun), ex=RERUNS_KEPT_SECONDS)
 
     async def forget(self, installation: int, job_id: int) -> None:
         """Deletes the intent of a request that GitHub did not take, because a permission is missing."""
@@ -77,3 +125,24 @@ class Reruns:
             pipe.expire(key, 3600)
             count, _ = await pipe.execute()
         return int(count) <= most
+
+
+_sides = Codec(
+    "cluster-side", ClusterSummary, unknown={PhantomKind: DROPPED, PhantomReason: DROPPED, Cause: Cause.UNKNOWN}
+)
+
+
+class ClusterSummaries:
+    """The summaries of all installations."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis, self._read = redis, RecordReader(redis, _sides)
+
+    async def keep(self, installation: int, side: ClusterSummary) -> None:
+        """Records a summary; it expires unless another one follows."""
+        await self._redis.set(keys.cluster_side(installation), _sides.encode(side), ex=int(BRIDGED_SECONDS))
+
+    async def of(self, installation: int) -> ClusterSummary | None:
+        """Returns the last summary; None if it is older than ten minutes, or unreadable."""
+        row: Any = await self._redis.get(keys.cluster_side(installation))
+        return await self._read.one(keys.cluster_side(installation), row)

@@ -1,0 +1,236 @@
+"""Loads an organization's state for its page, its check run, the commands, the API and the gate: one view for all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from ghapp.deaths.cluster_summary import StaleNamespace, namespaces_of, stale_namespaces
+from ghapp.deaths.store import identity
+from ghapp.gate.active_shard import ACTIVE_SECONDS
+from ghapp.gate.gate_checks import GateCheck
+from ghapp.gate.shard_status import LOOP_SECONDS, ShardInputs, shard_statuses
+from ghapp.installations.installation import Installation
+from ghapp.pods.degraded_sources import DegradedSource, sources_of
+from ghapp.pods.phantom_kinds import Phantom
+from ghapp.pods.pod import Pod, is_fresh
+from ghapp.pods.pod_claim import by_name
+from ghapp.pods.reconcile import NamespaceRule
+from ghapp.remediation.status import is_loss_over
+from ghapp.report.fleet import FleetView
+from ghapp.report.org_view import OrgView
+from ghapp.runners.evidence import Evidence
+from ghapp.runners.next_attempt import next_attempt
+from ghapp.runners.verdict import State
+from ghapp.settings import PoolSettings, Settings
+from ghapp.store.stores import Stores
+from ghapp.workflow_jobs.demand import UnservedJob, demand
+from ghapp.workflow_jobs.job_queue import JobQueue
+from ghapp.workflow_jobs.reason import QueueReason
+
+MOST_DEATHS = 500
+"""Deaths that the gate reads, the latest."""
+
+
+async def load_org_view(stores: Stores, installation: Installation, settings: Settings) -> OrgView:
+    """Returns the view of an org; its reads run concurrently.
+
+    Raises:
+        StoreUnavailableError: Redis does not answer.
+    """
+    survey, by_pool, pauses, claims = await asyncio.gather(
+        stores.runners.survey(installation.id),
+        stores.fuses.all(installation.id),
+        stores.fuses.pauses(installation.id),
+        stores.pod_claims.stored(installation.id),
+    )
+    rules, policy = settings.pools_of(installation.org), settings.of(installation.org)
+    mode = policy.remediation.mode
+    return OrgView(installation.org, rules, policy.evidence, survey, by_pool, pauses, by_name(claims), mode)
+
+
+async def load_current_runners(
+    stores: Stores, installation: Installation, settings: Settings, now: float
+) -> list[Evidence]:
+    """Returns the runners of an org that are neither retired nor lost for good at `now`.
+
+    Raises:
+        StoreUnavailableError: Redis does not answer.
+    """
+    view = await load_org_view(stores, installation, settings)  # first, so that the runners are not older than it
+    runners = (await stores.runners.all(installation.id)).values()
+    verdicts = ((each, view.verdict(each, now)) for each in runners)
+    return [
+        each
+        for each, verdict in verdicts
+        if verdict.state is not State.RETIRED and not is_loss_over(each, verdict, now)
+    ]
+
+
+async def load_shard_inputs(
+    stores: Stores, installation: Installation, settings: Settings, pool: PoolSettings, now: float
+) -> ShardInputs:
+    """Returns the gate's inputs for a pool.
+
+    Raises:
+        StoreUnavailableError: Redis does not answer.
+    """
+    survey = await stores.runners.survey(installation.id)  # first, so that the runners are not older than it
+    runners, jobs, taken, ended = await asyncio.gather(
+        stores.runners.all(installation.id),
+        stores.demand.all(installation.id),
+        stores.demand.taken(installation.id, now - ACTIVE_SECONDS),
+        stores.demand.over(installation.id),
+    )
+    deaths = None
+    if settings.namespaces:  # the latest clean exits, too: some are of runners that never worked
+        since = now - LOOP_SECONDS
+        unclean = await stores.deaths.unclean(installation.id, since, MOST_DEATHS)
+        latest = await stores.deaths.recent(installation.id, since, MOST_DEATHS)
+        deaths = [*{identity(each): each for each in (*unclean, *latest)}.values()]
+    rules, limits = settings.pools_of(installation.org), settings.of(installation.org).evidence
+    known = ShardInputs(pool, rules, runners.values(), survey, limits, jobs, deaths, taken, ended)
+    return replace(known, pods=await _pods_of_unhealthy(stores, pool, known, now))
+
+
+async def _pods_of_unhealthy(stores: Stores, pool: PoolSettings, known: ShardInputs, now: float) -> Mapping[str, Pod]:
+    """Returns the pods of the pool's unhealthy runners; empty without a fresh view of them."""
+    names = [each.name for shard in shard_statuses(known, now).values() for each in shard.unhealthy]
+    if pool.namespace is None or not names:
+        return {}
+    view = await stores.pods.some(pool.namespace, names)
+    return view.pods if view is not None and is_fresh(view.seen_at, now) else {}
+
+
+async def load_job_queue(stores: Stores, installation: Installation, settings: Settings, now: float) -> JobQueue:
+    """Returns the jobs and runners of an org at `now`; the reads run concurrently.
+
+    Raises:
+        StoreUnavailableError: Redis does not answer.
+    """
+    view, runners, jobs, ended, groups = await asyncio.gather(
+        load_org_view(stores, installation, settings),
+        stores.runners.all(installation.id),
+        stores.demand.all(installation.id),
+        stores.demand.over(installation.id),
+        stores.runner_groups.of(installation.id),
+    )
+    return view.job_queue(runners.values(), jobs, now, ended=ended, groups=groups)
+
+
+class Unseen(NamedTuple):
+    """What is not seen now.
+
+    Attributes:
+        namespaces: those whose snapshot is old or missing.
+        sources: those that cannot be read, or of which a part cannot.
+    """
+
+    namespaces: list[StaleNamespace]
+    sources: list[DegradedSource]
+
+
+async def load_unseen(stores: Stores, rules: Iterable[NamespaceRule], now: float, *, has_log_store: bool) -> Unseen:
+    """Returns what is not seen of the namespaces of these pools; of the log store, if one is configured.
+
+    Args:
+        stores: all stores.
+        rules: the pools.
+        now: epoch seconds.
+        has_log_store: True if a log store is configured; without a namespace, none is asked.
+    """
+    names = namespaces_of(rules)
+    places = sources_of(names, has_log_store=has_log_store and bool(names))
+    times = await asyncio.gather(*map(stores.pods.seen_at, names))
+    degraded = await stores.degraded_sources.of(places)
+    seen_at = dict(zip(names, times, strict=True))
+    return Unseen(stale_namespaces(seen_at, now), [DegradedSource(*each) for each in degraded.items()])
+
+
+class FleetFacts(NamedTuple):
+    """What is known of an organization beside its runners and jobs.
+
+    Attributes:
+        sweep_at: when its next sweep is due (epoch seconds); None: none is planned.
+        discovery_at: when the next discovery is due.
+        unseen: what is not seen of the cluster and the log store.
+        phantoms: lasting phantoms of the last check.
+        gate_checks: the last gate check of each shard, by `gate_checks.place_of`.
+    """
+
+    sweep_at: float | None = None
+    discovery_at: float | None = None
+    unseen: Unseen = Unseen([], [])
+    phantoms: Sequence[Phantom] = ()
+    gate_checks: Mapping[str, GateCheck] = {}
+
+
+async def load_fleet_facts(stores: Stores, installation: Installation, settings: Settings, now: float) -> FleetFacts:
+    """Returns the facts; the reads run concurrently.
+
+    Raises:
+        StoreUnavailableError: Redis does not answer.
+    """
+    rules, has_log_store = settings.pools_of(installation.org), settings.loki_url is not None
+    sweep_at, discovery_at, unseen, summary, gate_checks = await asyncio.gather(
+        stores.schedule.next(installation.id),
+        stores.schedule.next_discovery(),
+        load_unseen(stores, rules, now, has_log_store=has_log_store),
+        stores.cluster_summaries.of(installation.id),
+        stores.gate_checks.rounds(installation.id),
+    )
+    return FleetFacts(sweep_at, discovery_at, unseen, summary.phantoms if summary else (), gate_checks)
+
+
+def fleet_view(
+    installation: Installation,
+    settings: Settings,
+    view: OrgView,
+    runners: Iterable[Evidence],
+    queue: JobQueue,
+    facts: FleetFacts,
+    now: float,
+) -> FleetView:
+    """Returns the state of an organization as of `now` (epoch seconds)."""
+    policy = settings.of(installation.org)
+    rows, unserved = demand(queue)
+    explained, busy = policy.queue.explain_after_seconds, policy.queue.busy_after_seconds
+    return FleetView(
+        view=view,
+        web_url=settings.web_url,
+        runners=runners,
+        phantoms=facts.phantoms,
+        unseen=facts.unseen.namespaces,
+        degraded_sources=facts.unseen.sources,
+        login=installation.login,
+        attempt=next_attempt(installation, view.survey, facts.sweep_at, facts.discovery_at, now),
+        demand=rows,
+        unserved=[each for each in unserved if now - each.job.queued_at >= explained],
+        slow=[
+            UnservedJob(job, QueueReason.ALL_BUSY, queue.pool(job))
+            for job in queue.queued
+            if now - job.queued_at >= busy and queue.is_slow(job)
+        ],
+        gate_checks=facts.gate_checks,
+        prove_seconds=policy.fuse.prove_seconds,
+    )
+
+
+async def load_fleet(stores: Stores, installation: Installation, settings: Settings, now: float) -> FleetView:
+    """Returns the state of an organization as of `now` (epoch seconds), read at once.
+
+    Raises:
+        StoreUnavailableError: Redis does not answer.
+    """
+    view = await load_org_view(stores, installation, settings)  # first, so that the runners are not older than it
+    known, jobs, groups, facts = await asyncio.gather(
+        stores.runners.all(installation.id),
+        stores.demand.all(installation.id),
+        stores.runner_groups.of(installation.id),
+        load_fleet_facts(stores, installation, settings, now),
+    )
+    runners = [*known.values()]
+    queue = view.job_queue(runners, jobs, now, groups=groups)
+    return fleet_view(installation, settings, view, runners, queue, facts, now)
