@@ -98,6 +98,10 @@ class Organization:
         """Returns one of its repositories in full."""
         return self.documents.repository(repository, self.account)
 
+    def repository_named(self, name: str) -> SandboxRepository | None:
+        """Returns the repository of that name; case is ignored."""
+        return next((each for known, each in self.repositories.items() if known.lower() == name.lower()), None)
+
     def repository_with_id(self, repository_id: int) -> SandboxRepository | None:
         """Returns the repository of that id."""
         return next((r for r in self.repositories.values() if r.id == repository_id), None)

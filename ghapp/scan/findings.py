@@ -292,7 +292,7 @@ class Findings:
     def _blind(self) -> Iterator[Headline]:
         if self.observed is None:
             for each in self.reading.not_seen[:1]:
-                step = f"use a token with {each.needs}" if each.needs else "scan again later"
+                step = f"use a token {each.needs}" if each.needs else "scan again later"
                 sentence = f"The runners of {self.reading.scope.address} cannot be read: {each.why}."
                 yield Headline(HeadlineKind.BLIND, Severity.CRITICAL, sentence, step)
         elif self.observed.flaws:

@@ -242,7 +242,7 @@ async def test_runners_of_a_name(acme):
 async def test_runner_groups_with_the_repositories_of_those_that_select_some(acme):
     assert await read_runner_groups(acme, "acme", {1, 2}) == (
         RunnerGroup(1, "Default", "all"),
-        RunnerGroup(2, "octo-runner-group", "selected", repositories=("octocat/hello-world",)),
+        RunnerGroup(2, "octo-runner-group", "selected", repositories=("octocat/hello-world",), inherited=True),
     )
 
 

@@ -191,7 +191,7 @@ class RestCall:
             raise not_found()
         self._org = home
         if "repo" in params:
-            self._repository = home.repositories.get(params["repo"])
+            self._repository = home.repository_named(params["repo"])
         elif "repository_id" in params:
             self._repository = home.repository_with_id(self.number("repository_id"))
         if self._repository is not None and not self.installation.sees(self._repository.name):
@@ -205,7 +205,7 @@ class RestCall:
                 raise not_found()
             return
         if "repo" in params:
-            self._repository = self._org.repositories.get(params["repo"])
+            self._repository = self._org.repository_named(params["repo"])
         elif "repository_id" in params:
             self._repository = self._org.repository_with_id(self.number("repository_id"))
         is_hidden = self._repository is not None and not self.reads(self._org, self._repository.name)

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ghapp.sandbox.apps import holds
 from ghapp.sandbox.faults.requests import RequestFault
 from ghapp.sandbox.organization import Organization
-from ghapp.sandbox.people import PersonalToken
+from ghapp.sandbox.people import PersonalToken, spender_of
 from ghapp.sandbox.ratelimits import RateMeter
 from ghapp.sandbox.rest.answers import RestError, not_found
 from ghapp.sandbox.rest.call import Caller, RestCall, organization_calling, organization_in
@@ -104,7 +104,7 @@ class RestOperation:
             if self.caller is Caller.INSTALLATION and not call.is_of_a_person:
                 meter = call.world.limits.meter(call.installation.id, call.now)
             elif call.personal is not None:
-                meter = call.world.limits.meter(-call.person.id, call.now)
+                meter = call.world.limits.meter(spender_of(call.person), call.now)
             elif self.caller is Caller.APP:
                 meter = call.world.limits.meter_of_app(call.app.id, call.now)
             self._admit(call, meter)
