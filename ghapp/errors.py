@@ -130,7 +130,6 @@ class PermissionMissingError(GitHubError):
     Attributes:
         accepted: GitHub's `x-accepted-github-permissions`; empty when the header is missing.
         explanation: GitHub's own message, at most 200 characters; empty if the answer has none.
-        accepted_scopes: GitHub's `x-accepted-oauth-scopes`, for a classic token; empty when the header is missing.
         needs_single_sign_on: True if the token must be authorized for an organization's SAML single sign-on.
     """
 
@@ -140,12 +139,11 @@ class PermissionMissingError(GitHubError):
         *,
         accepted: str = "",
         explanation: str = "",
-        accepted_scopes: str = "",
         needs_single_sign_on: bool = False,
     ) -> None:
         super().__init__(message)
         self.accepted, self.explanation = accepted, explanation
-        self.accepted_scopes, self.needs_single_sign_on = accepted_scopes, needs_single_sign_on
+        self.needs_single_sign_on = needs_single_sign_on
 
 
 class UnauthorizedError(GitHubError):

@@ -179,7 +179,6 @@ def _answer_or_error(method: str, path: str, response: httpx.Response) -> GitHub
                 f"{method} {path}: not permitted (403){needs}",
                 accepted=accepted,
                 explanation=explanation,
-                accepted_scopes=response.headers.get("x-accepted-oauth-scopes", ""),
                 needs_single_sign_on=response.headers.get("x-github-sso", "").startswith("required"),
             )
         case status if status >= 500:  # noqa: PLR2004
