@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ghapp.gate.shard_status import ShardRule
-from ghapp.installations.pool_matching import ReplacerRule, rule_named, runner_pool
+from ghapp.installations.pool_matching import PoolMatcher, ReplacerRule, rule_named, runner_pool
 from ghapp.pods.pod_claim import PodClaim, claim_on
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, fuse_of
 from ghapp.remediation.pause import PauseView
@@ -16,8 +16,18 @@ from ghapp.remediation.status import ReplacementStatus, ReplacementTerms, replac
 from ghapp.remediation.steps import may_terminate, replacement_path
 from ghapp.report.documents import HealthDocument, health_document
 from ghapp.runners.evidence import Evidence, Survey
-from ghapp.runners.verdict import Limits, Verdict, judge
-from ghapp.workflow_jobs.capacity import available_runners, departures
+from ghapp.runners.verdict import Limits, Verdict, is_absent, judge
+from ghapp.versions.advice import VersionStep, fleet_kind, target_version, version_steps
+from ghapp.versions.lifetime import (
+    EndDates,
+    VersionLimits,
+    VersionStatus,
+    count_versions,
+    ended_versions,
+    judge_versions,
+    last_jobs,
+)
+from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS, available_runners, departures
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
 from ghapp.workflow_jobs.runner_groups import RunnerGroups
@@ -25,6 +35,12 @@ from ghapp.workflow_jobs.runner_groups import RunnerGroups
 
 class FleetRule(ShardRule, ReplacerRule, Protocol):
     """A configured pool."""
+
+
+def is_listed(evidence: Evidence) -> bool:
+    """True if GitHub lists the runner, and neither its controller nor ghapp removed it."""
+    is_removed = evidence.retired_at is not None or evidence.removed_at is not None
+    return evidence.registered and not is_removed and not is_absent(evidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +56,8 @@ class OrgView:
         pauses: by pool; `*` is the whole org's.
         claimed: pod claims by runner and pod name. Some may have expired since they were read: `claim_on` checks.
         mode: of `[remediation]`.
+        end_dates: by version of the runner: until when GitHub gives it jobs.
+        version_limits: the `[versions]` table.
         is_current: False if this was read before Redis became unavailable: nothing may be done because of it.
     """
 
@@ -51,6 +69,8 @@ class OrgView:
     pauses: Mapping[str, PauseView] = field(default_factory=dict)
     claimed: Mapping[str, PodClaim] = field(default_factory=dict)
     mode: Mode = "act"
+    end_dates: Mapping[str, EndDates] = field(default_factory=dict)
+    version_limits: VersionLimits = field(default_factory=VersionLimits)
     is_current: bool = True
 
     @property
@@ -119,6 +139,27 @@ class OrgView:
             )
         )
 
+    def versions(self, runners: Iterable[Evidence], now: float) -> list[VersionStatus]:
+        """The versions of the registered runners, and until when they get jobs; the worst first."""
+        known, matcher = list(runners), PoolMatcher(self.rules)
+        present = ((matcher.pool(each), each) for each in known if is_listed(each))
+        return judge_versions(count_versions(present), self.end_dates, self.version_limits, now, last_jobs(known))
+
+    def version_steps(self, statuses: Sequence[VersionStatus]) -> dict[str, list[VersionStep]]:
+        """What to do about versions that end or have ended, by pool; `statuses` are those of all versions."""
+        target, found = target_version(statuses), dict[str, list[VersionStep]]()
+        for status in statuses:
+            for pool in status.pools:
+                rule = rule_named(pool.pool, self.rules)
+                kind = fleet_kind(None if rule is None else rule.replacer, is_ephemeral=pool.is_ephemeral)
+                steps = found.setdefault(pool.pool, [])
+                steps += [each for each in version_steps(status, pool.pool, kind, target) if each not in steps]
+        return found
+
+    def ended_versions(self, runners: Iterable[Evidence], now: float) -> Mapping[str, float]:
+        """The versions of these runners that get no jobs any more, and since when."""
+        return ended_versions(runners, self.end_dates, self.version_limits, now)
+
     def job_queue(
         self,
         runners: Iterable[Evidence],
@@ -127,13 +168,24 @@ class OrgView:
         *,
         ended: Sequence[Job] = (),
         groups: RunnerGroups | None = None,
+        settled_after_seconds: float = NOT_ASSIGNED_SECONDS,
     ) -> JobQueue:
-        """The org's jobs at `now`, and why each queued one waits. `ended`: jobs that ended within the last hour."""
+        """The org's jobs at `now`, and why each queued one waits.
+
+        Args:
+            runners: evidence of all runners that may take them.
+            jobs: jobs that are not over.
+            now: epoch seconds.
+            ended: jobs that ended within the last hour.
+            groups: the org's runner groups; None if they were not read.
+            settled_after_seconds: as of `QueueInputs`.
+        """
         swept_at, runners = self.survey.swept_at, list(runners)
+        too_old = self.ended_versions(runners, now)
         inputs = QueueInputs(
             org=self.org,
             jobs=jobs,
-            runners=available_runners(runners, self.rules),
+            runners=available_runners(runners, self.rules, too_old, now),
             rules=self.rules,
             ended=ended,
             fuses=self.fuses,
@@ -142,7 +194,9 @@ class OrgView:
             mode=self.mode,
             own_images=self.survey.own_images,
             left_at=departures(runners, now),
+            version_steps=self.version_steps(self.versions(runners, now)) if too_old else {},
             fresh=swept_at is not None and now - swept_at <= self.limits.stale_seconds,
+            settled_after_seconds=settled_after_seconds,
         )
         return JobQueue(inputs, now)
 

@@ -21,6 +21,7 @@ from ghapp.sandbox.fleet.events import FleetEvent, JobMoved, RunnerEnded
 from ghapp.sandbox.fleet.jobs import SandboxRepository
 from ghapp.sandbox.fleet.life import FleetLife
 from ghapp.sandbox.fleet.runners import Runner
+from ghapp.sandbox.fleet.versions import VersionSchedule
 from ghapp.sandbox.ledger.ledger import Ledger
 from ghapp.sandbox.organization import ElsewhereRegistered, Organization
 from ghapp.sandbox.people import Authorizations, person_called
@@ -82,6 +83,7 @@ class World:
         self.deliveries = Deliveries(self.now, self.faults)
         self.announcements = Announcements(self.directory, self.deliveries)
         self.authorizations = Authorizations()
+        self.versions = VersionSchedule()
         self.limits = RateLimits(config.rate_limit)
         self.account = Ledger(self.now())
         self.orgs |= {org.login.lower(): self._organization(org, number) for number, org in enumerate(config.orgs)}
@@ -223,6 +225,7 @@ class World:
             first_id=FIRST_RUNNER_ID + 1_000_000 * number,
             now=self.now(),
             quiet=self.config.quiet,
+            versions=self.versions,
         )
         at_repositories = {
             name: self._elsewhere(pools, f"{config.login}/{name}", 100 * (number + 1) + index)

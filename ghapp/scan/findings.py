@@ -19,25 +19,17 @@ from ghapp.report.fleet import FleetView, PoolView, by_pool
 from ghapp.report.headline import Headline, HeadlineKind, Severity, are, counted, headlines
 from ghapp.report.org_view import OrgView
 from ghapp.runners.absence import GetResult
-from ghapp.runners.evidence import Evidence
+from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.next_attempt import BLINDNESS
-from ghapp.runners.verdict import Reason
+from ghapp.runners.verdict import Limits, Reason
 from ghapp.scan.looks import ListDifference, Look, Observed, ScannedRunner, fold_lists, observed
-from ghapp.versions.advice import fleet_kind, target_version, version_steps, version_text
-from ghapp.versions.lifetime import (
-    EndDates,
-    Urgency,
-    VersionLimits,
-    VersionState,
-    VersionStatus,
-    count_versions,
-    judge_versions,
-)
-from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS, available_runners, departures
+from ghapp.versions.advice import version_text
+from ghapp.versions.lifetime import EndDates, Urgency, VersionState, VersionStatus
+from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.demand import UnservedJob
 from ghapp.workflow_jobs.explanation import QueueExplanation, explain
 from ghapp.workflow_jobs.job import Job
-from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
+from ghapp.workflow_jobs.job_queue import JobQueue
 from ghapp.workflow_jobs.labels import missing_labels, names_one_run
 from ghapp.workflow_jobs.queue_check import QueueLimits
 from ghapp.workflow_jobs.reason import UNSERVED, QueueReason
@@ -168,6 +160,12 @@ class Findings:
         return sorted(found, key=lambda each: (each.evidence.name, each.evidence.id))
 
     @cached_property
+    def _view(self) -> OrgView:
+        """The scope as the App would see it, without configuration."""
+        limits, survey = (Limits(), Survey()) if self.observed is None else (self.observed.limits, self.observed.survey)
+        return OrgView(self.reading.scope.address, (), limits, survey, end_dates=self.reading.dates)
+
+    @cached_property
     def queue(self) -> JobQueue:
         """The jobs that were read, and all runners that may take them."""
         found, own = self.reading, [] if self.observed is None else self.observed.evidence
@@ -175,17 +173,13 @@ class Findings:
             own = [each._replace(group_id=None) for each in own]
         others = [each for look in found.others for each in fold_lists([look])[0].values()]
         gap = 0.0 if self.observed is None else self.observed.at - found.looks[0].at
-        inputs = QueueInputs(
-            org=found.scope.address,
-            jobs=[self._with_visibility(each.job) for each in found.jobs or () if each.job.status != "over"],
-            runners=available_runners([*own, *others], ()),
+        return self._view.job_queue(
+            [*own, *others],
+            [self._with_visibility(each.job) for each in found.jobs or () if each.job.status != "over"],
+            found.now,
             groups=found.groups,
-            own_images=() if self.observed is None else self.observed.survey.own_images,
-            left_at=departures(own, found.now),
-            fresh=self.observed is not None,
-            settled_after_seconds=min(NOT_ASSIGNED_SECONDS, gap) if gap else NOT_ASSIGNED_SECONDS,
+            settled_after_seconds=min(NOT_ASSIGNED_SECONDS, gap or NOT_ASSIGNED_SECONDS),
         )
-        return JobQueue(inputs, found.now)
 
     def _with_visibility(self, job: Job) -> Job:
         return job._replace(private=self.reading.private.get(job.repository.lower()))
@@ -203,10 +197,7 @@ class Findings:
     @cached_property
     def versions(self) -> list[VersionStatus]:
         """The versions of the runners that are registered, the worst first."""
-        matcher = PoolMatcher(())
-        present = [each.evidence for each in self.runners if each.change is not ListDifference.LEFT]
-        counts = count_versions((matcher.pool(each), each) for each in present)
-        return judge_versions(counts, self.reading.dates, VersionLimits(), self.reading.now)
+        return [] if self.observed is None else self._view.versions(self.observed.evidence, self.reading.now)
 
     @cached_property
     def unserved_labels(self) -> list[UnservedLabel]:
@@ -253,7 +244,7 @@ class Findings:
     def _fleet(self, runners: Observed) -> FleetView:
         found = [UnservedJob(job, why.reason, self.queue.pool(job)) for job, why in self._long_waits]
         return FleetView(
-            OrgView(self.reading.scope.address, (), runners.limits, runners.survey),
+            self._view,
             self._web_url,
             runners.evidence,
             unserved=[each for each in found if each.reason in UNSERVED],
@@ -332,20 +323,19 @@ class Findings:
             )
 
     def _too_old(self) -> Iterator[Headline]:
-        target = target_version(self.versions)
+        steps = self._view.version_steps(self.versions)
         for status in self.versions:
             if status.urgency in (Urgency.NONE, Urgency.NOTICE) or not status.pools:
                 continue
-            first = status.pools[0]
-            steps = version_steps(status, first.pool, fleet_kind(None, is_ephemeral=first.is_ephemeral), target)
+            pool = status.pools[0].pool
             is_over = status.state is VersionState.ENDED
             yield Headline(
                 HeadlineKind.UNSERVED,
                 Severity.CRITICAL if is_over else Severity.ATTENTION,
                 f"{version_text(status)}.",
-                steps[0].step if steps else "",
+                steps[pool][0].step if steps.get(pool) else "",
                 affected=status.runners,
-                pool=first.pool,
+                pool=pool,
             )
 
 

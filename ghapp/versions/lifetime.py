@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 DAY = 86_400.0
@@ -133,6 +134,7 @@ class EndDates(NamedTuple):
 
 
 NOTHING_KNOWN = EndDates()
+NO_JOBS: Mapping[str, float] = MappingProxyType({})
 
 
 def with_answer(known: EndDates, answer: DatesAnswer | None, at: float) -> EndDates:
@@ -221,14 +223,12 @@ class PoolVersion:
         version: None if GitHub lists no version.
         runners: how many there are.
         ephemeral: how many of them are ephemeral.
-        last_job_at: when one of them last took a job; None if none did as far as is known.
     """
 
     pool: str
     version: str | None
     runners: int = 0
     ephemeral: int = 0
-    last_job_at: float | None = None
 
     @property
     def is_ephemeral(self) -> bool:
@@ -241,7 +241,7 @@ def count_versions(runners: Iterable[tuple[str, VersionedRunner]]) -> list[PoolV
     counts: dict[tuple[str, str | None], PoolVersion] = {}
     versions: set[str | None] = set()
     for pool, runner in runners:
-        version = (runner.version or "")[:LONGEST_VERSION] or None
+        version = shown_version(runner.version)
         if version not in versions:
             if len(versions) >= MOST_VERSIONS:
                 version = None
@@ -250,9 +250,50 @@ def count_versions(runners: Iterable[tuple[str, VersionedRunner]]) -> list[PoolV
             count = counts[pool, version] = PoolVersion(pool, version)
         count.runners += 1
         count.ephemeral += bool(runner.ephemeral)
-        if runner.job_started_at is not None:
-            count.last_job_at = max(runner.job_started_at, count.last_job_at or 0.0)
     return sorted(counts.values(), key=lambda each: (-each.runners, each.pool, each.version or ""))
+
+
+def shown_version(version: str | None) -> str | None:
+    """Returns a version as it is shown and stored; None for an empty one."""
+    return (version or "")[:LONGEST_VERSION] or None
+
+
+def last_jobs(runners: Iterable[VersionedRunner]) -> dict[str, float]:
+    """Returns by version when one of these runners last took a job; runners that have left count, too."""
+    found: dict[str, float] = {}
+    for runner in runners:
+        if runner.version and runner.job_started_at is not None:
+            found[runner.version] = max(runner.job_started_at, found.get(runner.version, 0.0))
+    return found
+
+
+def may_end(dates: Mapping[str, EndDates], limits: VersionLimits, now: float) -> bool:
+    """True if a version may be `ending` or `ended`. Cheap: most organizations have no such version at most times."""
+    if limits.minimum is not None:
+        return True
+    return any(
+        (next_end := _next_end(each)) is not None and next_end <= each.github_time(now) + NOTICE_SECONDS
+        for each in dates.values()
+    )
+
+
+def ended_versions(
+    runners: Iterable[VersionedRunner], dates: Mapping[str, EndDates], limits: VersionLimits, now: float
+) -> dict[str, float]:
+    """Returns the versions that get no jobs any more, and since when by our clock.
+
+    `runners` are all that are known, those that have left, too.
+    """
+    if not may_end(dates, limits, now):
+        return {}
+    known = list(runners)
+    jobs, found = last_jobs(known), dict[str, float]()
+    for version in {each.version for each in known if each.version}:
+        end_dates = dates.get(version, NOTHING_KNOWN)
+        if version_state(version, end_dates, limits, now, jobs.get(version)) is VersionState.ENDED:
+            ends_at = _ends_at(version, end_dates, limits, end_dates.github_time(now))
+            found[version] = (now if ends_at is None else ends_at) + end_dates.ahead_seconds
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,23 +322,39 @@ class VersionStatus:
 
 
 def judge_versions(
-    counts: Iterable[PoolVersion], dates: Mapping[str, EndDates], limits: VersionLimits, now: float
+    counts: Iterable[PoolVersion],
+    dates: Mapping[str, EndDates],
+    limits: VersionLimits,
+    now: float,
+    jobs: Mapping[str, float] = NO_JOBS,
 ) -> list[VersionStatus]:
-    """Returns the status of each version that runs: ended ones first, then ending ones, each with the oldest first."""
+    """Returns the status of each version that runs: ended ones first, then ending ones, each with the oldest first.
+
+    Args:
+        counts: from `count_versions`.
+        dates: by version.
+        limits: the `[versions]` table.
+        now: epoch seconds, by our clock.
+        jobs: from `last_jobs`.
+    """
     by_version: dict[str | None, list[PoolVersion]] = {}
     for count in counts:
         by_version.setdefault(count.version, []).append(count)
     found = [
-        _status(version, pools, dates.get(version or "", NOTHING_KNOWN), limits, now)
+        _status(version, pools, dates.get(version or "", NOTHING_KNOWN), limits, now, jobs.get(version or ""))
         for version, pools in by_version.items()
     ]
     return sorted(found, key=_worst_first)
 
 
 def _status(
-    version: str | None, pools: Sequence[PoolVersion], dates: EndDates, limits: VersionLimits, now: float
+    version: str | None,
+    pools: Sequence[PoolVersion],
+    dates: EndDates,
+    limits: VersionLimits,
+    now: float,
+    last_job_at: float | None,
 ) -> VersionStatus:
-    last_job_at = max((each.last_job_at for each in pools if each.last_job_at is not None), default=None)
     state = version_state(version, dates, limits, now, last_job_at)
     ends_at = _ends_at(version, dates, limits, dates.github_time(now))
     return VersionStatus(
@@ -332,20 +389,27 @@ def _worst_first(status: VersionStatus) -> tuple[int, ParsedVersion]:
     return order.index(status.state), parse_version(status.version) or ()
 
 
-def versions_to_ask(counts: Iterable[PoolVersion], known: Mapping[str, EndDates], now: float) -> list[str]:
+def versions_to_ask(runners: Mapping[str | None, int], known: Mapping[str, EndDates], now: float) -> list[str]:
     """Returns the versions for which GitHub is to be asked now, those with most runners first.
 
     Each version is asked for once a day, or an hour after a failure. Within a day GitHub is asked for at most
     `MOST_CALLS_A_DAY` versions; the dates of further ones are not known.
+
+    Args:
+        runners: how many listed runners have each version.
+        known: what is known by version.
+        now: epoch seconds.
     """
-    runners: dict[str, int] = {}
-    for count in counts:
-        if count.version is not None and parse_version(count.version) is not None:
-            runners[count.version] = runners.get(count.version, 0) + count.runners
     left = MOST_CALLS_A_DAY - sum(
         _is_within(each.asked_at, DAY, now) or _is_within(each.failed_at, DAY, now) for each in known.values()
     )
-    due = [version for version in runners if _is_due(known.get(version, NOTHING_KNOWN), now)]
+    due = [
+        version
+        for version in runners
+        if version is not None
+        and parse_version(version) is not None
+        and _is_due(known.get(version, NOTHING_KNOWN), now)
+    ]
     due.sort(key=lambda version: (-runners[version], version))
     return due[: max(0, left)]
 

@@ -13,6 +13,7 @@ from ghapp.installations.pool_matching import EVERY_RUNNER, UNKNOWN_POOL, PoolRu
 from ghapp.remediation.fuse import WHOLE_INSTALLATION, Fuse, Position, fuse_of
 from ghapp.remediation.pause import PauseView
 from ghapp.remediation.plan import Mode
+from ghapp.versions.advice import VersionStep
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS, AvailableRunner, Capacity, capacities
 from ghapp.workflow_jobs.job import Job, asks_for_hosted, is_over, may_be_ours
 from ghapp.workflow_jobs.labels import folded, names_one_run, nearest_label
@@ -42,6 +43,7 @@ class QueueInputs:
         mode: of `[remediation]`.
         own_images: as in the survey.
         left_at: from `departures`.
+        version_steps: what to do about runners that are too old, by pool.
         fresh: False if the list of runners is missing or too old: no reason is given then, except for jobs not ours.
         settled_after_seconds: how long a runner must have been idle for `NotAssigned`.
     """
@@ -57,6 +59,7 @@ class QueueInputs:
     mode: Mode = "act"
     own_images: Sequence[str] = ()
     left_at: Mapping[tuple[str, ...], float] = field(default_factory=dict)
+    version_steps: Mapping[str, Sequence[VersionStep]] = field(default_factory=dict)
     fresh: bool = True
     settled_after_seconds: float = NOT_ASSIGNED_SECONDS
 

@@ -109,6 +109,7 @@ def stage() -> Iterator[Stage]:
         control.finish("acme", job_id=lost, lost=True)
         (again,) = control.queue("acme", labels=["linux-4vcpu"])
         control.abandon("acme", job_id=again, log="the end")
+        control.end_version(version="2.900.0", jobs_in=86_400, registration_in=3_600)
         (busy,) = control.busy("acme", count=1, pool="gpu")
         head = sandbox.world.orgs["acme"].repositories["api"].head_sha
         posted = acme.post("/repos/acme/api/check-runs", json={"name": "n", "head_sha": head, "output": OUTPUT}).json()
@@ -191,6 +192,11 @@ CASES = [
     case("GET", RUNNERS, 404, **absent(org="unknown")),
     case("GET", f"{RUNNERS}/{{runner_id}}", 200),
     case("GET", f"{RUNNERS}/{{runner_id}}", 404, **absent(runner_id=1)),
+    case("GET", f"{RUNNERS}/deprecations/{{version}}", 200, **absent(version="2.336.0")),
+    case("GET", f"{RUNNERS}/deprecations/{{version}}", 200, **absent(version="2.337.0")),
+    case("GET", f"{RUNNERS}/deprecations/{{version}}", 200, **absent(version="2.900.0")),
+    case("GET", f"{RUNNERS}/deprecations/{{version}}", 404, **absent(version="9.9.9")),
+    case("GET", f"{REPO}/actions/runners/deprecations/{{version}}", 200, **absent(version="2.335.1")),
     case("DELETE", f"{RUNNERS}/{{runner_id}}", 422),
     case("DELETE", f"{RUNNERS}/{{runner_id}}", 204, **absent(runner_id=1010)),
     case("DELETE", f"{RUNNERS}/{{runner_id}}", 404, **absent(runner_id=1)),

@@ -10,6 +10,7 @@ import msgspec
 from starlette.responses import Response
 
 from ghapp.sandbox.config import READ_ONLY_LABELS
+from ghapp.sandbox.documents.accounts import Document, rfc3339_or_none
 from ghapp.sandbox.documents.work import runner_document
 from ghapp.sandbox.fleet.runners import DEFAULT_GROUP_ID, DEFAULT_GROUP_NAME
 from ghapp.sandbox.organization import ElsewhereRegistered
@@ -54,6 +55,28 @@ def get_runner(call: RestCall) -> Response:
     if runner is None:
         raise not_found()
     return json_response(runner)
+
+
+def get_version_end(call: RestCall) -> Response:
+    """Until when a version of the runner gets jobs; 404 for one that was never released.
+
+    As GitHub so far, it states no end of the registration while there is no date of it.
+    """
+    version = call.request.path_params["version"]
+    end = call.world.versions.find(version)
+    if end is None:
+        raise not_found()
+    document: Document = {
+        "runner_version": version,
+        "runtime_deprecates_at": rfc3339_or_none(_stated(call, end.jobs_end_at)),
+    }
+    if end.registration_ends_at is not None:
+        document["registration_deprecates_at"] = rfc3339_or_none(_stated(call, end.registration_ends_at))
+    return json_response(document)
+
+
+def _stated(call: RestCall, moment: float | None) -> float | None:
+    return None if moment is None else call.world.stated(moment)
 
 
 def delete_runner(call: RestCall) -> Response:
@@ -192,6 +215,7 @@ _ENTERPRISE_RUNNERS = "/enterprises/{enterprise}/actions/runners"
 
 OPERATIONS = [
     RestOperation("GET", _RUNNERS, list_runners, needs=READ),
+    RestOperation("GET", f"{_RUNNERS}/deprecations/{{version}}", get_version_end, needs=READ),
     RestOperation("GET", f"{_RUNNERS}/{{runner_id}}", get_runner, needs=READ),
     RestOperation("DELETE", f"{_RUNNERS}/{{runner_id}}", delete_runner, needs=WRITE),
     RestOperation("POST", f"{_RUNNERS}/generate-jitconfig", generate_jitconfig, needs=WRITE),
@@ -199,6 +223,7 @@ OPERATIONS = [
     RestOperation("GET", f"{_GROUPS}/{{runner_group_id}}/runners", list_group_runners, needs=READ),
     RestOperation("GET", f"{_GROUPS}/{{runner_group_id}}/repositories", list_group_repositories, needs=READ),
     RestOperation("GET", _REPOSITORY_RUNNERS, list_repository_runners, needs=ADMINISTRATION_READ),
+    RestOperation("GET", f"{_REPOSITORY_RUNNERS}/deprecations/{{version}}", get_version_end, needs=ADMINISTRATION_READ),
     RestOperation("GET", f"{_REPOSITORY_RUNNERS}/{{runner_id}}", get_repository_runner, needs=ADMINISTRATION_READ),
     RestOperation("DELETE", f"{_REPOSITORY_RUNNERS}/{{runner_id}}", no_repository_runner, needs=ADMINISTRATION_WRITE),
     RestOperation("GET", _ENTERPRISE_RUNNERS, list_enterprise_runners, Caller.USER),

@@ -24,8 +24,10 @@ from ghapp.versions.lifetime import (
     VersionLimits,
     VersionState,
     count_versions,
+    ended_versions,
     is_older,
     judge_versions,
+    last_jobs,
     parse_version,
     version_state,
     versions_to_ask,
@@ -188,15 +190,15 @@ def test_after_a_failure_the_dates_stay():
 
 def test_runners_are_counted_by_pool_and_version():
     runners = [
-        ("linux", Listed(job_started_at=5.0)),
-        ("linux", Listed(job_started_at=9.0)),
+        ("linux", Listed()),
+        ("linux", Listed()),
         ("linux", Listed("2.335.0", ephemeral=None)),
         ("gpu", Listed(None)),
         ("gpu", Listed("")),
     ]
     assert count_versions(runners) == [
         PoolVersion("gpu", None, 2, 2),
-        PoolVersion("linux", "2.336.0", 2, 2, 9.0),
+        PoolVersion("linux", "2.336.0", 2, 2),
         PoolVersion("linux", "2.335.0", 1, 0),
     ]
 
@@ -237,10 +239,29 @@ def test_a_pool_of_mixed_versions_is_judged_by_version_with_the_worst_first():
     assert [(each.pool, each.runners) for each in statuses[2].pools] == [("gpu", 1), ("linux", 3)]
 
 
-def test_a_job_in_one_pool_shows_that_the_version_gets_jobs_in_all():
-    counts = [PoolVersion("linux", "2.336.0", 1), PoolVersion("gpu", "2.336.0", 1, 0, NOW - 5)]
-    (status,) = judge_versions(counts, {"2.336.0": dates(NOW - DAY)}, NO_LIMITS, NOW)
-    assert (status.state, status.urgency) == (ENDING, Urgency.WARNING)
+def test_a_job_of_one_runner_shows_that_its_version_gets_jobs_in_all_pools():
+    counts = [PoolVersion("linux", "2.336.0", 1), PoolVersion("gpu", "2.336.0", 1)]
+    jobs = last_jobs([Listed(job_started_at=NOW - 5), Listed(job_started_at=NOW - 2 * DAY), Listed(None), Listed()])
+    (status,) = judge_versions(counts, {"2.336.0": dates(NOW - DAY)}, NO_LIMITS, NOW, jobs)
+    assert (status.state, status.urgency, status.outlives_end) == (ENDING, Urgency.WARNING, True)
+
+
+@pytest.mark.parametrize(
+    ("known", "limits", "ended"),
+    [
+        ({}, NO_LIMITS, {}),
+        ({"2.336.0": dates(NOW + DAY)}, NO_LIMITS, {}),
+        ({"2.336.0": dates(NOW - 2 * DAY)}, NO_LIMITS, {"2.336.0": NOW - 2 * DAY}),
+        ({"2.335.0": dates(NOW - DAY)}, NO_LIMITS, {}),  # a runner of it took a job since
+        ({"2.400.0": dates(NOW - DAY)}, NO_LIMITS, {}),  # no runner has it
+        ({}, VersionLimits("2.337.0"), {"2.336.0": NOW - DAY}),
+        ({"2.336.0": dates(NOW - DAY, ahead_seconds=2 * DAY)}, NO_LIMITS, {}),
+        ({"2.336.0": dates(NOW - 9, ahead_seconds=5)}, NO_LIMITS, {"2.336.0": NOW - 4}),
+    ],
+)
+def test_ended_versions_are_those_of_known_runners_that_get_no_jobs(known, limits, ended):
+    runners = [Listed(), Listed("2.335.0", job_started_at=NOW - 60), Listed(None), Listed("odd")]
+    assert ended_versions(runners, known, limits, NOW) == ended
 
 
 def test_without_dates_after_a_restart_nothing_is_claimed():
@@ -249,7 +270,7 @@ def test_without_dates_after_a_restart_nothing_is_claimed():
 
 
 def of(*versions):
-    return [PoolVersion("linux", version, count) for count, version in enumerate(reversed(versions), 1)]
+    return {version: count for count, version in enumerate(reversed(versions), 1)}
 
 
 @pytest.mark.parametrize(
