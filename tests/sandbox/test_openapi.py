@@ -242,6 +242,7 @@ CASES = [
     case("GET", f"{REPO}/actions/runners/{{runner_id}}", 200, own="ghp_mona", **absent(runner_id=AT_A_REPOSITORY)),
     case("GET", ENTERPRISE_RUNNERS, 200, own="ghp_mona"),
     case("GET", ENTERPRISE_RUNNERS, 404, own="ghp_sam"),
+    case("GET", f"{ENTERPRISE_RUNNERS}/deprecations/{{version}}", 200, own="ghp_mona", **absent(version="2.336.0")),
     case("GET", f"{ENTERPRISE_RUNNERS}/{{runner_id}}", 200, own="ghp_mona", **absent(runner_id=AT_THE_ENTERPRISE)),
     case("GET", f"{ENTERPRISE_RUNNERS}/{{runner_id}}", 404, own="ghp_mona", **absent(runner_id=1)),
     case("GET", RUNNERS, 403, own="ghp_lisa"),

@@ -288,10 +288,29 @@ async def test_runs_of_one_repository_that_cannot_be_read_hide_no_other(story):
 
 async def test_a_server_of_one_s_own_without_dates_and_without_ephemeral():
     with sandbox(api_path="/api/v3") as story:
-        story.control.misreport(ids=None, status="online")
-        (found,) = await story.scan("acme")
-    assert [each.state for each in found.versions] == ["unknown"]
-    assert found.headlines == []
+        story.control.misreport(omit=["ephemeral", "version", "runner_group_id"])
+        story.control.server_errors(status=404, match="deprecations")
+        (found,) = await story.scan("acme", between=lambda control: control.lose("acme", count=1))
+    assert [(each.version, each.state) for each in found.versions] == [(None, "unknown")]
+    assert found.headlines == [], "the runner may be an ephemeral one that ran a job"
+    assert len(found.changed(ListDifference.MISSING)) == 1
+
+
+async def test_a_version_that_gets_no_jobs_is_the_worst_and_why_jobs_wait(story):
+    story.control.set_version("acme", version="2.328.0", pool="gpu")
+    story.control.queue("acme", labels=["self-hosted", "gpu"])
+    (found,) = await story.scan("acme")
+    assert [(each.version, each.state, each.runners) for each in found.versions][:1] == [("2.328.0", "ended", 5)]
+    assert found.headlines[0].severity == "critical"
+    assert [each.why.reason for each in found.waiting] == ["RunnersTooOld"]
+
+
+async def test_dates_of_versions_at_a_repository_and_an_enterprise(story):
+    found = await story.scan("acme/api", "enterprises/acme-corp")
+    assert [[each.state for each in one.versions] for one in found] == [["current"], ["current"]]
+    assert [each.what for one in found for each in one.reading.not_seen] == [
+        "jobs that wait for the enterprise's runners"
+    ]
 
 
 async def test_endpoints_that_a_server_lacks_are_named(story):

@@ -176,6 +176,12 @@ def get_enterprise_runner(call: RestCall) -> Response:
     return _get(call, _enterprise(call))
 
 
+def get_version_end_for_enterprise(call: RestCall) -> Response:
+    """Until when a version gets jobs."""
+    _enterprise(call)
+    return get_version_end(call)
+
+
 def _enterprise(call: RestCall) -> ElsewhereRegistered:
     """The enterprise in the path, for a classic token of an owner with the scope; else 404 or 403."""
     found = call.world.enterprises.get(call.request.path_params["enterprise"])
@@ -227,5 +233,8 @@ OPERATIONS = [
     RestOperation("GET", f"{_REPOSITORY_RUNNERS}/{{runner_id}}", get_repository_runner, needs=ADMINISTRATION_READ),
     RestOperation("DELETE", f"{_REPOSITORY_RUNNERS}/{{runner_id}}", no_repository_runner, needs=ADMINISTRATION_WRITE),
     RestOperation("GET", _ENTERPRISE_RUNNERS, list_enterprise_runners, Caller.USER),
+    RestOperation(
+        "GET", f"{_ENTERPRISE_RUNNERS}/deprecations/{{version}}", get_version_end_for_enterprise, Caller.USER
+    ),
     RestOperation("GET", f"{_ENTERPRISE_RUNNERS}/{{runner_id}}", get_enterprise_runner, Caller.USER),
 ]
