@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
+from ghapp.addresses import is_loopback
 from ghapp.cli.backend import FleetDocuments, JobReference, ShardGate
 from ghapp.cli.context import UnknownOrgError, no_such_org
 from ghapp.cli.fleet_queries import unknown_runner
@@ -29,7 +30,6 @@ from ghapp.report.jobs import JOB_STATES
 from ghapp.report.overview import phantoms_of_runner
 from ghapp.runners.verdict import Reason
 from ghapp.tls import trusted
-from ghapp.web.reachable import is_loopback
 from ghapp.workflow_jobs.job import EVERY_JOB, JobSearch, PullReference
 from ghapp.workflow_jobs.reason import UNSERVED
 

@@ -38,7 +38,7 @@ def repositories_to_read(known: Iterable[ListedRepository], calls_left: int) -> 
     latest = sorted(
         (each for each in known if not each.archived), key=lambda each: (-each.pushed_at, each.name.lower())
     )
-    return latest[: max(0, min(calls_left, MOST_JOB_CALLS)) // CALLS_A_REPOSITORY]
+    return latest[: max(0, calls_left) // CALLS_A_REPOSITORY]
 
 
 class UnfinishedRun(NamedTuple):

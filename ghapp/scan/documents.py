@@ -57,7 +57,7 @@ class ScannedPoolDocument(TypedDict):
     busy: int
     idle: int
     offline: int
-    other: int
+    missing: int
     waiting: int
 
 
@@ -229,20 +229,20 @@ def pool_documents(found: Findings) -> list[ScannedPoolDocument]:
     """Returns the pools with runners; those with jobs that wait and with offline runners come first."""
     waiting = Counter(found.queue.pool(each.job) for each in found.waiting)
     rows = [_pool(each, waiting[each.name]) for each in found.pools]
-    return sorted(rows, key=lambda each: (-each["other"], -each["offline"], -each["waiting"], each["pool"]))
+    return sorted(rows, key=lambda each: (-each["missing"], -each["offline"], -each["waiting"], each["pool"]))
 
 
 def _pool(pool: PoolView, waiting: int) -> ScannedPoolDocument:
-    online = [each.evidence for each in pool.members if each.state is State.HEALTHY and each.evidence.online]
+    missing = sum(each.state is State.SUSPECT for each in pool.members)
+    online = [each.evidence for each in pool.members if each.evidence.online and each.state is not State.SUSPECT]
     busy = sum(each.is_busy or each.running_job is not None for each in online)
-    offline = sum(not each.evidence.online and each.state is not State.SUSPECT for each in pool.members)
     return {
         "pool": pool.name,
         "runners": len(pool.members),
         "busy": busy,
         "idle": len(online) - busy,
-        "offline": offline,
-        "other": len(pool.members) - len(online) - offline,
+        "offline": len(pool.members) - len(online) - missing,
+        "missing": missing,
         "waiting": waiting,
     }
 

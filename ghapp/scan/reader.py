@@ -39,8 +39,16 @@ from ghapp.installations.etag_page import EtagPage
 from ghapp.installations.scope import ListedRepository, Scope, ScopeKind
 from ghapp.nearest_name import meant
 from ghapp.pods.assigned_job import JobOfRun
+from ghapp.report.headline import counted
 from ghapp.runners.absence import RunnerList, allow_for_churn
-from ghapp.scan.allowance import UnfinishedRun, most_calls, most_gets, repositories_to_read, runs_to_read
+from ghapp.scan.allowance import (
+    MOST_JOB_CALLS,
+    UnfinishedRun,
+    most_calls,
+    most_gets,
+    repositories_to_read,
+    runs_to_read,
+)
 from ghapp.scan.findings import Coverage, NotSeen, Reading
 from ghapp.scan.looks import Look, fold_lists, to_ask_for
 from ghapp.scan.needs import RUNNERS, Right, has_scope, needed
@@ -156,7 +164,8 @@ class _ScopeReader:
         except GitHubError as error:
             self._note(f"the runners of {scope.address}", RUNNERS[scope.kind], error)
         else:
-            self._scan.progress(f"{scope.address}: first list, {self.reading.looks[0].runner_list.total} runners")
+            total = self.reading.looks[0].runner_list.total
+            self._scan.progress(f"{scope.address}: first list, {counted(total, 'runner')}")
 
     async def read_surroundings(self, readers: Mapping[str, _ScopeReader]) -> None:
         """Reads what does not change within seconds: versions, groups, repositories, other scopes' runners."""
@@ -327,13 +336,15 @@ class _ScopeReader:
     # ---- jobs
 
     async def _read_jobs(self) -> None:
-        repositories = repositories_to_read(self._repositories, self._calls_left)
-        self._scan.progress(f"{self.reading.scope.address}: jobs of {len(repositories)} repositories")
+        left, before = min(self._calls_left, MOST_JOB_CALLS), self._client.calls
+        repositories = repositories_to_read(self._repositories, left)
+        listed_of = f"{len(repositories)} of {len(self._repositories)}"
+        self._scan.progress(f"{self.reading.scope.address}: jobs of {listed_of} repositories")
         self.reading.private |= {each.name.lower(): each.private for each in repositories}
         listed = await asyncio.gather(*(self._concurrently(self._unfinished(each.name)) for each in repositories))
         readable = [each for each in listed if not isinstance(each, GitHubError)]
         unfinished = {run.id: run for runs in readable for run in runs}
-        chosen = runs_to_read([*unfinished.values()], self._calls_left)
+        chosen = runs_to_read([*unfinished.values()], left - (self._client.calls - before))
         found = await asyncio.gather(*(self._concurrently(self._jobs_of(each)) for each in chosen))
         jobs = [each for each in found if not isinstance(each, GitHubError)]
         if readable:

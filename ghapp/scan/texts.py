@@ -13,9 +13,15 @@ from rich.text import Text
 
 from ghapp.report import markdown
 from ghapp.report.headline import Severity, counted
-from ghapp.scan.documents import ScanDocument, ScannedRunnerDocument, ScopeDocument, WaitingJobDocument
+from ghapp.scan.documents import (
+    ScanDocument,
+    ScannedRunnerDocument,
+    ScannedVersionDocument,
+    ScopeDocument,
+    WaitingJobDocument,
+)
 from ghapp.scan.looks import ListDifference
-from ghapp.terminal.tables import COLOURS, SEVERITIES, ShrinkingTable, copyable, epoch, new_table, plain
+from ghapp.terminal.tables import COLOURS, SEVERITIES, PlainTable, ShrinkingTable, copyable, epoch, new_table
 from ghapp.workflow_jobs.explanation import duration
 
 MOST_ROWS = 15
@@ -91,7 +97,12 @@ def waiting_text(group: WaitingGroup, now: float) -> str:
 
 def job_name(job: WaitingJobDocument) -> str:
     """Returns a job's repository, workflow and name."""
-    return " / ".join(filter(None, (job["repository"], job["workflow"], job["name"])))
+    return f"{job['repository']} {' / '.join(filter(None, (job['workflow'], job['name'])))}".rstrip()
+
+
+def some_repositories(count: int) -> str:
+    """Returns a number of repositories in words."""
+    return "1 repository" if count == 1 else f"{count:,} repositories"
 
 
 def label_lines(scope: ScopeDocument) -> Iterator[str]:
@@ -107,18 +118,14 @@ def label_lines(scope: ScopeDocument) -> Iterator[str]:
 def group_lines(scope: ScopeDocument) -> Iterator[str]:
     """Returns what the runner groups exclude."""
     for each in scope["restricted_groups"]:
-        repositories = each["repositories"]
-        match each["visibility"]:
-            case "selected" if repositories is not None:
-                admits = f"{counted(len(repositories), 'repository').replace('repositorys', 'repositories')} only"
-            case "selected":
-                admits = "selected repositories only, which cannot be read"
-            case "private":
-                admits = "private repositories only"
-            case _:
-                admits = "all repositories"
-        public = "" if each["allows_public_repositories"] else ", and no public one"
-        yield f"runner group {each['name']}: {admits}{public}"
+        repositories, public = each["repositories"], each["allows_public_repositories"]
+        if each["visibility"] != "selected":
+            admits = "private repositories only"
+        elif repositories is None:
+            admits = "selected repositories only, and which ones cannot be read"
+        else:
+            admits = f"{some_repositories(len(repositories))} only{'' if public else ', and no public one'}"
+        yield f"runner group {each['name']}: {admits}"
 
 
 def coverage_line(scope: ScopeDocument) -> str:
@@ -126,13 +133,13 @@ def coverage_line(scope: ScopeDocument) -> str:
     known = scope["coverage"]
     if not known["repositories"]:
         return ""
-    of = known["of_repositories"]
-    repositories = f"{known['repositories']:,}" + ("" if of in (None, known["repositories"]) else f" of {of:,}")
-    which = "" if of in (None, known["repositories"]) else ", those that were pushed to last"
-    noun = "repository" if known["repositories"] == 1 and of in (None, 1) else "repositories"
-    runs = f"{known['runs']:,}" + ("" if known["runs"] == known["of_runs"] else f" of {known['of_runs']:,}")
-    unfinished = f"{runs} unfinished run{'' if known['of_runs'] == 1 else 's'}"
-    return f"jobs were read of {unfinished} in {repositories} {noun}{which}"
+    read, of = some_repositories(known["repositories"]), known["of_repositories"]
+    if of is not None and of != known["repositories"]:
+        read = f"{known['repositories']:,} of {some_repositories(of)}, those that were pushed to last"
+    runs = counted(known["of_runs"], "unfinished run")
+    if known["runs"] != known["of_runs"]:
+        runs = f"{known['runs']:,} of {runs}"
+    return f"jobs were read of {runs} in {read}"
 
 
 def not_seen_lines(scope: ScopeDocument) -> Iterator[str]:
@@ -156,6 +163,30 @@ def differing_line(scope: ScopeDocument) -> str:
     return f"between the lists: {listed}" if listed else ""
 
 
+NOT_DATED = "since when they are offline is not known: GitHub does not report it"
+
+
+def offline_columns(scope: ScopeDocument) -> tuple[str, ...]:
+    """Returns the column `since`, unless it is known of none of the offline runners: GitHub does not report it."""
+    return ("offline since",) if any(is_dated(each) for each in scope["offline"]) else ()
+
+
+def is_dated(runner: ScannedRunnerDocument) -> bool:
+    """True if something is known of when a runner went offline."""
+    return runner["last_job_at"] is not None or runner["offline_since"] is not None
+
+
+def well_text(scope: ScopeDocument, well: str) -> str:
+    """Returns that nothing is wrong, as far as was seen."""
+    return f"nothing is wrong{' in what was seen' if scope['not_seen'] else ''}. {well}".rstrip()
+
+
+def version_cells(version: ScannedVersionDocument) -> tuple[str, str, str, str]:
+    """Returns a version, how many runners have it, until when they get jobs, and what that means."""
+    until = (version["jobs_end_at"] or "")[:10] or "no date"
+    return version["version"] or "not listed", f"{version['runners']:,}", until, VERSION_STATES[version["state"]]
+
+
 def offline_since(runner: ScannedRunnerDocument) -> str:
     """Returns since when a runner is offline, as far as is known."""
     if runner["last_job_at"] is not None:
@@ -163,10 +194,12 @@ def offline_since(runner: ScannedRunnerDocument) -> str:
     return runner["offline_since"] or "not reported by GitHub"
 
 
-def next_steps(document: ScanDocument, set_up: str) -> str:
-    """Returns the end: what the scan has cost, and how to watch the runners from now on."""
-    calls = f"{counted(document['calls'], 'call')} to GitHub"
-    return f"{calls}. To watch these runners from now on, set up the App: `{set_up}`"
+def cost(document: ScanDocument) -> str:
+    """Returns what the scan has cost."""
+    return f"{counted(document['calls'], 'call')} to GitHub."
+
+
+NEXT = "To watch these runners from now on, and have lost ones replaced, set up the App:"
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -178,11 +211,18 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def terminal_text(document: ScanDocument, wells: Sequence[str], set_up: str, now: float) -> RenderableType:
-    """Returns a scan for a terminal; `wells` has for each scope what to say if nothing is wrong."""
+    """Returns a scan for a terminal.
+
+    Args:
+        document: the scan.
+        wells: for each scope what to say if nothing is wrong.
+        set_up: the command that sets up the App.
+        now: epoch seconds.
+    """
     parts: list[RenderableType] = [*_problems(document, wells)]
     for scope in document["scopes"]:
         parts += [Text(), *_scope(scope, now)]
-    return Group(*parts, Text(), copyable(next_steps(document, set_up)))
+    return Group(*parts, Text(), copyable(f"{cost(document)} {NEXT}", "dim"), copyable(f"  `{set_up}`"))
 
 
 def _problems(document: ScanDocument, wells: Sequence[str]) -> Iterator[RenderableType]:
@@ -194,69 +234,92 @@ def _problems(document: ScanDocument, wells: Sequence[str]) -> Iterator[Renderab
             yield copyable(f"  → {each['step']}", "dim")
     for scope, well in zip(document["scopes"], wells, strict=True):
         if not scope["problems"]:
-            yield copyable(f"{scope['scope']}: nothing is wrong. {well}", SEVERITIES["good"])
+            yield copyable(f"{scope['scope']}: {well_text(scope, well)}", SEVERITIES["good"])
 
 
 def _scope(scope: ScopeDocument, now: float) -> Iterator[RenderableType]:
-    yield copyable(f"{scope['scope']} ({scope['kind']}), {looked(scope)}; {summary(scope)}", "bold")
-    if scope["pools"]:
-        yield _pools_table(scope)
-    if scope["offline"]:
-        yield _offline_table(scope)
-    if scope["versions"]:
-        yield _versions_table(scope)
-    if line := differing_line(scope):
-        yield copyable(line)
-    for runner in differing(scope)[:MOST_ROWS]:
-        yield copyable(f"  {runner['name']} of {runner['pool']}: {CHANGES[runner['change'] or ListDifference.CAME]}")
-    yield from _jobs_lines(scope, now)
-    for line in (*label_lines(scope), *group_lines(scope), coverage_line(scope), *not_seen_lines(scope)):
-        if line:
-            yield copyable(line)
+    yield copyable(f"{scope['scope']} ({scope['kind']}): {summary(scope)}", "bold")
+    if scope["listed_at"]:
+        yield copyable(f"  {looked(scope)}", "dim")
+    for section in (
+        _pools_table(scope),
+        _versions_table(scope),
+        _offline_table(scope),
+        _differing_table(scope),
+        _jobs(scope, now),
+        _lines((*label_lines(scope), *group_lines(scope), coverage_line(scope))),
+        _lines(not_seen_lines(scope)),
+    ):
+        if section is not None:
+            yield Text()
+            yield section
 
 
-def _jobs_lines(scope: ScopeDocument, now: float) -> Iterator[RenderableType]:
-    groups = waiting_groups(scope)
+def _lines(lines: Iterable[str]) -> RenderableType | None:
+    shown = [copyable(f" {line}") for line in lines if line]
+    return Group(*shown) if shown else None
+
+
+def _jobs(scope: ScopeDocument, now: float) -> RenderableType | None:
+    groups, lines = waiting_groups(scope), list[RenderableType]()
     for group in groups[:MOST_ROWS]:
-        yield copyable(waiting_text(group, now), "yellow" if group.first["why"] is not None else "")
-        if group.first["why"] is not None and group.first["why"]["next"]:
-            yield copyable(f"  → {group.first['why']['next'][0]['step']}", "dim")
-        more = f" and {len(group.jobs) - 1} more" if len(group.jobs) > 1 else ""
-        yield copyable(f"  {job_name(group.first)}{more}: {group.first['html_url']}", "dim")
+        why = group.first["why"]
+        lines.append(copyable(f" {waiting_text(group, now)}", "" if why is None else "yellow"))
+        if why is not None and why["next"]:
+            lines.append(copyable(f"   → {why['next'][0]['step']}", "dim"))
+        more = f" and {len(group.jobs) - 1:,} more" if len(group.jobs) > 1 else ""
+        lines.append(copyable(f"   {job_name(group.first)}{more} {group.first['html_url']}", "dim"))
     if len(groups) > MOST_ROWS:
-        yield _more(sum(len(each.jobs) for each in groups[MOST_ROWS:]), "job")
+        lines.append(_more(sum(len(each.jobs) for each in groups[MOST_ROWS:]), "job"))
+    return Group(*lines) if lines else None
 
 
-def _pools_table(scope: ScopeDocument) -> RenderableType:
-    numbers = ("runners", "busy", "idle", "offline", "other", "waiting")
-    table = new_table("pool", *numbers)
-    rows = scope["pools"][:MOST_ROWS]
+NUMBERS = ("runners", "busy", "idle", "offline", "missing", "waiting")
+"""The counts of a pool."""
+
+
+def _pools_table(scope: ScopeDocument) -> RenderableType | None:
+    rows: Sequence[Mapping[str, Any]] = scope["pools"][:MOST_ROWS]
+    table = new_table("pool", *NUMBERS)
     for each in rows:
-        cells: Mapping[str, Any] = each
-        table.add_row(each["pool"], *(f"{cells[name]:,}" for name in numbers))
-    return _with_rest(ShrinkingTable(table, ["other", "idle", "busy"]), len(scope["pools"]) - len(rows), "pool")
+        table.add_row(each["pool"], *(f"{each[name]:,}" for name in NUMBERS))
+    return _with_rest(table, ("busy", "idle"), len(scope["pools"]), "pool")
 
 
-def _offline_table(scope: ScopeDocument) -> RenderableType:
-    table = new_table("offline", "pool", "since")
-    rows = scope["offline"][:MOST_ROWS]
-    for each in rows:
-        table.add_row(Text(plain(each["name"]).plain, COLOURS["offline"]), each["pool"], offline_since(each))
-    return _with_rest(ShrinkingTable(table, ["pool"]), len(scope["offline"]) - len(rows), "offline runner")
-
-
-def _versions_table(scope: ScopeDocument) -> RenderableType:
+def _versions_table(scope: ScopeDocument) -> RenderableType | None:
     table = new_table("version", "runners", "jobs until", "state")
-    rows = scope["versions"][:MOST_ROWS]
+    for each in scope["versions"][:MOST_ROWS]:
+        table.add_row(*version_cells(each))
+    return _with_rest(table, ("state",), len(scope["versions"]), "version")
+
+
+def _offline_table(scope: ScopeDocument) -> RenderableType | None:
+    rows = scope["offline"][:MOST_ROWS]
+    table = new_table("offline runner", "pool", *offline_columns(scope))
     for each in rows:
-        until = (each["jobs_end_at"] or "")[:10] or "no date"
-        version = each["version"] or "not listed"
-        table.add_row(version, f"{each['runners']:,}", until, VERSION_STATES[each["state"]])
-    return _with_rest(ShrinkingTable(table, ["state"]), len(scope["versions"]) - len(rows), "version")
+        since = [offline_since(each)] if offline_columns(scope) else []
+        table.add_row(each["name"], each["pool"], *since, style=COLOURS["offline"])
+    shown = _with_rest(table, ("pool",), len(scope["offline"]), "offline runner")
+    return shown if shown is None or offline_columns(scope) else Group(shown, copyable(f" {NOT_DATED}", "dim italic"))
 
 
-def _with_rest(table: RenderableType, rest: int, noun: str) -> RenderableType:
-    return Group(table, _more(rest, noun)) if rest else table
+def _differing_table(scope: ScopeDocument) -> RenderableType | None:
+    line, rows = differing_line(scope), differing(scope)
+    if not line:
+        return None
+    table = new_table("runner", "pool", "between the lists")
+    for each in rows[:MOST_ROWS]:
+        table.add_row(each["name"], each["pool"], CHANGES[each["change"] or ListDifference.CAME])
+    shown = _with_rest(table, ("pool",), len(rows), "runner")
+    return Group(copyable(f" {line}"), *([] if shown is None else [shown]))
+
+
+def _with_rest(table: PlainTable, optional: Sequence[str], total: int, noun: str) -> RenderableType | None:
+    """Returns a table, without the optional columns where it is too wide, and how many rows it lacks of the total."""
+    if not total:
+        return None
+    rest, shown = total - table.row_count, ShrinkingTable(table, optional)
+    return Group(shown, _more(rest, noun)) if rest else shown
 
 
 def _more(count: int, noun: str) -> RenderableType:
@@ -268,17 +331,15 @@ def _more(count: int, noun: str) -> RenderableType:
 
 def markdown_text(document: ScanDocument, wells: Sequence[str], set_up: str, now: float) -> str:
     """Returns a scan as Markdown for an issue, as many scopes as fit; arguments as of `terminal_text`."""
-    end = f"\n\n{_prose(next_steps(document, set_up))}\n"
-    room = LONGEST_ISSUE - len(end)
-    shown, length = list[str](), 0
+    end = f"\n\n{markdown.prose(f'{cost(document)} {NEXT} `{set_up}`')}\n"
+    shown, room = list[str](), LONGEST_ISSUE - len(end)
     for number, (scope, well) in enumerate(zip(document["scopes"], wells, strict=True)):
         section = "\n".join(_section(scope, well, now))
-        if length + len(section) > room:
-            left = len(document["scopes"]) - number
-            shown.append(f"… and {counted(left, 'more scope')}, left out (GitHub's limit).")
+        if len(section) + 2 > room:
+            shown.append(f"… and {counted(len(wells) - number, 'more scope')}, left out (GitHub's limit).")
             break
         shown.append(section)
-        length += len(section) + 2
+        room -= len(section) + 2
     return "\n\n".join(shown) + end
 
 
@@ -286,22 +347,23 @@ def _section(scope: ScopeDocument, well: str, now: float) -> Iterator[str]:
     yield f"### {markdown.code(scope['scope'])}"
     yield ""
     for each in scope["problems"]:
-        step = f" → {_prose(each['step'])}" if each["step"] else ""
-        yield f"- **{each['severity']}**: {_prose(each['text'])}{step}"
+        step = f" → {markdown.prose(each['step'])}" if each["step"] else ""
+        yield f"- **{each['severity']}**: {markdown.prose(each['text'])}{step}"
     if not scope["problems"]:
-        yield f"- Nothing is wrong. {_prose(well)}"
+        yield f"- {markdown.prose(well_text(scope, well))}"
     yield ""
-    yield f"{_prose(looked(scope))}; {_prose(summary(scope))}"
+    yield markdown.prose(f"{summary(scope)}{f'; {looked(scope)}' if scope['listed_at'] else ''}")
     for title, rows in _tables(scope):
-        yield ""
-        yield markdown.heading(*title)
-        yield from rows
+        if rows:
+            yield ""
+            yield markdown.heading(*title, numbers=NUMBERS)
+            yield from (markdown.row(*cells) for cells in rows[:MOST_ROWS])
+            if len(rows) > MOST_ROWS:
+                yield ""
+                yield f"… and {len(rows) - MOST_ROWS:,} more"
     lines = [
+        NOT_DATED if scope["offline"] and not offline_columns(scope) else "",
         differing_line(scope),
-        *(
-            f"{each['name']} of {each['pool']}: {CHANGES[each['change'] or ListDifference.CAME]}"
-            for each in differing(scope)[:MOST_ROWS]
-        ),
         *(waiting_text(each, now) for each in waiting_groups(scope)[:MOST_ROWS]),
         *label_lines(scope),
         *group_lines(scope),
@@ -309,34 +371,31 @@ def _section(scope: ScopeDocument, well: str, now: float) -> Iterator[str]:
         *not_seen_lines(scope),
     ]
     yield ""
-    yield from (f"- {_prose(line)}" for line in lines if line)
+    yield from (f"- {markdown.prose(line)}" for line in lines if line)
 
 
-def _tables(scope: ScopeDocument) -> Iterator[tuple[Sequence[str], Iterable[str]]]:
-    numbers = ("runners", "busy", "idle", "offline", "other", "waiting")
-    if scope["pools"]:
-        pools: Sequence[Mapping[str, Any]] = scope["pools"][:MOST_ROWS]
-        rows = [markdown.row(markdown.code(each["pool"]), *(f"{each[name]:,}" for name in numbers)) for each in pools]
-        yield ("pool", *numbers), rows
-    if scope["offline"]:
-        offline = scope["offline"][:MOST_ROWS]
-        rows = [
-            markdown.row(markdown.code(each["name"]), markdown.code(each["pool"]), _prose(offline_since(each)))
-            for each in offline
-        ]
-        yield ("offline", "pool", "since"), rows
-    if scope["versions"]:
-        rows = [
-            markdown.row(
-                markdown.code(each["version"] or "not listed"),
-                f"{each['runners']:,}",
-                (each["jobs_end_at"] or "")[:10] or "no date",
-                VERSION_STATES[each["state"]],
-            )
-            for each in scope["versions"][:MOST_ROWS]
-        ]
-        yield ("version", "runners", "jobs until", "state"), rows
+def _tables(scope: ScopeDocument) -> Iterator[tuple[Sequence[str], Sequence[Sequence[str]]]]:
+    """Returns each table: its columns, and the cells of its rows as Markdown."""
+    pools: Sequence[Mapping[str, Any]] = scope["pools"]
+    yield (
+        ("pool", *NUMBERS),
+        [(markdown.code(each["pool"]), *(f"{each[name]:,}" for name in NUMBERS)) for each in pools],
+    )
+    versions = (version_cells(each) for each in scope["versions"])
+    yield (
+        ("version", "runners", "jobs until", "state"),
+        [(markdown.code(version), *others) for version, *others in versions],
+    )
+    since = offline_columns(scope)
+    yield (
+        ("offline runner", "pool", *since),
+        [(*_names(each), *([markdown.prose(offline_since(each))] if since else [])) for each in scope["offline"]],
+    )
+    yield (
+        ("runner", "pool", "between the lists"),
+        [(*_names(each), CHANGES[each["change"] or ListDifference.CAME]) for each in differing(scope)],
+    )
 
 
-def _prose(text: str) -> str:
-    return markdown.prose(text)
+def _names(runner: ScannedRunnerDocument) -> tuple[str, str]:
+    return markdown.code(runner["name"]), markdown.code(runner["pool"])

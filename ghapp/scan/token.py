@@ -8,8 +8,10 @@ from shutil import which
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from ghapp.addresses import http_url, link_url
+from ghapp.addresses import http_url, is_loopback, link_url
 from ghapp.errors import ConfigurationError
+
+API_VARIABLE = "GHAPP_GITHUB_API_URL"
 
 VARIABLES = ("GH_TOKEN", "GITHUB_TOKEN")
 
@@ -40,13 +42,18 @@ class GitHubHost(NamedTuple):
         """Reads GHAPP_GITHUB_API_URL and GHAPP_GITHUB_WEB_URL; without them, gh's GH_HOST.
 
         Raises:
-            ConfigurationError: an address is not valid.
+            ConfigurationError: an address is not valid, or would get the token unencrypted over a network.
         """
-        api_url = http_url(environ, "GHAPP_GITHUB_API_URL", _api_of(environ.get("GH_HOST") or PUBLIC_HOST))
+        api_url = http_url(environ, API_VARIABLE, _api_of(environ.get("GH_HOST") or PUBLIC_HOST))
         parts = urlsplit(api_url)
-        host = (parts.hostname or "").removeprefix("api.") if _has_api_host(parts.hostname or "") else parts.netloc
-        web_url = link_url(environ, "GHAPP_GITHUB_WEB_URL", f"{parts.scheme}://{host.rpartition('@')[2]}")
-        return cls(api_url, web_url, host.rpartition("@")[2])
+        if parts.username is not None:  # the HTTP client would send these in place of the token
+            raise ConfigurationError(f"{API_VARIABLE}: must not contain a user or password; the token is in GH_TOKEN")
+        if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+            raise ConfigurationError(
+                f"{API_VARIABLE}: http:// would send your token unencrypted to another host; use https://"
+            )
+        host = parts.netloc.removeprefix("api.") if _has_api_host(parts.netloc) else parts.netloc
+        return cls(api_url, link_url(environ, "GHAPP_GITHUB_WEB_URL", f"{parts.scheme}://{host}"), host)
 
 
 def _has_api_host(host: str) -> bool:

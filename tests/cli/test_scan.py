@@ -59,7 +59,7 @@ def test_json_has_the_whole_document_and_its_fields_can_be_chosen(sandbox):
 
 def test_markdown_to_paste_into_an_issue(sandbox):
     done = scan(sandbox, "acme", "--markdown", *SECONDS)
-    assert done.stdout.startswith("### `acme`\n\n- Nothing is wrong.")
+    assert done.stdout.startswith("### `acme`\n\n- nothing is wrong.")
 
 
 def test_names_of_outsiders_are_text_in_each_form(sandbox):

@@ -27,11 +27,6 @@ def test_the_repositories_that_were_pushed_to_last_are_read_and_no_archived_one(
     assert repositories_to_read(known, -3) == []
 
 
-def test_no_number_of_runners_makes_a_person_wait_for_thousands_of_repositories():
-    known = [ListedRepository(f"acme/{each}") for each in range(1000)]
-    assert len(repositories_to_read(known, 6000)) == 200
-
-
 def test_queued_runs_are_read_first_the_oldest_before_others():
     known = [UnfinishedRun("a", 3, False), UnfinishedRun("a", 9, True), UnfinishedRun("b", 2, True)]
     assert [each.id for each in runs_to_read(known, 9)] == [2, 9, 3]
