@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import click
 
-from ghapp.cli.backend import Backend, backend
+from ghapp.cli.api_client import ApiClient
+from ghapp.cli.api_connection import api
 
 SECONDS = 2.0
 """For opening the connection and reading the names: a person waits at the prompt."""
@@ -16,7 +17,7 @@ SECONDS = 2.0
 _WORD = re.compile(r"[\w.:@/+-]+", re.ASCII)
 """Names that a shell takes as one word; others, which anybody may have chosen, are not offered."""
 
-Read = Callable[[Backend, str | None], Awaitable[Iterable[str]]]
+Read = Callable[[ApiClient, str | None], Awaitable[Iterable[str]]]
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
@@ -38,19 +39,19 @@ async def _names(read: Read, org: str | None) -> Iterable[str]:
     from ghapp.doctor.probe import DetachedThreads
 
     asyncio.get_running_loop().set_default_executor(DetachedThreads())  # a name server may not answer
-    async with asyncio.timeout(SECONDS), backend() as found:
-        return await read(found, org)
+    async with asyncio.timeout(SECONDS), api() as client:
+        return await read(client, org)
 
 
-async def _orgs(found: Backend, _: str | None) -> Iterable[str]:
+async def _orgs(found: ApiClient, _: str | None) -> Iterable[str]:
     return await found.orgs()
 
 
-async def _pools(found: Backend, org: str | None) -> Iterable[str]:
+async def _pools(found: ApiClient, org: str | None) -> Iterable[str]:
     return await found.pools(org)
 
 
-async def _runners(found: Backend, org: str | None) -> Iterable[str]:
+async def _runners(found: ApiClient, org: str | None) -> Iterable[str]:
     return await found.runner_names(org)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ghapp.cli.backend import query_of_pool
+from ghapp.cli.api_connection import query_of_pool
 from ghapp.cli.context import show
 from ghapp.cli.options import (
     ORG,
@@ -44,7 +44,7 @@ def deaths(
     if web:
         open_page(links(org).deaths if org else links("").home)
         return
-    found = query_of_pool(lambda backend: backend.deaths(org, pool, cause, limit), org, pool)
+    found = query_of_pool(lambda client: client.deaths(org, pool, cause, limit), org, pool)
     if sort != "time":
         found.sort(key=lambda each: each[sort])
     if output.is_json:

@@ -6,8 +6,8 @@ import time
 
 import click
 
+from ghapp.cli.api_connection import query
 from ghapp.cli.audit import change
-from ghapp.cli.backend import query
 from ghapp.cli.context import opened, run, settings_here, show
 from ghapp.cli.options import CommandOutput, HelpfulGroup, OutputCommand, json_fields
 from ghapp.errors import GhappError
@@ -30,7 +30,7 @@ def dead_deliveries(output: CommandOutput) -> None:
 
     Example: ghapp deliveries dead
     """
-    letters = query(lambda backend: backend.dead_letters())
+    letters = query(lambda client: client.dead_letters())
     if output.is_json:
         output.print(letters)
         return

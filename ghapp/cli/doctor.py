@@ -51,9 +51,9 @@ async def _findings(settings: Settings) -> list[Finding]:
     from ghapp.doctor.finding import Finding, FindingStatus
 
     if settings.url is not None:
-        from ghapp.cli.remote import connected
+        from ghapp.cli.api_connection import over_http
 
-        async with connected(settings.url, settings.token) as remote:
+        async with over_http(settings.url, settings.token) as remote:
             return [Finding(**each | {"status": FindingStatus(each["status"])}) for each in await remote.findings()]
     from ghapp.doctor.runner import examine
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from ghapp.cli.backend import Backend, FleetDocuments, query, require_pool
+from ghapp.cli.api_client import ApiClient, FleetDocuments
+from ghapp.cli.api_connection import query, require_pool
 from ghapp.cli.completion import complete_runners
 from ghapp.cli.context import chosen, require_redis_url, run, settings_here, show
 from ghapp.cli.options import (
@@ -63,11 +64,11 @@ def sweep(org: str | None, *, dry_run: bool) -> None:
 
 
 def _sweep_remotely(url: str, token: str | None, org: str | None) -> None:
-    from ghapp.cli.remote import connected
+    from ghapp.cli.api_connection import over_http
     from ghapp.terminal.tables import remote_sweeps_text
 
     async def sweep() -> list[Any]:
-        async with connected(url, token) as remote:
+        async with over_http(url, token) as remote:
             return await remote.sweep(org, REMOTE_SWEEP_SECONDS)
 
     results = run(sweep())
@@ -134,10 +135,10 @@ def runners(
         open_page(links(org).runners if org else links("").home)
         return
 
-    async def read(backend: Backend) -> FleetDocuments:
-        found = _of_pool(await backend.fleet(org), pool)
+    async def read(client: ApiClient) -> FleetDocuments:
+        found = _of_pool(await client.fleet(org), pool)
         if not found.runners and not found.pools:
-            await require_pool(backend, org, pool)
+            await require_pool(client, org, pool)
         return found
 
     fleet = query(read)
@@ -208,8 +209,8 @@ def explain(org: str, name_or_id: str, *, web: bool, output: CommandOutput) -> N
     Example: ghapp explain acme linux-4vcpu-x7k2p
     """
 
-    async def read(backend: Backend) -> tuple[dict[str, Any], str | None]:
-        return await backend.runner(org, name_or_id), backend.page_url
+    async def read(client: ApiClient) -> tuple[dict[str, Any], str | None]:
+        return await client.runner(org, name_or_id), client.page_url
 
     document, page_url = query(read)
     if output.is_json:

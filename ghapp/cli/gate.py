@@ -12,7 +12,8 @@ from typing import Any
 
 import click
 
-from ghapp.cli.backend import Backend, query
+from ghapp.cli.api_client import ApiClient
+from ghapp.cli.api_connection import query
 from ghapp.cli.completion import complete_pools
 from ghapp.cli.gate_wait import GateTimeouts, watch
 from ghapp.cli.options import ORG_ARGUMENT, WEB, CommandOutput, OutputCommand, json_fields, links, open_page
@@ -97,8 +98,8 @@ def gate(
         return
     log = None if provision_log is None else _read(provision_log)
 
-    async def judge(backend: Backend) -> Gate:
-        source = await backend.gate(org, pool)
+    async def judge(client: ApiClient) -> Gate:
+        source = await client.gate(org, pool)
         timeouts = _timeouts(timeout, source.settle_seconds or 0.0 if settle is None else settle, source.sweep_seconds)
         least = min_online or source.min_online
         request = GateRequest(shard, least, version, canary, log, expect_new, failures, changed or "")

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from ghapp.cli.backend import Backend, JobReference, query, query_of_pool
+from ghapp.cli.api_client import ApiClient, JobReference
+from ghapp.cli.api_connection import query, query_of_pool
 from ghapp.cli.context import show
 from ghapp.cli.options import (
     ORG,
@@ -70,7 +71,7 @@ def jobs(
     if pull and reference is None:
         raise click.BadParameter(f"{pull!r} is neither OWNER/REPO#NUMBER nor a pull request's URL", param_hint="--pull")
     search = JobSearch(runner, sha)
-    found = query_of_pool(lambda backend: backend.jobs(org, state, pool, search, reference), org, pool)
+    found = query_of_pool(lambda client: client.jobs(org, state, pool, search, reference), org, pool)
     orders: dict[str, Any] = {
         "age": lambda each: (each["queued_at"], each["job_id"]),
         "pool": lambda each: (each["pool"], each["queued_at"], each["job_id"]),
@@ -110,8 +111,8 @@ def why(org_and_job: tuple[str, ...], *, web: bool, output: CommandOutput) -> No
         open_page(links(org).jobs if reference.job_id is None else links(org).job(reference.job_id))
         return
 
-    async def read(backend: Backend) -> tuple[list[dict[str, Any]], str | None]:
-        return await backend.jobs_referred_to(org, reference), backend.page_url
+    async def read(client: ApiClient) -> tuple[list[dict[str, Any]], str | None]:
+        return await client.jobs_referred_to(org, reference), client.page_url
 
     found, page_url = query(read)
     if output.is_json:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ghapp.cli.backend import query
+from ghapp.cli.api_connection import query
 from ghapp.cli.options import ORG_ARGUMENT, POOL
 from ghapp.untrusted_text import visible
 
@@ -49,7 +49,7 @@ def pause(org: str, pool: str | None, why: str | None, seconds: float | None) ->
     """
     if not why and seconds is None:
         raise click.UsageError("give --why, and --for if the pause is to end by itself")
-    for line in query(lambda backend: backend.pause(org, pool, why, seconds)):
+    for line in query(lambda client: client.pause(org, pool, why, seconds)):
         click.echo(visible(line))
 
 
@@ -63,5 +63,5 @@ def resume(org: str, pool: str | None) -> None:
 
     Example: ghapp resume acme --pool linux-4vcpu
     """
-    for line in query(lambda backend: backend.resume(org, pool)):
+    for line in query(lambda client: client.resume(org, pool)):
         click.echo(visible(line))

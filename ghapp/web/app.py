@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.log import logger
-from ghapp.queue.jobs import QUEUES, JobName, Load, enqueue, load
+from ghapp.queue.jobs import QUEUES, JobName, Load, load
 from ghapp.redis_clock import MEASURE_SECONDS, SharedClock
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis, connect, connect_sync
@@ -43,6 +43,7 @@ from ghapp.web.api.webhook import RECEIVE_DELIVERY, Webhook
 from ghapp.web.authentication import Authenticator
 from ghapp.web.bounded_connection import Connections, allow_connections, bounded_config
 from ghapp.web.cache import NoCachedValueError
+from ghapp.web.command_api import as_problem, enqueue_over, required_redis_url
 from ghapp.web.examination import Examination, Examine, FindingLike, in_own_thread
 from ghapp.web.fleet_view import FleetReader
 from ghapp.web.held_bodies import HeldBodies
@@ -161,10 +162,10 @@ def build(
             *_page_routes(host, examination, enqueue_job),
         ],
         exception_handlers={
-            HTTPException: _as_problem,
+            HTTPException: as_problem,
             StoreUnavailableError: _away,
             ClientDisconnect: _left,
-            Exception: _as_problem,
+            Exception: as_problem,
         },
         lifespan=_lifespan(stores, clock, status),
     )
@@ -218,12 +219,8 @@ def serve(settings: Settings, examine: Callable[[], Sequence[FindingLike]] | Non
 
     `examine` runs the doctor's checks in a thread of its own; it has its own event loop.
     """
-    if settings.redis_url is None:
-        raise ConfigurationError("GHAPP_REDIS_URL: not set; every role but `up` needs it")
-    queue_redis = connect_sync(settings.redis_url)
-
-    async def enqueue_job(work: JobName, /, *args: int | str, key: str | None = None, retry: bool = True) -> None:
-        await asyncio.to_thread(enqueue, queue_redis, work, *args, key=key, retry=retry)
+    redis_url = required_redis_url(settings)
+    queue_redis = connect_sync(redis_url)
 
     async def read_load() -> Load:
         return await asyncio.to_thread(load, queue_redis)
@@ -232,8 +229,9 @@ def serve(settings: Settings, examine: Callable[[], Sequence[FindingLike]] | Non
         return [] if examine is None else await in_own_thread(examine)
 
     host, port = settings.listen
-    redis = connect(settings.redis_url)
+    redis = connect(redis_url)
     checks = None if examine is None else examine_in_thread
+    enqueue_job = enqueue_over(redis_url)
     application = build(settings, redis, enqueue_job, SharedClock(), read_load=read_load, examine=checks)
     # Uvicorn shuts down cleanly, then raises the signal again; without this handler the exit code would be a failure.
     signal.signal(signal.SIGTERM, lambda *_: None)
@@ -266,12 +264,6 @@ class Server(uvicorn.Server):
         """Ends the streams, then waits for open requests."""
         self._stopping.set()
         await super().shutdown(sockets)
-
-
-async def _as_problem(_: Request, error: Exception) -> Response:
-    if isinstance(error, HTTPException):
-        return problem(error.status_code, error.detail, dict(error.headers or {}))
-    return problem(500, "internal error; see the log")
 
 
 async def _left(_: Request, __: Exception) -> Response:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -106,15 +107,16 @@ class Operation:
 
     def route(self, handler: Handler, token_check: TokenCheck) -> Route:
         """Returns its route: the handler runs only for a token that the operation allows."""
+        path = re.sub(r"{(name|runner_name)}", r"{\1:any}", self.path)
         if self.scope is None:
-            return Route(self.path, handler, methods=[self.method])
+            return Route(path, handler, methods=[self.method])
         scope = self.scope
 
         async def guarded(request: Request) -> Response:
             await token_check.authenticator.require(request, scope, request.path_params["org"], token_check.clock())
             return await handler(request)
 
-        return Route(self.path, guarded, methods=[self.method])
+        return Route(path, guarded, methods=[self.method])
 
     @property
     def shapes(self) -> list[type]:
@@ -148,6 +150,23 @@ class Operation:
         elif self.bodies:
             described["requestBody"] = {"content": {name: {"schema": schema} for name, schema in self.bodies.items()}}
         return described
+
+
+class AnyName(Convertor[str]):
+    """The name of a runner in a path: anybody may have chosen it, with slashes and line breaks."""
+
+    regex = r"[\s\S]+"
+
+    def convert(self, value: str) -> str:
+        """Returns the name."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """Returns the name."""
+        return value
+
+
+register_url_convertor("any", AnyName())
 
 
 class TokenCheck(NamedTuple):

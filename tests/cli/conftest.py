@@ -1,4 +1,4 @@
-"""Stored data of acme, and the commands that show it, from Redis and over HTTP."""
+"""Stored data of acme, and the commands that show it, in their own process or over HTTP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from ghapp.runners.observations import looked_again
 from ghapp.runners.store import Runners
 from ghapp.settings import Settings
 from ghapp.store.connect import connect
-from ghapp.store.tokens import Tokens
 from ghapp.web.app import Server, build
 from tests.cli.test_cli import CREDENTIALS, ghapp
 from tests.rules.builders import online
@@ -97,14 +96,9 @@ class Known:
         return json.loads(answer.stdout)
 
 
-@pytest.fixture(params=["Redis", "HTTP"])
-async def known(request, redis, redis_url, tmp_path):
-    """Each test runs twice: the commands print the same, from wherever they read."""
-    http = None
-    if request.param == "HTTP":
-        secret, _ = await Tokens(redis).create("ci", ("acme", "globex"), ("admin",), time.time())
-        http = Http(redis_url, secret)
-    found = Known(redis, redis_url, tmp_path, http)
+@pytest.fixture
+async def known(redis, redis_url, tmp_path):
+    found = Known(redis, redis_url, tmp_path)
     await Installations(redis).put(Installation(ACME, "acme", 1))
     await Runners(redis).save_survey(ACME, Survey(found.now, 1))
     await found.add_runner(online(1, first_seen=found.now - 60))

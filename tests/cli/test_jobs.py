@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ghapp.cli.backend import JobReference
+from ghapp.cli.api_client import JobReference
 from ghapp.deaths.job_story import HELD
 from ghapp.deaths.post_mortem_store import Reruns
 from ghapp.deaths.rerun import Rerun, RerunState

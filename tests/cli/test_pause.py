@@ -8,7 +8,7 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.store import Fuses, Pause
-from ghapp.report.documents import pause_in_words, timestamp
+from ghapp.report.documents import pause_in_words
 from ghapp.store.audit import AuditLog, Trail
 from ghapp.store.schedule import Schedule
 from tests.support import commands
@@ -26,18 +26,19 @@ async def test_resume_clears_pauses_restarts_stopped_fuses_and_reports_both(redi
     await Fuses(redis).save(7, "gpu", None, STOPPED)
     await Fuses(redis).save(7, "linux", None, Fuse())
     paused = ghapp(redis_url, "pause", "acme", "--why", "maintenance")
-    assert (paused.returncode, paused.stdout) == (0, "paused: Acme, until `ghapp resume Acme`\n")
+    text = pause_in_words((await Fuses(redis).pauses(7))["*"])
+    assert (paused.returncode, paused.stdout) == (0, f"paused: Acme, {text}\n`ghapp resume Acme` ends it\n")
     assert ghapp(redis_url, "pause", "acme", "--pool", "linux", "--why", "new image").returncode == 0
-    user = getpass.getuser()
+    user, linux = getpass.getuser(), pause_in_words((await Fuses(redis).pauses(7))["linux"])
 
     pool = ghapp(redis_url, "resume", "acme", "--pool", "linux")
     assert pool.stdout.splitlines() == [
-        f"resumed: Acme/linux, paused by {user}: new image",
-        f"still paused: Acme, by {user}: maintenance",
+        f"resumed: Acme/linux, paused {linux}",
+        f"still in effect: pause, Acme, {text}; `ghapp resume Acme`",
     ]
     org = ghapp(redis_url, "resume", "acme")
     assert org.stdout.splitlines() == [
-        f"resumed: Acme, paused by {user}: maintenance",
+        f"resumed: Acme, paused {text}",
         "fuse restarted, now proving: Acme/gpu",
     ]
     assert org.stderr == "", "the result is printed only on stdout"
@@ -54,7 +55,7 @@ async def test_a_mistyped_pool_is_not_paused_and_is_reported_in_one_line(redis, 
     done = ghapp(redis_url, "pause", "acme", "--pool", "gpus", "--why", "x")
     assert (done.returncode, done.stderr) == (
         2,
-        "ghapp: --pool gpus: Acme has no such pool; did you mean gpu? known are gpu\n",
+        "ghapp: Acme has no pool gpus; did you mean gpu? it has gpu\n",
     )
     assert await Fuses(redis).pauses(7) == {}
 
@@ -74,8 +75,8 @@ async def test_a_second_pause_keeps_the_first_and_reports_it(redis, redis_url):
     again = ghapp(redis_url, "pause", "acme", "--why", "another", "--for", "2h")
     assert again.returncode == 0
     assert again.stdout.splitlines() == [
-        f"already paused: Acme, {pause_in_words(first)}",
-        "that pause stays in effect; others can only put off its end; `ghapp resume Acme` ends it",
+        f"Acme: already paused {pause_in_words(first)}; that pause stays in effect: others can only put off its end",
+        "`ghapp resume Acme` ends it",
     ]
     assert await Fuses(redis).pauses(7) == {"*": first}
 
@@ -89,7 +90,7 @@ async def test_a_pause_that_is_running_is_extended_without_a_reason(redis, redis
     assert (pause.who, pause.why, pause.at) == ("mona", "maintenance", first.at)
     assert 14_400 - 60 < pause.until - first.at < 14_400 + 60
     assert done.stdout.splitlines() == [
-        f"pause extended: Acme, {pause_in_words(pause)}",
+        f"pause changed: Acme, {pause_in_words(pause)}",
         "`ghapp resume Acme` ends it",
     ]
     (entry,) = await AuditLog(redis).latest(7, 10)
@@ -99,7 +100,7 @@ async def test_a_pause_that_is_running_is_extended_without_a_reason(redis, redis
 async def test_a_new_pause_needs_a_reason(redis, redis_url):
     await Installations(redis).put(Installation(7, "Acme", 70))
     for words, text in (
-        (["--for", "4h"], "--why: no pause of Acme is running that could be changed; it takes a reason"),
+        (["--for", "4h"], "no pause is running there that could be changed; `why` is the reason of a new one"),
         ([], "give --why, and --for if the pause is to end by itself; see `ghapp pause --help`"),
     ):
         done = ghapp(redis_url, "pause", "acme", *words)
@@ -113,7 +114,7 @@ async def test_a_mistyped_pool_is_not_resumed(redis, redis_url):
     done = ghapp(redis_url, "resume", "acme", "--pool", "gpus")
     assert (done.returncode, done.stderr) == (
         2,
-        "ghapp: --pool gpus: Acme has no such pool; did you mean gpu? known are gpu\n",
+        "ghapp: Acme has no pool gpus; did you mean gpu? it has gpu\n",
     )
     assert (await Fuses(redis).all(7))["gpu"] == STOPPED
 
@@ -124,7 +125,7 @@ async def test_the_fuse_of_the_installation_is_resumed_with_the_installation(red
         await Fuses(redis).save(7, pool, None, STOPPED)
     assert ghapp(redis_url, "resume", "acme", "--pool", "gpu").stdout.splitlines() == [
         "fuse restarted, now proving: Acme/gpu",
-        "still stopped: the fuse of the whole installation (BatchNeverOnline); `ghapp resume Acme`",
+        "still in effect: fuse stopped, Acme, tripped 1970-01-01T00:00:01Z, then BatchNeverOnline; `ghapp resume Acme`",
     ]
     assert ghapp(redis_url, "resume", "acme").stdout == "fuse restarted, now proving: Acme, the whole installation\n"
 
@@ -134,7 +135,7 @@ async def test_a_pause_may_have_an_end(redis, redis_url):
     done = ghapp(redis_url, "pause", "acme", "--why", "a move", "--for", "2h")
     pause = (await Fuses(redis).pauses(7))["*"]
     assert 7200 - 1 < pause.until - pause.at < 7200 + 1
-    assert done.stdout == f"paused: Acme, until {timestamp(pause.until)} or `ghapp resume Acme`\n"
+    assert done.stdout == f"paused: Acme, {pause_in_words(pause)}\n`ghapp resume Acme` ends it\n"
 
 
 async def test_a_pause_for_a_time_without_a_unit_is_refused_in_one_line(redis_url):

@@ -15,12 +15,15 @@ from ghapp.installations.installation import Installation
 from ghapp.installations.store import Installations
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.store import Fuses, Pause
+from ghapp.report.documents import pause_in_words
 from ghapp.runners.evidence import Survey
 from ghapp.runners.store import Runners
 from ghapp.store import keys
 from ghapp.store.presses import SWEEP_TOPIC, Presses
 from ghapp.store.schedule import Schedule
 from ghapp.store.tokens import Tokens
+from ghapp.workflow_jobs.job import Job
+from ghapp.workflow_jobs.store import Demand
 from tests.cli.conftest import ACME, Http, Known
 from tests.cli.test_cli import ghapp, one_line
 from tests.cli.test_gate_command import NOTHING_DONE, keep, on
@@ -46,11 +49,12 @@ async def site(redis, redis_url, tmp_path):
 
 async def test_pause_and_resume_record_the_token_and_report_what_is_in_effect(site, redis):
     paused = await site.ask("pause", "acme", "--pool", "linux", "--why", "new image")
-    assert (paused.returncode, paused.stdout) == (0, "paused: acme/linux, until `ghapp resume acme --pool linux`\n")
-    pause = (await Fuses(redis).pauses(ACME))["linux"]
+    pause, end = (await Fuses(redis).pauses(ACME))["linux"], "`ghapp resume acme --pool linux` ends it\n"
+    assert (paused.returncode, paused.stdout) == (0, f"paused: acme/linux, {pause_in_words(pause)}\n{end}")
     assert (pause.who.startswith("token ci ("), pause.why) == (True, "new image")
     changed = await site.ask("pause", "acme", "--pool", "linux", "--for", "4h")
-    assert changed.stdout == "paused: acme/linux, for 14400 s or until `ghapp resume acme --pool linux`\n"
+    pause = (await Fuses(redis).pauses(ACME))["linux"]
+    assert changed.stdout == f"pause changed: acme/linux, {pause_in_words(pause)}\n{end}"
     await Fuses(redis).pause(ACME, "*", Pause("mona", "a move", pause.at))
     again = (await site.ask("pause", "acme", "--why", "another")).stdout.splitlines()
     assert again[0].startswith("acme: already paused by mona since ")
@@ -60,9 +64,43 @@ async def test_pause_and_resume_record_the_token_and_report_what_is_in_effect(si
     assert "no pause is running there" in new
     await Fuses(redis).save(ACME, "*", None, STOPPED)
     pool = (await site.ask("resume", "acme", "--pool", "linux")).stdout.splitlines()
-    assert pool[0] == "resumed: acme/linux"
+    assert pool[0] == f"resumed: acme/linux, paused {pause_in_words(pause)}"
     assert pool[1].startswith("still in effect: fuse stopped, acme, ")
-    assert (await site.ask("resume", "acme")).stdout.splitlines()[0] == "fuse restarted, now proving: acme"
+    assert (await site.ask("resume", "acme")).stdout.splitlines()[
+        0
+    ] == "fuse restarted, now proving: acme, the whole installation"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("runners", "--all", "--sort", "name"),
+        ("explain", "acme", "dead-1"),
+        ("jobs",),
+        ("why", "acme", "42"),
+        ("deaths",),
+        ("gate", "acme", "linux", "pink"),
+    ],
+    ids=" ".join,
+)
+async def test_a_command_prints_the_same_in_its_own_process_and_over_http(site, redis, words):
+    await site.add_death("dead-1")
+    await Demand(redis).record(ACME, [Job(42, "queued", ("linux-4vcpu",), "acme/api", site.now - 400)])
+    remote, http = await site.ask(*words, "--json"), site.http
+    site.http = None
+    local = await site.ask(*words, "--json")
+    assert (remote.returncode, remote.stderr) == (local.returncode, local.stderr)
+    assert without_ages(json.loads(remote.stdout)) == without_ages(json.loads(local.stdout))
+    site.http = http
+
+
+def without_ages(document):
+    """The document without what counts the seconds until now."""
+    if isinstance(document, list):
+        return [without_ages(each) for each in document]
+    if not isinstance(document, dict):
+        return document
+    return {key: without_ages(each) for key, each in document.items() if key not in {"age_seconds", "text"}}
 
 
 async def test_without_anything_paused_or_stopped_resume_says_so(site):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 
+import httpx
 import pytest
 
-from ghapp.cli.gate_query import GateQuery
+from ghapp.cli.api_client import ApiClient
+from ghapp.cli.api_connection import ActiveShards
 from ghapp.cli.gate_wait import GateTimeouts, watch
 from ghapp.gate.active_shard import Role
 from ghapp.gate.deploy_results import DeployReport, reported
@@ -15,6 +17,7 @@ from ghapp.gate.store import Shards
 from ghapp.sandbox.config import OrgConfig, Pace, PoolConfig, SandboxConfig
 from ghapp.sandbox.server import SandboxServer
 from ghapp.settings import Settings
+from ghapp.web.command_api import command_api
 from jobs.context import open_context
 from jobs.deliveries.installations import discover_installations
 from jobs.gate.active_shard import refresh_active_shards_of
@@ -55,9 +58,15 @@ class Shop(Story):
         return [each.id for each in registered if each.pool == shard]
 
     def look(self, **asked):
-        (pool,) = self.settings.pools_of("acme")
-        look = GateQuery(self.settings, self.context, "acme", pool, self.clock)
-        return lambda: look.judge(GateRequest(asked.pop("shard", "pink"), **asked))
+        transport = httpx.ASGITransport(command_api(self.settings, self.context, self.clock, "mona"))
+        query = ActiveShards(self.settings, self.context, self.clock).query
+        client = ApiClient(httpx.AsyncClient(transport=transport, base_url="http://ghapp"), None, query)
+        request = GateRequest(asked.pop("shard", "pink"), **asked)
+
+        async def judge():
+            return await (await client.gate("acme", POOL)).judge(request)
+
+        return judge
 
     async def gate(self, **asked):
         return await self.look(**asked)()

@@ -37,4 +37,6 @@ class ApiAudit:
     async def entry(self, request: Request, action: str, subject: str, why: str = "") -> AuditEntry:
         """Returns an entry of the audit log without a result."""
         who = await self._authenticator.who(request)
-        return AuditEntry(self._clock(), who, Channel.API, action, subject, why, "", address_of(request))
+        channel = self._authenticator.channel
+        address = "" if channel is Channel.COMMAND else address_of(request)
+        return AuditEntry(self._clock(), who, channel, action, subject, why, "", address)

@@ -51,10 +51,11 @@ class ResumeBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ResumeResult(msgspec.Struct, frozen=True):
-    """The pools whose pause was cleared, and the pools whose fuse is now proving."""
+    """The pools whose pause was cleared, and those whose fuse, of runners or of the reaper, is now proving."""
 
     ended: list[str]
     proving: list[str]
+    reaping: list[str]
 
 
 class SweepRequested(msgspec.Struct, frozen=True):
@@ -164,7 +165,7 @@ class RemediationEndpoints:
             outcome.set("resumed" if done else "nothing-to-resume", has_effect=bool(done))
         await self._schedule.due_at(installation.id, now)
         self._reader.forget(org)
-        document = ResumeResult(sorted(done.ended), sorted(done.proving))
+        document = ResumeResult(sorted(done.ended), sorted(done.proving), sorted(done.reaping))
         return Response(msgspec.json.encode(document), media_type="application/json")
 
     async def _sweep(self, request: Request) -> Response:

@@ -159,6 +159,8 @@ async def test_alive_requires_no_token_and_is_410_only_for_an_invalidated_runner
     codes = [(await http.get(f"/v1/orgs/acme/runners/{name}/alive")).status_code for name in ("a", "c", "unknown")]
     assert codes == [200, 410, 200]
     assert (await http.get("/v1/orgs/elsewhere/runners/c/alive")).status_code == 200
+    for name in ("a/b", "a%2Fb", "..%2Fc", "%0A"):
+        assert (await http.get(f"/v1/orgs/acme/runners/{name}/alive")).status_code == 200, "it fails open"
 
 
 async def test_without_a_token_of_that_org_and_scope_nothing_is_shown(http):

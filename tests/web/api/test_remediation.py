@@ -48,7 +48,7 @@ async def test_a_resume_clears_pauses_restarts_stopped_fuses_and_makes_a_sweep_d
     await admin.post("/v1/orgs/acme/pause", json={"why": "a move"})
     await Fuses(redis).save(INSTALLATION, POOL, None, Fuse(Position.STOPPED, since=NOW - 60))
     answer = await admin.post("/v1/orgs/acme/resume")
-    assert answer.json() == {"ended": ["*"], "proving": [POOL]}
+    assert answer.json() == {"ended": ["*"], "proving": [POOL], "reaping": []}
     assert await paused(admin) is False
     fuse = (await Fuses(redis).all(INSTALLATION))[POOL]
     assert (fuse.position, fuse.reason, fuse.by) == (Position.PROVING, FuseReason.RESUMED, named(admin))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from html import unescape
 
+import httpx
 import pytest
 
+from ghapp.cli.api_client import ApiClient
 from ghapp.cli.gate import lines
-from ghapp.cli.gate_query import GateQuery
 from ghapp.gate.active_shard import ActiveShardAnswer, Deploy, Role
 from ghapp.gate.judgement import GateRequest
 from ghapp.gate.store import Shards
@@ -18,6 +19,7 @@ from ghapp.runners.store import Runners
 from ghapp.settings import Settings
 from ghapp.store.stores import stores_over
 from ghapp.store.tokens import Tokens
+from ghapp.web.command_api import command_api
 from ghapp.workflow_jobs.job import Job
 from ghapp.workflow_jobs.store import Demand
 from tests.web.conftest import NOW
@@ -79,17 +81,14 @@ async def test_the_page_has_the_same_texts_as_the_api(key_holder, shards, redis)
         assert [text for text in texts if text not in page] == []
 
 
-async def test_the_page_has_the_same_texts_as_the_command(key_holder, shards, redis, config, clock, monkeypatch):
+async def test_the_page_has_the_same_texts_as_the_command(key_holder, shards, redis, redis_url, config, clock):
     page = unescape((await key_holder.get(PAGE)).text)
-    settings = Settings.read(config)
+    settings = Settings.read({**config, "GHAPP_REDIS_URL": redis_url})
     (pool,) = settings.pools_of("acme")
-    query = GateQuery(settings, stores_over(redis), "acme", pool, clock)
-
-    async def answered():
-        return await Shards(redis).answer(shards, "rollout")
-
-    monkeypatch.setattr(query, "_active_shard", answered)
-    expected = lines(await query.judge(GateRequest("pink", pool.min_online)))
+    transport = httpx.ASGITransport(command_api(settings, stores_over(redis), clock, "mona"))
+    async with httpx.AsyncClient(transport=transport, base_url="http://ghapp") as client:
+        gate = await ApiClient(client, None).gate("acme", "rollout")
+        expected = lines(await gate.judge(GateRequest("pink", pool.min_online)))
     texts = [re.sub(r"^ +(?:(?:ok|NO|!) +[a-z-]+ +|\d+\. )?", "", line) for line in expected[1:]]
     texts.remove("next, cheapest and safest first:")
     assert len(texts) > 6

@@ -1,24 +1,22 @@
-"""The commands' reads and changes over HTTP, at `GHAPP_URL` with `GHAPP_TOKEN`; needs no Redis and no configuration."""
+"""What commands read and change, through the API: in this process, or of the server at `GHAPP_URL`.
+
+`ghapp.cli.api_connection` connects them; a command does not know to which of the two.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpx
 
-from ghapp.addresses import is_loopback
-from ghapp.cli.backend import FleetDocuments, JobReference, ShardGate
 from ghapp.cli.context import UnknownOrgError, no_such_org
-from ghapp.cli.fleet_queries import unknown_runner
-from ghapp.cli.gate_query import no_such_pool
-from ghapp.cli.job_queries import unknown_job
-from ghapp.cli.remediation_commands import pause_words
 from ghapp.deaths.cause import Cause
 from ghapp.errors import ConfigurationError, GhappError, ServerUnavailableError
 from ghapp.gate.active_shard import Role
@@ -26,22 +24,68 @@ from ghapp.gate.judgement import Gate, GateRequest
 from ghapp.gate.next_steps import NextStep
 from ghapp.gate.shard_checks import Check
 from ghapp.nearest_name import meant
+from ghapp.remediation.fuse import resume_command
+from ghapp.remediation.store import WHOLE_ORG
+from ghapp.report.documents import HealthDocument
 from ghapp.report.jobs import JOB_STATES
-from ghapp.report.overview import phantoms_of_runner
+from ghapp.report.overview import (
+    HeadlineDocument,
+    HeldDocument,
+    PhantomDocument,
+    PoolQueueDocument,
+    phantoms_of_runner,
+)
 from ghapp.runners.verdict import Reason
-from ghapp.tls import trusted
+from ghapp.untrusted_text import shell_command
 from ghapp.workflow_jobs.job import EVERY_JOB, JobSearch, PullReference
 from ghapp.workflow_jobs.reason import UNSERVED
 
-TIMEOUT_SECONDS = 30.0
+QueryActive = Callable[[str, str], Awaitable[None]]
+"""Called with the names of an org and of its pool."""
+
 PAGE = 1000
 NO_ROUTE = "Not Found"
 """The detail of a 404 for a path that the server does not have; those of its own endpoints are sentences."""
 
-
 SWEEP_POLL_SECONDS = 1.0
 NOT_YET = "not swept within {:.0f} s; see `ghapp doctor`"
 NO_OUTCOME = "a sweep is due; its outcome is not recorded, because too many sweeps were asked for within the hour"
+
+_ID = r"([1-9][0-9]{0,17})"
+_JOB = re.compile(rf"{_ID}|https?://\S*/(?:runs/[0-9]+/job|actions/jobs)/{_ID}(?:[/?#]\S*)?", re.ASCII)
+_OWNER = re.compile(r"https?://[^/\s]+/(?:api/v3/)?(?:repos/)?([^/\s]+)/[^/\s]+/actions/", re.ASCII)
+_RUN = re.compile(rf"https?://\S*/actions/runs/{_ID}(?:[/?#]\S*)?", re.ASCII)
+
+
+class JobReference(NamedTuple):
+    """What a person names: a job, or all jobs of a run; `owner` is the organization of a URL, empty without one."""
+
+    job_id: int | None = None
+    run_id: int | None = None
+    owner: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> JobReference | None:
+        """Parses the id of a job, or the URL of a job or a run, of the pages or of the API; None for anything else."""
+        owner = found[1] if (found := _OWNER.match(text)) else ""
+        if found := _JOB.fullmatch(text):
+            return cls(job_id=int(found[1] or found[2]), owner=owner)
+        if found := _RUN.fullmatch(text):
+            return cls(run_id=int(found[1]), owner=owner)
+        return None
+
+    def __str__(self) -> str:
+        return f"job {self.job_id}" if self.run_id is None else f"run {self.run_id}"
+
+
+class FleetDocuments(NamedTuple):
+    """What is wrong, the worst of each organization first; runners, phantoms, what holds replacements, jobs by pool."""
+
+    headlines: list[HeadlineDocument]
+    runners: list[HealthDocument]
+    phantoms: list[PhantomDocument]
+    held: list[HeldDocument]
+    pools: list[PoolQueueDocument]
 
 
 class RemoteSweep(NamedTuple):
@@ -52,43 +96,24 @@ class RemoteSweep(NamedTuple):
     failed: bool
 
 
-class RemoteNotFoundError(UnknownOrgError):
+class NoSuchObjectError(UnknownOrgError):
     """404: the server does not know the org, the pool, the shard, or the object of the request."""
 
 
-@asynccontextmanager
-async def connected(url: str, token: str | None) -> AsyncIterator[RemoteBackend]:
-    """Yields the API at `url`.
+class ApiClient:
+    """What commands read and change. `org` is a name of an org; None where all orgs are meant.
 
-    Raises:
-        ConfigurationError: without a token, or if the token would cross a network unencrypted.
+    Every method raises `GhappError`: `UnknownOrgError` if the App is not installed there.
+
+    Attributes:
+        page_url: the address of the page; None if it is not known.
     """
-    parts = urlsplit(url)
-    if token is None:
-        raise ConfigurationError("GHAPP_TOKEN: not set, though GHAPP_URL is; create one with `ghapp token create`")
-    if not (token.isascii() and token.isprintable()) or " " in token:
-        raise ConfigurationError("GHAPP_TOKEN: is not a token of `ghapp token create`")
-    if parts.username is not None:  # httpx would send these in place of the token
-        raise ConfigurationError("GHAPP_URL: must not contain a user or password; the token is in GHAPP_TOKEN")
-    is_local = is_loopback(parts.hostname or "")
-    if parts.scheme != "https" and not is_local:
-        raise ConfigurationError("GHAPP_URL: http:// would send GHAPP_TOKEN unencrypted to another host; use https://")
-    async with httpx.AsyncClient(
-        base_url=url,
-        headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
-        timeout=TIMEOUT_SECONDS,
-        verify=trusted(),
-        trust_env=not is_local,  # a proxy must not see the token of a plain request
-    ) as client:
-        yield RemoteBackend(client, url)
 
-
-class RemoteBackend:
-    """Asks the API; see `ghapp.cli.backend.Backend`."""
-
-    def __init__(self, client: httpx.AsyncClient, url: str) -> None:
-        self._client = client
-        self.page_url: str | None = url
+    def __init__(
+        self, client: httpx.AsyncClient, page_url: str | None, query_active: QueryActive | None = None
+    ) -> None:
+        """`query_active` queries a pool's source of the active shard before its gate is judged; None: workers do."""
+        self._client, self.page_url, self.query_active = client, page_url, query_active
 
     async def fleet(self, org: str | None) -> FleetDocuments:
         """Returns the runners, and what is known beside them."""
@@ -119,8 +144,9 @@ class RemoteBackend:
 
     async def runner(self, org: str, name_or_id: str) -> dict[str, Any]:
         """Returns the health document of a runner with `death` and `phantoms`."""
-        base = f"/v1/orgs/{_part(org)}"
-        overview = await self._get(f"{base}/overview")  # 404 for an unknown org
+        (found_org,) = await self._orgs(org)
+        base = f"/v1/orgs/{_part(found_org)}"
+        overview = await self._get(f"{base}/overview")
         document = await self._get(f"{base}/runners/health", {"name": name_or_id})
         if document["reason"] == Reason.NEVER_OBSERVED and name_or_id.isdecimal() and int(name_or_id):
             document = await self._get(f"{base}/runners/{int(name_or_id)}/health")
@@ -130,9 +156,10 @@ class RemoteBackend:
         try:
             runner_id = {"runner_id": document["runner_id"]} if is_known else {}
             death = await self._get(f"{base}/deaths/{_part(name)}", runner_id)
-        except RemoteNotFoundError:
+        except NoSuchObjectError:
             if not is_known and not phantoms:
-                raise GhappError(unknown_runner(org, name_or_id)) from None
+                see = shell_command("ghapp", "runners", "--org", org)
+                raise GhappError(f"{org} {name_or_id}: unknown runner; see `{see}`") from None
             death = None
         if not is_known:
             document = {**document, "name": name, "runner_id": None if death is None else death["runner_id"]}
@@ -157,18 +184,20 @@ class RemoteBackend:
 
     async def jobs_referred_to(self, org: str, reference: JobReference) -> list[Any]:
         """Returns the document of a job, or of each known job of a run."""
-        path = f"/v1/orgs/{_part(org)}/jobs"
         (name,) = await self._orgs(org)
+        path = f"/v1/orgs/{_part(name)}/jobs"
         if reference.job_id is None:
             found = [each async for each in self._pages(path, "jobs", {"run_id": reference.run_id})]
         else:
-            await self._get(path, {"limit": 1})  # 404 for an unknown org
             try:
                 found = [await self._get(f"{path}/{reference.job_id}")]
-            except RemoteNotFoundError:
+            except NoSuchObjectError:
                 found = []
         if not found:
-            raise GhappError(unknown_job(org, reference))
+            raise GhappError(
+                f"{org} {reference}: not known; jobs are known from deliveries, until 30 days after their end; "
+                f"see `{shell_command('ghapp', 'jobs', '--org', org)}`"
+            )
         return [{"org": name, **each} for each in found]
 
     async def deaths(self, org: str | None, pool: str | None, cause: str | None, limit: int) -> list[Any]:
@@ -213,39 +242,57 @@ class RemoteBackend:
         """Returns the outcome of a sweep; None while it is not over."""
         try:
             answer = await self._get(f"/v1/orgs/{_part(org)}/sweeps/{_part(sweep_id)}")
-        except RemoteNotFoundError:
+        except NoSuchObjectError:
             return RemoteSweep(org, NO_OUTCOME, failed=True)
         return None if answer["outcome"] is None else RemoteSweep(org, answer["outcome"], answer["failed"])
 
     async def pause(self, org: str, pool: str | None, why: str | None, seconds: float | None) -> list[str]:
-        """Pauses remediation; the token's name is recorded."""
-        answer = await self._send(
-            "POST", f"/v1/orgs/{_part(org)}/pause", body={"pool": pool, "why": why, "for_seconds": seconds}
-        )
-        subject, end = pause_words(org, pool)
+        """Pauses remediation, for a number of seconds or until a person resumes, or changes the pause that is running.
+
+        Returns:
+            Lines with the pause that is in effect.
+        """
+        (name,) = await self._orgs(org)
+        before = (await self._pauses(name)).get(pool)
+        body = {"pool": pool, "why": why, "for_seconds": seconds}
+        answer = await self._send("POST", f"/v1/orgs/{_part(name)}/pause", body=body)
+        subject, end = _subject(name, pool), f"`{resume_command(name, pool)}` ends it"
         if answer.status_code == httpx.codes.CONFLICT:
-            return [f"{subject}: {_detail(answer)}", f"{end} ends it"]
-        return [f"paused: {subject}, {f'until {end}' if seconds is None else f'for {seconds:.0f} s or until {end}'}"]
+            return [f"{subject}: {_detail(answer)}", end]
+        pause = (await self._pauses(name)).get(pool, "no more")
+        return [f"{'paused' if before is None else 'pause changed'}: {subject}, {pause}", end]
 
     async def resume(self, org: str, pool: str | None) -> list[str]:
-        """Clears pauses and restarts stopped fuses."""
-        base = f"/v1/orgs/{_part(org)}"
-        answer = await self._send("POST", f"{base}/resume", body={"pool": pool})
-        done = _json(answer)
-        held = (await self._get(f"{base}/overview"))["held"]
-        output = [f"resumed: {pause_words(org, each)[0]}" for each in done["ended"]]
-        output += [f"fuse restarted, now proving: {pause_words(org, each)[0]}" for each in done["proving"]]
-        output += [f"still in effect: {each['kind']}, {org}, {each['text']}" for each in held if each["pool"] is None]
+        """Clears pauses and restarts stopped fuses; returns lines with the result and what is still in effect."""
+        (name,) = await self._orgs(org)
+        before = await self._pauses(name)
+        done = _json(await self._send("POST", f"/v1/orgs/{_part(name)}/resume", body={"pool": pool}))
+        ended = [None if each == WHOLE_ORG else each for each in done["ended"]]
+        output = [f"resumed: {_subject(name, each)}, paused {before.get(each, 'since')}" for each in ended]
+        output += [f"fuse restarted, now proving: {_fuse(name, each)}" for each in done["proving"]]
+        output += [f"reaper restarted, now proving: {_fuse(name, each)}" for each in done["reaping"]]
+        held = (await self._get(f"/v1/orgs/{_part(name)}/overview"))["held"]
+        of_all = [each for each in held if each["pool"] is None and each["kind"] in ("pause", "fuse stopped")]
+        end = f"`{resume_command(name)}`"
+        output += [f"still in effect: {each['kind']}, {name}, {each['text']}; {end}" for each in of_all]
         return output or ["nothing was paused or stopped"]
 
-    async def gate(self, org: str, pool: str) -> ShardGate:
+    async def _pauses(self, org: str) -> dict[str | None, str]:
+        """Returns who paused, since when, until when and why, by pool; None: the whole organization."""
+        held = (await self._get(f"/v1/orgs/{_part(org)}/overview"))["held"]
+        return {each["pool"]: each["text"] for each in held if each["kind"] == "pause"}
+
+    async def gate(self, org: str, pool: str) -> PoolGate:
         """Returns the gate of a pool that has shards."""
-        overview = await self._get(f"/v1/orgs/{_part(org)}/overview")
+        (name,) = await self._orgs(org)
+        overview = await self._get(f"/v1/orgs/{_part(name)}/overview")
         pools = {each["pool"]: each for each in overview["shard_pools"]}
         if pool not in pools:
-            raise ConfigurationError(no_such_pool(org, pool, pools))
+            names = meant(pool, pools, "it has")
+            why = f"{org} has no such pool with shard_label, shard_groups or shard_name; {names}"
+            raise ConfigurationError(f"[[pools]] {pool}: {why}")
         found = pools[pool]
-        return RemoteGate(self, org, pool, found["min_online"], found["settle_seconds"], overview["sweep_seconds"])
+        return PoolGate(self, name, pool, found["min_online"], found["settle_seconds"], overview["sweep_seconds"])
 
     async def _orgs(self, org: str | None) -> list[str]:
         """Returns the org by its current name, or all that the token may read."""
@@ -257,7 +304,7 @@ class RemoteBackend:
                 return [each]
         try:
             return [(await self._get(f"/v1/orgs/{_part(org)}/overview"))["org"]]  # by a former name
-        except RemoteNotFoundError:
+        except NoSuchObjectError:
             raise UnknownOrgError(no_such_org(org, known)) from None
         except ConfigurationError as error:
             raise ConfigurationError(f"{error}; {meant(org, known, 'it reads')}") from None
@@ -284,10 +331,10 @@ class RemoteBackend:
         Raises:
             ServerUnavailableError: no answer, or 5xx.
             ConfigurationError: the token or a value is rejected.
-            RemoteNotFoundError: 404.
+            NoSuchObjectError: 404.
             GhappError: anything else.
         """
-        url = self.page_url
+        url = str(self._client.base_url).rstrip("/")
         try:
             answer = await self._client.request(method, path, params=parameters, json=body)
         except httpx.TransportError as error:
@@ -305,7 +352,7 @@ def _error(answer: httpx.Response, message: str) -> GhappError:
     if answer.status_code == httpx.codes.NOT_FOUND and _detail(answer) == NO_ROUTE:
         return GhappError(f"{message}: {answer.request.url.path}; check GHAPP_URL, or upgrade the server")
     if answer.status_code == httpx.codes.NOT_FOUND:
-        return RemoteNotFoundError(_detail(answer))
+        return NoSuchObjectError(_detail(answer))
     if answer.status_code in (httpx.codes.BAD_REQUEST, httpx.codes.REQUEST_ENTITY_TOO_LARGE):
         return ConfigurationError(_detail(answer))
     return ServerUnavailableError(message) if answer.is_server_error else GhappError(f"{message}; check GHAPP_URL")
@@ -327,6 +374,14 @@ def _json(answer: httpx.Response) -> Any:
         raise GhappError(f"{answer.request.url}: the answer is not JSON; check GHAPP_URL") from None
 
 
+def _subject(org: str, pool: str | None) -> str:
+    return org if pool is None else f"{org}/{pool}"
+
+
+def _fuse(org: str, pool: str) -> str:
+    return f"{org}, the whole installation" if pool == WHOLE_ORG else f"{org}/{pool}"
+
+
 def _part(name: str) -> str:
     return quote(name, safe="")
 
@@ -336,10 +391,19 @@ def _is_unserved(job: dict[str, Any]) -> bool:
 
 
 @dataclass(slots=True)
-class RemoteGate:
-    """The gate of one pool's shards; see `ghapp.cli.backend.ShardGate`."""
+class PoolGate:
+    """The gate of one pool's shards.
 
-    backend: RemoteBackend
+    Attributes:
+        client: asks for its result.
+        org: of the pool.
+        pool: its name.
+        min_online: runners that must be online, unless the command gives a number.
+        settle_seconds: how long it must keep passing, unless the command gives a time; None: a single pass is enough.
+        sweep_seconds: time between two lists of runners.
+    """
+
+    client: ApiClient
     org: str
     pool: str
     min_online: int
@@ -347,7 +411,7 @@ class RemoteGate:
     sweep_seconds: float
 
     async def judge(self, request: GateRequest) -> Gate:
-        """Returns the gate's result as of now."""
+        """Returns the gate's result as of now; may be called repeatedly."""
         path = f"/v1/orgs/{_part(self.org)}/pools/{_part(self.pool)}/shards/{_part(request.shard)}/gate"
         parameters: dict[str, Any] = {"min_online": request.min_online, "failures": request.failures}
         parameters |= {"canary": str(request.canary).lower(), "expect_new": str(request.expect_new).lower()}
@@ -359,7 +423,9 @@ class RemoteGate:
             counts = f"{run.added},{run.changed},{run.destroyed},{run.destroyed_before}"
             parameters |= {} if run.added is None else {"provision": counts}
             parameters |= {"provision_error": run.errors[0]} if run.errors else {}
-        found = await self.backend._get(path, parameters)  # noqa: SLF001 - one adapter in two classes
+        if self.client.query_active is not None:
+            await self.client.query_active(self.org, self.pool)
+        found = await self.client._get(path, parameters)  # noqa: SLF001 - one adapter in two classes
         observed = found["observed_at"]
         return Gate(
             found["pool"],
