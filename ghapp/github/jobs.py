@@ -24,6 +24,9 @@ from ghapp.workflow_jobs.job_steps import StepState, job_steps
 MOST_RUN_PAGES = 20
 """2,000 jobs: a run has at most 256 for each attempt."""
 
+MOST_LISTED_PAGES = 10
+"""GitHub lists a thousand runs of a status, however many there are."""
+
 LOG_TAIL_BYTES = 65_536
 LONGEST_LOG_BYTES = 32 * 1_048_576
 """A longer log is not read: its address may not support ranges."""
@@ -80,7 +83,7 @@ class _RunIds(msgspec.Struct):
 
 
 class RunsInStatus(NamedTuple):
-    """The newest runs in a status, by id, and how many there are."""
+    """Runs in a status, by id, and how many there are."""
 
     ids: tuple[int, ...]
     total: int
@@ -132,12 +135,22 @@ class WorkflowRuns:
         self._sender, self._repository, self._path = client, repository, f"/repos/{quote(repository)}"
 
     async def in_status(self, status: Literal["queued", "in_progress"]) -> RunsInStatus:
-        """Returns the runs in a status, newest first, at most a page of them; needs `actions: read`.
+        """Returns the newest runs in a status, and the oldest if there are more; needs `actions: read`.
 
-        A run is `in_progress` from the start of its first job on, while others of its jobs may be queued.
+        A run is `in_progress` from the start of its first job on, while others of its jobs may be queued. One call, or
+        two for more than a hundred runs.
         """
+        ids, total = await self._page_in_status(status, 1)
+        last = min(-(-total // PER_PAGE), MOST_LISTED_PAGES)
+        if last > 1:
+            ids += (await self._page_in_status(status, last)).ids
+        return RunsInStatus(tuple(dict.fromkeys(ids)), total)
+
+    async def _page_in_status(self, status: str, page: int) -> RunsInStatus:
         path = f"{self._path}/actions/runs"
-        answer = await self._sender.send("GET", path, status=status, per_page=PER_PAGE, exclude_pull_requests="true")
+        answer = await self._sender.send(
+            "GET", path, status=status, per_page=PER_PAGE, page=page, exclude_pull_requests="true"
+        )
         listed = read_rows(_run_ids, expect(answer, path), self._sender.left_out).value
         return RunsInStatus(tuple(each.id for each in listed.workflow_runs), listed.total_count)
 

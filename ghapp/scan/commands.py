@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -26,6 +27,13 @@ from ghapp.workflow_jobs.explanation import duration
 LEAST_SECONDS = 1.0
 
 
+def _number(_: click.Context, parameter: click.Parameter, value: float) -> float:
+    """Refuses `nan`, which is within any range."""
+    if math.isnan(value):
+        raise click.BadParameter("nan is no number of seconds", param=parameter)
+    return value
+
+
 @click.command(cls=OutputCommand, short_help="Say what is wrong now, with your own token, without an App.")
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET…")
 @click.option(
@@ -33,6 +41,7 @@ LEAST_SECONDS = 1.0
     type=click.FloatRange(LEAST_SECONDS, LONGEST_GAP_SECONDS),
     default=30.0,
     show_default=True,
+    callback=_number,
     help="Time between the two lists of runners.",
 )
 @click.option("--markdown", is_flag=True, help="Print Markdown, to paste into an issue.")

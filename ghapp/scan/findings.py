@@ -258,8 +258,9 @@ class Findings:
         return [(job, why) for job, why in explained if self.reading.now - job.queued_at >= self._patience(why.reason)]
 
     def _patience(self, reason: QueueReason) -> float:
-        is_busy = reason is QueueReason.ALL_BUSY
-        return self._limits.busy_after_seconds if is_busy else self._limits.explain_after_seconds
+        """Returns how long a job may wait: GitHub reports jobs as queued that their workflow holds, too."""
+        may_pass = reason in (QueueReason.ALL_BUSY, QueueReason.NOT_ASSIGNED)
+        return self._limits.busy_after_seconds if may_pass else self._limits.explain_after_seconds
 
     @cached_property
     def headlines(self) -> list[Headline]:

@@ -7,10 +7,11 @@ within a scope are concurrent; scopes are read one after the other.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from ghapp.errors import (
     BudgetSpentError,
@@ -126,6 +127,13 @@ async def scan(scan: Scan, targets: Iterable[Scope]) -> list[Reading]:
     return [reader.reading for reader in readers.values()]
 
 
+class _UnfinishedRuns(NamedTuple):
+    """Unfinished runs of a repository, and how many it has."""
+
+    runs: list[UnfinishedRun]
+    total: int
+
+
 class _ScopeReader:
     """Reads one scope, step by step. What cannot be read is noted in the reading, and ends no other step."""
 
@@ -194,7 +202,7 @@ class _ScopeReader:
         first, address = self.reading.looks[0], self.reading.scope.address
         left = first.at + self._scan.seconds - self._scan.clock()
         if left > 0:
-            self._scan.progress(f"{address}: second list in {left:.0f} s")
+            self._scan.progress(f"{address}: second list in {math.ceil(left)} s")
             await self._scan.pause(left)
         right = RUNNERS[self.reading.scope.kind]
         try:
@@ -250,7 +258,10 @@ class _ScopeReader:
                     f"scan {account.login}/REPOSITORY"
                 )
         elif scope.kind is ScopeKind.ENTERPRISE and has_scope(self._client.scopes, right):
-            raise UnknownTargetError(f"{scope.address}: no such enterprise; its name is the one in the URL of its page")
+            raise UnknownTargetError(
+                f"{scope.address}: no such enterprise, or the token is of none of its owners; "
+                "its name is in the URL of its page"
+            )
         what = f"the runners of {scope.address}"
         needs = needed(right, scope, self._client.scopes)
         self.reading.not_seen.append(NotSeen(what, "GitHub answers 404, as it does without the permission", needs))
@@ -343,14 +354,14 @@ class _ScopeReader:
         self.reading.private |= {each.name.lower(): each.private for each in repositories}
         listed = await asyncio.gather(*(self._concurrently(self._unfinished(each.name)) for each in repositories))
         readable = [each for each in listed if not isinstance(each, GitHubError)]
-        unfinished = {run.id: run for runs in readable for run in runs}
+        unfinished = {run.id: run for each in readable for run in each.runs}
         chosen = runs_to_read([*unfinished.values()], left - (self._client.calls - before))
         found = await asyncio.gather(*(self._concurrently(self._jobs_of(each)) for each in chosen))
         jobs = [each for each in found if not isinstance(each, GitHubError)]
         if readable:
             self.reading.jobs = [job for each in jobs for job in each]
         self.reading.coverage = self.reading.coverage._replace(
-            repositories=len(readable), runs=len(jobs), of_runs=len(unfinished)
+            repositories=len(readable), runs=len(jobs), of_runs=sum(each.total for each in readable)
         )
         self._note_failures(f"the runs of {{}} of {len(repositories)} repositories", Right.JOBS, listed)
         self._note_failures(f"the jobs of {{}} of {len(chosen)} runs", Right.JOBS, found)
@@ -361,14 +372,12 @@ class _ScopeReader:
         for error in failures[:1]:
             self._note(what.format(len(failures)), right, error)
 
-    async def _unfinished(self, repository: str) -> list[UnfinishedRun]:
+    async def _unfinished(self, repository: str) -> _UnfinishedRuns:
         runs = WorkflowRuns(self._client, repository)
-        statuses: tuple[Literal["queued"], Literal["in_progress"]] = ("queued", "in_progress")
-        return [
-            UnfinishedRun(repository, run_id, status == "queued")
-            for status in statuses
-            for run_id in (await runs.in_status(status)).ids
-        ]
+        queued, in_progress = await runs.in_status("queued"), await runs.in_status("in_progress")
+        found = {run_id: UnfinishedRun(repository, run_id, False) for run_id in in_progress.ids}
+        found |= {run_id: UnfinishedRun(repository, run_id, True) for run_id in queued.ids}
+        return _UnfinishedRuns([*found.values()], max(len(found), queued.total + in_progress.total))
 
     async def _jobs_of(self, run: UnfinishedRun) -> list[JobOfRun]:
         return await WorkflowRuns(self._client, run.repository).of_run(run.id, "latest")
@@ -412,6 +421,8 @@ class _ScopeReader:
             case PermissionMissingError(needs_single_sign_on=True):
                 why = "the token is not authorized for SAML single sign-on"
                 needs = f"that is authorized for the single sign-on of {scope.owner}"
+            case PermissionMissingError() if "IP allow list" in error.explanation:
+                why, needs = f"GitHub answers 403: {error.explanation.rstrip('.')}", ""
             case PermissionMissingError():
                 why = (
                     f"GitHub answers 403: {error.explanation.rstrip('.')}"

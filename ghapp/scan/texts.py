@@ -13,6 +13,7 @@ from rich.text import Text
 
 from ghapp.report import markdown
 from ghapp.report.headline import Severity, counted
+from ghapp.runners.verdict import State
 from ghapp.scan.documents import (
     ScanDocument,
     ScannedRunnerDocument,
@@ -70,10 +71,10 @@ def waiting_groups(scope: ScopeDocument) -> list[WaitingGroup]:
 
 
 def summary(scope: ScopeDocument) -> str:
-    """Returns what a scope has: `300 runners: 280 healthy, 20 offline`."""
-    counts = scope["runners"]
-    if counts is None:
+    """Returns what a scope has: `300 runners: 280 healthy, 20 offline`; without those that left as they should."""
+    if scope["runners"] is None:
         return "its runners cannot be read"
+    counts = {state: count for state, count in scope["runners"].items() if state is not State.RETIRED}
     states = ", ".join(f"{count:,} {state}" for state, count in sorted(counts.items(), key=lambda each: -each[1]))
     return counted(sum(counts.values()), "runner") + (f": {states}" if states else "")
 

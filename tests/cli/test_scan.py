@@ -82,6 +82,7 @@ def test_names_of_outsiders_are_text_in_each_form(sandbox):
         ([], "Missing argument"),
         (["acme", "--seconds", "0"], "--seconds"),
         (["acme", "--seconds", "301"], "--seconds"),
+        (["acme", "--seconds", "nan"], "--seconds"),
         (["acme", "--markdown", "--json"], "leave out one of them"),
     ],
     ids=" ".join,

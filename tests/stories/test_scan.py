@@ -198,7 +198,7 @@ async def test_a_fine_grained_token_for_runners_alone_says_what_it_does_not_see(
         ("mona", "mona: is a personal account, and GitHub registers runners at its repositories only"),
         ("acme/apy", "acme/apy: no such repository, or the token may not see it; did you mean acme/api?"),
         ("nobody/api", "nobody/api: there is no account nobody"),
-        ("enterprises/acne", "enterprises/acne: no such enterprise"),
+        ("enterprises/acne", "enterprises/acne: no such enterprise, or the token is of none of its owners"),
     ],
 )
 async def test_an_unknown_target_ends_the_scan_before_anything_is_waited_for(story, target, words):
@@ -363,6 +363,21 @@ async def test_many_runners_cost_sixty_calls_a_hundred_at_most(runners):
         assert len(found.changed(ListDifference.MISSING)) == runners // 2
         assert story.calls == found.reading.calls
         assert found.reading.coverage.of_runs == 160
+
+
+async def test_an_address_that_is_not_allowed_is_no_missing_permission(story):
+    story.control.block_address("acme")
+    (found,) = await story.scan("acme")
+    assert "IP allow list" in found.reading.not_seen[0].why
+    assert found.reading.not_seen[0].needs == ""
+
+
+async def test_of_many_runs_the_newest_and_the_oldest_queued_ones_are_read_and_all_are_counted(story):
+    first, *_ = story.control.queue("acme", labels=["self-hosted", "nope"], count=250)
+    (found,) = await story.scan("acme/api")
+    assert found.reading.coverage.of_runs == 250
+    assert found.waiting[0].job.id == first
+    assert story.calls <= 60
 
 
 async def test_nothing_is_changed_at_github(story):

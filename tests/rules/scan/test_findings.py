@@ -70,6 +70,7 @@ def test_a_job_may_wait_for_busy_runners_for_half_an_hour(waited, headlines):
 def test_a_job_that_waits_beside_a_runner_that_both_lists_show_idle_is_not_assigned():
     found = findings([runner()], jobs=[queued()])
     assert reasons(found) == [QueueReason.NOT_ASSIGNED]
+    assert findings([runner()], jobs=[queued(queued_at=NOW - 1799)]).headlines == []
     assert [(each.kind, each.severity) for each in found.headlines] == [(HeadlineKind.SLOW, Severity.ATTENTION)]
 
 
