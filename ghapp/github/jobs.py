@@ -146,10 +146,14 @@ class WorkflowRuns:
             ids += (await self._page_in_status(status, last)).ids
         return RunsInStatus(tuple(dict.fromkeys(ids)), total)
 
-    async def _page_in_status(self, status: str, page: int) -> RunsInStatus:
+    async def latest_finished(self, count: int) -> tuple[int, ...]:
+        """Returns the ids of the newest completed runs; needs `actions: read`. One call."""
+        return (await self._page_in_status("completed", 1, count)).ids
+
+    async def _page_in_status(self, status: str, page: int, per_page: int = PER_PAGE) -> RunsInStatus:
         path = f"{self._path}/actions/runs"
         answer = await self._sender.send(
-            "GET", path, status=status, per_page=PER_PAGE, page=page, exclude_pull_requests="true"
+            "GET", path, status=status, per_page=per_page, page=page, exclude_pull_requests="true"
         )
         listed = read_rows(_run_ids, expect(answer, path), self._sender.left_out).value
         return RunsInStatus(tuple(each.id for each in listed.workflow_runs), listed.total_count)

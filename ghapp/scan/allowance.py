@@ -15,6 +15,12 @@ MOST_JOB_CALLS = 600
 CALLS_A_REPOSITORY = 3
 """Its queued runs, its runs in progress, and the jobs of one of them."""
 
+FINISHED_REPOSITORIES, FINISHED_RUNS = 5, 4
+"""Repositories whose newest completed runs are read with calls that are left, and how many of each.
+
+Their jobs show what labels are asked for, and which runners were at work.
+"""
+
 GETS_A_HUNDRED_RUNNERS, MOST_GETS = 10, 200
 """Runners that the second list lacks and that GitHub is asked for again."""
 
@@ -52,3 +58,8 @@ class UnfinishedRun(NamedTuple):
 def runs_to_read(known: Sequence[UnfinishedRun], calls_left: int) -> list[UnfinishedRun]:
     """Returns the runs whose jobs are read, one call each: queued ones before others, the oldest first."""
     return sorted(known, key=lambda each: (not each.is_queued, each.id))[: max(0, calls_left)]
+
+
+def finished_to_read(repositories: Sequence[ListedRepository], calls_left: int) -> list[ListedRepository]:
+    """Returns the repositories whose newest completed runs are read: a call each, and one for each of the runs."""
+    return [*repositories[: min(FINISHED_REPOSITORIES, max(0, calls_left) // (1 + FINISHED_RUNS))]]

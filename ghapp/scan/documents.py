@@ -119,12 +119,13 @@ class NotSeenDocument(TypedDict):
 
 
 class CoverageDocument(TypedDict):
-    """Of how many repositories and unfinished runs the jobs were read."""
+    """Of how many repositories, unfinished runs and completed runs the jobs were read."""
 
     repositories: int
     of_repositories: int | None
     runs: int
     of_runs: int
+    finished_runs: int
 
 
 class ScopeDocument(TypedDict):

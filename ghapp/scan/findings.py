@@ -61,17 +61,14 @@ class Coverage(NamedTuple):
         of_repositories: how many there are; None if that is not known.
         runs: unfinished runs whose jobs were read.
         of_runs: unfinished runs of these repositories.
+        finished_runs: of the newest completed runs, those whose jobs were read.
     """
 
     repositories: int = 0
     of_repositories: int | None = None
     runs: int = 0
     of_runs: int = 0
-
-    @property
-    def is_partial(self) -> bool:
-        """True if there are repositories or runs that were not read."""
-        return self.repositories != self.of_repositories or self.runs < self.of_runs
+    finished_runs: int = 0
 
 
 @dataclass(slots=True)
@@ -82,7 +79,7 @@ class Reading:
         scope: the scope.
         looks: the lists of its runners; empty if they cannot be read.
         answers: GitHub's answers about single runners.
-        jobs: of the unfinished runs that were read; None if jobs cannot be read, or the scope has none of its own.
+        jobs: of the runs that were read; None if jobs cannot be read, or the scope has none of its own.
         private: by repository in lower case, whether it is private.
         groups: the runner groups of the organization; None if they cannot be read.
         others: lists of runners of other scopes that may take its jobs: its organization's, and an enterprise's.
@@ -177,6 +174,7 @@ class Findings:
             [*own, *others],
             [self._with_visibility(each.job) for each in found.jobs or () if each.job.status != "over"],
             found.now,
+            ended=[each.job for each in found.jobs or () if each.job.status == "over"],
             groups=found.groups,
             settled_after_seconds=min(NOT_ASSIGNED_SECONDS, gap or NOT_ASSIGNED_SECONDS),
         )

@@ -43,8 +43,10 @@ from ghapp.pods.assigned_job import JobOfRun
 from ghapp.report.headline import counted
 from ghapp.runners.absence import RunnerList, allow_for_churn
 from ghapp.scan.allowance import (
+    FINISHED_RUNS,
     MOST_JOB_CALLS,
     UnfinishedRun,
+    finished_to_read,
     most_calls,
     most_gets,
     repositories_to_read,
@@ -352,19 +354,43 @@ class _ScopeReader:
         listed_of = f"{len(repositories)} of {len(self._repositories)}"
         self._scan.progress(f"{self.reading.scope.address}: jobs of {listed_of} repositories")
         self.reading.private |= {each.name.lower(): each.private for each in repositories}
-        listed = await asyncio.gather(*(self._concurrently(self._unfinished(each.name)) for each in repositories))
+        listed = await self._gathered(self._unfinished(each.name) for each in repositories)
+        self._note_failures(f"the runs of {{}} of {len(repositories)} repositories", Right.JOBS, listed)
         readable = [each for each in listed if not isinstance(each, GitHubError)]
+        if not readable:
+            return
         unfinished = {run.id: run for each in readable for run in each.runs}
         chosen = runs_to_read([*unfinished.values()], left - (self._client.calls - before))
-        found = await asyncio.gather(*(self._concurrently(self._jobs_of(each)) for each in chosen))
-        jobs = [each for each in found if not isinstance(each, GitHubError)]
-        if readable:
-            self.reading.jobs = [job for each in jobs for job in each]
+        runs = await self._jobs_of_runs((each.repository, each.id) for each in chosen)
+        with_calls_left = finished_to_read(repositories, left - (self._client.calls - before))
+        finished = await self._jobs_of_runs(await self._latest_finished(with_calls_left))
+        self.reading.jobs = [job for jobs in (*runs, *finished) for job in jobs]
         self.reading.coverage = self.reading.coverage._replace(
-            repositories=len(readable), runs=len(jobs), of_runs=sum(each.total for each in readable)
+            repositories=len(readable),
+            runs=len(runs),
+            of_runs=sum(each.total for each in readable),
+            finished_runs=len(finished),
         )
-        self._note_failures(f"the runs of {{}} of {len(repositories)} repositories", Right.JOBS, listed)
-        self._note_failures(f"the jobs of {{}} of {len(chosen)} runs", Right.JOBS, found)
+
+    async def _latest_finished(self, repositories: Sequence[ListedRepository]) -> list[tuple[str, int]]:
+        """Returns the newest completed runs, each with its repository; what cannot be read is not missed."""
+        listed = await self._gathered(
+            WorkflowRuns(self._client, each.name).latest_finished(FINISHED_RUNS) for each in repositories
+        )
+        return [
+            (repository.name, run_id)
+            for repository, ids in zip(repositories, listed, strict=True)
+            if not isinstance(ids, GitHubError)
+            for run_id in ids
+        ]
+
+    async def _jobs_of_runs(self, runs: Iterable[tuple[str, int]]) -> list[list[JobOfRun]]:
+        """Returns the jobs of each run, without runs that cannot be read."""
+        found = await self._gathered(
+            WorkflowRuns(self._client, repository).of_run(run_id, "latest") for repository, run_id in runs
+        )
+        self._note_failures(f"the jobs of {{}} of {len(found)} runs", Right.JOBS, found)
+        return [each for each in found if not isinstance(each, GitHubError)]
 
     def _note_failures(self, what: str, right: Right, results: Sequence[object]) -> None:
         """Notes the first of the errors among some results, and how many there are."""
@@ -379,8 +405,8 @@ class _ScopeReader:
         found |= {run_id: UnfinishedRun(repository, run_id, True) for run_id in queued.ids}
         return _UnfinishedRuns([*found.values()], max(len(found), queued.total + in_progress.total))
 
-    async def _jobs_of(self, run: UnfinishedRun) -> list[JobOfRun]:
-        return await WorkflowRuns(self._client, run.repository).of_run(run.id, "latest")
+    async def _gathered(self, work: Iterable[Awaitable[Read]]) -> list[Read | GitHubError]:
+        return await asyncio.gather(*map(self._concurrently, work))
 
     async def _concurrently(self, work: Awaitable[Read]) -> Read | GitHubError:
         """Returns the result, or the error: one repository that cannot be read ends no other."""

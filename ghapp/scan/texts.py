@@ -140,7 +140,9 @@ def coverage_line(scope: ScopeDocument) -> str:
     runs = counted(known["of_runs"], "unfinished run")
     if known["runs"] != known["of_runs"]:
         runs = f"{known['runs']:,} of {runs}"
-    return f"jobs were read of {runs} in {read}"
+    finished = known["finished_runs"]
+    also = f", and of {counted(finished, 'completed run')}" if finished else ""
+    return f"jobs were read of {runs} in {read}{also}"
 
 
 def not_seen_lines(scope: ScopeDocument) -> Iterator[str]:

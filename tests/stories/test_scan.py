@@ -100,7 +100,7 @@ async def test_an_organization_s_lost_and_offline_runners_and_why_its_jobs_wait(
     assert kinds(found) == [HeadlineKind.SUSPECT, HeadlineKind.OFFLINE]
     (waiting,) = found.waiting
     assert "nearest label to linux-8vcpu is linux-4vcpu" in waiting.why.text
-    assert found.reading.coverage == (4, 4, 1, 1)
+    assert found.reading.coverage[:4] == (4, 4, 1, 1)
     assert refusals(found) == []
     assert found.reading.calls == story.calls <= 60
 
@@ -122,7 +122,7 @@ async def test_a_repository_s_runners_and_those_of_its_organization_that_may_tak
     assert [each.job.labels[1] for each in found.waiting] == ["api-own", "neither"]
     assert [each.label for each in found.unserved_labels] == ["neither"]
     assert len(found.reading.others) == 1
-    assert found.reading.coverage == (1, 1, 2, 2)
+    assert found.reading.coverage[:4] == (1, 1, 2, 2)
 
 
 def own_runners(story):
@@ -145,6 +145,28 @@ async def test_without_the_organization_s_runners_no_label_is_called_unknown(sto
     assert (found.headlines, found.unserved_labels) == ([], [])
     ((what, needs),) = refusals(found)
     assert (what, needs) == ("the runners of acme", "of an owner of acme")
+
+
+async def test_completed_jobs_show_which_labels_are_used_and_when_an_offline_runner_was_last_at_work(story):
+    (job_id,) = story.control.queue("acme", labels=["self-hosted", "gpu"])
+    job = story.sandbox.fleet.jobs[job_id]
+    story.control.finish("acme", job_id=job_id)
+    story.control.take_offline("acme", ids=[job.runner_id])
+    (found,) = await story.scan("acme")
+    (offline,) = [each for each in found.runners if each.verdict.state is State.OFFLINE]
+    assert offline.evidence.last_delivery_at == int(job.completed_at)
+    assert [each.label for each in found.unused_labels] == ["linux-4vcpu"]
+    assert found.reading.coverage.finished_runs == 5
+
+
+async def test_an_ephemeral_runner_that_left_after_a_short_job_is_not_missing(story):
+    def happens(control):
+        (job_id,) = control.queue("acme", labels=["self-hosted", "linux-4vcpu"])
+        control.finish("acme", job_id=job_id)
+
+    (found,) = await story.scan("acme", between=happens)
+    assert found.changed(ListDifference.MISSING) == []
+    assert len(found.changed(ListDifference.LEFT)) == 1
 
 
 async def test_an_enterprise(story):

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from ghapp.installations.scope import ListedRepository
-from ghapp.scan.allowance import UnfinishedRun, most_calls, most_gets, repositories_to_read, runs_to_read
+from ghapp.scan.allowance import (
+    UnfinishedRun,
+    finished_to_read,
+    most_calls,
+    most_gets,
+    repositories_to_read,
+    runs_to_read,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,3 +39,9 @@ def test_queued_runs_are_read_first_the_oldest_before_others():
     assert [each.id for each in runs_to_read(known, 9)] == [2, 9, 3]
     assert [each.id for each in runs_to_read(known, 1)] == [2]
     assert runs_to_read(known, -1) == []
+
+
+@pytest.mark.parametrize(("left", "count"), [(-1, 0), (4, 0), (5, 1), (24, 4), (25, 5), (999, 5)])
+def test_completed_runs_are_read_with_calls_that_are_left(left, count):
+    known = [ListedRepository(f"acme/{each}") for each in range(9)]
+    assert finished_to_read(known, left) == known[:count]
