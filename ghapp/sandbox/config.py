@@ -98,12 +98,14 @@ class OrgConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     Attributes:
         installed: whether the sandbox's App is already installed there.
         repository_pools: runners that are registered at a repository, by its name. They take no jobs.
+        enterprise: the slug of the enterprise that shares its runners with it; empty without one.
     """
 
     login: str = "acme"
     pools: tuple[PoolConfig, ...] = pools_of(300)
     repositories: tuple[str, ...] = ("api", "web", "infra", ".github")
     repository_pools: dict[str, tuple[PoolConfig, ...]] = {}
+    enterprise: str = ""
     installed: bool = True
 
 

@@ -74,7 +74,12 @@ class ElsewhereRegistered:
 
 @dataclass(eq=False)
 class Organization:
-    """An organization, its repositories by name and its fleet; `at_repositories` has the runners of repositories."""
+    """An organization, its repositories by name and its fleet.
+
+    Attributes:
+        at_repositories: the runners of repositories, by name.
+        enterprise: the slug of the enterprise that shares its runners with it; empty without one.
+    """
 
     id: int
     login: str
@@ -82,6 +87,7 @@ class Organization:
     fleet: FleetLife
     documents: AccountDocuments
     at_repositories: dict[str, ElsewhereRegistered] = field(default_factory=dict)
+    enterprise: str = ""
     pages: RunnerListPages = field(init=False)
     shards: ShardLayout = field(init=False)
 

@@ -232,7 +232,13 @@ class World:
             for index, (name, pools) in enumerate(config.repository_pools.items())
         }
         return Organization(
-            FIRST_ORGANIZATION_ID + number, config.login, repositories, fleet, self.documents, at_repositories
+            FIRST_ORGANIZATION_ID + number,
+            config.login,
+            repositories,
+            fleet,
+            self.documents,
+            at_repositories,
+            config.enterprise,
         )
 
     def _elsewhere(self, pools: Sequence[PoolConfig], name: str, number: int) -> ElsewhereRegistered:

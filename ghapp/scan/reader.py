@@ -314,7 +314,7 @@ class _ScopeReader:
             what = f"the runners of the enterprise's group {group.name}"
             read = read_group_runners(self._client, organization.name, group.id, MOST_GROUP_PAGES)
             found = await self._try(what, right, read)
-            self._add_others(found)
+            self._add_others(None if found is None else _in_group(found, group.id))
 
     async def _read_organization(self, readers: Mapping[str, _ScopeReader]) -> None:
         """Reads the runners of a repository's organization, which may take its jobs."""
@@ -465,3 +465,9 @@ class _ScopeReader:
             case _:
                 why, needs = str(error), ""
         self.reading.not_seen.append(NotSeen(what, why, needs))
+
+
+def _in_group(shared: RunnerList, group_id: int) -> RunnerList:
+    """Returns an enterprise's runners with the group by which the organization has them."""
+    runners = {each.id: each._replace(group_id=group_id) for each in shared.runners.values()}
+    return shared._replace(runners=runners)

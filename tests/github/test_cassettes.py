@@ -256,6 +256,12 @@ async def test_runner_groups_with_the_repositories_of_those_that_select_some(acm
     )
 
 
+@pytest.mark.vcr("runner_groups.yaml")
+async def test_groups_of_the_enterprise_are_read_for_those_who_ask(person):
+    found = await read_runner_groups(person, "acme", {1}, with_inherited=True)
+    assert [each.id for each in found if each.inherited] == [2]
+
+
 @pytest.mark.vcr("runner.yaml")
 async def test_one_runner(acme):
     found = await acme.runner(23)

@@ -22,6 +22,7 @@ READ = ("organization_self_hosted_runners", "read")
 WRITE = ("organization_self_hosted_runners", "write")
 ADMINISTRATION_READ = ("administration", "read")
 ADMINISTRATION_WRITE = ("administration", "write")
+SHARED_GROUP_ID = 2
 ENTERPRISE_SCOPE = "manage_runners:enterprise"
 
 
@@ -105,34 +106,45 @@ def generate_jitconfig(call: RestCall) -> Response:
 
 
 def list_groups(call: RestCall) -> Response:
-    """The one group that there is."""
+    """The one group of the organization, and the one that its enterprise shares if it has one."""
     visibility = call.org.fleet.access.visibility
-    group = {
-        "id": DEFAULT_GROUP_ID,
-        "name": DEFAULT_GROUP_NAME,
-        "visibility": visibility,
-        "default": True,
-        "runners_url": f"{call.base}/orgs/{call.org.login}/actions/runner-groups/{DEFAULT_GROUP_ID}/runners",
+    group = _group(call, DEFAULT_GROUP_ID, DEFAULT_GROUP_NAME) | {"visibility": visibility, "default": True}
+    if visibility == "selected":
+        url = f"{call.base}/orgs/{call.org.login}/actions/runner-groups/{DEFAULT_GROUP_ID}/repositories"
+        group["selected_repositories_url"] = url
+    groups = [group]
+    if call.org.enterprise:
+        groups.append(_group(call, SHARED_GROUP_ID, call.org.enterprise) | {"inherited": True})
+    return json_response({"total_count": len(groups), "runner_groups": groups})
+
+
+def _group(call: RestCall, group_id: int, name: str) -> Document:
+    return {
+        "id": group_id,
+        "name": name,
+        "visibility": "all",
+        "default": False,
+        "runners_url": f"{call.base}/orgs/{call.org.login}/actions/runner-groups/{group_id}/runners",
         "inherited": False,
         "allows_public_repositories": False,
         "restricted_to_workflows": False,
         "selected_workflows": [],
         "workflow_restrictions_read_only": False,
     }
-    if visibility == "selected":
-        url = f"{call.base}/orgs/{call.org.login}/actions/runner-groups/{DEFAULT_GROUP_ID}/repositories"
-        group["selected_repositories_url"] = url
-    return json_response({"total_count": 1, "runner_groups": [group]})
 
 
 def list_group_runners(call: RestCall) -> Response:
-    """All runners are in the one group."""
-    if call.number("runner_group_id") != DEFAULT_GROUP_ID:
+    """The organization's runners are in its one group; an enterprise's are in the one that it shares."""
+    group_id = call.number("runner_group_id")
+    if group_id == SHARED_GROUP_ID and call.org.enterprise:
+        shared = call.world.enterprises[call.org.enterprise]
+        return _list(call, shared, f"/organizations/{call.org.id}/actions/runner-groups/{group_id}/runners")
+    if group_id != DEFAULT_GROUP_ID:
         raise not_found()
     query = dict(call.request.query_params)
     window = Window.asked(query)
     page = call.world.runners_of(call.org).page("", window.page, window.size)
-    url = f"{call.base}/organizations/{call.org.id}/actions/runner-groups/{DEFAULT_GROUP_ID}/runners"
+    url = f"{call.base}/organizations/{call.org.id}/actions/runner-groups/{group_id}/runners"
     return Response(page.body, HTTPStatus.OK, window.link(url, query, page.total), JSON)
 
 
@@ -152,7 +164,7 @@ def list_group_repositories(call: RestCall) -> Response:
 def list_repository_runners(call: RestCall) -> Response:
     """The runners that are registered at a repository."""
     repository = call.repository
-    return _list(call, call.org.at_repositories.get(repository.name), f"/repositories/{repository.id}")
+    return _list(call, call.org.at_repositories.get(repository.name), f"/repositories/{repository.id}/actions/runners")
 
 
 def get_repository_runner(call: RestCall) -> Response:
@@ -168,7 +180,7 @@ def no_repository_runner(call: RestCall) -> Response:
 
 def list_enterprise_runners(call: RestCall) -> Response:
     """The runners that are registered at an enterprise."""
-    return _list(call, _enterprise(call), f"/enterprises/{call.request.path_params['enterprise']}")
+    return _list(call, _enterprise(call), f"/enterprises/{call.request.path_params['enterprise']}/actions/runners")
 
 
 def get_enterprise_runner(call: RestCall) -> Response:
@@ -201,7 +213,7 @@ def _list(call: RestCall, registered: ElsewhereRegistered | None, path: str) -> 
     window = Window.asked(query)
     page = registered.pages.page(query.get("name", ""), window.page, window.size)
     etag = f'W/"{hashlib.sha256((page.digest + call.credential).encode()).hexdigest()}"'
-    headers = {"ETag": etag, **window.link(f"{call.base}{path}/actions/runners", query, page.total)}
+    headers = {"ETag": etag, **window.link(f"{call.base}{path}", query, page.total)}
     if call.request.headers.get("if-none-match") == etag:
         return Response(None, HTTPStatus.NOT_MODIFIED, headers)
     return Response(page.body, HTTPStatus.OK, headers, JSON)

@@ -77,6 +77,13 @@ def test_a_list_that_does_not_add_up_proves_no_absence(which):
     assert shown.runners[1].change is (None if which else ListDifference.MISSING)
 
 
+def test_after_a_list_that_does_not_add_up_no_runner_is_new():
+    first, second = looks([runner(1)], [runner(1), runner(2)])
+    flawed = first._replace(runner_list=first.runner_list._replace(total=500, flaw=Reason.LIST_INCOMPLETE))
+    assert observed([flawed, second], {}).runners[2].change is None
+    assert observed([first, second], {}).runners[2].change is ListDifference.CAME
+
+
 def test_a_runner_beyond_a_changed_page_is_missing_only_if_github_has_none_of_it():
     fleet = [runner(each) for each in range(1, 41)]
     churned = look(*fleet[1:], at=NOW, total=40, flaw=Reason.LIST_INCOMPLETE)
