@@ -13,7 +13,14 @@ class GhappError(Exception):
 
 
 class ConfigurationError(GhappError):
-    """A value in the environment or the TOML file is invalid; the message names the key and a valid value."""
+    """Values in the environment or the TOML file are invalid; each mistake names the key and a valid value."""
+
+    def __init__(self, *mistakes: str) -> None:
+        super().__init__(*mistakes)
+        self.mistakes = mistakes
+
+    def __str__(self) -> str:
+        return "\n".join(self.mistakes)
 
 
 class StoreUnavailableError(GhappError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
@@ -78,6 +78,10 @@ class JobContext(Stores):
     def ask(self, what: jobs.JobName, *args: int | str, key: str | None = None, after_seconds: float = 0.0) -> bool:
         """Enqueues another job. Arguments and result as `ghapp.queue.jobs.enqueue`."""
         return jobs.enqueue(self.queue_redis, what, *args, key=key, after_seconds=after_seconds)
+
+    def first_waiting(self, what: jobs.JobName, keys: Sequence[str]) -> tuple[str, float] | None:
+        """Returns the first of these keys whose job waits. Result as `ghapp.queue.jobs.first_waiting`."""
+        return jobs.first_waiting(self.queue_redis, what, keys)
 
 
 @asynccontextmanager

@@ -34,7 +34,7 @@ from ghapp.report.notification import headline_of, message, page_of_topic
 from ghapp.report.org_view import OrgView
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.next_attempt import next_attempt
-from ghapp.store.views import load_fleet, load_job_queue
+from ghapp.store.views import load_fleet, load_gate_states, load_job_queue
 from ghapp.workflow_jobs.job import Job
 from jobs.context import JobContext, configured, open_context
 
@@ -97,15 +97,15 @@ async def _observe(context: JobContext, installation: Installation, notifier: No
     involved |= {each.subject for each in known.values() if each.topic is Topic.FUSE and each.level}
     runners = list((await context.runners.all(installation.id)).values()) if involved else []
     unserved = await _unserved(context, installation, now)
-    gate_checks = await context.gate_checks.rounds(installation.id)
+    gates = await load_gate_states(context, installation, context.settings, now)
     conditions = [
         *fuse_conditions(view.fuses, lost_by_pool(view, runners, now)),
         *await _blind(context, installation, view, now),
         *unserved_conditions(unserved or [], {each.name for each in context.settings.pools_of(installation.org)}),
-        *gate_conditions(gate_checks),
+        *gate_conditions(gates),
     ]
-    unknown = [*([Topic.UNSERVED.value] if unserved is None else []), *undecided_gates(gate_checks)]
-    moot = moot_conditions(known, view.fuses, gate_checks)
+    unknown = [*([Topic.UNSERVED.value] if unserved is None else []), *undecided_gates(gates)]
+    moot = moot_conditions(known, view.fuses, gates)
     records, changes = observe(known, conditions, now, unknown, topics, moot)
     links = page_of_topic(context.links(installation))
     found: list[Headline] = []

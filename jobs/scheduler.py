@@ -315,7 +315,7 @@ async def has_queue(stores: Stores, installation: Installation, now: float) -> b
 async def waits_for_gate(settings: Settings, stores: Stores, installation: Installation, now: float) -> bool:
     """True if a commit that was deployed in an org waits for the gate, or if its gate check must be completed."""
     pools = [pool for pool in settings.pools_of(installation.org) if pool.deploy_repository]
-    known = await stores.gate_checks.rounds(installation.id) if pools else {}
+    known = await stores.gate_checks.list(installation.id) if pools else {}
     deploys = {pool.name: await stores.shards.deploys(installation.id, pool.name) for pool in pools}
     is_open = any(open_gate_checks(pool, deploys[pool.name], known, now) for pool in pools)
     return is_open or bool(superseded(pools, deploys, known))

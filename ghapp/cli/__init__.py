@@ -26,7 +26,6 @@ from ghapp.exit_codes import FAILED, INTERRUPTED, MISUSED
 from ghapp.scan import commands as scan
 
 WRONG_USAGE = (
-    ConfigurationError,
     ServerUnavailableError,
     UnauthorizedError,
     UnknownOrgError,
@@ -57,6 +56,9 @@ def _exit_on_error(*, goes_over_http: Callable[[], bool] = lambda: False) -> Ite
     except StoreUnavailableError as error:
         hint = ", or set GHAPP_URL and GHAPP_TOKEN to ask a server" if goes_over_http() else ""
         exit_with(f"{error}{hint}", MISUSED)
+    except ConfigurationError as error:
+        first, *others = error.mistakes
+        exit_with(first, MISUSED, *others)
     except WRONG_USAGE as error:
         exit_with(str(error), MISUSED)
     except GitHubUnavailableError as error:

@@ -132,9 +132,10 @@ def redraw() -> None:
     _Screen.clears = True
 
 
-def exit_with(message: str, code: int) -> NoReturn:
-    """Prints the message in one line, and exits. It may quote anybody."""
-    click.echo(f"ghapp: {one_line(message)}", err=True)
+def exit_with(message: str, code: int, *more: str) -> NoReturn:
+    """Prints each message in one line, and exits. They may quote anybody."""
+    for each in (message, *more):
+        click.echo(f"ghapp: {one_line(each)}", err=True)
     raise click.exceptions.Exit(code)
 
 

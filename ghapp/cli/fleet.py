@@ -42,7 +42,7 @@ MOST_LISTED = 50
 @ORG
 @click.option("--dry-run", is_flag=True, help="Record observations, but remove and replace nothing.")
 def sweep(org: str | None, *, dry_run: bool) -> None:
-    """Sweep now, in this process, and print what was found and the calls it cost.
+    """Sweep now, in this process, and print what was found, the calls it cost, and what happens next to lost runners.
 
     With GHAPP_URL a worker of the server sweeps, and acts as the mode there says.
 
@@ -91,7 +91,7 @@ async def _sweep(settings: Settings, org: str | None, *, act: bool) -> list[Any]
         await discover_installations(context)
         for installation in await chosen(context.installations, org):
             with pages_bar(installation.org, Console(), is_shown=sys.stdout.isatty()) as advance:
-                result = await sweep_installation(context, installation.id, act=act, progress=advance)
+                result = await sweep_installation(context, installation.id, act=act, progress=advance, with_losses=True)
             if result is None:
                 raise GhappError(f"{installation.org}: another process is sweeping it; try again in a moment")
             results.append(result)

@@ -78,6 +78,10 @@ def web() -> None:
     Example: GHAPP_REDIS_URL=redis://redis:6379/0 GHAPP_LISTEN=0.0.0.0:8000 ghapp web
     """
     from ghapp.local.port_check import require_free
+
+    settings = read()
+    require_redis(settings)
+    require_free(*settings.listen)  # before what takes a second to import
     from ghapp.web.app import serve
 
     def examine() -> Sequence[Finding]:
@@ -86,9 +90,6 @@ def web() -> None:
         settings = Settings.read(os.environ)  # /setup may have stored credentials since the start
         return asyncio.run(examine_for_page(settings, os.environ))
 
-    settings = read()
-    require_redis(settings)
-    require_free(*settings.listen)
     serve(settings, examine)
 
 

@@ -1,4 +1,4 @@
-"""Summary of an org's cluster side: lasting phantoms, deaths of the last week, and stale namespaces.
+"""Summary of an org's clusters: lasting phantoms, deaths of the last week, and stale namespaces.
 
 Each check is merged into the result of the previous ones: transient phantoms are never reported, and no death is read
 twice. Pure; times are epoch seconds.

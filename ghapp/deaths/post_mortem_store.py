@@ -17,7 +17,7 @@ from ghapp.store.quarantine import RecordReader
 
 KEPT_SECONDS = 30 * 86_400
 PUBLISHED_SECONDS = 86_400
-REST_SECONDS = 60
+BACKOFF_SECONDS = 60
 """After the log store gave no answer: a request then takes seconds, and there may be hundreds of deaths at once."""
 
 
@@ -47,17 +47,17 @@ class PostMortems:
         """Records the check run of a death."""
         await self._redis.set(keys.post_mortem(death_id), _posted.encode(posted), ex=KEPT_SECONDS)
 
-    async def is_unpublished(self, installation: int, what: str) -> bool:
-        """True if this message was not published in the last day; marks it as published."""
+    async def mark_published(self, installation: int, what: str) -> bool:
+        """Marks this message as published; returns True unless it was published in the last day."""
         return bool(await self._redis.set(keys.published(installation, what), b"1", nx=True, ex=PUBLISHED_SECONDS))
 
-    async def pause_log_store(self) -> None:
+    async def back_off_log_store(self) -> None:
         """Records that the log store gave no answer; it is not queried for a minute."""
-        await self._redis.set(keys.LOG_STORE_RESTS, b"1", ex=REST_SECONDS)
+        await self._redis.set(keys.LOG_STORE_BACKOFF, b"1", ex=BACKOFF_SECONDS)
 
-    async def is_log_store_paused(self) -> bool:
+    async def is_log_store_backed_off(self) -> bool:
         """True within a minute after the log store gave no answer."""
-        return bool(await self._redis.exists(keys.LOG_STORE_RESTS))
+        return bool(await self._redis.exists(keys.LOG_STORE_BACKOFF))
 
 
 RERUNS_KEPT_SECONDS = 31 * 86_400
@@ -127,8 +127,8 @@ class Reruns:
         return int(count) <= most
 
 
-_sides = Codec(
-    "cluster-side", ClusterSummary, unknown={PhantomKind: DROPPED, PhantomReason: DROPPED, Cause: Cause.UNKNOWN}
+_summaries = Codec(
+    "cluster-summary", ClusterSummary, unknown={PhantomKind: DROPPED, PhantomReason: DROPPED, Cause: Cause.UNKNOWN}
 )
 
 
@@ -136,13 +136,15 @@ class ClusterSummaries:
     """The summaries of all installations."""
 
     def __init__(self, redis: Redis) -> None:
-        self._redis, self._read = redis, RecordReader(redis, _sides)
+        self._redis, self._read = redis, RecordReader(redis, _summaries)
 
-    async def keep(self, installation: int, side: ClusterSummary) -> None:
+    async def keep(self, installation: int, cluster_summary: ClusterSummary) -> None:
         """Records a summary; it expires unless another one follows."""
-        await self._redis.set(keys.cluster_side(installation), _sides.encode(side), ex=int(BRIDGED_SECONDS))
+        await self._redis.set(
+            keys.cluster_summary(installation), _summaries.encode(cluster_summary), ex=int(BRIDGED_SECONDS)
+        )
 
     async def of(self, installation: int) -> ClusterSummary | None:
         """Returns the last summary; None if it is older than ten minutes, or unreadable."""
-        row: Any = await self._redis.get(keys.cluster_side(installation))
-        return await self._read.one(keys.cluster_side(installation), row)
+        row: Any = await self._redis.get(keys.cluster_summary(installation))
+        return await self._read.one(keys.cluster_summary(installation), row)

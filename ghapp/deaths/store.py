@@ -40,13 +40,13 @@ MOST_READ = 500
 _RECORD = (
     COUNT
     + """
-local deaths, times, names, clean, untold = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local deaths, times, names, clean, unpublished = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local id, name, row, at, kept, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
 if redis.call('HEXISTS', deaths, id) == 1 then return 0 end
 redis.call('HSET', deaths, id, row)
 count(KEYS[6], ARGV[8], ARGV[9], 1)
 redis.call('ZADD', times, at, id)
-redis.call('ZADD', untold, at, id)
+redis.call('ZADD', unpublished, at, id)
 if ARGV[7] == '1' then redis.call('ZADD', clean, at, id) end
 local latest = redis.call('HGET', names, name)
 local latest_at = latest and tonumber(redis.call('ZSCORE', times, latest) or '-inf')
@@ -59,7 +59,7 @@ local function forget(dropped)
         local owner = string.match(redis.call('HGET', deaths, each) or '', '^([^%z]*)%z')
         if owner and redis.call('HGET', names, owner) == each then redis.call('HDEL', names, owner) end
         redis.call('HDEL', deaths, each)
-        for _, key in ipairs({times, clean, untold}) do redis.call('ZREM', key, each) end
+        for _, key in ipairs({times, clean, unpublished}) do redis.call('ZREM', key, each) end
     end
 end
 local newest = tonumber(redis.call('ZREVRANGE', times, 0, 0, 'WITHSCORES')[2])
@@ -69,7 +69,7 @@ if over > 0 then forget(redis.call('ZRANGE', clean, 0, over - 1)) end
 over = redis.call('ZCARD', times) - most
 if over > 0 then forget(redis.call('ZRANGE', times, 0, over - 1)) end
 
-for _, key in ipairs({deaths, times, names, clean, untold}) do redis.call('EXPIRE', key, kept) end
+for _, key in ipairs({deaths, times, names, clean, unpublished}) do redis.call('EXPIRE', key, kept) end
 return redis.call('HEXISTS', deaths, id)
 """
 )

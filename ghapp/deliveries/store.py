@@ -152,8 +152,8 @@ class Inbox:
         self._read_entries = PlainReader(redis, "delivery", _entry)
         self._read_dead = PlainReader(redis, "dead-letter", _letter)
         self._read_time, self._read_cursor = (
-            PlainReader(redis, "well-until", finite),
-            PlainReader(redis, "place", _place),
+            PlainReader(redis, "complete-until", finite),
+            PlainReader(redis, "redelivery-cursor", _place),
         )
         self._read_request = PlainReader(redis, "redelivery-request", _request)
         self._read_attempts, self._read_tries = PlainReader(redis, "redelivery", int), PlainReader(redis, "tries", int)

@@ -41,6 +41,11 @@ class Shards:
         row: Any = await self._redis.hget(keys.deploys(installation), pool)
         return await self._read_deploys.one(keys.deploys(installation), row, pool) or ()
 
+    async def list_deploys(self, installation: int) -> dict[str, tuple[Deploy, ...]]:
+        """Returns the last deploys of all pools that ever had one, by pool."""
+        rows: Any = await self._redis.hgetall(keys.deploys(installation))
+        return await self._read_deploys.many(keys.deploys(installation), {pool.decode(): rows[pool] for pool in rows})
+
     async def record(self, installation: int, pool: str, deploy: Callable[[Deploy | None], Deploy]) -> Deploy:
         """Records a deploy, safe against concurrent writers.
 
@@ -106,23 +111,23 @@ class Shards:
 
 KEPT_SECONDS = 30 * 86_400
 
-_rounds = Codec("round", GateCheck)
+_gate_checks = Codec("gate-check", GateCheck)
 
 
 class GateChecks:
     """The gate checks of all installations. Writers must have the lock `gate` of the installation."""
 
     def __init__(self, redis: Redis) -> None:
-        self._redis, self._read = redis, RecordReader(redis, _rounds)
+        self._redis, self._read = redis, RecordReader(redis, _gate_checks)
 
-    async def rounds(self, installation: int) -> dict[str, GateCheck]:
+    async def list(self, installation: int) -> dict[str, GateCheck]:
         """Returns the last gate check of each shard, by `gate_checks.place_of`."""
         rows: Any = await self._redis.hgetall(keys.gates(installation))
         return await self._read.many(keys.gates(installation), {place.decode(): row for place, row in rows.items()})
 
-    async def keep(self, installation: int, place: str, begun: GateCheck) -> None:
+    async def keep(self, installation: int, place: str, gate_check: GateCheck) -> None:
         """Records a gate check, in place of the shard's last one."""
         async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.hset(keys.gates(installation), place, _rounds.encode(begun))
+            pipe.hset(keys.gates(installation), place, _gate_checks.encode(gate_check))
             pipe.expire(keys.gates(installation), KEPT_SECONDS)
             await pipe.execute()

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from ghapp.gate.gate_checks import GateCheck
+from ghapp.gate.gate_states import GateState
 from ghapp.installations.pool_matching import pool_of
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.runners.evidence import Survey
@@ -191,37 +191,32 @@ def _unserved(pool: str, jobs: Sequence[Job]) -> Condition:
     return Condition(Topic.UNSERVED, pool, OPEN, jobs[0].queued_at, len(jobs), detail)
 
 
-def moot_conditions(
-    known: Collection[str], fuses: Mapping[str, Fuse], gate_checks: Mapping[str, GateCheck]
-) -> list[str]:
+def moot_conditions(known: Collection[str], fuses: Mapping[str, Fuse], gates: Mapping[str, GateState]) -> list[str]:
     """Returns the keys of records whose condition ended without being over: they are deleted without a notification.
 
-    The pool of a fuse was renamed, so that another pool has its fuse now; or a shard's last gate check has expired.
+    The pool of a fuse was renamed, so that another pool has its fuse now; or a shard's last gate check has
+    expired.
 
     Args:
         known: the keys of the stored records.
         fuses: by pool; one that ever changed stays among them.
-        gate_checks: the last one of each shard, by `gate_checks.place_of`.
+        gates: of all deployed shards, by `gate_checks.place_of`.
     """
     last = {f"{Topic.FUSE.value}:{pool}" for pool, fuse in fuses.items() if fuse.reason is not FuseReason.POOL_CHANGED}
-    last |= {f"{Topic.GATE.value}:{place}" for place in gate_checks}
+    last |= {f"{Topic.GATE.value}:{place}" for place in gates}
     return [key for key in known if key.partition(":")[0] in (Topic.FUSE, Topic.GATE) and key not in last]
 
 
-def undecided_gates(gate_checks: Mapping[str, GateCheck]) -> list[str]:
-    """Returns the keys of shards whose last gate check neither failed nor passed: another deploy has begun."""
-    return [
-        f"{Topic.GATE.value}:{place}"
-        for place, each in gate_checks.items()
-        if each.failed_at is None and not (each.over and each.since is not None)
-    ]
+def undecided_gates(gates: Mapping[str, GateState]) -> list[str]:
+    """Returns the keys of shards whose gate neither failed nor passed since the last deploy."""
+    return [f"{Topic.GATE.value}:{place}" for place, each in gates.items() if not each.is_decided]
 
 
-def gate_conditions(gate_checks: Mapping[str, GateCheck]) -> list[Condition]:
-    """Returns a condition for each shard whose last gate check failed, by `gate_checks.place_of`."""
+def gate_conditions(gates: Mapping[str, GateState]) -> list[Condition]:
+    """Returns a condition for each shard whose gate failed after its last deploy."""
     return [
-        Condition(Topic.GATE, place, OPEN, each.failed_at, detail=each.sha)
-        for place, each in gate_checks.items()
+        Condition(Topic.GATE, place, OPEN, each.failed_at, detail=each.ref)
+        for place, each in gates.items()
         if each.failed_at is not None
     ]
 

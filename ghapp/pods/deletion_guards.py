@@ -60,8 +60,8 @@ class DeletionDecision(NamedTuple):
     Attributes:
         namespace: its namespace.
         name: of the runner.
-        ruling: the decision.
-        because: the blocker; None if there is none.
+        verdict: the decision.
+        blocker: the reason; None if there is none.
         after_seconds: seconds until that may have changed; None: unknown.
         uid: of the object or, without ARC, of the pod; empty if there is none.
         text: what was found, for people.
@@ -71,8 +71,8 @@ class DeletionDecision(NamedTuple):
 
     namespace: str
     name: str
-    ruling: DeletionVerdict
-    because: Blocker | None = None
+    verdict: DeletionVerdict
+    blocker: Blocker | None = None
     after_seconds: float | None = None
     uid: str = ""
     text: str = ""
@@ -83,7 +83,7 @@ class DeletionDecision(NamedTuple):
     def sends_delete(self) -> bool:
         """True if a DELETE is to be requested: there is an object or, without ARC, a pod that is not Terminating."""
         target = self.object or self.pod
-        return self.ruling is DeletionVerdict.DELETE and target is not None and target.deleting_since is None
+        return self.verdict is DeletionVerdict.DELETE and target is not None and target.deleting_since is None
 
     @property
     def is_bare(self) -> bool:
@@ -94,7 +94,7 @@ class DeletionDecision(NamedTuple):
 class BlockedBy(NamedTuple):
     """A blocker, and the seconds until it may have cleared."""
 
-    because: Blocker
+    blocker: Blocker
     after_seconds: float | None = None
 
 
@@ -185,8 +185,8 @@ def may_delete_pod(
     return (DeletionVerdict.REFUSE, doubt) if doubt else (DeletionVerdict.DELETE, None)
 
 
-def _refusal(because: Blocker) -> tuple[DeletionVerdict, BlockedBy]:
-    return DeletionVerdict.REFUSE, BlockedBy(because)
+def _refusal(blocker: Blocker) -> tuple[DeletionVerdict, BlockedBy]:
+    return DeletionVerdict.REFUSE, BlockedBy(blocker)
 
 
 def _is_superseded(evidence: Evidence, uid: str) -> bool:

@@ -150,7 +150,7 @@ class Pods:
     def __init__(self, redis: Redis) -> None:
         self._redis, self._ends = redis, PodEnds(redis)
         self._read_pods, self._read_objects = RecordReader(redis, _pods), RecordReader(redis, _objects)
-        self._read_names = PlainReader(redis, "bearers", text)
+        self._read_names = PlainReader(redis, "object-names", text)
         self._read_numbers = PlainReader(redis, "view-time", finite)
         self._replace: Any = redis.register_script(_REPLACE)
         self._put: Any = redis.register_script(_PUT)

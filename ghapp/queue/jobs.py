@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ghapp.queue import transitions
 from ghapp.queue.transitions import Enqueued
@@ -162,6 +162,20 @@ def enqueue(
     return transitions.enqueue(redis, job, queue.name, due)
 
 
+@redis_errors()
+def first_waiting(redis: Redis, work: JobName, keys: Sequence[str]) -> tuple[str, float] | None:
+    """Returns the first of these keys whose job waits or is scheduled, and in how many seconds it is due."""
+    with redis.pipeline(transaction=False) as pipe:
+        for key in keys:
+            pipe.hget(transitions.job_key(key), "status")
+            pipe.zscore(transitions.scheduled_key(QUEUE_OF[work]), key)
+        rows = pipe.execute()
+    for key, status, due in zip(keys, rows[::2], rows[1::2], strict=True):
+        if status in (b"queued", b"scheduled"):
+            return key, 0.0 if due is None else max(0.0, due - redis_time_sync(redis))
+    return None
+
+
 def enqueue_due_sweeps(redis: Redis, most: int = 1) -> bool:
     """Enqueues a job that sweeps what is due when it runs; returns False if `most` such jobs wait or run.
 
@@ -282,3 +296,10 @@ def _queue(redis: Redis, name: str) -> Queue:
     from rq.serializers import JSONSerializer
 
     return Queue(name, connection=redis, serializer=JSONSerializer)
+
+
+class Enqueue(Protocol):
+    """Enqueues a job, like `enqueue`, without blocking the event loop."""
+
+    async def __call__(self, work: JobName, /, *args: int | str, key: str | None = None, retry: bool = True) -> None:
+        """At most one job per key waits or runs."""

@@ -37,12 +37,12 @@ async def find(cluster: Cluster, namespace: str, evidence: Evidence, preconditio
     pod = await cluster.pod(namespace, pod_name)
     # The object is read last, because it is deleted as of this version.
     found = await cluster.ephemeral_runner(namespace, candidates[0].name) if candidates else None
-    ruling, doubt = may_delete_object(evidence, found, pod, preconditions)
+    verdict, doubt = may_delete_object(evidence, found, pod, preconditions)
     return DeletionDecision(
         namespace,
         evidence.name,
-        ruling,
-        because=doubt.because if doubt else None,
+        verdict,
+        blocker=doubt.blocker if doubt else None,
         after_seconds=doubt.after_seconds if doubt else None,
         uid=found.uid if found else "",
         text=_description(found, pod) if found else f"no EphemeralRunner of its name in {namespace}",
@@ -55,27 +55,27 @@ async def require_permissions(cluster: Cluster, namespace: str) -> None:
     """Does nothing: with ARC the registration is never removed before the object."""
 
 
-async def delete(cluster: Cluster, finding: DeletionDecision) -> bool:
+async def delete(cluster: Cluster, decision: DeletionDecision) -> bool:
     """Deletes the object; returns False if it no longer existed.
 
     Raises:
         ConflictError: the object changed since it was read; read it again.
         ClusterError: no answer; the request may or may not have had an effect.
     """
-    found = finding.object
+    found = decision.object
     if found is None:
         return False
     return await cluster.delete_ephemeral_runner(found.namespace, found.name, found.uid, found.version)
 
 
-async def finish(cluster: Cluster, finding: DeletionDecision) -> None:
+async def finish(cluster: Cluster, decision: DeletionDecision) -> None:
     """Removes the object's stuck finalizer, if that was decided. A missing object is success.
 
     Raises:
         ConflictError, ClusterError: as `delete`.
     """
-    if finding.object is not None and finding.ruling is DeletionVerdict.FREE:
-        await cluster.free_finalizer(finding.object, REGISTRATION_FINALIZER)
+    if decision.object is not None and decision.verdict is DeletionVerdict.FREE:
+        await cluster.free_finalizer(decision.object, REGISTRATION_FINALIZER)
 
 
 async def _objects(

@@ -19,12 +19,12 @@ async def find(cluster: Cluster, namespace: str, evidence: Evidence, preconditio
         ClusterError: no answer, which says nothing about the pod.
     """
     pod = await cluster.pod(namespace, evidence.name)
-    ruling, doubt = may_delete_pod(evidence, pod, preconditions)
+    verdict, doubt = may_delete_pod(evidence, pod, preconditions)
     return DeletionDecision(
         namespace,
         evidence.name,
-        ruling,
-        because=doubt.because if doubt else None,
+        verdict,
+        blocker=doubt.blocker if doubt else None,
         after_seconds=doubt.after_seconds if doubt else None,
         uid=pod.uid if pod else "",
         text=f"{namespace}/{evidence.name} ({pod.uid}, version {pod.version}), {describe_pod(pod)}"
@@ -44,18 +44,18 @@ async def require_permissions(cluster: Cluster, namespace: str) -> None:
         await cluster.require(ClusterRequest("delete", resource, namespace))
 
 
-async def delete(cluster: Cluster, finding: DeletionDecision) -> bool:
+async def delete(cluster: Cluster, decision: DeletionDecision) -> bool:
     """Deletes the pod; returns False if it no longer existed.
 
     Raises:
         ConflictError: the pod changed since it was read; read it again.
         ClusterError: no answer; the request may or may not have had an effect.
     """
-    pod = finding.pod
+    pod = decision.pod
     return pod is not None and await cluster.delete_pod(pod.namespace, pod.name, pod.uid, pod.version)
 
 
-async def finish(cluster: Cluster, finding: DeletionDecision) -> None:
+async def finish(cluster: Cluster, decision: DeletionDecision) -> None:
     """Deletes the ServiceAccount of the pod's name, after the pod. A missing account is success.
 
     After a crash between the two, the next attempt finds no pod, or a terminating one, and deletes the account.
@@ -63,8 +63,8 @@ async def finish(cluster: Cluster, finding: DeletionDecision) -> None:
     Raises:
         ConflictError, ClusterError: as `delete`.
     """
-    if finding.ruling is DeletionVerdict.DELETE:
-        await delete_account(cluster, finding.namespace, finding.name, finding.uid)
+    if decision.verdict is DeletionVerdict.DELETE:
+        await delete_account(cluster, decision.namespace, decision.name, decision.uid)
 
 
 async def delete_account(cluster: Cluster, namespace: str, pod_name: str, pod_uid: str | None = None) -> None:

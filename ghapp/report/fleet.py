@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ghapp.deaths.cluster_summary import StaleNamespace
 from ghapp.deaths.patterns import DeathPattern, DeathSummary
-from ghapp.gate.gate_checks import GateCheck
+from ghapp.gate.gate_states import GateState
 from ghapp.installations.pool_matching import PoolMatcher
 from ghapp.leaks.reaper_status import ReaperStatus
 from ghapp.pods.degraded_sources import DegradedSource
@@ -50,7 +50,7 @@ class FleetView:
         demand: jobs and runners by pool.
         unserved: jobs that no online runner can take and that have waited for long enough to be reported.
         slow: jobs that have waited for a busy pool for long enough to be reported.
-        gate_checks: the last gate check of each shard, by `gate_checks.place_of`.
+        gates: the gates of deployed shards, by `gate_checks.place_of`.
         prove_seconds: of the `[fuse]` table; a request without a successor for longer is reported.
     """
 
@@ -68,7 +68,7 @@ class FleetView:
     demand: Sequence[PoolDemand] = ()
     unserved: Sequence[UnservedJob] = ()
     slow: Sequence[UnservedJob] = ()
-    gate_checks: Mapping[str, GateCheck] = field(default_factory=dict)
+    gates: Mapping[str, GateState] = field(default_factory=dict)
     prove_seconds: float = 300.0
 
     @property

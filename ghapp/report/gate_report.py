@@ -49,17 +49,17 @@ def name_of(pool: str, *, is_alone: bool) -> str:
     return NAME if is_alone else f"{NAME}: {pool}"
 
 
-def gate_report(gate: Gate, begun: GateCheck, stage: GateCheckStage) -> Report:
+def gate_report(gate: Gate, gate_check: GateCheck, stage: GateCheckStage) -> Report:
     """Renders the gate.
 
     Args:
         gate: the evaluated gate, including `settled` if passing must last.
-        begun: the gate check in progress.
+        gate_check: the gate check in progress.
         stage: the stage of that gate check.
     """
     return Report(
         title=_title(gate, stage),
-        summary="\n\n".join(_summary(gate, begun, stage)),
+        summary="\n\n".join(_summary(gate, gate_check, stage)),
         text="\n\n".join(_text(gate)),
         conclusion=CONCLUSIONS[stage],
         actions=(),
@@ -100,9 +100,9 @@ def _title(gate: Gate, stage: GateCheckStage) -> str:
     return f"{shard} does not pass yet: {failing}"
 
 
-def _summary(gate: Gate, begun: GateCheck, stage: GateCheckStage) -> Iterable[str]:
+def _summary(gate: Gate, gate_check: GateCheck, stage: GateCheckStage) -> Iterable[str]:
     where = f"{code(gate.shard)} of {code(gate.pool)} ({gate.role.value})"
-    until = timestamp(float(int(begun.gives_up_at)))
+    until = timestamp(float(int(gate_check.gives_up_at)))
     match stage:
         case GateCheckStage.PASSED:
             yield f"{where} passes" + (", and may take over." if gate.role is Role.INACTIVE else ".")
@@ -115,7 +115,7 @@ def _summary(gate: Gate, begun: GateCheck, stage: GateCheckStage) -> Iterable[st
             )
         case GateCheckStage.WAITS:
             waits = next((code(each.text, LONGEST_TEXT) for each in _failing(gate)), "a list of runners since then")
-            yield f"{where} was deployed at {timestamp(begun.deployed_at)}. Waiting until {until} for: {waits}"
+            yield f"{where} was deployed at {timestamp(gate_check.deployed_at)}. Waiting until {until} for: {waits}"
     users = next((check for check in gate.checks if check.name == "users"), None)
     if users is not None:
         yield f"Users: {code(users.text, LONGEST_TEXT)}"

@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
+from ghapp.gate.gate_checks import commit_of
 from ghapp.pods.phantom_kinds import Phantom, command_of
 from ghapp.remediation.fuse import (
     FUSE_REASONS,
@@ -456,23 +457,25 @@ def _by_pool(jobs: Iterable[UnservedJob], pools: Sequence[PoolView]) -> dict[str
 
 
 def _gates(fleet: FleetView, now: float) -> Iterator[Headline]:
-    for place, check in sorted(fleet.gate_checks.items()):
-        waits = not check.over and check.since is None and now - check.began_at > GATE_SECONDS
-        if check.failed_at is None and not waits:
+    for place, gate in sorted(fleet.gates.items()):
+        waits = gate.waits and now - gate.began_at > GATE_SECONDS
+        if gate.failed_at is None and not waits:
             continue
         pool, _, shard = place.partition("/")
-        done = "has not passed since" if check.failed_at is None else "failed after"
+        done = "has not passed since" if gate.failed_at is None else "failed after"
+        deploy = (
+            f"the deploy of {commit[:7] if (commit := commit_of(gate.ref)) else gate.ref}" if gate.ref else "its deploy"
+        )
         yield Headline(
             HeadlineKind.GATE,
             Severity.ATTENTION,
-            f"The gate of shard {shard} of {pool} {done} the deploy of {check.sha[:7]}: the shard does not take jobs "
-            "as it should.",
-            "see the failed checks and the next steps",
+            f"The gate of shard {shard} of {pool} {done} {deploy}: the shard does not take jobs as it should.",
+            "see the failed checks and the next steps; the gate has not failed once it passes",
             shell_command("ghapp", "gate", fleet.org, pool, shard),
-            check.failed_at or check.began_at,
+            gate.failed_at or gate.began_at,
             "gate",
             pool,
-            f"gate of {shard} {'waits' if check.failed_at is None else 'failed'}",
+            f"gate of {shard} {'waits' if gate.failed_at is None else 'failed'}",
             shard=shard,
         )
 
@@ -576,13 +579,19 @@ _LISTED_AS = {
 
 
 def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State) -> Iterator[Headline]:
-    """A phantom has its own headline, with another step: what is no runner cannot be started."""
+    """The runners that `PoolView.count` counts. Phantoms among them have their own headline and step, too.
+
+    What is no runner cannot be started.
+    """
     for pool in pools:
-        phantoms = {each.subject for each in fleet.phantoms if each.pool in ("", pool.name)}
-        found = [each for each in pool.members if each.state is state and each.evidence.name not in phantoms]
+        subjects = {each.subject for each in fleet.phantoms if each.pool in ("", pool.name)}
+        found = [each for each in pool.members if each.state is state]
         if found:
             meaning, step = _LISTED_AS[state]
             meaning = meaning.format(them="it" if len(found) == 1 else "them")
+            if phantoms := sum(each.evidence.name in subjects for each in found):
+                meaning += f"; {_of_them_phantoms(phantoms, len(found))}"
+                step = "see what to do about the phantoms" if phantoms == len(found) else f"{step}; phantoms apart"
             if granted := sum(each.evidence.granted_at is not None for each in found):
                 meaning += f"; the replacement of {granted:,} is granted"
             yield Headline(
@@ -599,6 +608,12 @@ def _in_state(fleet: FleetView, pools: Sequence[PoolView], state: State) -> Iter
                 affected=len(found),
                 meaning=f"{'all' if len(found) == len(pool.members) else 'some'} {state}",
             )
+
+
+def _of_them_phantoms(phantoms: int, runners: int) -> str:
+    if phantoms == runners:
+        return "it is a phantom" if runners == 1 else "all of them are phantoms"
+    return f"{phantoms:,} of them {are(phantoms)} {'a phantom' if phantoms == 1 else 'phantoms'}"
 
 
 def _well(pools: Sequence[PoolView]) -> Headline:

@@ -133,10 +133,8 @@ def _gate(org: str, change: Change, _replaced: int) -> Rendered:
     pool, shard = without_markup(pool), without_markup(shard)
     if not change.level:
         return f"the gate of shard {shard} of pool {pool} no longer fails", [f"Failed for {lasted(change)}."], "success"
-    lines = [
-        f"Deployed commit: {without_markup(change.detail)}.",
-        f"Run {command} for the checks and next steps.",
-    ]
+    lines = [f"Deployed: {without_markup(change.detail)}."] if change.detail else []
+    lines.append(f"Run {command} for the checks and next steps.")
     return f"the gate of shard {shard} of pool {pool} failed", lines, "failure"
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ghapp.errors import ConfigurationError
+from ghapp.settings.mistakes import Mistakes
 from ghapp.settings.tables import Policy
 from ghapp.settings.values import checked, did_you_mean, string, table
 
@@ -34,50 +35,55 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"GHAPP_CONFIG: {path} is nested too deeply; tables go three deep") from None
 
 
-def read_policy(tables: Mapping[str, Any]) -> Policy:
-    """Returns the top-level tables, over the defaults.
-
-    Raises:
-        ConfigurationError: for the first error.
-    """
-    return _policy(tables, Policy(), "")
+def read_policy(tables: Mapping[str, Any], mistakes: Mistakes) -> Policy:
+    """Returns the top-level tables, over the defaults."""
+    return _policy(tables, Policy(), "", mistakes)
 
 
-def _policy(tables: Mapping[str, Any], base: Policy, prefix: str) -> Policy:
+def _policy(tables: Mapping[str, Any], base: Policy, prefix: str, mistakes: Mistakes) -> Policy:
     known = {each.name for each in dataclasses.fields(Policy)}
-    for name in tables:
+    changes: dict[str, Any] = {}
+    for name, rows in tables.items():
+        where = f"[{prefix}{name}]"
         if name not in known:
             allowed = known if prefix else known | {"pools", "orgs"}
-            raise ConfigurationError(f"[{prefix}{name}]: unknown table{did_you_mean(name, allowed)}")
-    changes = {
-        name: _overlay(getattr(base, name), table(rows, prefix + name), f"[{prefix}{name}]")
-        for name, rows in tables.items()
-    }
+            mistakes.add(f"{where}: unknown table{did_you_mean(name, allowed)}", where)
+            continue
+        row = mistakes.read(where, {}, table, rows, prefix + name)
+        changes[name] = _overlay(getattr(base, name), row, where, mistakes)
     policy = dataclasses.replace(base, **changes)
-    _require_fresh_observations(policy, prefix)
+    _check_fresh_observations(policy, base, prefix, mistakes)
     return policy
 
 
-def _require_fresh_observations(policy: Policy, prefix: str) -> None:
-    """Checks that an observation stays fresh until the next sweep; else each runner would be unknown between two."""
+def _check_fresh_observations(policy: Policy, base: Policy, prefix: str, mistakes: Mistakes) -> None:
+    """Checks that an observation stays fresh until the next sweep; else each runner would be unknown between two.
+
+    What an org inherits is reported once.
+    """
     stale, interval = policy.evidence.stale_seconds, policy.sweep.interval_seconds
-    if stale < interval:
-        raise ConfigurationError(
+    is_inherited = bool(prefix) and (stale, interval) == (base.evidence.stale_seconds, base.sweep.interval_seconds)
+    keys = [f"[{each}evidence] stale_seconds" for each in ("", prefix)]
+    keys += [f"[{each}sweep] interval_seconds" for each in ("", prefix)]
+    if stale < interval and not is_inherited and not mistakes.has_any(keys):
+        mistakes.add(
             f"[{prefix}evidence] stale_seconds: {stale:g} is less than [{prefix}sweep] interval_seconds, {interval:g}: "
             "each runner would be unknown between two sweeps; it takes at least the interval"
         )
 
 
-def org_policies(orgs: Mapping[str, Any], base: Policy) -> dict[str, Policy]:
+def org_policies(orgs: Mapping[str, Any], base: Policy, mistakes: Mistakes) -> dict[str, Policy]:
     """Returns each org's policy, by its login in lower case, because GitHub's logins are case-insensitive."""
     policies: dict[str, Policy] = {}
     for name, rows in orgs.items():
-        string(name, "org", f"[orgs.{name}]")
+        where = f"[orgs.{name}]"
+        mistakes.read(where, name, string, name, "org", where)
         if name.lower() in policies:
-            raise ConfigurationError(f"[orgs.{name}]: defined twice, because GitHub ignores case; merge the two")
-        policies[name.lower()] = _policy(table(rows, f"orgs.{name}"), base, f"orgs.{name}.")
+            mistakes.add(f"{where}: defined twice, because GitHub ignores case; merge the two", where)
+        row = mistakes.read(where, {}, table, rows, f"orgs.{name}")
+        policies[name.lower()] = _policy(row, base, f"orgs.{name}.", mistakes)
     return policies
 
 
-def _overlay(base: T, row: Mapping[str, Any], where: str) -> T:
-    return dataclasses.replace(base, **checked(type(base), row, where))  # type: ignore[type-var]
+def _overlay(base: T, row: Mapping[str, Any], where: str, mistakes: Mistakes) -> T:
+    return dataclasses.replace(base, **checked(type(base), row, where, mistakes))  # type: ignore[type-var]

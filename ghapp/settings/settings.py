@@ -1,12 +1,12 @@
 """All of the configuration; only composition roots read it.
 
-Each error is a `ConfigurationError` of one line that names the key and a valid value.
+All mistakes are reported at once, each in one line that names the key and a valid value.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from ipaddress import ip_network
@@ -18,10 +18,11 @@ from ghapp.credentials import VARIABLES as CREDENTIALS
 from ghapp.credentials import AppCredentials, read_credentials
 from ghapp.errors import ConfigurationError
 from ghapp.proxies import require_usable_proxies
+from ghapp.settings.mistakes import Mistakes
 from ghapp.settings.policy import org_policies, read_policy, read_toml
 from ghapp.settings.pools import command_env_of, pool_secrets_of, read_pools
 from ghapp.settings.tables import Policy, PoolSettings
-from ghapp.settings.values import did_you_mean, rows, table
+from ghapp.settings.values import did_you_mean, optional_table, rows
 from ghapp.timings import NORMAL, Timings
 
 ADDRESSES = (
@@ -100,40 +101,53 @@ class Settings:
         """Reads and validates everything.
 
         Raises:
-            ConfigurationError: for the first error.
+            ConfigurationError: it has each mistake.
         """
+        mistakes = Mistakes()
         for name in environ:
             if name.startswith("GHAPP_") and name not in VARIABLES:
-                raise ConfigurationError(f"{name}: unknown variable{did_you_mean(name, VARIABLES)}")
-        require_usable_proxies(environ)
-        tables = read_toml(Path(environ["GHAPP_CONFIG"])) if environ.get("GHAPP_CONFIG") else {}
-        pools = read_pools(rows(tables, "pools"))
-        orgs = tables.pop("orgs", {})
-        tables.pop("pools", None)
-        policy = read_policy(tables)
-        state_dir = _state_dir(environ.get("GHAPP_STATE_DIR"))
-        return cls(
-            redis_url=redis_url(environ),
-            state_dir=state_dir,
-            api_url=http_url(environ, "GHAPP_GITHUB_API_URL", "https://api.github.com"),
-            web_url=link_url(environ, "GHAPP_GITHUB_WEB_URL", "https://github.com"),
-            listen=listen(environ.get("GHAPP_LISTEN") or DEFAULT_LISTEN),
-            public_url=link_url(environ, "GHAPP_PUBLIC_URL", "") or None,
-            trusted_proxies=_networks(environ.get("GHAPP_TRUSTED_PROXIES") or ""),
-            log_format=_log_format(environ.get("GHAPP_LOG_FORMAT")),
-            loki_url=http_url(environ, "GHAPP_LOKI_URL", "") or None,
-            credentials=read_credentials(environ, state_dir),
+                mistakes.add(f"{name}: unknown variable{did_you_mean(name, VARIABLES)}", name)
+        mistakes.read("proxies", None, require_usable_proxies, environ)
+        config = environ.get("GHAPP_CONFIG")
+        tables = mistakes.read("GHAPP_CONFIG", {}, read_toml, Path(config)) if config else {}
+        orgs = mistakes.read("[orgs]", {}, optional_table, tables, "orgs")
+        policy = read_policy({name: rows for name, rows in tables.items() if name not in ("orgs", "pools")}, mistakes)
+        own_policies = org_policies(orgs, policy, mistakes)
+        pools = read_pools(mistakes.read("[[pools]]", [], rows, tables, "pools"), mistakes)
+        state_dir = mistakes.read("GHAPP_STATE_DIR", None, _state_dir, environ.get("GHAPP_STATE_DIR"))
+        credentials = None
+        if state_dir is not None:
+            credentials = mistakes.read("credentials", None, read_credentials, environ, state_dir)
+
+        def address(name: str, read: Callable[[Mapping[str, str], str, str], str], default: str = "") -> str:
+            return mistakes.read(name, default, read, environ, name, default)
+
+        settings = cls(
+            redis_url=mistakes.read("GHAPP_REDIS_URL", None, redis_url, environ),
+            state_dir=state_dir or Path(),
+            api_url=address("GHAPP_GITHUB_API_URL", http_url, "https://api.github.com"),
+            web_url=address("GHAPP_GITHUB_WEB_URL", link_url, "https://github.com"),
+            listen=mistakes.read("GHAPP_LISTEN", ("", 0), listen, environ.get("GHAPP_LISTEN") or DEFAULT_LISTEN),
+            public_url=address("GHAPP_PUBLIC_URL", link_url) or None,
+            trusted_proxies=mistakes.read(
+                "GHAPP_TRUSTED_PROXIES", (), _networks, environ.get("GHAPP_TRUSTED_PROXIES") or ""
+            ),
+            log_format=mistakes.read("GHAPP_LOG_FORMAT", None, _log_format, environ.get("GHAPP_LOG_FORMAT")),
+            loki_url=address("GHAPP_LOKI_URL", http_url) or None,
+            credentials=credentials,
             notify_urls=_addresses(environ.get("GHAPP_NOTIFY_URLS") or ""),
             page_key=environ.get("GHAPP_PAGE_KEY") or None,
-            url=http_url(environ, "GHAPP_URL", "") or None,
+            url=address("GHAPP_URL", http_url) or None,
             token=environ.get("GHAPP_TOKEN") or None,
             policy=policy,
-            org_policies=org_policies(table(orgs, "orgs"), policy),
+            org_policies=own_policies,
             pools=pools,
-            pool_secrets=pool_secrets_of(pools, environ),
-            command_env=command_env_of(pools, environ),
+            pool_secrets=pool_secrets_of(pools, environ, mistakes),
+            command_env=command_env_of(pools, environ, mistakes),
             cluster={name: environ[name] for name in CLUSTER if environ.get(name)},
         )
+        mistakes.require_none()
+        return settings
 
     def of(self, org: str) -> Policy:
         """Returns the policy of an org."""

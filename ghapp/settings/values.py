@@ -13,10 +13,14 @@ from typing import Any, Literal, Union
 from ghapp.addresses import shown
 from ghapp.errors import ConfigurationError
 from ghapp.gate.shard_status import is_shard
+from ghapp.settings.mistakes import Mistakes
 
 LONGEST_SECONDS = 365 * 86_400
 MOST = 1_000_000
 FRACTIONS = {"share", "fraction"}
+
+_INVALID: Any = object()
+"""In place of a value that has a mistake."""
 
 NAMES = {
     "org": (r"[\w.-]+", "a login, as in the organization's URL"),
@@ -30,35 +34,41 @@ NAMES = {
 """By key: the pattern of its values, and its description."""
 
 
-def checked(shape: type[Any], row: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Returns a table's values by key, each converted for the field of that name in `shape`."""
+def checked(shape: type[Any], row: Mapping[str, Any], where: str, mistakes: Mistakes) -> dict[str, Any]:
+    """Returns a table's valid values by key, each converted for the field of that name in `shape`."""
     hints = typing.get_type_hints(shape)
-    for key in row:
+    found: dict[str, Any] = {}
+    for key, value in row.items():
+        name = f"{where} {key}"
         if key not in hints:
-            raise ConfigurationError(f"{where} {key}: unknown key{did_you_mean(key, hints)}")
-    return {key: _value(value, hints[key], key, f"{where} {key}") for key, value in row.items()}
+            mistakes.add(f"{name}: unknown key{did_you_mean(key, hints)}", name)
+            continue
+        converted = mistakes.read(name, _INVALID, _value, value, hints[key], key, name, mistakes)
+        if converted is not _INVALID:
+            found[key] = converted
+    return found
 
 
-def _value(value: Any, hint: Any, key: str, where: str) -> Any:
+def _value(value: Any, hint: Any, key: str, where: str, mistakes: Mistakes) -> Any:
     origin = typing.get_origin(hint)
     if origin in (Union, types.UnionType):
         hint = next(each for each in typing.get_args(hint) if each is not types.NoneType)
-        return _value(value, hint, key, where)
+        return _value(value, hint, key, where, mistakes)
     if origin is Literal:
         choices = typing.get_args(hint)
-        right = "one of " + ", ".join(choices) if len(choices) > 1 else choices[0]
-        return require(value in choices, value, where, right)
+        expected = "one of " + ", ".join(choices) if len(choices) > 1 else choices[0]
+        return require(value in choices, value, where, expected)
     if origin is Mapping:
         return _groups(value, where)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         require(isinstance(value, dict), value, where, 'a table such as { mode = "button" }')
-        return hint(**checked(hint, value, where))
+        return hint(**checked(hint, value, where, mistakes))
     if origin is tuple:
         strings = isinstance(value, list) and all(isinstance(each, str) for each in value)
         require(strings, value, where, "a list of strings")
         item = typing.get_args(hint)[0]
         is_choice = typing.get_origin(item) is Literal
-        return tuple(_value(each, item, key, where) if is_choice else each for each in value)
+        return tuple(_value(each, item, key, where, mistakes) if is_choice else each for each in value)
     return _SCALARS[hint](value, key, where)
 
 
@@ -68,8 +78,8 @@ def _number(value: Any, key: str, where: str) -> float:
         return float(
             require(is_number and 0 < value <= 1, value, where, _bare(value, "a fraction above 0 and up to 1"))
         )
-    right = _bare(value, "1 second or more, up to a year")
-    return float(require(is_number and 1 <= value <= LONGEST_SECONDS, value, where, right))
+    expected = _bare(value, "1 second or more, up to a year")
+    return float(require(is_number and 1 <= value <= LONGEST_SECONDS, value, where, expected))
 
 
 def _count(value: Any, _key: str, where: str) -> int:
@@ -79,17 +89,17 @@ def _count(value: Any, _key: str, where: str) -> int:
     )
 
 
-def _bare(value: Any, right: str) -> str:
+def _bare(value: Any, expected: str) -> str:
     """Returns what a number must be, for one in quotes with the cure: its value alone looks valid."""
-    return f"{right}, without quotes" if isinstance(value, str) else right
+    return f"{expected}, without quotes" if isinstance(value, str) else expected
 
 
 def string(value: Any, key: str, where: str) -> str:
     """Returns a non-empty string that matches the pattern of `key`, if `NAMES` has one."""
     text = str(require(isinstance(value, str) and value != "", value, where, "a string"))
     if key in NAMES:
-        pattern, right = NAMES[key]
-        require(re.fullmatch(pattern, text, re.ASCII), text, where, right)
+        pattern, expected = NAMES[key]
+        require(re.fullmatch(pattern, text, re.ASCII), text, where, expected)
     return text
 
 
@@ -98,22 +108,27 @@ def _flag(value: Any, _key: str, where: str) -> bool:
 
 
 def _groups(value: Any, where: str) -> dict[str, int]:
-    right = "a table of shards and the ids of their runner groups, such as { pink = 12, purple = 13 }"
-    rows = require(isinstance(value, dict), value, where, right)
+    expected = "a table of shards and the ids of their runner groups, such as { pink = 12, purple = 13 }"
+    rows = require(isinstance(value, dict), value, where, expected)
     for shard, group in rows.items():
         is_id = isinstance(group, int) and not isinstance(group, bool) and group >= 1
-        require(is_shard(shard) and is_id, value, where, right)
+        require(is_shard(shard) and is_id, value, where, expected)
     return dict(rows)
 
 
 _SCALARS: Mapping[Any, Callable[[Any, str, str], Any]] = {float: _number, int: _count, str: string, bool: _flag}
 
 
-def require(is_valid: Any, value: Any, where: str, right: str) -> Any:
-    """Returns `value` if it is valid; else raises an error that says what is `right`."""
-    if not is_valid:
-        raise ConfigurationError(f"{where}: {shown(value)} is not valid; it takes {right}")
+def require(ok: Any, value: Any, key: str, expected: str) -> Any:
+    """Returns `value` if it is `ok`; else raises an error that says what was `expected` at that `key`."""
+    if not ok:
+        raise ConfigurationError(f"{key}: {shown(value)} is not valid; it takes {expected}")
     return value
+
+
+def optional_table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Returns a table; an empty one if it is missing."""
+    return table(tables.get(name, {}), name)
 
 
 def table(value: Any, where: str) -> dict[str, Any]:

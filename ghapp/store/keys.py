@@ -115,7 +115,7 @@ DEAD_LETTERS = key(
 )
 
 COMPLETE_UNTIL = key(
-    "ghapp:inbox:well-until",
+    "ghapp:inbox:complete-until",
     STRING,
     "until when all deliveries have arrived",
     KeyBound(most=1, time="replaced by each search of GitHub's delivery log"),
@@ -124,7 +124,7 @@ COMPLETE_UNTIL = key(
 )
 
 REDELIVERY_CURSOR = key(
-    "ghapp:inbox:looked-to",
+    "ghapp:inbox:redelivery-cursor",
     STRING,
     "where the next search of GitHub's delivery log continues",
     KeyBound(most=1, seconds=HOUR),
@@ -216,8 +216,8 @@ TOKENS = key(
     (WEB, COMMANDS),
 )
 
-LOG_STORE_RESTS = key(
-    "ghapp:log-store-rests",
+LOG_STORE_BACKOFF = key(
+    "ghapp:log-store-backoff",
     STRING,
     "set after the log store gave no answer",
     KeyBound(most=1, seconds=MINUTE),
@@ -625,7 +625,7 @@ def installation_state(installation: int) -> str:
 )
 def lock(kind: str, of: str) -> str:
     """The token of the lock's holder."""
-    return f"ghapp:claim:{kind}:{of}"
+    return f"ghapp:lock:{kind}:{of}"
 
 
 @keys_of(HASH, KeyBound(most=3, time=UNTIL_UNINSTALLED), (WORKER,), (WORKER, COMMANDS))
@@ -687,7 +687,7 @@ def death_clean(installation: int) -> str:
 )
 def deaths_unpublished(installation: int) -> str:
     """Deaths without an event → when."""
-    return f"ghapp:{installation}:deaths:untold"
+    return f"ghapp:{installation}:deaths:unpublished"
 
 
 @keys_of(
@@ -743,9 +743,9 @@ def places(installation: int) -> str:
 
 
 @keys_of(STRING, KeyBound(number=ONE_PER_INSTALLATION, seconds=10 * MINUTE), (WORKER,), (WEB, WORKER, COMMANDS))
-def cluster_side(installation: int) -> str:
+def cluster_summary(installation: int) -> str:
     """ClusterSummary, the result of the last cluster snapshots."""
-    return f"ghapp:{installation}:cluster-side"
+    return f"ghapp:{installation}:cluster-summary"
 
 
 @keys_of(
@@ -799,7 +799,7 @@ def reruns_of_hour(installation: int, repository: str, hour: int) -> str:
 @keys_of(STRING, KeyBound(number="one per kind of message", seconds=DAY), (WORKER,), (WORKER,))
 def published(installation: int, what: str) -> str:
     """Marks a message as published."""
-    return f"ghapp:{installation}:said:{what}"
+    return f"ghapp:{installation}:published:{what}"
 
 
 @keys_of(
@@ -885,7 +885,7 @@ def leak_fuses(installation: int) -> str:
 @keys_of(HASH, KeyBound(most=1_000, number="; meanwhile no other deletion begins", seconds=DAY), (WORKER,), (WORKER,))
 def orphans(installation: int) -> str:
     """Pod uid → Orphan whose deletion is unfinished."""
-    return f"ghapp:{installation}:leaks:begun"
+    return f"ghapp:{installation}:leaks:unfinished"
 
 
 @keys_of(SORTED_SET, KeyBound(most=10_000, seconds=WEEK), (WORKER,), (WORKER, WATCH))

@@ -15,6 +15,7 @@ from redis.asyncio import Redis
 
 from ghapp.errors import StoreRefusedError
 from ghapp.log import logger
+from ghapp.report.remaining_losses import RemainingLosses
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, AuditLog
 from ghapp.store.codec import Codec
@@ -28,7 +29,10 @@ QUEUED = "queued"
 SWEEP_TOPIC = "sweep"
 
 FAILED = "failed: "
-"""In an outcome, before the reason why the work failed."""
+"""The beginning of an outcome, before the reason why the work failed."""
+
+JOINED = "already running: "
+"""Before the outcome of a press that came while the work ran."""
 
 MOST = 400
 """Presses and outcomes that are kept, half of it presses. One beyond has its entry in the audit log, and no outcome."""
@@ -52,6 +56,7 @@ class Press(NamedTuple):
         waits_for: why the work is not done yet; empty if nothing is known of that.
         next_at: when it is tried again (epoch seconds).
         ends_at: when it is tried for the last time.
+        losses: the runners that remain lost after a sweep; None while it is not over, and of other work.
     """
 
     topic: str
@@ -60,11 +65,12 @@ class Press(NamedTuple):
     waits_for: str = ""
     next_at: float | None = None
     ends_at: float | None = None
+    losses: RemainingLosses | None = None
 
     @property
     def has_failed(self) -> bool:
         """True if the work ended with a failure."""
-        return FAILED in self.outcome
+        return self.outcome.removeprefix(JOINED).startswith(FAILED)
 
 
 _presses = Codec("press", Press)
@@ -137,20 +143,38 @@ class Presses:
             await self._redis.hset(key, press_id, _presses.encode(waiting))
         await self._redis.expire(key, KEPT_SECONDS)
 
-    async def conclude(self, installation: int, topic: str, outcome_of: Callable[[Press], str]) -> None:
+    async def is_awaited(self, installation: int, topic: str) -> bool:
+        """True if a press of this topic has no outcome yet."""
+        return bool(await self._open(keys.presses(installation), topic))
+
+    async def conclude(
+        self,
+        installation: int,
+        topic: str,
+        outcome_of: Callable[[Press], str],
+        losses: RemainingLosses | None = None,
+    ) -> None:
         """Records the outcome of each press of a topic that has none yet; two processes record one of theirs.
+
+        Args:
+            installation: of the presses.
+            topic: of the work.
+            outcome_of: returns the outcome of a press.
+            losses: the runners that remain lost after a sweep.
 
         What Redis refuses is logged: a banner must not keep a sweep from its confirmations.
         """
         try:
-            await self._conclude(installation, topic, outcome_of)
+            await self._conclude(installation, topic, outcome_of, losses)
         except StoreRefusedError as error:
             log.warning("outcome of a press not recorded", installation=installation, topic=topic, why=error.why)
 
-    async def _conclude(self, installation: int, topic: str, outcome_of: Callable[[Press], str]) -> None:
+    async def _conclude(
+        self, installation: int, topic: str, outcome_of: Callable[[Press], str], losses: RemainingLosses | None
+    ) -> None:
         key = keys.presses(installation)
         for press_id, press in await self._open(key, topic):
-            done = press._replace(outcome=outcome_of(press))
+            done = press._replace(outcome=outcome_of(press), losses=losses)
             if await self._redis.hsetnx(key, press_id + _DONE, _presses.encode(done)):
                 await self._audit.conclude(installation, press.entry, done.outcome)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ghapp.deaths.cluster_summary import StaleNamespace, namespaces_of, stale_namespaces
 from ghapp.deaths.store import identity
 from ghapp.gate.active_shard import ACTIVE_SECONDS
-from ghapp.gate.gate_checks import GateCheck
+from ghapp.gate.gate_states import GateState, gate_states
 from ghapp.gate.shard_status import LOOP_SECONDS, ShardInputs, shard_statuses
 from ghapp.installations.installation import Installation
 from ghapp.pods.degraded_sources import DegradedSource, sources_of
@@ -19,8 +19,9 @@ from ghapp.pods.pod import Pod, is_fresh
 from ghapp.pods.pod_claim import by_name
 from ghapp.pods.reconcile import NamespaceRule
 from ghapp.remediation.status import is_loss_over
-from ghapp.report.fleet import FleetView
+from ghapp.report.fleet import FleetView, by_pool
 from ghapp.report.org_view import OrgView
+from ghapp.report.remaining_losses import RemainingLosses, remaining_losses
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.next_attempt import next_attempt
 from ghapp.runners.verdict import State
@@ -40,7 +41,7 @@ async def load_org_view(stores: Stores, installation: Installation, settings: Se
     Raises:
         StoreUnavailableError: Redis does not answer.
     """
-    survey, by_pool, pauses, claims, end_dates = await asyncio.gather(
+    survey, fuses, pauses, claims, end_dates = await asyncio.gather(
         stores.runners.survey(installation.id),
         stores.fuses.all(installation.id),
         stores.fuses.pauses(installation.id),
@@ -53,7 +54,7 @@ async def load_org_view(stores: Stores, installation: Installation, settings: Se
         rules=rules,
         limits=policy.evidence,
         survey=survey,
-        fuses=by_pool,
+        fuses=fuses,
         pauses=pauses,
         claimed=by_name(claims),
         mode=policy.remediation.mode,
@@ -168,14 +169,14 @@ class FleetFacts(NamedTuple):
         discovery_at: when the next discovery is due.
         unseen: what is not seen of the cluster and the log store.
         phantoms: lasting phantoms of the last check.
-        gate_checks: the last gate check of each shard, by `gate_checks.place_of`.
+        gates: of `load_gate_states`.
     """
 
     sweep_at: float | None = None
     discovery_at: float | None = None
     unseen: Unseen = Unseen([], [])
     phantoms: Sequence[Phantom] = ()
-    gate_checks: Mapping[str, GateCheck] = {}
+    gates: Mapping[str, GateState] = {}
 
 
 async def load_fleet_facts(stores: Stores, installation: Installation, settings: Settings, now: float) -> FleetFacts:
@@ -185,14 +186,25 @@ async def load_fleet_facts(stores: Stores, installation: Installation, settings:
         StoreUnavailableError: Redis does not answer.
     """
     rules, has_log_store = settings.pools_of(installation.org), settings.loki_url is not None
-    sweep_at, discovery_at, unseen, summary, gate_checks = await asyncio.gather(
+    sweep_at, discovery_at, unseen, summary, gates = await asyncio.gather(
         stores.schedule.next(installation.id),
         stores.schedule.next_discovery(),
         load_unseen(stores, rules, now, has_log_store=has_log_store),
         stores.cluster_summaries.of(installation.id),
-        stores.gate_checks.rounds(installation.id),
+        load_gate_states(stores, installation, settings, now),
     )
-    return FleetFacts(sweep_at, discovery_at, unseen, summary.phantoms if summary else (), gate_checks)
+    return FleetFacts(sweep_at, discovery_at, unseen, summary.phantoms if summary else (), gates)
+
+
+async def load_gate_states(
+    stores: Stores, installation: Installation, settings: Settings, now: float
+) -> dict[str, GateState]:
+    """Returns the gates of all deployed shards of configured pools, by `gate_checks.place_of`."""
+    gate_checks, deploys = await asyncio.gather(
+        stores.gate_checks.list(installation.id), stores.shards.list_deploys(installation.id)
+    )
+    names = {rule.name for rule in settings.pools_of(installation.org)}
+    return gate_states({pool: deploys[pool] for pool in names & deploys.keys()}, gate_checks, now)
 
 
 def fleet_view(
@@ -224,9 +236,22 @@ def fleet_view(
             for job in queue.queued
             if now - job.queued_at >= busy and queue.is_slow(job)
         ],
-        gate_checks=facts.gate_checks,
+        gates=facts.gates,
         prove_seconds=policy.fuse.prove_seconds,
     )
+
+
+async def load_remaining_losses(
+    stores: Stores, installation: Installation, settings: Settings, now: float
+) -> RemainingLosses:
+    """Returns the lost runners of an organization as of `now` (epoch seconds), read at once.
+
+    Raises:
+        StoreUnavailableError: Redis does not answer.
+    """
+    view = await load_org_view(stores, installation, settings)
+    runners = (await stores.runners.all(installation.id)).values()
+    return remaining_losses(by_pool(FleetView(view, settings.web_url, runners), now))
 
 
 async def load_fleet(stores: Stores, installation: Installation, settings: Settings, now: float) -> FleetView:

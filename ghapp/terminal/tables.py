@@ -177,14 +177,16 @@ def _without(table: Table, header: str) -> Table:
 
 
 def sweeps_table(accounts: Iterable[Any]) -> RenderableType:
-    """Returns a row per sweep: what it found and what it cost."""
-    numbers = ("runners", "suspects", "calls", "billable", "ms", "calls left", "next in")
+    """Returns a row per sweep: what it found and what it cost; below, what happens next to lost runners."""
+    accounts = [*accounts]
+    numbers = ("runners", "suspects", "lost", "calls", "billable", "ms", "calls left", "next in")
     table = new_table("org", *numbers, "flaw", sentences=["flaw"])
     for each in accounts:
         seen = (each.runners, each.suspects) if each.runners or not each.flaw else ("-", "-")  # the list failed
-        cells = (*seen, each.calls, each.billable, round(each.milliseconds), each.left)
+        cells = (*seen, each.losses.runners, each.calls, each.billable, round(each.milliseconds), each.left)
         table.add_row(each.org, *(str(cell) for cell in cells), f"{each.next_in:.0f} s", each.flaw or "none")
-    return ShrinkingTable(table, ["billable", "ms"])
+    lost = [copyable(f"{each.org}: {each.losses.in_words}", "red") for each in accounts if each.losses.runners]
+    return Group(ShrinkingTable(table, ["billable", "ms"]), *lost)
 
 
 def remote_sweeps_text(sweeps: Iterable[Any]) -> RenderableType:

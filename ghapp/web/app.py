@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from ghapp.errors import ConfigurationError, StoreUnavailableError
 from ghapp.log import logger
-from ghapp.queue.jobs import QUEUES, JobName, Load, load
+from ghapp.queue.jobs import QUEUES, Enqueue, JobName, Load, load
 from ghapp.redis_clock import MEASURE_SECONDS, SharedClock
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis, connect, connect_sync
@@ -33,7 +33,7 @@ from ghapp.web.api.doctor import DoctorEndpoint
 from ghapp.web.api.events import EventStream
 from ghapp.web.api.fast_health import FastHealth
 from ghapp.web.api.gate import GateEndpoints
-from ghapp.web.api.health import Enqueue, HealthEndpoints
+from ghapp.web.api.health import HealthEndpoints
 from ghapp.web.api.history import HistoryEndpoints
 from ghapp.web.api.jobs import JobEndpoints
 from ghapp.web.api.overview import OverviewEndpoints

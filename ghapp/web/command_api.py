@@ -10,13 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ghapp.errors import ConfigurationError
-from ghapp.queue.jobs import JobName, enqueue
+from ghapp.queue.jobs import Enqueue, JobName, enqueue
 from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
 from ghapp.store.stores import Stores
 from ghapp.web.api.deaths import DeathEndpoints
 from ghapp.web.api.gate import GateEndpoints
-from ghapp.web.api.health import Enqueue, HealthEndpoints
+from ghapp.web.api.health import HealthEndpoints
 from ghapp.web.api.jobs import JobEndpoints
 from ghapp.web.api.overview import OverviewEndpoints
 from ghapp.web.api.remediation import RemediationEndpoints

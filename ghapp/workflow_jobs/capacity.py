@@ -14,7 +14,7 @@ from ghapp.remediation.successors import SUCCESSOR_PATIENCE_SECONDS
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.outdated import ended_without_job
 from ghapp.runners.verdict import is_absent, is_spent, missing_since, was_taken_down
-from ghapp.workflow_jobs.labels import folded
+from ghapp.workflow_jobs.labels import normalized
 
 NOT_ASSIGNED_SECONDS = 60.0
 """GitHub assigns a job to an idle runner within seconds; a job that none accepts is queued again after a minute."""
@@ -234,7 +234,7 @@ def capacities(
     for runner in runners:
         as_listed = (runner.pool, runner.labels, runner.group_id)
         if (counted := spelled.get(as_listed)) is None:
-            key = (runner.pool, folded(runner.labels), runner.group_id)
+            key = (runner.pool, normalized(runner.labels), runner.group_id)
             counted = spelled[as_listed] = found.setdefault(key, Capacity(*key))
         counted.add(runner, now, settled_after_seconds)
     return [*found.values()]

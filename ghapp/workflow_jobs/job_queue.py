@@ -16,7 +16,7 @@ from ghapp.remediation.plan import Mode
 from ghapp.versions.advice import VersionStep
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS, AvailableRunner, Capacity, capacities
 from ghapp.workflow_jobs.job import Job, asks_for_hosted, is_over, may_be_ours
-from ghapp.workflow_jobs.labels import folded, names_one_run, nearest_label
+from ghapp.workflow_jobs.labels import names_one_run, nearest_label, normalized
 from ghapp.workflow_jobs.reason import UNSERVED, Brakes, Placement, QueueReason, reason_of
 from ghapp.workflow_jobs.runner_groups import RunnerGroup, RunnerGroups, by_id, excludes
 
@@ -82,7 +82,7 @@ class JobQueue:
         self.capacities = capacities(inputs.runners, now, inputs.settled_after_seconds)
         self.groups: Mapping[int, RunnerGroup] = by_id(inputs.groups)
         self.runner_labels = frozenset[str]().union(*(each.labels for each in self.capacities))
-        self.pool_labels = folded(label for rule in inputs.rules for label in rule.labels if label != EVERY_RUNNER)
+        self.pool_labels = normalized(label for rule in inputs.rules for label in rule.labels if label != EVERY_RUNNER)
         self.our_labels = self.runner_labels | self.pool_labels | frozenset(inputs.own_images)
         self._placements: dict[tuple[tuple[str, ...], str, bool | None, str], Placement] = {}
         self._waiting: dict[str, list[tuple[float, int]]] | None = None
@@ -198,8 +198,8 @@ class JobQueue:
         return job.status == "queued" and not job.waiting and not is_over(job, self.now)
 
     def _has_left_lately(self, job: Job) -> bool:
-        wanted = folded(job.labels)
-        return any(wanted <= folded(labels) for labels in self.inputs.left_at)
+        wanted = normalized(job.labels)
+        return any(wanted <= normalized(labels) for labels in self.inputs.left_at)
 
     def _brakes(self, pool: str) -> Brakes:
         return Brakes(self.pause_of(pool) is not None, self.fuse_of(pool).position is Position.STOPPED)
@@ -212,7 +212,7 @@ class JobQueue:
     def _place(self, job: Job) -> Placement:
         if not job.labels:
             return self._place_in_group(job)
-        wanted = folded(job.labels)
+        wanted = normalized(job.labels)
         able = [each for each in self.capacities if wanted <= each.labels]
         if not able:
             custom = [label for label in job.labels if label.lower() != "self-hosted"]

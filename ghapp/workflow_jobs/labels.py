@@ -27,7 +27,7 @@ def names_one_run(label: str, run_id: int | None = None) -> bool:
     return has_id and re.search(rf"(?<![0-9]){run_id}(?![0-9])", label) is not None
 
 
-def folded(labels: Iterable[str]) -> frozenset[str]:
+def normalized(labels: Iterable[str]) -> frozenset[str]:
     """Returns labels as the set that GitHub compares."""
     return frozenset(label.lower() for label in labels)
 

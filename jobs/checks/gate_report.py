@@ -54,7 +54,7 @@ async def report_gates_of(context: JobContext, installation_id: int) -> dict[str
             return {}
         now = context.clock()
         pools = [pool for pool in context.settings.pools_of(installation.org) if pool.deploy_repository]
-        known, done = await context.gate_checks.rounds(installation_id), {}
+        known, done = await context.gate_checks.list(installation_id), {}
         deploys = {pool.name: await context.shards.deploys(installation_id, pool.name) for pool in pools}
         replaced = superseded(pools, deploys, known)
         held = {
@@ -92,7 +92,7 @@ async def restart_gate_check(
     """
     gates, found = context.gate_checks, False
     async with context.locks.acquire("gate", installation.id, context.locks.outliving_seconds) as acquired:
-        for place, gate_check in (await gates.rounds(installation.id) if acquired else {}).items():
+        for place, gate_check in (await gates.list(installation.id) if acquired else {}).items():
             is_there = (
                 gate_check.sha == sha and installation.at_github(gate_check.repository).lower() == repository.lower()
             )

@@ -306,8 +306,7 @@ class DeathRecorder:
         """Returns the org of a runner, and the runner's record.
 
         Of several orgs in one namespace, the one that the pod's label names, or the only one that knows the pod's name.
-        In
-        doubt none: its last lines are not for others to read.
+        In doubt none: its last lines are not for others to read.
         """
         label, runners = pod.labels.get(ORGANIZATION_LABEL, ""), self.stores.runners
         tenants = [each for each in await self._tenants(pod.namespace) if any(is_in(name, label) for name in each.own)]

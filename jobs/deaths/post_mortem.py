@@ -152,13 +152,13 @@ async def _with_lines(context: JobContext, installation: Installation, death: De
         return death, False
     post_mortems, degraded, lacks = context.post_mortems, context.degraded_sources, False
     for source, with_more in ((RUNNER_LINES, with_runner_lines), (HOST_LINES, with_host_lines)):
-        if await post_mortems.is_log_store_paused():
+        if await post_mortems.is_log_store_backed_off():
             return death, context.settings.loki_url is not None and wants_lines(death)
         try:
             death = await with_more(context, death)
         except LogStoreUnreachableError as error:
             lacks = True
-            await post_mortems.pause_log_store()
+            await post_mortems.back_off_log_store()
             for each in (RUNNER_LINES, HOST_LINES):
                 await degraded.record(each, "it gives no answer; `ghapp doctor` says why")
             await _log_once(context, installation, error)
@@ -172,7 +172,7 @@ async def _with_lines(context: JobContext, installation: Installation, death: De
 async def _log_once(context: JobContext, installation: Installation, error: GhappError) -> None:
     """Log each kind of failure once a day: after an outage many deaths have the same."""
     lacking = error.accepted if isinstance(error, PermissionMissingError) else ""
-    if await context.post_mortems.is_unpublished(installation.id, f"{type(error).__name__}:{lacking}"):
+    if await context.post_mortems.mark_published(installation.id, f"{type(error).__name__}:{lacking}"):
         log.warning("post-mortem incomplete", installation=installation.id, org=installation.org, why=str(error))
 
 

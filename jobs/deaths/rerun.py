@@ -6,12 +6,15 @@ the job's attempts at GitHub settle it before anything is asked again.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ghapp.deaths.death import Death
 from ghapp.deaths.github_words import JobWords, read_words
 from ghapp.deaths.post_mortem import JobFacts
 from ghapp.deaths.rerun import (
     AUTO,
     DEFERRED,
+    MOST_TRIES,
     Rerun,
     RerunFacts,
     RerunNote,
@@ -91,11 +94,11 @@ async def rerun_job_of(
         try:
             outcome = await _RerunTry(context, installation, death, by, waited=waited > 0).run()
         except GitHubError:
-            after = await _try_again(context, installation_id, job_id, which, by, attempt, waited)
-            await _show_press(context, installation_id, which, by, attempt, NO_ANSWER, after)
+            next_try = await _try_again(context, installation_id, job_id, which, by, attempt, waited)
+            await _show_press(context, installation_id, which, by, attempt, NO_ANSWER, next_try)
             raise
     named = {"installation": installation_id, "org": installation.org, "job": job_id, "by": by}
-    after = None
+    next_try = None
     if isinstance(outcome, Rerun):
         log.info("re-run", **named, repository=death.job.repository, state=outcome.state.value)
         _have_check_run_updated(context, installation_id, which, outcome)
@@ -103,56 +106,73 @@ async def rerun_job_of(
         log.info("not re-run", **named, reason=outcome.value)
         if outcome in DEFERRED:
             waited = 1 if outcome is RerunRefusal.RUN_NOT_OVER else waited
-            after = await _try_again(context, installation_id, job_id, which, by, attempt, waited)
+            next_try = await _try_again(context, installation_id, job_id, which, by, attempt, waited)
         if outcome is not RerunRefusal.ALREADY:
             now = context.clock()
-            note = RerunNote(outcome.value, by, now, None if after is None else now + after)
+            note = RerunNote(outcome.value, by, now, None if next_try is None else now + next_try.after)
             await context.reruns.note(installation_id, job_id, note)
     result = outcome.state.value if isinstance(outcome, Rerun) else outcome.value
     await context.counters.add("ghapp_reruns_total", org=installation.org, outcome=result)
     if isinstance(outcome, Rerun):
         await context.presses.conclude(installation_id, rerun_topic(which), lambda _: result)
     else:
-        await _show_press(context, installation_id, which, by, attempt, why_not(outcome), after)
+        await _show_press(context, installation_id, which, by, attempt, why_not(outcome), next_try)
     return outcome
 
 
 async def _show_press(
-    context: JobContext, installation_id: int, which: str, by: str, attempt: int, why: str, after: float | None
+    context: JobContext, installation_id: int, which: str, by: str, attempt: int, why: str, next_try: _NextTry | None
 ) -> None:
-    """Records with a person's press why the job is not run again, or not yet; `after`: seconds until the next try.
+    """Records with a person's press why the job is not run again, or not yet.
 
     What holds up an unasked re-run does not hold up the person's, which is tried by itself.
     """
     if by == AUTO:
         return
     topic = rerun_topic(which)
-    if after is None:
+    if next_try is None:
         ended = f"{NOT_RUN_AGAIN}: {why}" if attempt == 0 else f"{NOT_RUN_AGAIN} after {attempt + 1} tries: {why}"
         await context.presses.conclude(installation_id, topic, lambda _: ended)
         return
-    now = context.clock()
-    ends_at = max(now + after, now + tries_end_after(attempt))
-    await context.presses.wait(installation_id, topic, why, now + after, ends_at)
+    next_at = context.clock() + next_try.after
+    await context.presses.wait(installation_id, topic, why, next_at, next_at + tries_end_after(next_try.attempt))
 
 
 async def _try_again(
     context: JobContext, installation_id: int, job_id: int, which: str, by: str, attempt: int, waited: int
-) -> float | None:
-    """Enqueue the next try; returns the seconds until then, or None if this was the last."""
+) -> _NextTry | None:
+    """Enqueue the next try; returns it, or None if this was the last.
+
+    The tries for persons are one chain, however many press: one whose first try has to wait joins it. What
+    is tried unasked is another chain.
+    """
     known = await context.reruns.of(installation_id, job_id)
     if known is not None and may_be_repeated(known, context.clock()):
         _have_check_run_updated(context, installation_id, which, known)  # it gets the button
-    after = next_try_after(attempt, known, context.clock())
-    if after is not None:
-        key = f"rerun-{installation_id}-{job_id}-{by}-{attempt + 1}"
-        context.ask(JobName.RERUN, installation_id, which, by, attempt + 1, waited, key=key, after_seconds=after)
-    return after
+    chain = f"rerun-{installation_id}-{job_id}-{AUTO if by == AUTO else 'asked'}-"
+    if attempt == 0:
+        keys = [f"{chain}{number}" for number in range(1, MOST_TRIES + 1)]
+        if (waiting := context.first_waiting(JobName.RERUN, keys)) is not None:
+            key, after = waiting
+            return _NextTry(after, int(key.removeprefix(chain)))
+    next_after = next_try_after(attempt, known, context.clock())
+    if next_after is None:
+        return None
+    args = (installation_id, which, by, attempt + 1, waited)
+    context.ask(JobName.RERUN, *args, key=f"{chain}{attempt + 1}", after_seconds=next_after)
+    return _NextTry(next_after, attempt + 1)
 
 
 def _have_check_run_updated(context: JobContext, installation_id: int, which: str, rerun: Rerun) -> None:
     key = f"post-mortem-rerun-{installation_id}-{rerun.job_id}-{rerun.state.value}"
     context.ask(JobName.POST_MORTEM, installation_id, which, key=key)
+
+
+class _NextTry(NamedTuple):
+    """The next try to have a job run again: in so many seconds, and how many came before it."""
+
+    after: float
+    attempt: int
 
 
 class _RerunTry:

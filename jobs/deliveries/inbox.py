@@ -52,9 +52,8 @@ async def drain_inbox(context: JobContext) -> int:
 
     One drain runs at a time. Entries that it leaves, or that arrive too late for it, are for the next one: the web role
     requests one when deliveries arrive, and the scheduler every second while any wait. So a steady stream costs a short
-    job
-    or two a second. An entry is deleted when its effects are stored. All effects are folds over times, so that an entry
-    that is processed twice, or after a later one, changes nothing.
+    job or two a second. An entry is deleted when its effects are stored. All effects are folds over times, so that an
+    entry that is processed twice, or after a later one, changes nothing.
     """
     async with context.locks.acquire("inbox", "drain") as mine:
         if not mine:  # held by the previous version, or by a worker that was killed a moment ago

@@ -1,4 +1,4 @@
-"""Summarizes an org's cluster side: phantoms, the deaths of the last week, and reaped pods."""
+"""Summarizes an org's clusters: phantoms, the deaths of the last week, and reaped pods."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_READ = 2_000
 
 
 async def summarize_cluster(context: JobContext, installation: Installation, now: float) -> ClusterSummary | None:
-    """Returns the summary of an org's cluster side as of `now`; None if no pool of the org has a namespace.
+    """Returns the summary of an org's clusters as of `now`; None if no pool of the org has a namespace.
 
     Reads only what the watch and the sweeps stored: sends no request to the cluster or to GitHub.
     """
@@ -32,8 +32,8 @@ async def summarize_cluster(context: JobContext, installation: Installation, now
     namespaces = namespaces_of(rules)
     if not namespaces:
         return None
-    sides, pods = context.cluster_summaries, context.pods
-    before = continued(await sides.of(installation.id), now)
+    summaries, pods = context.cluster_summaries, context.pods
+    before = continued(await summaries.of(installation.id), now)
     if before is not None and now - before.at < EVERY_SECONDS:
         return before
     # Read GitHub's side first: what was created in the cluster after that is too young to be missed.
@@ -52,9 +52,9 @@ async def summarize_cluster(context: JobContext, installation: Installation, now
         recent = await deaths.recent(installation.id, unread, MOST_READ)
     is_blind = len(seen) < len(namespaces) or not all(is_fresh(view.seen_at, now) for view in seen.values())
     is_blind = is_blind or survey.swept_at is None or now - survey.swept_at > limits.stale_seconds
-    side = summary_after(before, found, recent, now, is_blind=is_blind)
-    await sides.keep(installation.id, side)
-    return side
+    cluster_summary = summary_after(before, found, recent, now, is_blind=is_blind)
+    await summaries.keep(installation.id, cluster_summary)
+    return cluster_summary
 
 
 async def _arc_demand(context: JobContext, installation: Installation, namespaces: list[str]) -> ArcDemand | None:

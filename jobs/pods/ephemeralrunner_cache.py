@@ -40,12 +40,12 @@ class EphemeralRunnerCache(NamespaceCache[EphemeralRunner]):
     def _follow(self) -> AsyncGenerator[WatchEvent[EphemeralRunner], None]:
         return follow_objects(self._cluster, self._namespace)
 
-    async def see(self, event: WatchEvent[EphemeralRunner]) -> None:
+    async def record(self, event: WatchEvent[EphemeralRunner]) -> None:
         """Records one event of the watch."""
         match event:
             case Listed():
-                self._cluster_clock.hear(event.server_time)
-                await self._see_all(event.items + await self._unreadable(event))
+                self._cluster_clock.update(event.server_time)
+                await self._record_list(event.items + await self._unreadable(event))
                 await self._failures.over()
                 return
             case WatchChange(found=None):
@@ -56,13 +56,13 @@ class EphemeralRunnerCache(NamespaceCache[EphemeralRunner]):
                 await self._pods.put(self._namespace, found)
             case WatchFailure(error):
                 if self._has_none(error):
-                    await self._see_all([], served=False)
+                    await self._record_list([], served=False)
                 if self._must_be_reported(error):
                     await self._record_failure(event)
                     return
         await self._record_watched()
 
-    async def _see_all(self, objects: list[EphemeralRunner], *, served: bool = True) -> None:
+    async def _record_list(self, objects: list[EphemeralRunner], *, served: bool = True) -> None:
         ahead = self._cluster_clock.ahead()
         await self._pods.replace_objects(self._namespace, objects, self._clock(), ahead, served=served)
 

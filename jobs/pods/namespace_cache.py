@@ -88,7 +88,7 @@ class ClusterClock:
         self._clock, self._monotonic = clock, monotonic
         self._reported: tuple[float, float] | None = None
 
-    def hear(self, reported_at: float | None) -> None:
+    def update(self, reported_at: float | None) -> None:
         """Records the cluster's time at this moment (epoch seconds); None if it reports none."""
         self._reported = None if reported_at is None else (reported_at, self._monotonic())
 
@@ -132,13 +132,13 @@ class NamespaceCache(ABC, Generic[T]):
             pause = PAUSE_SECONDS
             if self._leads():
                 try:
-                    await self.attend()
+                    await self.run()
                 except (StoreUnavailableError, OSError) as error:
                     self._failures.log("Redis unavailable, retrying", str(error))
                     pause = WAIT_SECONDS
             await asyncio.sleep(pause)
 
-    async def attend(self) -> None:
+    async def run(self) -> None:
         """Records what the watch shows until this process no longer leads.
 
         Raises:
@@ -149,7 +149,7 @@ class NamespaceCache(ABC, Generic[T]):
             async for event in events:
                 if not self._leads():
                     return
-                await self._take(event)
+                await self._enqueue(event)
 
     async def _begin(self) -> None:
         """Reads the last record, for kinds that need it."""
@@ -158,9 +158,9 @@ class NamespaceCache(ABC, Generic[T]):
     def _follow(self) -> AsyncGenerator[WatchEvent[T], None]:
         """Yields the events of the watch."""
 
-    async def _take(self, event: WatchEvent[T]) -> None:
+    async def _enqueue(self, event: WatchEvent[T]) -> None:
         """Records one event, or begins to."""
-        await self.see(event)
+        await self.record(event)
 
     async def _record_failure(self, failure: WatchFailure) -> None:
         """Records that the objects cannot be read, or only what happens to them between two lists."""
@@ -175,5 +175,5 @@ class NamespaceCache(ABC, Generic[T]):
         await self._watch_failures.over()
 
     @abstractmethod
-    async def see(self, event: WatchEvent[T]) -> None:
+    async def record(self, event: WatchEvent[T]) -> None:
         """Records one event of the watch."""

@@ -66,7 +66,7 @@ class PodCache(NamespaceCache[Pod]):
     def _follow(self) -> AsyncGenerator[WatchEvent[Pod], None]:
         return follow(self._recorder.cluster, self._namespace)
 
-    async def attend(self) -> None:
+    async def run(self) -> None:
         """Records what the watch shows until this process no longer leads.
 
         Raises:
@@ -75,11 +75,11 @@ class PodCache(NamespaceCache[Pod]):
         self._events = asyncio.Queue[WatchEvent[Pod]](MOST_CHANGES)
         recording, self._late_logs = OrderedTasks(AT_ONCE), OrderedTasks(MOST_LATE_LOGS)
         self._may_ask_again = asyncio.Semaphore(LATE_LOGS_AT_ONCE)
-        tasks = [super().attend(), self._store_events(), self._check_log_rights()]
+        tasks = [super().run(), self._store_events(), self._check_log_rights()]
         recorders = [recording.run(self._record_ends(recording)), self._late_logs.run(asyncio.Event().wait())]
         await first_of([*tasks, *recorders])
 
-    async def _take(self, event: WatchEvent[Pod]) -> None:
+    async def _enqueue(self, event: WatchEvent[Pod]) -> None:
         await self._events.put(event)
 
     async def _store_events(self) -> None:
@@ -98,7 +98,7 @@ class PodCache(NamespaceCache[Pod]):
                     case _:  # a list and a bookmark are about all pods
                         await self._store(changes)
                         changes = []
-                        await self.see(event)
+                        await self.record(event)
             await self._store(changes)
 
     async def _check_log_rights(self) -> None:
@@ -107,12 +107,12 @@ class PodCache(NamespaceCache[Pod]):
             is_refused = await self._recorder.check_log_rights(self._namespace)
             await asyncio.sleep(RECHECK_SECONDS if is_refused else CHECK_SECONDS)
 
-    async def see(self, event: WatchEvent[Pod]) -> None:
+    async def record(self, event: WatchEvent[Pod]) -> None:
         """Stores one event of the watch."""
         match event:
             case Listed():
-                self._cluster_clock.hear(event.server_time)
-                await self._see_all(_with_unreadable(event, self._known))
+                self._cluster_clock.update(event.server_time)
+                await self._record_list(_with_unreadable(event, self._known))
                 await self._failures.over()
                 return
             case WatchChange(found=None):
@@ -124,7 +124,7 @@ class PodCache(NamespaceCache[Pod]):
                 return
         await self._record_watched()
 
-    async def _see_all(self, pods: list[Pod]) -> None:
+    async def _record_list(self, pods: list[Pod]) -> None:
         listed = {each.uid for each in pods}
         ends = [PodEnd(each) for each in pods if self._ended_since(each)]
         ends += [

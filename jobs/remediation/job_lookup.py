@@ -75,8 +75,7 @@ async def look_up_jobs(context: JobContext, installation: Installation, absent: 
 
     These are runners that were busy when last listed and whose job no delivery reported: without an answer they are
     kept for as long as the longest job, and are never granted, so that no deletion queries them. And runners whose
-    object
-    is being deleted under a job: they are no suspects, so that no confirmation queries them.
+    object is being deleted under a job: they are no suspects, so that no confirmation queries them.
 
     Args:
         context: the context of the job.

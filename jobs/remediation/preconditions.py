@@ -46,7 +46,7 @@ async def _object_names(context: JobContext, evidence: Evidence, namespace: str,
 
 
 async def is_place_of(
-    context: JobContext, installation: Installation, evidence: Evidence, finding: DeletionDecision
+    context: JobContext, installation: Installation, evidence: Evidence, decision: DeletionDecision
 ) -> bool:
     """True if the pool's namespace, as configured, is where this runner's pod would be.
 
@@ -55,16 +55,16 @@ async def is_place_of(
     """
     rules, locations = context.settings.pools_of(installation.org), context.pod_locations
     pool = runner_pool(evidence, rules)
-    if finding.is_bare:
+    if decision.is_bare:
         if evidence.deletion is not None and evidence.deletion.uid:
             return True
-        if await locations.is_known(installation.id, pool, finding.namespace):
+        if await locations.is_known(installation.id, pool, decision.namespace):
             return True
         everyone = (await context.runners.all(installation.id)).values()
         names = {each.name for each in everyone if runner_pool(each, rules) == pool}
-        if not await context.pods.shows_any(finding.namespace, names):
+        if not await context.pods.shows_any(decision.namespace, names):
             return False
-    await locations.seen(installation.id, [(pool, finding.namespace)], context.clock())
+    await locations.seen(installation.id, [(pool, decision.namespace)], context.clock())
     return True
 
 

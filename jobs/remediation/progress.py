@@ -28,14 +28,16 @@ class ReplacementProgress:
     context: JobContext
     installation: Installation
 
-    async def meant(self, evidence: Evidence, finding: DeletionDecision, *, left_to_arc: bool) -> Evidence:
+    async def meant(self, evidence: Evidence, decision: DeletionDecision, *, left_to_arc: bool) -> Evidence:
         """Records what is about to be deleted. After a crash the earlier record stays: that object was deleted."""
         known = evidence.deletion
-        if known is not None and known.uid and finding.uid != known.uid:
+        if known is not None and known.uid and decision.uid != known.uid:
             return evidence
         return await self.step(
             evidence,
-            lambda before, at: deletion_progress.found(before, at, finding.uid, finding.text, left_to_arc=left_to_arc),
+            lambda before, at: deletion_progress.found(
+                before, at, decision.uid, decision.text, left_to_arc=left_to_arc
+            ),
         )
 
     async def accepted(self, evidence: Evidence, *, is_over: bool, already_deleted: bool) -> None:
@@ -58,27 +60,27 @@ class ReplacementProgress:
             args = (self.installation.id, evidence.id)
             self.context.ask(JobName.REMEDIATE, *args, key=key, after_seconds=TERMINATING_SECONDS + CLOCK_SLACK_SECONDS)
 
-    async def called_off(self, evidence: Evidence, because: Blocker, after_seconds: float | None, why: str) -> str:
+    async def called_off(self, evidence: Evidence, blocker: Blocker, after_seconds: float | None, why: str) -> str:
         """Revokes the grant; the plan considers the runner again when the blocker may have passed."""
         at = self.context.clock()
 
         def call_off(known: Evidence) -> Evidence:
-            waits = deletion_progress.waits(known.deletion, at, because, after_seconds)
+            waits = deletion_progress.waits(known.deletion, at, blocker, after_seconds)
             return observations.grant_revoked(observations.deleting(known, waits))
 
         await self.fold(evidence, call_off)
-        return self._log(evidence, because, why, "called-off")
+        return self._log(evidence, blocker, why, "called-off")
 
     async def waits(
-        self, evidence: Evidence, because: Blocker, after_seconds: float | None = None, why: str = "", words: str = ""
+        self, evidence: Evidence, blocker: Blocker, after_seconds: float | None = None, why: str = "", words: str = ""
     ) -> str:
         """Records what the replacement waits for; `jobs.remediation.plan_remediation` enqueues it again.
 
         `words` is the API server's message, for people.
         """
         words = redact(words)
-        await self.step(evidence, lambda known, at: deletion_progress.waits(known, at, because, after_seconds, words))
-        return self._log(evidence, because, why, "waiting")
+        await self.step(evidence, lambda known, at: deletion_progress.waits(known, at, blocker, after_seconds, words))
+        return self._log(evidence, blocker, why, "waiting")
 
     async def step(self, evidence: Evidence, change: Callable[[Deletion, float], Deletion]) -> Evidence:
         """Records one step, unless the grant was revoked meanwhile."""
@@ -99,10 +101,10 @@ class ReplacementProgress:
 
         return (await self.context.runners.revise(self.installation.id, {evidence.id: fold}))[evidence.id]
 
-    def _log(self, evidence: Evidence, because: Blocker, why: str, outcome: str) -> str:
-        if evidence.deletion is not None and evidence.deletion.waits_for == because:
+    def _log(self, evidence: Evidence, blocker: Blocker, why: str, outcome: str) -> str:
+        if evidence.deletion is not None and evidence.deletion.waits_for == blocker:
             return STILL_WAITING
         log.warning(
-            "replacement waits", org=self.installation.org, runner=evidence.name, because=because.value, why=why
+            "replacement waits", org=self.installation.org, runner=evidence.name, because=blocker.value, why=why
         )
         return outcome

@@ -17,7 +17,7 @@ from ghapp.replace import arc, pods
 from ghapp.runners.evidence import Evidence
 from ghapp.settings import PoolSettings
 from jobs.context import JobContext
-from jobs.remediation.cluster_replacement import ClusterReplacement, RemediationOps, Replacer
+from jobs.remediation.cluster_replacement import ClusterReplacement, Replacer
 
 log = logger(__name__)
 
@@ -32,16 +32,15 @@ REPLACERS = {
 
 
 async def replace_in_cluster(
-    context: JobContext, installation: Installation, evidence: Evidence, rule: PoolSettings, ops: RemediationOps
+    context: JobContext, installation: Installation, evidence: Evidence, rule: PoolSettings
 ) -> str:
     """Replaces a runner that `may_act` allowed, however often it is called; returns the outcome as it is counted.
 
     Outcomes beside those of `remediate_runner`: `replaced` (the deletion was accepted, or nothing was there),
     `called-off` (a blocker of its own; the plan considers it again later), `waiting` (the cluster gives no answer, or
-    the
-    terminating object still exists), `freed` (a stuck finalizer was removed), `gone`.
+    the terminating object still exists), `freed` (a stuck finalizer was removed), `gone`.
     """
-    replacement = ClusterReplacement(context, installation, rule, REPLACERS[rule.replacer], ops)
+    replacement = ClusterReplacement(context, installation, rule, REPLACERS[rule.replacer])
     try:
         for _ in range(LOOKS):
             try:

@@ -16,6 +16,7 @@ from ghapp.installations.pacing import Purpose
 from ghapp.pods.observed_remains import by_namespace
 from ghapp.queue.jobs import enqueue_versions
 from ghapp.remediation.decision import are_at_rest
+from ghapp.report.remaining_losses import RemainingLosses
 from ghapp.runners import absence
 from ghapp.runners.absence import GetResult, RunnerList
 from ghapp.runners.evidence import Evidence, Survey
@@ -54,6 +55,7 @@ class SweepResult:
         at_rest: True if no runner gives a plan anything to do.
         repeats: how many sweeps, this one included, kept the judgement of an earlier one (`health.settled`).
         deferred: True if the sweep sent nothing, and waits for its turn.
+        losses: the runners that remain lost after it; None if nothing waits for its outcome.
     """
 
     org: str
@@ -71,15 +73,15 @@ class SweepResult:
     at_rest: bool = False
     repeats: int = 0
     deferred: bool = False
+    losses: RemainingLosses | None = None
 
     @property
     def outcome(self) -> str:
-        """What it found, in words: of "Sweep now"."""
+        """What it found and what remains lost, in words: of "Sweep now"."""
         calls = f"{self.calls:,} call{'' if self.calls == 1 else 's'}"
-        if self.flaw:
-            return f"{FAILED}{self.flaw}, {calls}"
         suspects = f"{self.suspects:,} suspect{'' if self.suspects == 1 else 's'}" if self.suspects else "no suspect"
-        return f"found {suspects}, {calls}"
+        found = f"{FAILED}{self.flaw}, {calls}" if self.flaw else f"found {suspects}, {calls}"
+        return f"{found}; {self.losses.in_words}" if self.losses is not None and self.losses.runners else found
 
     def logged(self) -> dict[str, object]:
         """Returns what the log has of it."""

@@ -30,7 +30,8 @@ from ghapp.log import logger
 from ghapp.runners import absence
 from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Reason
-from ghapp.store.presses import SWEEP_TOPIC, Press
+from ghapp.store.presses import JOINED, SWEEP_TOPIC, Press
+from ghapp.store.views import load_remaining_losses
 from jobs.context import JobContext, configured, open_context
 from jobs.deliveries.installations import warn_of_name
 from jobs.remediation.plan_remediation import plan_after_sweep
@@ -73,13 +74,14 @@ async def sweep_installation(
     patience_seconds: float | None = None,
     due_at: float | None = None,
     ends: float | None = None,
+    with_losses: bool = False,
 ) -> SweepResult | None:
     """Sweeps once; returns None if the installation is unknown or another process sweeps it.
 
     With `act` false the sweep records everything and enqueues nothing. `patience_seconds` is the time to wait for
     another process that sweeps it (None: until that one has ended or crashed), `due_at` when the schedule had the sweep
     due (epoch seconds), `ends` when its job ends (by the clock of the event loop): a longer list fails before that, so
-    that its failure can be recorded.
+    that its failure can be recorded. `with_losses` has the result count the runners that remain lost.
     """
     patience_seconds = context.locks.outliving_seconds if patience_seconds is None else patience_seconds
     async with context.locks.acquire("sweep", installation_id, patience_seconds) as acquired:
@@ -94,19 +96,39 @@ async def sweep_installation(
             await context.presses.wait(installation_id, SWEEP_TOPIC, POINTS_SPENT, next_at)
             return swept
         swept = await _finish(context, installation, swept, began, due_at)
-        await context.presses.conclude(installation_id, SWEEP_TOPIC, partial(_outcome, swept=swept, began=began))
         if not swept.repeats:
             await _record_history(context, installation, seen, began)
-    if act:
-        ask_to_confirm(context, installation_id, swept.confirm_at)
+    try:
+        if act:
+            ask_to_confirm(context, installation_id, swept.confirm_at)
+            async with context.all_records(swept.runners):
+                await plan_after_sweep(context, installation, at_rest=swept.at_rest)
+    finally:
+        swept = await _conclude(context, installation, swept, began, with_losses=with_losses)
+    return swept
+
+
+async def _conclude(
+    context: JobContext, installation: Installation, swept: SweepResult, began: float, *, with_losses: bool
+) -> SweepResult:
+    """Records the outcome of presses after the plan, which decides what happens next to the lost; returns the result.
+
+    The losses are read only if that is asked for: that costs as much as a plan.
+    """
+    is_awaited = await context.presses.is_awaited(installation.id, SWEEP_TOPIC)
+    if is_awaited or with_losses:
         async with context.all_records(swept.runners):
-            await plan_after_sweep(context, installation, at_rest=swept.at_rest)
+            losses = await load_remaining_losses(context, installation, context.settings, context.clock())
+        swept = replace(swept, losses=losses)
+    if is_awaited:
+        outcome_of = partial(_outcome, swept=swept, began=began)
+        await context.presses.conclude(installation.id, SWEEP_TOPIC, outcome_of, swept.losses)
     return swept
 
 
 def _outcome(press: Press, swept: SweepResult, began: float) -> str:
     """Returns the outcome of a press of "Sweep now": one that came while the sweep ran joined it."""
-    return f"{'already running: ' if press.entry.at > began else ''}{swept.outcome}"
+    return f"{JOINED if press.entry.at > began else ''}{swept.outcome}"
 
 
 async def _list_and_record(

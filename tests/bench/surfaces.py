@@ -11,7 +11,6 @@ import html
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -31,14 +30,19 @@ SEEN_WITHIN_SECONDS = 40.0
 """Bound of the slowest surface: two sweeps, a confirmation, and the fifteen seconds of a check run."""
 
 
+PHANTOM_WITHIN_SECONDS = 140.0
+"""A phantom is reported once each check has found it for 100 s, as `docs/glossary.md` says."""
+
+
 class Incident(NamedTuple):
-    """An incident: the control that begins it, the words of its headline, and whether it ends by itself."""
+    """An incident: the control that begins it, the words of its headline, whether it ends by itself, and the bound."""
 
     name: str
     control: str
     arguments: Mapping[str, Any]
     words: str
     ends: bool = True
+    seen_within_seconds: float = SEEN_WITHIN_SECONDS
 
 
 INCIDENTS = (
@@ -51,7 +55,7 @@ INCIDENTS = (
     Incident("GitHub 502 for 45 s", "server-errors", {"seconds": 45}, "does not answer, or answers|cannot be read"),
     Incident("12 lost", "lose", {"count": 12, "pool": "linux-4vcpu"}, r"runners? (of linux-4vcpu (is|are) )?lost"),
     Incident("60 lost", "lose", {"count": 60, "pool": "linux-4vcpu"}, r"runners? (of linux-4vcpu (is|are) )?lost"),
-    Incident("a pod lost", "lose-pod", {}, "counts? as (a )?runners?|phantom", ends=False),
+    Incident("a pod lost", "lose-pod", {}, "counts? as (a )?runners?|phantom", False, PHANTOM_WITHIN_SECONDS),
     Incident(
         "a job without a runner",
         "queue",
@@ -148,7 +152,7 @@ def _of(site: Site, incident: Incident) -> list[Figure]:
             if name in first
             else "never",
             first.get(name, MOST_SECONDS),
-            most=SEEN_WITHIN_SECONDS if name != "ghapp up" else None,
+            most=incident.seen_within_seconds if name != "ghapp up" else None,
             unit=" s",
             note="first sight" + (", and last" if incident.ends else ""),
         )
@@ -185,5 +189,5 @@ def _site(folder: Path) -> Iterator[Site]:
         time.sleep(30)  # until the first check run is posted, and pods are seen
         yield Site(output, port)
     finally:
-        process.send_signal(signal.SIGINT)
+        process.terminate()  # a bench in the background has SIGINT ignored, and so has what it starts
         process.wait(60)

@@ -168,7 +168,7 @@ def _nowhere(queue_redis: SyncRedis) -> set[str]:
     prefix = Job.redis_job_namespace_prefix
     kept = {key.decode().removeprefix(prefix) for key in queue_redis.scan_iter(f"{prefix}*", count=1000)}
     ids = {job_id for job_id in kept if ":" not in job_id}
-    eternal = {key.decode() for key in queue_redis.scan_iter("ghapp:claim:*", count=1000) if queue_redis.ttl(key) == -1}
+    eternal = {key.decode() for key in queue_redis.scan_iter("ghapp:lock:*", count=1000) if queue_redis.ttl(key) == -1}
     return (ids - there) | eternal
 
 

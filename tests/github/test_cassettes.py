@@ -195,7 +195,7 @@ async def test_a_token_and_when_it_ends(github, empty_vault, sent):
     await github.installation_client(ACME)
     ends = datetime(2099, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
     assert empty_vault.minted == wire.InstallationToken("not-a-token", ends)
-    assert sent[-1].content == b"", "it is foreverything that the installation granted"
+    assert sent[-1].content == b"", "it is for everything that the installation granted"
 
 
 @pytest.mark.usefixtures("empty_vault")

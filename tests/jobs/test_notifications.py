@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from ghapp.errors import StoreUnavailableError
+from ghapp.gate.active_shard import Deploy, Role
 from ghapp.installations.installation import Installation
 from ghapp.notifications.store import Notifications, PendingNotification
 from ghapp.notifier import Notifier, digest
@@ -13,6 +14,7 @@ from ghapp.runners.evidence import Survey
 from ghapp.runners.verdict import Reason
 from ghapp.settings import Settings
 from ghapp.store.connect import StorePipeline, connect_sync
+from ghapp.store.views import load_fleet
 from jobs import notifications
 from jobs.notifications import BACKOFF_SECONDS, GIVEN_UP_SECONDS, notify
 from jobs.runners.sweep import sweep_installation
@@ -154,6 +156,33 @@ async def test_topics_that_are_not_configured_are_not_notified(story, receiver):
         await app.pass_(1000)
         await notify(app.context, Notifier([address(receiver)]))
         assert receiver.received == []
+
+
+async def test_a_failed_deploy_without_a_check_run_is_notified_and_a_headline_until_its_gate_passes(story, receiver):
+    async with story(
+        config='[notify]\nevents = ["gate"]\n[[pools]]\norg = "acme"\nname = "rollout"\nlabels = ["x"]'
+    ) as app:
+        notifier, shards = Notifier([address(receiver)]), app.context.shards
+
+        async def is_headline():
+            installation = await app.context.installations.one(app.installation)
+            fleet = await load_fleet(app.context, installation, app.settings, app.clock())
+            return [place for place, gate in fleet.gates.items() if gate.failed_at is not None] == ["rollout/pink"]
+
+        failed = Deploy("pink", Role.INACTIVE, app.clock(), app.clock(), "v42", failed_at=app.clock())
+        for pool in ("rollout", "removed-pool"):
+            await shards.record(app.installation, pool, lambda _: failed)
+        await app.live_through_an_interval()
+        await notify(app.context, notifier)
+        assert titles(receiver) == ["ghapp: acme: the gate of shard pink of pool rollout failed"]
+        assert "v42" in receiver.received[0].payload["message"]
+        assert await is_headline()
+        await shards.record(app.installation, "rollout", lambda _: failed._replace(passed_at=app.clock()))
+        assert not await is_headline()
+        for _ in range(3):
+            await app.live_through_an_interval()
+            await notify(app.context, notifier)
+        assert titles(receiver, 2)[1].startswith("ghapp: acme: the gate of shard pink of pool rollout no longer fails")
 
 
 class TestSending:

@@ -23,6 +23,7 @@ from ghapp.queue.jobs import (
     enqueue,
     enqueue_for_each,
     enqueue_report,
+    first_waiting,
     next_order,
     promote_due,
 )
@@ -234,3 +235,19 @@ def test_when_all_queues_are_full_urgent_work_has_every_second_turn_and_the_othe
 def test_what_heals_goes_first_after_any_other_work():
     for served in set(QUEUES) - {"urgent"}:
         assert next_order(QUEUES, served)[0] == "urgent"
+
+
+def test_the_first_of_several_jobs_that_waits_and_when_it_is_due(queue_redis):
+    def first():
+        return first_waiting(queue_redis, JobName.RERUN, ["a", "b", "c"])
+
+    assert first() is None
+    enqueue(queue_redis, JobName.RERUN, 1, key="c", after_seconds=600)
+    key, seconds = first()
+    assert key == "c"
+    assert 590 < seconds <= 600
+    enqueue(queue_redis, JobName.RERUN, 1, key="b")
+    assert first() == ("b", 0.0)
+    queue_redis.hset("rq:job:b", "status", "started")
+    queue_redis.hset("rq:job:c", "status", "failed")
+    assert first() is None, "a job that runs or failed does not wait"

@@ -40,46 +40,46 @@ def finalizers(server):
 
 async def test_arc_from_the_first_look_to_the_last(server, cluster):
     stand_an_object(server)
-    finding = await arc.find(cluster, NAMESPACE, lost(), now())
-    assert finding.ruling is DeletionVerdict.DELETE
-    await execute(arc, cluster, finding)
+    decision = await arc.find(cluster, NAMESPACE, lost(), now())
+    assert decision.verdict is DeletionVerdict.DELETE
+    await execute(arc, cluster, decision)
     assert server.control.names("pods", NAMESPACE) == [NAME], "that one is for ARC to delete"
 
     at = time.time() - 200
-    done = lost(deletion=Deletion(uid=finding.uid, found_at=at, accepted_at=at))
+    done = lost(deletion=Deletion(uid=decision.uid, found_at=at, accepted_at=at))
     under_way = await arc.find(cluster, NAMESPACE, done, now())
-    assert under_way.ruling is DeletionVerdict.UNDER_WAY
+    assert under_way.verdict is DeletionVerdict.UNDER_WAY
 
     a_jump_of_ours = await arc.find(cluster, NAMESPACE, done, now(now=time.time() + 200))
-    assert a_jump_of_ours.ruling is DeletionVerdict.UNDER_WAY
+    assert a_jump_of_ours.verdict is DeletionVerdict.UNDER_WAY
     server.cluster.clock = lambda: time.time() + 200
     stuck = await arc.find(cluster, NAMESPACE, done, now(now=time.time() + 200))
-    assert stuck.ruling is DeletionVerdict.FREE
+    assert stuck.verdict is DeletionVerdict.FREE
     await execute(arc, cluster, stuck)
     assert finalizers(server) == [ARCS_OTHER_FINALIZER]
 
     server.control.release("ephemeralrunners", NAMESPACE, NAME)
     absent = await arc.find(cluster, NAMESPACE, done, now())
-    assert absent.ruling is DeletionVerdict.NOTHING_LEFT
+    assert absent.verdict is DeletionVerdict.NOTHING_LEFT
     changes = [(call.verb, call.resource) for call in server.control.calls() if call.verb not in ("get", "list")]
     assert changes == [("delete", "ephemeralrunners"), ("patch", "ephemeralrunners")]
 
 
 async def test_a_job_that_arc_assigns_after_the_look_is_a_conflict(server, cluster):
     stand_an_object(server)
-    finding = await arc.find(cluster, NAMESPACE, lost(), now())
+    decision = await arc.find(cluster, NAMESPACE, lost(), now())
     server.control.set_status("ephemeralrunners", NAMESPACE, NAME, jobId="8f-a1", workflowRunId=99)
     with pytest.raises(ConflictError):
-        await execute(arc, cluster, finding)
+        await execute(arc, cluster, decision)
     assert "deletionTimestamp" not in server.control.object("ephemeralrunners", NAMESPACE, NAME)["metadata"]
-    assert (await arc.find(cluster, NAMESPACE, lost(), now())).ruling is DeletionVerdict.REFUSE
+    assert (await arc.find(cluster, NAMESPACE, lost(), now())).verdict is DeletionVerdict.REFUSE
 
 
 async def test_a_finalizer_is_never_freed_of_what_is_not_being_deleted(server, cluster):
     stand_an_object(server)
-    finding = await arc.find(cluster, NAMESPACE, lost(), now())
+    decision = await arc.find(cluster, NAMESPACE, lost(), now())
     with pytest.raises(ConflictError):
-        await execute(arc, cluster, finding._replace(ruling=DeletionVerdict.FREE))
+        await execute(arc, cluster, decision._replace(verdict=DeletionVerdict.FREE))
     assert REGISTRATION_FINALIZER in finalizers(server)
 
 
@@ -92,21 +92,21 @@ async def test_without_arcs_crd_nothing_is_concluded(server, cluster):
 async def test_a_pod_and_its_account(server, cluster):
     server.control.pod(NAMESPACE, NAME, service_account=NAME)
     server.control.kubelet_deletes_after(0)
-    finding = await pods.find(cluster, NAMESPACE, lost(), now())
-    assert finding.ruling is DeletionVerdict.DELETE
-    await execute(pods, cluster, finding)
-    await execute(pods, cluster, finding)
+    decision = await pods.find(cluster, NAMESPACE, lost(), now())
+    assert decision.verdict is DeletionVerdict.DELETE
+    await execute(pods, cluster, decision)
+    await execute(pods, cluster, decision)
     assert server.control.object("pods", NAMESPACE, NAME) is None
     assert server.control.object("serviceaccounts", NAMESPACE, NAME) is None
 
 
 async def test_a_pod_created_again_after_the_read_is_kept(server, cluster):
     server.control.pod(NAMESPACE, NAME, service_account=NAME)
-    finding = await pods.find(cluster, NAMESPACE, lost(), now())
+    decision = await pods.find(cluster, NAMESPACE, lost(), now())
     server.control.vanish(NAMESPACE, NAME)
     server.control.pod(NAMESPACE, NAME, service_account=NAME)
     with pytest.raises(ConflictError):
-        await execute(pods, cluster, finding)
+        await execute(pods, cluster, decision)
     assert server.control.object("serviceaccounts", NAMESPACE, NAME) is not None
 
 
@@ -122,7 +122,7 @@ async def test_a_right_that_is_missing_is_named_before_anything_is_done(server, 
     server.control.pod(NAMESPACE, NAME, service_account=NAME)
     reading = RbacRule(("get", "list"), resources=("pods", "serviceaccounts"))
     async with seen_by(server, tmp_path, reading) as cluster:
-        assert (await pods.find(cluster, NAMESPACE, lost(), now())).ruling is DeletionVerdict.DELETE
+        assert (await pods.find(cluster, NAMESPACE, lost(), now())).verdict is DeletionVerdict.DELETE
         with pytest.raises(ClusterForbiddenError) as lacks:
             await pods.require_permissions(cluster, NAMESPACE)
     assert (lacks.value.verb, lacks.value.resource) == ("delete", "pods")

@@ -45,9 +45,9 @@ async def test_a_pod_that_is_terminating_is_not_asked_to_go_again_and_its_accoun
 
 async def test_a_deleted_pod_is_success():
     cluster = FakeCluster()
-    finding = await look(cluster)
-    assert finding.text == "no pod of its name in runners"
-    await execute(pods, cluster, finding)
+    decision = await look(cluster)
+    assert decision.text == "no pod of its name in runners"
+    await execute(pods, cluster, decision)
     assert cluster.done == []
 
 
@@ -59,17 +59,17 @@ async def test_the_account_that_every_namespace_has_belongs_to_no_pod():
 
 async def test_another_pod_of_the_same_name_is_left_alone():
     cluster = FakeCluster(pod(), accounts=("linux-1",))
-    finding = await look(cluster)
+    decision = await look(cluster)
     cluster.found_pods["linux-1"] = pod(uid="pod-2")
     with pytest.raises(ConflictError):
-        await execute(pods, cluster, finding)
+        await execute(pods, cluster, decision)
     assert cluster.done == []
 
 
 @pytest.mark.parametrize("there", [(), (pod(),), (pod(deleting_since=NOW),)], ids=["gone", "there", "Terminating"])
 async def test_an_account_is_left_to_a_pod_that_has_come_under_its_name_meanwhile(there):
     cluster = FakeCluster(*there, accounts=("linux-1",))
-    finding = await look(cluster)
+    decision = await look(cluster)
 
     async def comes_back(*_):
         cluster.found_pods["linux-1"] = pod(uid="pod-2")
@@ -79,12 +79,12 @@ async def test_an_account_is_left_to_a_pod_that_has_come_under_its_name_meanwhil
         cluster.delete_pod = comes_back
     else:
         await comes_back()
-    await execute(pods, cluster, finding)
+    await execute(pods, cluster, decision)
     assert cluster.accounts == {"linux-1"}
 
 
 @pytest.mark.parametrize(
-    ("found", "because"),
+    ("found", "blocker"),
     [
         (pod_of_object(), Blocker.POD_OF_ARC),
         (pod(runner=container(running_since=None)), Blocker.NOT_RUNNING),
@@ -92,11 +92,11 @@ async def test_an_account_is_left_to_a_pod_that_has_come_under_its_name_meanwhil
     ],
     ids=["ARC's", "not running", "young"],
 )
-async def test_a_pod_that_may_not_go_is_left_alone(found, because):
+async def test_a_pod_that_may_not_go_is_left_alone(found, blocker):
     cluster = FakeCluster(found, accounts=("linux-1",))
-    finding = await look(cluster)
-    assert (finding.ruling, finding.because) == (DeletionVerdict.REFUSE, because)
-    await execute(pods, cluster, finding)
+    decision = await look(cluster)
+    assert (decision.verdict, decision.blocker) == (DeletionVerdict.REFUSE, blocker)
+    await execute(pods, cluster, decision)
     assert cluster.done == []
 
 

@@ -6,13 +6,14 @@ from types import SimpleNamespace
 import pytest
 
 from ghapp.deaths.cluster_summary import StaleNamespace
-from ghapp.gate.gate_checks import GateCheck
+from ghapp.gate.gate_states import GateState
 from ghapp.pods.blockers import Blocker
 from ghapp.pods.degraded_sources import DegradedSource
 from ghapp.pods.phantom_kinds import ADVICE, Phantom, PhantomKind, PhantomReason
 from ghapp.remediation.fuse import WHOLE_INSTALLATION as WHOLE
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.report.fleet import by_pool
+from ghapp.report.fleet_report import report_on
 from ghapp.report.headline import MOST_PER_KIND, HeadlineKind, Severity, headlines
 from ghapp.report.links import PageLinks
 from ghapp.runners.deletion_progress import Deletion
@@ -42,14 +43,14 @@ def waiting(number, reason=QueueReason.NO_RUNNER_WITH_LABELS, pool="gpu"):
 
 
 PHANTOM = Phantom(PhantomKind.FAILED_OBJECT, "runner-x1", PhantomReason.FAILED_COUNTS_AS_CAPACITY, "Delete it.")
-FAILED_GATE = GateCheck("a" * 40, NOW - 4000, "acme/deploy", NOW - 4000, failed_at=NOW - 60)
+FAILED_GATE = GateState("a" * 40, NOW - 4000, failed_at=NOW - 60)
 EVERYTHING = {
     "survey": FAILING,
     "fuses": {"gpu": STOPPED},
     "pauses": {"arm": PAUSE},
     "unserved": [waiting(1)],
     "slow": [waiting(2, QueueReason.ALL_BUSY, POOL)],
-    "gate_checks": {"rollout/pink": FAILED_GATE},
+    "gates": {"rollout/pink": FAILED_GATE},
     "phantoms": [PHANTOM],
     "degraded_sources": [DegradedSource("pods in runners", "RBAC lacks watch on pods")],
 }
@@ -266,7 +267,7 @@ OTHERS = {
         "1 job with labels that no pool has waits, and no online runner can take it (NoRunnerWithLabels).",
         False,
     ),
-    "a gate": ({"gate_checks": {"rollout/pink": FAILED_GATE}}, "The gate of shard pink of rollout failed", False),
+    "a gate": ({"gates": {"rollout/pink": FAILED_GATE}}, "The gate of shard pink of rollout failed", False),
     "a phantom": ({"phantoms": [PHANTOM]}, "runner-x1 counts as a runner, and is none", False),
     "a namespace": ({"unseen": [StaleNamespace("ns", NOW - 600)]}, "Namespace ns is not seen", False),
     "a source": (
@@ -294,21 +295,22 @@ def test_jobs_of_lost_runners_belong_to_the_loss():
     assert kinds == [HeadlineKind.LOST]
 
 
-WAITING_GATE = FAILED_GATE._replace(failed_at=None, began_at=NOW - 300 - MICROSECOND)
+WAITING_GATE = GateState("a" * 40, NOW - 300 - MICROSECOND, waits=True)
 
 
 @pytest.mark.parametrize(
-    ("check", "words"),
+    ("gate", "words"),
     [
         (WAITING_GATE, "The gate of shard pink of rollout has not passed since the deploy of aaaaaaa"),
         (WAITING_GATE._replace(began_at=NOW - 300), None),
-        (WAITING_GATE._replace(since=NOW - 1), None),
-        (WAITING_GATE._replace(over=True), None),
+        (WAITING_GATE._replace(waits=False), None),
+        (FAILED_GATE._replace(ref="v42"), "The gate of shard pink of rollout failed after the deploy of v42:"),
+        (FAILED_GATE._replace(ref=""), "The gate of shard pink of rollout failed after its deploy:"),
     ],
-    ids=["for five minutes", "just not", "it passes", "over"],
+    ids=["for five minutes", "just not", "it passes or is over", "of a tag", "of an unnamed version"],
 )
-def test_a_gate_that_does_not_pass_for_minutes_after_a_deploy_is_a_headline(check, words):
-    headline = found(online(), gate_checks={"rollout/pink": check})[0]
+def test_a_gate_that_does_not_pass_for_minutes_after_a_deploy_is_a_headline(gate, words):
+    headline = found(online(), gates={"rollout/pink": gate})[0]
     assert headline.kind is (HeadlineKind.WELL if words is None else HeadlineKind.GATE)
     assert (words or "healthy") in headline.sentence
 
@@ -392,11 +394,27 @@ def test_offline_runners_that_are_being_replaced_are_not_to_be_started():
 @pytest.mark.parametrize("pool", ["", POOL])
 def test_a_phantom_is_not_to_be_started(pool):
     phantom = PHANTOM._replace(subject=present(2).name, pool=pool)
-    (headline,) = found(online(1), present(2), phantoms=[phantom])
-    assert headline.kind is HeadlineKind.PHANTOM
-    both = found(online(1), present(2), present(3), phantoms=[phantom])
-    assert [each.kind for each in both] == [HeadlineKind.PHANTOM, HeadlineKind.OFFLINE]
-    assert both[1].sentence.startswith(f"1 of 3 runners of {POOL} is offline")
+    first, offline = found(online(1), present(2), phantoms=[phantom])
+    assert (first.kind, offline.kind) == (HeadlineKind.PHANTOM, HeadlineKind.OFFLINE)
+    assert offline.sentence.endswith("GitHub lists it as offline; it is a phantom.")
+    assert offline.step == "see what to do about the phantoms"
+    first, offline = found(online(1), present(2), present(3), phantoms=[phantom])
+    assert offline.sentence.startswith(f"2 of 3 runners of {POOL} are offline")
+    assert offline.sentence.endswith("GitHub lists them as offline; 1 of them is a phantom.")
+    assert offline.step == "start what is offline, or check its network; phantoms apart"
+    runners = [online(1), present(2), present(3)]
+    offline = found(*runners, phantoms=[phantom, phantom._replace(subject=present(3).name)])[-1]
+    assert offline.sentence.endswith("; all of them are phantoms.")
+
+
+@pytest.mark.parametrize("phantoms", range(4))
+def test_title_and_table_count_the_same_offline_runners_whatever_else_they_are(phantoms):
+    several = [PHANTOM._replace(subject=present(number).name) for number in range(2, 2 + phantoms)]
+    report = report_on(fleet_of(online(1), present(2), present(3), present(4), phantoms=several), NOW)
+    assert "3 runners offline" in report.title
+    row = next(line for line in report.summary.splitlines() if line.startswith(f"| `{POOL}`"))
+    header = next(line for line in report.summary.splitlines() if line.startswith("| Pool"))
+    assert dict(zip(header.split(" | "), row.split(" | "), strict=True))["Offline"] == "3"
 
 
 def test_a_fuse_that_stopped_because_all_pools_are_held_says_so():

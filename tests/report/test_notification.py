@@ -80,7 +80,7 @@ def test_the_text_for_a_failed_gate():
     failed = Change(Topic.GATE, "linux/pink", "open", "", AT, AT, 0, "0123abc")
     assert message("acme", failed) == Message(
         "ghapp: acme: the gate of shard pink of pool linux failed",
-        "Deployed commit: 0123abc.\nRun `ghapp gate acme linux pink` for the checks and next steps.",
+        "Deployed: 0123abc.\nRun `ghapp gate acme linux pink` for the checks and next steps.",
         "failure",
     )
     assert message("acme", failed._replace(level="", at=AT + 7260)).body == "Failed for 2 h 1 min."

@@ -39,7 +39,7 @@ async def test_a_summary_is_read_back_unchanged(redis):
 
 async def test_a_summary_expires(redis):
     await ClusterSummaries(redis).keep(7, FULL)
-    assert 0 < await redis.ttl(keys.cluster_side(7)) <= BRIDGED_SECONDS
+    assert 0 < await redis.ttl(keys.cluster_summary(7)) <= BRIDGED_SECONDS
 
 
 @pytest.mark.parametrize("first", ["pods", "objects"])

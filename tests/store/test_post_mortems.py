@@ -16,7 +16,7 @@ async def test_a_published_post_mortem_is_kept_for_a_month(redis):
 
 async def test_a_failure_is_not_logged_again_for_a_day(redis):
     store = PostMortems(redis)
-    text = [await store.is_unpublished(7, "a"), await store.is_unpublished(7, "a"), await store.is_unpublished(7, "b")]
+    text = [await store.mark_published(7, "a"), await store.mark_published(7, "a"), await store.mark_published(7, "b")]
     assert text == [True, False, True]
-    assert await store.is_unpublished(8, "a") is True
+    assert await store.mark_published(8, "a") is True
     assert await redis.ttl(keys.published(7, "a")) == 86_400

@@ -1,4 +1,4 @@
-"""A quiet sandbox, a real Redis, and a house whose clock the story moves."""
+"""A quiet sandbox, a real Redis, and jobs whose clock the story moves."""
 
 from __future__ import annotations
 

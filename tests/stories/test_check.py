@@ -13,6 +13,7 @@ from ghapp.store.presses import SWEEP_TOPIC, check_topic
 from jobs.runners.check_runner import check_runner
 from jobs.runners.confirm import confirm_installation
 from jobs.runners.sweep import sweep_installation
+from tests.stories.conftest import POOL
 from tests.stories.test_main_job import state_of
 
 
@@ -77,6 +78,23 @@ async def test_a_press_of_sweep_now_shows_what_the_sweep_found_and_cost(story, f
         shown = (await app.context.presses.get(app.installation, press_id)).outcome
         assert re.fullmatch(re.escape(outcome) + r"\d+ calls?", shown), shown
         assert [each.result for each in await app.context.audit.latest(app.installation, 9)] == [shown]
+
+
+async def test_a_sweep_counts_the_runners_that_remain_lost_and_says_what_happens_next_to_them(story):
+    async with story(config='[remediation]\nmode = "dry-run"') as app:
+        await known_fleet(app)
+        app.sandbox.control.lose("acme", count=2)
+        for _ in range(3):
+            await app.live_through_an_interval()
+        entry = AuditEntry(app.clock() - 1, "mona", Channel.PAGE, "sweep", "", "", "")
+        press_id = await app.context.presses.begin(app.installation, SWEEP_TOPIC, entry)
+        asked = await sweep_installation(app.context, app.installation)
+        press = await app.context.presses.get(app.installation, press_id)
+        why = "nothing is replaced: remediation is in dry-run"
+        assert press.losses == (2, ((POOL, 2, "waiting", "dry-run", why),))
+        assert press.outcome.endswith(f" call; 2 runners remain lost: 2 of {POOL} waiting ({why})")
+        assert asked.losses == press.losses
+        assert (await sweep_installation(app.context, app.installation)).losses is None, "nothing waits for an outcome"
 
 
 async def test_a_check_costs_one_call_and_none_when_reports_have_spent_their_share(story):

@@ -308,7 +308,7 @@ async def test_a_date_by_a_clock_that_had_jumped_delays_no_post(shards):  # noqa
         app.sandbox.control.fault(match="check-runs", method="POST", status=422)
         assert await look(app) is CheckRunOutcome.REFUSED
         gates = GateChecks(app.context.redis)
-        begun = (await gates.rounds(app.installation))[PLACE]
+        begun = (await gates.list(app.installation))[PLACE]
         await gates.keep(app.installation, PLACE, begun._replace(again_at=app.clock() + 86_400))
         assert await look(app) is CheckRunOutcome.REFUSED
 

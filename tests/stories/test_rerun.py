@@ -229,6 +229,39 @@ async def test_a_press_whose_re_run_waits_for_hours_says_for_what_and_how_it_end
         assert await recorded(app) == [last]
 
 
+async def test_presses_while_an_earlier_one_waits_join_its_tries(story):
+    async with story() as app:
+        job, death = await job_died(app, own_steps=True)
+        run = run_of(job)
+        (other,) = app.sandbox.control.queue("acme", labels=[POOL], repository="api")
+        run.job = app.sandbox.fleet.jobs[other]
+        chain = f"rerun-{app.installation}-{job.id}-asked-"
+        for by, attempt in (("mona", 0), ("mona", 0), ("hubot", 0)):
+            assert await rerun(app, death, by, attempt=attempt) is RerunRefusal.RUN_NOT_OVER
+            assert [each for each in enqueued(app) if each.startswith(chain)] == [f"{chain}1"]
+        app.context.queue_redis.delete(f"rq:job:{chain}1")  # as it ended
+        app.context.queue_redis.zrem("rq:scheduled:report", f"{chain}1")
+        for by, attempt in (("mona", 1), ("hubot", 0), ("mona", 0)):
+            assert await rerun(app, death, by, attempt=attempt) is RerunRefusal.RUN_NOT_OVER
+            assert [each for each in enqueued(app) if each.startswith(chain)] == [f"{chain}2"]
+        note = await app.context.reruns.noted(app.installation, job.id)
+        assert note.next_at - app.clock() == pytest.approx(TRIES_AFTER_SECONDS[1], abs=60), "of the chain it joined"
+
+
+async def test_what_is_tried_unasked_and_a_press_are_two_chains(story):
+    async with story(pool=AUTOMATIC) as app:
+        job, death = await job_died(app)
+        run = run_of(job)
+        (other,) = app.sandbox.control.queue("acme", labels=[POOL], repository="api")
+        run.job = app.sandbox.fleet.jobs[other]
+        for by in (AUTO, "mona", AUTO, "hubot"):
+            assert await rerun(app, death, by) is RerunRefusal.RUN_NOT_OVER
+        assert sorted(each.rpartition("-")[0].rpartition("-")[2] for each in enqueued(app) if each[-2:] == "-1") == [
+            "asked",
+            "auto",
+        ]
+
+
 async def test_what_holds_up_an_unasked_re_run_does_not_hold_up_a_press(story):
     async with story(pool=AUTOMATIC) as app:
         _, death = await job_died(app)
@@ -301,7 +334,7 @@ async def test_a_person_who_cancels_the_run_after_pressing_the_button_has_change
         run.job = app.sandbox.fleet.jobs[other]
         assert await rerun(app, death, "mona") is RerunRefusal.RUN_NOT_OVER
         run.job, run.conclusion = job, "cancelled" if is_cancelled else run.conclusion
-        done = await rerun_as_enqueued(app, "mona-1")
+        done = await rerun_as_enqueued(app, "asked-1")
         assert (done is RerunRefusal.CANCELLED) is is_cancelled
         if is_cancelled:
             assert (await rerun(app, death, "mona")).state is RerunState.ACCEPTED, "pressed again"

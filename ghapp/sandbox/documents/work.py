@@ -185,5 +185,5 @@ def check_run_document(
 
 
 def check_suite_id(repository: SandboxRepository, sha: str) -> int:
-    """Returns the id of the check suite of a commit; the same forevery caller."""
+    """Returns the id of the check suite of a commit; the same for every caller."""
     return repository.id * 1_000_000 + int(sha[:4] or "0", 16)

@@ -23,14 +23,13 @@ from ghapp.gate.judgement import LONGEST_CHANGE, Gate, GateRequest, judge_gate
 from ghapp.gate.shard_checks import unknown_shard
 from ghapp.gate.shard_status import has_shards, is_shard
 from ghapp.gate.terraform_log import LONGEST_ERROR, TerraformRun
-from ghapp.queue.jobs import JobName, gates_key
+from ghapp.queue.jobs import Enqueue, JobName, gates_key
 from ghapp.report.documents import CheckDocument, StepDocument, Timestamp, gate_document, timestamp
 from ghapp.settings import PoolSettings, Settings
 from ghapp.store.audit import Trail
 from ghapp.store.stores import Stores
 from ghapp.store.views import load_shard_inputs
 from ghapp.web.api.audit import ApiAudit
-from ghapp.web.api.health import Enqueue
 from ghapp.web.authentication import Authenticator
 from ghapp.web.fleet_view import FleetReader, OrgState
 from ghapp.web.gates import load_sources

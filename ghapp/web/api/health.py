@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from math import ceil
-from typing import Annotated, Protocol, cast
+from typing import Annotated, cast
 
 import msgspec
 from starlette.requests import Request
@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from ghapp.errors import StoreUnavailableError
 from ghapp.log import logger
-from ghapp.queue.jobs import JobName, remediation_key
+from ghapp.queue.jobs import Enqueue, JobName, remediation_key
 from ghapp.report.documents import HealthDocument
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.observations import removal_reported, replaced
@@ -67,13 +67,6 @@ CHECKS_AT_ONCE, CHECKS_AN_HOUR = 50, 250
 TOO_MANY_CHECKS = "too many checks were requested; sweeps cover every runner anyway, or try again later"
 FLAGS = {None: None, "true": True, "false": False}
 STATES = {state.value for state in State}
-
-
-class Enqueue(Protocol):
-    """Enqueues a job, like `ghapp.queue.jobs.enqueue`, without blocking the event loop."""
-
-    async def __call__(self, work: JobName, /, *args: int | str, key: str | None = None, retry: bool = True) -> None:
-        """At most one job per key waits or runs."""
 
 
 class Batch(msgspec.Struct, forbid_unknown_fields=True):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ghapp.deaths.cluster_summary import ClusterSummary
 from ghapp.gate.shard_status import has_shards
 from ghapp.report.documents import Timestamp, timestamp
 from ghapp.report.links import PageLinks
@@ -19,12 +21,16 @@ from ghapp.report.overview import (
     phantom_documents,
     pool_queue_documents,
 )
+from ghapp.runners.evidence import Evidence
 from ghapp.settings import Settings
 from ghapp.store.stores import Stores
-from ghapp.store.views import fleet_view, load_fleet_facts
+from ghapp.store.views import FleetFacts, fleet_view, load_fleet_facts
 from ghapp.web.authentication import Authenticator
-from ghapp.web.fleet_view import FleetReader
+from ghapp.web.cache import Cache
+from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
 from ghapp.web.operation import Answer, Clock, Handler, Operation, problems
+from ghapp.web.prepared import Prepared
+from ghapp.workflow_jobs.job_queue import JobQueue
 
 
 class OrgsDocument(msgspec.Struct, frozen=True):
@@ -73,6 +79,13 @@ LIST_DEAD_DELIVERIES = Operation(
 OPERATIONS = (LIST_ORGS, GET_OVERVIEW, LIST_DEAD_DELIVERIES)
 
 
+class _OrgFacts(NamedTuple):
+    """What is known of an org beside its runners and jobs."""
+
+    facts: FleetFacts
+    summary: ClusterSummary | None
+
+
 class OverviewEndpoints:
     """The endpoints."""
 
@@ -81,6 +94,8 @@ class OverviewEndpoints:
     ) -> None:
         self._settings, self._stores, self._reader = settings, stores, reader
         self._authenticator, self._clock = authenticator, clock
+        self._facts: Cache[int, _OrgFacts] = Cache(MOST_ORGS, MOST_ORGS)
+        self._overviews: Prepared[bytes] = Prepared()
 
     def handlers(self) -> Mapping[Operation, Handler]:
         """Returns the handlers."""
@@ -93,24 +108,42 @@ class OverviewEndpoints:
         return _json(OrgsDocument(sorted(named)))
 
     async def _overview(self, request: Request) -> Response:
-        org, now = request.path_params["org"], self._clock()
-        org_state = await self._reader.installed(org)
-        name, rules = org_state.installation.org, self._settings.pools_of(org_state.installation.org)
-        queue = await self._reader.job_queue(org_state, now, with_ended=False)
-        runners = await self._reader.runners(org_state)
-        facts, summary = await asyncio.gather(
-            load_fleet_facts(self._stores, org_state.installation, self._settings, now),
-            self._stores.cluster_summaries.of(org_state.installation.id),
-        )
-        view = org_state.view
-        fleet = fleet_view(org_state.installation, self._settings, view, runners.values(), queue, facts, now)
-        document: OverviewDocument = {
+        """Judges all runners, so that the document is prepared at most once a second, for all who ask."""
+        org_state = await self._reader.installed(request.path_params["org"])
+        installation = org_state.installation
+
+        async def load() -> _OrgFacts:
+            return _OrgFacts(
+                *await asyncio.gather(
+                    load_fleet_facts(self._stores, installation, self._settings, self._clock()),
+                    self._stores.cluster_summaries.of(installation.id),
+                )
+            )
+
+        runners, known = await asyncio.gather(self._reader.runners(org_state), self._facts.read(installation.id, load))
+        queue = await self._reader.job_queue(org_state, self._clock(), with_ended=False)
+
+        async def prepare() -> bytes:
+            return msgspec.json.encode(
+                await self._document(org_state, runners, queue, known or _OrgFacts(FleetFacts(), None))
+            )
+
+        body = await self._overviews.read(installation.id, prepare, org_state, runners, queue, known)
+        return Response(body, media_type="application/json")
+
+    async def _document(
+        self, org_state: OrgState, runners: Mapping[int, Evidence], queue: JobQueue, known: _OrgFacts
+    ) -> OverviewDocument:
+        now, view, installation = self._clock(), org_state.view, org_state.installation
+        name, rules = installation.org, self._settings.pools_of(installation.org)
+        fleet = fleet_view(installation, self._settings, view, runners.values(), queue, known.facts, now)
+        return {
             "org": name,
             "headlines": headline_documents(fleet, PageLinks(self._settings.public_url, name), now),
             "held": held_documents(org_state.view),
             "pools": pool_queue_documents(name, fleet.demand),
             "pool_names": sorted(await self._reader.pools(org_state)),
-            "phantoms": phantom_documents(name, summary),
+            "phantoms": phantom_documents(name, known.summary),
             "shard_pools": [
                 {"pool": rule.name, "min_online": rule.min_online, "settle_seconds": rule.settle_seconds}
                 for rule in rules
@@ -118,7 +151,6 @@ class OverviewEndpoints:
             ],
             "sweep_seconds": self._settings.of(name).sweep.interval_seconds,
         }
-        return _json(document)
 
     async def _dead(self, request: Request) -> Response:
         """The deliveries that were given up. They are of any org, so the token must be an admin's of every org."""

@@ -66,13 +66,28 @@ class SweepRequested(msgspec.Struct, frozen=True):
     sweep_id: str
 
 
+class LostRunners(msgspec.Struct, frozen=True):
+    """Lost runners of one pool that have the same `remediation.status` and `blocked_by`, and what happens next."""
+
+    pool: str
+    runners: int
+    status: str
+    blocked_by: str | None
+    text: str
+
+
 class SweepOutcome(msgspec.Struct, frozen=True):
-    """What a sweep that was asked for found and cost, or why it failed; null while it is not over."""
+    """What a sweep that was asked for found and cost, or why it failed, and which runners remain lost after it.
+
+    `outcome` and `lost` are null while it is not over; `losses` has the worst groups, at most 20.
+    """
 
     org: str
     sweep_id: str
     outcome: str | None
     failed: bool
+    lost: int | None
+    losses: list[LostRunners]
 
 
 PAUSE = Operation(
@@ -105,7 +120,7 @@ SWEEP = Operation(
 GET_SWEEP = Operation(
     "GET",
     "/v1/orgs/{org}/sweeps/{sweep_id}",
-    "What a sweep that was asked for within the hour found and cost.",
+    "What a sweep that was asked for within the hour found and cost, and which runners remain lost.",
     {200: Answer("Its outcome; null while it is not over.", SweepOutcome), **problems(404)},
     "read",
 )
@@ -186,7 +201,15 @@ class RemediationEndpoints:
         press = await self._presses.get(installation.id, sweep_id) if SWEEP_ID.fullmatch(sweep_id) else None
         if press is None or press.topic != SWEEP_TOPIC:
             raise HTTPException(404, f"{installation.org} has no such sweep of the last hour")
-        document = SweepOutcome(installation.org, sweep_id, press.outcome or None, press.has_failed)
+        lost, groups = (None, ()) if press.losses is None else press.losses
+        document = SweepOutcome(
+            installation.org,
+            sweep_id,
+            press.outcome or None,
+            press.has_failed,
+            lost,
+            [LostRunners(each.pool, each.runners, each.status, each.blocked_by or None, each.text) for each in groups],
+        )
         return Response(msgspec.json.encode(document), media_type="application/json")
 
     async def _require_pool(self, org_state: OrgState, pool: str | None) -> None:

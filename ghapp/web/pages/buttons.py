@@ -23,12 +23,11 @@ from ghapp.deaths.rerun import WHY_NOT
 from ghapp.deaths.store import identity
 from ghapp.installations.pool_matching import LONGEST_POOL
 from ghapp.log import logger
-from ghapp.queue.jobs import JobName
+from ghapp.queue.jobs import Enqueue, JobName
 from ghapp.remediation.store import WHOLE_ORG, Pause
 from ghapp.report.post_mortem import RERUN
 from ghapp.store.audit import AuditEntry, ChangeOutcome, Channel
 from ghapp.store.presses import QUEUED, SWEEP_TOPIC, check_topic, rerun_topic
-from ghapp.web.api.health import Enqueue
 from ghapp.web.pages import layout
 from ghapp.web.pages.access import Visitor
 from ghapp.web.pages.fleet_pages import OrgVisit, PageHost

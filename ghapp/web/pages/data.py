@@ -37,7 +37,6 @@ from ghapp.web.cache import Cache
 from ghapp.web.fleet_view import MOST_ORGS, FleetReader, OrgState
 from ghapp.web.gates import LoadedGates, PoolGates, load_gates
 from ghapp.web.operation import Clock
-from ghapp.web.pages.prepared import Prepared
 from ghapp.web.pages.views.charts import ChartView, Sparkline
 from ghapp.web.pages.views.cluster import ClusterView, PhantomLine, cluster_view, phantoms_named
 from ghapp.web.pages.views.death import RerunKnown
@@ -47,6 +46,7 @@ from ghapp.web.pages.views.incidents import open_incidents
 from ghapp.web.pages.views.jobs import JobSurvey, job_board, searches_of
 from ghapp.web.pages.views.overview import OverviewPage, overview
 from ghapp.web.pages.views.runners import RunnerLine, lines
+from ghapp.web.prepared import Prepared
 from ghapp.workflow_jobs.job import EVERY_JOB, Job, PullReference
 from ghapp.workflow_jobs.job_queue import JobQueue
 

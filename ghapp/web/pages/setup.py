@@ -23,14 +23,13 @@ from ghapp.credentials import AppCredentials, keep
 from ghapp.errors import CodeRefusedError, ConfigurationError, GitHubError, StoreUnavailableError
 from ghapp.github.manifest import app_yml, convert, manifest
 from ghapp.log import logger
-from ghapp.queue.jobs import JobName
+from ghapp.queue.jobs import Enqueue, JobName
 from ghapp.report.suggested_config import suggested_config
 from ghapp.settings import Settings
 from ghapp.store import keys
 from ghapp.store.audit import AuditEntry, Channel, Trail
 from ghapp.store.stores import Stores
 from ghapp.store.views import load_current_runners
-from ghapp.web.api.health import Enqueue
 from ghapp.web.operation import Clock
 from ghapp.web.page_key import PARAMETER, PageKey
 from ghapp.web.pages import layout

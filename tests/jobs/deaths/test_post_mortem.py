@@ -306,7 +306,7 @@ async def test_a_failing_log_store_is_paused_for_all_deaths_and_queried_by_a_lat
         lease_is_over(app, job)
         app.clock.pass_(90)
         assert await look(app, job, 1) is CheckRunOutcome.CREATED
-        assert await app.context.redis.ttl(keys.LOG_STORE_RESTS) > 0
+        assert await app.context.redis.ttl(keys.LOG_STORE_BACKOFF) > 0
         assert await reported_sources(app) == [RUNNER_LINES, HOST_LINES]
         assert [list(args) for args, _ in waiting(app)] == [[app.installation, identity(death), 2]], (
             "a later run may find its lines"
@@ -316,7 +316,7 @@ async def test_a_failing_log_store_is_paused_for_all_deaths_and_queried_by_a_lat
             loki.holds(({}, [loki.line(death.at, OOM)]))
             await look_into(app.context, app.installation, identity(death._replace(pod_uid="other")), 1)
             assert loki.asked == [], "the log store is paused for all deaths"
-            await app.context.redis.delete(keys.LOG_STORE_RESTS)  # a minute later
+            await app.context.redis.delete(keys.LOG_STORE_BACKOFF)  # a minute later
             await look(app, job, 2)
             assert OOM in (await kept(app, job)).host_log[-1]
             assert await reported_sources(app) == []

@@ -61,7 +61,7 @@ def view_of(cluster, redis, *pools, leads=lambda: True, clock=time.time, namespa
 async def watching(cluster, redis, **how):
     """Runs the cache with an empty list of pods, so that a view exists."""
     await Pods(redis).replace_pods(NS, [], time.time())
-    task = asyncio.create_task(view_of(cluster, redis, **how).attend())
+    task = asyncio.create_task(view_of(cluster, redis, **how).run())
     try:
         yield
     finally:
@@ -180,7 +180,7 @@ async def test_an_unreadable_resource_ages_and_does_not_count_as_deleted(redis, 
     await Pods(redis).replace_pods(NS, [], NOW)
     with capture_logs() as logs:
         for _ in range(3):
-            await view.see(WatchFailure(error))
+            await view.record(WatchFailure(error))
     assert (await Pods(redis).seen_at(NS) is not None) is has_none
     assert [each["event"] for each in logs] == (["watch failed"] if is_missed else []), (
         "logged once until the failure is over"
@@ -193,8 +193,8 @@ async def test_a_bookmark_refreshes_the_view_and_ends_a_failure(redis):
     await Pods(redis).replace_objects(NS, [], NOW - 100)
     with capture_logs() as logs:
         for _ in range(2):
-            await view.see(WatchFailure(AWAY))
-            await view.see(WatchChange("bookmark", None, "9"))
+            await view.record(WatchFailure(AWAY))
+            await view.record(WatchChange("bookmark", None, "9"))
     assert await Pods(redis).seen_at(NS) == NOW
     assert len(logs) == 2
 
@@ -209,13 +209,13 @@ async def test_an_object_that_cannot_be_read_stays_as_it_was_known(api, cluster,
     odd = LeftOut(
         "ephemeral-runner", "items[0].metadata", "odd", is_row=True, row={"metadata": {"uid": objects[0].uid}}
     )
-    await view.see(Listed([], "9", None, (odd,)))
+    await view.record(Listed([], "9", None, (odd,)))
     assert (await Pods(redis).all(NS)).objects.keys() == {objects[0].name}
 
 
 async def test_a_watch_without_the_lock_records_nothing(api, cluster, redis):
     api.control.ephemeral_runner(NS, "linux-0")
-    await view_of(cluster, redis, leads=lambda: False).attend()
+    await view_of(cluster, redis, leads=lambda: False).run()
     await Pods(redis).replace_pods(NS, [], NOW)
     assert await Pods(redis).all(NS) is None
 
@@ -241,7 +241,7 @@ async def test_a_temporary_redis_outage_loses_nothing(api, cluster, redis, monke
 async def test_a_view_records_the_clock_offset_of_the_cluster(redis):
     view = view_of(None, redis, clock=lambda: NOW)
     await Pods(redis).replace_pods(NS, [], NOW)
-    await view.see(Listed([], "7", server_time=NOW + 300))
+    await view.record(Listed([], "7", server_time=NOW + 300))
     assert (await Pods(redis).all(NS)).ahead == pytest.approx(300.0, abs=5.0)
 
 
@@ -249,13 +249,13 @@ def test_the_clusters_clock_is_independent_of_jumps_of_ours():
     ours, beat = [NOW], [50.0]
     clock = ClusterClock(lambda: ours[0], lambda: beat[0])
     assert clock.ahead() == 0.0
-    clock.hear(NOW - 300)
+    clock.update(NOW - 300)
     assert clock.ahead() == -300.0
     beat[0], ours[0] = 60.0, NOW + 10
     assert clock.ahead() == -300.0
     ours[0] += 3600
     assert clock.ahead() == -3900.0
-    clock.hear(None)
+    clock.update(None)
     assert clock.ahead() == 0.0
 
 
@@ -267,23 +267,23 @@ class TestDegradedSourcesForTheReport:
 
     async def test_a_missing_crd_that_a_pool_needs_is_reported(self, cluster, redis):
         missing = WatchFailure(ResourceMissingError("install its CRD"))
-        await view_of(cluster, redis).see(missing)
+        await view_of(cluster, redis).record(missing)
         assert await self.kept(redis) == {self.PLACE: "install its CRD"}
 
     async def test_a_missing_crd_is_not_reported_for_other_pools(self, cluster, redis):
         missing = WatchFailure(ResourceMissingError("install its CRD"))
-        await view_of(cluster, redis, PoolSettings("acme", "linux", replacer="pods", namespace=NS)).see(missing)
+        await view_of(cluster, redis, PoolSettings("acme", "linux", replacer="pods", namespace=NS)).record(missing)
         assert await self.kept(redis) == {}
 
     async def test_an_unavailable_cluster_is_reported_by_the_age_of_the_view_alone(self, cluster, redis):
-        await view_of(cluster, redis).see(WatchFailure(ClusterUnavailableError("503")))
+        await view_of(cluster, redis).record(WatchFailure(ClusterUnavailableError("503")))
         assert await self.kept(redis) == {}
 
     async def test_a_degraded_source_is_cleared_by_the_first_success_even_of_another_leader(self, cluster, redis):
         lacks = ClusterForbiddenError("RBAC lacks list", verb="list", resource="ephemeralrunners")
-        await view_of(cluster, redis).see(WatchFailure(lacks))
+        await view_of(cluster, redis).record(WatchFailure(lacks))
         assert await self.kept(redis) == {self.PLACE: "RBAC lacks list"}
-        await view_of(cluster, redis).see(WatchChange("bookmark", None, "1"))
+        await view_of(cluster, redis).record(WatchChange("bookmark", None, "1"))
         assert await self.kept(redis) == {}
 
 
@@ -315,7 +315,7 @@ async def _is_over(redis, place):
 async def test_a_view_records_whether_objects_can_be_listed(redis, event, lists):
     """Without the CRD, an object missing from the view is not known to be deleted."""
     await Pods(redis).replace_pods(NS, [], NOW)
-    await view_of(None, redis, clock=lambda: NOW).see(event)
+    await view_of(None, redis, clock=lambda: NOW).record(event)
     assert (await Pods(redis).all(NS)).lists_objects is lists
 
 
@@ -325,11 +325,11 @@ async def test_an_outage_is_reported_only_if_it_lasts_and_a_refusal_at_once(redi
     now, place = [0.0], objects_source(NS)
     view = view_of(None, redis, clock=lambda: NOW)
     view._failures._grace = failure_grace.FailureGrace(lambda: now[0])
-    await view.see(WatchFailure(AWAY))
+    await view.record(WatchFailure(AWAY))
     now[0] = seconds
-    await view.see(WatchFailure(AWAY))
+    await view.record(WatchFailure(AWAY))
     assert bool(await DegradedSources(redis).of([place])) is is_reported
-    await view.see(WatchFailure(FORBIDDEN["list"]))
+    await view.record(WatchFailure(FORBIDDEN["list"]))
     assert await DegradedSources(redis).of([place]) == {place: "no"}
 
 
@@ -337,8 +337,8 @@ async def test_a_success_between_failures_restarts_the_grace_time(redis):
     now = [0.0]
     view = view_of(None, redis, clock=lambda: NOW)
     view._failures._grace = failure_grace.FailureGrace(lambda: now[0])
-    await view.see(WatchFailure(AWAY))
-    await view.see(WatchChange("bookmark", None, "9"))
+    await view.record(WatchFailure(AWAY))
+    await view.record(WatchChange("bookmark", None, "9"))
     now[0] = 70.0
-    await view.see(WatchFailure(AWAY))
+    await view.record(WatchFailure(AWAY))
     assert await DegradedSources(redis).of([objects_source(NS)]) == {}

@@ -84,7 +84,7 @@ async def watching(recorder, *events, leads=lambda: True):
                 yield each
             await asyncio.Event().wait()
 
-    task = asyncio.create_task(Scripted(NS, recorder, leads).attend())
+    task = asyncio.create_task(Scripted(NS, recorder, leads).run())
     try:
         yield task
     finally:

@@ -84,7 +84,7 @@ def asked(monkeypatch):
 @asynccontextmanager
 async def watching(recorder, leads=lambda: True):
     view = PodCache(NS, recorder, leads)
-    task = asyncio.create_task(view.attend())
+    task = asyncio.create_task(view.run())
     try:
         yield view
     finally:
@@ -370,7 +370,7 @@ async def test_a_watch_that_crashes_within_an_event_misses_no_death(
         await until(lambda: _watches(api, 0))
         if step == "replace_pods":
             happens()
-        dying = asyncio.create_task(PodCache(NS, recorder, lambda: True).attend())
+        dying = asyncio.create_task(PodCache(NS, recorder, lambda: True).run())
         if step != "replace_pods":
             await until(lambda: _watches(api, 1))
             happens()
@@ -411,7 +411,7 @@ async def test_a_death_recorded_before_a_crash_is_enqueued_by_the_next_watch(rec
     with monkeypatch.context() as patch:
         patch.setattr(jobs, "enqueue", crash)
         with pytest.raises(CrashError):
-            await asyncio.wait_for(PodCache(NS, recorder, lambda: True).attend(), 20)
+            await asyncio.wait_for(PodCache(NS, recorder, lambda: True).run(), 20)
     assert set(await deaths(recorder)) == {"a"}
     api.control.vanish(NS, "a")
     async with watching(recorder):
@@ -431,7 +431,7 @@ async def _any(found):
 async def test_a_watch_without_the_lock_records_nothing(recorder, api, asked):
     api.control.pod(NS, "a")
     api.control.container_ends(NS, "a", exit_code=1)
-    await asyncio.wait_for(PodCache(NS, recorder, lambda: False).attend(), 20)
+    await asyncio.wait_for(PodCache(NS, recorder, lambda: False).run(), 20)
     assert await deaths(recorder) == {}
     assert await Pods(recorder.stores.redis).known(NS) == []
 
@@ -543,11 +543,11 @@ async def test_a_death_with_a_forbidden_log_is_stored_without_it_and_the_missing
 async def test_a_failed_watch_reports_no_death(recorder, asked, error):
     running = Pod(NS, "a", "uid", "1", time.time(), runner=Container("runner", time.time()), container="runner")
     view = PodCache(NS, recorder, lambda: True)
-    await view.see(Listed([running], "1"))
-    await view.see(WatchFailure(error))
+    await view.record(Listed([running], "1"))
+    await view.record(WatchFailure(error))
     assert await unrecorded(recorder) == []
     assert [each.name for each in await Pods(recorder.stores.redis).known(NS)] == ["a"]
-    await view.see(Listed([], "2"))
+    await view.record(Listed([], "2"))
     assert await unrecorded(recorder) == [PodEnd(running, vanished=True)]
 
 
@@ -555,7 +555,7 @@ async def test_a_failure_is_logged_once_until_it_is_over(recorder):
     view = PodCache(NS, recorder, lambda: True)
     with capture_logs() as logs:
         for _ in range(3):
-            await view.see(WatchFailure(ClusterUnavailableError("away")))
+            await view.record(WatchFailure(ClusterUnavailableError("away")))
     assert json.dumps(logs).count("watch failed") == 1
 
 
@@ -658,7 +658,7 @@ async def test_the_first_refusal_is_named(recorder, api, redis, verb):
     async with aclosing(watch.follow(recorder.cluster, NS)) as events:
         view = PodCache(NS, recorder, lambda: True)
         async for event in events:
-            await view.see(event)
+            await view.record(event)
             if isinstance(event, WatchFailure):
                 break
     assert first.affected == 1
@@ -672,15 +672,15 @@ async def test_a_list_ends_what_its_refusal_hid_and_nothing_that_a_watch_alone_s
     async def degraded():
         return [*await DegradedSources(redis).of(places)]
 
-    await view.see(WatchFailure(refused["list"]))
+    await view.record(WatchFailure(refused["list"]))
     assert await degraded() == places[:1]
     for _ in range(2):
-        await view.see(Listed([], "1"))
-        await view.see(WatchFailure(refused["watch"], is_listed=True))
+        await view.record(Listed([], "1"))
+        await view.record(WatchFailure(refused["watch"], is_listed=True))
         assert await degraded() == places[1:]
-    await view.see(WatchFailure(refused["list"]))
+    await view.record(WatchFailure(refused["list"]))
     assert await degraded() == places
-    await view.see(WatchChange("bookmark", None, "2"))
+    await view.record(WatchChange("bookmark", None, "2"))
     assert await degraded() == []
 
 
@@ -701,9 +701,9 @@ async def test_the_text_about_a_failing_source_stays_while_only_its_details_chan
     monkeypatch.setattr(failure_grace, "OUTAGE_SECONDS", 0.0)
     view, place = PodCache(NS, recorder, lambda: True), pods_source(NS)
     for why in ("no answer (ConnectError)", "no answer in time"):
-        await view.see(WatchFailure(ClusterUnavailableError(why)))
+        await view.record(WatchFailure(ClusterUnavailableError(why)))
     assert await DegradedSources(redis).of([place]) == {place: "no answer (ConnectError)"}
-    await view.see(WatchFailure(ClusterForbiddenError("RBAC lacks list", verb="list", resource="pods")))
+    await view.record(WatchFailure(ClusterForbiddenError("RBAC lacks list", verb="list", resource="pods")))
     assert await DegradedSources(redis).of([place]) == {place: "RBAC lacks list"}
 
 

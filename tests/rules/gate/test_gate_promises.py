@@ -1,4 +1,4 @@
-"""The gate keeps its guarantees forevery fleet."""
+"""The gate keeps its guarantees for every fleet."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ghapp.gate.gate_checks import GateCheck, ended_undecided
+from ghapp.gate.gate_states import gate_states
 from ghapp.notifications.conditions import (
     BLIND_SECONDS,
     HOUR,
@@ -250,7 +251,7 @@ def test_a_fuse_that_moved_with_its_renamed_pool_is_not_reported_as_closed(peopl
 
 
 def test_a_failed_gate_whose_record_expired_is_not_reported_as_over(people):
-    people.observe(*gate_conditions({"linux/pink": FAILED_GATE}))
+    people.observe(*gate_conditions(gates(pink=FAILED_GATE)))
     for at in (60, 200):
         assert people.observe(at=NOW + at, moot=moot_conditions(people.known, {}, {})) == []
     assert people.known == {}
@@ -260,15 +261,20 @@ FAILED_GATE = GateCheck("sha", NOW, "acme/infra", NOW, failed_at=NOW + 900, over
 BEGUN_GATE = GateCheck("next", NOW + 1000, "acme/infra", NOW + 1000)
 
 
+def gates(**gate_checks):
+    return gate_states({}, {f"linux/{shard}": each for shard, each in gate_checks.items()}, NOW)
+
+
 def test_a_gate_check_that_failed_is_a_condition():
-    checks = {"linux/pink": FAILED_GATE, "linux/blue": BEGUN_GATE}
-    assert gate_conditions(checks) == [Condition(Topic.GATE, "linux/pink", "open", NOW + 900, 0, "sha")]
+    assert gate_conditions(gates(pink=FAILED_GATE, blue=BEGUN_GATE)) == [
+        Condition(Topic.GATE, "linux/pink", "open", NOW + 900, 0, "sha")
+    ]
 
 
 def test_a_gate_that_failed_no_longer_fails_when_the_next_deploy_has_passed_and_not_when_it_begins(people):
     def seen(check, at):
-        checks = {"linux/pink": check}
-        return people.observe(*gate_conditions(checks), at=NOW + at, unknown=undecided_gates(checks))
+        known = gates(pink=check)
+        return people.observe(*gate_conditions(known), at=NOW + at, unknown=undecided_gates(known))
 
     assert seen(FAILED_GATE, 900) == [("", "open")]
     unseen = BEGUN_GATE._replace(over=True)

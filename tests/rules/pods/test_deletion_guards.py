@@ -36,8 +36,8 @@ NOTHING_LEFT = (DeletionVerdict.NOTHING_LEFT, None)
 ENDED = Ended(exit_code=1, finished_at=NOW - 300)
 
 
-def refused(because, after_seconds=None):
-    return DeletionVerdict.REFUSE, BlockedBy(because, after_seconds)
+def refused(blocker, after_seconds=None):
+    return DeletionVerdict.REFUSE, BlockedBy(blocker, after_seconds)
 
 
 @dataclass
@@ -65,8 +65,8 @@ def remains_seen(kind, seconds=0.0):
     return Remains(RemainsKind(kind), NOW - seconds, NOW)
 
 
-def waiting_for(because, seconds):
-    return Deletion(waits_for=because, waiting_since=NOW - seconds)
+def waiting_for(blocker, seconds):
+    return Deletion(waits_for=blocker, waiting_since=NOW - seconds)
 
 
 YOUNG = NOW - GRACE + MICROSECOND
@@ -159,10 +159,10 @@ BOTH = [
 
 @pytest.mark.parametrize("app", BOTH, ids=lambda app: app.text)
 def test_an_object_is_deleted_only_if_each_guard_allows_it(app):
-    ruling = may_delete_object(
+    verdict = may_delete_object(
         lost(**app.evidence), runner_object(**app.found), pod_of_object(**app.pod), preconditions(**app.around)
     )
-    assert ruling == app.expected
+    assert verdict == app.expected
 
 
 @pytest.mark.parametrize("app", BOTH, ids=lambda app: app.text)
@@ -197,10 +197,10 @@ ARC_ALONE = [
 @pytest.mark.parametrize("app", ARC_ALONE, ids=lambda app: app.text)
 def test_an_object_of_arc_has_further_guards(app):
     found = {"name": "arc-1"} | app.found
-    ruling = may_delete_object(
+    verdict = may_delete_object(
         lost(**app.evidence), runner_object(**found), pod_of_object(**app.pod), preconditions(**app.around)
     )
-    assert ruling == app.expected
+    assert verdict == app.expected
 
 
 def test_a_target_found_before_a_crash_is_deleted_though_clocks_show_a_successor():
@@ -362,7 +362,7 @@ class TestADeletionByAnother:
         assert may_delete_object(evidence, found, pod_of_object(), preconditions()) == expected
 
     @pytest.mark.parametrize(
-        ("evidence", "found", "around", "because"),
+        ("evidence", "found", "around", "blocker"),
         [
             ({"job_id": 7}, {}, {}, Blocker.JOB_IN_PROGRESS),
             ({}, {"job_id": "8f-a1"}, {}, Blocker.JOB_UNKNOWN),
@@ -371,11 +371,11 @@ class TestADeletionByAnother:
         ],
         ids=["a job", "a job unknown by delivery", "seen busy", "claimed"],
     )
-    def test_the_object_is_not_freed_while_its_pod_may_run_a_job(self, evidence, found, around, because):
+    def test_the_object_is_not_freed_while_its_pod_may_run_a_job(self, evidence, found, around, blocker):
         evidence = lost(remains=remains_seen("terminating", 9000), **evidence)
         found = runner_object(deleting_since=NOW - 9000, **found)
         refusal = may_delete_object(evidence, found, pod_of_object(), preconditions(**around))
-        assert refusal == refused(because)
+        assert refusal == refused(blocker)
 
     def test_a_terminating_object_without_a_pod_is_freed_though_it_names_a_job(self):
         evidence = lost(remains=remains_seen("terminating", 9000), busy=True)
@@ -412,13 +412,13 @@ def test_a_forward_jump_of_the_local_clock_makes_an_object_no_older(jump):
     """The runner was lost, a new object was created under its name, and then the clock jumped."""
     around = preconditions(now=NOW + jump)
     young = {"created_at": YOUNG, "read_at": NOW}
-    for ruling, _ in (
+    for verdict, _ in (
         may_delete_object(lost(), runner_object(**young), pod_of_object(), around),
         may_delete_object(lost(), runner_object(), pod_of_object(runner=container(running_since=YOUNG)), around),
         may_delete_pod(lost(), pod(**young), around),
         may_delete_pod(lost(), pod(runner=container(running_since=YOUNG)), around),
     ):
-        assert ruling is not DeletionVerdict.DELETE
+        assert verdict is not DeletionVerdict.DELETE
 
 
 @pytest.mark.parametrize(
@@ -486,7 +486,7 @@ def test_a_pod_without_an_arc_object(evidence, changes, expected):
 
 @pytest.mark.parametrize("there", [None, pod(deleting_since=NOW - 60)], ids=["no pod", "a pod that is Terminating"])
 @pytest.mark.parametrize(
-    ("evidence", "around", "because"),
+    ("evidence", "around", "blocker"),
     [
         ({}, {"claimed": {"linux-1"}}, Blocker.POD_CLAIMED),
         ({"job_id": 7}, {}, Blocker.JOB_IN_PROGRESS),
@@ -495,9 +495,9 @@ def test_a_pod_without_an_arc_object(evidence, changes, expected):
     ],
     ids=["claimed", "a job", "a job under its name", "known elsewhere"],
 )
-def test_a_terminating_or_missing_pod_is_refused_while_its_runner_may_be_needed(there, evidence, around, because):
-    ruling, blocked = may_delete_pod(lost(**evidence), there, preconditions(**around))
-    assert (ruling, blocked.because) == (DeletionVerdict.REFUSE, because)
+def test_a_terminating_or_missing_pod_is_refused_while_its_runner_may_be_needed(there, evidence, around, blocker):
+    verdict, blocked = may_delete_pod(lost(**evidence), there, preconditions(**around))
+    assert (verdict, blocked.blocker) == (DeletionVerdict.REFUSE, blocker)
 
 
 def test_the_registration_of_a_runner_without_a_pod_may_be_deleted():
@@ -520,10 +520,10 @@ def test_a_deleted_pod_is_old_and_has_no_job(created_at, running_since, job_ende
     evidence = lost(job_id=7 if job_ended_at else None, job_ended_at=job_ended_at, busy=busy)
     its_pod = pod(created_at=created_at, runner=container(running_since=running_since))
     around = preconditions(claimed={"linux-1"} if claimed else ())
-    ruling, _ = may_delete_pod(evidence, its_pod, around)
+    verdict, _ = may_delete_pod(evidence, its_pod, around)
     is_old = NOW - max(created_at, running_since) >= GRACE
     is_idle = not busy and (job_ended_at is None or NOW - job_ended_at >= GRACE)
-    assert (ruling is DeletionVerdict.DELETE) == (is_old and is_idle and not claimed)
+    assert (verdict is DeletionVerdict.DELETE) == (is_old and is_idle and not claimed)
 
 
 def test_each_blocker_has_a_sentence():

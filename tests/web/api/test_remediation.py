@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from unittest.mock import AsyncMock
 
@@ -10,10 +11,12 @@ import pytest
 from ghapp.remediation import store as fuses
 from ghapp.remediation.fuse import Fuse, FuseReason, Position
 from ghapp.remediation.store import Fuses, Pause
+from ghapp.report.remaining_losses import RemainingLoss, RemainingLosses
 from ghapp.store.audit import AuditEntry, AuditLog, Channel, Trail
 from ghapp.store.presses import SWEEP_TOPIC, Press, Presses, check_topic
 from ghapp.store.schedule import Schedule
 from ghapp.store.tokens import Tokens
+from ghapp.web.api import overview
 from tests.web.conftest import INSTALLATION, NOW
 
 POOL = "linux-4vcpu"
@@ -195,20 +198,35 @@ async def test_a_sweep_is_due_at_once_and_recorded_and_its_outcome_follows(admin
     assert (answer.status_code, asked["org"], asked["requested_at"]) == (202, "acme", "2027-01-15T08:00:00Z")
     assert await Schedule(redis).next(INSTALLATION) == NOW
     address, swept = f"/v1/orgs/acme/sweeps/{asked['sweep_id']}", {"org": "acme", "sweep_id": asked["sweep_id"]}
-    assert (await admin.get(address)).json() == {**swept, "outcome": None, "failed": False}
-    await Presses(redis).conclude(INSTALLATION, SWEEP_TOPIC, lambda _: "found 2 suspects, 4 calls")
-    assert (await admin.get(address)).json() == {**swept, "outcome": "found 2 suspects, 4 calls", "failed": False}
+    assert (await admin.get(address)).json() == {**swept, "outcome": None, "failed": False, "lost": None, "losses": []}
+    losses = RemainingLosses(3, (RemainingLoss("linux", 2, "waiting", "pause", "paused by mona"),))
+    await Presses(redis).conclude(INSTALLATION, SWEEP_TOPIC, lambda _: "found 2 suspects, 4 calls", losses)
+    assert (await admin.get(address)).json() == {
+        **swept,
+        "outcome": "found 2 suspects, 4 calls",
+        "failed": False,
+        "lost": 3,
+        "losses": [
+            {"pool": "linux", "runners": 2, "status": "waiting", "blocked_by": "pause", "text": "paused by mona"}
+        ],
+    }
     (entry,) = await AuditLog(redis).latest(INSTALLATION, 9)
     assert (entry.who, entry.channel, entry.action) == (named(admin), Channel.API, "sweep")
     assert entry.result == "found 2 suspects, 4 calls"
 
 
-async def test_a_sweep_that_failed_says_so(admin, redis):
+@pytest.mark.parametrize(
+    ("outcome", "failed"),
+    [
+        ("already running: failed: ListIncomplete, 2 calls", True),
+        ("failed: ListIncomplete, 2 calls; 1 runner remains lost: 1 of x requested", True),
+        ("found 1 suspect, 2 calls; 1 runner remains lost: 1 of x waiting (paused by mona: failed: rent)", False),
+    ],
+)
+async def test_a_sweep_that_failed_says_so(admin, redis, outcome, failed):
     sweep_id = (await admin.post("/v1/orgs/acme/sweep")).json()["sweep_id"]
-    await Presses(redis).conclude(
-        INSTALLATION, SWEEP_TOPIC, lambda _: "already running: failed: ListIncomplete, 2 calls"
-    )
-    assert (await admin.get(f"/v1/orgs/acme/sweeps/{sweep_id}")).json()["failed"] is True
+    await Presses(redis).conclude(INSTALLATION, SWEEP_TOPIC, lambda _: outcome)
+    assert (await admin.get(f"/v1/orgs/acme/sweeps/{sweep_id}")).json()["failed"] is failed
 
 
 @pytest.mark.parametrize("sweep_id", ["0123456789abcdef", "0123456789abcdef:done", "x"])
@@ -224,3 +242,19 @@ async def test_a_sweep_needs_the_scope_admin(http, redis):
     await Schedule(redis).add(INSTALLATION, NOW + 60)
     assert (await http.post("/v1/orgs/acme/sweep")).status_code == 403
     assert await Schedule(redis).next(INSTALLATION) == NOW + 60
+
+
+async def test_an_overview_is_prepared_once_for_all_who_ask_and_again_when_something_changes(admin, redis, monkeypatch):
+    judged, judge = [], overview.fleet_view
+
+    def counted(*inputs):
+        judged.append(inputs)
+        return judge(*inputs)
+
+    monkeypatch.setattr(overview, "fleet_view", counted)
+    answers = await asyncio.gather(*(admin.get("/v1/orgs/acme/overview") for _ in range(5)))
+    assert (len(judged), len({each.content for each in answers})) == (1, 1)
+    assert answers[0].json()["held"] == []
+    assert (await admin.post("/v1/orgs/acme/pause", json={"why": "a move"})).status_code == 204
+    (held,) = (await admin.get("/v1/orgs/acme/overview")).json()["held"]
+    assert (held["kind"], len(judged)) == ("pause", 2), "what the same process changed is shown at once"

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ghapp.web.cache import FRESH_SECONDS
-from ghapp.web.pages.prepared import Prepared
+from ghapp.web.prepared import Prepared
 
 
 def counter(values):

@@ -211,7 +211,7 @@ def test_events_close_in_time_are_one_entry(apart, entries):
 def test_an_entry_names_a_bounded_number_of_runners_and_counts_the_others():
     one = incident(*map(loss, range(MOST_NAMED + 3)), loss(99, first_at=NOW - 200))
     _, first, *_ = incident_page(one, {}, NOW).entries
-    assert (first.kind, len(first.runners), first.more) == ("first", MOST_NAMED, 3)
+    assert (first.kind, len(first.runners), first.hidden_count) == ("first", MOST_NAMED, 3)
 
 
 def test_an_entry_of_all_lost_runners_names_none_and_successors_are_named():

@@ -24,11 +24,11 @@ class PhantomLine(NamedTuple):
 
 
 class ClusterView(NamedTuple):
-    """The section of the overview; `more` counts the phantoms that are not shown."""
+    """The section of the overview; `hidden_count` counts the phantoms that are not shown."""
 
     sentence: str
     phantoms: tuple[PhantomLine, ...]
-    more: int
+    hidden_count: int
 
 
 def cluster_view(summary: ClusterSummary, reaped: int, now: float) -> ClusterView:

@@ -62,7 +62,7 @@ class IncidentEntry(NamedTuple):
         text: what happened.
         code: the constant behind the words; empty for none.
         runners: those concerned, if they are not all lost ones.
-        more: how many runners are not named.
+        hidden_count: how many runners are not named.
     """
 
     iso: str
@@ -72,7 +72,7 @@ class IncidentEntry(NamedTuple):
     text: str
     code: str
     runners: tuple[IncidentRunner, ...]
-    more: int
+    hidden_count: int
 
 
 class IncidentRow(NamedTuple):
@@ -197,7 +197,7 @@ def _of_group(group: _Group, incident: LossIncident, lost: Names, names: Names) 
     if group.kind != "online" and len(events) == len(incident.losses):
         return entry
     runners = tuple(_runner(runner_id, lost, names) for _, runner_id in events[:MOST_NAMED])
-    return entry._replace(runners=runners, more=max(0, len(events) - MOST_NAMED))
+    return entry._replace(runners=runners, hidden_count=max(0, len(events) - MOST_NAMED))
 
 
 def _entry(incident: LossIncident, at: tuple[float, float], kind: str, text: str, code: str) -> IncidentEntry:

@@ -1,4 +1,4 @@
-"""Values of the pages that take long to prepare: prepared once for all visitors."""
+"""Values of pages and of the API that take long to prepare: prepared once for all readers."""
 
 from __future__ import annotations
 
