@@ -24,6 +24,7 @@ from ghapp.errors import (
 )
 from ghapp.exit_codes import FAILED, INTERRUPTED, MISUSED
 from ghapp.scan import commands as scan
+from ghapp.versions.commands import versions
 
 WRONG_USAGE = (
     ServerUnavailableError,
@@ -70,7 +71,7 @@ def _exit_on_error(*, goes_over_http: Callable[[], bool] = lambda: False) -> Ite
 
 
 GROUPS: Mapping[str, Sequence[click.Command]] = {
-    "Look": (scan.scan, fleet.runners, fleet.explain, jobs.jobs, jobs.why, deaths.deaths, doctor.doctor),
+    "Look": (scan.scan, fleet.runners, fleet.explain, jobs.jobs, jobs.why, deaths.deaths, versions, doctor.doctor),
     "Act": (fleet.sweep, remediation.pause, remediation.resume, gate.gate, deliveries.deliveries),
     "Run": (roles.up, roles.web, roles.worker, roles.clock, roles.watch),
     "Set up": (init.init, tokens.token, notify.notify),

@@ -26,6 +26,7 @@ from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis
 from ghapp.store.stores import Stores, open_stores, stores_over
 from ghapp.untrusted_text import shell_command
+from ghapp.versions.doctor import check_versions
 
 GROUP = "installations"
 STALE_SWEEPS = 3
@@ -131,6 +132,7 @@ async def _of_records(
             now=now,
         ),
         *of_report(org, installation.at_github(repository) if repository else None, standing.setback),
+        *await check_versions(settings, stores, installation, now),
     ]
 
 

@@ -14,6 +14,7 @@ from ghapp.report.pools_section import as_of, summary_of
 from ghapp.report.queue_section import queue_table, unserved_text
 from ghapp.report.runners_section import healed_text, runners_text
 from ghapp.untrusted_text import one_line
+from ghapp.versions.texts import versions_text
 
 LONGEST_TITLE = 200
 
@@ -72,6 +73,8 @@ def _stopped_at(fleet: FleetView, pools: Sequence[PoolView]) -> float:
 
 def _text(fleet: FleetView, pools: Sequence[PoolView], now: float) -> str:
     after = "".join(
-        f"\n\n{part}" for part in (unserved_text(fleet), healed_text(pools), cluster_text(fleet, now)) if part
+        f"\n\n{part}"
+        for part in (versions_text(fleet, now), unserved_text(fleet), healed_text(pools), cluster_text(fleet, now))
+        if part
     )
     return runners_text(fleet, pools, now, LONGEST - len(after)) + after

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from ghapp.gate.shard_status import ShardRule
@@ -16,20 +17,25 @@ from ghapp.remediation.status import ReplacementStatus, ReplacementTerms, replac
 from ghapp.remediation.steps import may_terminate, replacement_path
 from ghapp.report.documents import HealthDocument, health_document
 from ghapp.runners.evidence import Evidence, Survey
-from ghapp.runners.verdict import Limits, Verdict, is_absent, judge
+from ghapp.runners.outdated import ended_without_job
+from ghapp.runners.verdict import Limits, Verdict, is_absent, judge, missing_since
 from ghapp.versions.advice import VersionStep, fleet_kind, target_version, version_steps
 from ghapp.versions.lifetime import (
+    REFUSED_SECONDS,
     EndDates,
+    PoolVersion,
     VersionLimits,
+    VersionState,
     VersionStatus,
     count_versions,
     ended_versions,
     judge_versions,
     last_jobs,
+    may_end,
 )
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS, available_runners, departures
 from ghapp.workflow_jobs.job import Job
-from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs
+from ghapp.workflow_jobs.job_queue import JobQueue, QueueInputs, no_steps
 from ghapp.workflow_jobs.runner_groups import RunnerGroups
 
 
@@ -41,6 +47,11 @@ def is_listed(evidence: Evidence) -> bool:
     """True if GitHub lists the runner, and neither its controller nor ghapp removed it."""
     is_removed = evidence.retired_at is not None or evidence.removed_at is not None
     return evidence.registered and not is_removed and not is_absent(evidence)
+
+
+def _was_refused(evidence: Evidence, now: float) -> bool:
+    """True if the runner ended within the last hour because it is too old."""
+    return ended_without_job(evidence) and 0.0 <= now - missing_since(evidence) <= REFUSED_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,18 +154,32 @@ class OrgView:
         """The versions of the registered runners, and until when they get jobs; the worst first."""
         known, matcher = list(runners), PoolMatcher(self.rules)
         present = ((matcher.pool(each), each) for each in known if is_listed(each))
-        return judge_versions(count_versions(present), self.end_dates, self.version_limits, now, last_jobs(known))
+        refused = ((matcher.pool(each), each) for each in known if _was_refused(each, now))
+        counts = count_versions(present, refused)
+        return judge_versions(counts, self.end_dates, self.version_limits, now, last_jobs(known))
 
-    def version_steps(self, statuses: Sequence[VersionStatus]) -> dict[str, list[VersionStep]]:
-        """What to do about versions that end or have ended, by pool; `statuses` are those of all versions."""
-        target, found = target_version(statuses), dict[str, list[VersionStep]]()
+    def may_versions_end(self, now: float) -> bool:
+        """True if a version may end soon, or have ended; cheap, and False for most organizations at most times."""
+        return may_end(self.end_dates, self.version_limits, now)
+
+    def steps_for(self, status: VersionStatus, statuses: Iterable[VersionStatus]) -> list[VersionStep]:
+        """What to do about a version that ends or has ended, in each of its pools; `statuses`: of all versions."""
+        target = target_version(statuses)
+        return [step for pool in status.pools for step in self._steps_in(pool, status, target)]
+
+    def _steps_of_pool(self, runners: Sequence[Evidence], now: float, pool: str) -> list[VersionStep]:
+        """What to do about the versions of a pool that have ended."""
+        statuses = self.versions(runners, now)
+        target, found = target_version(statuses), list[VersionStep]()
         for status in statuses:
-            for pool in status.pools:
-                rule = rule_named(pool.pool, self.rules)
-                kind = fleet_kind(None if rule is None else rule.replacer, is_ephemeral=pool.is_ephemeral)
-                steps = found.setdefault(pool.pool, [])
-                steps += [each for each in version_steps(status, pool.pool, kind, target) if each not in steps]
-        return found
+            for each in status.pools if status.state is VersionState.ENDED else ():
+                found += self._steps_in(each, status, target) if each.pool == pool else ()
+        return [*dict.fromkeys(found)]
+
+    def _steps_in(self, pool: PoolVersion, status: VersionStatus, target: str | None) -> Sequence[VersionStep]:
+        rule = rule_named(pool.pool, self.rules)
+        kind = fleet_kind(None if rule is None else rule.replacer, is_ephemeral=pool.is_ephemeral)
+        return version_steps(status, pool.pool, kind, target)
 
     def ended_versions(self, runners: Iterable[Evidence], now: float) -> Mapping[str, float]:
         """The versions of these runners that get no jobs any more, and since when."""
@@ -194,7 +219,7 @@ class OrgView:
             mode=self.mode,
             own_images=self.survey.own_images,
             left_at=departures(runners, now),
-            version_steps=self.version_steps(self.versions(runners, now)) if too_old else {},
+            version_steps=partial(self._steps_of_pool, runners, now) if too_old else no_steps,
             fresh=swept_at is not None and now - swept_at <= self.limits.stale_seconds,
             settled_after_seconds=settled_after_seconds,
         )

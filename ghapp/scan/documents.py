@@ -13,14 +13,14 @@ from ghapp.report.fleet import PoolView
 from ghapp.report.headline import HeadlineKind, Severity
 from ghapp.report.jobs import WhyDocument, why_document
 from ghapp.runners.verdict import Reason, State
-from ghapp.scan.findings import Findings, UnservedLabel, UnusedLabel, WaitingJob
+from ghapp.scan.findings import WRONG, Findings, UnservedLabel, UnusedLabel, WaitingJob
 from ghapp.scan.looks import ListDifference, ScannedRunner
-from ghapp.versions.lifetime import VersionState, VersionStatus
+from ghapp.versions.documents import VersionDocument, version_document
 from ghapp.workflow_jobs.runner_groups import RunnerGroup
 
 
 class ProblemDocument(TypedDict):
-    """What is wrong now, and what to do about it."""
+    """What is wrong now, or soon (severity `busy`), and what to do about it."""
 
     kind: HeadlineKind
     severity: Severity
@@ -59,16 +59,6 @@ class ScannedPoolDocument(TypedDict):
     offline: int
     missing: int
     waiting: int
-
-
-class ScannedVersionDocument(TypedDict):
-    """A version of the runner, and until when GitHub registers it and gives it jobs."""
-
-    version: str | None
-    runners: int
-    registration_ends_at: Timestamp | None
-    jobs_end_at: Timestamp | None
-    state: VersionState
 
 
 class WaitingJobDocument(TypedDict):
@@ -139,7 +129,7 @@ class ScopeDocument(TypedDict):
     pools: list[ScannedPoolDocument]
     offline: list[ScannedRunnerDocument]
     differing: list[ScannedRunnerDocument]
-    versions: list[ScannedVersionDocument]
+    versions: list[VersionDocument]
     jobs: list[WaitingJobDocument]
     unserved_labels: list[UnservedLabelDocument]
     unused_labels: list[UnusedLabelDocument] | None
@@ -150,7 +140,7 @@ class ScopeDocument(TypedDict):
 
 
 class ScanDocument(TypedDict):
-    """A scan: what is wrong in each scope. `calls` is the number of requests."""
+    """A scan: what is wrong in each scope, and how many problems that are now. `calls` is the number of requests."""
 
     problems: int
     scopes: list[ScopeDocument]
@@ -160,7 +150,7 @@ class ScanDocument(TypedDict):
 def scan_document(found: Sequence[Findings], calls: int) -> ScanDocument:
     """Returns the document of a scan."""
     return {
-        "problems": sum(len(each.headlines) for each in found),
+        "problems": sum(headline.severity in WRONG for each in found for headline in each.headlines),
         "scopes": [_scope(each) for each in found],
         "calls": calls,
     }
@@ -187,7 +177,7 @@ def _scope(found: Findings) -> ScopeDocument:
         "pools": pool_documents(found),
         "offline": [runner_document(each) for each in offline(found)],
         "differing": [runner_document(each) for each in found.changed(*ListDifference)],
-        "versions": [_version(each) for each in found.versions],
+        "versions": [version_document(each, found.view, found.versions) for each in found.versions],
         "jobs": [waiting_document(found, each) for each in found.waiting],
         "unserved_labels": [_unserved(each) for each in found.unserved_labels],
         "unused_labels": None if unused is None else [_unused(each) for each in unused],
@@ -262,16 +252,6 @@ def waiting_document(found: Findings, waiting: WaitingJob) -> WaitingJobDocument
         "pool": found.queue.pool(job),
         "queued_at": timestamp(job.queued_at),
         "why": why_document(waiting.why),
-    }
-
-
-def _version(status: VersionStatus) -> ScannedVersionDocument:
-    return {
-        "version": status.version,
-        "runners": status.runners,
-        "registration_ends_at": _time(status.registration_ends_at),
-        "jobs_end_at": _time(status.jobs_end_at),
-        "state": status.state,
     }
 
 

@@ -23,8 +23,7 @@ from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.next_attempt import BLINDNESS
 from ghapp.runners.verdict import Limits, Reason
 from ghapp.scan.looks import ListDifference, Look, Observed, ScannedRunner, fold_lists, observed
-from ghapp.versions.advice import version_text
-from ghapp.versions.lifetime import EndDates, Urgency, VersionState, VersionStatus
+from ghapp.versions.lifetime import EndDates, VersionStatus
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.demand import UnservedJob
 from ghapp.workflow_jobs.explanation import QueueExplanation, explain
@@ -35,8 +34,14 @@ from ghapp.workflow_jobs.queue_check import QueueLimits
 from ghapp.workflow_jobs.reason import UNSERVED, QueueReason
 from ghapp.workflow_jobs.runner_groups import RunnerGroup, RunnerGroups
 
-OF_THE_APP = frozenset({HeadlineKind.UNSERVED, HeadlineKind.OFFLINE, HeadlineKind.SLOW})
+OF_THE_APP = frozenset(
+    {HeadlineKind.TOO_OLD, HeadlineKind.UNSERVED, HeadlineKind.OFFLINE, HeadlineKind.SLOW, HeadlineKind.VERSION}
+)
 """The kinds of the App's headlines that two lists can support."""
+
+WORST_FIRST = (Severity.CRITICAL, Severity.ATTENTION, Severity.BUSY)
+WRONG = WORST_FIRST[:2]
+"""The severities of what is wrong now; what is only due in two weeks is not."""
 
 
 class NotSeen(NamedTuple):
@@ -157,7 +162,7 @@ class Findings:
         return sorted(found, key=lambda each: (each.evidence.name, each.evidence.id))
 
     @cached_property
-    def _view(self) -> OrgView:
+    def view(self) -> OrgView:
         """The scope as the App would see it, without configuration."""
         limits, survey = (Limits(), Survey()) if self.observed is None else (self.observed.limits, self.observed.survey)
         return OrgView(self.reading.scope.address, (), limits, survey, end_dates=self.reading.dates)
@@ -170,7 +175,7 @@ class Findings:
             own = [each._replace(group_id=None) for each in own]
         others = [each for look in found.others for each in fold_lists([look])[0].values()]
         gap = 0.0 if self.observed is None else self.observed.at - found.looks[0].at
-        return self._view.job_queue(
+        return self.view.job_queue(
             [*own, *others],
             [self._with_visibility(each.job) for each in found.jobs or () if each.job.status != "over"],
             found.now,
@@ -195,7 +200,7 @@ class Findings:
     @cached_property
     def versions(self) -> list[VersionStatus]:
         """The versions of the runners that are registered, the worst first."""
-        return [] if self.observed is None else self._view.versions(self.observed.evidence, self.reading.now)
+        return [] if self.observed is None else self.view.versions(self.observed.evidence, self.reading.now)
 
     @cached_property
     def unserved_labels(self) -> list[UnservedLabel]:
@@ -242,7 +247,7 @@ class Findings:
     def _fleet(self, runners: Observed) -> FleetView:
         found = [UnservedJob(job, why.reason, self.queue.pool(job)) for job, why in self._long_waits]
         return FleetView(
-            self._view,
+            self.view,
             self._web_url,
             runners.evidence,
             unserved=[each for each in found if each.reason in UNSERVED],
@@ -262,14 +267,14 @@ class Findings:
 
     @cached_property
     def headlines(self) -> list[Headline]:
-        """What is wrong now, the worst first; empty if nothing is."""
+        """What is wrong now, or soon, the worst first; empty if nothing is."""
         found = [*self._blind()]
         if self.observed is not None:
             known = headlines(self._fleet(self.observed), self.pools, self.observed.at)
             found += [each._replace(command="", page="") for each in known if each.kind in OF_THE_APP]
-            found += [*self._missing(), *self._not_assigned(), *self._too_old()]
+            found += [*self._missing(), *self._not_assigned()]
         order = tuple(HeadlineKind)
-        return sorted(found, key=lambda each: (each.severity is not Severity.CRITICAL, order.index(each.kind)))
+        return sorted(found, key=lambda each: (WORST_FIRST.index(each.severity), order.index(each.kind)))
 
     @cached_property
     def well(self) -> str:
@@ -321,22 +326,6 @@ class Findings:
                 pool=pool,
             )
 
-    def _too_old(self) -> Iterator[Headline]:
-        steps = self._view.version_steps(self.versions)
-        for status in self.versions:
-            if status.urgency in (Urgency.NONE, Urgency.NOTICE) or not status.pools:
-                continue
-            pool = status.pools[0].pool
-            is_over = status.state is VersionState.ENDED
-            yield Headline(
-                HeadlineKind.UNSERVED,
-                Severity.CRITICAL if is_over else Severity.ATTENTION,
-                f"{version_text(status)}.",
-                steps[pool][0].step if steps.get(pool) else "",
-                affected=status.runners,
-                pool=pool,
-            )
-
 
 def _by_pool(runners: Iterable[Evidence]) -> dict[str, list[Evidence]]:
     matcher, found = PoolMatcher(()), dict[str, list[Evidence]]()
@@ -347,4 +336,4 @@ def _by_pool(runners: Iterable[Evidence]) -> dict[str, list[Evidence]]:
 
 def has_problems(findings: Sequence[Findings]) -> bool:
     """True if something is wrong in any of the scopes."""
-    return any(each.headlines for each in findings)
+    return any(headline.severity in WRONG for each in findings for headline in each.headlines)

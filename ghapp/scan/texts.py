@@ -12,17 +12,18 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ghapp.report import markdown
-from ghapp.report.headline import Severity, counted
+from ghapp.report.headline import counted
 from ghapp.runners.verdict import State
 from ghapp.scan.documents import (
     ScanDocument,
     ScannedRunnerDocument,
-    ScannedVersionDocument,
     ScopeDocument,
     WaitingJobDocument,
 )
+from ghapp.scan.findings import WORST_FIRST, WRONG
 from ghapp.scan.looks import ListDifference
 from ghapp.terminal.tables import COLOURS, SEVERITIES, PlainTable, ShrinkingTable, copyable, epoch, new_table
+from ghapp.versions.documents import VersionDocument
 from ghapp.workflow_jobs.explanation import duration
 
 MOST_ROWS = 15
@@ -179,12 +180,17 @@ def is_dated(runner: ScannedRunnerDocument) -> bool:
     return runner["last_job_at"] is not None or runner["offline_since"] is not None
 
 
+def is_wrong(scope: ScopeDocument) -> bool:
+    """True if something is wrong now."""
+    return any(each["severity"] in WRONG for each in scope["problems"])
+
+
 def well_text(scope: ScopeDocument, well: str) -> str:
     """Returns that nothing is wrong, as far as was seen."""
     return f"nothing is wrong{' in what was seen' if scope['not_seen'] else ''}. {well}".rstrip()
 
 
-def version_cells(version: ScannedVersionDocument) -> tuple[str, str, str, str]:
+def version_cells(version: VersionDocument) -> tuple[str, str, str, str]:
     """Returns a version, how many runners have it, until when they get jobs, and what that means."""
     until = (version["jobs_end_at"] or "")[:10] or "no date"
     return version["version"] or "not listed", f"{version['runners']:,}", until, VERSION_STATES[version["state"]]
@@ -229,14 +235,13 @@ def terminal_text(document: ScanDocument, wells: Sequence[str], set_up: str, now
 
 
 def _problems(document: ScanDocument, wells: Sequence[str]) -> Iterator[RenderableType]:
-    order = [Severity.CRITICAL, Severity.ATTENTION]
     problems = [(scope, each) for scope in document["scopes"] for each in scope["problems"]]
-    for scope, each in sorted(problems, key=lambda pair: order.index(pair[1]["severity"])):
+    for scope, each in sorted(problems, key=lambda pair: WORST_FIRST.index(pair[1]["severity"])):
         yield copyable(f"{scope['scope']}: {each['text']}", SEVERITIES[each["severity"]])
         if each["step"]:
             yield copyable(f"  → {each['step']}", "dim")
     for scope, well in zip(document["scopes"], wells, strict=True):
-        if not scope["problems"]:
+        if not is_wrong(scope):
             yield copyable(f"{scope['scope']}: {well_text(scope, well)}", SEVERITIES["good"])
 
 
@@ -352,7 +357,7 @@ def _section(scope: ScopeDocument, well: str, now: float) -> Iterator[str]:
     for each in scope["problems"]:
         step = f" → {markdown.prose(each['step'])}" if each["step"] else ""
         yield f"- **{each['severity']}**: {markdown.prose(each['text'])}{step}"
-    if not scope["problems"]:
+    if not is_wrong(scope):
         yield f"- {markdown.prose(well_text(scope, well))}"
     yield ""
     yield markdown.prose(f"{summary(scope)}{f'; {looked(scope)}' if scope['listed_at'] else ''}")

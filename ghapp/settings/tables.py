@@ -38,14 +38,14 @@ class ReportSettings:
     repository: str | None = None
 
 
-NotifyTopic = Literal["fuse", "blind", "unserved", "gate"]
+NotifyTopic = Literal["fuse", "blind", "unserved", "gate", "version"]
 
 
 @dataclass(frozen=True, slots=True)
 class NotifySettings:
     """The `[notify]` table: the conditions of which `GHAPP_NOTIFY_URLS` are notified."""
 
-    events: tuple[NotifyTopic, ...] = ("fuse", "blind", "unserved", "gate")
+    events: tuple[NotifyTopic, ...] = ("fuse", "blind", "unserved", "gate", "version")
 
 
 @dataclass(frozen=True, slots=True)

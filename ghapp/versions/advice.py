@@ -124,7 +124,13 @@ def version_text(status: VersionStatus) -> str:
             return f"GitHub lists {runners} without a version"
         case _:
             end = "of which GitHub reports no dates"
-    return f"{runners} {verb} version {status.version}, {end}"
+    return f"{runners} {verb} version {status.version}, {end}{_loop_text(status)}"
+
+
+def _loop_text(status: VersionStatus) -> str:
+    if not any(each.loops for each in status.pools):
+        return ""
+    return f"; {status.refused:,} ephemeral ones ended within an hour without a job, and were started again"
 
 
 def _ending(status: VersionStatus) -> str:

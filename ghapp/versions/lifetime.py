@@ -36,6 +36,12 @@ MOST_CALLS_A_DAY = 50
 MOST_VERSIONS = 200
 """Versions of one organization that are counted apart; runners of further ones are counted without a version."""
 
+LOOP = 3
+"""Ephemeral runners of a pool that ended within an hour because they are too old: from so many on they are a loop."""
+
+REFUSED_SECONDS = 3600.0
+"""How long such a runner is counted."""
+
 LONGEST_VERSION = 40
 """Characters of a version that is shown."""
 
@@ -210,6 +216,10 @@ class VersionedRunner(Protocol):
         """None if GitHub does not report it."""
 
     @property
+    def online(self) -> bool:
+        """As GitHub lists it."""
+
+    @property
     def job_started_at(self) -> float | None:
         """When the runner took its last known job."""
 
@@ -223,24 +233,43 @@ class PoolVersion:
         version: None if GitHub lists no version.
         runners: how many there are.
         ephemeral: how many of them are ephemeral.
+        online: how many of them are online.
+        refused: ephemeral runners that ended within the last hour, without a job, because they are too old.
     """
 
     pool: str
     version: str | None
     runners: int = 0
     ephemeral: int = 0
+    online: int = 0
+    refused: int = 0
 
     @property
     def is_ephemeral(self) -> bool:
         """True if most of the runners are ephemeral."""
-        return self.ephemeral * 2 > self.runners
+        return self.ephemeral * 2 > self.runners or (self.refused > 0 and not self.runners)
+
+    @property
+    def loops(self) -> bool:
+        """True if ephemeral runners end because they are too old, and are started again, again and again."""
+        return self.refused >= LOOP
 
 
-def count_versions(runners: Iterable[tuple[str, VersionedRunner]]) -> list[PoolVersion]:
-    """Counts registered runners, each with its pool, by version and pool; the pools with most runners come first."""
+PooledRunners = Iterable[tuple[str, VersionedRunner]]
+"""Runners, each with its pool."""
+
+
+def count_versions(runners: PooledRunners, refused: PooledRunners = ()) -> list[PoolVersion]:
+    """Counts runners by version and pool; the pools with most runners come first.
+
+    Args:
+        runners: registered ones.
+        refused: ephemeral ones that ended within the last hour because they are too old.
+    """
     counts: dict[tuple[str, str | None], PoolVersion] = {}
     versions: set[str | None] = set()
-    for pool, runner in runners:
+
+    def count_of(pool: str, runner: VersionedRunner) -> PoolVersion:
         version = shown_version(runner.version)
         if version not in versions:
             if len(versions) >= MOST_VERSIONS:
@@ -248,8 +277,15 @@ def count_versions(runners: Iterable[tuple[str, VersionedRunner]]) -> list[PoolV
             versions.add(version)
         if (count := counts.get((pool, version))) is None:
             count = counts[pool, version] = PoolVersion(pool, version)
+        return count
+
+    for pool, runner in runners:
+        count = count_of(pool, runner)
         count.runners += 1
         count.ephemeral += bool(runner.ephemeral)
+        count.online += runner.online
+    for pool, runner in refused:
+        count_of(pool, runner).refused += 1
     return sorted(counts.values(), key=lambda each: (-each.runners, each.pool, each.version or ""))
 
 
@@ -319,6 +355,29 @@ class VersionStatus:
     registration_ends_at: float | None = None
     urgency: Urgency = Urgency.NONE
     outlives_end: bool = False
+
+    @property
+    def online(self) -> int:
+        """How many of the runners are online."""
+        return sum(each.online for each in self.pools)
+
+    @property
+    def refused(self) -> int:
+        """How many ephemeral runners ended within the last hour because they are too old."""
+        return sum(each.refused for each in self.pools)
+
+    @property
+    def is_in_use(self) -> bool:
+        """True if a runner of the version is online, or runners of it end and are started again.
+
+        A machine that is offline is reported as that; it updates itself when it starts, or gets no jobs then.
+        """
+        return self.online > 0 or any(each.loops for each in self.pools)
+
+    @property
+    def is_news(self) -> bool:
+        """True if the version ends or has ended, and is in use."""
+        return self.urgency is not Urgency.NONE and self.is_in_use
 
 
 def judge_versions(
@@ -412,6 +471,15 @@ def versions_to_ask(runners: Mapping[str | None, int], known: Mapping[str, EndDa
     ]
     due.sort(key=lambda version: (-runners[version], version))
     return due[: max(0, left)]
+
+
+def is_doubtful(dates: EndDates, now: float) -> bool:
+    """True if GitHub is to be asked for these dates again because it refused a runner of the version.
+
+    They name no end that is past, and are an hour old at least.
+    """
+    has_ended = dates.jobs_end_at is not None and dates.jobs_end_at <= dates.github_time(now)
+    return not has_ended and dates.asked_at is not None and not _is_within(dates.asked_at, RETRY_SECONDS, now)
 
 
 def _is_due(dates: EndDates, now: float) -> bool:

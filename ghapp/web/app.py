@@ -27,6 +27,8 @@ from ghapp.redis_clock import MEASURE_SECONDS, SharedClock
 from ghapp.settings import Settings
 from ghapp.store.connect import PipeliningRedis, connect, connect_sync
 from ghapp.store.stores import Stores, stores_over
+from ghapp.versions.api import VersionEndpoint
+from ghapp.versions.pages import VersionPages
 from ghapp.web.api.claims import ClaimEndpoints
 from ghapp.web.api.deaths import DeathEndpoints
 from ghapp.web.api.doctor import DoctorEndpoint
@@ -151,6 +153,7 @@ def build(
                 ClaimEndpoints(stores, reader, authenticator, clock),
                 GateEndpoints(settings, stores, reader, authenticator, enqueue_job, clock),
                 DeathEndpoints(stores, reader),
+                VersionEndpoint(reader, clock),
                 HistoryEndpoints(reading, reader, clock),
                 EventStream(settings, stores, reader, authenticator, clock, stopping),
                 status,
@@ -206,6 +209,7 @@ def _page_routes(host: PageHost, examination: Examination, enqueue_job: Enqueue)
         *IncidentPages(host).routes(),
         *GatePages(host).routes(),
         *JobPages(host).routes(),
+        *VersionPages(host).routes(),
         *Buttons(host, enqueue_job).routes(),
     ]
 

@@ -14,6 +14,7 @@ from ghapp.queue.jobs import Enqueue, JobName, enqueue
 from ghapp.settings import Settings
 from ghapp.store.connect import connect_sync
 from ghapp.store.stores import Stores
+from ghapp.versions.api import VersionEndpoint
 from ghapp.web.api.deaths import DeathEndpoints
 from ghapp.web.api.gate import GateEndpoints
 from ghapp.web.api.health import HealthEndpoints
@@ -46,6 +47,7 @@ def command_api(settings: Settings, stores: Stores, clock: Clock, user: str) -> 
             RemediationEndpoints(settings, stores, reader, authenticator, clock),
             GateEndpoints(settings, stores, reader, authenticator, enqueue_job, clock),
             DeathEndpoints(stores, reader),
+            VersionEndpoint(reader, clock),
         ),
         exception_handlers={HTTPException: as_problem},
     )

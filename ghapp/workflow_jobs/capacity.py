@@ -72,7 +72,7 @@ def available_runners(
         evidence: of all runners.
         rules: the configured pools.
         too_old: versions that get no jobs any more.
-        now: epoch seconds; only needed with `too_old`.
+        now: epoch seconds; without it no ended runners are returned.
     """
     found, matcher = [], PoolMatcher(rules)
     for each in evidence:
@@ -80,15 +80,14 @@ def available_runners(
         if each.registered and not _has_left(each, lost):
             pool = matcher.pool(each)
             found.append(_lost(each, pool) if lost else _present(each, pool, too_old))
-        elif too_old and _loops(each, too_old, now):
+        elif lost and each.registered and _loops(each, now):
             found.append(_looping(each, matcher.pool(each)))
     return found
 
 
-def _loops(evidence: Evidence, too_old: Collection[str], now: float) -> bool:
+def _loops(evidence: Evidence, now: float) -> bool:
     """True if the runner ended lately because it is too old."""
-    is_outdated = evidence.version in too_old and ended_without_job(evidence)
-    return is_outdated and 0.0 <= now - missing_since(evidence) <= LOOPED_LATELY_SECONDS
+    return ended_without_job(evidence) and 0.0 <= now - missing_since(evidence) <= LOOPED_LATELY_SECONDS
 
 
 def _looping(evidence: Evidence, pool: str) -> AvailableRunner:
@@ -98,7 +97,7 @@ def _looping(evidence: Evidence, pool: str) -> AvailableRunner:
         online=False,
         busy=False,
         group_id=evidence.group_id,
-        too_old=evidence.version or "",
+        too_old=evidence.version or "unknown",
         loops=True,
     )
 
@@ -110,10 +109,20 @@ def _present(evidence: Evidence, pool: str, too_old: Collection[str]) -> Availab
     if evidence.job_ended_at is not None:
         idle_since = max(idle_since, evidence.job_ended_at)
     busy = evidence.is_busy or evidence.running_job is not None
-    found = AvailableRunner(
-        pool, evidence.labels, evidence.online, busy, False, None, evidence.offline_since, idle_since, evidence.group_id
+    outdated = evidence.version or "" if evidence.version in too_old else ""
+    return AvailableRunner(
+        pool,
+        evidence.labels,
+        evidence.online,
+        busy,
+        False,
+        None,
+        evidence.offline_since,
+        idle_since,
+        evidence.group_id,
+        True,
+        outdated,
     )
-    return found._replace(too_old=evidence.version or "") if evidence.version in too_old else found
 
 
 def _lost(evidence: Evidence, pool: str) -> AvailableRunner:

@@ -190,7 +190,7 @@ def _too_old(queue: JobQueue, _job: Job, placement: Placement) -> _Words:
     else:
         text = f"runners of {pool} have version {versions}, end without a job and are started again"
     org = shell_command("ghapp", "versions", "--org", queue.inputs.org)
-    steps = [QueueStep(*each) for each in queue.inputs.version_steps.get(pool, ())]
+    steps = [QueueStep(*each) for each in queue.inputs.version_steps(pool)]
     look = QueueStep(org, "it shows which versions run, and until when GitHub gives them jobs")
     return f"{text}, and GitHub gives that no jobs any more", [*steps, look]
 

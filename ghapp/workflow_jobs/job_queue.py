@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median
@@ -27,6 +27,11 @@ TYPICAL_SECONDS = 3600.0
 """The typical wait of a pool is the median over the jobs that started within this time."""
 
 
+def no_steps(_pool: str) -> Sequence[VersionStep]:
+    """Nothing is to be done about versions of the runner."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class QueueInputs:
     """What is known about an organization's jobs and runners.
@@ -43,7 +48,7 @@ class QueueInputs:
         mode: of `[remediation]`.
         own_images: as in the survey.
         left_at: from `departures`.
-        version_steps: what to do about runners that are too old, by pool.
+        version_steps: returns what to do about a pool's runners that are too old.
         fresh: False if the list of runners is missing or too old: no reason is given then, except for jobs not ours.
         settled_after_seconds: how long a runner must have been idle for `NotAssigned`.
     """
@@ -59,7 +64,7 @@ class QueueInputs:
     mode: Mode = "act"
     own_images: Sequence[str] = ()
     left_at: Mapping[tuple[str, ...], float] = field(default_factory=dict)
-    version_steps: Mapping[str, Sequence[VersionStep]] = field(default_factory=dict)
+    version_steps: Callable[[str], Sequence[VersionStep]] = no_steps
     fresh: bool = True
     settled_after_seconds: float = NOT_ASSIGNED_SECONDS
 

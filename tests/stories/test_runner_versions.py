@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import pytest
 
+from ghapp.deaths.cause import Cause
+from ghapp.deaths.death import Death
+from ghapp.deaths.store import identity
+from ghapp.notifier import Notifier
 from ghapp.remediation.fuse import Position
 from ghapp.report.fleet import by_pool
-from ghapp.runners.verdict import State
+from ghapp.runners.verdict import Reason, State, judge
 from ghapp.sandbox.config import Pace, PoolConfig
 from ghapp.store.views import load_fleet
 from ghapp.versions.lifetime import DAY, MOST_CALLS_A_DAY, EndDates, VersionState
+from jobs.checks.health_report import report_installation
+from jobs.deaths.post_mortem import look_into
+from jobs.notifications import notify
 from jobs.runners.sweep import sweep_installation
 from jobs.versions.end_dates import read_versions_of
+from tests.sandbox.receivers import Receiver
 from tests.stories.conftest import POOL
 from tests.stories.test_queue import later, queued, why
 
 OLD, NEW = "2.335.1", "2.337.0"
 CALL = "GET /orgs/{org}/actions/runners/deprecations/{version}"
 CURRENT, ENDING, ENDED, UNKNOWN = VersionState
+
+
+@pytest.fixture
+def messages():
+    """A receiver of notifications."""
+    with Receiver(status=200) as receiver:
+        yield receiver
 
 
 async def fleet_of(app):
@@ -209,3 +224,86 @@ async def test_a_real_loss_beside_the_loop_is_replaced(story):
             "gpu": lost,
             POOL: [],
         }
+
+
+def health(app):
+    """The check run "Runner health" as it is now."""
+    found = app.sandbox.world.orgs["acme"].repositories[".github"].check_runs.values()
+    (check,) = [each for each in found if each["name"] == "Runner health"]
+    return check
+
+
+async def test_runner_health_and_people_hear_of_the_end_two_weeks_before_a_week_before_and_when_it_is_there(
+    story, messages
+):
+    notifier = Notifier([messages.url.replace("http://", "json://")])
+    async with story(runners=3, ephemeral=False, config='[report]\nrepository = "acme/.github"') as app:
+        app.sandbox.control.set_version("acme", version=OLD, pool=POOL)
+        app.sandbox.control.end_version(version=OLD, jobs_in=20 * DAY)
+        await swept(app)
+        found = []
+        for days in (0, 7, 7, 7):
+            await much_later(app, days * DAY)
+            await report_installation(app.context, app.installation)
+            await notify(app.context, notifier)
+            found.append((health(app)["output"]["title"], health(app)["conclusion"]))
+        soon = "version 2.335.1 ends soon"
+        assert found == [
+            ("3 runners healthy", "success"),
+            (soon, "success"),
+            (soon, "neutral"),
+            ("version 2.335.1 gets no jobs", "action_required"),
+        ]
+        assert "unpack the newest release" in health(app)["output"]["text"]
+        assert [each.payload["type"] for each in messages.wait(3)] == ["info", "warning", "failure"]
+        assert all("version 2.335.1 of the runner gets" in each.payload["title"] for each in messages.received)
+        app.sandbox.control.set_version("acme", version=NEW, pool=POOL)
+        await much_later(app, DAY + 60)
+        for _ in range(2):
+            await swept(app, 60)
+            await report_installation(app.context, app.installation)
+            await notify(app.context, notifier)
+        assert (health(app)["output"]["title"], health(app)["conclusion"]) == ("3 runners healthy", "success")
+        assert messages.wait(4)[-1].payload["type"] == "success"
+
+
+async def test_a_pool_that_is_empty_for_a_while_is_no_news(story, messages):
+    notifier = Notifier([messages.url.replace("http://", "json://")])
+    async with story(runners=2) as app:
+        app.sandbox.control.set_version("acme", version=OLD, pool=POOL)
+        app.sandbox.control.end_version(version=OLD, jobs_in=DAY)
+        await swept(app)
+        await notify(app.context, notifier)
+        for _ in range(3):
+            app.sandbox.control.queue("acme", labels=[POOL], count=2)
+            await app.pass_(200)
+            app.sandbox.control.take_offline("acme", count=10)
+            await swept(app)
+            await notify(app.context, notifier)
+            app.sandbox.control.bring_online("acme")
+            await swept(app)
+            await notify(app.context, notifier)
+        assert len(messages.wait(1)) == 1
+
+
+async def test_a_container_that_ends_with_7_is_believed_before_github_s_dates_are(story):
+    async with story(runners=2) as app:
+        app.sandbox.control.set_version("acme", version=OLD, pool=POOL)
+        app.sandbox.control.end_version(version=OLD, jobs_in=None)
+        await swept(app)
+        await swept(app, 3600)
+        assert await states(app) == {OLD: CURRENT}
+        first, second = (await app.context.runners.all(app.installation)).values()
+        for runner, cause in ((first, Cause.VERSION_DEPRECATED), (second, Cause.CRASH)):
+            death = Death(runner.name, runner.name, "node", app.clock(), 7, None, "Error", cause, "…")
+            death = death._replace(runner_id=runner.id)
+            await app.context.deaths.record(app.installation, death)
+            await look_into(app.context, app.installation, identity(death))
+        app.sandbox.control.end_version(version=OLD, jobs_in=-60)
+        app.sandbox.control.lose("acme", ids=[first.id, second.id])
+        await much_later(app, 120)
+        records = await app.context.runners.all(app.installation)
+        survey, limits = await app.context.runners.survey(app.installation), app.settings.of("acme").evidence
+        found = [judge(records[each.id], survey, app.clock(), limits).reason for each in (first, second)]
+        assert found == [Reason.VERSION_DEPRECATED, Reason.WITHIN_STARTUP_GRACE]
+        assert (await app.context.runner_versions.all(app.installation))[OLD].jobs_end_at is not None

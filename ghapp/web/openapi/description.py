@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ghapp.versions import api as versions
 from ghapp.web.api import (
     claims,
     deaths,
@@ -35,6 +36,7 @@ OPERATIONS = (
     *events.OPERATIONS,
     *claims.OPERATIONS,
     *deaths.OPERATIONS,
+    *versions.OPERATIONS,
     *history.OPERATIONS,
     *remediation.OPERATIONS,
     *gate.OPERATIONS,

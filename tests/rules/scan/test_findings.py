@@ -166,7 +166,7 @@ def test_labels_that_no_job_asked_for_are_those_of_idle_runners_alone():
     [
         (-DAY, VersionState.ENDED, Severity.CRITICAL),
         (6 * DAY, VersionState.ENDING, Severity.ATTENTION),
-        (13 * DAY, VersionState.ENDING, None),
+        (13 * DAY, VersionState.ENDING, Severity.BUSY),
         (15 * DAY, VersionState.CURRENT, None),
     ],
 )
@@ -175,6 +175,7 @@ def test_a_version_that_gets_no_jobs_is_wrong_a_week_before_it_ends(ends_in, sta
     found = findings([runner(version="2.328.0")], dates=dates)
     assert [each.state for each in found.versions] == [state]
     assert [each.severity for each in found.headlines] == ([] if severity is None else [severity])
+    assert has_problems([found]) == (severity in (Severity.CRITICAL, Severity.ATTENTION))
 
 
 def test_without_dates_and_without_versions_nothing_is_claimed():
@@ -184,7 +185,7 @@ def test_without_dates_and_without_versions_nothing_is_claimed():
 
 def test_the_worst_comes_first():
     dates = {"2.300.0": EndDates(NOW, NOW - DAY, is_known=True)}
-    found = findings([offline(1), offline(2, version="2.300.0")], dates=dates, jobs=[queued(labels=("nope",))])
+    found = findings([offline(1), runner(2, version="2.300.0")], dates=dates, jobs=[queued(labels=("nope",))])
     assert [each.severity for each in found.headlines] == [Severity.CRITICAL, Severity.ATTENTION, Severity.ATTENTION]
 
 

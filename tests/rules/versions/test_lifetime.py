@@ -25,6 +25,7 @@ from ghapp.versions.lifetime import (
     VersionState,
     count_versions,
     ended_versions,
+    is_doubtful,
     is_older,
     judge_versions,
     last_jobs,
@@ -44,6 +45,7 @@ CURRENT, ENDING, ENDED, UNKNOWN = VersionState
 class Listed:
     version: str | None = "2.336.0"
     ephemeral: bool | None = True
+    online: bool = True
     job_started_at: float | None = None
 
 
@@ -197,9 +199,9 @@ def test_runners_are_counted_by_pool_and_version():
         ("gpu", Listed("")),
     ]
     assert count_versions(runners) == [
-        PoolVersion("gpu", None, 2, 2),
-        PoolVersion("linux", "2.336.0", 2, 2),
-        PoolVersion("linux", "2.335.0", 1, 0),
+        PoolVersion("gpu", None, 2, 2, 2),
+        PoolVersion("linux", "2.336.0", 2, 2, 2),
+        PoolVersion("linux", "2.335.0", 1, 0, 1),
     ]
 
 
@@ -320,3 +322,19 @@ def test_a_version_has_ended_only_with_a_date_that_is_past_or_a_minimum_that_is_
         assert (known and jobs_end_at is not None and jobs_end_at <= NOW) or (not known and is_older(version, minimum))
     if state is CURRENT:
         assert known
+
+
+@pytest.mark.parametrize(
+    ("end_dates", "is_asked"),
+    [
+        (dates(asked_at=NOW - RETRY_SECONDS), True),
+        (dates(asked_at=NOW - RETRY_SECONDS + 1), False),
+        (dates(known=False, asked_at=NOW - RETRY_SECONDS), True),
+        (dates(NOW + DAY, asked_at=NOW - RETRY_SECONDS), True),
+        (dates(NOW - DAY, asked_at=NOW - RETRY_SECONDS), False),
+        (dates(asked_at=None), False),
+    ],
+    ids=["an hour ago", "lately", "404 then", "an end that is to come", "it has ended", "due anyway"],
+)
+def test_after_a_refusal_github_is_asked_again_unless_it_named_the_end(end_dates, is_asked):
+    assert is_doubtful(end_dates, NOW) is is_asked

@@ -277,9 +277,9 @@ def test_a_pool_without_a_runner_lacks_none_of_githubs_own_labels():
     ],
 )
 def test_runners_that_are_too_old_are_named_with_their_versions_and_what_to_do(runners, text):
-    found = explained(runners, version_steps={POOL: [VersionStep("install the newest release", "it gets jobs")]})
+    found = explained(runners, version_steps=lambda pool: [VersionStep(f"update {pool}", "it gets jobs")])
     assert found.text == text
-    assert [each.step for each in found.next] == ["install the newest release", "ghapp versions --org acme"]
+    assert [each.step for each in found.next] == [f"update {POOL}", "ghapp versions --org acme"]
 
 
 def test_without_known_steps_the_versions_are_still_shown():
