@@ -183,7 +183,7 @@ def _scope(found: Findings) -> ScopeDocument:
         "unused_labels": None if unused is None else [_unused(each) for each in unused],
         "restricted_groups": [_group(each) for each in found.restricted_groups],
         "coverage": {**reading.coverage._asdict()},  # type: ignore[typeddict-item]
-        "not_seen": [{"what": each.what, "why": each.why, "needs": each.needs or None} for each in reading.not_seen],
+        "not_seen": [{"what": each.what, "why": each.why, "needs": each.needs or None} for each in found.not_seen],
         "calls": reading.calls,
     }
 

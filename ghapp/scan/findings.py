@@ -156,6 +156,18 @@ class Findings:
         """The runners of the lists."""
         return [] if self.observed is None else [*self.observed.runners.values()]
 
+    @property
+    def not_seen(self) -> list[NotSeen]:
+        """What could not be seen."""
+        if self.observed is None or not self.observed.hidden:
+            return self.reading.not_seen
+        hidden, total = self.observed.hidden, self.reading.looks[-1].runner_list.total
+        what = f"{hidden:,} of {counted(total, 'runner')}"
+        return [
+            NotSeen(what, "GitHub's rows of them cannot be read, or moved between two pages"),
+            *self.reading.not_seen,
+        ]
+
     def changed(self, *changes: ListDifference) -> list[ScannedRunner]:
         """Returns the runners about which the lists differ in these ways, by name."""
         found = [each for each in self.runners if each.change in changes]

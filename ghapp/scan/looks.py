@@ -59,7 +59,8 @@ class Observed(NamedTuple):
         limits: those of the verdicts.
         at: when the last list was begun, the time of the verdicts.
         flaws: why lists prove no absence, of those that do not.
-        unreadable: number of listed runners whose rows cannot be read.
+        hidden: number of runners that GitHub counts and that the last list does not show: their rows cannot be read, or
+            moved between two pages.
     """
 
     runners: Mapping[int, ScannedRunner]
@@ -67,7 +68,7 @@ class Observed(NamedTuple):
     limits: Limits
     at: float
     flaws: tuple[Reason, ...] = ()
-    unreadable: int = 0
+    hidden: int = 0
 
     @property
     def evidence(self) -> list[Evidence]:
@@ -135,7 +136,7 @@ def observed(looks: Sequence[Look], answers: Mapping[int, GetResult], jobs: Iter
         verdict = judge(evidence, survey, at, limits)
         scanned[runner_id] = ScannedRunner(evidence, verdict, _change(lists, runner_id, verdict, answers))
     flaws = tuple(each.flaw for each in lists if each.flaw is not None)
-    return Observed(scanned, survey, limits, at, flaws, len(lists[-1].unreadable))
+    return Observed(scanned, survey, limits, at, flaws, max(0, lists[-1].total - len(lists[-1].runners)))
 
 
 def _change(

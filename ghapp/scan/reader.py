@@ -159,6 +159,8 @@ class _ScopeReader:
         if found is None and not self.reading.not_seen:
             await self._counted(self._raise_unknown_repository())
         if found is not None:
+            if found.name.lower() != self.reading.scope.name.lower():
+                self._scan.progress(f"{self.reading.scope.name} is called {found.name} now")
             self.reading.scope = Scope(ScopeKind.REPOSITORY, found.name)
             self._repositories = [found]
 
@@ -351,6 +353,10 @@ class _ScopeReader:
     async def _read_jobs(self) -> None:
         left, before = min(self._calls_left, MOST_JOB_CALLS), self._client.calls
         repositories = repositories_to_read(self._repositories, left)
+        if not repositories and not all(each.archived for each in self._repositories):
+            why = "of the token's hourly limit, or of the calls of this scan, too little is left"
+            self.reading.not_seen.append(NotSeen("jobs that wait", why))
+            return
         listed_of = f"{len(repositories)} of {len(self._repositories)}"
         self._scan.progress(f"{self.reading.scope.address}: jobs of {listed_of} repositories")
         self.reading.private |= {each.name.lower(): each.private for each in repositories}

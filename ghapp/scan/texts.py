@@ -40,7 +40,7 @@ CHANGES: Mapping[ListDifference, str] = {
     ListDifference.UNLISTED: "missing from the second list, but registered",
     ListDifference.WENT_OFFLINE: "went offline",
     ListDifference.CAME_ONLINE: "came online",
-    ListDifference.LEFT: "left after its job",
+    ListDifference.LEFT: "left as expected",
     ListDifference.CAME: "registered",
 }
 """How the lists differ about a runner, the worst first."""

@@ -9,10 +9,12 @@ import pytest
 
 from ghapp.errors import UnauthorizedError, UnknownTargetError
 from ghapp.github.personal_client import PersonalClient
+from ghapp.github.repositories import read_repository
 from ghapp.installations.scope import Scope
 from ghapp.report.headline import HeadlineKind
 from ghapp.runners.verdict import State
 from ghapp.sandbox import OrgConfig, PoolConfig, SandboxConfig, SandboxServer
+from ghapp.scan import reader
 from ghapp.scan.documents import scan_document
 from ghapp.scan.findings import Findings
 from ghapp.scan.looks import ListDifference
@@ -259,10 +261,31 @@ async def test_a_target_twice_is_scanned_once(story):
     assert [each.reading.scope.address for each in found] == ["acme", "acme/api"]
 
 
-async def test_a_personal_repository_s_organization_is_asked_for_nothing(story):
-    calls = []
-    (found,) = await story.scan("acme/api", between=calls.append)
-    assert found.reading.are_others_seen
+async def test_a_personal_repository_has_no_organization_whose_runners_may_take_its_jobs(story, monkeypatch):
+    async def personal(client, name):
+        return (await read_repository(client, name))._replace(is_of_organization=False)
+
+    monkeypatch.setattr(reader, "read_repository", personal)
+    (found,) = await story.scan("acme/api")
+    assert (found.reading.others, found.reading.are_others_seen) == ([], True)
+    assert not any("/orgs/" in name for name in story.control.account()["calls"])
+
+
+@pytest.mark.parametrize("field", ["name", "id", "status"])
+async def test_a_row_that_cannot_be_read_costs_itself_alone_and_is_counted(story, field):
+    first = min(story.sandbox.fleet.roster.registered)
+    story.control.misreport(ids=[first], omit=[field])
+    (found,) = await story.scan("acme", between=lambda control: control.lose("acme", count=1, pool="gpu"))
+    assert len(found.runners) == 24
+    assert found.not_seen[0].what == "1 of 24 runners"
+    assert len(found.changed(ListDifference.MISSING)) == 1
+
+
+async def test_a_token_whose_hourly_limit_is_nearly_spent_reads_runners_alone_and_says_so(story):
+    story.control.limits(remaining=300)
+    (found,) = await story.scan("acme")
+    assert (len(found.runners), found.reading.jobs) == (25, None)
+    assert "hourly limit" in found.not_seen[-1].why
 
 
 async def test_a_limit_that_asks_for_some_seconds_is_waited_for_and_the_scan_goes_on(story):

@@ -94,7 +94,7 @@ def test_a_runner_beyond_a_changed_page_is_missing_only_if_github_has_none_of_it
 
 def test_a_row_that_cannot_be_read_is_a_registered_runner():
     shown = observed([look(runner(1), runner(2)), look(runner(2), at=NOW, total=2, unreadable=frozenset({1}))], {})
-    assert shown.unreadable == 1
+    assert shown.hidden == 1
     assert (shown.runners[1].change, to_ask_for([look(runner(1)), look(at=NOW, unreadable=frozenset({1}))], 9)) == (
         None,
         [],
