@@ -61,6 +61,12 @@ class WaitingGroup(NamedTuple):
         """The oldest one; its text stands for all."""
         return self.jobs[0]
 
+    @property
+    def step(self) -> str:
+        """What would let it start, after an arrow; empty if that is not known."""
+        why = self.first["why"]
+        return f" → {why['next'][0]['step']}" if why is not None and why["next"] else ""
+
 
 def waiting_groups(scope: ScopeDocument) -> list[WaitingGroup]:
     """Returns the jobs that wait, by labels and reason; the largest groups first."""
@@ -273,8 +279,8 @@ def _jobs(scope: ScopeDocument, now: float) -> RenderableType | None:
     for group in groups[:MOST_ROWS]:
         why = group.first["why"]
         lines.append(copyable(f" {waiting_text(group, now)}", "" if why is None else "yellow"))
-        if why is not None and why["next"]:
-            lines.append(copyable(f"   → {why['next'][0]['step']}", "dim"))
+        if group.step:
+            lines.append(copyable(f"  {group.step}", "dim"))
         more = f" and {len(group.jobs) - 1:,} more" if len(group.jobs) > 1 else ""
         lines.append(copyable(f"   {job_name(group.first)}{more} {group.first['html_url']}", "dim"))
     if len(groups) > MOST_ROWS:
@@ -372,7 +378,7 @@ def _section(scope: ScopeDocument, well: str, now: float) -> Iterator[str]:
     lines = [
         NOT_DATED if scope["offline"] and not offline_columns(scope) else "",
         differing_line(scope),
-        *(waiting_text(each, now) for each in waiting_groups(scope)[:MOST_ROWS]),
+        *(f"{waiting_text(each, now)}{each.step}" for each in waiting_groups(scope)[:MOST_ROWS]),
         *label_lines(scope),
         *group_lines(scope),
         coverage_line(scope),
