@@ -17,7 +17,7 @@ from ghapp.remediation.status import ReplacementStatus, ReplacementTerms, replac
 from ghapp.remediation.steps import may_terminate, replacement_path
 from ghapp.report.documents import HealthDocument, health_document
 from ghapp.runners.evidence import Evidence, Survey
-from ghapp.runners.outdated import ended_without_job
+from ghapp.runners.outdated import ended_without_job, refusals
 from ghapp.runners.verdict import Limits, Verdict, is_absent, judge, missing_since
 from ghapp.versions.advice import VersionStep, fleet_kind, target_version, version_steps
 from ghapp.versions.lifetime import (
@@ -156,7 +156,8 @@ class OrgView:
         present = ((matcher.pool(each), each) for each in known if is_listed(each))
         refused = ((matcher.pool(each), each) for each in known if _was_refused(each, now))
         counts = count_versions(present, refused)
-        return judge_versions(counts, self.end_dates, self.version_limits, now, last_jobs(known))
+        jobs = last_jobs(known, refusals(known))
+        return judge_versions(counts, self.end_dates, self.version_limits, now, jobs)
 
     def may_versions_end(self, now: float) -> bool:
         """True if a version may end soon, or have ended; cheap, and False for most organizations at most times."""
@@ -181,9 +182,9 @@ class OrgView:
         kind = fleet_kind(None if rule is None else rule.replacer, is_ephemeral=pool.is_ephemeral)
         return version_steps(status, pool.pool, kind, target)
 
-    def ended_versions(self, runners: Iterable[Evidence], now: float) -> Mapping[str, float]:
+    def ended_versions(self, runners: Sequence[Evidence], now: float) -> Mapping[str, float]:
         """The versions of these runners that get no jobs any more, and since when."""
-        return ended_versions(runners, self.end_dates, self.version_limits, now)
+        return ended_versions(runners, self.end_dates, self.version_limits, now, refusals(runners))
 
     def job_queue(
         self,

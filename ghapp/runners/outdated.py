@@ -11,6 +11,8 @@ judgement, which asks these three questions, so that nothing else of it depends 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from ghapp.runners.evidence import Evidence
 from ghapp.runners.remains import PROCESS_ENDED
 
@@ -46,6 +48,14 @@ def ended_without_job(evidence: Evidence) -> bool:
     is_running = evidence.remains is not None and evidence.remains.kind not in PROCESS_ENDED
     is_at_once = outdated_at <= since and last_listed_at - outdated_at <= WITHOUT_JOB_SECONDS
     return is_at_once and not is_begun and not is_running
+
+
+def refusals(runners: Iterable[Evidence]) -> Iterator[tuple[str, float]]:
+    """Yields the version of each runner that ended because it is too old, and when that was first seen."""
+    for each in runners:
+        since = _missing_since(each)
+        if each.version and since is not None and ended_without_job(each):
+            yield each.version, since
 
 
 def _is_unused(evidence: Evidence) -> bool:

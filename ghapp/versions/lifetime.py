@@ -4,12 +4,13 @@ GitHub answers for each version when it gets its last jobs: a date, or null whil
 omit the date, or not know the version (404), as on GitHub Enterprise Server: then nothing is known, and nothing is
 claimed. The configuration's `[versions] minimum` fills that gap, and nothing else: it never overrules GitHub's date.
 
-A date alone does not prove that GitHub enforces it. A runner that took a job after its version's date still gets jobs,
-and its version is `ending`, not `ended`.
+A date alone does not prove that GitHub enforces it. A runner that took a job after its version's date, within the last
+day, still gets jobs, and its version is `ending`, not `ended`; unless ephemeral runners of it were refused since.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -186,7 +187,7 @@ def version_state(
     now = dates.github_time(now)
     ends_at = _ends_at(version, dates, limits, now)
     if ends_at is not None and ends_at <= now:
-        is_refuted = last_job_at is not None and ends_at < last_job_at <= now
+        is_refuted = last_job_at is not None and max(ends_at, now - DAY) < last_job_at <= now
         return VersionState.ENDING if is_refuted else VersionState.ENDED
     next_end = _next_end(dates)
     if next_end is not None and next_end <= now + NOTICE_SECONDS:
@@ -294,13 +295,20 @@ def shown_version(version: str | None) -> str | None:
     return (version or "")[:LONGEST_VERSION] or None
 
 
-def last_jobs(runners: Iterable[VersionedRunner]) -> dict[str, float]:
-    """Returns by version when one of these runners last took a job; runners that have left count, too."""
+def last_jobs(runners: Iterable[VersionedRunner], refusals: Iterable[tuple[str, float]] = ()) -> dict[str, float]:
+    """Returns by version when one of its runners last took a job, if it gets jobs as far as runners show.
+
+    Args:
+        runners: all that are known, those that have left, too.
+        refusals: versions of ephemeral runners that GitHub refused, each with the time. `LOOP` of them since the last
+            job show that the version gets no jobs any more.
+    """
     found: dict[str, float] = {}
     for runner in runners:
         if runner.version and runner.job_started_at is not None:
             found[runner.version] = max(runner.job_started_at, found.get(runner.version, 0.0))
-    return found
+    since = Counter(version for version, at in refusals if at > found.get(version, at))
+    return {version: at for version, at in found.items() if since[version] < LOOP}
 
 
 def may_end(dates: Mapping[str, EndDates], limits: VersionLimits, now: float) -> bool:
@@ -314,16 +322,25 @@ def may_end(dates: Mapping[str, EndDates], limits: VersionLimits, now: float) ->
 
 
 def ended_versions(
-    runners: Iterable[VersionedRunner], dates: Mapping[str, EndDates], limits: VersionLimits, now: float
+    runners: Iterable[VersionedRunner],
+    dates: Mapping[str, EndDates],
+    limits: VersionLimits,
+    now: float,
+    refusals: Iterable[tuple[str, float]] = (),
 ) -> dict[str, float]:
     """Returns the versions that get no jobs any more, and since when by our clock.
 
-    `runners` are all that are known, those that have left, too.
+    Args:
+        runners: all that are known, those that have left, too.
+        dates: by version.
+        limits: the `[versions]` table.
+        now: epoch seconds, by our clock.
+        refusals: as of `last_jobs`; only read if a version may have ended.
     """
     if not may_end(dates, limits, now):
         return {}
     known = list(runners)
-    jobs, found = last_jobs(known), dict[str, float]()
+    jobs, found = last_jobs(known, refusals), dict[str, float]()
     for version in {each.version for each in known if each.version}:
         end_dates = dates.get(version, NOTHING_KNOWN)
         if version_state(version, end_dates, limits, now, jobs.get(version)) is VersionState.ENDED:

@@ -20,7 +20,7 @@ from ghapp.report.remaining_losses import RemainingLosses
 from ghapp.runners import absence
 from ghapp.runners.absence import GetResult, RunnerList
 from ghapp.runners.evidence import Evidence, Survey
-from ghapp.runners.outdated import version_ended
+from ghapp.runners.outdated import refusals, version_ended
 from ghapp.runners.remains import RemainsKind
 from ghapp.runners.verdict import is_absent
 from ghapp.store.presses import FAILED
@@ -204,14 +204,15 @@ async def _mark_outdated(
     began: float,
 ) -> dict[int, Evidence]:
     """Records which ephemeral runners get no jobs because of their version: they end without one."""
-    ended = ended_versions(records.values(), end_dates, context.settings.of(installation.org).versions, began)
+    runners, limits = records.values(), context.settings.of(installation.org).versions
+    ended = ended_versions(runners, end_dates, limits, began, refusals(runners))
 
     def fold(evidence: Evidence | None) -> Evidence | None:
         if evidence is None or evidence.version not in ended:
             return evidence
         return version_ended(evidence, ended[evidence.version])
 
-    outdated = [each.id for each in records.values() if each.version in ended and fold(each) is not each]
+    outdated = [each.id for each in runners if each.version in ended and fold(each) is not each]
     return await context.runners.revise(installation.id, dict.fromkeys(outdated, fold), records) if outdated else {}
 
 

@@ -143,6 +143,8 @@ def test_the_minimum_counts_only_where_github_has_no_date(version, end_dates, st
 @pytest.mark.parametrize(
     ("end_dates", "limits", "last_job_at", "state"),
     [
+        (dates(NOW - 9 * DAY), NO_LIMITS, NOW - DAY + 1, ENDING),
+        (dates(NOW - 9 * DAY), NO_LIMITS, NOW - DAY, ENDED),
         (dates(NOW - DAY), NO_LIMITS, NOW - DAY + 1, ENDING),
         (dates(NOW - DAY), NO_LIMITS, NOW - DAY, ENDED),
         (dates(NOW - DAY), NO_LIMITS, NOW, ENDING),
@@ -338,3 +340,15 @@ def test_a_version_has_ended_only_with_a_date_that_is_past_or_a_minimum_that_is_
 )
 def test_after_a_refusal_github_is_asked_again_unless_it_named_the_end(end_dates, is_asked):
     assert is_doubtful(end_dates, NOW) is is_asked
+
+
+@pytest.mark.parametrize(
+    ("refused_at", "is_believed"),
+    [([], True), ([NOW - 4] * 2, True), ([NOW - 5] * 9, True), ([NOW - 4] * 3, False)],
+    ids=["none", "too few", "before the job", "a loop since the job"],
+)
+def test_a_job_shows_nothing_once_runners_of_its_version_are_refused(refused_at, is_believed):
+    runners, refusals = [Listed(job_started_at=NOW - 5)], [("2.336.0", at) for at in refused_at]
+    assert last_jobs(runners, [*refusals, ("2.335.0", NOW)]) == ({"2.336.0": NOW - 5} if is_believed else {})
+    ended = ended_versions(runners, {"2.336.0": dates(NOW - DAY)}, NO_LIMITS, NOW, refusals)
+    assert set(ended) == (set() if is_believed else {"2.336.0"})
