@@ -21,8 +21,8 @@ from ghapp.report.org_view import OrgView
 from ghapp.runners.absence import GetResult
 from ghapp.runners.evidence import Evidence, Survey
 from ghapp.runners.next_attempt import BLINDNESS
-from ghapp.runners.verdict import Limits, Reason
-from ghapp.scan.looks import ListDifference, Look, Observed, ScannedRunner, fold_lists, observed
+from ghapp.runners.verdict import Limits, Reason, Verdict
+from ghapp.scan.looks import ListDifference, Look, Observed, ScannedRunner, fold_lists, observed, verdict_of
 from ghapp.versions.lifetime import EndDates, VersionStatus
 from ghapp.workflow_jobs.capacity import NOT_ASSIGNED_SECONDS
 from ghapp.workflow_jobs.demand import UnservedJob
@@ -135,6 +135,17 @@ class UnservedLabel(NamedTuple):
     nearest: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class ScanView(OrgView):
+    """A scope at the time of the last list, `gap` seconds after the first one."""
+
+    gap: float = 0.0
+
+    def verdict(self, evidence: Evidence, now: float) -> Verdict:
+        """The state of a runner at `now`, as two lists show it."""
+        return verdict_of(evidence, self.survey, now, self.gap)
+
+
 class Findings:
     """What is wrong in a scope.
 
@@ -176,8 +187,8 @@ class Findings:
     @cached_property
     def view(self) -> OrgView:
         """The scope as the App would see it, without configuration."""
-        limits, survey = (Limits(), Survey()) if self.observed is None else (self.observed.limits, self.observed.survey)
-        return OrgView(self.reading.scope.address, (), limits, survey, end_dates=self.reading.dates)
+        gap, survey = (0.0, Survey()) if self.observed is None else (self.observed.gap, self.observed.survey)
+        return ScanView(self.reading.scope.address, (), Limits(), survey, end_dates=self.reading.dates, gap=gap)
 
     @cached_property
     def queue(self) -> JobQueue:
@@ -186,7 +197,7 @@ class Findings:
         if found.scope.kind is ScopeKind.REPOSITORY:  # groups are of organizations, and their ids are others
             own = [each._replace(group_id=None) for each in own]
         others = [each for look in found.others for each in fold_lists([look])[0].values()]
-        gap = 0.0 if self.observed is None else self.observed.at - found.looks[0].at
+        gap = 0.0 if self.observed is None else self.observed.gap
         return self.view.job_queue(
             [*own, *others],
             [self._with_visibility(each.job) for each in found.jobs or () if each.job.status != "over"],

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ghapp.pods.assigned_job import JobOfRun, job_observed
 from ghapp.runners.absence import GetResult, RunnerList, allow_for_churn, folds_of_get, folds_of_list, survey_after
 from ghapp.runners.evidence import Evidence, Survey
-from ghapp.runners.verdict import Limits, Reason, State, Verdict, is_spent, judge
+from ghapp.runners.verdict import Limits, Reason, State, Verdict, is_absent, is_spent, judge
 
 LONGEST_GAP_SECONDS = 300.0
 """Between the two lists: more is not covered by them."""
@@ -56,7 +56,7 @@ class Observed(NamedTuple):
     Attributes:
         runners: by id; also those that have left between the lists.
         survey: of the lists.
-        limits: those of the verdicts.
+        gap: seconds from the first list to the last one.
         at: when the last list was begun, the time of the verdicts.
         flaws: why lists prove no absence, of those that do not.
         hidden: number of runners that GitHub counts and that the last list does not show: their rows cannot be read, or
@@ -65,7 +65,7 @@ class Observed(NamedTuple):
 
     runners: Mapping[int, ScannedRunner]
     survey: Survey
-    limits: Limits
+    gap: float
     at: float
     flaws: tuple[Reason, ...] = ()
     hidden: int = 0
@@ -76,10 +76,16 @@ class Observed(NamedTuple):
         return [each.evidence for each in self.runners.values()]
 
 
-def limits_of(looks: Sequence[Look]) -> Limits:
-    """Returns the limits by which two lists are judged: half of the time between them."""
-    gap = looks[-1].at - looks[0].at
-    return Limits(startup_seconds=gap / 2, offline_seconds=gap / 2)
+def verdict_of(evidence: Evidence, survey: Survey, at: float, gap: float) -> Verdict:
+    """Returns a runner's state at `at`, the time of the last list, `gap` seconds after the first one.
+
+    An ephemeral runner is registered before its machine or pod starts: only a longer gap tells one that is offline from
+    one that is about to come online.
+    """
+    patience = gap / 2
+    if evidence.ephemeral and not is_absent(evidence):
+        patience = max(patience, Limits().startup_seconds)
+    return judge(evidence, survey, at, Limits(startup_seconds=patience, offline_seconds=patience))
 
 
 def fold_lists(looks: Sequence[Look]) -> tuple[dict[int, Evidence], Survey]:
@@ -121,7 +127,7 @@ def observed(looks: Sequence[Look], answers: Mapping[int, GetResult], jobs: Iter
         jobs: of any repository; those of other scopes' runners change nothing.
     """
     known, survey = fold_lists(looks)
-    at, limits = looks[-1].at, limits_of(looks)
+    at, gap = looks[-1].at, looks[-1].at - looks[0].at
     for runner_id, answer in answers.items():
         evidence = folds_of_get(answer.registration, answer.at, survey)(known.get(runner_id))
         if evidence is not None:
@@ -133,10 +139,10 @@ def observed(looks: Sequence[Look], answers: Mapping[int, GetResult], jobs: Iter
     lists = [allow_for_churn(look.runner_list) for look in looks]
     scanned = {}
     for runner_id, evidence in known.items():
-        verdict = judge(evidence, survey, at, limits)
+        verdict = verdict_of(evidence, survey, at, gap)
         scanned[runner_id] = ScannedRunner(evidence, verdict, _change(lists, runner_id, verdict, answers))
     flaws = tuple(each.flaw for each in lists if each.flaw is not None)
-    return Observed(scanned, survey, limits, at, flaws, max(0, lists[-1].total - len(lists[-1].runners)))
+    return Observed(scanned, survey, gap, at, flaws, max(0, lists[-1].total - len(lists[-1].runners)))
 
 
 def _change(

@@ -104,17 +104,16 @@ def test_a_token_that_is_none_is_named_and_not_shown(sandbox, token):
 
 
 def test_tokens_are_looked_for_as_gh_does(sandbox, tmp_path):
-    gh = tmp_path / "gh"
-    gh.write_text(
-        f'#!/bin/sh\n[ "$*" = "auth token --hostname {sandbox.url.removeprefix("http://")}" ] && echo {TOKEN}\n'
-    )
+    gh, host = tmp_path / "gh", sandbox.url.removeprefix("http://")
+    gh.write_text(f'#!/bin/sh\n[ "$*" = "auth token --hostname {host}" ] && echo {TOKEN}\n')
     gh.chmod(0o755)
-    of_gh = ghapp("scan", "acme", *SECONDS, GHAPP_GITHUB_API_URL=sandbox.url, PATH=f"{tmp_path}:/bin:/usr/bin")
-    assert of_gh.returncode == 0, of_gh.stderr
-    second = ghapp("scan", "acme", *SECONDS, GHAPP_GITHUB_API_URL=sandbox.url, GITHUB_TOKEN=TOKEN)
-    assert second.returncode == 0, second.stderr
-    both = scan(sandbox, "acme", *SECONDS, GH_TOKEN=TOKEN, GITHUB_TOKEN="ghp_wrong")
-    assert both.returncode == 0, both.stderr
+    for environ in (
+        {"PATH": f"{tmp_path}:/bin:/usr/bin"},
+        {"GITHUB_TOKEN": TOKEN},
+        {"GH_TOKEN": TOKEN, "GITHUB_TOKEN": "ghp_wrong"},
+    ):
+        done = ghapp("scan", "mona", GHAPP_GITHUB_API_URL=sandbox.url, **environ)
+        assert "is a personal account" in one_line(done, MISUSED), "GitHub has accepted the token"
 
 
 def test_a_github_that_gives_no_answer_is_1():

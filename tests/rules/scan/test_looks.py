@@ -29,6 +29,8 @@ def over(**changes):
         ([runner()], [offline()], {}, State.HEALTHY, Reason.OFFLINE_BRIEFLY, ListDifference.WENT_OFFLINE),
         ([offline()], [runner()], {}, State.HEALTHY, Reason.ONLINE, ListDifference.CAME_ONLINE),
         ([offline(busy=True)], [offline(busy=True)], {}, State.HEALTHY, Reason.BUSY, None),
+        ([offline(**EPHEMERAL)], [offline(**EPHEMERAL)], {}, State.STARTING, Reason.WITHIN_STARTUP_GRACE, None),
+        ([offline(ephemeral=None)], [offline(ephemeral=None)], {}, State.OFFLINE, Reason.OFFLINE_TOO_LONG, None),
         ([], [runner()], {}, State.HEALTHY, Reason.ONLINE, ListDifference.CAME),
         ([], [offline()], {}, State.STARTING, Reason.WITHIN_STARTUP_GRACE, ListDifference.CAME),
         ([runner()], [], {}, State.SUSPECT, Reason.AWAITING_CONFIRMATION, ListDifference.MISSING),
@@ -122,6 +124,12 @@ def test_persistent_runners_are_asked_for_first_and_finished_ones_not_at_all():
 def test_the_time_between_the_lists_is_the_patience(gap):
     shown = observed([look(offline(), at=NOW - gap), look(offline(), at=NOW)], {})
     assert shown.runners[1].verdict.state is State.OFFLINE
+
+
+@pytest.mark.parametrize(("gap", "state"), [(119.0, State.STARTING), (121.0, State.OFFLINE)])
+def test_an_ephemeral_runner_may_be_starting_for_as_long_as_the_app_grants_it(gap, state):
+    lists = [look(offline(**EPHEMERAL), at=NOW - gap), look(offline(**EPHEMERAL), at=NOW)]
+    assert observed(lists, {}).runners[1].verdict.state is state
 
 
 fleets = st.lists(
