@@ -56,6 +56,7 @@ class ScannedPoolDocument(TypedDict):
     runners: int
     busy: int
     idle: int
+    starting: int
     offline: int
     missing: int
     waiting: int
@@ -224,15 +225,20 @@ def pool_documents(found: Findings) -> list[ScannedPoolDocument]:
 
 
 def _pool(pool: PoolView, waiting: int) -> ScannedPoolDocument:
-    missing = sum(each.state is State.SUSPECT for each in pool.members)
-    online = [each.evidence for each in pool.members if each.evidence.online and each.state is not State.SUSPECT]
+    missing, starting = (sum(each.state is state for each in pool.members) for state in (State.SUSPECT, State.STARTING))
+    online = [
+        each.evidence
+        for each in pool.members
+        if each.evidence.online and each.state not in (State.SUSPECT, State.STARTING)
+    ]
     busy = sum(each.is_busy or each.running_job is not None for each in online)
     return {
         "pool": pool.name,
         "runners": len(pool.members),
         "busy": busy,
         "idle": len(online) - busy,
-        "offline": len(pool.members) - len(online) - missing,
+        "starting": starting,
+        "offline": len(pool.members) - len(online) - starting - missing,
         "missing": missing,
         "waiting": waiting,
     }

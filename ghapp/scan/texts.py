@@ -288,7 +288,7 @@ def _jobs(scope: ScopeDocument, now: float) -> RenderableType | None:
     return Group(*lines) if lines else None
 
 
-NUMBERS = ("runners", "busy", "idle", "offline", "missing", "waiting")
+NUMBERS = ("runners", "busy", "idle", "starting", "offline", "missing", "waiting")
 """The counts of a pool."""
 
 
@@ -297,7 +297,7 @@ def _pools_table(scope: ScopeDocument) -> RenderableType | None:
     table = new_table("pool", *NUMBERS)
     for each in rows:
         table.add_row(each["pool"], *(f"{each[name]:,}" for name in NUMBERS))
-    return _with_rest(table, ("busy", "idle"), len(scope["pools"]), "pool")
+    return _with_rest(table, ("starting", "busy", "idle"), len(scope["pools"]), "pool")
 
 
 def _versions_table(scope: ScopeDocument) -> RenderableType | None:

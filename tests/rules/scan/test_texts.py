@@ -116,3 +116,26 @@ def test_nothing_wrong_is_only_claimed_of_what_was_seen():
     part, _ = printed([reading([runner()], not_seen=[NotSeen("the repositories", "GitHub answers 404")])])
     assert whole.startswith("acme: nothing is wrong. The only runner is healthy.")
     assert part.startswith("acme: nothing is wrong in what was seen.")
+
+
+def test_the_counts_of_a_pool_add_up_and_say_what_its_runners_do():
+    fleet = [
+        runner(1),
+        runner(2, busy=True),
+        offline(3),
+        offline(4, ephemeral=True),
+        runner(5),
+        runner(6, ephemeral=True, busy=True),
+    ]
+    found = Findings(reading(fleet, [each for each in fleet if each.id not in (5, 6)], jobs=[queued()]))
+    (pool,) = scan_document([found], 0)["scopes"][0]["pools"]
+    assert pool == {
+        "pool": "linux-4vcpu",
+        "runners": 5,
+        "busy": 1,
+        "idle": 1,
+        "starting": 1,
+        "offline": 1,
+        "missing": 1,
+        "waiting": 1,
+    }
