@@ -18,8 +18,7 @@ from ghapp.proxies import require_usable_proxies
 from ghapp.scan.documents import ScopeDocument, scan_document
 from ghapp.scan.findings import Findings, has_problems
 from ghapp.scan.looks import LONGEST_GAP_SECONDS
-from ghapp.scan.reader import Scan
-from ghapp.scan.reader import scan as read_scopes
+from ghapp.scan.reader import Scan, read_scopes
 from ghapp.scan.token import FoundToken, GitHubHost, find_token, token_of_gh
 from ghapp.untrusted_text import one_line, shell_command
 from ghapp.workflow_jobs.explanation import duration
@@ -99,7 +98,7 @@ async def _scan(
 
     async with PersonalClient.open(github.api_url, token.secret, _say_wait) as client:
         readings = await read_scopes(Scan(client, seconds, _say), scopes)
-        return [Findings(each, github.web_url) for each in readings], client.calls
+        return [Findings(each) for each in readings], client.calls
 
 
 def _say(progress: str) -> None:

@@ -44,6 +44,10 @@ WRONG = WORST_FIRST[:2]
 """The severities of what is wrong now; what is only due in two weeks is not."""
 
 
+PATIENCE = QueueLimits()
+"""The App's, unless its configuration has another one."""
+
+
 class NotSeen(NamedTuple):
     """What a scan could not see.
 
@@ -153,8 +157,8 @@ class Findings:
         reading: what was read.
     """
 
-    def __init__(self, reading: Reading, web_url: str = "", limits: QueueLimits | None = None) -> None:
-        self.reading, self._web_url, self._limits = reading, web_url, limits or QueueLimits()
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
 
     @cached_property
     def observed(self) -> Observed | None:
@@ -248,7 +252,7 @@ class Findings:
             return None
         asked = {label.lower() for each in self.reading.jobs for label in each.job.labels}
         counts: Counter[str] = Counter()
-        for each in self.observed.evidence:
+        for each in (found.evidence for found in self.runners if found.change is not ListDifference.LEFT):
             if each.is_busy or each.running_job is not None:
                 asked |= {label.lower() for label in each.labels}
             counts.update({label.lower() for label in each.custom_labels})
@@ -257,8 +261,10 @@ class Findings:
 
     @property
     def restricted_groups(self) -> list[RunnerGroup]:
-        """The runner groups with runners that some repositories may not use."""
-        used = {each.evidence.group_id for each in self.runners}
+        """The runner groups with runners that some repositories may not use; a repository's own are in none."""
+        is_in_groups = self.reading.scope.kind is not ScopeKind.REPOSITORY
+        lists = [*(self.reading.looks[-1:] if is_in_groups else ()), *self.reading.others]
+        used = {each.group_id for look in lists for each in look.runner_list.runners.values()}
         groups = () if self.reading.groups is None else self.reading.groups.groups
         return [each for each in groups if each.id in used and (each.visibility != "all" or not each.allows_public)]
 
@@ -271,7 +277,7 @@ class Findings:
         found = [UnservedJob(job, why.reason, self.queue.pool(job)) for job, why in self._long_waits]
         return FleetView(
             self.view,
-            self._web_url,
+            "",
             runners.evidence,
             unserved=[each for each in found if each.reason in UNSERVED],
             slow=[each for each in found if each.reason is QueueReason.ALL_BUSY],
@@ -286,7 +292,7 @@ class Findings:
     def _patience(self, reason: QueueReason) -> float:
         """Returns how long a job may wait: GitHub reports jobs as queued that their workflow holds, too."""
         may_pass = reason in (QueueReason.ALL_BUSY, QueueReason.NOT_ASSIGNED)
-        return self._limits.busy_after_seconds if may_pass else self._limits.explain_after_seconds
+        return PATIENCE.busy_after_seconds if may_pass else PATIENCE.explain_after_seconds
 
     @cached_property
     def headlines(self) -> list[Headline]:

@@ -106,7 +106,7 @@ class Scan(NamedTuple):
     pause: Pause = asyncio.sleep
 
 
-async def scan(scan: Scan, targets: Iterable[Scope]) -> list[Reading]:
+async def read_scopes(scan: Scan, targets: Iterable[Scope]) -> list[Reading]:
     """Reads all scopes, each once.
 
     Raises:

@@ -18,7 +18,7 @@ from ghapp.scan import reader
 from ghapp.scan.documents import scan_document
 from ghapp.scan.findings import Findings
 from ghapp.scan.looks import ListDifference
-from ghapp.scan.reader import Scan, scan
+from ghapp.scan.reader import Scan, read_scopes
 
 POOLS = (PoolConfig(name="linux-4vcpu", size=20), PoolConfig(name="gpu", size=5, ephemeral=False))
 AT_API = {"api": (PoolConfig(name="api-own", size=3, ephemeral=False),)}
@@ -54,7 +54,7 @@ class Story:
         url = self.sandbox.api_url
         async with PersonalClient.open(url, token, self.waits.append, pause) as client:
             how = Scan(client, GAP, clock=lambda: time.time() + self._skipped, pause=pause)
-            readings = await scan(how, [Scope.parse(each) for each in targets])
+            readings = await read_scopes(how, [Scope.parse(each) for each in targets])
             self.calls, self.most_calls = client.calls, client.most_calls
         found = [Findings(each) for each in readings]
         scan_document(found, self.calls)

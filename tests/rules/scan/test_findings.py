@@ -129,7 +129,10 @@ def test_what_the_repository_s_own_runners_can_take_needs_no_others():
 def test_a_repository_s_runners_are_in_no_group_of_its_organization():
     groups = RunnerGroups(NOW, (RunnerGroup(1, "Default", "selected", repositories=()),))
     found = findings([runner(group_id=1)], scope=API, jobs=[queued()], groups=groups)
-    assert reasons(found) == [QueueReason.NOT_ASSIGNED]
+    assert (reasons(found), found.restricted_groups) == ([QueueReason.NOT_ASSIGNED], [])
+    of_the_organization = look(runner(7, group_id=1), at=NOW)
+    found = findings([], scope=API, groups=groups, others=[of_the_organization])
+    assert [each.name for each in found.restricted_groups] == ["Default"]
 
 
 def test_runners_that_cannot_be_read_are_the_first_headline_and_no_job_has_a_reason():
@@ -157,6 +160,9 @@ def test_labels_that_no_job_asked_for_are_those_of_idle_runners_alone():
     ]
     jobs = [queued(labels=("self-hosted", "GPU"))]
     assert findings(fleet, jobs=jobs).unused_labels == [UnusedLabel("old", 2)]
+    assert findings(fleet, [fleet[0]._replace(busy=True)], jobs=jobs).unused_labels == [UnusedLabel("old", 2)]
+    ended = runner(9, ephemeral=True, busy=True, custom_labels=("ended",), labels=("ended",))
+    assert findings([ended], [], jobs=jobs).unused_labels == [], "it has left"
     assert findings(fleet, jobs=[]).unused_labels is None, "no job was read"
     assert findings(fleet, jobs=None).unused_labels is None
 
